@@ -1,0 +1,1 @@
+//! What the books say that an algorithm costs, in messages.

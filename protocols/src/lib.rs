@@ -1,0 +1,23 @@
+//! The algorithms of Conclave, as pure state machines.
+//!
+//! Nothing in this crate does I/O, reads a clock, draws a random number or waits. Every algorithm
+//! is a value that implements [`Protocol`]: it is handed one input at a time and says what it wants
+//! done. The same value runs in the sidecar, in the seeded simulator and in the model checker.
+//!
+//! How to read an algorithm file: the header gives the source, the pseudocode and a table of
+//! promises; the `impl Protocol` at the end is the pseudocode again, one line for each rule.
+
+pub mod clock;
+pub mod cost;
+pub mod election;
+pub mod ids;
+pub mod mutex;
+pub mod policy;
+pub mod protocol;
+pub mod time;
+pub mod view;
+
+pub use ids::{Epoch, FencingToken, Incarnation, LamportTime, LockName, MemberId, PodUid};
+pub use protocol::{Effect, Input, Named, Outbox, Protocol, Value};
+pub use time::LocalTime;
+pub use view::View;

@@ -1,0 +1,57 @@
+//! Mutual exclusion inside one view.
+//!
+//! The algorithms stand here as their sources have them: no leases, no tokens, no crashes. What
+//! they lack is put around them by the member that runs them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::MemberId;
+use crate::protocol::Protocol;
+use crate::view::View;
+
+/// What a member may ask of a mutex.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub enum Command {
+    /// Wants in.
+    Enter,
+    /// Leaves, or no longer wants in.
+    Exit,
+}
+
+/// What a member learns from a mutex.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Event {
+    /// It is inside.
+    Entered,
+    /// It is known to wait: whoever must let it in lives.
+    Queued,
+}
+
+/// Where a member stands.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Phase {
+    /// It wants nothing.
+    Idle,
+    /// It wants in.
+    Waiting,
+    /// It is inside.
+    Inside,
+}
+
+/// Who was inside and who waited when the view before ended.
+#[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Carried {
+    /// Who is inside.
+    pub holder: Option<MemberId>,
+    /// Who waits, the first in line first.
+    pub waiting: Vec<MemberId>,
+}
+
+/// What every mutex is to tests, to metrics and to the member that runs it.
+pub trait Mutex: Protocol<Peer = MemberId, Command = Command, Event = Event> + Sized {
+    /// One member's part, at the start of a view, with holder and waiters carried over.
+    fn new(me: MemberId, view: View, carried: &Carried) -> Self;
+
+    /// Where this member stands.
+    fn phase(&self) -> Phase;
+}

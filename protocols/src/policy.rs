@@ -1,0 +1,192 @@
+//! What a group's custom resource says, as the members use it. A view carries the policy, so that
+//! all members switch together.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The policy of a group.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Policy {
+    /// The `metadata.generation` of the resource that says so.
+    pub generation: i64,
+    /// What makes the outcome of an algorithm safe.
+    pub arbiter: Arbiter,
+    /// Waits and periods.
+    pub timing: Timing,
+    /// How the election named `default` is held.
+    pub election: ElectionAlgorithm,
+    /// How locks are granted, by name pattern, the best match first.
+    pub locks: Vec<LockPolicy>,
+    /// How clocks are kept together.
+    pub clock: ClockPolicy,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            generation: 0,
+            arbiter: Arbiter::Quorum,
+            timing: Timing::default(),
+            election: ElectionAlgorithm::Bully,
+            locks: vec![LockPolicy::default()],
+            clock: ClockPolicy::default(),
+        }
+    }
+}
+
+impl Policy {
+    /// The policy for one lock: an exact name beats the longest literal prefix. `None` if no
+    /// pattern allows the name.
+    pub fn for_lock(&self, name: &str) -> Option<&LockPolicy> {
+        let fits =
+            |policy: &&LockPolicy| policy.names.iter().any(|p| pattern_rank(p, name).is_some());
+        self.locks
+            .iter()
+            .filter(fits)
+            .max_by_key(|policy| policy.names.iter().filter_map(|p| pattern_rank(p, name)).max())
+    }
+}
+
+/// How well a pattern fits a name; nothing if it does not. `*` at the end matches any text, `/` too.
+fn pattern_rank(pattern: &str, name: &str) -> Option<usize> {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix).then_some(prefix.len()),
+        None => (pattern == name).then_some(usize::MAX),
+    }
+}
+
+/// What makes the outcome of an algorithm safe.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub enum Arbiter {
+    /// Promises of a majority, and the register of the API server.
+    Quorum,
+    /// Nothing: as in the textbook, advisory.
+    None,
+}
+
+/// Waits and periods of a view. Nobody uses its own configuration in their place.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timing {
+    /// How long a member promises not to follow another leader: P.
+    pub office_wait: Duration,
+    /// How often the leader asks for promises: h.
+    pub heartbeat: Duration,
+    /// How long a grant keeps others out without being renewed: L.
+    pub lock_wait: Duration,
+    /// How long a view goes on without the API server: E.
+    pub api_outage: Duration,
+}
+
+impl Default for Timing {
+    fn default() -> Self {
+        Self {
+            office_wait: Duration::from_millis(1_500),
+            heartbeat: Duration::from_millis(250),
+            lock_wait: Duration::from_secs(10),
+            api_outage: Duration::from_secs(60),
+        }
+    }
+}
+
+impl Timing {
+    /// The fast profile: a fail-over well under a second; a pause of 0.4 s costs the office.
+    pub const FAST: Self = Self {
+        office_wait: Duration::from_millis(600),
+        heartbeat: Duration::from_millis(120),
+        lock_wait: Duration::from_secs(10),
+        api_outage: Duration::from_secs(60),
+    };
+}
+
+/// The algorithms of an election.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum ElectionAlgorithm {
+    /// Garcia-Molina's: the highest living rank wins.
+    Bully,
+    /// A list goes round.
+    Ring,
+}
+
+/// The algorithms of a lock.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum LockAlgorithm {
+    /// One coordinator grants: the leader.
+    Central,
+}
+
+/// The algorithms of the group clock.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum ClockAlgorithm {
+    /// The leader asks all, averages, and tells each its correction.
+    Berkeley,
+}
+
+/// How the locks of some names are granted.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LockPolicy {
+    /// Names; a `*` at the end matches any text.
+    pub names: Vec<String>,
+    /// Who grants.
+    pub algorithm: LockAlgorithm,
+    /// The longest that one claim may hold.
+    pub max_hold: Duration,
+    /// How long a lock stays closed after a holder was lost.
+    pub lock_delay: Duration,
+}
+
+impl Default for LockPolicy {
+    fn default() -> Self {
+        Self {
+            names: vec!["*".to_owned()],
+            algorithm: LockAlgorithm::Central,
+            max_hold: Duration::from_mins(10),
+            lock_delay: Duration::ZERO,
+        }
+    }
+}
+
+/// How the members' clocks are kept together.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClockPolicy {
+    /// Who asks whom.
+    pub algorithm: ClockAlgorithm,
+    /// How far apart two clocks may be.
+    pub precision: Duration,
+    /// The largest rate error of a clock, in parts per million.
+    pub max_drift_ppm: u32,
+}
+
+impl Default for ClockPolicy {
+    fn default() -> Self {
+        Self {
+            algorithm: ClockAlgorithm::Berkeley,
+            precision: Duration::from_millis(1),
+            max_drift_ppm: 100,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exact_name_beats_the_longest_prefix() {
+        let lock = |name: &str, secs| LockPolicy {
+            names: vec![name.to_owned()],
+            max_hold: Duration::from_secs(secs),
+            ..LockPolicy::default()
+        };
+        let policy = Policy {
+            locks: vec![lock("*", 1), lock("a/*", 2), lock("a/b", 3)],
+            ..Policy::default()
+        };
+        let secs = |name| policy.for_lock(name).map(|lock| lock.max_hold.as_secs());
+        assert_eq!((secs("a/b"), secs("a/b/c"), secs("x")), (Some(3), Some(2), Some(1)));
+    }
+}
