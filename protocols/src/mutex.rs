@@ -3,6 +3,8 @@
 //! The algorithms stand here as their sources have them: no leases, no tokens, no crashes. What
 //! they lack is put around them by the member that runs them.
 
+pub mod central;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::MemberId;

@@ -1,0 +1,242 @@
+//! Claims: what an application asks of a lock, and what it is told.
+//!
+//! A claim is one resource, waiting or held. The group task owns it; whoever asks gets a
+//! [`tokio::sync::watch`] channel with its present state, so that a poll, a long poll, a stream and
+//! a check read the same value.
+
+use std::fmt;
+use std::time::Duration;
+
+use conclave_protocols::policy::{Arbiter, LockAlgorithm};
+use conclave_protocols::{Epoch, FencingToken, LocalTime, LockName};
+
+/// The name of a claim: 1 to 128 letters, digits, `.`, `_`, `~` or `-`.
+///
+/// One that the sidecar draws begins with its incarnation, so that a claim of an earlier process is
+/// recognised as lost.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ClaimId(String);
+
+/// Why a text is no claim id.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("a claim id has 1 to 128 letters, digits, `.`, `_`, `~` or `-`")]
+pub struct ClaimIdError;
+
+impl TryFrom<String> for ClaimId {
+    type Error = ClaimIdError;
+
+    fn try_from(id: String) -> Result<Self, Self::Error> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._~-".contains(&b);
+        if id.is_empty() || id.len() > 128 || !id.bytes().all(allowed) {
+            return Err(ClaimIdError);
+        }
+        Ok(Self(id))
+    }
+}
+
+impl ClaimId {
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for ClaimId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// How long a claim may wait for its lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Wait {
+    /// Not longer than this; zero tries once.
+    For(Duration),
+    /// Until it is granted or given up.
+    Forever,
+}
+
+/// What an application asks for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Ask {
+    /// Which lock.
+    pub lock: LockName,
+    /// The client's own name for the claim; drawn if absent.
+    pub claim: Option<ClaimId>,
+    /// How long it may wait.
+    pub wait: Wait,
+    /// With it, the application must renew within this time; without, the sidecar renews until the
+    /// claim is released, the pod ends or `max_hold` is over.
+    pub ttl: Option<Duration>,
+    /// The longest that it may hold; the policy's if absent, never more than the policy's.
+    pub max_hold: Option<Duration>,
+    /// Who asks, for people; the pod's name if absent.
+    pub owner: Option<String>,
+    /// JSON shown to those who are kept waiting, at most 2 KiB.
+    pub metadata: Option<String>,
+}
+
+/// Where a claim stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum ClaimState {
+    /// It waits.
+    Waiting {
+        /// Who holds the lock, as far as is known.
+        holder: Option<Holder>,
+        /// Whether somebody who can grant has answered.
+        heard: bool,
+    },
+    /// It holds.
+    Held(Held),
+    /// It was given back, or given up while it waited.
+    Released,
+    /// It held, and no longer does.
+    Lost(LostReason),
+    /// It was not granted.
+    Refused(Refusal),
+}
+
+/// A hold.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Held {
+    /// The fencing token; none with arbiter `None`.
+    pub token: Option<FencingToken>,
+    /// The view that granted it.
+    pub epoch: Epoch,
+    /// Until when it is safe, by this member's own clock. It moves on with every renewal.
+    pub safe_until: LocalTime,
+    /// When it was granted.
+    pub since: LocalTime,
+    /// Renewals stay away: still safe until `safe_until`.
+    pub jeopardy: bool,
+    /// Another wants the lock.
+    pub contended: bool,
+    /// The messages that this entry cost so far, as the books count them.
+    pub messages: u64,
+}
+
+/// Who holds a lock that somebody waits for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Holder {
+    /// The pod's name.
+    pub pod: String,
+    /// Who asked for it there.
+    pub owner: String,
+    /// Its token.
+    pub token: Option<FencingToken>,
+    /// For how long it has held it.
+    pub held: Duration,
+    /// Its JSON.
+    pub metadata: Option<String>,
+}
+
+/// Why a hold ended that nobody gave back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum LostReason {
+    /// It was not renewed in time: this member was cut off, or paused.
+    LeaseExpired,
+    /// The application did not renew within its `ttl`.
+    TtlExpired,
+    /// It held for `max_hold`.
+    MaxHold,
+    /// A new view did not know it.
+    ViewChange,
+    /// The sidecar is going, or the group was dissolved.
+    Terminated,
+    /// The claim was one of an earlier process of this sidecar.
+    Restarted,
+}
+
+/// Why a claim was not granted.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Refusal {
+    /// Another holds the lock, and the claim did not want to wait.
+    Held {
+        /// Who.
+        holder: Option<Holder>,
+    },
+    /// It waited in vain.
+    WaitTimeout {
+        /// Who holds the lock.
+        holder: Option<Holder>,
+    },
+    /// Nobody who could grant was heard of all the while.
+    NoQuorum,
+    /// The sidecar is going, or the group was dissolved.
+    Terminated,
+}
+
+/// A claim, as it stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Claim {
+    /// Its name.
+    pub id: ClaimId,
+    /// Its lock.
+    pub lock: LockName,
+    /// Where it stands.
+    pub state: ClaimState,
+    /// When it was asked for.
+    pub asked: LocalTime,
+    /// When it stopped waiting.
+    pub settled: Option<LocalTime>,
+    /// Who asked.
+    pub owner: String,
+    /// Its JSON.
+    pub metadata: Option<String>,
+    /// What the application must renew within, if it must.
+    pub ttl: Option<Duration>,
+    /// How the lock is granted.
+    pub algorithm: LockAlgorithm,
+    /// What makes it safe.
+    pub arbiter: Arbiter,
+    /// Rises with every change of this claim; starts at 1.
+    pub index: u64,
+}
+
+/// Why a request was turned away before it became a claim.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum AskError {
+    /// No policy of the group names this lock.
+    #[error("no policy of the group allows a lock of this name")]
+    NotAllowed,
+    /// The claim's name is taken by a claim that asked for something else.
+    #[error("a claim of this name asked for something else before")]
+    Differs,
+    /// A claim of this name has ended.
+    #[error("a claim of this name has ended: {0:?}")]
+    Ended(Box<Claim>),
+    /// Too many claims.
+    #[error("{what}: at most {limit}")]
+    Full {
+        /// Of what.
+        what: &'static str,
+        /// The limit.
+        limit: usize,
+    },
+    /// This member belongs to no group yet.
+    #[error("{0}")]
+    NotReady(String),
+    /// The sidecar is going.
+    #[error("the sidecar is shutting down")]
+    Closed,
+}
+
+/// Why a claim could not be found or changed.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum ClaimError {
+    /// There never was one of this name, or it is forgotten.
+    #[error("there is no claim of this name on this lock")]
+    NotFound,
+    /// It has ended.
+    #[error("the claim has ended: {0:?}")]
+    Ended(Box<Claim>),
+    /// It belonged to an earlier process of this sidecar, and is lost.
+    #[error("the claim belonged to an earlier process of this sidecar and is lost")]
+    Restarted,
+    /// It still waits, so there is nothing to renew.
+    #[error("the claim does not hold yet")]
+    Waiting,
+    /// The sidecar is going.
+    #[error("the sidecar is shutting down")]
+    Closed,
+}

@@ -1,0 +1,227 @@
+//! The group, as the rest of the sidecar sees it: a handle to the one task that owns it.
+
+use conclave_protocols::policy::{Arbiter, ElectionAlgorithm};
+use conclave_protocols::{Epoch, LocalTime, LockName};
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId};
+use crate::os_clock::OsClock;
+
+/// A handle to a group. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub(crate) requests: mpsc::Sender<Request>,
+    pub(crate) status: watch::Receiver<Status>,
+    pub(crate) election: watch::Receiver<Election>,
+    pub(crate) clock: OsClock,
+}
+
+/// A claim that was accepted: how it stands now, and whenever it changes.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Whether this request made it; else it repeats one that stands.
+    pub created: bool,
+    /// Its state. The channel closes when the group task ends.
+    pub claim: watch::Receiver<Claim>,
+}
+
+/// What is asked of the group task.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Ask(Ask, oneshot::Sender<Result<Asked, AskError>>),
+    Find(LockName, ClaimId, oneshot::Sender<Result<watch::Receiver<Claim>, ClaimError>>),
+    Renew(LockName, ClaimId, Option<Duration>, oneshot::Sender<Result<Claim, ClaimError>>),
+    Release(LockName, ClaimId, oneshot::Sender<Result<Claim, ClaimError>>),
+    /// Whoever waited for this claim hung up: give it up if it still waits.
+    Abandon(LockName, ClaimId),
+    /// Hand the leadership over, and do not take it again: the pod is about to end.
+    Drain,
+}
+
+impl Group {
+    /// Makes a claim, or finds the one that the client named.
+    pub async fn ask(&self, ask: Ask) -> Result<Asked, AskError> {
+        let (reply, answer) = oneshot::channel();
+        self.requests.send(Request::Ask(ask, reply)).await.map_err(|_| AskError::Closed)?;
+        answer.await.unwrap_or(Err(AskError::Closed))
+    }
+
+    /// Finds a claim, ended ones too as long as they are remembered.
+    pub async fn find(
+        &self,
+        lock: LockName,
+        claim: ClaimId,
+    ) -> Result<watch::Receiver<Claim>, ClaimError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Find(lock, claim, reply);
+        self.requests.send(request).await.map_err(|_| ClaimError::Closed)?;
+        answer.await.unwrap_or(Err(ClaimError::Closed))
+    }
+
+    /// Renews a claim that has a `ttl`; sets another one if given.
+    pub async fn renew(
+        &self,
+        lock: LockName,
+        claim: ClaimId,
+        ttl: Option<Duration>,
+    ) -> Result<Claim, ClaimError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Renew(lock, claim, ttl, reply);
+        self.requests.send(request).await.map_err(|_| ClaimError::Closed)?;
+        answer.await.unwrap_or(Err(ClaimError::Closed))
+    }
+
+    /// Gives a claim back, or gives it up. Done again it does nothing; a claim that was lost or
+    /// refused before says so.
+    pub async fn release(&self, lock: LockName, claim: ClaimId) -> Result<Claim, ClaimError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Release(lock, claim, reply);
+        self.requests.send(request).await.map_err(|_| ClaimError::Closed)?;
+        answer.await.unwrap_or(Err(ClaimError::Closed))
+    }
+
+    /// Gives up a claim that still waits, because nobody listens any more. Does not wait.
+    pub fn abandon(&self, lock: LockName, claim: ClaimId) {
+        let requests = self.requests.clone();
+        tokio::spawn(async move {
+            // A closed group has no waiting claims.
+            let _ = requests.send(Request::Abandon(lock, claim)).await;
+        });
+    }
+
+    /// Tells the group that the pod is about to end: another should lead.
+    pub async fn drain(&self) {
+        // A closed group leads nothing.
+        let _ = self.requests.send(Request::Drain).await;
+    }
+
+    /// Who is in the group, and how this member stands.
+    pub fn status(&self) -> watch::Receiver<Status> {
+        self.status.clone()
+    }
+
+    /// The election named `default`, which is the group's leadership.
+    pub fn election(&self) -> watch::Receiver<Election> {
+        self.election.clone()
+    }
+
+    /// The clock by which deadlines of claims and of the leadership are read.
+    pub fn os_clock(&self) -> OsClock {
+        self.clock
+    }
+}
+
+/// Who is in the group, and how this member stands.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Status {
+    /// The group's name.
+    pub group: String,
+    /// This pod's name.
+    pub pod: String,
+    /// What is missing before calls can be answered; nothing when the member is in a view.
+    pub missing: Option<String>,
+    /// The view's number; zero before the first.
+    pub epoch: Epoch,
+    /// What makes outcomes safe.
+    pub arbiter: Arbiter,
+    /// The generation of the policy in force.
+    pub policy_generation: i64,
+    /// The members of the view, the highest rank last.
+    pub members: Vec<MemberStatus>,
+    /// Members that may be lost at once without losing the group.
+    pub tolerates: u32,
+    /// How long an outage of the API server is surely survived.
+    pub outage_survived: Duration,
+    /// When the register last confirmed the view, by this member's clock.
+    pub confirmed: Option<LocalTime>,
+    /// The pod is about to end.
+    pub draining: bool,
+    /// View changes seen by this process.
+    pub view_changes: u64,
+    /// Rises with every change.
+    pub index: u64,
+}
+
+/// One member of the view.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct MemberStatus {
+    /// The pod's name.
+    pub pod: String,
+    /// The pod's UID.
+    pub uid: String,
+    /// The process' own number.
+    pub run: u64,
+    /// Addresses of its peer port, `ip:port`.
+    pub addresses: Vec<String>,
+    /// Its rank.
+    pub rank: u32,
+    /// Whether it leads.
+    pub leader: bool,
+    /// Whether it is this member.
+    pub me: bool,
+    /// Whether a session to it is open; `true` for this member.
+    pub connected: bool,
+}
+
+/// How this member stands in an election.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Standing {
+    /// It leads.
+    Leading,
+    /// Another leads.
+    Following,
+    /// Nobody is known to lead, and one is being elected.
+    Electing,
+    /// It led, and gives the office to another.
+    HandingOver,
+    /// It is in no view, or has lost touch with its leader.
+    Isolated,
+}
+
+/// An election, as this member sees it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Election {
+    /// How it is held.
+    pub algorithm: ElectionAlgorithm,
+    /// What makes it safe.
+    pub arbiter: Arbiter,
+    /// The view's number.
+    pub epoch: Epoch,
+    /// How this member stands. While `Leading`, it leads only as long as `safe_until` lies ahead.
+    pub standing: Standing,
+    /// Until when this member surely leads, by its own clock; moves on with every heartbeat.
+    pub safe_until: Option<LocalTime>,
+    /// Who leads, while this member knows of somebody's unexpired office.
+    pub leader: Option<Leader>,
+    /// How many may be elected.
+    pub candidates: u32,
+    /// Changes of leader seen by this process.
+    pub transitions: u64,
+    /// The last election in which this member took part.
+    pub last: Option<LastElection>,
+    /// Rises when leader or standing changes.
+    pub index: u64,
+}
+
+/// Who leads.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Leader {
+    /// The pod's name.
+    pub pod: String,
+    /// The pod's UID.
+    pub uid: String,
+    /// The pod's address.
+    pub ip: String,
+    /// Since when, by this member's clock.
+    pub since: LocalTime,
+}
+
+/// What an election cost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct LastElection {
+    /// The messages that this member sent in it, as the books count them.
+    pub messages: u64,
+    /// How long it took here.
+    pub duration: Duration,
+}
