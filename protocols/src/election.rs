@@ -9,14 +9,24 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::MemberId;
+use crate::one_of::one_of;
+use crate::policy::ElectionAlgorithm;
 use crate::protocol::Protocol;
 use crate::view::View;
+
+pub mod bully;
+pub mod ring;
+
+pub use bully::Bully;
+pub use ring::Ring;
 
 /// What a member may ask of an election.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Command {
     /// "The leader is gone: elect another."
     Elect,
+    /// "I am back: who leads?" An algorithm that cannot ask elects.
+    Inquire,
 }
 
 /// What a member learns from an election.
@@ -31,15 +41,69 @@ pub enum Event {
 pub struct Timing {
     /// For an answer of a living member, there and back: the books' Δt.
     pub answer: Duration,
-    /// For the announcement of the winner by somebody who answered: the books' Δt'.
+    /// For the announcement of the winner by somebody who answered: the books' Δt'. Longer than
+    /// `answer` by at least two transfers, or the lower ranks elect again too soon. [`Ring`] knows
+    /// how long its two passes may take, and does without.
     pub announcement: Duration,
 }
 
 /// What every election is to tests, to metrics and to whoever starts it.
+///
+/// A member learns the outcome of an election by one [`Event::Elected`], whoever started it. It may
+/// learn of several in a row, the same winner twice among them, if there were several elections.
+/// An election that came to nothing is started anew by another [`Command::Elect`]; one that is
+/// still under way is not disturbed by it.
 pub trait Election: Protocol<Peer = MemberId, Command = Command, Event = Event> + Sized {
     /// A member that takes part in no election yet.
     fn new(me: MemberId, view: View, timing: Timing) -> Self;
 
-    /// Whom this member takes for elected.
+    /// Whom this member takes for elected; nobody while it takes part in an election.
     fn elected(&self) -> Option<MemberId>;
+
+    /// Whether this member waits for an outcome.
+    fn is_electing(&self) -> bool;
+}
+
+one_of! {
+    /// The election that the policy names.
+    pub enum AnyElection {
+        type Peer = MemberId;
+        type Command = Command;
+        type Event = Event;
+        /// What the members of an election say to each other.
+        enum Message = AnyMessage;
+        /// The alarms of an election.
+        enum Timer = AnyTimer;
+
+        /// The highest living rank wins.
+        Bully(Bully),
+        /// A list of the living goes round.
+        Ring(Ring),
+    }
+}
+
+impl AnyElection {
+    /// A member that takes part in no election yet.
+    pub fn new(algorithm: ElectionAlgorithm, me: MemberId, view: View, timing: Timing) -> Self {
+        match algorithm {
+            ElectionAlgorithm::Bully => Self::Bully(Bully::new(me, view, timing)),
+            ElectionAlgorithm::Ring => Self::Ring(Ring::new(me, view, timing)),
+        }
+    }
+
+    /// Whom this member takes for elected; nobody while it takes part in an election.
+    pub fn elected(&self) -> Option<MemberId> {
+        match self {
+            Self::Bully(bully) => bully.elected(),
+            Self::Ring(ring) => ring.elected(),
+        }
+    }
+
+    /// Whether this member waits for an outcome.
+    pub fn is_electing(&self) -> bool {
+        match self {
+            Self::Bully(bully) => bully.is_electing(),
+            Self::Ring(ring) => ring.is_electing(),
+        }
+    }
 }

@@ -12,6 +12,7 @@ pub mod cost;
 pub mod election;
 pub mod ids;
 pub mod mutex;
+mod one_of;
 pub mod policy;
 pub mod protocol;
 pub mod time;

@@ -151,6 +151,21 @@ impl<P, M, T, E> Outbox<P, M, T, E> {
         self.effects.drain(..)
     }
 
+    /// Puts everything into another outbox, in order, with messages and timers wrapped.
+    pub fn pour_into<N, U>(
+        &mut self,
+        out: &mut Outbox<P, N, U, E>,
+        message: impl Fn(M) -> N,
+        timer: impl Fn(T) -> U,
+    ) {
+        out.effects.extend(self.drain().map(|effect| match effect {
+            Effect::Send { to, message: sent } => Effect::Send { to, message: message(sent) },
+            Effect::Arm { timer: armed, after } => Effect::Arm { timer: timer(armed), after },
+            Effect::Disarm(disarmed) => Effect::Disarm(timer(disarmed)),
+            Effect::Tell(event) => Effect::Tell(event),
+        }));
+    }
+
     /// Whether nothing is to be done.
     pub fn is_empty(&self) -> bool {
         self.effects.is_empty()
