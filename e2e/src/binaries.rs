@@ -1,0 +1,149 @@
+//! The Go programs of the test cluster: built from source once, then kept.
+//!
+//! Each directory of `e2e/go` is a Go module of its own, because the versions that one program
+//! needs would not suit another. A build is kept under the hash of everything that it depends on,
+//! so that changing a version builds anew and going back finds the old one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{cache, command};
+
+/// One of the programs that are built here.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Binary {
+    name: &'static str,
+    module: &'static Module,
+    package: &'static str,
+}
+
+/// A directory of `e2e/go` and how its programs are built.
+#[derive(Debug, Eq, Ord, PartialEq, PartialOrd)]
+struct Module {
+    directory: &'static str,
+    linker_flags: &'static str,
+    tags: &'static str,
+}
+
+impl Binary {
+    /// The file, which is there after [`build`].
+    pub fn path(self) -> PathBuf {
+        self.module.output().join(self.name)
+    }
+
+    /// The program's name, as one would type it.
+    pub fn name(self) -> &'static str {
+        self.name
+    }
+
+    fn build(self, to: &Path) -> Result<()> {
+        println!("building {} from source; this is done once", self.name);
+        command::run(
+            Command::new("go")
+                .current_dir(self.module.source())
+                .env("CGO_ENABLED", "0")
+                .env("GOFLAGS", "")
+                .args(["build", "-trimpath", "-buildvcs=false"])
+                .args(["-ldflags", self.module.linker_flags, "-tags", self.module.tags])
+                .arg("-o")
+                .arg(to)
+                .arg(self.package),
+        )
+        .with_context(|| format!("cannot build {}; it needs Go 1.24 or later", self.name))
+    }
+}
+
+impl Module {
+    fn source(&self) -> PathBuf {
+        cache::workspace().join("e2e/go").join(self.directory)
+    }
+
+    fn output(&self) -> PathBuf {
+        let read = |file| fs::read(self.source().join(file)).unwrap_or_default();
+        let key = cache::key(&[
+            &read("go.mod"),
+            &read("go.sum"),
+            self.linker_flags.as_bytes(),
+            self.tags.as_bytes(),
+        ]);
+        cache::root().join("bin").join(format!("{}-{key}", self.directory))
+    }
+}
+
+/// Builds whatever is not there yet.
+pub fn build() -> Result<()> {
+    for binary in ALL {
+        cache::make_once(&binary.path(), |partial| binary.build(partial))?;
+    }
+    Ok(())
+}
+
+static KUBERNETES: Module = Module {
+    directory: "kubernetes",
+    // Without these the programs say that they are v0.0.0, and clients that look at the version
+    // of the server, such as helm, refuse it.
+    linker_flags: "-s -w \
+        -X k8s.io/component-base/version.gitVersion=v1.34.4 \
+        -X k8s.io/component-base/version.gitMajor=1 \
+        -X k8s.io/component-base/version.gitMinor=34",
+    tags: "",
+};
+
+static TOOLS: Module = Module { directory: "tools", linker_flags: "-s -w", tags: "" };
+
+static PROMETHEUS: Module = Module {
+    directory: "prometheus",
+    linker_flags: "-s -w",
+    tags: "remove_all_sd,enable_kubernetes_sd",
+};
+
+const fn kubernetes(name: &'static str, package: &'static str) -> Binary {
+    Binary { name, module: &KUBERNETES, package }
+}
+
+const fn tool(name: &'static str, package: &'static str) -> Binary {
+    Binary { name, module: &TOOLS, package }
+}
+
+/// The Kubernetes API.
+pub const API_SERVER: Binary = kubernetes("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver");
+/// Deployments, Endpoints, garbage collection and the like.
+pub const CONTROLLER_MANAGER: Binary =
+    kubernetes("kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager");
+/// Places pods on nodes.
+pub const SCHEDULER: Binary = kubernetes("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler");
+/// Runs the pods of one node.
+pub const KUBELET: Binary = kubernetes("kubelet", "k8s.io/kubernetes/cmd/kubelet");
+/// Makes Services work on one node.
+pub const KUBE_PROXY: Binary = kubernetes("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy");
+/// The command line of Kubernetes.
+pub const KUBECTL: Binary = kubernetes("kubectl", "k8s.io/kubernetes/cmd/kubectl");
+/// The store below the API server.
+pub const ETCD: Binary = tool("etcd", "go.etcd.io/etcd/server/v3");
+/// Restores a backup of the store.
+pub const ETCDUTL: Binary = tool("etcdutl", "go.etcd.io/etcd/etcdutl/v3");
+/// Installs charts.
+pub const HELM: Binary = tool("helm", "helm.sh/helm/v3/cmd/helm");
+/// Scrapes the pods' metrics.
+pub const PROMETHEUS_SERVER: Binary = Binary {
+    name: "prometheus",
+    module: &PROMETHEUS,
+    package: "github.com/prometheus/prometheus/cmd/prometheus",
+};
+
+/// Every program that [`build`] builds; the largest first.
+pub const ALL: &[Binary] = &[
+    API_SERVER,
+    CONTROLLER_MANAGER,
+    SCHEDULER,
+    KUBELET,
+    KUBE_PROXY,
+    KUBECTL,
+    ETCD,
+    ETCDUTL,
+    HELM,
+    PROMETHEUS_SERVER,
+];

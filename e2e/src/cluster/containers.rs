@@ -1,0 +1,45 @@
+//! The processes of containers, as the host sees them.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use rustix::process::Signal;
+
+use super::boot::ctr;
+use super::node::Node;
+use super::process::Process;
+use super::{Cluster, Pod};
+use crate::command;
+
+impl Cluster {
+    /// Sends a signal to the first process of a container, from outside: SIGKILL is a crash,
+    /// SIGSTOP a machine that stalls until SIGCONT.
+    pub fn signal_container(&self, pod: &Pod, container: &str, signal: Signal) -> Result<()> {
+        self.process_of(pod, &pod.container_id(container)?)?.signal(signal)
+    }
+
+    /// The number that the first process of a container has on the host.
+    pub fn host_pid(&self, pod: &Pod, container: &str) -> Result<i32> {
+        Ok(self.process_of(pod, &pod.container_id(container)?)?.pid())
+    }
+
+    /// The process that holds the pod's sandbox open.
+    pub(super) fn sandbox(&self, pod: &Pod) -> Result<Process> {
+        let filter = format!(
+            "labels.\"io.kubernetes.pod.uid\"=={},labels.\"io.cri-containerd.kind\"==sandbox",
+            pod.uid
+        );
+        let list = ["containers", "list", "--quiet", &filter];
+        let ids = command::output(ctr(self.harness()?, Node::named(&pod.node)?).args(list))?;
+        let running = ids.lines().find_map(|id| self.process_of(pod, id).ok());
+        running.with_context(|| format!("the pod {} has no running sandbox", pod.name))
+    }
+
+    fn process_of(&self, pod: &Pod, id: &str) -> Result<Process> {
+        let directory = self.harness()?.running_containers(Node::named(&pod.node)?).join(id);
+        let pid = fs::read_to_string(directory.join("init.pid"))
+            .with_context(|| format!("the container {id} of {} does not run", pod.name))?;
+        Process::of(pid.trim().parse()?)
+            .with_context(|| format!("the container {id} of {} has ended", pod.name))
+    }
+}

@@ -1,0 +1,76 @@
+//! Other programs, run to their end, with errors that say what was run.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Runs a program whose output goes where ours goes.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
+    if !status.success() {
+        bail!("{} ended with {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs a program and returns what it wrote to its standard output.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {}", shown(command)))?;
+    checked(command, output)
+}
+
+/// Like [`output`], with `input` as the program's standard input.
+pub fn output_of_input(command: &mut Command, input: &str) -> Result<String> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {}", shown(command)))?;
+    // A program that ends without having read everything closes the pipe; its exit code tells why.
+    if let Some(mut pipe) = child.stdin.take() {
+        let _closed_early = pipe.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output()?;
+    checked(command, output)
+}
+
+/// The command as one would type it.
+pub fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+fn checked(command: &Command, output: Output) -> Result<String> {
+    if !output.status.success() {
+        bail!(
+            "{} ended with {}\n{}{}",
+            shown(command),
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    String::from_utf8(output.stdout).context("the output is not UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_the_command_and_what_it_said() {
+        let error = output(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]));
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("sh -c") && text.contains("out\nerr\n") && text.contains('3'));
+    }
+
+    #[test]
+    fn input_reaches_the_program() {
+        assert_eq!(output_of_input(&mut Command::new("cat"), "hello").unwrap(), "hello");
+    }
+}

@@ -1,0 +1,12 @@
+//! Container images, made without a container engine.
+//!
+//! Three are made: the product's, the pause image that holds a sandbox open, and the image of the
+//! client applications in test pods. Each is an archive in the OCI image layout, which containerd
+//! imports as it is.
+
+pub mod client;
+pub mod oci;
+pub mod product;
+
+pub use client::CLIENT;
+pub use product::{PAUSE, PRODUCT};

@@ -1,0 +1,60 @@
+//! The product's image and the pause image, from static binaries of this workspace.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Result;
+
+use super::oci::{Content, Image};
+use crate::{cache, command};
+
+/// The reference of the product's image on the test cluster.
+pub const PRODUCT: &str = "conclave.local/conclave:dev";
+
+/// The reference of the image of which every sandbox is made.
+pub const PAUSE: &str = "conclave.local/pause:1";
+
+/// Builds the static binaries of the product and of the pause image.
+pub fn build_binaries() -> Result<()> {
+    // A target that is named has a directory of its own, and its flags do not reach build scripts
+    // and procedural macros, which cannot be linked statically.
+    command::run(
+        Command::new("cargo")
+            .current_dir(cache::workspace())
+            .env("RUSTFLAGS", "-C target-feature=+crt-static")
+            .args(["build", "--quiet", "--release", "--locked", "--target", TARGET])
+            .args(["-p", "conclave-sidecar", "--bin", "conclave"])
+            .args(["-p", "conclave-operator", "--bin", "conclave-operator"])
+            .args(["-p", "conclave-e2e", "--bin", "pause"]),
+    )
+}
+
+/// Writes the product's image, of the binaries that [`build_binaries`] made.
+pub fn write(path: &Path) -> Result<()> {
+    let programs = ["conclave", "conclave-operator"];
+    image(PRODUCT, &programs).write(path)
+}
+
+/// Writes the pause image.
+pub fn write_pause(path: &Path) -> Result<()> {
+    image(PAUSE, &["pause"]).write(path)
+}
+
+/// An image of programs at its root; the first is what it runs.
+fn image(name: &str, programs: &[&str]) -> Image {
+    let place = |program: &&str| (format!("/{program}"), binary(program));
+    Image {
+        name: name.to_owned(),
+        entrypoint: programs.iter().take(1).map(|program| format!("/{program}")).collect(),
+        user: "65532:65532".to_owned(),
+        content: Content::Programs(programs.iter().map(place).collect()),
+    }
+}
+
+fn binary(name: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| cache::workspace().join("target"), PathBuf::from);
+    target.join(TARGET).join("release").join(name)
+}
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";

@@ -1,0 +1,16 @@
+//! The harness: everything that is done *to* Conclave rather than by it.
+//!
+//! It builds what a test needs ([`binaries`], [`packages`], [`image`]), boots a real Kubernetes of
+//! three nodes on one Debian machine ([`cluster`]), and runs the checks of the repository in order
+//! ([`stages`]). `cargo xtask` is its command line; the tests that need the cluster are in
+//! `e2e/tests`.
+
+pub mod binaries;
+pub mod cache;
+pub mod cluster;
+pub mod command;
+pub mod image;
+pub mod packages;
+pub mod preflight;
+pub mod stages;
+pub mod wait;

@@ -1,0 +1,83 @@
+//! The Debian packages that the cluster and the tests need.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::command;
+
+/// What is installed on the machine itself; what runs inside pods is in the client image.
+const PACKAGES: &[&str] = &[
+    "ca-certificates",
+    "chromium", // opens the page of `conclave dev`
+    "conntrack",
+    "containerd",
+    "containernetworking-plugins",
+    "curl",
+    "debootstrap", // makes the root of the client image
+    "gcc",         // links Rust
+    "iproute2",
+    "iptables",
+    "libc6-dev",
+    "nftables",
+    "runc",
+    "util-linux", // nsenter
+];
+
+/// Installs the packages that are missing, without starting any service they bring.
+pub fn install() -> Result<()> {
+    let missing: Vec<_> = PACKAGES.iter().filter(|package| !is_installed(package)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let _no_services = NoServices::decree()?;
+    command::run(apt().args(["-q", "update"]))?;
+    command::run(apt().args(["-q", "install", "-y", "--no-install-recommends"]).args(missing))
+}
+
+fn is_installed(package: &str) -> bool {
+    let query = command::output(Command::new("dpkg-query").args([
+        "--show",
+        "--showformat=${db:Status-Status}",
+        package,
+    ]));
+    query.is_ok_and(|status| status == "installed")
+}
+
+fn apt() -> Command {
+    let mut apt = Command::new("apt-get");
+    apt.env("DEBIAN_FRONTEND", "noninteractive");
+    apt
+}
+
+/// Debian's way to forbid that an installation starts services, for as long as this value lives.
+///
+/// Source: the interface of `invoke-rc.d` to `policy-rc.d`, whose exit code 101 means "forbidden".
+struct NoServices {
+    is_ours: bool,
+}
+
+impl NoServices {
+    fn decree() -> Result<Self> {
+        // A machine that already has a policy, such as a container image, keeps it.
+        let is_ours = !Path::new(POLICY).exists();
+        if is_ours {
+            fs::write(POLICY, "#!/bin/sh\nexit 101\n").context("cannot forbid services")?;
+            fs::set_permissions(POLICY, fs::Permissions::from_mode(0o755))?;
+        }
+        Ok(Self { is_ours })
+    }
+}
+
+impl Drop for NoServices {
+    fn drop(&mut self) {
+        if self.is_ours {
+            let _gone_already = fs::remove_file(POLICY);
+        }
+    }
+}
+
+const POLICY: &str = "/usr/sbin/policy-rc.d";

@@ -1,0 +1,250 @@
+//! The checks of the repository, in order: what `cargo xtask test` does.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::cluster::{self, Cluster, State};
+use crate::{binaries, cache, command, image, packages, preflight};
+
+/// Every stage, in the order in which they run. A new check is a new line.
+const STAGES: &[Stage] = &[
+    Stage { name: "format", when: When::Always, run: check_format },
+    Stage { name: "lints", when: When::Always, run: check_lints },
+    Stage { name: "tests", when: When::Always, run: run_tests },
+    Stage { name: "packages", when: When::OwnCluster, run: install_packages },
+    Stage { name: "binaries", when: When::OwnCluster, run: build_binaries },
+    Stage { name: "images", when: When::OwnCluster, run: make_images },
+    Stage { name: "cluster up", when: When::OwnCluster, run: boot_cluster },
+    Stage { name: "cluster tests", when: When::Full, run: run_cluster_tests },
+    Stage { name: "cluster down", when: When::CleanUp, run: remove_cluster },
+];
+
+/// What `cargo xtask fix` runs, in order: everything that writes to the source tree. A generator
+/// is a new line here, and a test that compares its output is found by the stage "tests".
+const FIXES: &[&[&str]] = &[&["cargo", "fmt", "--all"]];
+
+/// A named step.
+struct Stage {
+    name: &'static str,
+    when: When,
+    run: fn(&mut Run) -> Result<()>,
+}
+
+/// On which occasions a stage runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum When {
+    /// Always, so it must be quick and needs neither root nor a network.
+    Always,
+    /// Unless only the quick ones are wanted.
+    Full,
+    /// Like `Full`, but not if the user gives a cluster of their own.
+    OwnCluster,
+    /// Like `OwnCluster`, and also after an earlier stage has failed.
+    CleanUp,
+}
+
+/// How much of it is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted {
+    /// Only what needs no cluster.
+    pub only_quick: bool,
+    /// The user gives a cluster of their own.
+    pub existing_cluster: bool,
+}
+
+/// What the stages of one run hand on.
+#[derive(Default)]
+struct Run {
+    failure: Option<anyhow::Error>,
+    /// Held while this run has the cluster.
+    claim: Option<File>,
+}
+
+/// Runs the wanted stages and prints how long each took; the first failure ends the run.
+pub fn test(wanted: Wanted) -> Result<()> {
+    let mut run = Run::default();
+    let mut times = Vec::new();
+    for stage in STAGES.iter().filter(|stage| stage.when.is_in(wanted)) {
+        if run.failure.is_some() && stage.when != When::CleanUp {
+            continue;
+        }
+        println!("--- {}", stage.name);
+        let start = Instant::now();
+        let outcome = (stage.run)(&mut run);
+        times.push((stage.name, start.elapsed(), outcome.is_ok()));
+        if let Err(error) = outcome {
+            println!("{error:?}");
+            let failed = || error.context(format!("the stage `{}` failed", stage.name));
+            run.failure.get_or_insert_with(failed);
+        }
+    }
+    print_times(&times);
+    run.failure.map_or(Ok(()), Err)
+}
+
+/// Rewrites what is formatted or generated.
+pub fn fix() -> Result<()> {
+    for words in FIXES {
+        if let [program, arguments @ ..] = words {
+            command::run(Command::new(program).args(arguments).current_dir(cache::workspace()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Installs, builds and boots whatever is missing for a cluster, and leaves it running.
+pub fn cluster_up() -> Result<Cluster> {
+    let mut run = Run::default();
+    install_packages(&mut run)?;
+    build_binaries(&mut run)?;
+    make_images(&mut run)?;
+    boot_cluster(&mut run)?;
+    Cluster::from_env()
+}
+
+/// Removes the cluster, whoever booted it.
+pub fn cluster_down() -> Result<()> {
+    preflight::check()?;
+    let state = State::of_this_user();
+    let _claim = Cluster::claim(&state)?;
+    cluster::down(&state)
+}
+
+/// Builds the product and writes its image.
+pub fn product_image(path: &Path) -> Result<()> {
+    image::product::build_binaries()?;
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    image::product::write(path)
+}
+
+/// Where the product's image is written if nobody says otherwise.
+pub fn product_archive() -> PathBuf {
+    cache::workspace().join("target/images/conclave.tar")
+}
+
+impl When {
+    fn is_in(self, wanted: Wanted) -> bool {
+        match self {
+            Self::Always => true,
+            Self::Full => !wanted.only_quick,
+            Self::OwnCluster | Self::CleanUp => !wanted.only_quick && !wanted.existing_cluster,
+        }
+    }
+}
+
+fn check_format(_: &mut Run) -> Result<()> {
+    cargo(&["fmt", "--all", "--check"])
+}
+
+fn check_lints(_: &mut Run) -> Result<()> {
+    let everything = ["--workspace", "--all-targets", "--features", CLUSTER];
+    cargo(
+        &[&["clippy", "--quiet", "--locked"], &everything[..], &["--", "-D", "warnings"]].concat(),
+    )
+}
+
+fn run_tests(_: &mut Run) -> Result<()> {
+    cargo(&["test", "--quiet", "--locked", "--workspace"])
+}
+
+fn install_packages(_: &mut Run) -> Result<()> {
+    preflight::check()?;
+    packages::install()
+}
+
+fn build_binaries(_: &mut Run) -> Result<()> {
+    binaries::build()
+}
+
+fn make_images(_: &mut Run) -> Result<()> {
+    product_image(&product_archive())?;
+    image::product::write_pause(&pause_archive())?;
+    image::client::archive().map(drop)
+}
+
+fn boot_cluster(run: &mut Run) -> Result<()> {
+    let state = State::of_this_user();
+    run.claim = Some(Cluster::claim(&state)?);
+    let images = [pause_archive(), product_archive(), image::client::archive()?];
+    let cluster = cluster::up(&state, &images, &kept_logs())?;
+    println!("the kubeconfig is {}", cluster.kubeconfig().display());
+    Ok(())
+}
+
+fn run_cluster_tests(_: &mut Run) -> Result<()> {
+    // One at a time: some stop the API server, and the machine is small.
+    let threads = ["--", "--test-threads=1"];
+    let tests = ["-p", "conclave-e2e", "--features", CLUSTER, "--test", "*"];
+    cargo(&[&["test", "--locked"], &tests[..], &threads].concat())
+}
+
+fn remove_cluster(run: &mut Run) -> Result<()> {
+    // Without a claim this run never came as far as the cluster, which may be somebody else's.
+    let Some(_claim) = run.claim.take() else { return Ok(()) };
+    let state = State::of_this_user();
+    if run.failure.is_some() && state.logs().exists() {
+        cluster::keep_logs(&state, &kept_logs())?;
+        println!("the cluster's logs are in {}", kept_logs().display());
+    }
+    cluster::down(&state)
+}
+
+fn cargo(arguments: &[&str]) -> Result<()> {
+    command::run(Command::new("cargo").args(arguments).current_dir(cache::workspace()))
+}
+
+fn print_times(times: &[(&str, Duration, bool)]) {
+    println!("--- times");
+    for (name, time, is_good) in times {
+        let outcome = if *is_good { "" } else { "  FAILED" };
+        println!("{name:>16} {:>7.1} s{outcome}", time.as_secs_f64());
+    }
+}
+
+fn pause_archive() -> PathBuf {
+    product_archive().with_file_name("pause.tar")
+}
+
+fn kept_logs() -> PathBuf {
+    cluster::evidence_directory().join("cluster")
+}
+
+const CLUSTER: &str = "conclave-e2e/cluster";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(only_quick: bool, existing_cluster: bool) -> Vec<&'static str> {
+        let wanted = Wanted { only_quick, existing_cluster };
+        let stages = STAGES.iter().filter(|stage| stage.when.is_in(wanted));
+        stages.map(|stage| stage.name).collect()
+    }
+
+    #[test]
+    fn the_quick_stages_need_no_cluster() {
+        assert!(names(true, false).iter().all(|name| !name.contains("cluster")));
+        assert_eq!(names(true, false), names(true, true));
+    }
+
+    #[test]
+    fn a_cluster_of_the_user_is_tested_but_neither_booted_nor_removed() {
+        let names = names(false, true);
+        assert!(names.contains(&"cluster tests"));
+        assert!(!names.contains(&"cluster up") && !names.contains(&"cluster down"));
+    }
+
+    #[test]
+    fn whatever_boots_the_cluster_is_followed_by_what_removes_it() {
+        let names = names(false, false);
+        let place = |name| names.iter().position(|other| *other == name);
+        assert!(place("cluster up") < place("cluster tests"));
+        assert_eq!(names.last(), Some(&"cluster down"));
+    }
+}
