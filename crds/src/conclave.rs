@@ -1,0 +1,254 @@
+//! The kind `Conclave`: one group of pods and its policies.
+
+use conclave_protocols::policy as protocols;
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::limits;
+use crate::period::Period;
+use crate::status::ConclaveStatus;
+
+/// What the user wants of a group. Every field has a default, so that `spec: {}` is enough.
+#[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[kube(
+    group = "conclave.dev",
+    version = "v1alpha1",
+    kind = "Conclave",
+    plural = "conclaves",
+    shortname = "ccv",
+    category = "conclave",
+    namespaced,
+    status = "ConclaveStatus",
+    derive = "PartialEq",
+    doc = "A group of pods that coordinate among themselves, and its policies.",
+    printcolumn(name = "Leader", type_ = "string", json_path = ".status.leader.pod"),
+    printcolumn(name = "Epoch", type_ = "integer", json_path = ".status.epoch"),
+    printcolumn(
+        name = "Members",
+        type_ = "string",
+        description = "Members whose pod is ready, of all members",
+        json_path = ".status.readiness"
+    ),
+    printcolumn(name = "Arbiter", type_ = "string", json_path = ".spec.arbiter"),
+    printcolumn(
+        name = "Ready",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type==\"Ready\")].status"
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    validation = limits::name_rule()
+)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConclaveSpec {
+    /// What makes the outcome of an algorithm safe.
+    pub arbiter: Arbiter,
+    /// Waits and periods.
+    pub timing: TimingSpec,
+    /// Elections among the members. The one named `default` nominates the leader of the group, and
+    /// there is no other yet.
+    #[schemars(length(max = 16), extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["name"],
+        "x-kubernetes-validations" = [limits::elections_rule()]
+    ))]
+    pub elections: Vec<ElectionSpec>,
+    /// How locks are granted. Where several patterns fit, an exact name beats the longest literal
+    /// prefix; a lock that no pattern fits cannot be taken.
+    #[schemars(length(max = 16), extend(
+        "x-kubernetes-list-type" = "atomic",
+        "x-kubernetes-validations" = [limits::distinct_patterns_rule()]
+    ))]
+    pub locks: Vec<LockSpec>,
+    /// How the members' clocks are kept together.
+    pub clock: ClockSpec,
+}
+
+impl Default for ConclaveSpec {
+    fn default() -> Self {
+        Self {
+            arbiter: Arbiter::default(),
+            timing: TimingSpec::default(),
+            elections: vec![ElectionSpec::default()],
+            locks: vec![LockSpec::default()],
+            clock: ClockSpec::default(),
+        }
+    }
+}
+
+/// What makes the outcome of an algorithm safe: promises of a majority and the API server
+/// (`Quorum`), or nothing, as in the textbook (`None`): then everything is advisory and no fencing
+/// token is given.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(inline)]
+pub enum Arbiter {
+    /// Promises of a majority, and the register of the API server.
+    #[default]
+    Quorum,
+    /// Nothing.
+    None,
+}
+
+/// Waits and periods.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(extend("x-kubernetes-validations" = limits::timing_rules()))]
+#[serde(rename_all = "camelCase", default)]
+pub struct TimingSpec {
+    /// How long a member promises not to follow another leader: 300ms to 1m, and at least five
+    /// heartbeats. A leader that was lost is missed for about this long.
+    pub office_wait: Period,
+    /// How often the leader asks for promises: 50ms to 10s.
+    pub heartbeat: Period,
+    /// How long a lock keeps others out when its holder was lost: up to 10m, and at least 2s more
+    /// than `officeWait`.
+    pub lock_wait: Period,
+    /// How long the group goes on without the API server: 3s to 1h.
+    pub api_outage: Period,
+}
+
+impl Default for TimingSpec {
+    fn default() -> Self {
+        Self {
+            office_wait: Period::new("1500ms"),
+            heartbeat: Period::new("250ms"),
+            lock_wait: Period::new("10s"),
+            api_outage: Period::new("60s"),
+        }
+    }
+}
+
+/// How one election is held.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ElectionSpec {
+    /// The name of the election.
+    #[schemars(length(min = 1, max = 63))]
+    pub name: String,
+    /// Who wins: the highest living rank at once (`Bully`), or the highest on a list that goes
+    /// round (`Ring`).
+    pub algorithm: ElectionAlgorithm,
+}
+
+impl Default for ElectionSpec {
+    fn default() -> Self {
+        Self { name: "default".to_owned(), algorithm: ElectionAlgorithm::default() }
+    }
+}
+
+/// The algorithms of an election.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(inline)]
+pub enum ElectionAlgorithm {
+    /// Garcia-Molina's: the highest living rank wins.
+    #[default]
+    Bully,
+    /// A list goes round.
+    Ring,
+}
+
+/// How the locks of some names are granted.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(extend("x-kubernetes-validations" = limits::lock_rules()))]
+#[serde(rename_all = "camelCase", default)]
+pub struct LockSpec {
+    /// The names of the locks. A `*` at the end fits any text, `/` too.
+    #[schemars(
+        length(min = 1, max = 16),
+        inner(length(min = 1, max = 253)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub names: Vec<String>,
+    /// Who grants: the leader of the group (`Central`).
+    pub algorithm: LockAlgorithm,
+    /// The longest that one claim may hold: 1s to 24h.
+    pub max_hold: Period,
+    /// How long a lock stays closed after its holder was lost: up to 1h.
+    pub lock_delay: Period,
+}
+
+impl Default for LockSpec {
+    fn default() -> Self {
+        Self {
+            names: vec!["*".to_owned()],
+            algorithm: LockAlgorithm::default(),
+            max_hold: Period::new("10m"),
+            lock_delay: Period::new("0s"),
+        }
+    }
+}
+
+/// The algorithms of a lock.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(inline)]
+pub enum LockAlgorithm {
+    /// One coordinator grants: the leader.
+    #[default]
+    Central,
+}
+
+/// How the members' clocks are kept together.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(extend("x-kubernetes-validations" = limits::clock_rules()))]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClockSpec {
+    /// Who asks whom: the leader asks all and tells each its correction (`Berkeley`).
+    pub algorithm: ClockAlgorithm,
+    /// How far apart two clocks may be: 1ms to 10s.
+    pub precision: Period,
+    /// The largest rate error of a clock, in parts per million.
+    #[schemars(range(min = limits::DRIFT_PPM_MIN, max = limits::DRIFT_PPM_MAX))]
+    pub max_drift_ppm: i32,
+}
+
+impl Default for ClockSpec {
+    fn default() -> Self {
+        Self {
+            algorithm: ClockAlgorithm::default(),
+            precision: Period::new("1ms"),
+            max_drift_ppm: 100,
+        }
+    }
+}
+
+/// The algorithms of the group clock.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(inline)]
+pub enum ClockAlgorithm {
+    /// The leader asks all, averages, and tells each its correction.
+    #[default]
+    Berkeley,
+}
+
+impl From<Arbiter> for protocols::Arbiter {
+    fn from(arbiter: Arbiter) -> Self {
+        match arbiter {
+            Arbiter::Quorum => Self::Quorum,
+            Arbiter::None => Self::None,
+        }
+    }
+}
+
+impl From<ElectionAlgorithm> for protocols::ElectionAlgorithm {
+    fn from(algorithm: ElectionAlgorithm) -> Self {
+        match algorithm {
+            ElectionAlgorithm::Bully => Self::Bully,
+            ElectionAlgorithm::Ring => Self::Ring,
+        }
+    }
+}
+
+impl From<LockAlgorithm> for protocols::LockAlgorithm {
+    fn from(algorithm: LockAlgorithm) -> Self {
+        match algorithm {
+            LockAlgorithm::Central => Self::Central,
+        }
+    }
+}
+
+impl From<ClockAlgorithm> for protocols::ClockAlgorithm {
+    fn from(algorithm: ClockAlgorithm) -> Self {
+        match algorithm {
+            ClockAlgorithm::Berkeley => Self::Berkeley,
+        }
+    }
+}

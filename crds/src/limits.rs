@@ -1,0 +1,154 @@
+//! The rules of a specification. Each is one value or one function, from which both the CEL rule
+//! for the API server and the check in [`policy()`](crate::policy()) are made.
+
+use std::time::Duration;
+
+use kube::core::Rule;
+
+use crate::period::{Period, PeriodError};
+use crate::policy::PolicyError;
+
+/// The shortest and the longest that a period may be.
+pub(crate) struct Limits {
+    /// The field, as the last part of its path.
+    field: &'static str,
+    min: &'static str,
+    max: &'static str,
+}
+
+pub(crate) const OFFICE_WAIT: Limits = Limits { field: "officeWait", min: "300ms", max: "1m" };
+pub(crate) const HEARTBEAT: Limits = Limits { field: "heartbeat", min: "50ms", max: "10s" };
+pub(crate) const LOCK_WAIT: Limits = Limits { field: "lockWait", min: "2s", max: "10m" };
+pub(crate) const API_OUTAGE: Limits = Limits { field: "apiOutage", min: "3s", max: "1h" };
+pub(crate) const MAX_HOLD: Limits = Limits { field: "maxHold", min: "1s", max: "24h" };
+pub(crate) const LOCK_DELAY: Limits = Limits { field: "lockDelay", min: "0s", max: "1h" };
+pub(crate) const PRECISION: Limits = Limits { field: "precision", min: "1ms", max: "10s" };
+
+/// A clock that is exact is none.
+pub(crate) const DRIFT_PPM_MIN: i32 = 1;
+/// One per cent: a clock that goes more wrong is broken.
+pub(crate) const DRIFT_PPM_MAX: i32 = 10_000;
+
+/// So that `conclave-NAME` and what Kubernetes appends to it stay below 63 characters.
+pub(crate) const NAME_LENGTH_MAX: usize = 40;
+
+/// How much longer than the office a lock must last: the time for an election and for the new
+/// leader to hear of the holds of the members that live.
+pub(crate) const LOCK_WAIT_MARGIN: Duration = Duration::from_secs(2);
+
+/// How many heartbeats in a row must be lost before a leader loses a member's promise.
+pub(crate) const HEARTBEATS_IN_OFFICE_WAIT: u32 = 5;
+
+/// What must be true, in the words that follow the name of the field.
+pub(crate) mod must {
+    pub(crate) const BE_A_LABEL: &str = "must be a DNS-1035 label of at most 40 characters: \
+         lower-case letters, digits and dashes, with a letter first and no dash last";
+    pub(crate) const HOLD_FIVE_HEARTBEATS: &str = "must be at least five times `heartbeat`";
+    pub(crate) const OUTLAST_THE_OFFICE: &str = "must be at least 2s more than `officeWait`";
+    pub(crate) const BE_THE_DEFAULT: &str =
+        "must have exactly one entry, named `default`: no other election is built yet";
+    pub(crate) const END_WITH_THE_STAR: &str = "may have `*` only at the end of a pattern";
+    pub(crate) const BE_DISTINCT: &str = "may not have two equal patterns in `names`";
+}
+
+impl Limits {
+    /// The rule for the object that has the field.
+    fn rule(&self) -> Rule {
+        let Self { field, min, max } = self;
+        let text = format!(
+            "duration(self.{field}) >= duration('{min}') && \
+             duration(self.{field}) <= duration('{max}')"
+        );
+        rule(&text, field, &self.expectation())
+    }
+
+    /// The length of a period within these limits.
+    pub(crate) fn check(&self, parent: &str, period: &Period) -> Result<Duration, PolicyError> {
+        let field = format!("{parent}.{}", self.field);
+        let wrong = |error: PeriodError| PolicyError::new(&field, format!("is wrong: {error}"));
+        let duration = period.duration().map_err(wrong)?;
+        let inside = |min: Duration, max: Duration| (min..=max).contains(&duration);
+        let limits =
+            Period::new(self.min).duration().ok().zip(Period::new(self.max).duration().ok());
+        if limits.is_some_and(|(min, max)| inside(min, max)) {
+            return Ok(duration);
+        }
+        Err(PolicyError::new(&field, format!("{}, and is {period}", self.expectation())))
+    }
+
+    fn expectation(&self) -> String {
+        format!("must be between {} and {}", self.min, self.max)
+    }
+}
+
+/// The rule for the whole resource.
+pub(crate) fn name_rule() -> Rule {
+    let text = format!(
+        "self.metadata.name.size() <= {NAME_LENGTH_MAX} && \
+         self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')"
+    );
+    Rule::new(text).message(format!("`metadata.name` {}", must::BE_A_LABEL).as_str())
+}
+
+/// The same as [`name_rule`], for a name.
+pub(crate) fn is_label(name: &str) -> bool {
+    let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    name.len() <= NAME_LENGTH_MAX
+        && name.starts_with(|c: char| c.is_ascii_lowercase())
+        && !name.ends_with('-')
+        && name.bytes().all(inner)
+}
+
+/// The rules for `timing`.
+pub(crate) fn timing_rules() -> Vec<Rule> {
+    let heartbeats = vec!["duration(self.heartbeat)"; HEARTBEATS_IN_OFFICE_WAIT as usize];
+    let margin = Period::from(LOCK_WAIT_MARGIN);
+    vec![
+        OFFICE_WAIT.rule(),
+        HEARTBEAT.rule(),
+        LOCK_WAIT.rule(),
+        API_OUTAGE.rule(),
+        rule(
+            &format!("duration(self.officeWait) >= {}", heartbeats.join(" + ")),
+            "officeWait",
+            must::HOLD_FIVE_HEARTBEATS,
+        ),
+        rule(
+            &format!("duration(self.lockWait) >= duration(self.officeWait) + duration('{margin}')"),
+            "lockWait",
+            must::OUTLAST_THE_OFFICE,
+        ),
+    ]
+}
+
+/// The rule for the list of elections.
+pub(crate) fn elections_rule() -> Rule {
+    let text = "self.size() == 1 && self[0].name == 'default'";
+    Rule::new(text).message(format!("`elections` {}", must::BE_THE_DEFAULT).as_str())
+}
+
+/// The rules for one entry of `locks`.
+pub(crate) fn lock_rules() -> Vec<Rule> {
+    let star = "self.names.all(n, n.matches('^[^*]*[*]?$'))";
+    vec![MAX_HOLD.rule(), LOCK_DELAY.rule(), rule(star, "names", must::END_WITH_THE_STAR)]
+}
+
+/// The same as the last of [`lock_rules`], for a pattern.
+pub(crate) fn star_is_last(pattern: &str) -> bool {
+    pattern.find('*').is_none_or(|at| at + 1 == pattern.len())
+}
+
+/// The rule for the list of locks. Within one entry, `names` is a set.
+pub(crate) fn distinct_patterns_rule() -> Rule {
+    let text = "self.all(a, self.filter(b, b.names.exists(n, n in a.names)).size() == 1)";
+    Rule::new(text).message(format!("`locks` {}", must::BE_DISTINCT).as_str())
+}
+
+/// The rules for `clock`.
+pub(crate) fn clock_rules() -> Vec<Rule> {
+    vec![PRECISION.rule()]
+}
+
+fn rule(text: &str, field: &str, must: &str) -> Rule {
+    Rule::new(text).message(format!("`{field}` {must}").as_str()).field_path(format!(".{field}"))
+}

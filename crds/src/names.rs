@@ -1,0 +1,29 @@
+//! Names that operator, sidecar and chart must agree on.
+
+/// The pod label that says which group a pod belongs to: the name of a `Conclave` in its namespace.
+pub const GROUP_LABEL: &str = "conclave.dev/group";
+
+/// The pod label that the operator gives to the pod that leads, with the value `true`: a hint for
+/// routing, which may lag.
+pub const LEADER_LABEL: &str = "conclave.dev/leader";
+
+/// The annotation of a group's Lease that holds the record: versioned JSON.
+pub const RECORD_ANNOTATION: &str = "conclave.dev/record";
+
+/// The name of the sidecar's container.
+pub const SIDECAR_CONTAINER: &str = "conclave";
+
+/// The port on which sidecars talk with one another.
+pub const PEER_PORT: u16 = 7071;
+
+/// The name of [`PEER_PORT`] in a Service or a container.
+pub const PEER_PORT_NAME: &str = "conclave-peer";
+
+/// The name of a group's Lease, headless Service, Role, RoleBinding and NetworkPolicy.
+///
+/// ```
+/// assert_eq!(conclave_crds::object_name("orders"), "conclave-orders");
+/// ```
+pub fn object_name(group: &str) -> String {
+    format!("conclave-{group}")
+}

@@ -1,0 +1,95 @@
+//! What the operator observes of a group.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use schemars::{JsonSchema, Schema};
+use serde::{Deserialize, Serialize};
+
+use crate::period::Period;
+
+/// What is observed of a group. The operator alone writes it, and it may lag: applications ask
+/// their sidecar.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ConclaveStatus {
+    /// The generation of the specification that the operator has acted on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The generation of the policy that the members run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_generation: Option<i64>,
+    /// The number of the view. It is 0 before the first one, and never goes back: if the group's
+    /// Lease is lost, the next view has a larger number.
+    #[schemars(range(min = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<i64>,
+    /// No fencing token of the view begins with a larger number.
+    #[schemars(range(min = 0))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ceiling: Option<i64>,
+    /// The waits of the view: what must be waited for if the group's Lease is lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waits: Option<WaitsStatus>,
+    /// Who leads, if anybody does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leader: Option<LeaderStatus>,
+    /// How many members the view has.
+    #[schemars(range(min = 0, max = 256))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub members: Option<i32>,
+    /// How many of them are in a pod that is ready.
+    #[schemars(range(min = 0, max = 256))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_members: Option<i32>,
+    /// `readyMembers` and `members` in one text, such as `4/5`.
+    #[schemars(length(max = 16))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub readiness: Option<String>,
+    /// `Ready` sums up the others.
+    #[schemars(
+        length(max = 16),
+        extend(
+            "x-kubernetes-list-type" = "map",
+            "x-kubernetes-list-map-keys" = ["type"]
+        ),
+        transform = bound_conditions
+    )]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// Who leads a group.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeaderStatus {
+    /// The name of the pod.
+    #[schemars(length(max = 253))]
+    pub pod: String,
+    /// The UID of the pod.
+    #[schemars(length(max = 64))]
+    pub uid: String,
+}
+
+/// The waits of a view.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitsStatus {
+    /// How long a member promises not to follow another leader.
+    pub office_wait: Period,
+    /// How long a lock keeps others out when its holder was lost.
+    pub lock_wait: Period,
+    /// How long the view goes on without the API server.
+    pub api_outage: Period,
+}
+
+/// Gives the texts of a condition the lengths that Kubernetes' own types state and that the schema
+/// of `k8s-openapi` leaves out.
+fn bound_conditions(conditions: &mut Schema) {
+    for (field, length_max) in
+        [("type", 316), ("status", 7), ("reason", 1_024), ("message", 32_768)]
+    {
+        let field = conditions.pointer_mut(&format!("/items/properties/{field}"));
+        if let Some(field) = field.and_then(|field| field.as_object_mut()) {
+            field.insert("maxLength".to_owned(), length_max.into());
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! The CEL rules that the API server runs and the checks of `policy` refuse the same resources, and
+//! name the same fields.
+
+use conclave_crds::{Conclave, ConclaveSpec, ElectionSpec, LockSpec, Period, TimingSpec, policy};
+
+/// Whether the CEL rules allow a resource, and their message if not.
+fn cel(conclave: &Conclave) -> Result<(), String> {
+    kube::core::cel::validate_cel(conclave).map_err(|errors| format!("{errors:?}"))
+}
+
+/// Both refuse, and the messages of both have the text.
+fn refused(conclave: &Conclave, text: &str) {
+    let by_cel = cel(conclave).expect_err(text);
+    assert!(by_cel.contains(text), "{by_cel} should contain: {text}");
+    let by_policy = policy(conclave).expect_err(text).to_string();
+    assert!(by_policy.contains(text), "{by_policy} should contain: {text}");
+}
+
+fn allowed(conclave: &Conclave) {
+    assert_eq!(cel(conclave), Ok(()));
+    assert!(policy(conclave).is_ok());
+}
+
+fn timing(change: impl FnOnce(&mut TimingSpec)) -> Conclave {
+    let mut spec = ConclaveSpec::default();
+    change(&mut spec.timing);
+    Conclave::new("orders", spec)
+}
+
+fn locks(patterns: &[&[&str]]) -> Conclave {
+    let lock = |names: &&[&str]| LockSpec {
+        names: names.iter().map(ToString::to_string).collect(),
+        ..LockSpec::default()
+    };
+    let locks = patterns.iter().map(lock).collect();
+    Conclave::new("orders", ConclaveSpec { locks, ..ConclaveSpec::default() })
+}
+
+#[test]
+fn the_name_is_a_short_label() {
+    let named = |name: &str| Conclave::new(name, ConclaveSpec::default());
+    for name in ["a", "orders-2", &"a".repeat(40)] {
+        allowed(&named(name));
+    }
+    for name in ["2orders", "orders-", "Orders", "a.b", &"a".repeat(41)] {
+        refused(&named(name), "`metadata.name` must be a DNS-1035 label");
+    }
+}
+
+#[test]
+fn each_period_has_its_limits() {
+    allowed(&timing(|timing| timing.office_wait = Period::new("8s")));
+    refused(&timing(|timing| timing.office_wait = Period::new("299ms")), "between 300ms and 1m");
+    refused(&timing(|timing| timing.office_wait = Period::new("61s")), "between 300ms and 1m");
+    refused(&timing(|timing| timing.heartbeat = Period::new("1ms")), "between 50ms and 10s");
+    refused(&timing(|timing| timing.lock_wait = Period::new("1h")), "between 2s and 10m");
+    refused(&timing(|timing| timing.api_outage = Period::new("2s")), "between 3s and 1h");
+}
+
+#[test]
+fn the_limits_of_locks_and_of_the_clock_hold_too() {
+    let mut conclave = locks(&[&["*"]]);
+    conclave.spec.locks[0].max_hold = Period::new("0s");
+    refused(&conclave, "between 1s and 24h");
+    conclave = locks(&[&["*"]]);
+    conclave.spec.locks[0].lock_delay = Period::new("2h");
+    refused(&conclave, "between 0s and 1h");
+    conclave = locks(&[&["*"]]);
+    conclave.spec.clock.precision = Period::new("0s");
+    refused(&conclave, "between 1ms and 10s");
+}
+
+#[test]
+fn the_office_outlasts_five_heartbeats() {
+    allowed(&timing(|timing| timing.heartbeat = Period::new("300ms")));
+    let slow = timing(|timing| timing.heartbeat = Period::new("301ms"));
+    refused(&slow, "must be at least five times `heartbeat`");
+}
+
+#[test]
+fn a_lock_outlasts_the_office_by_two_seconds() {
+    allowed(&timing(|timing| timing.lock_wait = Period::new("3500ms")));
+    let short = timing(|timing| timing.lock_wait = Period::new("3499ms"));
+    refused(&short, "must be at least 2s more than `officeWait`");
+}
+
+#[test]
+fn there_is_one_election_named_default() {
+    let with = |names: &[&str]| {
+        let election =
+            |name: &&str| ElectionSpec { name: (*name).to_owned(), ..ElectionSpec::default() };
+        let elections = names.iter().map(election).collect();
+        Conclave::new("orders", ConclaveSpec { elections, ..ConclaveSpec::default() })
+    };
+    allowed(&with(&["default"]));
+    for names in [&[][..], &["tap"], &["default", "tap"]] {
+        refused(&with(names), "must have exactly one entry, named `default`");
+    }
+}
+
+#[test]
+fn a_star_stands_at_the_end_only() {
+    allowed(&locks(&[&["*", "a/*", "a"]]));
+    for pattern in ["*a", "a*b", "**"] {
+        refused(&locks(&[&[pattern]]), "may have `*` only at the end");
+    }
+}
+
+#[test]
+fn a_pattern_stands_only_once() {
+    allowed(&locks(&[&["a", "a*"], &["b"], &["b*"]]));
+    refused(&locks(&[&["a", "b"], &["c", "b"]]), "may not have two equal patterns");
+}
