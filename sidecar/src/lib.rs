@@ -2,4 +2,5 @@
 
 pub mod claims;
 pub mod group;
+pub mod http;
 pub mod os_clock;

@@ -1,0 +1,86 @@
+//! The API on localhost, for applications.
+//!
+//! It turns text into types and awaits answers of the group task. It decides nothing.
+
+mod claim;
+mod claim_view;
+mod fields;
+mod guard;
+mod hold;
+mod locks;
+mod openapi;
+mod paths;
+mod problem;
+mod server;
+mod watched;
+
+pub use openapi::document;
+pub use problem::{ProblemType, Row};
+pub use server::{Limits, Listeners, Via, serve_router};
+
+use std::sync::Arc;
+
+use axum::Router;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::group::Group;
+use problem::Problem;
+
+/// What every handler has.
+#[derive(Clone, Debug)]
+pub struct Api {
+    group: Group,
+    limits: Limits,
+    long_calls: Arc<Semaphore>,
+}
+
+impl Api {
+    /// The API of one group.
+    pub fn new(group: Group, limits: Limits) -> Self {
+        Self { group, limits, long_calls: Arc::new(Semaphore::new(limits.long_calls)) }
+    }
+
+    /// What is missing before locks can be asked for.
+    fn missing(&self) -> Option<String> {
+        self.group.status.borrow().missing.clone()
+    }
+
+    /// Leave to wait or to stream.
+    fn long_call(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        let permit = Arc::clone(&self.long_calls).try_acquire_owned();
+        permit.map_err(|_| {
+            let detail = format!("at most {} calls wait or stream", self.limits.long_calls);
+            Problem::new(ProblemType::QueueFull, detail)
+        })
+    }
+}
+
+/// Serves the API until `shutdown`.
+pub async fn serve(
+    listeners: Listeners,
+    group: Group,
+    limits: Limits,
+    shutdown: CancellationToken,
+) {
+    let router = router(Api::new(group, limits));
+    serve_router(listeners, router, limits, shutdown).await;
+}
+
+/// The routes, within their guard.
+pub fn router(api: Api) -> Router {
+    let (router, _) = openapi::routes().split_for_parts();
+    router
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .layer(axum::middleware::from_fn_with_state(api.clone(), guard::guard))
+        .with_state(api)
+}
+
+async fn not_found() -> Problem {
+    Problem::new(ProblemType::NotFound, "there is no such path; GET /openapi.json lists them")
+}
+
+async fn method_not_allowed() -> Problem {
+    Problem::new(ProblemType::MethodNotAllowed, "see the header `Allow`")
+}

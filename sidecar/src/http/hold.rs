@@ -1,0 +1,120 @@
+//! Whoever asked for a claim: as long as it listens, the claim is wanted.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use tokio::sync::watch;
+
+use crate::claims::{Ask, AskError, Claim, ClaimState};
+use crate::group::{Asked, Group};
+
+/// Gives a claim up when it is dropped: its caller hung up.
+///
+/// It travels with the request: through the task that asks, the wait for the grant, and the body of
+/// the answer until the connection has taken it, or the stream of events as long as it lasts.
+#[derive(Debug)]
+pub(super) struct Caller {
+    group: Group,
+    claim: Option<watch::Receiver<Claim>>,
+    on_hang_up: OnHangUp,
+}
+
+/// What becomes of a claim whose caller hung up.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum OnHangUp {
+    /// Nobody knows its name: it is given back even if it holds.
+    Release,
+    /// The client named it, and finds it again by asking again: only a wait ends.
+    Abandon,
+}
+
+impl Caller {
+    /// The caller knows what it needs to know: from now on the claim lives without it.
+    pub(super) fn leave(&mut self) {
+        self.claim = None;
+    }
+
+    /// Hands the claim over once the connection has taken the answer's body.
+    pub(super) fn deliver(self, response: Response) -> Response {
+        response.map(|body| Body::new(Delivery { body, caller: self }))
+    }
+
+    /// Gives the claim back when the stream of its events ends, whoever named it.
+    pub(super) fn bind_to_connection(&mut self) {
+        self.on_hang_up = OnHangUp::Release;
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        let Some(claim) = self.claim.take() else { return };
+        let claim = claim.borrow().clone();
+        if !is_open(&claim.state) {
+            return;
+        }
+        let group = self.group.clone();
+        match self.on_hang_up {
+            OnHangUp::Abandon => group.abandon(claim.lock, claim.id),
+            // Not only given up while it waits: it may be granted at this very moment.
+            OnHangUp::Release => {
+                tokio::spawn(async move { group.release(claim.lock, claim.id).await });
+            }
+        }
+    }
+}
+
+/// Asks, in a task of its own: a caller that hangs up before the group has answered drops the
+/// handle of the task, which ends with an answer that nobody takes, and the [`Caller`] in it gives
+/// the claim up.
+pub(super) async fn ask(group: Group, ask: Ask) -> Result<(Asked, Caller), AskError> {
+    let on_hang_up = if ask.claim.is_some() { OnHangUp::Abandon } else { OnHangUp::Release };
+    let task = tokio::spawn(async move {
+        let asked = group.ask(ask).await?;
+        // Who repeats a claim does not own the wait of whoever made it.
+        let claim = asked.created.then(|| asked.claim.clone());
+        Ok((asked, Caller { group, claim, on_hang_up }))
+    });
+    task.await.unwrap_or(Err(AskError::Closed))
+}
+
+/// Whether there is something to give up or to give back.
+fn is_open(state: &ClaimState) -> bool {
+    match state {
+        ClaimState::Waiting { .. } | ClaimState::Held(_) => true,
+        ClaimState::Released | ClaimState::Lost(_) | ClaimState::Refused(_) => false,
+    }
+}
+
+/// The body of an answer that tells of a claim.
+struct Delivery {
+    body: Body,
+    caller: Caller,
+}
+
+impl HttpBody for Delivery {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        if frame.is_ready() {
+            self.caller.leave();
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

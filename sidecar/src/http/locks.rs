@@ -1,0 +1,249 @@
+//! Asking for a lock: `POST /v1/locks/{name}` and `PUT /v1/locks/{name}/claims/{claim}`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::sync::watch;
+use utoipa::ToSchema;
+
+use super::claim_view::ClaimView;
+use super::fields::{self, Fields};
+use super::hold::{self, Caller};
+use super::paths::{ClaimPath, LockPath};
+use super::problem::{Problem, ProblemBody, ProblemType};
+use super::{Api, watched};
+use crate::claims::{Ask, Claim, ClaimId, ClaimState, Wait};
+use conclave_protocols::LockName;
+
+/// What a client may say about a claim. Every field may be left out; `wait`, `ttl` and `owner` may
+/// be query parameters too.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[schema(as = ClaimRequest)]
+pub(super) struct AskBody {
+    /// How long to wait for the lock: a duration, or `forever`. Without it the call tries once.
+    #[schema(example = "30s")]
+    wait: Option<String>,
+    /// The application renews within this time. Without it the sidecar renews.
+    #[schema(example = "15s")]
+    ttl: Option<String>,
+    /// The longest that the claim may hold; never more than the policy allows.
+    #[schema(example = "10m")]
+    max_hold: Option<String>,
+    /// Who asks; the pod's name if absent. At most 253 bytes.
+    #[schema(example = "worker-3")]
+    owner: Option<String>,
+    /// Shown to those who are kept waiting: at most 2 KiB.
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map<String, Value>>,
+}
+
+/// What a client may say when it renews a claim.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[schema(as = RenewRequest)]
+pub(super) struct RenewBody {
+    /// Another ttl; the present one if absent.
+    #[schema(example = "15s")]
+    ttl: Option<String>,
+}
+
+/// Claims a lock.
+///
+/// Answers when the lock is granted or refused. Hanging up gives the claim up. With
+/// `Accept: text/event-stream` the answer is a stream of events, and the claim is released when the
+/// stream ends, whichever side ends it.
+#[utoipa::path(
+    post,
+    path = "/v1/locks/{name}",
+    operation_id = "claimLock",
+    tag = "locks",
+    params(
+        ("name" = String, Path, description = "The lock: 1 to 253 bytes, `/` as `%2F`."),
+        ("wait" = Option<String>, Query, description = "As in the body."),
+        ("ttl" = Option<String>, Query, description = "As in the body."),
+        ("owner" = Option<String>, Query, description = "As in the body."),
+        ("prefer" = Option<String>, Header, description = "`respond-async`: answer 202 at once.")
+    ),
+    request_body(content = inline(Option<AskBody>), content_type = "application/json"),
+    responses(
+        (status = 201, description = "Granted.", body = ClaimView),
+        (status = 202, description = "It waits (with `Prefer: respond-async`).", body = ClaimView),
+        (status = 400, description = "`invalid`", body = ProblemBody),
+        (status = 403, description = "`not-allowed`, `forbidden`", body = ProblemBody),
+        (status = 423, description = "`held`, `wait-timeout`", body = ProblemBody),
+        (status = 429, description = "`queue-full`", body = ProblemBody),
+        (status = 503, description = "`no-quorum`, `not-ready`, `terminating`", body = ProblemBody)
+    )
+)]
+pub(super) async fn claim_lock(
+    State(api): State<Api>,
+    LockPath(lock): LockPath,
+    headers: HeaderMap,
+    fields: Fields,
+) -> Result<Response, Problem> {
+    let ask = ask_of(fields, lock, None)?;
+    claim(&api, ask, &headers).await
+}
+
+/// Claims a lock under a name that the client chooses.
+///
+/// Done again it returns the state that the claim has, and does not wait. Names of ended claims are
+/// not used again.
+#[utoipa::path(
+    put,
+    path = "/v1/locks/{name}/claims/{claim}",
+    operation_id = "putClaim",
+    tag = "locks",
+    params(
+        ("name" = String, Path, description = "The lock: 1 to 253 bytes, `/` as `%2F`."),
+        ("claim" = String, Path, description = "The claim: 1 to 128 of `A-Za-z0-9._~-`."),
+        ("wait" = Option<String>, Query, description = "As in the body."),
+        ("ttl" = Option<String>, Query, description = "As in the body."),
+        ("owner" = Option<String>, Query, description = "As in the body."),
+        ("prefer" = Option<String>, Header, description = "`respond-async`: answer 202 at once.")
+    ),
+    request_body(content = inline(Option<AskBody>), content_type = "application/json"),
+    responses(
+        (status = 200, description = "This claim holds already.", body = ClaimView),
+        (status = 201, description = "Granted.", body = ClaimView),
+        (status = 202, description = "It waits.", body = ClaimView),
+        (status = 400, description = "`invalid`", body = ProblemBody),
+        (status = 403, description = "`not-allowed`, `forbidden`", body = ProblemBody),
+        (status = 409, description = "`claim-reused`", body = ProblemBody),
+        (status = 410, description = "`lost`, `released`", body = ProblemBody),
+        (status = 412, description = "`claim-differs`", body = ProblemBody),
+        (status = 423, description = "`held`, `wait-timeout`", body = ProblemBody),
+        (status = 429, description = "`queue-full`", body = ProblemBody),
+        (status = 503, description = "`no-quorum`, `not-ready`, `terminating`", body = ProblemBody)
+    )
+)]
+pub(super) async fn put_claim(
+    State(api): State<Api>,
+    path: ClaimPath,
+    headers: HeaderMap,
+    fields: Fields,
+) -> Result<Response, Problem> {
+    let ask = ask_of(fields, path.lock, Some(path.claim))?;
+    claim(&api, ask, &headers).await
+}
+
+async fn claim(api: &Api, ask: Ask, headers: &HeaderMap) -> Result<Response, Problem> {
+    if let Some(missing) = api.missing() {
+        return Err(Problem::new(ProblemType::NotReady, missing));
+    }
+    let tries = ask.wait == Wait::For(std::time::Duration::ZERO);
+    let (mut asked, mut caller) = hold::ask(api.group.clone(), ask).await?;
+    let streams = watched::wants_events(headers);
+    if streams {
+        caller.bind_to_connection();
+    }
+    // A stream that waits begins at once; one that only tries can still say no by its status.
+    let waits = if streams { tries } else { asked.created && !responds_async(headers) };
+    if waits {
+        settle(api, &mut asked.claim).await?;
+    }
+    if streams {
+        return stream(api, &asked.claim, caller);
+    }
+    answer(api, &asked.claim, caller, asked.created)
+}
+
+/// Waits until the claim does not wait any more. How long is the group's business.
+async fn settle(api: &Api, claim: &mut watch::Receiver<Claim>) -> Result<(), Problem> {
+    if is_settled(&claim.borrow().state) {
+        return Ok(());
+    }
+    let _permit = api.long_call()?;
+    let settled = claim.wait_for(|claim| is_settled(&claim.state)).await;
+    settled.map(drop).map_err(|_| Problem::new(ProblemType::Terminating, "the group has ended"))
+}
+
+fn answer(
+    api: &Api,
+    claim: &watch::Receiver<Claim>,
+    caller: Caller,
+    created: bool,
+) -> Result<Response, Problem> {
+    let claim = claim.borrow().clone();
+    let now = api.group.os_clock().now();
+    if let Some(problem) = Problem::of_claim(&claim, now) {
+        return Err(problem);
+    }
+    let status = match (is_settled(&claim.state), created) {
+        (false, _) => StatusCode::ACCEPTED,
+        (true, true) => StatusCode::CREATED,
+        (true, false) => StatusCode::OK,
+    };
+    let view = ClaimView::at(&claim, now);
+    let response = (status, view.headers(&claim), Json(view)).into_response();
+    Ok(caller.deliver(response))
+}
+
+fn stream(api: &Api, claim: &watch::Receiver<Claim>, caller: Caller) -> Result<Response, Problem> {
+    let first = claim.borrow().clone();
+    let now = api.group.os_clock().now();
+    if let Some(problem) = Problem::of_claim(&first, now) {
+        return Err(problem);
+    }
+    let headers = ClaimView::at(&first, now).headers(&first);
+    let events = watched::events(api, claim.clone(), Some(caller))?;
+    Ok((headers, events).into_response())
+}
+
+fn ask_of(mut fields: Fields, lock: LockName, claim: Option<ClaimId>) -> Result<Ask, Problem> {
+    let ask = Ask {
+        lock,
+        claim,
+        wait: wait(&mut fields)?,
+        ttl: fields.positive_duration("ttl")?,
+        max_hold: fields.positive_duration("max_hold")?,
+        owner: owner(&mut fields)?,
+        metadata: fields.object("metadata", METADATA_BYTES)?,
+    };
+    fields.finish(&["wait", "ttl", "max_hold", "owner", "metadata"])?;
+    Ok(ask)
+}
+
+fn wait(fields: &mut Fields) -> Result<Wait, Problem> {
+    let expected = format!("{}, or forever", fields::DURATION);
+    match fields.text("wait", &expected)?.as_deref() {
+        None => Ok(Wait::For(std::time::Duration::ZERO)),
+        Some("forever") => Ok(Wait::Forever),
+        Some(text) => {
+            fields::duration(text).map(Wait::For).ok_or_else(|| Problem::invalid("wait", expected))
+        }
+    }
+}
+
+fn owner(fields: &mut Fields) -> Result<Option<String>, Problem> {
+    let expected = "1 to 253 bytes of text without control characters";
+    let owner = fields.text("owner", expected)?;
+    let fits =
+        |owner: &String| (1..=253).contains(&owner.len()) && !owner.chars().any(char::is_control);
+    match owner {
+        Some(owner) if !fits(&owner) => Err(Problem::invalid("owner", expected)),
+        owner => Ok(owner),
+    }
+}
+
+/// RFC 7240, section 4.1.
+fn responds_async(headers: &HeaderMap) -> bool {
+    let preferences = headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    preferences
+        .flat_map(|value| value.split(','))
+        .any(|preference| preference.trim().eq_ignore_ascii_case("respond-async"))
+}
+
+fn is_settled(state: &ClaimState) -> bool {
+    match state {
+        ClaimState::Waiting { .. } => false,
+        ClaimState::Held(_)
+        | ClaimState::Released
+        | ClaimState::Lost(_)
+        | ClaimState::Refused(_) => true,
+    }
+}
+
+const METADATA_BYTES: usize = 2 * 1024;

@@ -1,0 +1,364 @@
+//! What goes wrong, as RFC 9457 has it: the closed list of problem types, and the one table from
+//! errors to statuses.
+
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::claim_view::HolderView;
+use crate::claims::{AskError, Claim, ClaimError, ClaimState, Holder, LostReason, Refusal};
+use conclave_protocols::LocalTime;
+
+/// The types of problems. Programs branch on them, so that none is ever renamed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum ProblemType {
+    /// Another holds the lock, and the call did not want to wait.
+    Held,
+    /// The call waited in vain.
+    WaitTimeout,
+    /// Too many wait already.
+    QueueFull,
+    /// Nobody who could grant was heard of.
+    NoQuorum,
+    /// This member is in no group yet.
+    NotReady,
+    /// The sidecar is going.
+    Terminating,
+    /// The claim held, and no longer does.
+    Lost,
+    /// The claim was given back or given up before.
+    Released,
+    /// The claim's name was refused before, and names are not used twice.
+    ClaimReused,
+    /// The claim's name is taken by one that asked for something else.
+    ClaimDiffers,
+    /// The claim still waits.
+    NotHeld,
+    /// No policy allows a lock of this name.
+    NotAllowed,
+    /// Something in the request is wrong: `field` and `expected` say what.
+    Invalid,
+    /// The request came from where requests must not come from.
+    Forbidden,
+    /// There is no such thing.
+    NotFound,
+    /// The path exists, and does not know the method.
+    MethodNotAllowed,
+    /// The body came too slowly.
+    RequestTimeout,
+    /// The body is too large.
+    BodyTooLarge,
+    /// The body is not JSON.
+    UnsupportedMediaType,
+    /// The group clock is not known as closely as the caller needs it.
+    Unsynchronized,
+}
+
+/// What is fixed about a type.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The last part of its URI.
+    pub name: &'static str,
+    /// Its status.
+    pub status: StatusCode,
+    /// What it says to people.
+    pub title: &'static str,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// When to try again, in seconds.
+    pub retry_after: Option<u16>,
+}
+
+/// A problem, as an answer.
+#[derive(Clone, Debug)]
+pub(super) struct Problem {
+    kind: ProblemType,
+    body: Box<ProblemBody>,
+}
+
+/// The body of a problem: RFC 9457, with the facts that its type has.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(super) struct ProblemBody {
+    /// A URI from the list in `docs/http-api.md`; programs branch on it.
+    #[serde(rename = "type")]
+    #[schema(example = "https://conclave.dev/problems/held")]
+    kind: String,
+    /// What the type means.
+    title: &'static str,
+    /// The status code.
+    status: u16,
+    /// What happened here.
+    detail: String,
+    /// Whether the same request may succeed later.
+    retryable: bool,
+    /// The field or parameter that is wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    /// What it should be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected: Option<String>,
+    /// Why a claim was lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    /// The lock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock: Option<String>,
+    /// The claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claim: Option<String>,
+    /// Who holds the lock, as far as is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holders: Option<Vec<HolderView>>,
+    /// How long the claim waited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited_ms: Option<u64>,
+}
+
+impl ProblemType {
+    /// Every type, for the documentation and its test.
+    pub const ALL: [Self; 20] = [
+        Self::Held,
+        Self::WaitTimeout,
+        Self::QueueFull,
+        Self::NoQuorum,
+        Self::NotReady,
+        Self::Terminating,
+        Self::Lost,
+        Self::Released,
+        Self::ClaimReused,
+        Self::ClaimDiffers,
+        Self::NotHeld,
+        Self::NotAllowed,
+        Self::Invalid,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::BodyTooLarge,
+        Self::UnsupportedMediaType,
+        Self::Unsynchronized,
+    ];
+
+    /// The table of types.
+    #[rustfmt::skip] // One type, one line.
+    pub fn row(self) -> Row {
+        match self {
+            Self::Held => soon(423, "held", "The lock is held by another"),
+            Self::WaitTimeout => soon(423, "wait-timeout", "The lock was still held when the wait was over"),
+            Self::QueueFull => soon(429, "queue-full", "Too many wait already"),
+            Self::NoQuorum => soon(503, "no-quorum", "Nobody who could grant was heard of"),
+            Self::NotReady => soon(503, "not-ready", "This member is in no group yet"),
+            Self::Terminating => never(503, "terminating", "The sidecar is shutting down"),
+            Self::Lost => never(410, "lost", "The claim held, and no longer does"),
+            Self::Released => never(410, "released", "The claim was released before"),
+            Self::ClaimReused => never(409, "claim-reused", "The name of the claim was used before"),
+            Self::ClaimDiffers => never(412, "claim-differs", "The claim asked for something else before"),
+            Self::NotHeld => soon(409, "not-held", "The claim does not hold yet"),
+            Self::NotAllowed => never(403, "not-allowed", "No policy allows a lock of this name"),
+            Self::Invalid => never(400, "invalid", "The request is wrong"),
+            Self::Forbidden => never(403, "forbidden", "The request came from where none may come from"),
+            Self::NotFound => never(404, "not-found", "There is no such thing"),
+            Self::MethodNotAllowed => never(405, "method-not-allowed", "The path does not know this method"),
+            Self::RequestTimeout => never(408, "request-timeout", "The body came too slowly"),
+            Self::BodyTooLarge => never(413, "body-too-large", "The body is too large"),
+            Self::UnsupportedMediaType => never(415, "unsupported-media-type", "The body is not JSON"),
+            Self::Unsynchronized => soon(503, "unsynchronized", "The group clock is not known closely enough"),
+        }
+    }
+
+    /// Its URI.
+    pub fn uri(self) -> String {
+        format!("{BASE}{}", self.row().name)
+    }
+}
+
+impl Problem {
+    /// A problem of this type with these words.
+    pub(super) fn new(kind: ProblemType, detail: impl Into<String>) -> Self {
+        let row = kind.row();
+        let body = ProblemBody {
+            kind: kind.uri(),
+            title: row.title,
+            status: row.status.as_u16(),
+            detail: detail.into(),
+            retryable: row.retryable,
+            ..ProblemBody::default()
+        };
+        Self { kind, body: Box::new(body) }
+    }
+
+    /// A field or parameter that is not what it should be.
+    pub(super) fn invalid(field: &str, expected: impl Into<String>) -> Self {
+        let expected = expected.into();
+        let detail = format!("`{}` is wrong: expected {expected}", shortened(field));
+        let mut problem = Self::new(ProblemType::Invalid, detail);
+        problem.body.field = Some(shortened(field));
+        problem.body.expected = Some(expected);
+        problem
+    }
+
+    /// What an ended claim says to whoever asks after it; nothing if it waits or holds.
+    ///
+    /// A hold whose time is over is lost, whether or not the group task has said so yet.
+    pub(super) fn of_claim(claim: &Claim, now: LocalTime) -> Option<Self> {
+        match &claim.state {
+            ClaimState::Waiting { .. } => None,
+            ClaimState::Held(held) if now < held.safe_until => None,
+            ClaimState::Held(_) => Some(Self::lost(claim, LostReason::LeaseExpired)),
+            ClaimState::Released => {
+                Some(Self::new(ProblemType::Released, "released before").about(claim))
+            }
+            ClaimState::Lost(reason) => Some(Self::lost(claim, *reason)),
+            ClaimState::Refused(refusal) => Some(Self::refused(claim, refusal)),
+        }
+    }
+
+    fn lost(claim: &Claim, reason: LostReason) -> Self {
+        let mut problem = Self::new(ProblemType::Lost, lost_detail(reason)).about(claim);
+        problem.body.reason = Some(lost_name(reason));
+        problem
+    }
+
+    fn refused(claim: &Claim, refusal: &Refusal) -> Self {
+        let (kind, holder) = match refusal {
+            Refusal::Held { holder } => (ProblemType::Held, holder.as_ref()),
+            Refusal::WaitTimeout { holder } => (ProblemType::WaitTimeout, holder.as_ref()),
+            Refusal::NoQuorum => (ProblemType::NoQuorum, None),
+            Refusal::Terminated => (ProblemType::Terminating, None),
+        };
+        let detail = match holder {
+            Some(holder) => held_by(claim, holder),
+            None => format!("`{}` was not granted", claim.lock),
+        };
+        let mut problem = Self::new(kind, detail).about(claim);
+        if kind.row().status == StatusCode::LOCKED {
+            problem.body.holders = Some(holder.into_iter().map(HolderView::from).collect());
+        }
+        problem
+    }
+
+    fn about(mut self, claim: &Claim) -> Self {
+        let waited = claim.settled.unwrap_or(claim.asked) - claim.asked;
+        self.body.lock = Some(claim.lock.to_string());
+        self.body.claim = Some(claim.id.to_string());
+        self.body.waited_ms = Some(super::claim_view::millis(waited));
+        self
+    }
+}
+
+impl From<AskError> for Problem {
+    fn from(error: AskError) -> Self {
+        let kind = match &error {
+            AskError::NotAllowed => ProblemType::NotAllowed,
+            AskError::Differs => ProblemType::ClaimDiffers,
+            AskError::Ended(claim) => return ended(claim),
+            AskError::Full { .. } => ProblemType::QueueFull,
+            AskError::NotReady(_) => ProblemType::NotReady,
+            AskError::Closed => ProblemType::Terminating,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<ClaimError> for Problem {
+    fn from(error: ClaimError) -> Self {
+        let kind = match &error {
+            ClaimError::NotFound => ProblemType::NotFound,
+            ClaimError::Ended(claim) => return ended(claim),
+            ClaimError::Restarted => {
+                let mut problem = Self::new(ProblemType::Lost, error.to_string());
+                problem.body.reason = Some(lost_name(LostReason::Restarted));
+                return problem;
+            }
+            ClaimError::Waiting => ProblemType::NotHeld,
+            ClaimError::Closed => ProblemType::Terminating,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let row = self.kind.row();
+        let mut response = (row.status, axum::Json(&*self.body)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = row.retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+/// The name of a reason, as it is written in answers.
+pub(super) fn lost_name(reason: LostReason) -> &'static str {
+    match reason {
+        LostReason::LeaseExpired => "lease-expired",
+        LostReason::TtlExpired => "ttl-expired",
+        LostReason::MaxHold => "max-hold",
+        LostReason::ViewChange => "view-change",
+        LostReason::Terminated => "terminated",
+        LostReason::Restarted => "restarted",
+    }
+}
+
+/// The type of a refusal, as it is written in answers.
+pub(super) fn refusal_name(refusal: &Refusal) -> &'static str {
+    let kind = match refusal {
+        Refusal::Held { .. } => ProblemType::Held,
+        Refusal::WaitTimeout { .. } => ProblemType::WaitTimeout,
+        Refusal::NoQuorum => ProblemType::NoQuorum,
+        Refusal::Terminated => ProblemType::Terminating,
+    };
+    kind.row().name
+}
+
+fn ended(claim: &Claim) -> Problem {
+    match &claim.state {
+        ClaimState::Refused(refusal) => {
+            let detail = format!("it was refused before: {}", refusal_name(refusal));
+            Problem::new(ProblemType::ClaimReused, detail).about(claim)
+        }
+        ClaimState::Lost(reason) => Problem::lost(claim, *reason),
+        ClaimState::Released => Problem::new(ProblemType::Released, "released before").about(claim),
+        // The group task says that it has ended: its time is over.
+        ClaimState::Waiting { .. } | ClaimState::Held(_) => {
+            Problem::lost(claim, LostReason::LeaseExpired)
+        }
+    }
+}
+
+fn lost_detail(reason: LostReason) -> &'static str {
+    match reason {
+        LostReason::LeaseExpired => "it was not renewed in time: this member was cut off or paused",
+        LostReason::TtlExpired => "the application did not renew it within its ttl",
+        LostReason::MaxHold => "it was held for as long as it may be",
+        LostReason::ViewChange => "the group re-formed without it",
+        LostReason::Terminated => "the sidecar is shutting down, or the group was dissolved",
+        LostReason::Restarted => "it belonged to an earlier process of this sidecar",
+    }
+}
+
+fn held_by(claim: &Claim, holder: &Holder) -> String {
+    let Holder { pod, owner, held, token: _, metadata: _ } = holder;
+    format!("`{}` is held by {owner} in {pod} since {:.1} s", claim.lock, held.as_secs_f64())
+}
+
+fn soon(status: u16, name: &'static str, title: &'static str) -> Row {
+    Row { retryable: true, retry_after: Some(1), ..never(status, name, title) }
+}
+
+fn never(status: u16, name: &'static str, title: &'static str) -> Row {
+    let status = StatusCode::from_u16(status).expect("the table has valid codes");
+    Row { name, status, title, retryable: false, retry_after: None }
+}
+
+/// As much of a text from outside as an answer repeats.
+fn shortened(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+const BASE: &str = "https://conclave.dev/problems/";

@@ -1,0 +1,202 @@
+//! Listening, with the limits that a local service needs against clients that misbehave.
+
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::Listener;
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::{debug, warn};
+
+/// What a client may use up.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Limits {
+    /// Connections at a time; further ones wait to be accepted.
+    pub connections: usize,
+    /// Calls at a time that wait or stream. Below `connections`, so that whoever holds a lock finds
+    /// a connection to release it by, however many wait for it.
+    pub long_calls: usize,
+    /// Headers of a request.
+    pub headers: usize,
+    /// Bytes of a request's head.
+    pub head_bytes: usize,
+    /// How long a head may take, and how long a connection may idle.
+    pub head_time: Duration,
+    /// Bytes of a body.
+    pub body_bytes: usize,
+    /// How long a body may take.
+    pub body_time: Duration,
+    /// How long connections may take to end at shutdown.
+    pub end_time: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            long_calls: 224,
+            headers: 64,
+            head_bytes: 16 * 1024,
+            head_time: Duration::from_secs(5),
+            body_bytes: 64 * 1024,
+            body_time: Duration::from_secs(5),
+            end_time: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The sockets of a service. They take connections from the moment they exist.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    tcp: Vec<TcpListener>,
+    unix: Vec<UnixListener>,
+}
+
+/// How a request came in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Via {
+    /// Over TCP.
+    Tcp,
+    /// Over a Unix socket, which no browser reaches.
+    Unix,
+}
+
+impl Listeners {
+    /// Listens on both loopback addresses; fails only if neither works. With port 0 both get the
+    /// port that the first is given.
+    pub async fn on_loopback(port: u16) -> io::Result<Self> {
+        let first = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+        let port = match &first {
+            Ok(listener) => listener.local_addr()?.port(),
+            Err(_) => port,
+        };
+        let second = TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await;
+        match (first, second) {
+            (Ok(first), Ok(second)) => Ok(Self { tcp: vec![first, second], unix: Vec::new() }),
+            (Ok(one), Err(error)) | (Err(error), Ok(one)) => {
+                warn!(%error, port, "only one loopback address can be listened on");
+                Ok(Self { tcp: vec![one], unix: Vec::new() })
+            }
+            (Err(error), Err(_)) => Err(error),
+        }
+    }
+
+    /// Listens on one address.
+    pub async fn on(address: SocketAddr) -> io::Result<Self> {
+        Ok(Self { tcp: vec![TcpListener::bind(address).await?], unix: Vec::new() })
+    }
+
+    /// Listens on a Unix socket too, which everybody may use who sees it. A socket that an earlier
+    /// process left behind is replaced.
+    pub fn and_unix(mut self, path: &Path) -> io::Result<Self> {
+        match std::fs::symlink_metadata(path) {
+            Ok(left) if left.file_type().is_socket() => std::fs::remove_file(path)?,
+            Ok(_) | Err(_) => {}
+        }
+        let listener = UnixListener::bind(path)?;
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+        self.unix.push(listener);
+        Ok(self)
+    }
+
+    /// The TCP addresses.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.tcp.iter().filter_map(|listener| listener.local_addr().ok()).collect()
+    }
+}
+
+/// Serves a router on these sockets until `shutdown`; then requests may end, and nothing new
+/// begins.
+pub async fn serve_router(
+    listeners: Listeners,
+    router: Router,
+    limits: Limits,
+    shutdown: CancellationToken,
+) {
+    let Listeners { tcp, unix } = listeners;
+    let server = Server {
+        limits,
+        free: Arc::new(Semaphore::new(limits.connections)),
+        connections: TaskTracker::new(),
+        shutdown,
+    };
+    let accepting = TaskTracker::new();
+    for listener in tcp {
+        let router = router.clone().layer(Extension(Via::Tcp));
+        accepting.spawn(server.clone().accept(listener, router));
+    }
+    for listener in unix {
+        let router = router.clone().layer(Extension(Via::Unix));
+        accepting.spawn(server.clone().accept(listener, router));
+    }
+    accepting.close();
+    accepting.wait().await;
+    server.connections.close();
+    server.connections.wait().await;
+}
+
+/// What the sockets of a service share.
+#[derive(Clone, Debug)]
+struct Server {
+    limits: Limits,
+    free: Arc<Semaphore>,
+    connections: TaskTracker,
+    shutdown: CancellationToken,
+}
+
+impl Server {
+    async fn accept<L: Listener>(self, mut listener: L, router: Router) {
+        loop {
+            let accept = async {
+                let permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
+                Some((permit, listener.accept().await.0))
+            };
+            let accepted = tokio::select! {
+                biased;
+                () = self.shutdown.cancelled() => return,
+                accepted = accept => accepted,
+            };
+            let Some((permit, io)) = accepted else { return };
+            self.connections.spawn(self.clone().converse(io, router.clone(), permit));
+        }
+    }
+
+    async fn converse<I>(self, io: I, router: Router, permit: OwnedSemaphorePermit)
+    where
+        I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        // HTTP/1 alone: on loopback a second connection is cheaper than the ways in which HTTP/2
+        // can be abused.
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.limits.head_time)
+            .max_headers(self.limits.headers)
+            .max_header_size(self.limits.head_bytes)
+            .max_buf_size(2 * self.limits.head_bytes.max(8 * 1024));
+        let service = TowerToHyperService::new(router);
+        let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
+        let ended = tokio::select! {
+            ended = connection.as_mut() => Some(ended),
+            () = self.shutdown.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                tokio::time::timeout(self.limits.end_time, connection).await.ok()
+            }
+        };
+        if let Some(Err(error)) = ended {
+            debug!(%error, "connection ended");
+        }
+        drop(permit);
+    }
+}

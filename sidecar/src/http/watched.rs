@@ -1,0 +1,196 @@
+//! Ask once, hear for ever: one representation, read by a poll, a long poll or a stream of
+//! server-sent events.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use conclave_protocols::LocalTime;
+use futures::stream;
+use serde::Serialize;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use super::hold::Caller;
+use super::problem::Problem;
+use super::{Api, fields::Fields};
+use crate::os_clock::OsClock;
+
+/// Something with a state that can be waited for.
+pub(super) trait Watched: Clone + Send + Sync + 'static {
+    /// Its state as answers show it.
+    type View: Serialize + Send;
+
+    /// Rises with every change.
+    fn index(&self) -> u64;
+
+    /// When it changes without anybody saying so: a hold or an office runs out.
+    fn deadline(&self) -> Option<LocalTime>;
+
+    /// How it stands at `now`.
+    fn view(&self, now: LocalTime) -> Self::View;
+
+    /// What happened since the last event; the first one shows the present state.
+    fn events(before: Option<&Self::View>, now: &Self::View) -> Vec<&'static str>;
+
+    /// Whether nothing can come after this state.
+    fn is_final(view: &Self::View) -> bool;
+}
+
+/// How far a reader has read: the index, and whether the deadline had passed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Seen {
+    index: u64,
+    expired: bool,
+}
+
+/// How long a poll is willing to wait for a change.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Patience {
+    wait: Duration,
+    index: Option<u64>,
+}
+
+impl Patience {
+    /// Takes `wait` and `index`; without `wait`, answers at once.
+    pub(super) fn of(fields: &mut Fields) -> Result<Self, Problem> {
+        let wait = fields.duration("wait")?.unwrap_or_default();
+        Ok(Self { wait, index: fields.number("index")? })
+    }
+
+    /// Waits until the state differs from the one with the given index, or else from the present
+    /// one, but not longer than it is willing to.
+    pub(super) async fn wait<T: Watched>(
+        self,
+        api: &Api,
+        state: &mut watch::Receiver<T>,
+    ) -> Result<(), Problem> {
+        if self.wait.is_zero() {
+            return Ok(());
+        }
+        let index = self.index.unwrap_or_else(|| state.borrow().index());
+        let _permit = api.long_call()?;
+        let change = changed(state, Seen { index, expired: false }, api.group.os_clock());
+        // Both outcomes are answered with the state as it then stands.
+        let _ = tokio::time::timeout(self.wait, change).await;
+        Ok(())
+    }
+}
+
+/// Streams every change of `state`, the present one first. The stream keeps `caller` alive.
+pub(super) fn events<T: Watched>(
+    api: &Api,
+    state: watch::Receiver<T>,
+    caller: Option<Caller>,
+) -> Result<Response, Problem> {
+    let reader = Reader {
+        clock: api.group.os_clock(),
+        state,
+        seen: None,
+        before: None,
+        ready: VecDeque::new(),
+        over: false,
+        _caller: caller,
+        _permit: api.long_call()?,
+    };
+    let events = stream::unfold(reader, |mut reader| async move {
+        let event = reader.next().await?;
+        Some((Ok::<_, Infallible>(event), reader))
+    });
+    let alive = KeepAlive::new().interval(KEEP_ALIVE).text("keep-alive");
+    Ok(Sse::new(events).keep_alive(alive).into_response())
+}
+
+/// Whether a caller wants a stream.
+pub(super) fn wants_events(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted
+        .flat_map(|value| value.split(','))
+        .filter_map(|range| range.split(';').next())
+        .any(|range| range.trim().eq_ignore_ascii_case("text/event-stream"))
+}
+
+/// Who reads a stream, and how far it has come.
+struct Reader<T: Watched> {
+    clock: OsClock,
+    state: watch::Receiver<T>,
+    seen: Option<Seen>,
+    before: Option<T::View>,
+    ready: VecDeque<Event>,
+    over: bool,
+    _caller: Option<Caller>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl<T: Watched> Reader<T> {
+    async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.over {
+                return None;
+            }
+            if let Some(seen) = self.seen {
+                self.over = !changed(&mut self.state, seen, self.clock).await;
+            }
+            self.read();
+        }
+    }
+
+    /// Reads the state, and makes the events that it amounts to.
+    fn read(&mut self) {
+        let now = self.clock.now();
+        let (seen, view) = {
+            let state = self.state.borrow_and_update();
+            (seen_at(&*state, now), state.view(now))
+        };
+        if self.seen == Some(seen) {
+            return;
+        }
+        for name in T::events(self.before.as_ref(), &view) {
+            let event = Event::default().event(name).id(seen.index.to_string()).retry(RETRY);
+            // Our views are plain data: they always have a JSON form.
+            self.ready.extend(event.json_data(&view));
+        }
+        self.over |= T::is_final(&view);
+        self.seen = Some(seen);
+        self.before = Some(view);
+    }
+}
+
+/// Waits until the state differs from `seen`; says whether more can follow.
+async fn changed<T: Watched>(state: &mut watch::Receiver<T>, seen: Seen, clock: OsClock) -> bool {
+    loop {
+        let deadline = {
+            let value = state.borrow_and_update();
+            let now = clock.now();
+            if seen_at(&*value, now) != seen {
+                return true;
+            }
+            value.deadline().filter(|deadline| now < *deadline)
+        };
+        tokio::select! {
+            change = state.changed() => if change.is_err() { return false },
+            () = until(clock, deadline) => {}
+        }
+    }
+}
+
+async fn until(clock: OsClock, deadline: Option<LocalTime>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep(clock.until(deadline)).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn seen_at<T: Watched>(value: &T, now: LocalTime) -> Seen {
+    let expired = value.deadline().is_some_and(|deadline| deadline <= now);
+    Seen { index: value.index(), expired }
+}
+
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+const RETRY: Duration = Duration::from_secs(1);
