@@ -77,9 +77,9 @@ pub fn test(wanted: Wanted) -> Result<()> {
         let outcome = (stage.run)(&mut run);
         times.push((stage.name, start.elapsed(), outcome.is_ok()));
         if let Err(error) = outcome {
-            println!("{error:?}");
-            let failed = || error.context(format!("the stage `{}` failed", stage.name));
-            run.failure.get_or_insert_with(failed);
+            let error = error.context(format!("the stage `{}` failed", stage.name));
+            println!("{error:#}");
+            run.failure.get_or_insert(error);
         }
     }
     print_times(&times);
@@ -96,14 +96,18 @@ pub fn fix() -> Result<()> {
     Ok(())
 }
 
-/// Installs, builds and boots whatever is missing for a cluster, and leaves it running.
-pub fn cluster_up() -> Result<Cluster> {
+/// Installs and builds what a cluster needs, boots it and leaves it running, with the product's
+/// image on it or bare.
+pub fn cluster_up(is_bare: bool) -> Result<()> {
     let mut run = Run::default();
     install_packages(&mut run)?;
     build_binaries(&mut run)?;
+    if is_bare {
+        make_harness_images()?;
+        return boot(&mut run, &[pause_archive(), image::client::archive()?]);
+    }
     make_images(&mut run)?;
-    boot_cluster(&mut run)?;
-    Cluster::from_env()
+    boot_cluster(&mut run)
 }
 
 /// Removes the cluster, whoever booted it.
@@ -116,10 +120,7 @@ pub fn cluster_down() -> Result<()> {
 
 /// Builds the product and writes its image.
 pub fn product_image(path: &Path) -> Result<()> {
-    image::product::build_binaries()?;
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory)?;
-    }
+    make_directory_of(path)?;
     image::product::write(path)
 }
 
@@ -163,16 +164,24 @@ fn build_binaries(_: &mut Run) -> Result<()> {
 }
 
 fn make_images(_: &mut Run) -> Result<()> {
-    product_image(&product_archive())?;
+    make_harness_images()?;
+    product_image(&product_archive())
+}
+
+fn make_harness_images() -> Result<()> {
+    make_directory_of(&pause_archive())?;
     image::product::write_pause(&pause_archive())?;
     image::client::archive().map(drop)
 }
 
 fn boot_cluster(run: &mut Run) -> Result<()> {
+    boot(run, &[pause_archive(), product_archive(), image::client::archive()?])
+}
+
+fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
     let state = State::of_this_user();
     run.claim = Some(Cluster::claim(&state)?);
-    let images = [pause_archive(), product_archive(), image::client::archive()?];
-    let cluster = cluster::up(&state, &images, &kept_logs())?;
+    let cluster = cluster::up(&state, images, &kept_logs())?;
     println!("the kubeconfig is {}", cluster.kubeconfig().display());
     Ok(())
 }
@@ -197,6 +206,10 @@ fn remove_cluster(run: &mut Run) -> Result<()> {
 
 fn cargo(arguments: &[&str]) -> Result<()> {
     command::run(Command::new("cargo").args(arguments).current_dir(cache::workspace()))
+}
+
+fn make_directory_of(path: &Path) -> Result<()> {
+    path.parent().map_or(Ok(()), |directory| Ok(std::fs::create_dir_all(directory)?))
 }
 
 fn print_times(times: &[(&str, Duration, bool)]) {

@@ -1,6 +1,7 @@
 //! `cargo xtask`: the one command for everything that is done to this repository.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -41,13 +42,27 @@ enum Task {
 #[derive(Subcommand)]
 enum ClusterTask {
     /// Boots it anew, with everything that it needs, and says how to reach it.
-    Up,
+    Up {
+        /// Without the product's image, which is then not built.
+        #[arg(long)]
+        bare: bool,
+    },
     /// Removes it, whatever state it is in.
     Down,
 }
 
-fn main() -> Result<()> {
-    match Arguments::parse().task {
+fn main() -> ExitCode {
+    match run(Arguments::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
         Task::Test { quick } => {
             let existing = std::env::var_os("USE_EXISTING_CLUSTER");
             stages::test(Wanted {
@@ -61,7 +76,7 @@ fn main() -> Result<()> {
             println!("{}", out.display());
             Ok(())
         }
-        Task::Cluster(ClusterTask::Up) => stages::cluster_up().map(drop),
+        Task::Cluster(ClusterTask::Up { bare }) => stages::cluster_up(bare),
         Task::Cluster(ClusterTask::Down) => stages::cluster_down(),
         Task::Bins => {
             binaries::build()?;

@@ -37,7 +37,8 @@ pub(super) fn api_server(state: &State) -> Daemon {
     let (certificate, key) = pki(API_SERVER.file);
     let (kubelet_certificate, kubelet_key) = pki(KUBELET_CLIENT.file);
     let authority = pki::authority(state).display().to_string();
-    let accounts = pki::service_account_key(state).display().to_string();
+    let accounts = pki::service_account_public_key(state).display().to_string();
+    let accounts_key = pki::service_account_key(state).display().to_string();
     daemon(
         binaries::API_SERVER,
         vec![
@@ -54,7 +55,7 @@ pub(super) fn api_server(state: &State) -> Daemon {
             "--kubelet-preferred-address-types=InternalIP".to_owned(),
             "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
             format!("--service-account-key-file={accounts}"),
-            format!("--service-account-signing-key-file={accounts}"),
+            format!("--service-account-signing-key-file={accounts_key}"),
             format!("--service-cluster-ip-range={SERVICES}"),
             "--authorization-mode=Node,RBAC".to_owned(),
             "--enable-admission-plugins=NodeRestriction".to_owned(),

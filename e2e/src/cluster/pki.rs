@@ -39,7 +39,9 @@ pub(super) fn create(state: &State) -> Result<()> {
         write_kubeconfig(state, &name)?;
     }
     // Its only use is to sign the tokens of service accounts.
-    fs::write(service_account_key(state), KeyPair::generate()?.serialize_pem())?;
+    let accounts = KeyPair::generate()?;
+    fs::write(service_account_key(state), accounts.serialize_pem())?;
+    fs::write(service_account_public_key(state), accounts.public_key_pem())?;
     Ok(())
 }
 
@@ -51,6 +53,11 @@ pub(super) fn authority(state: &State) -> PathBuf {
 /// The key that signs the tokens of service accounts.
 pub(super) fn service_account_key(state: &State) -> PathBuf {
     key(state, "service-accounts")
+}
+
+/// The key that verifies them.
+pub(super) fn service_account_public_key(state: &State) -> PathBuf {
+    state.pki().join("service-accounts.pub")
 }
 
 /// The certificate called `name`.

@@ -14,30 +14,31 @@ pub const PRODUCT: &str = "conclave.local/conclave:dev";
 /// The reference of the image of which every sandbox is made.
 pub const PAUSE: &str = "conclave.local/pause:1";
 
-/// Builds the static binaries of the product and of the pause image.
-pub fn build_binaries() -> Result<()> {
-    // A target that is named has a directory of its own, and its flags do not reach build scripts
-    // and procedural macros, which cannot be linked statically.
-    command::run(
-        Command::new("cargo")
-            .current_dir(cache::workspace())
-            .env("RUSTFLAGS", "-C target-feature=+crt-static")
-            .args(["build", "--quiet", "--release", "--locked", "--target", TARGET])
-            .args(["-p", "conclave-sidecar", "--bin", "conclave"])
-            .args(["-p", "conclave-operator", "--bin", "conclave-operator"])
-            .args(["-p", "conclave-e2e", "--bin", "pause"]),
-    )
-}
-
-/// Writes the product's image, of the binaries that [`build_binaries`] made.
+/// Builds the product and writes its image.
 pub fn write(path: &Path) -> Result<()> {
-    let programs = ["conclave", "conclave-operator"];
-    image(PRODUCT, &programs).write(path)
+    build(&[("conclave-sidecar", "conclave"), ("conclave-operator", "conclave-operator")])?;
+    image(PRODUCT, &["conclave", "conclave-operator"]).write(path)
 }
 
-/// Writes the pause image.
+/// Builds the pause program and writes its image.
 pub fn write_pause(path: &Path) -> Result<()> {
+    build(&[("conclave-e2e", "pause")])?;
     image(PAUSE, &["pause"]).write(path)
+}
+
+/// Builds static binaries, given by package and name.
+fn build(binaries: &[(&str, &str)]) -> Result<()> {
+    let mut cargo = Command::new("cargo");
+    cargo
+        .current_dir(cache::workspace())
+        // A target that is named has a directory of its own, and its flags do not reach build
+        // scripts and procedural macros, which cannot be linked statically.
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .args(["build", "--quiet", "--release", "--locked", "--target", TARGET]);
+    for (package, binary) in binaries {
+        cargo.args(["--package", package, "--bin", binary]);
+    }
+    command::run(&mut cargo)
 }
 
 /// An image of programs at its root; the first is what it runs.
