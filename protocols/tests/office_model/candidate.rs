@@ -1,0 +1,254 @@
+//! A candidate: it reads the register, collects seals, writes its view and takes office.
+
+use super::model::OfficeModel;
+use super::rules::{Activation, Need};
+use super::state::{
+    Base, Bid, Closing, Entry, Event, Lead, LockId, Members, Node, NodeId, Purpose, Record, State,
+    Write,
+};
+
+impl OfficeModel {
+    pub(crate) fn may_start(&self, s: &State, id: NodeId) -> bool {
+        let node = &s.nodes[id];
+        let idle = node.bid.is_none() && node.write.is_none() && !node.leads(s.register.view);
+        let free = node.promise == 0 || !s.register.members.has(id);
+        self.scope.candidates.has(id)
+            && idle
+            && free
+            && node.cur <= s.register.view
+            && s.register.turn < self.scope.views
+    }
+
+    /// Rule 11: read the register; a member of the base seals it at once.
+    pub(crate) fn start(&self, s: &mut State, id: NodeId) {
+        let mut bid = self.bid_on(s.register);
+        if s.register.members.has(id) {
+            self.collect(&mut bid, &mut s.nodes[id], id);
+        }
+        s.nodes[id].bid = Some(bid);
+    }
+
+    /// May this candidate still collect? Not once its view is written, unless it wrote a claim.
+    fn collects<'s>(&self, s: &'s State, id: NodeId) -> Option<&'s Bid> {
+        let claims = self.rules.activation == Activation::ClaimReplacesTheBase;
+        s.nodes[id].bid.as_ref().filter(|_| claims || s.nodes[id].write.is_none())
+    }
+
+    pub(crate) fn may_seal(&self, s: &State, candidate: NodeId, member: NodeId) -> bool {
+        let Some(bid) = self.collects(s, candidate) else { return false };
+        let node = &s.nodes[member];
+        let base = bid.record.view;
+        let asked = bid.record.members.has(member) && !bid.seals.has(member);
+        let resigned = || s.nodes[bid.record.leader].lead.is_some_and(|lead| lead.resigned);
+        let free = node.promise == 0
+            || bid.dead.has(bid.record.leader)
+            || !self.rules.seal_waits_for_the_promise
+            || (!self.rules.hearsay_does_not_seal && resigned());
+        // The leader of the base answers by handing over, which is an action of its own.
+        asked && node.alive && node.cur <= base && free && !node.leads(base)
+    }
+
+    /// Rule 12, with the answer arriving at once: a late one only makes the waits longer.
+    pub(crate) fn seal(&self, s: &mut State, candidate: NodeId, member: NodeId) {
+        let Some(mut bid) = s.nodes[candidate].bid else { return };
+        self.collect(&mut bid, &mut s.nodes[member], member);
+        s.nodes[candidate].bid = Some(bid);
+    }
+
+    fn collect(&self, bid: &mut Bid, node: &mut Node, member: NodeId) {
+        self.give_seal(node, bid.record.view);
+        bid.seals = bid.seals.with(member);
+        bid.settled |= node.settled_seen;
+        self.report_holds(bid, node, member);
+        self.judge_base(bid);
+    }
+
+    /// The live holds of a member that seals, counted from the receipt of its answer.
+    pub(crate) fn report_holds(&self, bid: &mut Bid, node: &Node, member: NodeId) {
+        for (lock, hold) in node.holds.iter().enumerate() {
+            if hold.is_live() {
+                let busy = self.scope.lease;
+                self.report(bid, lock, Entry { holder: member, token: hold.token, busy });
+            }
+        }
+    }
+
+    /// Rule 20: a reported lock is busy. Of two reports the larger token is the younger hold.
+    pub(crate) fn report(&self, bid: &mut Bid, lock: LockId, entry: Entry) {
+        if self.rules.reports_count && entry.token >= bid.reports[lock].token {
+            bid.reports[lock] = entry;
+        }
+    }
+
+    pub(crate) fn may_count_evidence(&self, s: &State, candidate: NodeId, member: NodeId) -> bool {
+        let Some(bid) = self.collects(s, candidate) else { return false };
+        let node = &s.nodes[member];
+        let waited = node.dying == 0 || !self.rules.evidence_waits || bid.record.leader == member;
+        let dead = !node.alive || !self.rules.evidence_is_true;
+        let new = bid.record.members.has(member) && !bid.seals.has(member);
+        self.scope.evidence && candidate != member && new && !bid.dead.has(member) && dead && waited
+    }
+
+    /// Rule 14: the kubelet says that this incarnation's container has terminated.
+    pub(crate) fn evidence(&self, s: &mut State, candidate: NodeId, member: NodeId) {
+        let Some(bid) = &mut s.nodes[candidate].bid else { return };
+        bid.dead = bid.dead.with(member);
+        self.judge_base(bid);
+        s.event = Event::EvidenceCounted;
+    }
+
+    /// Rule 15: is the office of the base over? The quiet time runs from the moment it is known.
+    pub(crate) fn judge_base(&self, bid: &mut Bid) {
+        let leader = Members::NONE.with(bid.record.leader);
+        let answered = bid.seals.and(bid.dead);
+        let enough = match self.rules.need {
+            Need::BlocksTheOldMajority => answered.count() >= bid.record.members.blocking(),
+            Need::OneFewer => answered.count() + 1 >= bid.record.members.blocking(),
+            Need::OfTheNewMembership => {
+                let new = answered.and(self.scope.joiners);
+                answered.and(self.scope.joiners).count() >= new.blocking()
+            }
+        };
+        let over = enough || leader.all_in(answered) || bid.closing == Closing::Passed;
+        if over && bid.base == Base::Living {
+            bid.base = Base::Over { quiet: self.scope.lease };
+        }
+    }
+
+    pub(crate) fn may_close(&self, s: &State, id: NodeId) -> bool {
+        let Some(bid) = &s.nodes[id].bid else { return false };
+        self.scope.confirmation > 0
+            && self.rules.closing_is_marked
+            && !bid.record.closing
+            && bid.base == Base::Living
+            && s.nodes[id].write.is_none()
+    }
+
+    /// Rule 15 (c): mark the base, so that nobody confirms it any more.
+    pub(crate) fn close(s: &mut State, id: NodeId) {
+        let Some(bid) = &s.nodes[id].bid else { return };
+        let record = Record { closing: true, ..bid.record };
+        s.nodes[id].write = Some(Write::new(bid.record, record, Purpose::Close));
+    }
+
+    pub(crate) fn may_activate(&self, s: &State, id: NodeId) -> bool {
+        let Some(bid) = &s.nodes[id].bid else { return false };
+        let over = match self.rules.activation {
+            Activation::AfterTheOldOffice => bid.base != Base::Living,
+            Activation::AtOnce | Activation::ClaimReplacesTheBase => true,
+        };
+        over && s.nodes[id].write.is_none() && bid.record.turn < self.scope.views
+    }
+
+    /// Rule 17: one write names the new view, its members and its leader.
+    pub(crate) fn activate(&self, s: &mut State, id: NodeId) {
+        let Some(mut bid) = s.nodes[id].bid else { return };
+        let quiet = self.quiet_time(&bid);
+        bid.base = match bid.base {
+            Base::Living => Base::Living,
+            Base::Over { .. } => Base::Over { quiet },
+            Base::HandedOver { .. } => Base::HandedOver { quiet },
+        };
+        let members = self.next_members(s, &bid, id);
+        let outside = |entry: &Entry| !entry.is_free() && !members.has(entry.holder);
+        let outsider = self.rules.outsider_unsettles && bid.reports.iter().any(outside);
+        let own = self.rules.leaders_older_holds_unsettle
+            && s.nodes[id].holds.iter().any(|hold| hold.is_live());
+        let base = bid.record;
+        let highest =
+            if self.rules.epoch_above_ceiling { base.view.max(base.ceiling) } else { base.view };
+        let record = Record {
+            view: highest + 1,
+            members,
+            leader: id,
+            settled: quiet == 0 && !outsider && !own,
+            closing: false,
+            ceiling: highest + 1,
+            nonce: u8::from(s.nodes[id].stale.is_some()),
+            turn: base.turn + 1,
+        };
+        s.nodes[id].bid = Some(bid);
+        s.nodes[id].write = Some(Write::new(base, record, Purpose::Activate));
+    }
+
+    /// Rule 20: how long no lock is newly granted.
+    fn quiet_time(&self, bid: &Bid) -> u8 {
+        let everybody = bid.seals.and(bid.dead).with(bid.record.leader);
+        let known = bid.record.members.all_in(everybody)
+            && (bid.settled || !self.rules.unsettled_base_waits);
+        match bid.base {
+            _ if !self.rules.quiet_time => 0,
+            Base::HandedOver { quiet } => quiet,
+            Base::Over { .. } if known => 0,
+            Base::Over { quiet } => quiet,
+            Base::Living => self.scope.lease,
+        }
+    }
+
+    /// Those that answered, or those that the old leader still had promises of.
+    fn next_members(&self, s: &State, bid: &Bid, id: NodeId) -> Members {
+        let admitted = self.scope.admitted.iter().filter(|&joiner| s.nodes[joiner].alive);
+        let admitted = admitted.fold(Members::NONE, Members::with);
+        bid.seals.and(bid.live).and(admitted).without(self.scope.expelled).with(id)
+    }
+
+    /// Rule 19: take the office of the view that the register now names, unless this node has
+    /// sealed it in the meantime.
+    pub(crate) fn take_office(&self, s: &mut State, id: NodeId, record: Record) {
+        let node = &mut s.nodes[id];
+        let Some(bid) = node.bid.take() else { return };
+        if node.floor() >= record.view && self.rules.sealed_view_has_no_office {
+            s.event = Event::RefusedToTakeASealedOffice;
+            return;
+        }
+        let (quiet, event) = match bid.base {
+            Base::HandedOver { quiet } => (quiet, Event::TookOfficeByHandOver),
+            Base::Over { quiet } if bid.closing == Closing::Passed => {
+                (quiet, Event::TookOfficeAfterClosing)
+            }
+            Base::Over { quiet: 0 } => (0, Event::TookOfficeWithoutQuietTime),
+            Base::Over { quiet } => (quiet, Event::Nothing),
+            Base::Living => (self.scope.lease, Event::Nothing),
+        };
+        let older_own = node.holds.iter().map(|hold| hold.left).max().unwrap_or(0);
+        let mut lead = Lead { quiet, older_own, began_quiet: quiet > 0, ..Lead::of(record) };
+        lead.entries = bid.reports;
+        for (reported, entry) in lead.reported.iter_mut().zip(&bid.reports) {
+            *reported = !entry.is_free();
+        }
+        node.lead = Some(lead);
+        s.event = event;
+    }
+
+    pub(crate) fn may_drop_candidacy(&self, s: &State, id: NodeId) -> bool {
+        let node = &s.nodes[id];
+        let activates = node.write.is_some_and(|write| write.purpose == Purpose::Activate);
+        self.scope.restarts_candidacy && activates && node.bid.is_some() && node.stale.is_none()
+    }
+
+    /// The candidate forgets what it collected; its write is still on its way.
+    pub(crate) fn drop_candidacy(s: &mut State, id: NodeId) {
+        let node = &mut s.nodes[id];
+        node.bid = None;
+        node.stale = node.write.take();
+    }
+
+    pub(crate) fn may_find_older_write(s: &State, id: NodeId) -> bool {
+        let node = &s.nodes[id];
+        node.stale.is_some_and(|write| s.register.is_view_of(&write.record)) && node.write.is_none()
+    }
+
+    /// Rule 18: the older write was applied after all. What was reported is gone, so the quiet time
+    /// is a whole lock wait from now.
+    pub(crate) fn find_older_write(&self, s: &mut State, id: NodeId) {
+        let node = &mut s.nodes[id];
+        node.stale = None;
+        let mut bid = self.bid_on(s.register);
+        bid.base = Base::Over { quiet: self.scope.lease };
+        node.bid = Some(bid);
+        self.take_office(s, id, s.register);
+        if s.nodes[id].lead.is_some_and(|lead| lead.record == s.register) {
+            s.event = Event::TookOfficeByOlderWrite;
+        }
+    }
+}

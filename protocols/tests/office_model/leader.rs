@@ -1,0 +1,160 @@
+//! A leader: its office, its hand-over, its ceiling.
+
+use super::model::OfficeModel;
+use super::rules::OwnHolds;
+use super::state::{
+    Base, Bid, Closing, Event, LOCKS, Lead, Members, NODES, NodeId, Purpose, Record, State, Ticks,
+    Write, epoch_of,
+};
+
+impl Lead {
+    /// A leader that has just activated its view.
+    pub(crate) fn of(record: Record) -> Self {
+        Self {
+            record,
+            office: [0; NODES],
+            resigned: false,
+            quiet: 0,
+            entries: Default::default(),
+            last: [0; LOCKS],
+            floor: 0,
+            reported: [false; LOCKS],
+            older_own: 0,
+            began_quiet: false,
+            outsider_ran_out: false,
+        }
+    }
+}
+
+impl OfficeModel {
+    /// Rule 9: what is left of this node's office, and zero if it has none.
+    pub(crate) fn office_left(&self, s: &State, id: NodeId) -> Ticks {
+        let node = &s.nodes[id];
+        let Some(lead) = &node.lead else { return 0 };
+        let resigned = lead.resigned && self.rules.resigning_ends_the_office;
+        // Who has resigned has sealed; who keeps its office all the same has not.
+        let kept = lead.resigned && !self.rules.resigning_ends_the_office;
+        let sealed = node.floor() >= lead.record.view
+            && self.rules.sealed_view_has_no_office
+            && !kept;
+        if !node.alive || resigned || sealed { 0 } else { lead.majority_left() }
+    }
+
+    /// Rule 21: is the view that this node leads settled?
+    pub(crate) fn is_settled(&self, s: &State, leader: NodeId) -> bool {
+        let Some(lead) = &s.nodes[leader].lead else { return false };
+        let outside = |entry: &super::state::Entry| {
+            !entry.is_free() && !lead.record.members.has(entry.holder)
+        };
+        let outsider = self.rules.outsider_unsettles && lead.entries.iter().any(outside);
+        let older = self.rules.leaders_older_holds_unsettle && lead.older_own > 0;
+        lead.record.settled || (lead.quiet == 0 && !outsider && !older)
+    }
+
+    pub(crate) fn may_hand_over(&self, s: &State, leader: NodeId, heir: NodeId) -> bool {
+        let base = s.register.view;
+        if !self.scope.heirs.has(heir) || !s.nodes[heir].alive || !s.nodes[leader].leads(base) {
+            return false;
+        }
+        let node = &s.nodes[heir];
+        let free = node.write.is_none()
+            && node.stale.is_none()
+            && node.bid.is_none_or(|bid| bid.record.view == base && bid.base == Base::Living);
+        free && node.cur <= base && s.register.turn < self.scope.views
+    }
+
+    /// Rule 13: the leader resigns and seals in one step. Its table, the rest of its quiet time and
+    /// the members whose promise it still has go to the heir, who has read the register.
+    pub(crate) fn hand_over(&self, s: &mut State, leader: NodeId, heir: NodeId) {
+        let office = self.office_left(s, leader);
+        let settled = self.is_settled(s, leader);
+        let Some(mut lead) = s.nodes[leader].lead else { return };
+        if self.rules.own_holds == OwnHolds::FullLeaseAfterResigning && office > 0 {
+            self.keep_own_holds(s, leader, &mut lead);
+        }
+        lead.resigned = true;
+        s.nodes[leader].lead = Some(lead);
+        let base = lead.record.view;
+        let mut node = s.nodes[leader];
+        self.give_seal(&mut node, base);
+        s.nodes[leader] = node;
+
+        let live = (0..NODES).filter(|&id| lead.office[id] > 0);
+        let live = live.fold(Members::NONE.with(leader), Members::with);
+        let mut bid = s.nodes[heir].bid.unwrap_or_else(|| self.bid_on(s.register));
+        bid.record = s.register;
+        bid.seals = bid.seals.with(leader);
+        bid.live = live.within(lead.record.members);
+        bid.settled |= settled;
+        if self.rules.table_comes_with_the_seal {
+            bid.base = Base::HandedOver { quiet: lead.quiet };
+            for (lock, entry) in lead.entries.into_iter().enumerate() {
+                if !entry.is_free() {
+                    self.report(&mut bid, lock, entry);
+                }
+            }
+        } else {
+            bid.base = Base::HandedOver { quiet: 0 };
+            self.report_holds(&mut bid, &s.nodes[leader], leader);
+        }
+        s.nodes[heir].bid = Some(bid);
+    }
+
+    /// Rule 22, broken: the resigning leader's own holds get a full lease.
+    fn keep_own_holds(&self, s: &mut State, leader: NodeId, lead: &mut Lead) {
+        for (lock, hold) in s.nodes[leader].holds.iter_mut().enumerate() {
+            if hold.is_live() && lead.entries[lock].is_of(leader, hold.token) {
+                hold.left = self.scope.lease;
+                lead.entries[lock].busy = self.scope.lease;
+            }
+        }
+    }
+
+    /// A candidacy that has read this record and nothing else.
+    pub(crate) fn bid_on(&self, record: Record) -> Bid {
+        let waits = record.closing || !self.rules.closing_is_marked;
+        let closing = if waits && self.scope.confirmation > 0 {
+            Closing::Waiting(self.closing_wait())
+        } else {
+            Closing::No
+        };
+        Bid {
+            record,
+            seals: Members::NONE,
+            dead: Members::NONE,
+            reports: Default::default(),
+            settled: record.settled,
+            base: Base::Living,
+            closing,
+            live: Members::NONE,
+        }
+    }
+
+    pub(crate) fn may_raise_ceiling(&self, s: &State, id: NodeId) -> bool {
+        let node = &s.nodes[id];
+        let Some(lead) = &node.lead else { return false };
+        // Half of the epoch's tokens are used.
+        let used = lead.last.iter().any(|&last| epoch_of(last) >= lead.record.ceiling);
+        s.raises < self.scope.raises
+            && used
+            && node.write.is_none()
+            && self.office_left(s, id) > 0
+    }
+
+    /// The leader asks the register for one more epoch of tokens.
+    pub(crate) fn raise_ceiling(s: &mut State, id: NodeId) {
+        let Some(lead) = &s.nodes[id].lead else { return };
+        let expected = lead.record;
+        let record = Record { ceiling: expected.ceiling + 1, ..expected };
+        s.nodes[id].write = Some(Write::new(expected, record, Purpose::RaiseCeiling));
+        s.raises += 1;
+    }
+
+    /// The register took the new ceiling.
+    pub(crate) fn use_ceiling(s: &mut State, id: NodeId, record: Record) {
+        if let Some(lead) = &mut s.nodes[id].lead {
+            lead.record = record;
+            s.event = Event::CeilingRaised;
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Locks: requests, grants, the one lease per member, releases, tokens.
+
+use super::model::OfficeModel;
+use super::rules::OwnHolds;
+use super::state::{
+    Ask, Entry, Event, Fate, Hold, LOCKS, Lead, LockId, NodeId, Purpose, Stamp, State, TOKEN_BITS,
+    Ticks, Token, View, epoch_of,
+};
+
+impl OfficeModel {
+    pub(crate) fn may_ask(&self, s: &State, id: NodeId, lock: LockId) -> bool {
+        let node = &s.nodes[id];
+        let led = || s.nodes.iter().any(|other| other.alive && other.leads(node.cur));
+        self.scope.askers.has(id)
+            && node.cur > 0
+            && !node.sealed
+            && node.asks[lock] == Ask::None
+            && !node.holds[lock].is_live()
+            && s.grants < self.scope.grants
+            && led()
+    }
+
+    pub(crate) fn ask(&self, s: &mut State, id: NodeId, lock: LockId) {
+        let node = &mut s.nodes[id];
+        node.asks[lock] = Ask::Sent { view: node.cur, left: self.scope.lease };
+    }
+
+    pub(crate) fn may_give_up(&self, s: &State, id: NodeId, lock: LockId) -> bool {
+        self.scope.drops && s.nodes[id].asks[lock] != Ask::None
+    }
+
+    /// The asker gives up, or the request or its answer is lost. A grant that was on its way finds
+    /// nobody, and its entry runs out.
+    pub(crate) fn give_up(s: &mut State, id: NodeId, lock: LockId) {
+        s.nodes[id].asks[lock] = Ask::None;
+    }
+
+    pub(crate) fn may_grant(&self, s: &State, leader: NodeId, member: NodeId, lock: LockId) -> bool {
+        let Some(lead) = &s.nodes[leader].lead else { return false };
+        let Ask::Sent { view, .. } = s.nodes[member].asks[lock] else { return false };
+        view == lead.record.view
+            && lead.record.members.has(member)
+            && s.grants < self.scope.grants
+            && (self.office_left(s, leader) > 0 || !self.rules.grant_checks_office)
+            && (lead.quiet == 0 || (lead.reported[lock] && !self.rules.reported_locks_wait_too))
+            && lead.entries[lock].is_free()
+            && self.next_token(s, leader, lock).is_some()
+    }
+
+    /// Rule 23: office, quiet time, entry and token in one step of the leader. The answer names the
+    /// base that the holder counts from.
+    pub(crate) fn grant(&self, s: &mut State, leader: NodeId, member: NodeId, lock: LockId) {
+        let Some(token) = self.next_token(s, leader, lock) else { return };
+        let Ask::Sent { view, left } = s.nodes[member].asks[lock] else { return };
+        let own = self.own_lease(s, leader);
+        let Some(lead) = &mut s.nodes[leader].lead else { return };
+        s.event = grant_event(lead, lock, token);
+        lead.entries[lock] = Entry { holder: member, token, busy: self.scope.lease };
+        lead.last[lock] = token;
+        if member == leader {
+            s.nodes[member].asks[lock] = Ask::None;
+            s.nodes[member].holds[lock] = Hold { token, left: own };
+        } else {
+            s.nodes[member].asks[lock] = Ask::Granted { view, left, token };
+        }
+        s.token_went_back |= token <= s.largest[lock];
+        s.largest[lock] = s.largest[lock].max(token);
+        s.grants += 1;
+    }
+
+    /// The token after the last one of this lock and after the floor, if the ceiling allows it.
+    fn next_token(&self, s: &State, leader: NodeId, lock: LockId) -> Option<Token> {
+        let lead = s.nodes[leader].lead.as_ref()?;
+        let after = lead.last[lock].max(lead.floor) + 1;
+        if !self.rules.token_names_view {
+            return Some(after);
+        }
+        let asked = s.nodes[leader].write.is_some_and(|write| {
+            write.purpose == Purpose::RaiseCeiling && write.fate == Fate::OnItsWay
+        });
+        let early = asked && !self.rules.ceiling_is_written_first;
+        let token = after.max(lead.record.view << TOKEN_BITS);
+        (epoch_of(token) <= lead.record.ceiling + View::from(early)).then_some(token)
+    }
+
+    /// Rule 22: what a leader may tell its own application.
+    fn own_lease(&self, s: &State, leader: NodeId) -> Ticks {
+        match self.rules.own_holds {
+            OwnHolds::EndWithTheOffice | OwnHolds::FullLeaseAfterResigning => {
+                self.scope.lease.min(self.office_left(s, leader))
+            }
+            OwnHolds::LikeAnybodys => self.scope.lease,
+        }
+    }
+
+    pub(crate) fn may_take_grant(&self, s: &State, id: NodeId, lock: LockId) -> bool {
+        let Ask::Granted { view, left, .. } = s.nodes[id].asks[lock] else { return false };
+        (left > 0 || !self.rules.lock_counts_from_send || s.nodes[id].stamp.left > 0)
+            && (s.nodes[id].floor() < view || !self.rules.seal_ends_grants)
+    }
+
+    pub(crate) fn take_grant(&self, s: &mut State, id: NodeId, lock: LockId) {
+        let node = &mut s.nodes[id];
+        let Ask::Granted { left, token, .. } = node.asks[lock] else { return };
+        let seen = if self.rules.queued_counts_from_seen_answer { 0 } else { node.stamp.left };
+        let left = if self.rules.lock_counts_from_send { left } else { self.scope.lease };
+        node.asks[lock] = Ask::None;
+        node.holds[lock] = Hold { token, left: left.max(seen) };
+    }
+
+    pub(crate) fn may_list(&self, s: &State, id: NodeId) -> bool {
+        let node = &s.nodes[id];
+        let holds = self.scope.renewals && node.holds.iter().any(|hold| hold.is_live());
+        let waits = self.scope.queues && node.asks.iter().any(|ask| matches!(ask, Ask::Sent { .. }));
+        let replaces = node.stamp.view == 0 || self.scope.drops;
+        let fresh = node.stamp.left == self.scope.lease && !node.stamp.acknowledged;
+        (holds || waits) && replaces && !fresh && !node.sealed && !node.leads(node.cur)
+    }
+
+    /// One lease per member: the answer to a heartbeat lists the holds of all locks. An older
+    /// answer, or its acknowledgement, is lost.
+    pub(crate) fn list(&self, s: &mut State, id: NodeId) {
+        let node = &mut s.nodes[id];
+        let tokens = node.holds.map(|hold| if hold.is_live() { hold.token } else { 0 });
+        let left = self.scope.lease;
+        node.stamp = Stamp { view: node.cur, left, tokens, acknowledged: false };
+    }
+
+    pub(crate) fn may_extend(&self, s: &State, leader: NodeId, member: NodeId) -> bool {
+        let Some(lead) = &s.nodes[leader].lead else { return false };
+        let stamp = s.nodes[member].stamp;
+        leader != member
+            && stamp.view == lead.record.view
+            && !stamp.acknowledged
+            && lead.record.members.has(member)
+            && (self.office_left(s, leader) > 0 || !self.rules.renewal_checks_office)
+    }
+
+    /// The leader extends what is listed, matches and still runs, and refuses the rest. A request
+    /// of this member in its queue now counts from this answer.
+    pub(crate) fn extend(&self, s: &mut State, leader: NodeId, member: NodeId) {
+        let mut node = s.nodes[member];
+        let Some(lead) = &mut s.nodes[leader].lead else { return };
+        for lock in 0..LOCKS {
+            let token = node.stamp.tokens[lock];
+            let entry = &mut lead.entries[lock];
+            let unknown = token > 0 && entry.is_free() && !self.rules.renewal_needs_an_entry;
+            if entry.is_of(member, token) || unknown {
+                *entry = Entry { holder: member, token, busy: self.scope.lease };
+                if epoch_of(token) < lead.record.view {
+                    s.event = Event::CarriedHoldRenewed;
+                }
+            } else {
+                node.stamp.tokens[lock] = 0;
+            }
+            if let Ask::Sent { view, left } = &mut node.asks[lock] {
+                if *view == lead.record.view && node.stamp.left > *left {
+                    *left = node.stamp.left;
+                    s.event = Event::QueuedRequestRefreshed;
+                }
+            }
+        }
+        node.stamp.acknowledged = true;
+        s.nodes[member] = node;
+    }
+
+    pub(crate) fn may_take_extension(&self, s: &State, id: NodeId) -> bool {
+        let node = &s.nodes[id];
+        node.stamp.acknowledged && node.floor() < node.stamp.view
+    }
+
+    /// The holder extends from its own stamp what was listed and not refused, if it still runs.
+    pub(crate) fn take_extension(&self, s: &mut State, id: NodeId) {
+        let node = &mut s.nodes[id];
+        let stamp = std::mem::take(&mut node.stamp);
+        let left =
+            if self.rules.lock_counts_from_send { stamp.left } else { self.scope.lease };
+        for (hold, token) in node.holds.iter_mut().zip(stamp.tokens) {
+            let listed = token == hold.token || !self.rules.acknowledges_what_was_listed;
+            let runs = hold.is_live() || !self.rules.expiry_is_final;
+            if hold.token > 0 && listed && runs {
+                hold.left = hold.left.max(left);
+            }
+        }
+    }
+
+    pub(crate) fn may_renew_own(&self, s: &State, leader: NodeId, lock: LockId) -> bool {
+        let node = &s.nodes[leader];
+        let Some(lead) = &node.lead else { return false };
+        let hold = node.holds[lock];
+        self.scope.renewals
+            && hold.is_live()
+            && lead.entries[lock].is_of(leader, hold.token)
+            && self.office_left(s, leader) > 0
+    }
+
+    pub(crate) fn renew_own(&self, s: &mut State, leader: NodeId, lock: LockId) {
+        let own = self.own_lease(s, leader);
+        let node = &mut s.nodes[leader];
+        let hold = &mut node.holds[lock];
+        hold.left = hold.left.max(own);
+        if let Some(lead) = &mut node.lead {
+            lead.entries[lock].busy = self.scope.lease;
+        }
+    }
+
+    pub(crate) fn may_release(&self, s: &State, id: NodeId, lock: LockId) -> bool {
+        self.scope.releases && s.nodes[id].holds[lock].is_live()
+    }
+
+    /// The application is done: it holds nothing from now on, and the release leaves.
+    pub(crate) fn release(s: &mut State, id: NodeId, lock: LockId) {
+        let hold = std::mem::take(&mut s.nodes[id].holds[lock]);
+        s.nodes[id].releasing[lock] = hold.token;
+    }
+
+    pub(crate) fn may_take_release(
+        &self,
+        s: &State,
+        leader: NodeId,
+        member: NodeId,
+        lock: LockId,
+    ) -> bool {
+        let token = s.nodes[member].releasing[lock];
+        self.scope.releases && token > 0 && s.nodes[leader].lead.is_some()
+    }
+
+    /// Rule 23: exactly this token is released. Any leader may get the message, however late.
+    pub(crate) fn take_release(&self, s: &mut State, leader: NodeId, member: NodeId, lock: LockId) {
+        let token = std::mem::take(&mut s.nodes[member].releasing[lock]);
+        let Some(lead) = &mut s.nodes[leader].lead else { return };
+        let entry = &mut lead.entries[lock];
+        if entry.is_of(member, token)
+            || (entry.holder == member && !self.rules.release_names_token)
+        {
+            *entry = Entry::default();
+        }
+    }
+
+    pub(crate) fn may_forget(&self, s: &State, leader: NodeId, lock: LockId) -> bool {
+        let Some(lead) = &s.nodes[leader].lead else { return false };
+        self.scope.forgets && lead.entries[lock].is_free() && lead.last[lock] > 0
+    }
+
+    /// A lock that nobody uses is dropped. Its number stays behind in the floor of all locks.
+    pub(crate) fn forget(&self, s: &mut State, leader: NodeId, lock: LockId) {
+        let Some(lead) = &mut s.nodes[leader].lead else { return };
+        let last = std::mem::take(&mut lead.last[lock]);
+        if self.rules.floor_is_kept {
+            lead.floor = lead.floor.max(last);
+        }
+    }
+}
+
+/// What a `sometimes` property may want to know about this grant.
+fn grant_event(lead: &Lead, lock: LockId, token: Token) -> Event {
+    if lead.floor > lead.last[lock] {
+        Event::GrantedAboveTheFloor
+    } else if epoch_of(token) > lead.record.view {
+        Event::GrantedAboveTheEpoch
+    } else if lead.outsider_ran_out {
+        Event::GrantedAfterOutsiderRanOut
+    } else if lead.began_quiet {
+        Event::GrantedAfterQuietTime
+    } else if lead.record.turn > 1 {
+        Event::GrantedInALaterView
+    } else {
+        Event::Nothing
+    }
+}

@@ -1,0 +1,15 @@
+//! A model of the office protocol.
+mod broken;
+mod candidate;
+mod check;
+mod holds;
+mod leader;
+mod locks;
+mod member;
+mod model;
+mod properties;
+mod register;
+mod rules;
+mod scope;
+mod state;
+mod time;

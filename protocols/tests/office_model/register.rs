@@ -1,0 +1,132 @@
+//! The register: one record, changed by compare-and-swap, and writers that may not learn what
+//! became of their write.
+
+use super::model::OfficeModel;
+use super::rules::Activation;
+use super::state::{
+    Base, Closing, Event, Fate, Node, NodeId, Purpose, Record, State, Write,
+};
+
+impl Write {
+    /// A write that leaves now.
+    pub(crate) fn new(expected: Record, record: Record, purpose: Purpose) -> Self {
+        Self { expected, record, purpose, fate: Fate::OnItsWay }
+    }
+}
+
+impl OfficeModel {
+    pub(crate) fn may_apply(&self, s: &State, id: NodeId) -> bool {
+        let node = &s.nodes[id];
+        [node.write, node.stale].iter().flatten().any(|write| write.fate == Fate::OnItsWay)
+    }
+
+    /// The register takes the oldest write of this node that has not arrived yet, if it names the
+    /// present version. Every other write that names the version that is gone is refused for good.
+    pub(crate) fn apply(&self, s: &mut State, id: NodeId) {
+        let Node { write, stale, .. } = &mut s.nodes[id];
+        let waiting = |write: &&mut Write| write.fate == Fate::OnItsWay;
+        let Some(first) = stale.as_mut().filter(waiting).or(write.as_mut().filter(waiting)) else {
+            return;
+        };
+        if self.rules.write_compares && first.expected != s.register {
+            first.fate = Fate::Refused;
+            return;
+        }
+        first.fate = Fate::Applied;
+        s.register = first.record;
+        if self.rules.write_compares {
+            for node in &mut s.nodes {
+                refuse(&mut node.write, &s.register);
+                refuse(&mut node.stale, &s.register);
+                // Nobody will find an old write that was refused or has been overtaken.
+                node.stale = node.stale.filter(|write| {
+                    write.fate == Fate::OnItsWay || s.register.is_view_of(&write.record)
+                });
+            }
+        }
+    }
+
+    pub(crate) fn may_reply(&self, s: &State, id: NodeId) -> bool {
+        let node = &s.nodes[id];
+        let done = node.write.is_some_and(|write| write.fate == Fate::Applied);
+        done && self.may_use(node)
+    }
+
+    /// A mere claim is of use only once the office of the base is over.
+    fn may_use(&self, node: &Node) -> bool {
+        let claim = self.rules.activation == Activation::ClaimReplacesTheBase;
+        !claim || node.bid.is_none_or(|bid| bid.base != Base::Living)
+    }
+
+    pub(crate) fn reply(&self, s: &mut State, id: NodeId) {
+        if let Some(write) = s.nodes[id].write.take() {
+            self.succeed(s, id, write);
+        }
+    }
+
+    fn succeed(&self, s: &mut State, id: NodeId, write: Write) {
+        match write.purpose {
+            Purpose::Activate => self.take_office(s, id, write.record),
+            Purpose::RaiseCeiling => Self::use_ceiling(s, id, write.record),
+            Purpose::Close => {
+                if let Some(bid) = &mut s.nodes[id].bid {
+                    bid.record = write.record;
+                    bid.closing = Closing::Waiting(self.closing_wait());
+                }
+            }
+        }
+    }
+
+    pub(crate) fn may_read_back(&self, s: &State, id: NodeId) -> bool {
+        let node = &s.nodes[id];
+        let Some(write) = node.write else { return false };
+        match write.fate {
+            Fate::Refused => true,
+            Fate::Applied => self.scope.unknown && self.may_use(node),
+            // Read back unchanged: the same write is sent again, which changes nothing here.
+            Fate::OnItsWay => self.scope.unknown && !self.rules.unknown_is_read_back,
+        }
+    }
+
+    /// Rule 18: the writer reads the register, because it was refused or does not know. A change
+    /// by somebody else that left the view alone is taken over; another view voids the candidacy.
+    pub(crate) fn read_back(&self, s: &mut State, id: NodeId) {
+        let Some(write) = s.nodes[id].write.take() else { return };
+        if !self.rules.unknown_is_read_back {
+            self.succeed(s, id, write);
+            return;
+        }
+        let now = s.register;
+        let same_view = now.view == write.expected.view;
+        s.event = Event::FoundOwnWriteRefused;
+        match write.purpose {
+            Purpose::Activate if now.is_view_of(&write.record) => {
+                self.take_office(s, id, now);
+                s.event = Event::FoundOwnWriteApplied;
+            }
+            Purpose::RaiseCeiling if same_view => Self::use_ceiling(s, id, now),
+            Purpose::Activate | Purpose::Close if same_view => self.read_again(s, id),
+            Purpose::Activate | Purpose::Close => s.nodes[id].bid = None,
+            // A deposed leader finds out by its promises.
+            Purpose::RaiseCeiling => {}
+        }
+    }
+
+    /// The candidate's base stands; only its ceiling or its closing mark has changed.
+    fn read_again(&self, s: &mut State, id: NodeId) {
+        if let Some(bid) = &mut s.nodes[id].bid {
+            bid.record = s.register;
+            if bid.record.closing && bid.closing == Closing::No {
+                bid.closing = Closing::Waiting(self.closing_wait());
+            }
+        }
+    }
+}
+
+fn refuse(write: &mut Option<Write>, register: &Record) {
+    if let Some(write) = write {
+        if write.fate == Fate::OnItsWay && write.expected != *register {
+            write.fate = Fate::Refused;
+        }
+    }
+}

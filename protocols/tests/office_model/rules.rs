@@ -1,0 +1,159 @@
+//! The rules of the office protocol, each with a switch, so that one piece of code searches the
+//! protocol and every variant that lacks one of them.
+
+/// When a request has been answered by enough members of the old view.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Need {
+    /// As many that those who did not answer are no majority of the old view.
+    BlocksTheOldMajority,
+    /// One fewer than that.
+    OneFewer,
+    /// As many, counted in the membership of the view that is to come.
+    OfTheNewMembership,
+}
+
+/// What must have happened before a candidate writes the new view into the register.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Activation {
+    /// The office of the old view is over.
+    AfterTheOldOffice,
+    /// Nothing, and the office is taken as soon as the view is written.
+    AtOnce,
+    /// Nothing; the office is taken when the old one is over. The record names only this claim, so
+    /// that the next candidate asks its members instead of those of the view that was in force.
+    ClaimReplacesTheBase,
+}
+
+/// Until when the leader believes in its own holds.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum OwnHolds {
+    /// While it has the office; after it resigned, at most until the deadline that the office had.
+    EndWithTheOffice,
+    /// For a full lease when it resigns, however soon the office would have ended.
+    FullLeaseAfterResigning,
+    /// For a full lease, like anybody's.
+    LikeAnybodys,
+}
+
+/// One switch for each rule; `true` is the protocol. The numbers are those of the model's
+/// document.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// Rule 2: a restarted process is nobody that any view names.
+    pub(crate) restart_is_a_new_member: bool,
+    /// Rule 5, office: the leader counts a promise from before it sent the heartbeat.
+    pub(crate) office_counts_from_send: bool,
+    /// Rule 5, locks: a holder counts from before it sent the request.
+    pub(crate) lock_counts_from_send: bool,
+    /// Rule 7: a deadline that passed is final.
+    pub(crate) expiry_is_final: bool,
+    /// Rule 8: a member that sealed a view makes no more promises in it.
+    pub(crate) seal_ends_promises: bool,
+    /// Rule 8: a member promises only while the register confirmed the view.
+    pub(crate) promise_needs_confirmation: bool,
+    /// Rule 8, refinement: the confirmation of an older view counts for a newer one.
+    pub(crate) confirmation_carries_over: bool,
+    /// Rule 9: the office ends when the leader resigns.
+    pub(crate) resigning_ends_the_office: bool,
+    /// Rule 12: a member seals only after its promise ran out.
+    pub(crate) seal_waits_for_the_promise: bool,
+    /// Rule 12, refinement: nobody seals early on hearing that the leader resigned.
+    pub(crate) hearsay_does_not_seal: bool,
+    /// Rule 12: a member that sealed takes no more grants of that view.
+    pub(crate) seal_ends_grants: bool,
+    /// Rule 13: the leader's seal brings its table and the rest of the quiet time.
+    pub(crate) table_comes_with_the_seal: bool,
+    /// Rule 14: a dead follower counts only P after its death.
+    pub(crate) evidence_waits: bool,
+    /// Rule 14: whoever counts as dead is dead.
+    pub(crate) evidence_is_true: bool,
+    /// Rule 15: how many seals end the old office.
+    pub(crate) need: Need,
+    /// Rule 15: who waits E and P out has marked the record first.
+    pub(crate) closing_is_marked: bool,
+    /// Rule 17: what comes before activation.
+    pub(crate) activation: Activation,
+    /// Rule 17: a write names the version it replaces.
+    pub(crate) write_compares: bool,
+    /// Rule 17, tokens: the next epoch is above the ceiling too.
+    pub(crate) epoch_above_ceiling: bool,
+    /// Rule 18: after an unknown outcome the writer reads back.
+    pub(crate) unknown_is_read_back: bool,
+    /// Rule 19: who has sealed the view it activated does not take its office.
+    pub(crate) sealed_view_has_no_office: bool,
+    /// Rule 20: no new grant during the quiet time.
+    pub(crate) quiet_time: bool,
+    /// Rule 20: a reported lock is busy.
+    pub(crate) reports_count: bool,
+    /// Rule 20: a reported lock waits for the quiet time like any other.
+    pub(crate) reported_locks_wait_too: bool,
+    /// Rule 21: after an unsettled view, a full set of seals does not end the quiet time.
+    pub(crate) unsettled_base_waits: bool,
+    /// Rule 21: a view is not settled while somebody outside of it holds a lock.
+    pub(crate) outsider_unsettles: bool,
+    /// Rule 21, amendment: nor while its leader holds something from before it led.
+    pub(crate) leaders_older_holds_unsettle: bool,
+    /// Rule 22: the leader's own holds.
+    pub(crate) own_holds: OwnHolds,
+    /// Rule 23: the leader checks its office when it grants.
+    pub(crate) grant_checks_office: bool,
+    /// Rule 23: the leader checks its office when it renews.
+    pub(crate) renewal_checks_office: bool,
+    /// Rule 23: the token begins with the view.
+    pub(crate) token_names_view: bool,
+    /// Rule 23: a release names its token.
+    pub(crate) release_names_token: bool,
+    /// Rule 24: what the leader does not know of is not renewed.
+    pub(crate) renewal_needs_an_entry: bool,
+    /// One lease per member: an acknowledgement extends what the answer listed and nothing else.
+    pub(crate) acknowledges_what_was_listed: bool,
+    /// One lease per member: a queued request counts from an answer that the leader has seen.
+    pub(crate) queued_counts_from_seen_answer: bool,
+    /// Tokens: a ceiling is used after the register took it.
+    pub(crate) ceiling_is_written_first: bool,
+    /// Tokens: a forgotten lock leaves its number in the floor.
+    pub(crate) floor_is_kept: bool,
+}
+
+impl Rules {
+    /// The protocol.
+    pub(crate) const ALL: Self = Self {
+        restart_is_a_new_member: true,
+        office_counts_from_send: true,
+        lock_counts_from_send: true,
+        expiry_is_final: true,
+        seal_ends_promises: true,
+        promise_needs_confirmation: true,
+        confirmation_carries_over: true,
+        resigning_ends_the_office: true,
+        seal_waits_for_the_promise: true,
+        hearsay_does_not_seal: true,
+        seal_ends_grants: true,
+        table_comes_with_the_seal: true,
+        evidence_waits: true,
+        evidence_is_true: true,
+        need: Need::BlocksTheOldMajority,
+        closing_is_marked: true,
+        activation: Activation::AfterTheOldOffice,
+        write_compares: true,
+        epoch_above_ceiling: true,
+        unknown_is_read_back: true,
+        sealed_view_has_no_office: true,
+        quiet_time: true,
+        reports_count: true,
+        reported_locks_wait_too: true,
+        unsettled_base_waits: true,
+        outsider_unsettles: true,
+        leaders_older_holds_unsettle: true,
+        own_holds: OwnHolds::EndWithTheOffice,
+        grant_checks_office: true,
+        renewal_checks_office: true,
+        token_names_view: true,
+        release_names_token: true,
+        renewal_needs_an_entry: true,
+        acknowledges_what_was_listed: true,
+        queued_counts_from_seen_answer: true,
+        ceiling_is_written_first: true,
+        floor_is_kept: true,
+    };
+}

@@ -1,0 +1,375 @@
+//! What one state of the model consists of. Every time is a number of remaining ticks, so that
+//! states repeat and a search needs no horizon.
+
+/// Most nodes that a search may have.
+pub(crate) const NODES: usize = 4;
+/// Most locks that a search may have.
+pub(crate) const LOCKS: usize = 2;
+/// Tokens per epoch are 2 to this power, so that a search reaches the end of an epoch's tokens.
+pub(crate) const TOKEN_BITS: u8 = 1;
+
+/// A node's number.
+pub(crate) type NodeId = usize;
+/// A lock's number.
+pub(crate) type LockId = usize;
+/// Remaining ticks; a deadline has passed at zero.
+pub(crate) type Ticks = u8;
+/// A view's number, which is its epoch. Zero is no view.
+pub(crate) type View = u8;
+/// A fencing token, `epoch * 2^TOKEN_BITS + n`. Zero is no token.
+pub(crate) type Token = u8;
+
+/// A set of nodes.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Members(u8);
+
+impl Members {
+    /// Nobody.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The nodes of this list.
+    pub(crate) const fn of(list: &[NodeId]) -> Self {
+        let mut bits = 0;
+        let mut at = 0;
+        while at < list.len() {
+            bits |= 1 << list[at];
+            at += 1;
+        }
+        Self(bits)
+    }
+
+    /// These and one more.
+    pub(crate) fn with(self, node: NodeId) -> Self {
+        Self(self.0 | 1 << node)
+    }
+
+    /// These and those.
+    pub(crate) fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// Those of these that are also there.
+    pub(crate) fn within(self, others: Self) -> Self {
+        Self(self.0 & others.0)
+    }
+
+    /// These without those.
+    pub(crate) fn without(self, others: Self) -> Self {
+        Self(self.0 & !others.0)
+    }
+
+    /// Is this node one of them?
+    pub(crate) fn has(self, node: NodeId) -> bool {
+        self.0 & 1 << node != 0
+    }
+
+    /// Is every one of these there too?
+    pub(crate) fn all_in(self, others: Self) -> bool {
+        self.0 & !others.0 == 0
+    }
+
+    /// How many they are.
+    pub(crate) fn count(self) -> u32 {
+        self.0.count_ones()
+    }
+
+    /// How many are more than half: `floor(n / 2) + 1`.
+    pub(crate) fn majority(self) -> u32 {
+        self.count() / 2 + 1
+    }
+
+    /// How many must seal so that the others are no majority: `n - floor(n / 2)`.
+    pub(crate) fn blocking(self) -> u32 {
+        self.count() - self.count() / 2
+    }
+
+    /// One after the other.
+    pub(crate) fn iter(self) -> impl Iterator<Item = NodeId> {
+        (0..NODES).filter(move |&node| self.has(node))
+    }
+}
+
+/// What the register holds (rule 1). No two records are ever equal, so the record itself stands
+/// for its version in a compare-and-swap.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Record {
+    pub(crate) view: View,
+    pub(crate) members: Members,
+    pub(crate) leader: NodeId,
+    pub(crate) settled: bool,
+    pub(crate) closing: bool,
+    /// The highest epoch that a token of this view may begin with.
+    pub(crate) ceiling: View,
+    /// Tells two writes of one candidate apart.
+    pub(crate) nonce: u8,
+    /// How many views there were; only bounds the search.
+    pub(crate) turn: u8,
+}
+
+/// A held lock, as its holder sees it (rule 2). The holder has told its application that the lock
+/// is safe for `left` more ticks, and nothing takes that back.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Hold {
+    pub(crate) token: Token,
+    pub(crate) left: Ticks,
+}
+
+/// A request for a lock, wherever it is on its way (rule 23). `left` is what a grant would be worth
+/// if it arrived now: it runs from before the request was sent.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) enum Ask {
+    /// Nothing asked, or given up.
+    #[default]
+    None,
+    /// On its way to the leader, or in its queue.
+    Sent { view: View, left: Ticks },
+    /// Granted, and the grant is on its way back.
+    Granted { view: View, left: Ticks, token: Token },
+}
+
+/// A member's answer to a heartbeat, with the tokens it holds, stamped when it was sent; and later
+/// the acknowledgement of that stamp.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Stamp {
+    /// The view; zero when no answer and no acknowledgement is on its way.
+    pub(crate) view: View,
+    /// What an extension would be worth if it arrived now.
+    pub(crate) left: Ticks,
+    /// By lock, the token that was listed and, once acknowledged, not refused.
+    pub(crate) tokens: [Token; LOCKS],
+    pub(crate) acknowledged: bool,
+}
+
+/// A heartbeat on its way to a member, or the member's promise on its way back (rule 8).
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Beat {
+    /// The view; zero when none is on its way.
+    pub(crate) view: View,
+    /// What the promise is worth to the leader if it arrived now: runs from before the send.
+    pub(crate) left: Ticks,
+    pub(crate) settled: bool,
+    pub(crate) promised: bool,
+}
+
+/// The leader's entry for a lock, also used for a report of a hold. Free when `busy` is zero.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) holder: NodeId,
+    pub(crate) token: Token,
+    pub(crate) busy: Ticks,
+}
+
+/// What a leader knows (rule 3).
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Lead {
+    /// The record of its view, as it last knew it.
+    pub(crate) record: Record,
+    /// By member, what is left of its promise.
+    pub(crate) office: [Ticks; NODES],
+    pub(crate) resigned: bool,
+    /// What is left of the quiet time.
+    pub(crate) quiet: Ticks,
+    pub(crate) entries: [Entry; LOCKS],
+    /// By lock, the last token granted in this view; zero if none, or forgotten.
+    pub(crate) last: [Token; LOCKS],
+    /// The largest token of any lock that was forgotten in this view.
+    pub(crate) floor: Token,
+    /// The locks that were reported when the office was taken.
+    pub(crate) reported: [bool; LOCKS],
+    /// What is left of the leases that the leader itself had before it led.
+    pub(crate) older_own: Ticks,
+    /// Only for the `sometimes` properties: the view began with a quiet time.
+    pub(crate) began_quiet: bool,
+    /// Only for the `sometimes` properties: the lease of a holder outside of the view ran out.
+    pub(crate) outsider_ran_out: bool,
+}
+
+/// How the office of the base came to its end.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Base {
+    /// It may still live.
+    Living,
+    /// It is over; `quiet` is the rest of L since then, or what the quiet time was found to be
+    /// when the candidate wrote its view.
+    Over { quiet: Ticks },
+    /// Its leader handed it over with its table and the rest of its quiet time.
+    HandedOver { quiet: Ticks },
+}
+
+/// The wait for E and P (rule 15).
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Closing {
+    /// Nobody waits.
+    No,
+    /// What is left of E + P.
+    Waiting(Ticks),
+    /// It has passed.
+    Passed,
+}
+
+/// What a candidate knows (rule 4).
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Bid {
+    /// The record it read; its view is the base.
+    pub(crate) record: Record,
+    /// Members of the base that sealed it.
+    pub(crate) seals: Members,
+    /// Members of the base that are dead by evidence.
+    pub(crate) dead: Members,
+    /// By lock, the newest hold that was reported.
+    pub(crate) reports: [Entry; LOCKS],
+    pub(crate) settled: bool,
+    pub(crate) base: Base,
+    pub(crate) closing: Closing,
+    /// Members whose promise the resigning leader still had.
+    pub(crate) live: Members,
+}
+
+/// What a write is for.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Purpose {
+    Activate,
+    Close,
+    RaiseCeiling,
+}
+
+/// Where a write is. The writer cannot tell these apart until it has the answer.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Fate {
+    OnItsWay,
+    Applied,
+    Refused,
+}
+
+/// A compare-and-swap of the register.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Write {
+    pub(crate) expected: Record,
+    pub(crate) record: Record,
+    pub(crate) purpose: Purpose,
+    pub(crate) fate: Fate,
+}
+
+/// One process: member, and perhaps leader or candidate.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) alive: bool,
+    /// Of a dead node, what is left of P since its death.
+    pub(crate) dying: Ticks,
+    /// The highest view it has entered or sealed.
+    pub(crate) cur: View,
+    pub(crate) sealed: bool,
+    /// What is left of its own promise.
+    pub(crate) promise: Ticks,
+    /// The view that the register last confirmed, and what is left of that confirmation.
+    pub(crate) confirmed: (View, Ticks),
+    /// The leader of `cur` said that it is settled.
+    pub(crate) settled_seen: bool,
+    pub(crate) beat: Beat,
+    pub(crate) holds: [Hold; LOCKS],
+    pub(crate) asks: [Ask; LOCKS],
+    pub(crate) stamp: Stamp,
+    /// By lock, the token of a release on its way.
+    pub(crate) releasing: [Token; LOCKS],
+    pub(crate) lead: Option<Lead>,
+    pub(crate) bid: Option<Bid>,
+    pub(crate) write: Option<Write>,
+    /// The write of a candidacy that was dropped with its outcome unknown.
+    pub(crate) stale: Option<Write>,
+}
+
+/// What the last step did, if a `sometimes` property asks for it. The next step forgets it, so it
+/// costs few states.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) enum Event {
+    #[default]
+    Nothing,
+    GrantedInALaterView,
+    GrantedAfterQuietTime,
+    GrantedAfterOutsiderRanOut,
+    GrantedAboveTheEpoch,
+    GrantedAboveTheFloor,
+    CarriedHoldRenewed,
+    QueuedRequestRefreshed,
+    TookOfficeWithoutQuietTime,
+    TookOfficeByHandOver,
+    TookOfficeAfterClosing,
+    TookOfficeByOlderWrite,
+    FoundOwnWriteApplied,
+    FoundOwnWriteRefused,
+    RefusedToTakeASealedOffice,
+    PromisedOnAnOlderConfirmation,
+    EvidenceCounted,
+    CeilingRaised,
+}
+
+/// One state of the whole group.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct State {
+    pub(crate) register: Record,
+    pub(crate) nodes: [Node; NODES],
+    /// By lock, the largest token ever granted.
+    pub(crate) largest: [Token; LOCKS],
+    /// A token was granted that was not larger than all before it.
+    pub(crate) token_went_back: bool,
+    pub(crate) grants: u8,
+    pub(crate) raises: u8,
+    pub(crate) crashes: u8,
+    pub(crate) event: Event,
+}
+
+impl Record {
+    /// Does this record name the view that the other one activated?
+    pub(crate) fn is_view_of(&self, other: &Self) -> bool {
+        (self.view, self.leader, self.nonce) == (other.view, other.leader, other.nonce)
+    }
+}
+
+impl Hold {
+    /// Does the application believe that it holds the lock?
+    pub(crate) fn is_live(self) -> bool {
+        self.left > 0
+    }
+}
+
+impl Entry {
+    /// May the lock be granted to anybody?
+    pub(crate) fn is_free(self) -> bool {
+        self.busy == 0
+    }
+
+    /// Is this the running entry of that holder and token?
+    pub(crate) fn is_of(self, holder: NodeId, token: Token) -> bool {
+        self.busy > 0 && self.holder == holder && self.token == token
+    }
+}
+
+impl Node {
+    /// The highest view that it takes part in no more (rule 2).
+    pub(crate) fn floor(&self) -> View {
+        if self.sealed { self.cur } else { self.cur.saturating_sub(1) }
+    }
+
+    /// Does it lead this view, resigned or not?
+    pub(crate) fn leads(&self, view: View) -> bool {
+        self.lead.is_some_and(|lead| lead.record.view == view)
+    }
+}
+
+impl Lead {
+    /// What is left until fewer than a majority of the promises are unexpired (rule 9).
+    pub(crate) fn majority_left(&self) -> Ticks {
+        let members = self.record.members;
+        let mut left = [0; NODES];
+        for node in members.iter() {
+            left[node] = self.office[node];
+        }
+        left.sort_unstable_by(|a, b| b.cmp(a));
+        left[members.majority() as usize - 1]
+    }
+}
+
+/// The epoch that a token begins with.
+pub(crate) fn epoch_of(token: Token) -> View {
+    token >> TOKEN_BITS
+}
