@@ -1,1 +1,26 @@
-//! 
+//! Reconciles `Conclave` resources: it makes what a group of pods needs to coordinate, and reports
+//! what the group does. It takes no part in the coordination: groups go on without it.
+//!
+//! The path of a change: [`controller`] is told that something moved, [`observe`] reads what there
+//! is, [`plan()`](plan::plan) decides what to do (pure, with all the rules), [`apply`] does it.
+//!
+//! Two replicas may run: [`leadership`] lets one of them act.
+
+pub mod apply;
+mod conditions;
+pub mod config;
+pub mod controller;
+pub mod leadership;
+pub mod metrics;
+pub mod notices;
+pub mod objects;
+pub mod observe;
+pub mod plan;
+pub mod rbac;
+pub mod record;
+pub mod server;
+mod status;
+pub mod telemetry;
+
+/// The field manager of everything that the operator applies.
+pub const FIELD_MANAGER: &str = "conclave-operator";

@@ -1,2 +1,116 @@
-//! x
-fn main() {}
+//! The operator's program.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Parser;
+use conclave_operator::config::{Config, Flags};
+use conclave_operator::controller::{self, Context};
+use conclave_operator::leadership::{Candidate, Turn};
+use conclave_operator::metrics::Metrics;
+use conclave_operator::server::{self, Readiness};
+use conclave_operator::telemetry;
+use kube::{Api, Client};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::{error, info};
+
+fn main() -> ExitCode {
+    let config = match Flags::try_parse() {
+        Ok(flags) => Config::try_from(flags).map_err(|error| error.to_string()),
+        Err(error) if error.use_stderr() => Err(error.to_string()),
+        Err(help) => {
+            println!("{help}");
+            return ExitCode::SUCCESS;
+        }
+    };
+    let config = match config {
+        Ok(config) => config,
+        Err(message) => {
+            eprintln!("{message}");
+            return ExitCode::from(EX_USAGE);
+        }
+    };
+    match start(config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            error!(error = format!("{error:#}"), "the operator stops");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[tokio::main]
+async fn start(config: Config) -> anyhow::Result<()> {
+    let (metrics, readiness, stop) =
+        (Metrics::new()?, Readiness::default(), CancellationToken::new());
+    cancel_on_signal(stop.clone())?;
+    let listener = server::bind(config.metrics_address)
+        .await
+        .with_context(|| format!("{} cannot be opened", config.metrics_address))?;
+    let router = server::router(metrics.clone(), readiness.clone());
+    let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+    let result = tokio::select! {
+        result = serving => result.context("the server of metrics and probes panicked")?
+            .context("metrics and probes cannot be served"),
+        result = act(config, &metrics, &readiness, &stop) => result,
+    };
+    result
+}
+
+/// Waits for this replica's turn, and reconciles while it lasts.
+async fn act(
+    config: Config,
+    metrics: &Metrics,
+    readiness: &Readiness,
+    stop: &CancellationToken,
+) -> anyhow::Result<()> {
+    telemetry::init(config.log_format, config.log);
+    info!(version = env!("CARGO_PKG_VERSION"), replica = config.replica, "starting");
+    let client = Client::try_default().await.context("no way to the API server is known")?;
+    let namespace = config.lease_namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+    let candidate = Candidate::new(
+        Api::namespaced(client.clone(), &namespace),
+        &config.lease_name,
+        identity(&config.replica)?,
+        config.terms,
+    );
+    metrics.leads(&config.lease_name, false);
+    let mut turn: Turn = tokio::select! {
+        turn = candidate.acquire(|| readiness.set()) => turn,
+        () = stop.cancelled() => return Ok(()),
+    };
+    metrics.leads(&config.lease_name, true);
+    let context = Context::new(client, metrics.clone(), &config.replica);
+    tokio::select! {
+        () = controller::run(context, &config.namespaces, stop) => {
+            turn.release().await;
+            Ok(())
+        }
+        // The process ends, and with it whatever is under way.
+        ended = turn.keep() => Err(ended.into()),
+    }
+}
+
+/// No two processes have the same.
+fn identity(replica: &str) -> anyhow::Result<String> {
+    let draw = getrandom::u64().context("no randomness")?;
+    Ok(format!("{replica}_{draw:016x}"))
+}
+
+fn cancel_on_signal(stop: CancellationToken) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        info!("told to stop");
+        stop.cancel();
+    });
+    Ok(())
+}
+
+/// "The command was used incorrectly", as in BSD's `sysexits.h`.
+const EX_USAGE: u8 = 64;

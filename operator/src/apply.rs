@@ -1,0 +1,132 @@
+//! Does what the plan says, one call for each change.
+
+use std::fmt::Debug;
+
+use conclave_crds::{Conclave, ConclaveStatus, LEADER_LABEL};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::runtime::events::{Recorder, Reporter};
+use kube::{Client, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tracing::{info, warn};
+
+use crate::FIELD_MANAGER;
+use crate::notices::Notice;
+use crate::plan::{Change, PodRef};
+
+/// What carries out changes.
+#[derive(Clone)]
+pub struct Hands {
+    client: Client,
+    recorder: Recorder,
+}
+
+impl Hands {
+    /// Hands that work with this client and sign events with the name of this replica.
+    pub fn new(client: Client, replica: &str) -> Self {
+        let reporter =
+            Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(replica.to_owned()) };
+        Self { recorder: Recorder::new(client.clone(), reporter), client }
+    }
+
+    /// Carries out one change.
+    pub async fn apply(&self, conclave: &Conclave, change: &Change) -> kube::Result<()> {
+        match change {
+            Change::ApplyService(service) => self.apply_object(service.as_ref()).await,
+            Change::ApplyRole(role) => self.apply_object(role.as_ref()).await,
+            Change::ApplyRoleBinding(binding) => self.apply_object(binding.as_ref()).await,
+            Change::ApplyNetworkPolicy(policy) => self.apply_object(policy.as_ref()).await,
+            Change::SetStatus(status) => self.set_status(conclave, status).await,
+            Change::CreateLease(lease) => self.create_lease(lease).await,
+            Change::UnlabelLeader(pod) => self.label(conclave, pod, Value::Null).await,
+            Change::LabelLeader(pod) => self.label(conclave, pod, json!("true")).await,
+            Change::Announce(notice) => {
+                self.announce(conclave, notice).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn apply_object<K>(&self, object: &K) -> kube::Result<()>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned
+            + Serialize,
+    {
+        let api: Api<K> = self.api(object.namespace());
+        api.patch(&object.name_any(), &applied(), &Patch::Apply(object)).await?;
+        info!(kind = %K::kind(&()), name = object.name_any(), "applied");
+        Ok(())
+    }
+
+    /// With the resource version that was read: a replica that slept, or that read before somebody
+    /// else wrote, must not put an old epoch in place of a new one.
+    async fn set_status(&self, conclave: &Conclave, status: &ConclaveStatus) -> kube::Result<()> {
+        let api: Api<Conclave> = self.api(conclave.namespace());
+        let body = json!({
+            "apiVersion": Conclave::api_version(&()),
+            "kind": Conclave::kind(&()),
+            "metadata": {
+                "name": conclave.name_any(),
+                "resourceVersion": conclave.resource_version(),
+            },
+            "status": status,
+        });
+        api.patch_status(&conclave.name_any(), &applied(), &Patch::Apply(body)).await?;
+        Ok(())
+    }
+
+    /// A Lease that is there already is left as it is: the members own it.
+    async fn create_lease(&self, lease: &Lease) -> kube::Result<()> {
+        let api: Api<Lease> = self.api(lease.namespace());
+        let params =
+            PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        match api.create(&params, lease).await {
+            Ok(_) => info!(name = lease.name_any(), "lease created"),
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// The UID in the patch is a condition: another pod of the same name is not touched. A pod that
+    /// is gone needs no label.
+    async fn label(&self, conclave: &Conclave, pod: &PodRef, value: Value) -> kube::Result<()> {
+        let api: Api<Pod> = self.api(conclave.namespace());
+        let body = json!({ "metadata": { "uid": pod.uid, "labels": { LEADER_LABEL: value } } });
+        let params =
+            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        match api.patch(&pod.name, &params, &Patch::Merge(body)).await {
+            Ok(_) => info!(pod = pod.name, %value, "leader label"),
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// An event that cannot be written is no reason to do everything again.
+    async fn announce(&self, conclave: &Conclave, notice: &Notice) {
+        let event = notice.event(conclave.namespace());
+        info!(group = conclave.name_any(), reason = event.reason, note = event.note, "event");
+        if let Err(error) = self.recorder.publish(&event, &conclave.object_ref(&())).await {
+            warn!(%error, reason = event.reason, "no event could be written");
+        }
+    }
+
+    fn api<K>(&self, namespace: Option<String>) -> Api<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+    {
+        Api::namespaced(self.client.clone(), &namespace.unwrap_or_default())
+    }
+}
+
+fn applied() -> PatchParams {
+    PatchParams::apply(FIELD_MANAGER).force()
+}

@@ -1,0 +1,188 @@
+//! What the operator is told.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::{Parser, ValueEnum};
+use conclave_crds::Period;
+use tracing_subscriber::EnvFilter;
+
+/// Flags and environment, as they came.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "conclave-operator", version, about = "Reconciles Conclave resources")]
+pub struct Flags {
+    /// The namespaces to look after, separated by commas; all, if there is none.
+    #[arg(long, env = "CONCLAVE_NAMESPACES", value_delimiter = ',')]
+    namespaces: Vec<String>,
+    /// The Lease by which the replicas agree who acts.
+    #[arg(long, env = "CONCLAVE_LEASE_NAME", default_value = "conclave-operator")]
+    lease_name: String,
+    /// The namespace of that Lease: the operator's own, if it is not given.
+    #[arg(long, env = "POD_NAMESPACE")]
+    lease_namespace: Option<String>,
+    /// The name of this replica.
+    #[arg(long, env = "POD_NAME", default_value = "conclave-operator")]
+    replica: String,
+    /// How long the other replicas wait for one that is silent.
+    #[arg(long, env = "CONCLAVE_LEASE_DURATION", default_value = "15s")]
+    lease_duration: String,
+    /// How long a replica that cannot renew its turn goes on: less than the lease's duration.
+    #[arg(long, env = "CONCLAVE_RENEW_DEADLINE", default_value = "10s")]
+    renew_deadline: String,
+    /// How often a turn is renewed or asked for: less than five sixths of the renew deadline.
+    #[arg(long, env = "CONCLAVE_RETRY_PERIOD", default_value = "2s")]
+    retry_period: String,
+    /// Where metrics and probes are served.
+    #[arg(long, env = "CONCLAVE_METRICS_ADDRESS", default_value = "[::]:8080")]
+    metrics_address: String,
+    /// How logs are written.
+    #[arg(long, env = "CONCLAVE_LOG_FORMAT", value_enum, default_value = "json")]
+    log_format: LogFormat,
+    /// What is logged, such as `info` or `conclave_operator=debug,kube=warn`.
+    #[arg(long, env = "CONCLAVE_LOG", default_value = "info")]
+    log: String,
+}
+
+/// How logs are written.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum LogFormat {
+    /// One JSON object for each line.
+    Json,
+    /// For people.
+    Text,
+}
+
+/// What was told, checked.
+#[derive(Debug)]
+pub struct Config {
+    /// The namespaces to look after; all, if there is none.
+    pub namespaces: Vec<String>,
+    /// The Lease by which the replicas agree who acts.
+    pub lease_name: String,
+    /// Its namespace, if it was given.
+    pub lease_namespace: Option<String>,
+    /// The name of this replica.
+    pub replica: String,
+    /// How long turns last.
+    pub terms: Terms,
+    /// Where metrics and probes are served.
+    pub metrics_address: SocketAddr,
+    /// How logs are written.
+    pub log_format: LogFormat,
+    /// What is logged.
+    pub log: EnvFilter,
+}
+
+/// How long a turn lasts, with the relations that make it safe.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Terms {
+    /// How long the others wait for a replica that is silent.
+    pub duration: Duration,
+    /// How long a replica that cannot renew goes on.
+    pub deadline: Duration,
+    /// How often it renews.
+    pub retry: Duration,
+}
+
+/// Everything that is wrong with the configuration.
+#[derive(Debug, Eq, PartialEq, thiserror::Error)]
+#[error("{} settings are wrong: {}", .0.len(), .0.join("; "))]
+pub struct ConfigError(Vec<String>);
+
+impl TryFrom<Flags> for Config {
+    type Error = ConfigError;
+
+    fn try_from(flags: Flags) -> Result<Self, ConfigError> {
+        let mut wrong = Vec::new();
+        let terms = terms(&flags, &mut wrong);
+        let metrics_address = flags.metrics_address.parse();
+        if metrics_address.is_err() {
+            wrong.push(format!("`metrics-address` is no address: `{}`", flags.metrics_address));
+        }
+        let log = EnvFilter::try_new(&flags.log);
+        if let Err(error) = &log {
+            wrong.push(format!("`log` is no filter: {error}"));
+        }
+        if flags.lease_name.is_empty() {
+            wrong.push("`lease-name` may not be empty".to_owned());
+        }
+        match (terms, metrics_address, log) {
+            (Some(terms), Ok(metrics_address), Ok(log)) if wrong.is_empty() => Ok(Self {
+                namespaces: flags.namespaces.into_iter().filter(|name| !name.is_empty()).collect(),
+                lease_name: flags.lease_name,
+                lease_namespace: flags.lease_namespace.filter(|name| !name.is_empty()),
+                replica: flags.replica,
+                terms,
+                metrics_address,
+                log_format: flags.log_format,
+                log,
+            }),
+            _ => Err(ConfigError(wrong)),
+        }
+    }
+}
+
+fn terms(flags: &Flags, wrong: &mut Vec<String>) -> Option<Terms> {
+    let mut read = |name: &str, text: &str| {
+        let duration = Period::new(text).duration();
+        duration.map_err(|error| wrong.push(format!("`{name}`: {error}"))).ok()
+    };
+    let duration = read("lease-duration", &flags.lease_duration);
+    let deadline = read("renew-deadline", &flags.renew_deadline);
+    let retry = read("retry-period", &flags.retry_period);
+    let terms = Terms { duration: duration?, deadline: deadline?, retry: retry? };
+    if terms.duration <= terms.deadline {
+        wrong.push("`lease-duration` must be longer than `renew-deadline`".to_owned());
+    }
+    // The deadline must leave room for a second try, as in client-go.
+    if terms.deadline * 5 <= terms.retry * 6 || terms.retry.is_zero() {
+        wrong.push("`renew-deadline` must be more than 1.2 times `retry-period`".to_owned());
+    }
+    Some(terms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(arguments: &[&str]) -> Result<Config, String> {
+        let arguments = ["conclave-operator"].iter().chain(arguments);
+        let flags = Flags::try_parse_from(arguments).expect("known flags");
+        Config::try_from(flags).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_client_go() {
+        let config = config(&[]).expect("a configuration");
+        let seconds = |seconds| Duration::from_secs(seconds);
+        let terms = Terms { duration: seconds(15), deadline: seconds(10), retry: seconds(2) };
+        assert_eq!(config.terms, terms);
+        assert!(config.namespaces.is_empty());
+        assert_eq!(config.log_format, LogFormat::Json);
+    }
+
+    #[test]
+    fn namespaces_are_separated_by_commas() {
+        let config = config(&["--namespaces", "shop,till"]).expect("a configuration");
+        assert_eq!(config.namespaces, ["shop", "till"]);
+    }
+
+    #[test]
+    fn all_complaints_come_at_once() {
+        let error = config(&[
+            "--metrics-address",
+            "8080",
+            "--lease-duration",
+            "10s",
+            "--retry-period",
+            "9s",
+            "--log",
+            "operator=loud",
+        ])
+        .expect_err("four wrong settings");
+        assert!(error.starts_with("4 settings are wrong: "), "{error}");
+        for name in ["metrics-address", "lease-duration", "renew-deadline", "`log`"] {
+            assert!(error.contains(name), "{name} is missing in {error}");
+        }
+    }
+}

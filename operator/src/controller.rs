@@ -1,0 +1,196 @@
+//! Watches, and reconciles what moved.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use conclave_crds::{Conclave, GROUP_LABEL};
+use futures::StreamExt;
+use futures::future::join_all;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::core::PartialObjectMeta;
+use kube::runtime::controller::{Action, Config, Error};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{Controller, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use crate::apply::Hands;
+use crate::metrics::{Metrics, Outcome};
+use crate::notices;
+use crate::observe::{Member, observe};
+use crate::plan::plan;
+use crate::status::without_sidecar;
+use crate::telemetry::chain;
+
+/// What a reconciliation needs beside its group.
+pub struct Context {
+    client: Client,
+    hands: Hands,
+    metrics: Metrics,
+    seen: Seen,
+}
+
+impl Context {
+    /// A context for this replica.
+    pub fn new(client: Client, metrics: Metrics, replica: &str) -> Arc<Self> {
+        let hands = Hands::new(client.clone(), replica);
+        Arc::new(Self { client, hands, metrics, seen: Seen::default() })
+    }
+
+    /// A group is gone.
+    fn forget(&self, namespace: &str, group: &str) {
+        self.metrics.forget(namespace, group);
+        self.seen.forget(namespace, group);
+    }
+}
+
+/// The members that each group had when it was last reconciled: only for telling what changed.
+#[derive(Default)]
+struct Seen(Mutex<BTreeMap<(String, String), BTreeSet<Member>>>);
+
+impl Seen {
+    fn members(&self, namespace: &str, group: &str) -> Option<BTreeSet<Member>> {
+        let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.get(&(namespace.to_owned(), group.to_owned())).cloned()
+    }
+
+    fn remember(&self, namespace: &str, group: &str, members: BTreeSet<Member>) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert((namespace.to_owned(), group.to_owned()), members);
+    }
+
+    fn forget(&self, namespace: &str, group: &str) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.remove(&(namespace.to_owned(), group.to_owned()));
+    }
+}
+
+/// Reconciles the groups of these namespaces, or of all if none is named, until it is cancelled;
+/// then it finishes what is under way.
+pub async fn run(context: Arc<Context>, namespaces: &[String], stop: &CancellationToken) {
+    let scopes: Vec<Option<&str>> = match namespaces {
+        [] => vec![None],
+        namespaces => namespaces.iter().map(|namespace| Some(namespace.as_str())).collect(),
+    };
+    let controllers =
+        scopes.into_iter().map(|scope| run_in(Arc::clone(&context), scope, stop.clone()));
+    join_all(controllers).await;
+}
+
+async fn run_in(context: Arc<Context>, scope: Option<&str>, stop: CancellationToken) {
+    let client = &context.client;
+    // Of what belongs to a group only the metadata is kept: all that is to be seen is a change.
+    let labelled = || watcher::Config::default().labels(GROUP_LABEL);
+    Controller::new(api::<Conclave>(client, scope), watcher::Config::default())
+        .owns(api::<PartialObjectMeta<Service>>(client, scope), labelled())
+        .owns(api::<PartialObjectMeta<Lease>>(client, scope), labelled())
+        .owns(api::<PartialObjectMeta<Role>>(client, scope), labelled())
+        .owns(api::<PartialObjectMeta<RoleBinding>>(client, scope), labelled())
+        .owns(api::<PartialObjectMeta<NetworkPolicy>>(client, scope), labelled())
+        .watches(api::<PartialObjectMeta<Pod>>(client, scope), labelled(), group_of)
+        .with_config(Config::default().concurrency(WORKERS).debounce(DEBOUNCE))
+        .graceful_shutdown_on(stop.cancelled_owned())
+        .run(reconcile, retry, Arc::clone(&context))
+        .for_each(|result| {
+            report(&context, result);
+            std::future::ready(())
+        })
+        .await;
+}
+
+/// Everything of a kind, in one namespace or in all.
+fn api<K>(client: &Client, scope: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match scope {
+        Some(namespace) => Api::namespaced(client.clone(), namespace),
+        None => Api::all(client.clone()),
+    }
+}
+
+/// The group that a pod says it belongs to.
+fn group_of(pod: PartialObjectMeta<Pod>) -> Option<ObjectRef<Conclave>> {
+    let group = pod.labels().get(GROUP_LABEL)?;
+    Some(ObjectRef::new(group).within(&pod.namespace()?))
+}
+
+async fn reconcile(conclave: Arc<Conclave>, context: Arc<Context>) -> kube::Result<Action> {
+    let begun = Instant::now();
+    let _under_way = context.metrics.reconciling();
+    let namespace = conclave.namespace().unwrap_or_default();
+    let result = reconcile_group(&context, &namespace, &conclave.name_any()).await;
+    let outcome = match &result {
+        Ok(()) => Outcome::Success,
+        Err(error) if is_conflict(error) => Outcome::Requeue,
+        Err(_) => Outcome::Error,
+    };
+    context.metrics.reconciled(outcome, begun.elapsed());
+    result.map(|()| Action::requeue(RESYNC))
+}
+
+async fn reconcile_group(context: &Context, namespace: &str, group: &str) -> kube::Result<()> {
+    let before = context.seen.members(namespace, group);
+    let Some(observed) = observe(&context.client, namespace, group, before).await? else {
+        return Ok(());
+    };
+    context.metrics.uninjected(namespace, group, without_sidecar(&observed.pods).count());
+    for change in plan(&observed) {
+        context.hands.apply(&observed.conclave, &change).await?;
+    }
+    if let Some(members) = notices::present(&observed) {
+        context.seen.remember(namespace, group, members);
+    }
+    Ok(())
+}
+
+/// When to try again. A conflict means that the group has changed since it was read.
+#[expect(clippy::needless_pass_by_value, reason = "the controller calls it so")]
+fn retry(conclave: Arc<Conclave>, error: &kube::Error, _: Arc<Context>) -> Action {
+    if is_conflict(error) {
+        return Action::requeue(RETRY_CONFLICT);
+    }
+    warn!(
+        namespace = conclave.namespace(),
+        group = conclave.name_any(),
+        error = chain(error),
+        "the group was not reconciled"
+    );
+    Action::requeue(RETRY_ERROR)
+}
+
+fn report(
+    context: &Context,
+    result: Result<(ObjectRef<Conclave>, Action), Error<kube::Error, watcher::Error>>,
+) {
+    match result {
+        Ok((group, _)) => debug!(%group, "reconciled"),
+        Err(Error::ObjectNotFound(group)) => {
+            context.forget(group.namespace.as_deref().unwrap_or_default(), &group.name);
+        }
+        // `retry` has said so.
+        Err(Error::ReconcilerFailed(..)) => {}
+        Err(error @ (Error::QueueError(_) | Error::RunnerError(_))) => {
+            warn!(error = chain(&error), "a watch was interrupted");
+        }
+    }
+}
+
+fn is_conflict(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.is_conflict())
+}
+
+/// How many groups are reconciled at a time.
+const WORKERS: u16 = 8;
+/// How long changes are gathered: a rollout is many at once.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+/// How often a group is looked at although nothing moved.
+const RESYNC: Duration = Duration::from_mins(10);
+const RETRY_CONFLICT: Duration = Duration::from_millis(500);
+const RETRY_ERROR: Duration = Duration::from_secs(10);

@@ -1,0 +1,190 @@
+//! What the operator counts.
+
+use std::time::Duration;
+
+use prometheus::{
+    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
+};
+
+/// All metrics of the operator, in a registry of their own.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Registry,
+    reconciles: IntCounterVec,
+    failures: IntCounterVec,
+    durations: HistogramVec,
+    active: IntGaugeVec,
+    uninjected: IntGaugeVec,
+    master: IntGaugeVec,
+}
+
+impl Metrics {
+    /// Registers everything once.
+    pub fn new() -> prometheus::Result<Self> {
+        let registry = Registry::new();
+        let metrics = Self {
+            reconciles: IntCounterVec::new(
+                Opts::new("conclave_operator_reconcile_total", "Reconciliations, by their result."),
+                &["controller", "result"],
+            )?,
+            failures: IntCounterVec::new(
+                Opts::new(
+                    "conclave_operator_reconcile_errors_total",
+                    "Reconciliations that failed.",
+                ),
+                &["controller"],
+            )?,
+            durations: HistogramVec::new(
+                HistogramOpts::new(
+                    "conclave_operator_reconcile_duration_seconds",
+                    "How long a reconciliation took.",
+                )
+                .buckets(vec![0.01, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0]),
+                &["controller"],
+            )?,
+            active: IntGaugeVec::new(
+                Opts::new(
+                    "conclave_operator_active_workers",
+                    "Reconciliations that are under way.",
+                ),
+                &["controller"],
+            )?,
+            uninjected: IntGaugeVec::new(
+                Opts::new(
+                    "conclave_uninjected_pods",
+                    "Pods that have the label of a group and no sidecar.",
+                ),
+                &["namespace_name", "group"],
+            )?,
+            master: IntGaugeVec::new(
+                Opts::new(
+                    "leader_election_master_status",
+                    "Whether this replica of the operator is the one that acts.",
+                ),
+                &["name"],
+            )?,
+            registry,
+        };
+        metrics.register()?;
+        Ok(metrics)
+    }
+
+    /// A reconciliation that has begun; it is under way until the value is dropped.
+    pub fn reconciling(&self) -> Reconciling {
+        self.active.with_label_values(&[CONTROLLER]).inc();
+        Reconciling { metrics: self.clone() }
+    }
+
+    /// A reconciliation has ended.
+    pub fn reconciled(&self, outcome: Outcome, took: Duration) {
+        self.reconciles.with_label_values(&[CONTROLLER, outcome.as_str()]).inc();
+        self.durations.with_label_values(&[CONTROLLER]).observe(took.as_secs_f64());
+        if outcome == Outcome::Error {
+            self.failures.with_label_values(&[CONTROLLER]).inc();
+        }
+    }
+
+    /// How many pods of a group have no sidecar.
+    pub fn uninjected(&self, namespace: &str, group: &str, pods: usize) {
+        let pods = i64::try_from(pods).unwrap_or(i64::MAX);
+        self.uninjected.with_label_values(&[namespace, group]).set(pods);
+    }
+
+    /// A group is gone.
+    pub fn forget(&self, namespace: &str, group: &str) {
+        // A group that was never counted has no series.
+        drop(self.uninjected.remove_label_values(&[namespace, group]));
+    }
+
+    /// Whether this replica acts.
+    pub fn leads(&self, lease: &str, leads: bool) {
+        self.master.with_label_values(&[lease]).set(i64::from(leads));
+    }
+
+    /// Everything, as Prometheus reads it.
+    pub fn text(&self) -> prometheus::Result<Vec<u8>> {
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(text)
+    }
+
+    fn register(&self) -> prometheus::Result<()> {
+        let build = IntGaugeVec::new(
+            Opts::new("conclave_build_info", "The version that runs."),
+            &["version"],
+        )?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        self.registry.register(Box::new(build))?;
+        self.registry.register(Box::new(self.reconciles.clone()))?;
+        self.registry.register(Box::new(self.failures.clone()))?;
+        self.registry.register(Box::new(self.durations.clone()))?;
+        self.registry.register(Box::new(self.active.clone()))?;
+        self.registry.register(Box::new(self.uninjected.clone()))?;
+        self.registry.register(Box::new(self.master.clone()))?;
+        let process = prometheus::process_collector::ProcessCollector::for_self();
+        self.registry.register(Box::new(process))
+    }
+}
+
+/// How a reconciliation ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Outcome {
+    /// The group is as it should be.
+    Success,
+    /// Somebody else wrote first: it is tried again at once.
+    Requeue,
+    /// A call failed.
+    Error,
+}
+
+impl Outcome {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Requeue => "requeue",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// One reconciliation that is under way.
+pub struct Reconciling {
+    metrics: Metrics,
+}
+
+impl Drop for Reconciling {
+    fn drop(&mut self) {
+        self.metrics.active.with_label_values(&[CONTROLLER]).dec();
+    }
+}
+
+/// The only controller that there is yet.
+const CONTROLLER: &str = "conclave";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_reconciliation_is_counted_twice_and_a_deleted_group_is_not() {
+        let metrics = Metrics::new().expect("metrics");
+        metrics.uninjected("shop", "orders", 2);
+        metrics.uninjected("shop", "tills", 1);
+        metrics.forget("shop", "tills");
+        let under_way = metrics.reconciling();
+        metrics.reconciled(Outcome::Error, Duration::from_millis(20));
+        drop(under_way);
+        metrics.leads("conclave-operator", true);
+        let text = String::from_utf8(metrics.text().expect("text")).expect("UTF-8");
+        for line in [
+            "conclave_operator_reconcile_total{controller=\"conclave\",result=\"error\"} 1",
+            "conclave_operator_reconcile_errors_total{controller=\"conclave\"} 1",
+            "conclave_operator_active_workers{controller=\"conclave\"} 0",
+            "conclave_uninjected_pods{group=\"orders\",namespace_name=\"shop\"} 2",
+            "leader_election_master_status{name=\"conclave-operator\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+        assert!(!text.contains("tills"));
+    }
+}

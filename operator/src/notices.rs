@@ -1,0 +1,165 @@
+//! What people are told as Events: one for each change, none for what goes on.
+
+use std::collections::BTreeSet;
+
+use conclave_crds::ConclaveStatus;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType};
+
+use crate::conditions;
+use crate::observe::{Member, Observed};
+use crate::status::{ACCEPTED, SIDECARS_PRESENT};
+
+/// Something that happened to a group.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Notice {
+    /// A pod leads that did not before.
+    LeaderChanged {
+        /// The name of the pod.
+        pod: String,
+        /// Its UID.
+        uid: String,
+    },
+    /// Nobody leads any more.
+    LeaderLost {
+        /// The name of the pod that led.
+        pod: String,
+        /// Its UID.
+        uid: String,
+    },
+    /// A member is new in the view.
+    MemberJoined(Member),
+    /// A member is no longer in the view.
+    MemberLeft(Member),
+    /// The members run the policy of another generation.
+    PolicyChanged(i64),
+    /// The specification is not understood.
+    InvalidSpec(String),
+    /// A pod has the label and no sidecar.
+    SidecarMissing(String),
+    /// The Lease was lost, and is made anew.
+    RegisterLost,
+}
+
+impl Notice {
+    /// The Event that says so.
+    pub fn event(&self, namespace: Option<String>) -> Event {
+        let (type_, reason, action, note) = self.words();
+        Event {
+            type_,
+            reason: reason.to_owned(),
+            action: action.to_owned(),
+            note: Some(note),
+            secondary: self.about().map(|(name, uid)| ObjectReference {
+                api_version: Some("v1".to_owned()),
+                kind: Some("Pod".to_owned()),
+                name: Some(name),
+                namespace,
+                uid: Some(uid),
+                ..ObjectReference::default()
+            }),
+        }
+    }
+
+    fn words(&self) -> (EventType, &'static str, &'static str, String) {
+        use EventType::{Normal, Warning};
+        match self {
+            Self::LeaderChanged { pod, .. } => {
+                (Normal, "LeaderChanged", "Elect", format!("{pod} leads"))
+            }
+            Self::LeaderLost { pod, .. } => {
+                (Warning, "LeaderLost", "Elect", format!("{pod} does not lead any more"))
+            }
+            Self::MemberJoined(member) => {
+                (Normal, "MemberJoined", "Join", format!("{} joined", member.pod))
+            }
+            Self::MemberLeft(member) => {
+                (Normal, "MemberLeft", "Leave", format!("{} left", member.pod))
+            }
+            Self::PolicyChanged(generation) => {
+                let note = format!("the members run generation {generation}");
+                (Normal, "PolicyChanged", "Switch", note)
+            }
+            Self::InvalidSpec(message) => (Warning, "InvalidSpec", "Validate", message.clone()),
+            Self::SidecarMissing(message) => (Warning, "SidecarMissing", "Inject", message.clone()),
+            Self::RegisterLost => {
+                let note = "the Lease was lost and is made anew: the group waits for apiOutage and \
+                            officeWait, then for lockWait";
+                (Warning, "RegisterLost", "Restore", note.to_owned())
+            }
+        }
+    }
+
+    /// The pod it is about.
+    fn about(&self) -> Option<(String, String)> {
+        match self {
+            Self::LeaderChanged { pod, uid } | Self::LeaderLost { pod, uid } => {
+                Some((pod.clone(), uid.clone()))
+            }
+            Self::MemberJoined(member) | Self::MemberLeft(member) => {
+                Some((member.pod.clone(), member.incarnation.pod.to_string()))
+            }
+            Self::PolicyChanged(_)
+            | Self::InvalidSpec(_)
+            | Self::SidecarMissing(_)
+            | Self::RegisterLost => None,
+        }
+    }
+}
+
+/// What happened between the status before and this one.
+pub(crate) fn notices(observed: &Observed, after: &ConclaveStatus) -> Vec<Notice> {
+    let before = observed.conclave.status.clone().unwrap_or_default();
+    let mut notices = leader(&before, after);
+    notices.extend(members(observed));
+    if let (Some(from), Some(to)) = (before.policy_generation, after.policy_generation)
+        && from != to
+    {
+        notices.push(Notice::PolicyChanged(to));
+    }
+    notices.extend(turned_false(&before, after, ACCEPTED).map(Notice::InvalidSpec));
+    notices.extend(turned_false(&before, after, SIDECARS_PRESENT).map(Notice::SidecarMissing));
+    notices
+}
+
+/// The members of the view at present.
+pub(crate) fn present(observed: &Observed) -> Option<BTreeSet<Member>> {
+    let members = &observed.register.view()?.members;
+    let member = |view: &crate::record::MemberView| Member {
+        incarnation: view.incarnation,
+        pod: view.name.clone(),
+    };
+    Some(members.iter().map(member).collect())
+}
+
+fn leader(before: &ConclaveStatus, after: &ConclaveStatus) -> Vec<Notice> {
+    match (&before.leader, &after.leader) {
+        (Some(before), None) => {
+            vec![Notice::LeaderLost { pod: before.pod.clone(), uid: before.uid.clone() }]
+        }
+        (before, Some(after)) if before.as_ref() != Some(after) => {
+            vec![Notice::LeaderChanged { pod: after.pod.clone(), uid: after.uid.clone() }]
+        }
+        (Some(_) | None, Some(_)) | (None, None) => Vec::new(),
+    }
+}
+
+/// Who joined and who left. Nothing, if this process has not seen the group before: it does not
+/// know what was news.
+fn members(observed: &Observed) -> Vec<Notice> {
+    let (Some(before), Some(present)) = (&observed.members_before, present(observed)) else {
+        return Vec::new();
+    };
+    let joined = present.difference(before).cloned().map(Notice::MemberJoined);
+    let left = before.difference(&present).cloned().map(Notice::MemberLeft);
+    joined.chain(left).collect()
+}
+
+/// The message of a condition that has become false.
+fn turned_false(before: &ConclaveStatus, after: &ConclaveStatus, kind: &str) -> Option<String> {
+    let is_false = |status: &ConclaveStatus| {
+        conditions::find(&status.conditions, kind).is_some_and(|found| found.status == "False")
+    };
+    let found = conditions::find(&after.conditions, kind)?;
+    (is_false(after) && !is_false(before)).then(|| found.message.clone())
+}

@@ -1,0 +1,244 @@
+//! What the operator makes for a group, each as the group wants it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use conclave_crds::{Conclave, GROUP_LABEL, PEER_PORT, PEER_PORT_NAME, object_name};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
+use k8s_openapi::api::networking::v1::{
+    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort,
+    NetworkPolicySpec,
+};
+use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use kube::api::ObjectMeta;
+use kube::{Resource, ResourceExt};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::record;
+
+/// The headless Service by which members find one another, before they are ready too.
+pub fn service(conclave: &Conclave) -> Service {
+    let port = ServicePort {
+        name: Some(PEER_PORT_NAME.to_owned()),
+        port: i32::from(PEER_PORT),
+        target_port: Some(IntOrString::Int(i32::from(PEER_PORT))),
+        protocol: Some("TCP".to_owned()),
+        ..ServicePort::default()
+    };
+    let spec = ServiceSpec {
+        cluster_ip: Some("None".to_owned()),
+        ip_family_policy: Some("PreferDualStack".to_owned()),
+        publish_not_ready_addresses: Some(true),
+        selector: Some(members(conclave)),
+        ports: Some(vec![port]),
+        ..ServiceSpec::default()
+    };
+    Service { metadata: metadata(conclave), spec: Some(spec), ..Service::default() }
+}
+
+/// What a member may do at the API server, and no more: read and replace the register, read its
+/// `Conclave`, and find its peers.
+pub fn role(conclave: &Conclave) -> Role {
+    let name = conclave.name_any();
+    let rules = vec![
+        rule("coordination.k8s.io", "leases", Some(object_name(&name)), &["update"]),
+        rule(&Conclave::group(&()), &Conclave::plural(&()), Some(name), &[]),
+        rule("discovery.k8s.io", "endpointslices", None, &[]),
+    ];
+    Role { metadata: metadata(conclave), rules: Some(rules) }
+}
+
+/// Gives the role to the ServiceAccounts of the group's pods.
+pub fn role_binding(conclave: &Conclave, accounts: &BTreeSet<String>) -> RoleBinding {
+    let subject = |account: &String| Subject {
+        kind: "ServiceAccount".to_owned(),
+        name: account.clone(),
+        namespace: conclave.namespace(),
+        ..Subject::default()
+    };
+    let role_ref = RoleRef {
+        api_group: Role::group(&()).into_owned(),
+        kind: Role::kind(&()).into_owned(),
+        name: object_name(&conclave.name_any()),
+    };
+    let subjects = Some(accounts.iter().map(subject).collect());
+    RoleBinding { metadata: metadata(conclave), role_ref, subjects }
+}
+
+/// Lets only the group's own pods reach the peer port. Whoever is selected by a NetworkPolicy gets
+/// nothing that no rule allows, so the second rule allows all the other ports to everybody: what
+/// may reach the application is not for Conclave to say.
+pub fn network_policy(conclave: &Conclave) -> NetworkPolicy {
+    let group = LabelSelector { match_labels: Some(members(conclave)), ..LabelSelector::default() };
+    let peer = PEER_PORT;
+    let from_peers = NetworkPolicyIngressRule {
+        from: Some(vec![NetworkPolicyPeer {
+            pod_selector: Some(group.clone()),
+            ..NetworkPolicyPeer::default()
+        }]),
+        ports: Some(vec![ports("TCP", peer, peer), ports("UDP", peer, peer)]),
+    };
+    let from_all = NetworkPolicyIngressRule {
+        from: None,
+        ports: Some(vec![
+            ports("TCP", 1, peer - 1),
+            ports("TCP", peer + 1, u16::MAX),
+            ports("UDP", 1, peer - 1),
+            ports("UDP", peer + 1, u16::MAX),
+            ports("SCTP", 1, u16::MAX),
+        ]),
+    };
+    let spec = NetworkPolicySpec {
+        pod_selector: Some(group),
+        policy_types: Some(vec!["Ingress".to_owned()]),
+        ingress: Some(vec![from_peers, from_all]),
+        ..NetworkPolicySpec::default()
+    };
+    NetworkPolicy { metadata: metadata(conclave), spec: Some(spec) }
+}
+
+/// The register of a group that never had one.
+pub fn new_lease(conclave: &Conclave) -> Lease {
+    Lease { metadata: metadata(conclave), spec: Some(LeaseSpec::default()) }
+}
+
+/// The register of a group that lost the one it had.
+pub fn lost_lease(conclave: &Conclave) -> Lease {
+    let mut lease = new_lease(conclave);
+    lease.metadata.annotations = Some(record::annotations(&record::lost_record(conclave)));
+    lease
+}
+
+/// Whether an object has everything that is wanted of it. The API server adds fields of its own,
+/// and leaves out empty ones.
+pub fn covers<K: Serialize>(observed: Option<&K>, wanted: &K) -> bool {
+    let json = |object| serde_json::to_value(object).expect("an object of Kubernetes is JSON");
+    observed.is_some_and(|observed| contains(&json(observed), &json(wanted)))
+}
+
+fn contains(observed: &Value, wanted: &Value) -> bool {
+    match (observed, wanted) {
+        (Value::Object(observed), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, wanted)| contains(observed.get(key).unwrap_or(&Value::Null), wanted)),
+        (Value::Array(observed), Value::Array(wanted)) => {
+            observed.len() == wanted.len()
+                && observed.iter().zip(wanted).all(|(observed, wanted)| contains(observed, wanted))
+        }
+        (Value::Null, Value::Array(wanted)) => wanted.is_empty(),
+        (Value::Null, Value::Object(wanted)) => wanted.is_empty(),
+        (observed, wanted) => observed == wanted,
+    }
+}
+
+/// The name, the labels and the owner that all objects of a group have.
+fn metadata(conclave: &Conclave) -> ObjectMeta {
+    let mut labels = members(conclave);
+    labels.insert("app.kubernetes.io/managed-by".to_owned(), crate::FIELD_MANAGER.to_owned());
+    labels.insert("app.kubernetes.io/part-of".to_owned(), "conclave".to_owned());
+    ObjectMeta {
+        name: Some(object_name(&conclave.name_any())),
+        namespace: conclave.namespace(),
+        labels: Some(labels),
+        owner_references: Some(conclave.controller_owner_ref(&()).into_iter().collect()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The labels that select the group's pods.
+fn members(conclave: &Conclave) -> BTreeMap<String, String> {
+    BTreeMap::from([(GROUP_LABEL.to_owned(), conclave.name_any())])
+}
+
+/// A rule to read a resource, and what else is said.
+fn rule(group: &str, resource: &str, name: Option<String>, more: &[&str]) -> PolicyRule {
+    let verbs = ["get", "list", "watch"].iter().chain(more).map(ToString::to_string);
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(vec![resource.to_owned()]),
+        resource_names: name.map(|name| vec![name]),
+        verbs: verbs.collect(),
+        ..PolicyRule::default()
+    }
+}
+
+fn ports(protocol: &str, first: u16, last: u16) -> NetworkPolicyPort {
+    NetworkPolicyPort {
+        protocol: Some(protocol.to_owned()),
+        port: Some(IntOrString::Int(i32::from(first))),
+        end_port: (last > first).then_some(i32::from(last)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_crds::ConclaveSpec;
+
+    use super::*;
+
+    fn orders() -> Conclave {
+        let mut conclave = Conclave::new("orders", ConclaveSpec::default());
+        conclave.metadata.namespace = Some("shop".to_owned());
+        conclave.metadata.uid = Some("u".to_owned());
+        conclave
+    }
+
+    #[test]
+    fn a_member_may_do_exactly_this() {
+        let rules = role(&orders()).rules.unwrap_or_default();
+        let read = ["get", "list", "watch"];
+        let rule = |at: usize| {
+            let PolicyRule { api_groups, resources, resource_names, verbs, .. } = rules[at].clone();
+            (api_groups.unwrap_or_default(), resources.unwrap_or_default(), resource_names, verbs)
+        };
+        let expected = |group: &str, resource: &str, name: Option<&str>, verbs: &[&str]| {
+            let texts = |texts: &[&str]| texts.iter().map(ToString::to_string).collect::<Vec<_>>();
+            (texts(&[group]), texts(&[resource]), name.map(|name| texts(&[name])), texts(verbs))
+        };
+        let lease_verbs = ["get", "list", "watch", "update"];
+        let lease = Some("conclave-orders");
+        assert_eq!(rule(0), expected("coordination.k8s.io", "leases", lease, &lease_verbs));
+        assert_eq!(rule(1), expected("conclave.dev", "conclaves", Some("orders"), &read));
+        assert_eq!(rule(2), expected("discovery.k8s.io", "endpointslices", None, &read));
+        assert_eq!(rules.len(), 3);
+    }
+
+    #[test]
+    fn only_the_peer_port_is_closed_to_others() {
+        let ingress = network_policy(&orders()).spec.and_then(|spec| spec.ingress);
+        let open: Vec<_> = ingress
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|rule| rule.from.is_none())
+            .flat_map(|rule| rule.ports.unwrap_or_default())
+            .filter(|port| port.protocol.as_deref() == Some("TCP"))
+            .map(|port| (port.port, port.end_port))
+            .collect();
+        let range = |first, last| (Some(IntOrString::Int(first)), Some(last));
+        assert_eq!(open, [range(1, 7_070), range(7_072, 65_535)]);
+    }
+
+    #[test]
+    fn what_the_server_adds_is_no_difference() {
+        let wanted = service(&orders());
+        let mut observed = wanted.clone();
+        observed.metadata.resource_version = Some("7".to_owned());
+        if let Some(spec) = &mut observed.spec {
+            spec.cluster_ips = Some(vec!["None".to_owned()]);
+        }
+        assert!(covers(Some(&observed), &wanted));
+        assert!(!covers(None, &wanted));
+    }
+
+    #[test]
+    fn a_subject_too_many_is_a_difference() {
+        let wanted = role_binding(&orders(), &BTreeSet::new());
+        let observed = role_binding(&orders(), &BTreeSet::from(["till".to_owned()]));
+        assert!(!covers(Some(&observed), &wanted));
+        let pruned = RoleBinding { subjects: None, ..wanted.clone() };
+        assert!(covers(Some(&pruned), &wanted));
+    }
+}

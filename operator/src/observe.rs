@@ -1,0 +1,136 @@
+//! Reads what there is of one group.
+
+use std::collections::BTreeSet;
+
+use conclave_crds::{Conclave, GROUP_LABEL, LEADER_LABEL, SIDECAR_CONTAINER, object_name};
+use conclave_protocols::ids::Incarnation;
+use futures::try_join;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{Api, ListParams};
+use kube::{Client, ResourceExt};
+
+use crate::record::Register;
+
+/// All that the plan is made from.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// The resource.
+    pub conclave: Conclave,
+    /// Its register.
+    pub register: Register,
+    /// What was made for the group.
+    pub children: Children,
+    /// The pods with the group's label.
+    pub pods: Vec<PodSeen>,
+    /// The members that the last plan saw, if this process made it.
+    pub members_before: Option<BTreeSet<Member>>,
+    /// The time for conditions. Nothing is decided by it.
+    pub now: Timestamp,
+}
+
+/// What was made for a group.
+#[derive(Clone, Debug, Default)]
+pub struct Children {
+    /// The headless Service.
+    pub service: Option<Service>,
+    /// What members may do.
+    pub role: Option<Role>,
+    /// Who may do it.
+    pub role_binding: Option<RoleBinding>,
+    /// Who reaches the peer port.
+    pub network_policy: Option<NetworkPolicy>,
+}
+
+/// A member, as events name it.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Member {
+    /// Its pod and its process.
+    pub incarnation: Incarnation,
+    /// The name of its pod.
+    pub pod: String,
+}
+
+/// What matters of a pod.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PodSeen {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// The ServiceAccount it runs as.
+    pub service_account: String,
+    /// It is ready.
+    pub is_ready: bool,
+    /// All its containers ended for good.
+    pub is_over: bool,
+    /// It has the sidecar.
+    pub has_sidecar: bool,
+    /// It has the leader's label.
+    pub has_leader_label: bool,
+}
+
+impl From<&Pod> for PodSeen {
+    fn from(pod: &Pod) -> Self {
+        let spec = pod.spec.as_ref();
+        let status = pod.status.as_ref();
+        let init = spec.and_then(|spec| spec.init_containers.as_deref()).unwrap_or_default();
+        let main = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
+        let account = spec.and_then(|spec| spec.service_account_name.as_deref());
+        let phase = status.and_then(|status| status.phase.as_deref());
+        let conditions = status.and_then(|status| status.conditions.as_deref());
+        Self {
+            name: pod.name_any(),
+            uid: pod.uid().unwrap_or_default(),
+            service_account: account.unwrap_or("default").to_owned(),
+            is_ready: conditions
+                .unwrap_or_default()
+                .iter()
+                .any(|condition| condition.type_ == "Ready" && condition.status == "True"),
+            is_over: matches!(phase, Some("Succeeded" | "Failed")),
+            has_sidecar: init.iter().chain(main).any(|c| c.name == SIDECAR_CONTAINER),
+            has_leader_label: pod.labels().contains_key(LEADER_LABEL),
+        }
+    }
+}
+
+/// Reads a group from the API server; `None` if the resource is gone. The reads are consistent:
+/// what is decided about a missing Lease must not come from a cache.
+pub async fn observe(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    members_before: Option<BTreeSet<Member>>,
+) -> kube::Result<Option<Observed>> {
+    // First, so that everything below is at least as new as the resource.
+    let conclaves: Api<Conclave> = Api::namespaced(client.clone(), namespace);
+    let Some(conclave) = conclaves.get_opt(name).await? else { return Ok(None) };
+
+    let object = object_name(name);
+    let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
+    let services: Api<Service> = Api::namespaced(client.clone(), namespace);
+    let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
+    let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
+    let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), namespace);
+    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let of_group = ListParams::default().labels(&format!("{GROUP_LABEL}={name}"));
+    let (lease, service, role, role_binding, network_policy, pods) = try_join!(
+        leases.get_opt(&object),
+        services.get_opt(&object),
+        roles.get_opt(&object),
+        bindings.get_opt(&object),
+        policies.get_opt(&object),
+        pods.list(&of_group),
+    )?;
+    Ok(Some(Observed {
+        register: Register::read(lease.as_ref(), &conclave),
+        conclave,
+        children: Children { service, role, role_binding, network_policy },
+        pods: pods.iter().map(PodSeen::from).collect(),
+        members_before,
+        now: Timestamp::now(),
+    }))
+}

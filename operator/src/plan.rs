@@ -1,0 +1,138 @@
+//! All the rules of the operator.
+
+use std::collections::BTreeSet;
+
+use conclave_crds::ConclaveStatus;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+
+use crate::notices::{Notice, notices};
+use crate::objects::{self, covers};
+use crate::observe::{Observed, PodSeen};
+use crate::record::Register;
+use crate::status;
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// Make the headless Service as it should be.
+    ApplyService(Box<Service>),
+    /// Make the Role as it should be.
+    ApplyRole(Box<Role>),
+    /// Make the RoleBinding as it should be.
+    ApplyRoleBinding(Box<RoleBinding>),
+    /// Make the NetworkPolicy as it should be.
+    ApplyNetworkPolicy(Box<NetworkPolicy>),
+    /// Replace the status, if nobody has changed the resource since it was read.
+    SetStatus(Box<ConclaveStatus>),
+    /// Create the register. If somebody else has, so be it.
+    CreateLease(Box<Lease>),
+    /// Take the leader's label from a pod.
+    UnlabelLeader(PodRef),
+    /// Give the leader's label to a pod.
+    LabelLeader(PodRef),
+    /// Tell people.
+    Announce(Notice),
+}
+
+/// A pod, and no other of the same name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct PodRef {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+/// What to do, in this order, so that a group is as it should be. If one change fails, those after
+/// it are not tried.
+///
+/// A resource that is being deleted is left alone: everything made for it goes with it, by its
+/// owner.
+pub fn plan(observed: &Observed) -> Vec<Change> {
+    if observed.conclave.metadata.deletion_timestamp.is_some() {
+        return Vec::new();
+    }
+    let status = status::status(observed);
+    let mut changes = children(observed);
+    if observed.conclave.status.as_ref() != Some(&status) {
+        changes.push(Change::SetStatus(Box::new(status.clone())));
+    }
+    changes.extend(register(observed));
+    changes.extend(labels(observed));
+    changes.extend(notices(observed, &status).into_iter().map(Change::Announce));
+    changes
+}
+
+fn children(observed: &Observed) -> Vec<Change> {
+    let (conclave, children) = (&observed.conclave, &observed.children);
+    let mut changes = Vec::new();
+    let service = objects::service(conclave);
+    if !covers(children.service.as_ref(), &service) {
+        changes.push(Change::ApplyService(Box::new(service)));
+    }
+    let role = objects::role(conclave);
+    if !covers(children.role.as_ref(), &role) {
+        changes.push(Change::ApplyRole(Box::new(role)));
+    }
+    let binding = objects::role_binding(conclave, &accounts(&observed.pods));
+    if !covers(children.role_binding.as_ref(), &binding) {
+        changes.push(Change::ApplyRoleBinding(Box::new(binding)));
+    }
+    let policy = objects::network_policy(conclave);
+    if !covers(children.network_policy.as_ref(), &policy) {
+        changes.push(Change::ApplyNetworkPolicy(Box::new(policy)));
+    }
+    changes
+}
+
+/// The ServiceAccounts that need the role: a pod that is going down still hands over.
+fn accounts(pods: &[PodSeen]) -> BTreeSet<String> {
+    pods.iter().filter(|pod| !pod.is_over).map(|pod| pod.service_account.clone()).collect()
+}
+
+/// A missing register is created.
+///
+/// Whether it was lost is told by the status, which has an epoch from before the register was first
+/// created ([`Change::SetStatus`] comes first, and fails if the resource is not the one that was
+/// read). So a status without an epoch proves that there was never a register, and nobody can be
+/// in an office that a fresh one would give away again. A crash between the two writes looks like a
+/// loss: then the group waits once in vain, which is safe.
+fn register(observed: &Observed) -> Vec<Change> {
+    match &observed.register {
+        Register::Absent => {}
+        Register::Foreign | Register::Empty | Register::Unreadable(_) | Register::View(_) => {
+            return Vec::new();
+        }
+    }
+    let conclave = &observed.conclave;
+    if conclave.status.as_ref().is_none_or(|status| status.epoch.is_none()) {
+        return vec![Change::CreateLease(Box::new(objects::new_lease(conclave)))];
+    }
+    vec![
+        Change::CreateLease(Box::new(objects::lost_lease(conclave))),
+        Change::Announce(Notice::RegisterLost),
+    ]
+}
+
+/// The leader's label goes from whoever has it wrongly, and then to whoever leads. While the record
+/// cannot be read, it stays where it is.
+fn labels(observed: &Observed) -> Vec<Change> {
+    if matches!(observed.register, Register::Unreadable(_)) {
+        return Vec::new();
+    }
+    let leader = status::leader(observed).map(|(pod, _)| pod);
+    let leads = |pod: &&PodSeen| leader.is_some_and(|leader| leader.uid == pod.uid);
+    let reference = |pod: &PodSeen| PodRef { name: pod.name.clone(), uid: pod.uid.clone() };
+    let former = observed.pods.iter().filter(|pod| pod.has_leader_label && !leads(pod));
+    let newly = leader.filter(|pod| !pod.has_leader_label);
+    former
+        .map(|pod| Change::UnlabelLeader(reference(pod)))
+        .chain(newly.map(|pod| Change::LabelLeader(reference(pod))))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,95 @@
+//! What the operator itself may do. The chart says the same; a test compares the two.
+
+/// One permission.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Permission {
+    /// The API group; empty for the core.
+    pub group: &'static str,
+    /// The resource.
+    pub resource: &'static str,
+    /// What may be done with it.
+    pub verbs: &'static [&'static str],
+    /// Which code needs it.
+    pub why: &'static str,
+}
+
+/// What the operator may do in the namespaces that it looks after.
+///
+/// Kubernetes lets nobody grant what he does not have, so everything in the Role of a group
+/// ([`objects::role`](crate::objects::role)) is here too.
+pub const PERMISSIONS: &[Permission] = &[
+    Permission {
+        group: "conclave.dev",
+        resource: "conclaves",
+        verbs: &["get", "list", "watch"],
+        why: "`observe` and the watch; granted to members",
+    },
+    Permission {
+        group: "conclave.dev",
+        resource: "conclaves/status",
+        verbs: &["patch"],
+        why: "`apply` sets the status",
+    },
+    Permission {
+        group: "conclave.dev",
+        resource: "conclaves/finalizers",
+        verbs: &["update"],
+        why: "ownership, where the API server asks for it (OwnerReferencesPermissionEnforcement)",
+    },
+    Permission {
+        group: "",
+        resource: "pods",
+        verbs: &["get", "list", "watch", "patch"],
+        why: "`observe` and the watch; `apply` sets the leader's label",
+    },
+    Permission {
+        group: "",
+        resource: "services",
+        verbs: &["get", "list", "watch", "create", "patch"],
+        why: "the headless Service",
+    },
+    Permission {
+        group: "coordination.k8s.io",
+        resource: "leases",
+        verbs: &["get", "list", "watch", "create", "update"],
+        why: "the register is created once; `update` is only granted to members",
+    },
+    Permission {
+        group: "rbac.authorization.k8s.io",
+        resource: "roles",
+        verbs: &["get", "list", "watch", "create", "patch"],
+        why: "the Role of a group",
+    },
+    Permission {
+        group: "rbac.authorization.k8s.io",
+        resource: "rolebindings",
+        verbs: &["get", "list", "watch", "create", "patch"],
+        why: "the RoleBinding of a group",
+    },
+    Permission {
+        group: "networking.k8s.io",
+        resource: "networkpolicies",
+        verbs: &["get", "list", "watch", "create", "patch"],
+        why: "the NetworkPolicy of a group",
+    },
+    Permission {
+        group: "discovery.k8s.io",
+        resource: "endpointslices",
+        verbs: &["get", "list", "watch"],
+        why: "only granted to members",
+    },
+    Permission {
+        group: "events.k8s.io",
+        resource: "events",
+        verbs: &["create", "patch"],
+        why: "Events",
+    },
+];
+
+/// What the operator may do in its own namespace, beside [`PERMISSIONS`].
+pub const OWN_NAMESPACE: &[Permission] = &[Permission {
+    group: "coordination.k8s.io",
+    resource: "leases",
+    verbs: &["get", "create", "update"],
+    why: "`leadership`: which replica acts",
+}];

@@ -1,0 +1,194 @@
+//! The record on a group's Lease: the operator reads parts of it, and writes it in one case only.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use conclave_crds::{Conclave, ConclaveStatus, RECORD_ANNOTATION, WaitsStatus, policy};
+use conclave_protocols::ids::{Epoch, Incarnation};
+use conclave_protocols::policy::{Arbiter, Policy, Timing};
+use conclave_protocols::record::{RECORD_VERSION, Record};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::ResourceExt;
+use serde::Deserialize;
+
+/// What the operator reads of a record. Everything else in it is ignored, so that members of
+/// another version can be reported too.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordView {
+    /// The number of the view.
+    pub epoch: Epoch,
+    /// The highest number that a fencing token of the view begins with.
+    pub ceiling: Epoch,
+    /// Who belongs to the view.
+    pub members: Vec<MemberView>,
+    /// Who leads it.
+    pub leader: Option<Incarnation>,
+    /// A candidate waits for all promises to run out.
+    #[serde(default)]
+    pub closing: bool,
+    /// The waits of the view.
+    pub timing: Timing,
+    /// The policy of the view.
+    pub policy: PolicyView,
+}
+
+/// What the operator reads of a member.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+pub struct MemberView {
+    /// Its pod and its process.
+    pub incarnation: Incarnation,
+    /// The name of its pod.
+    pub name: String,
+}
+
+/// What the operator reads of a policy.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+pub struct PolicyView {
+    /// The generation of the resource that it comes from.
+    pub generation: i64,
+    /// What makes outcomes safe.
+    pub arbiter: Arbiter,
+}
+
+/// What there is in the place of a group's register.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Register {
+    /// No Lease.
+    Absent,
+    /// A Lease that belongs to something else: to an earlier resource of the same name, until the
+    /// garbage collector has taken it, or to a person.
+    Foreign,
+    /// A Lease without a record: no member was there yet.
+    Empty,
+    /// A record that cannot be read.
+    Unreadable(String),
+    /// A record.
+    View(RecordView),
+}
+
+impl Register {
+    /// Reads the Lease of a group.
+    pub fn read(lease: Option<&Lease>, conclave: &Conclave) -> Self {
+        let Some(lease) = lease else { return Self::Absent };
+        let owner = conclave.metadata.uid.as_deref();
+        if !lease.owner_references().iter().any(|reference| Some(reference.uid.as_str()) == owner) {
+            return Self::Foreign;
+        }
+        match lease.annotations().get(RECORD_ANNOTATION).map(|text| serde_json::from_str(text)) {
+            None => Self::Empty,
+            Some(Ok(view)) => Self::View(view),
+            Some(Err(error)) => Self::Unreadable(error.to_string()),
+        }
+    }
+
+    /// The record, if there is one that can be read.
+    pub fn view(&self) -> Option<&RecordView> {
+        match self {
+            Self::View(view) => Some(view),
+            Self::Absent | Self::Foreign | Self::Empty | Self::Unreadable(_) => None,
+        }
+    }
+}
+
+/// The record for a Lease that was lost. Nobody knows any more who the members were and whom they
+/// follow, so it says that its base is unknown and that it is closing: whoever reads it waits until
+/// every promise, and then every lock, that any view may have given has run out.
+///
+/// The waits are the largest that are known, because the lost view may have had either. Epoch and
+/// ceiling are the last that were seen.
+pub fn lost_record(conclave: &Conclave) -> Record {
+    let status = conclave.status.clone().unwrap_or_default();
+    let policy = policy(conclave).unwrap_or_else(|_| Policy {
+        generation: conclave.metadata.generation.unwrap_or_default(),
+        ..Policy::default()
+    });
+    let (epoch, ceiling) = (number(status.epoch), number(status.ceiling));
+    Record {
+        version: RECORD_VERSION,
+        epoch: Epoch(epoch),
+        ceiling: Epoch(ceiling.max(epoch)),
+        members: Vec::new(),
+        leader: None,
+        settled: false,
+        closing: true,
+        base_unknown: true,
+        timing: longest(&policy.timing, &status),
+        policy,
+        nonce: 0,
+    }
+}
+
+/// The annotations of a Lease with this record.
+pub(crate) fn annotations(record: &Record) -> BTreeMap<String, String> {
+    let text = serde_json::to_string(record).expect("a record is JSON");
+    BTreeMap::from([(RECORD_ANNOTATION.to_owned(), text)])
+}
+
+/// Each wait as long as the specification or the status has it.
+fn longest(spec: &Timing, status: &ConclaveStatus) -> Timing {
+    let recorded = |wait: fn(&WaitsStatus) -> &conclave_crds::Period| {
+        let period = status.waits.as_ref().map(wait);
+        period.and_then(|period| period.duration().ok()).unwrap_or(Duration::ZERO)
+    };
+    Timing {
+        office_wait: spec.office_wait.max(recorded(|waits| &waits.office_wait)),
+        heartbeat: spec.heartbeat,
+        lock_wait: spec.lock_wait.max(recorded(|waits| &waits.lock_wait)),
+        api_outage: spec.api_outage.max(recorded(|waits| &waits.api_outage)),
+    }
+}
+
+fn number(status: Option<i64>) -> u64 {
+    status.and_then(|number| u64::try_from(number).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_crds::{ConclaveSpec, Period};
+
+    use super::*;
+
+    fn lost() -> Conclave {
+        let mut conclave = Conclave::new("orders", ConclaveSpec::default());
+        conclave.spec.timing.lock_wait = Period::new("20s");
+        conclave.status = Some(ConclaveStatus {
+            epoch: Some(17),
+            ceiling: Some(32),
+            waits: Some(WaitsStatus {
+                office_wait: Period::new("2s"),
+                lock_wait: Period::new("10s"),
+                api_outage: Period::new("3m"),
+            }),
+            ..ConclaveStatus::default()
+        });
+        conclave
+    }
+
+    #[test]
+    fn a_lost_record_waits_for_whatever_may_have_been_promised() {
+        let record = lost_record(&lost());
+        assert!(record.base_unknown && record.closing && !record.settled);
+        assert_eq!((record.epoch, record.ceiling), (Epoch(17), Epoch(32)));
+        assert_eq!((record.members.len(), record.leader), (0, None));
+        let waits = [record.timing.office_wait, record.timing.lock_wait, record.timing.api_outage];
+        assert_eq!(waits.map(|wait| wait.as_secs()), [2, 20, 180]);
+    }
+
+    #[test]
+    fn the_operator_reads_what_the_members_write() {
+        let record = lost_record(&lost());
+        let text = serde_json::to_string(&record).expect("JSON");
+        let view: RecordView = serde_json::from_str(&text).expect("a record");
+        assert_eq!((view.epoch, view.ceiling, view.closing), (Epoch(17), Epoch(32), true));
+        assert_eq!(view.timing, record.timing);
+    }
+
+    #[test]
+    fn fields_that_are_not_known_are_ignored() {
+        let mut json = serde_json::to_value(lost_record(&lost())).expect("JSON");
+        json["weather"] = "calm".into();
+        json["policy"]["order"] = "FIFO".into();
+        assert!(serde_json::from_value::<RecordView>(json).is_ok());
+    }
+}

@@ -1,0 +1,96 @@
+//! What the operator serves: probes and metrics.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tracing::warn;
+
+use crate::metrics::Metrics;
+use crate::telemetry::chain;
+
+/// Says when the operator has spoken to the API server for the first time. A replica that waits for
+/// its turn is ready too.
+#[derive(Clone, Debug, Default)]
+pub struct Readiness(Arc<AtomicBool>);
+
+impl Readiness {
+    /// It has.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Opens the address. Where the kernel has no IPv6, `[::]` means all IPv4 addresses.
+pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
+    match TcpListener::bind(address).await {
+        Err(_) if address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
+        }
+        result => result,
+    }
+}
+
+/// The routes.
+pub fn router(metrics: Metrics, readiness: Readiness) -> Router {
+    Router::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz).with_state(readiness))
+        .route("/metrics", get(scrape).with_state(metrics))
+}
+
+async fn readyz(State(readiness): State<Readiness>) -> (StatusCode, &'static str) {
+    if readiness.get() {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, "the API server has not answered yet\n")
+    }
+}
+
+async fn scrape(State(metrics): State<Metrics>) -> Response {
+    match metrics.text() {
+        Ok(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+        Err(error) => {
+            warn!(error = chain(&error), "the metrics cannot be written");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::Request;
+    use tower::ServiceExt;
+
+    use super::*;
+
+    async fn status(router: &Router, path: &str) -> StatusCode {
+        let request = Request::get(path).body(Body::empty()).expect("a request");
+        router.clone().oneshot(request).await.expect("an answer").status()
+    }
+
+    #[tokio::test]
+    async fn a_replica_is_alive_before_it_is_ready() {
+        let readiness = Readiness::default();
+        let router = router(Metrics::new().expect("metrics"), readiness.clone());
+        assert_eq!(status(&router, "/livez").await, StatusCode::OK);
+        assert_eq!(status(&router, "/readyz").await, StatusCode::SERVICE_UNAVAILABLE);
+        readiness.set();
+        assert_eq!(status(&router, "/readyz").await, StatusCode::OK);
+        assert_eq!(status(&router, "/metrics").await, StatusCode::OK);
+    }
+}

@@ -1,0 +1,197 @@
+//! What a group does, as its status tells it.
+
+use conclave_crds::{Conclave, ConclaveStatus, LeaderStatus, WaitsStatus, policy};
+use conclave_protocols::policy::{Arbiter, Timing};
+
+use crate::conditions::{self, Finding, Verdict};
+use crate::observe::{Observed, PodSeen};
+use crate::record::{RecordView, Register};
+
+/// The specification is understood.
+pub(crate) const ACCEPTED: &str = "Accepted";
+/// Somebody leads.
+pub(crate) const LEADER_ELECTED: &str = "LeaderElected";
+/// The members run the policy that the specification asks for.
+pub(crate) const POLICY_IN_FORCE: &str = "PolicyInForce";
+/// All pods of the group have the sidecar.
+pub(crate) const SIDECARS_PRESENT: &str = "SidecarsPresent";
+/// The sum of the others.
+pub(crate) const READY: &str = "Ready";
+
+/// The status of a group.
+///
+/// Epoch and ceiling never go back, and neither they nor the waits go away with the register: they
+/// are what a lost register is made anew from.
+pub(crate) fn status(observed: &Observed) -> ConclaveStatus {
+    let before = observed.conclave.status.clone().unwrap_or_default();
+    let view = observed.register.view();
+    let members = view.map(|view| count(view.members.len()));
+    let ready_members = view.map(|view| count(ready_members(view, &observed.pods)));
+    let generation = observed.conclave.metadata.generation;
+    ConclaveStatus {
+        observed_generation: generation,
+        policy_generation: in_use(&observed.register).or(before.policy_generation),
+        epoch: Some(highest(before.epoch, view.map(|view| view.epoch.0))),
+        ceiling: Some(highest(before.ceiling, view.map(|view| view.ceiling.0))),
+        waits: view.map(|view| waits(&view.timing)).or(before.waits),
+        leader: leader(observed)
+            .map(|(pod, _)| LeaderStatus { pod: pod.name.clone(), uid: pod.uid.clone() }),
+        members,
+        ready_members,
+        readiness: members.zip(ready_members).map(|(all, ready)| format!("{ready}/{all}")),
+        conditions: conditions::conditions(
+            findings(observed),
+            &before.conditions,
+            generation,
+            observed.now,
+        ),
+    }
+}
+
+/// The pod that leads and the view that says so. A record may name a leader whose pod is gone.
+pub(crate) fn leader(observed: &Observed) -> Option<(&PodSeen, &RecordView)> {
+    let view = observed.register.view().filter(|view| view.policy.arbiter == Arbiter::Quorum)?;
+    let uid = view.leader?.pod.to_string();
+    let pod = observed.pods.iter().find(|pod| pod.uid == uid && !pod.is_over)?;
+    Some((pod, view))
+}
+
+/// The pods that should have a sidecar and have none.
+pub(crate) fn without_sidecar(pods: &[PodSeen]) -> impl Iterator<Item = &PodSeen> {
+    pods.iter().filter(|pod| !pod.has_sidecar && !pod.is_over)
+}
+
+fn findings(observed: &Observed) -> Vec<Finding> {
+    let accepted = accepted(&observed.conclave);
+    let elected = elected(observed);
+    let in_force = in_force(&observed.conclave, &observed.register);
+    let sidecars = sidecars(&observed.pods);
+    let ready = ready(&[&accepted, &elected]);
+    vec![ready, accepted, elected, in_force, sidecars]
+}
+
+fn accepted(conclave: &Conclave) -> Finding {
+    match policy(conclave) {
+        Ok(_) => finding(ACCEPTED, Verdict::True, "Accepted", "the specification is understood"),
+        Err(error) => finding(ACCEPTED, Verdict::False, "InvalidSpec", error.to_string()),
+    }
+}
+
+fn elected(observed: &Observed) -> Finding {
+    let no = |reason, message: &str| finding(LEADER_ELECTED, Verdict::False, reason, message);
+    match &observed.register {
+        Register::Absent => no("NoRegister", "the Lease of the group is being made"),
+        Register::Foreign => no("ForeignLease", "the Lease of this name has another owner"),
+        Register::Empty if was_used(&observed.conclave) => {
+            no("RecordMissing", "the Lease lost its record: delete the Lease to have it made anew")
+        }
+        Register::Empty => no("NoMembers", "no pod has joined the group"),
+        Register::Unreadable(error) => {
+            let message = format!("the record on the Lease cannot be read: {error}");
+            finding(LEADER_ELECTED, Verdict::Unknown, "UnreadableRecord", message)
+        }
+        Register::View(view) => elected_in(view, observed),
+    }
+}
+
+fn elected_in(view: &RecordView, observed: &Observed) -> Finding {
+    if view.policy.arbiter == Arbiter::None {
+        let message = "without an arbiter each member has its own view";
+        return finding(LEADER_ELECTED, Verdict::Unknown, "LocalViews", message);
+    }
+    let no = |reason, message: &str| finding(LEADER_ELECTED, Verdict::False, reason, message);
+    match (leader(observed), view.leader) {
+        _ if view.closing => no("Closing", "all promises of the last view are waited for"),
+        (Some((pod, _)), _) => {
+            let message = format!("{} leads", pod.name);
+            finding(LEADER_ELECTED, Verdict::True, "LeaderElected", message)
+        }
+        (None, Some(_)) => no("LeaderLost", "the pod that led is gone"),
+        (None, None) => no("NoMembers", "all members have left"),
+    }
+}
+
+fn in_force(conclave: &Conclave, register: &Register) -> Finding {
+    let wanted = conclave.metadata.generation.unwrap_or_default();
+    match in_use(register) {
+        None => finding(POLICY_IN_FORCE, Verdict::Unknown, "NoView", "no members are known"),
+        Some(runs) if runs == wanted => {
+            let message = format!("the members run generation {runs}");
+            finding(POLICY_IN_FORCE, Verdict::True, "InForce", message)
+        }
+        Some(runs) => {
+            let message =
+                format!("the members run generation {runs}, generation {wanted} is wanted");
+            finding(POLICY_IN_FORCE, Verdict::False, "Pending", message)
+        }
+    }
+}
+
+/// The generation of the policy that members run. A record without members is nobody's policy.
+fn in_use(register: &Register) -> Option<i64> {
+    let view = register.view().filter(|view| !view.members.is_empty())?;
+    Some(view.policy.generation)
+}
+
+fn sidecars(pods: &[PodSeen]) -> Finding {
+    let names: Vec<_> = without_sidecar(pods).map(|pod| pod.name.as_str()).collect();
+    if names.is_empty() {
+        let message = "every pod of the group has the sidecar";
+        return finding(SIDECARS_PRESENT, Verdict::True, "Present", message);
+    }
+    let few = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+    let more = match names.len().saturating_sub(NAMES_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!("pods without the sidecar: {few}{more}");
+    finding(SIDECARS_PRESENT, Verdict::False, "SidecarMissing", message)
+}
+
+/// The first finding that is false, or the first that is unknown, speaks for all.
+fn ready(parts: &[&Finding]) -> Finding {
+    let with = |verdict| parts.iter().find(|finding| finding.verdict == verdict);
+    match with(Verdict::False).or_else(|| with(Verdict::Unknown)) {
+        Some(part) => finding(READY, part.verdict, part.reason, part.message.clone()),
+        None => finding(READY, Verdict::True, "Ready", "the group has a leader"),
+    }
+}
+
+/// The group had a view at some time.
+fn was_used(conclave: &Conclave) -> bool {
+    conclave.status.as_ref().and_then(|status| status.epoch).is_some_and(|epoch| epoch > 0)
+}
+
+fn ready_members(view: &RecordView, pods: &[PodSeen]) -> usize {
+    let is_ready = |uid: String| pods.iter().any(|pod| pod.uid == uid && pod.is_ready);
+    view.members.iter().filter(|member| is_ready(member.incarnation.pod.to_string())).count()
+}
+
+fn waits(timing: &Timing) -> WaitsStatus {
+    WaitsStatus {
+        office_wait: timing.office_wait.into(),
+        lock_wait: timing.lock_wait.into(),
+        api_outage: timing.api_outage.into(),
+    }
+}
+
+fn highest(before: Option<i64>, seen: Option<u64>) -> i64 {
+    let seen = seen.map_or(0, |seen| i64::try_from(seen).unwrap_or(i64::MAX));
+    before.unwrap_or(0).max(seen)
+}
+
+fn count(number: usize) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
+}
+
+fn finding(
+    kind: &'static str,
+    verdict: Verdict,
+    reason: &'static str,
+    message: impl Into<String>,
+) -> Finding {
+    Finding { kind, verdict, reason, message: message.into() }
+}
+
+/// How many pods a message names.
+const NAMES_MAX: usize = 3;

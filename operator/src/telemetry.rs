@@ -1,0 +1,36 @@
+//! Logs, and errors in them.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+use crate::config::LogFormat;
+
+/// Writes logs to standard output from now on. A second call changes nothing.
+pub fn init(format: LogFormat, filter: EnvFilter) {
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stdout().is_terminal());
+    // The only error is that somebody, a test for instance, was first.
+    drop(match format {
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Text => builder.try_init(),
+    });
+}
+
+/// An error and its causes in one line. Causes that an error has already told are left out.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            // Writing to a string cannot fail.
+            write!(text, ": {cause_text}").unwrap_or_default();
+        }
+        next = cause.source();
+    }
+    text
+}
