@@ -147,6 +147,20 @@ pub enum LostReason {
     Restarted,
 }
 
+impl LostReason {
+    /// As answers and metrics have it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LeaseExpired => "lease-expired",
+            Self::TtlExpired => "ttl-expired",
+            Self::MaxHold => "max-hold",
+            Self::ViewChange => "view-change",
+            Self::Terminated => "terminated",
+            Self::Restarted => "restarted",
+        }
+    }
+}
+
 /// Why a claim was not granted.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Refusal {

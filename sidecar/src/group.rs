@@ -204,6 +204,13 @@ pub struct Election {
     pub index: u64,
 }
 
+impl Election {
+    /// Whether this member surely leads at `now`.
+    pub fn leads_at(&self, now: LocalTime) -> bool {
+        self.standing == Standing::Leading && self.safe_until.is_some_and(|until| now < until)
+    }
+}
+
 /// Who leads.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Leader {

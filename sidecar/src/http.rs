@@ -4,10 +4,13 @@
 
 mod claim;
 mod claim_view;
+mod count;
+mod elections;
 mod fields;
 mod guard;
 mod hold;
 mod locks;
+mod members;
 mod openapi;
 mod paths;
 mod problem;
@@ -25,20 +28,22 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::group::Group;
+use crate::metrics::Metrics;
 use problem::Problem;
 
 /// What every handler has.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Api {
     group: Group,
+    metrics: Metrics,
     limits: Limits,
     long_calls: Arc<Semaphore>,
 }
 
 impl Api {
     /// The API of one group.
-    pub fn new(group: Group, limits: Limits) -> Self {
-        Self { group, limits, long_calls: Arc::new(Semaphore::new(limits.long_calls)) }
+    pub fn new(group: Group, metrics: Metrics, limits: Limits) -> Self {
+        Self { group, metrics, limits, long_calls: Arc::new(Semaphore::new(limits.long_calls)) }
     }
 
     /// What is missing before locks can be asked for.
@@ -60,10 +65,11 @@ impl Api {
 pub async fn serve(
     listeners: Listeners,
     group: Group,
+    metrics: Metrics,
     limits: Limits,
     shutdown: CancellationToken,
 ) {
-    let router = router(Api::new(group, limits));
+    let router = router(Api::new(group, metrics, limits));
     serve_router(listeners, router, limits, shutdown).await;
 }
 
@@ -74,6 +80,7 @@ pub fn router(api: Api) -> Router {
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(axum::middleware::from_fn_with_state(api.clone(), guard::guard))
+        .layer(axum::middleware::from_fn_with_state(api.clone(), count::count))
         .with_state(api)
 }
 

@@ -1,6 +1,9 @@
 //! The sidecar: runs the protocols beside an application.
 
+pub mod admin;
 pub mod claims;
 pub mod group;
 pub mod http;
+pub mod metrics;
 pub mod os_clock;
+pub mod telemetry;

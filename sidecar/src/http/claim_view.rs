@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::problem::{lost_name, refusal_name};
+use super::problem::refusal_name;
 use crate::claims::{Claim, ClaimState, Held, Holder, LostReason};
 
 /// A claim.
@@ -235,7 +235,7 @@ impl ClaimView {
 
     fn show_lost(&mut self, reason: LostReason) {
         self.state = StateName::Lost;
-        self.reason = Some(lost_name(reason));
+        self.reason = Some(reason.name());
     }
 }
 

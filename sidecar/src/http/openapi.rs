@@ -6,7 +6,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Api, claim, locks};
+use super::{Api, claim, elections, locks, members};
 
 /// What the document says besides the routes.
 #[derive(OpenApi)]
@@ -18,7 +18,11 @@ use super::{Api, claim, locks};
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     servers((url = "http://localhost:7070", description = "Both loopback addresses.")),
-    tags((name = "locks", description = "Claims on locks."))
+    tags(
+        (name = "locks", description = "Claims on locks."),
+        (name = "elections", description = "Who leads."),
+        (name = "group", description = "The group and this member.")
+    )
 )]
 struct ApiDoc;
 
@@ -29,6 +33,11 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(locks::put_claim, claim::get_claim, claim::release_claim))
         .routes(routes!(claim::renew_claim))
         .routes(routes!(claim::check_claim))
+        .routes(routes!(elections::list_elections))
+        .routes(routes!(elections::get_election))
+        .routes(routes!(elections::is_leader))
+        .routes(routes!(members::list_members))
+        .routes(routes!(members::get_status))
         .routes(routes!(get_document))
 }
 

@@ -218,7 +218,7 @@ impl Problem {
 
     fn lost(claim: &Claim, reason: LostReason) -> Self {
         let mut problem = Self::new(ProblemType::Lost, lost_detail(reason)).about(claim);
-        problem.body.reason = Some(lost_name(reason));
+        problem.body.reason = Some(reason.name());
         problem
     }
 
@@ -270,7 +270,7 @@ impl From<ClaimError> for Problem {
             ClaimError::Ended(claim) => return ended(claim),
             ClaimError::Restarted => {
                 let mut problem = Self::new(ProblemType::Lost, error.to_string());
-                problem.body.reason = Some(lost_name(LostReason::Restarted));
+                problem.body.reason = Some(LostReason::Restarted.name());
                 return problem;
             }
             ClaimError::Waiting => ProblemType::NotHeld,
@@ -290,18 +290,6 @@ impl IntoResponse for Problem {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
-    }
-}
-
-/// The name of a reason, as it is written in answers.
-pub(super) fn lost_name(reason: LostReason) -> &'static str {
-    match reason {
-        LostReason::LeaseExpired => "lease-expired",
-        LostReason::TtlExpired => "ttl-expired",
-        LostReason::MaxHold => "max-hold",
-        LostReason::ViewChange => "view-change",
-        LostReason::Terminated => "terminated",
-        LostReason::Restarted => "restarted",
     }
 }
 

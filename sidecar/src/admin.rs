@@ -1,0 +1,80 @@
+//! The port for the platform: probes, metrics, and what the kubelet calls before a pod ends.
+//!
+//! None of the probes depends on other pods or on the API server: a group that cannot form must not
+//! get its members restarted.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::header::{CONTENT_TYPE, ORIGIN};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::sync::watch;
+
+use crate::group::Group;
+use crate::metrics::{MEDIA_TYPE, Metrics};
+
+/// What the handlers have.
+#[derive(Clone)]
+pub struct Admin {
+    group: Group,
+    metrics: Metrics,
+    bound: watch::Receiver<bool>,
+}
+
+impl Admin {
+    /// The admin port of one sidecar. `bound` becomes true once the API's port is.
+    pub fn new(group: Group, metrics: Metrics, bound: watch::Receiver<bool>) -> Self {
+        Self { group, metrics, bound }
+    }
+
+    /// Whether an application's call would be answered.
+    fn is_usable(&self) -> bool {
+        *self.bound.borrow() && !self.group.requests.is_closed()
+    }
+}
+
+/// The routes; a page may be merged in at `/`.
+pub fn router(admin: Admin) -> Router {
+    Router::new()
+        .route("/livez", get(live))
+        .route("/readyz", get(ready))
+        .route("/startupz", get(started))
+        .route("/metrics", get(metrics))
+        .route("/drain", get(drain).post(drain))
+        .with_state(admin)
+}
+
+/// The process runs its tasks.
+async fn live() -> &'static str {
+    "alive\n"
+}
+
+/// The API on localhost answers.
+async fn ready(State(admin): State<Admin>) -> impl IntoResponse {
+    verdict(admin.is_usable(), "ready\n", "the API on localhost is not there\n")
+}
+
+/// The API's port is bound.
+async fn started(State(admin): State<Admin>) -> impl IntoResponse {
+    verdict(*admin.bound.borrow(), "started\n", "the API on localhost is not bound yet\n")
+}
+
+async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, MEDIA_TYPE)], admin.metrics.scrape(&admin.group))
+}
+
+/// What `preStop` calls: the leadership goes to another, locks stay. Done again it does nothing.
+///
+/// A kubelet can only GET. A browser is kept from it as from the rest of the API.
+async fn drain(State(admin): State<Admin>, headers: HeaderMap) -> impl IntoResponse {
+    if headers.contains_key(ORIGIN) {
+        return (StatusCode::FORBIDDEN, "not from a page\n");
+    }
+    admin.group.drain().await;
+    (StatusCode::OK, "draining\n")
+}
+
+fn verdict(good: bool, yes: &'static str, no: &'static str) -> (StatusCode, &'static str) {
+    if good { (StatusCode::OK, yes) } else { (StatusCode::SERVICE_UNAVAILABLE, no) }
+}

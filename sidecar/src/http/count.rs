@@ -1,0 +1,22 @@
+//! Counts requests, by the template of their route: a path would be as many labels as locks.
+
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use tracing::debug;
+
+use super::Api;
+
+/// Counts a request, and how long it took until its answer began.
+pub(super) async fn count(State(api): State<Api>, request: Request, next: Next) -> Response {
+    let began = Instant::now();
+    let method = request.method().clone();
+    let route = request.extensions().get::<MatchedPath>().cloned();
+    let response = next.run(request).await;
+    let (route, took) = (route.as_ref().map(MatchedPath::as_str), began.elapsed());
+    debug!(%method, route, status = response.status().as_u16(), ?took, "answered");
+    api.metrics.http.answered(route, &method, response.status(), took);
+    response
+}

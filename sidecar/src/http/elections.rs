@@ -1,0 +1,276 @@
+//! Elections: who leads, and whether it is this member.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, Path, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use conclave_protocols::LocalTime;
+use conclave_protocols::policy::{Arbiter, ElectionAlgorithm};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Api;
+use super::claim_view::{Guarantee, millis};
+use super::fields::QueryFields;
+use super::problem::{Problem, ProblemBody, ProblemType};
+use super::watched::{self, Patience, Watched};
+use crate::group::{Election, LastElection, Leader, Standing};
+
+/// An election, as this member sees it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Election)]
+pub(super) struct ElectionView {
+    /// Its name.
+    #[schema(example = "default")]
+    election: &'static str,
+    /// How it is held.
+    #[schema(value_type = String, example = "Bully")]
+    algorithm: ElectionAlgorithm,
+    /// What makes its outcome safe.
+    #[schema(value_type = String, example = "Quorum")]
+    arbiter: Arbiter,
+    /// What its outcome is worth.
+    guarantee: Guarantee,
+    /// The number of the view, below 2^53.
+    epoch: u64,
+    /// Rises when leader or standing changes.
+    index: u64,
+    /// Whether this member leads now.
+    is_leader: bool,
+    /// How this member stands.
+    state: StandingName,
+    /// For how long this member surely leads; only while it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    safe_for_ms: Option<u64>,
+    /// Who leads; null if nobody is known to.
+    leader: Option<LeaderView>,
+    /// How many may be elected.
+    candidates: u32,
+    /// Changes of leader that this sidecar has seen.
+    transitions: u64,
+    /// The last election in which this member took part.
+    last_election: Option<LastElectionView>,
+}
+
+/// How a member stands in an election.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = Standing)]
+enum StandingName {
+    /// It leads.
+    Leading,
+    /// Another leads.
+    Following,
+    /// One is being elected.
+    Electing,
+    /// It led, and gives the office to another.
+    HandingOver,
+    /// It has lost touch with its group, or its office has run out.
+    Isolated,
+}
+
+/// Who leads.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[schema(as = Leader)]
+struct LeaderView {
+    /// The pod's name.
+    pod: String,
+    /// The pod's UID.
+    uid: String,
+    /// The pod's address.
+    ip: String,
+    /// For how long, as this member knows.
+    since_ms: u64,
+}
+
+/// What an election cost.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[schema(as = LastElection)]
+struct LastElectionView {
+    /// Messages that this member sent in it.
+    messages: u64,
+    /// How long it took here.
+    duration_ms: u64,
+}
+
+/// The elections of a group.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Elections)]
+pub(super) struct ElectionList {
+    /// All of them.
+    elections: Vec<ElectionView>,
+}
+
+/// The election that a path names: there is one.
+pub(super) struct Default;
+
+/// Lists the elections.
+#[utoipa::path(
+    get,
+    path = "/v1/elections",
+    operation_id = "listElections",
+    tag = "elections",
+    responses((status = 200, description = "All of them.", body = ElectionList))
+)]
+pub(super) async fn list_elections(State(api): State<Api>) -> Json<ElectionList> {
+    Json(ElectionList { elections: vec![present(&api)] })
+}
+
+/// Shows an election: who leads, and how this member stands.
+///
+/// With `wait` and `index` it answers when the state differs from the one that had this index; with
+/// `Accept: text/event-stream` it streams every change, the present state first.
+#[utoipa::path(
+    get,
+    path = "/v1/elections/{election}",
+    operation_id = "getElection",
+    tag = "elections",
+    params(
+        ("election" = String, Path, description = "`default` is the group's leadership."),
+        ("wait" = Option<String>, Query, description = "How long to wait for a change."),
+        ("index" = Option<u64>, Query, description = "The index that the caller has seen.")
+    ),
+    responses(
+        (status = 200, description = "Also while nobody leads.", body = ElectionView),
+        (status = 400, description = "`invalid`", body = ProblemBody),
+        (status = 404, description = "`not-found`", body = ProblemBody),
+        (status = 429, description = "`queue-full`", body = ProblemBody)
+    )
+)]
+pub(super) async fn get_election(
+    State(api): State<Api>,
+    _: Default,
+    headers: HeaderMap,
+    QueryFields(mut query): QueryFields,
+) -> Result<Response, Problem> {
+    let patience = Patience::of(&mut query)?;
+    query.finish(&["wait", "index"])?;
+    let mut election = api.group.election();
+    if watched::wants_events(&headers) {
+        return watched::events(&api, election, None);
+    }
+    patience.wait(&api, &mut election).await?;
+    Ok(Json(present(&api)).into_response())
+}
+
+/// Says by its status whether this member leads: for probes and for `curl -f`.
+#[utoipa::path(
+    get,
+    path = "/v1/elections/{election}/self",
+    operation_id = "isLeader",
+    tag = "elections",
+    params(("election" = String, Path, description = "`default` is the group's leadership.")),
+    responses(
+        (status = 200, description = "It leads.", body = ElectionView),
+        (status = 404, description = "`not-found`", body = ProblemBody),
+        (status = 503, description = "It does not lead.", body = ElectionView)
+    )
+)]
+pub(super) async fn is_leader(State(api): State<Api>, _: Default) -> Response {
+    let view = present(&api);
+    let status = if view.is_leader { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(view)).into_response()
+}
+
+impl FromRequestParts<Api> for Default {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        match Path::<String>::from_request_parts(parts, api).await {
+            Ok(Path(name)) if name == NAME => Ok(Self),
+            Ok(_) | Err(_) => {
+                let detail = "the group has one election: `default`";
+                Err(Problem::new(ProblemType::NotFound, detail))
+            }
+        }
+    }
+}
+
+impl Watched for Election {
+    type View = ElectionView;
+
+    fn index(&self) -> u64 {
+        self.index
+    }
+
+    fn deadline(&self) -> Option<LocalTime> {
+        self.safe_until.filter(|_| self.standing == Standing::Leading)
+    }
+
+    fn view(&self, now: LocalTime) -> ElectionView {
+        let leads = self.leads_at(now);
+        let expired = self.standing == Standing::Leading && !leads;
+        let leader = self.leader.as_ref().filter(|_| !expired);
+        ElectionView {
+            election: NAME,
+            algorithm: self.algorithm,
+            arbiter: self.arbiter,
+            guarantee: self.arbiter.into(),
+            epoch: self.epoch.0,
+            index: self.index,
+            is_leader: leads,
+            state: if expired { StandingName::Isolated } else { self.standing.into() },
+            safe_for_ms: self.safe_until.filter(|_| leads).map(|until| millis(until - now)),
+            leader: leader.map(|leader| LeaderView::at(leader, now)),
+            candidates: self.candidates,
+            transitions: self.transitions,
+            last_election: self.last.map(Into::into),
+        }
+    }
+
+    fn events(before: Option<&ElectionView>, now: &ElectionView) -> Vec<&'static str> {
+        let led = before.is_some_and(|before| before.is_leader);
+        let mut events = Vec::new();
+        if led && !now.is_leader {
+            events.push("lost");
+        }
+        events.push(match (now.is_leader, now.state, &now.leader) {
+            (true, ..) => "elected",
+            (false, StandingName::HandingOver, _) => "handing-over",
+            (false, _, Some(_)) => "leader",
+            (false, _, None) => "no-leader",
+        });
+        events
+    }
+
+    fn is_final(_: &ElectionView) -> bool {
+        false
+    }
+}
+
+impl LeaderView {
+    fn at(leader: &Leader, now: LocalTime) -> Self {
+        Self {
+            pod: leader.pod.clone(),
+            uid: leader.uid.clone(),
+            ip: leader.ip.clone(),
+            since_ms: millis(now - leader.since),
+        }
+    }
+}
+
+impl From<LastElection> for LastElectionView {
+    fn from(last: LastElection) -> Self {
+        Self { messages: last.messages, duration_ms: millis(last.duration) }
+    }
+}
+
+impl From<Standing> for StandingName {
+    fn from(standing: Standing) -> Self {
+        match standing {
+            Standing::Leading => Self::Leading,
+            Standing::Following => Self::Following,
+            Standing::Electing => Self::Electing,
+            Standing::HandingOver => Self::HandingOver,
+            Standing::Isolated => Self::Isolated,
+        }
+    }
+}
+
+fn present(api: &Api) -> ElectionView {
+    let now = api.group.os_clock().now();
+    api.group.election.borrow().view(now)
+}
+
+const NAME: &str = "default";

@@ -1,0 +1,210 @@
+//! The group: who is in it, and how this member stands.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use conclave_protocols::LocalTime;
+use conclave_protocols::policy::Arbiter;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Api;
+use super::claim_view::{Guarantee, millis};
+use super::fields::QueryFields;
+use super::problem::{Problem, ProblemBody};
+use super::watched::{Patience, Watched};
+use crate::group::{MemberStatus, Status};
+
+/// The members of the view.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Members)]
+pub(super) struct MembersView {
+    /// The number of the view, below 2^53; 0 before the first.
+    epoch: u64,
+    /// Rises with every change.
+    index: u64,
+    /// The highest rank last.
+    members: Vec<MemberView>,
+}
+
+/// One member.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Member)]
+struct MemberView {
+    /// The pod's name.
+    pod: String,
+    /// The pod's UID.
+    uid: String,
+    /// The process' own number, below 2^53: a restarted sidecar is another member.
+    run: u64,
+    /// Addresses of its peer port.
+    addresses: Vec<String>,
+    /// Its rank; textbook process ids are ranks.
+    rank: u32,
+    /// Whether it leads.
+    leader: bool,
+    /// Whether it is the member that answers.
+    me: bool,
+    /// Whether a session to it is open.
+    connected: bool,
+}
+
+/// How a member stands.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Status)]
+pub(super) struct StatusView {
+    /// The group's name.
+    group: String,
+    /// This pod's name.
+    pod: String,
+    /// Whether calls on locks are answered.
+    ready: bool,
+    /// What is missing before they are; null when nothing is.
+    missing: Option<String>,
+    /// The number of the view, below 2^53; 0 before the first.
+    epoch: u64,
+    /// Rises with every change.
+    index: u64,
+    /// What makes outcomes safe.
+    #[schema(value_type = String, example = "Quorum")]
+    arbiter: Arbiter,
+    /// What outcomes are worth.
+    guarantee: Guarantee,
+    /// The generation of the policy in force.
+    policy_generation: i64,
+    /// Members of the view.
+    members: usize,
+    /// Members that may be lost at once without losing the group.
+    tolerates: u32,
+    /// How long an outage of the API server is surely survived.
+    outage_survived_ms: u64,
+    /// Since when the API server has not confirmed the view; null if it never did.
+    confirmed_ms: Option<u64>,
+    /// Who leads, as far as this member knows.
+    leader: Option<String>,
+    /// The pod is about to end.
+    draining: bool,
+    /// View changes that this sidecar has seen.
+    view_changes: u64,
+}
+
+/// Lists the members of the view. With `wait` and `index` it waits for a change.
+#[utoipa::path(
+    get,
+    path = "/v1/members",
+    operation_id = "listMembers",
+    tag = "group",
+    params(
+        ("wait" = Option<String>, Query, description = "How long to wait for a change."),
+        ("index" = Option<u64>, Query, description = "The index that the caller has seen.")
+    ),
+    responses(
+        (status = 200, description = "Empty before the first view.", body = MembersView),
+        (status = 400, description = "`invalid`", body = ProblemBody),
+        (status = 429, description = "`queue-full`", body = ProblemBody)
+    )
+)]
+pub(super) async fn list_members(
+    State(api): State<Api>,
+    query: QueryFields,
+) -> Result<Response, Problem> {
+    wait(&api, query).await?;
+    Ok(Json(MembersView::from(&*api.group.status.borrow())).into_response())
+}
+
+/// Shows how this member stands; always answers. With `wait` and `index` it waits for a change.
+#[utoipa::path(
+    get,
+    path = "/v1/status",
+    operation_id = "getStatus",
+    tag = "group",
+    params(
+        ("wait" = Option<String>, Query, description = "How long to wait for a change."),
+        ("index" = Option<u64>, Query, description = "The index that the caller has seen.")
+    ),
+    responses(
+        (status = 200, description = "Also while the group is not ready.", body = StatusView),
+        (status = 400, description = "`invalid`", body = ProblemBody),
+        (status = 429, description = "`queue-full`", body = ProblemBody)
+    )
+)]
+pub(super) async fn get_status(
+    State(api): State<Api>,
+    query: QueryFields,
+) -> Result<Response, Problem> {
+    wait(&api, query).await?;
+    let now = api.group.os_clock().now();
+    Ok(Json(api.group.status.borrow().view(now)).into_response())
+}
+
+async fn wait(api: &Api, QueryFields(mut query): QueryFields) -> Result<(), Problem> {
+    let patience = Patience::of(&mut query)?;
+    query.finish(&["wait", "index"])?;
+    patience.wait(api, &mut api.group.status()).await
+}
+
+impl Watched for Status {
+    type View = StatusView;
+
+    fn index(&self) -> u64 {
+        self.index
+    }
+
+    fn deadline(&self) -> Option<LocalTime> {
+        None
+    }
+
+    fn view(&self, now: LocalTime) -> StatusView {
+        StatusView {
+            group: self.group.clone(),
+            pod: self.pod.clone(),
+            ready: self.missing.is_none(),
+            missing: self.missing.clone(),
+            epoch: self.epoch.0,
+            index: self.index,
+            arbiter: self.arbiter,
+            guarantee: self.arbiter.into(),
+            policy_generation: self.policy_generation,
+            members: self.members.len(),
+            tolerates: self.tolerates,
+            outage_survived_ms: millis(self.outage_survived),
+            confirmed_ms: self.confirmed.map(|confirmed| millis(now - confirmed)),
+            leader: self.members.iter().find(|member| member.leader).map(|one| one.pod.clone()),
+            draining: self.draining,
+            view_changes: self.view_changes,
+        }
+    }
+
+    fn events(_: Option<&StatusView>, _: &StatusView) -> Vec<&'static str> {
+        vec!["status"]
+    }
+
+    fn is_final(_: &StatusView) -> bool {
+        false
+    }
+}
+
+impl From<&Status> for MembersView {
+    fn from(status: &Status) -> Self {
+        Self {
+            epoch: status.epoch.0,
+            index: status.index,
+            members: status.members.iter().map(MemberView::from).collect(),
+        }
+    }
+}
+
+impl From<&MemberStatus> for MemberView {
+    fn from(member: &MemberStatus) -> Self {
+        Self {
+            pod: member.pod.clone(),
+            uid: member.uid.clone(),
+            run: member.run,
+            addresses: member.addresses.clone(),
+            rank: member.rank,
+            leader: member.leader,
+            me: member.me,
+            connected: member.connected,
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! Everything that a sidecar counts, defined in one place.
+//!
+//! Each sidecar has a registry of its own: `conclave dev` runs several in one process. Labels come
+//! from closed sets; no lock, owner or peer is ever a label. The table in `docs/metrics.md` is made
+//! from these definitions.
+
+mod clock;
+mod definitions;
+mod elections;
+mod http;
+mod locks;
+mod members;
+mod peers;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use clock::ClockMetrics;
+pub use definitions::{Definition, Kind};
+pub(crate) use elections::ElectionMetrics;
+pub(crate) use http::HttpMetrics;
+pub(crate) use locks::LockMetrics;
+pub(crate) use members::MemberMetrics;
+pub(crate) use peers::{PeerMetrics, RegisterMetrics};
+
+use prometheus::{Registry, TextEncoder};
+
+use crate::group::Group;
+use definitions::Definitions;
+
+/// The metrics of one sidecar. Cheap to clone.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Registry,
+    definitions: Vec<Definition>,
+    /// The view and its members; read from the group when they are asked for.
+    pub(crate) members: MemberMetrics,
+    /// Claims on locks.
+    pub(crate) locks: LockMetrics,
+    /// Leadership.
+    pub(crate) elections: ElectionMetrics,
+    /// The group clock.
+    pub(crate) clock: ClockMetrics,
+    /// What goes to other members and comes from them.
+    pub(crate) peers: PeerMetrics,
+    /// What goes to the API server.
+    pub(crate) register: RegisterMetrics,
+    /// What applications ask.
+    pub(crate) http: HttpMetrics,
+}
+
+impl Metrics {
+    /// The metrics of a member of this group. Everything carries the group's name as label `group`.
+    pub fn new(group: &str) -> Self {
+        let mut definitions = Definitions::new(group);
+        Self {
+            members: MemberMetrics::new(&mut definitions),
+            locks: LockMetrics::new(&mut definitions),
+            elections: ElectionMetrics::new(&mut definitions),
+            clock: ClockMetrics::new(&mut definitions),
+            peers: PeerMetrics::new(&mut definitions),
+            register: RegisterMetrics::new(&mut definitions),
+            http: HttpMetrics::new(&mut definitions),
+            registry: definitions.registry,
+            definitions: definitions.list,
+        }
+    }
+
+    /// Adds what the operating system says about this process, under the usual names. Not for
+    /// several sidecars in one process.
+    pub fn with_process(self) -> Self {
+        definitions::register(
+            &self.registry,
+            prometheus::process_collector::ProcessCollector::for_self(),
+        );
+        self
+    }
+
+    /// The text that Prometheus scrapes: what was counted, and how the group stands now.
+    pub fn scrape(&self, group: &Group) -> String {
+        let now = group.os_clock().now();
+        self.members.observe(&group.status().borrow());
+        self.elections.observe(&group.election().borrow(), now);
+        self.encode()
+    }
+
+    /// Every metric that there is, in the order of the documentation.
+    pub fn definitions(&self) -> &[Definition] {
+        &self.definitions
+    }
+
+    fn encode(&self) -> String {
+        let mut text = String::new();
+        TextEncoder::new()
+            .encode_utf8(&self.registry.gather(), &mut text)
+            .expect("gathered families are complete, and a String takes any text");
+        text
+    }
+}
+
+/// The media type of a scrape.
+pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -1,0 +1,88 @@
+//! Leadership, and the elections that lead to it.
+
+use conclave_protocols::LocalTime;
+use conclave_protocols::policy::ElectionAlgorithm;
+use prometheus::{Gauge, GaugeVec, HistogramVec, IntCounter, IntCounterVec, IntGauge};
+
+use super::definitions::{Definitions, doubling};
+use super::locks::{MESSAGES, float};
+use super::members::raise;
+use crate::group::{Election, LastElection};
+
+/// Leadership: read from the group at every scrape; elections: counted by the group task.
+#[derive(Clone)]
+pub(crate) struct ElectionMetrics {
+    leader: IntGauge,
+    remaining: Gauge,
+    transitions: IntCounter,
+    elections: IntCounterVec,
+    duration: HistogramVec,
+    messages: HistogramVec,
+    /// What the books say that an election costs in the present view, all members together, in the
+    /// best and in the worst case.
+    pub(crate) messages_expected: GaugeVec,
+}
+
+impl ElectionMetrics {
+    pub(super) fn new(define: &mut Definitions) -> Self {
+        Self {
+            leader: define.count("conclave_leader", "Whether this member leads the group now."),
+            remaining: define.gauge(
+                "conclave_leader_lease_remaining_seconds",
+                "For how long this member surely goes on leading; 0 if it does not lead.",
+            ),
+            transitions: define.counter(
+                "conclave_leader_transitions_total",
+                "Changes of leader that this member has seen.",
+            ),
+            elections: define.counters(
+                "conclave_elections_total",
+                "Elections that this member took part in, by whether it was elected.",
+                &["algorithm", "result"],
+            ),
+            duration: define.histograms(
+                "conclave_election_duration_seconds",
+                "How long elections took at this member.",
+                &["algorithm"],
+                &doubling(1e-3, 17),
+            ),
+            messages: define.histograms(
+                "conclave_election_messages",
+                "Messages that this member sent in one election, as the books count them.",
+                &["algorithm"],
+                &MESSAGES,
+            ),
+            messages_expected: define.gauges(
+                "conclave_election_messages_expected",
+                "Messages of one election by the formula of the books, of all members, in this view.",
+                &["algorithm", "case"],
+            ),
+        }
+    }
+
+    /// An election ended that this member took part in.
+    pub(crate) fn ended(&self, algorithm: ElectionAlgorithm, elected: bool, last: LastElection) {
+        let algorithm = name(algorithm);
+        let result = if elected { "elected" } else { "not-elected" };
+        self.elections.with_label_values(&[algorithm, result]).inc();
+        self.duration.with_label_values(&[algorithm]).observe(last.duration.as_secs_f64());
+        self.messages.with_label_values(&[algorithm]).observe(float(last.messages));
+    }
+
+    /// Takes over how the leadership stands at `now`.
+    pub(super) fn observe(&self, election: &Election, now: LocalTime) {
+        let leads = election.leads_at(now);
+        let remaining = election.safe_until.filter(|_| leads).map(|until| until - now);
+        self.leader.set(i64::from(leads));
+        self.remaining.set(remaining.unwrap_or_default().as_secs_f64());
+        raise(&self.transitions, election.transitions);
+    }
+}
+
+/// The label of an algorithm, as it is written everywhere.
+pub(crate) fn name(algorithm: ElectionAlgorithm) -> &'static str {
+    match algorithm {
+        ElectionAlgorithm::Bully => "Bully",
+        ElectionAlgorithm::Ring => "Ring",
+    }
+}

@@ -1,0 +1,133 @@
+//! Claims on locks.
+
+use std::time::Duration;
+
+use conclave_protocols::policy::LockAlgorithm;
+use prometheus::{GaugeVec, HistogramVec, IntCounterVec, IntGauge};
+
+use super::definitions::{Definitions, doubling};
+use crate::claims::{Claim, ClaimState, LostReason, Refusal};
+
+/// Claims on locks. The group task counts them.
+#[derive(Clone)]
+pub(crate) struct LockMetrics {
+    acquisitions: IntCounterVec,
+    releases: IntCounterVec,
+    wait: HistogramVec,
+    hold: HistogramVec,
+    messages: HistogramVec,
+    /// What the books say that an entry and its exit cost, in the present view.
+    pub(crate) messages_expected: GaugeVec,
+    /// Locks that claims of this member hold.
+    pub(crate) held: IntGauge,
+    /// Claims of this member that wait.
+    pub(crate) waiters: IntGauge,
+}
+
+/// How a hold ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum HoldEnd {
+    /// The application gave it back, or hung up.
+    Released,
+    /// It was lost.
+    Lost(LostReason),
+}
+
+impl LockMetrics {
+    pub(super) fn new(define: &mut Definitions) -> Self {
+        Self {
+            acquisitions: define.counters(
+                "conclave_lock_acquisitions_total",
+                "Claims that stopped waiting, by what became of them.",
+                &["algorithm", "result"],
+            ),
+            releases: define.counters(
+                "conclave_lock_releases_total",
+                "Holds that ended, by why.",
+                &["algorithm", "reason"],
+            ),
+            wait: define.histograms(
+                "conclave_lock_wait_seconds",
+                "How long granted claims waited.",
+                &["algorithm"],
+                &doubling(50e-6, 20),
+            ),
+            hold: define.histograms(
+                "conclave_lock_hold_seconds",
+                "How long locks were held.",
+                &["algorithm"],
+                &doubling(50e-6, 20),
+            ),
+            messages: define.histograms(
+                "conclave_lock_messages",
+                "Messages of one entry and its exit, as the books count them.",
+                &["algorithm"],
+                &MESSAGES,
+            ),
+            messages_expected: define.gauges(
+                "conclave_lock_messages_expected",
+                "Messages of one entry and its exit by the formula of the books, in this view.",
+                &["algorithm"],
+            ),
+            held: define.count("conclave_locks_held", "Locks that claims of this member hold."),
+            waiters: define.count("conclave_lock_waiters", "Claims of this member that wait."),
+        }
+    }
+
+    /// A claim stopped waiting.
+    pub(crate) fn settled(&self, claim: &Claim) {
+        let algorithm = name(claim.algorithm);
+        self.acquisitions.with_label_values(&[algorithm, result(&claim.state)]).inc();
+        if let (ClaimState::Held(_), Some(settled)) = (&claim.state, claim.settled) {
+            let waited = (settled - claim.asked).as_secs_f64();
+            self.wait.with_label_values(&[algorithm]).observe(waited);
+        }
+    }
+
+    /// A hold ended, after this time, with this many messages for its entry and its exit.
+    pub(crate) fn ended(
+        &self,
+        algorithm: LockAlgorithm,
+        end: HoldEnd,
+        held: Duration,
+        messages: u64,
+    ) {
+        let reason = match end {
+            HoldEnd::Released => "released",
+            HoldEnd::Lost(reason) => reason.name(),
+        };
+        let algorithm = name(algorithm);
+        self.releases.with_label_values(&[algorithm, reason]).inc();
+        self.hold.with_label_values(&[algorithm]).observe(held.as_secs_f64());
+        self.messages.with_label_values(&[algorithm]).observe(float(messages));
+    }
+}
+
+/// What became of a claim that waited.
+fn result(state: &ClaimState) -> &'static str {
+    match state {
+        ClaimState::Held(_) => "granted",
+        ClaimState::Waiting { .. } | ClaimState::Released => "canceled",
+        ClaimState::Refused(Refusal::Held { .. }) => "held",
+        ClaimState::Refused(Refusal::WaitTimeout { .. }) => "timeout",
+        ClaimState::Refused(Refusal::NoQuorum) => "no-quorum",
+        ClaimState::Refused(Refusal::Terminated) | ClaimState::Lost(_) => "terminated",
+    }
+}
+
+/// The label of an algorithm, as it is written everywhere.
+pub(crate) fn name(algorithm: LockAlgorithm) -> &'static str {
+    match algorithm {
+        LockAlgorithm::Central => "Central",
+    }
+}
+
+/// A count that is far below 2^53.
+#[expect(clippy::cast_precision_loss, reason = "counts of messages are far below 2^53")]
+pub(super) fn float(count: u64) -> f64 {
+    count as f64
+}
+
+/// Counts of messages: up to 3(n - 1) for the largest group.
+pub(super) const MESSAGES: [f64; 14] =
+    [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0];
