@@ -190,7 +190,9 @@ fn run_cluster_tests(_: &mut Run) -> Result<()> {
     // One at a time: some stop the API server, and the machine is small.
     let threads = ["--", "--test-threads=1"];
     let tests = ["-p", "conclave-e2e", "--features", CLUSTER, "--test", "*"];
-    cargo(&[&["test", "--locked"], &tests[..], &threads].concat())
+    let mut cargo = cargo_command(&[&["test", "--locked"], &tests[..], &threads].concat());
+    // An error says what went wrong; where in the harness it was made helps nobody.
+    command::run(cargo.env("RUST_LIB_BACKTRACE", "0"))
 }
 
 fn remove_cluster(run: &mut Run) -> Result<()> {
@@ -205,7 +207,13 @@ fn remove_cluster(run: &mut Run) -> Result<()> {
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
-    command::run(Command::new("cargo").args(arguments).current_dir(cache::workspace()))
+    command::run(&mut cargo_command(arguments))
+}
+
+fn cargo_command(arguments: &[&str]) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.args(arguments).current_dir(cache::workspace());
+    cargo
 }
 
 fn make_directory_of(path: &Path) -> Result<()> {

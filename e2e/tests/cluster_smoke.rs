@@ -20,7 +20,8 @@ fn a_client_on_another_node_reaches_a_server_by_pod_and_by_service_address() -> 
             for to in &pods {
                 ping(namespace, from, &to.address.to_string())?;
             }
-            ping(namespace, from, &service)?;
+            // The proxies follow the endpoints at their own pace.
+            wait::until("the Service", SOON, || ping(namespace, from, &service))?;
         }
         // curl speaks redis's protocol by telnet's, as far as one command goes.
         let url = format!("telnet://{}:6379", pods[0].address);
@@ -84,7 +85,7 @@ fn a_killed_container_is_started_again_by_its_kubelet() -> Result<()> {
     cluster.in_namespace("smoke-crash", |namespace| {
         let before = deploy(namespace)?.swap_remove(0);
         cluster.signal_container(&before, CLIENT, Signal::KILL)?;
-        wait::until("another container in the same pod", Duration::from_secs(30), || {
+        wait::until("another container in the same pod", SOON, || {
             let pods = namespace.pods(SELECTOR)?;
             let now = pods.iter().find(|pod| pod.uid == before.uid).context("the pod is gone")?;
             ensure!(now.container_id(CLIENT)? != before.container_id(CLIENT)?, "it is the same");
@@ -104,11 +105,13 @@ fn deploy(namespace: &Namespace<'_>) -> Result<Vec<Pod>> {
 }
 
 fn ping(namespace: &Namespace<'_>, from: &Pod, to: &str) -> Result<()> {
-    let command = ["timeout", "5", "redis-cli", "-h", to, "ping"];
+    let command = ["timeout", "3", "redis-cli", "-h", to, "ping"];
     let answer = namespace.exec(&from.name, CLIENT, &command)?;
     ensure!(answer.trim() == "PONG", "{} got {answer:?} from {to}", from.name);
     Ok(())
 }
+
+const SOON: Duration = Duration::from_secs(30);
 
 const SELECTOR: &str = "app=redis";
 

@@ -1,4 +1,7 @@
 //! A cgroup for each node in every hierarchy of cgroup version 1.
+//!
+//! Beside those a machine may have the hierarchy of version 2, with no controllers: nothing is
+//! made there on purpose, but what others make is counted and removed.
 
 use std::fs;
 use std::io;
@@ -12,7 +15,7 @@ use crate::wait;
 
 /// Makes the cgroup `name` in every hierarchy.
 pub(super) fn create(name: &str) -> Result<()> {
-    let hierarchies = hierarchies()?;
+    let hierarchies = hierarchies(&["cgroup"])?;
     ensure!(
         !hierarchies.is_empty(),
         "this machine has no cgroup version 1, and the test cluster has been tried with no other"
@@ -62,7 +65,7 @@ pub(super) fn remove(name: &str) -> Result<()> {
 /// All cgroups `name` and below, each after those below it.
 fn groups(name: &str) -> Result<Vec<PathBuf>> {
     let mut groups = Vec::new();
-    for root in hierarchies()? {
+    for root in hierarchies(&["cgroup", "cgroup2"])? {
         let group = root.join(name);
         if group.exists() {
             below(&group, &mut groups)?;
@@ -82,12 +85,13 @@ fn below(group: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-fn hierarchies() -> Result<Vec<PathBuf>> {
+/// The roots of the hierarchies of these kinds.
+fn hierarchies(kinds: &[&str]) -> Result<Vec<PathBuf>> {
     let mounts = fs::read_to_string("/proc/self/mounts")?;
     let cgroup = |line: &str| {
         let mut fields = line.split(' ').skip(1);
         let (path, kind) = (fields.next()?, fields.next()?);
-        (kind == "cgroup").then(|| PathBuf::from(path))
+        kinds.contains(&kind).then(|| PathBuf::from(path))
     };
     Ok(mounts.lines().filter_map(cgroup).collect())
 }

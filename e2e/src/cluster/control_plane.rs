@@ -77,6 +77,10 @@ pub(super) fn controller_manager(state: &State) -> Daemon {
                 "--service-account-private-key-file={}",
                 pki::service_account_key(state).display()
             ),
+            format!(
+                "--flex-volume-plugin-dir={}",
+                state.directory().join("volume-plugins").display()
+            ),
             "--use-service-account-credentials=true".to_owned(),
             "--leader-elect=false".to_owned(),
             "--bind-address=127.0.0.1".to_owned(),

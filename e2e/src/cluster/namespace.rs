@@ -45,7 +45,7 @@ impl Cluster {
         test: impl FnOnce(&Namespace<'_>) -> Result<()>,
     ) -> Result<()> {
         let namespace = Namespace { cluster: self, name: name.to_owned() };
-        namespace.delete()?;
+        namespace.delete("--wait=true")?;
         namespace.create()?;
         let outcome = catch_unwind(AssertUnwindSafe(|| test(&namespace)));
         if !matches!(outcome, Ok(Ok(()))) {
@@ -55,7 +55,8 @@ impl Cluster {
                 eprintln!("not all of it could be kept: {error:#}");
             }
         }
-        let deleted = namespace.delete();
+        // It takes some seconds that the next test can use.
+        let deleted = namespace.delete("--wait=false");
         outcome.unwrap_or_else(|panic| resume_unwind(panic)).and(deleted)
     }
 }
@@ -118,9 +119,9 @@ impl Namespace<'_> {
         })
     }
 
-    fn delete(&self) -> Result<()> {
-        let delete = ["delete", "namespace", &self.name, "--ignore-not-found", "--timeout=120s"];
-        self.cluster.kubectl(&delete).map(drop)
+    fn delete(&self, wait: &str) -> Result<()> {
+        let delete = ["delete", "namespace", &self.name, "--ignore-not-found", wait];
+        self.cluster.kubectl(&[&delete[..], &["--timeout=120s"]].concat()).map(drop)
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::node::Node;
 use super::process;
 use super::state::State;
-use super::{cgroups, daemon, mounts, network, sysctls, worker};
+use super::{cgroups, daemon, mounts, network, sysctls};
 
 /// Ends every process of the cluster and removes everything that it made.
 ///
@@ -22,9 +22,10 @@ pub fn down(state: &State) -> Result<()> {
     network::remove()?;
     for node in Node::ALL {
         cgroups::remove(&node.namespace())?;
-        remove_network_notes(node)?;
     }
+    remove_network_notes(state)?;
     remove_log_links(state)?;
+    remove_shared(state)?;
     sysctls::restore(state)?;
     remove_directory(state.directory())
 }
@@ -52,12 +53,12 @@ fn remove_shim_sockets(state: &State) -> Result<()> {
     Ok(())
 }
 
-/// Removes what the container network library notes of each pod in its own directory.
-fn remove_network_notes(node: Node) -> Result<()> {
-    let prefix = format!("{}-", worker::pod_network(node));
+/// Removes what the container network library notes of each pod in its own directory: ours name a
+/// network namespace below the state directory.
+fn remove_network_notes(state: &State) -> Result<()> {
+    let ours = state.directory().display().to_string();
     for note in entries(Path::new("/var/lib/cni/results"))? {
-        let name = note.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with(&prefix) {
+        if fs::read_to_string(&note).is_ok_and(|text| text.contains(&ours)) {
             fs::remove_file(note).or_else(gone_is_fine)?;
         }
     }
@@ -70,6 +71,19 @@ fn remove_log_links(state: &State) -> Result<()> {
         if fs::read_link(&link).is_ok_and(|target| target.starts_with(state.directory())) {
             fs::remove_file(link).or_else(gone_is_fine)?;
         }
+    }
+    Ok(())
+}
+
+/// Removes what the programs make in places that no setting can change.
+fn remove_shared(state: &State) -> Result<()> {
+    if !state.directory().exists() {
+        return Ok(());
+    }
+    fs::remove_file(Path::new(PLUGINS).join("kubelet.sock")).or_else(gone_is_fine)?;
+    for directory in SHARED {
+        // One that is not empty has somebody else's files in it.
+        let _removed_if_empty = fs::remove_dir(directory);
     }
     Ok(())
 }
@@ -90,3 +104,18 @@ fn entries(directory: &Path) -> Result<Vec<PathBuf>> {
 fn gone_is_fine(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
+
+/// Where a kubelet listens for device plugins, whatever its root directory is.
+const PLUGINS: &str = "/var/lib/kubelet/device-plugins";
+
+/// Directories that kubelet, containerd and the container network library make; a directory
+/// follows those in it.
+const SHARED: &[&str] = &[
+    PLUGINS,
+    "/var/lib/kubelet",
+    "/var/lib/cni/results",
+    "/var/lib/cni",
+    "/var/log/containers",
+    "/run/containerd/s",
+    "/run/containerd",
+];

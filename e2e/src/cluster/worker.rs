@@ -119,7 +119,7 @@ SystemdCgroup = false
 fn cni_config(state: &State, node: Node) -> String {
     let config = json!({
         "cniVersion": "0.4.0",
-        "name": pod_network(node),
+        "name": "pods",
         "plugins": [{
             "type": "bridge",
             "bridge": "cni0",
@@ -135,12 +135,6 @@ fn cni_config(state: &State, node: Node) -> String {
         }],
     });
     config.to_string()
-}
-
-/// The name of a node's pod network, which the container network library puts before the names
-/// of files that it keeps for itself.
-pub(super) fn pod_network(node: Node) -> String {
-    format!("{}-pods", node.namespace())
 }
 
 fn kubelet_config(state: &State, node: Node) -> String {
