@@ -1,1 +1,59 @@
-//! Physical clocks.
+//! Physical clocks: one group time, kept by correcting every member's clock a little.
+//!
+//! No member's hardware clock is touched. Each member has a *virtual* clock, a function of its raw
+//! hardware clock ([`VirtualClock`]), and [`Berkeley`] tells it by how much to move. What readers
+//! get is a [`ClockMap`], a small value from which the time, its error bound and its state follow
+//! for any raw reading, without asking anybody.
+//!
+//! # What the bound means
+//!
+//! Let `V_i` be the virtual clock of member i and `b_i` its bound. There is a *group time* G such
+//! that at every moment, for every synchronised member, `|V_i - G| <= b_i`. So two members never
+//! disagree by more than `b_i + b_j`, whatever either of them has heard lately.
+//!
+//! G is the virtual clock of the time daemon, but for an offset that the daemon's own bound covers.
+//! What makes the bound sound without any word from the others is that G is continuous and that its
+//! rate is limited: seen from the raw clock of the daemon that keeps it, it never runs more than
+//! [`Rates::group`] fast or slow. A member that hears nothing therefore only has to let its bound
+//! grow ([`Rates::follower_growth`]).
+//!
+//! - **One exchange.** The daemon reads its clock when it sends a poll (a) and when it has the answer
+//!   (b). The member's reading v belongs to some moment in between, so the member is off by
+//!   `v - (a + b) / 2`, give or take `(b - a) / 2`. That the delay is the same both ways is *not*
+//!   assumed.
+//! - **The adjustment** applies to the reading that the member gave, not to the moment when the
+//!   adjustment arrives; the age of a bound counts from that reading.
+//! - **A change of daemon** changes nothing at once. The new daemon goes on with its own clock and
+//!   with the bound that it has, which its adjustments pass on; a member that has not yet heard from
+//!   it keeps a bound that only grows. From its first confirmed round on, the daemon *leads*: G runs
+//!   with its clock, at the offset that it happens to have then. That offset is shed slowly, within
+//!   the limit on the rate of G, until the daemon's clock is group time.
+//! - **A round is confirmed** when a majority of the view answered it. Then no later view had a
+//!   daemon when its polls were sent, for a later view needs somebody of that majority. A daemon
+//!   whose rounds are not confirmed may have been replaced: its bound grows too.
+//!
+//! # What is assumed
+//!
+//! - The rate of every raw clock is within the policy's `maxDriftPpm` of true time, and raw clocks do
+//!   not jump. A machine that was suspended breaks this; the daemon sees it as a contradiction
+//!   ([`Source::contradicts`]), and the next adjustment mends it.
+//! - Views follow one another as under the arbiter `Quorum`, and a member that sealed a view answers
+//!   no more polls of it. Under the arbiter `None`, the bounds hold among the members of one view.
+//! - All members have the same policy. While a changed `maxDriftPpm` is on its way, the larger value
+//!   may not yet be in every bound.
+
+mod average;
+mod berkeley;
+mod discipline;
+mod exchange;
+mod map;
+mod params;
+mod rates;
+
+pub use average::{Mean, fault_tolerant_mean};
+pub use berkeley::{Berkeley, Event, Message, Source, Timer, Verdict, messages_per_round};
+pub use discipline::{Correction, Shown, VirtualClock};
+pub use exchange::{Exchange, Offset};
+pub use map::{ClockMap, Reading, State};
+pub use params::{Params, resync_interval};
+pub use rates::Rates;

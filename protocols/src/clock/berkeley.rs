@@ -1,0 +1,515 @@
+//! The Berkeley algorithm: a time daemon asks all for their time, averages, and tells each by how
+//! much to correct its clock.
+//!
+//! Source: Gusella and Zatti, *The Accuracy of the Clock Synchronization Achieved by TEMPO in
+//! Berkeley UNIX 4.3BSD*, IEEE TSE 15(7), 1989; Tanenbaum and van Steen, *Distributed Systems*, 2nd
+//! edition, 6.1.3.
+//!
+//! ```text
+//! the daemon, at intervals:  a := clock; send POLL to all
+//! on POLL:                   send ANSWER(clock) to the daemon
+//! on ANSWER(v):              b := clock; offset := v - (a + b)/2; error := (b - a)/2
+//! all answered, or too late: mean := average of the offsets, its own 0 among them, without outliers
+//!                            send ADJUST(mean - offset) to each that answered; adjust(mean)
+//! on ADJUST(delta):          adjust(delta): advance, or run slower until the surplus is gone
+//! ```
+//!
+//! | property | value |
+//! | --- | --- |
+//! | messages per round | 3(n - 1) |
+//! | error of a member after a round | half a round trip, and the daemon's own error |
+//! | tolerates | loss, duplicates, crashes: who is silent is not averaged; wrong clocks: see γ |
+//! | links | any; delays need not be the same both ways |
+//!
+//! Deviations:
+//! - A correction is a difference, as in 4.3BSD, not a time, as in some lecture notes: a difference
+//!   does not age on its way.
+//! - The daemon is the leader of the view; there is no election of its own.
+//! - A clock that was never synchronised is set, and is not averaged with those that were. The first
+//!   time of a group is the average of all; the daemon waits for every member's answer for that, lest
+//!   one that is silent already has a group time.
+//! - A follower keeps what it knows if that is better than what a slow exchange tells it.
+//! - Answers carry the member's bound, adjustments the error of the correction, so that each member
+//!   knows how wrong it may be; see [the module](super).
+//!
+//! The `now` of every call is the raw hardware clock that is to be disciplined, in nanoseconds, for
+//! instance `CLOCK_MONOTONIC_RAW`: not a clock that somebody else slews.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::average::{Mean, fault_tolerant_mean};
+use super::discipline::{Correction, Shown, VirtualClock};
+use super::exchange::{Exchange, Offset};
+use super::map::ClockMap;
+use super::params::Params;
+use super::rates::share;
+use crate::ids::MemberId;
+use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
+use crate::time::LocalTime;
+use crate::view::View;
+
+/// One member's part in the algorithm.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Berkeley {
+    me: MemberId,
+    view: View,
+    params: Params,
+    clock: VirtualClock,
+    /// The number of the latest round: begun by the daemon, answered by a follower.
+    latest: u64,
+    /// How many rounds the daemon still does in quick succession.
+    quick: u32,
+    role: Role,
+    sources: BTreeMap<MemberId, Source>,
+}
+
+/// What members say to each other.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub enum Message {
+    /// "What time is it?"
+    Poll {
+        /// The number of the round.
+        round: u64,
+    },
+    /// "My clock shows this."
+    Answer {
+        /// The round that is answered.
+        round: u64,
+        /// The answering member's virtual clock.
+        reading_ns: i64,
+        /// Its bound; nothing if it was never synchronised.
+        error_ns: Option<u64>,
+    },
+    /// "When you answered you were behind by this."
+    Adjust {
+        /// The round that was answered.
+        round: u64,
+        /// The correction of the reading in the answer.
+        correction: Correction,
+    },
+}
+
+/// The daemon's alarms.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Timer {
+    /// Time for the next round.
+    Round,
+    /// No more waiting for answers.
+    Answers,
+}
+
+/// What a member learns.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Event {
+    /// The clock took another course, or its bound is another.
+    Adjusted(ClockMap),
+}
+
+/// What the daemon found out about a member in its last complete round.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Source {
+    /// How far the member's clock was ahead of the daemon's; nothing if it did not answer.
+    pub offset: Option<Offset>,
+    /// What was made of it.
+    pub verdict: Verdict,
+    /// The member's bound and the daemon's cannot both be right: a raw clock drifts more than the
+    /// policy says, or was stopped.
+    pub contradicts: bool,
+}
+
+/// What became of a member's answer.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum Verdict {
+    /// It is part of the average.
+    Averaged,
+    /// It is too far from most others to be averaged.
+    Outlier,
+    /// It is known too badly to be averaged.
+    Vague,
+    /// Its clock was never synchronised, and is set rather than averaged.
+    Joining,
+    /// No answer came.
+    Silent,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum Role {
+    Follower {
+        /// What was answered to the latest poll, until the adjustment comes.
+        answered: Option<Shown>,
+    },
+    Daemon {
+        /// The round in progress.
+        round: Option<Round>,
+        /// Since when group time is known to run with this clock; nothing before the first
+        /// confirmed round.
+        reign: Option<Reign>,
+    },
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Round {
+    sent: LocalTime,
+    samples: BTreeMap<MemberId, Sample>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Sample {
+    offset: Offset,
+    received: LocalTime,
+    /// The member's own bound; nothing if it was never synchronised.
+    claimed_ns: Option<u64>,
+    contradicts: bool,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Reign {
+    /// When the polls of the last confirmed round were sent.
+    confirmed: LocalTime,
+    /// How far group time was from the daemon's clock then, at most.
+    error_ns: u64,
+}
+
+impl Sample {
+    /// How far the member's clock and group time may be from where they seem to be.
+    fn uncertainty_ns(&self) -> u64 {
+        self.offset.error_ns.saturating_add(self.claimed_ns.unwrap_or(0))
+    }
+}
+
+impl Berkeley {
+    /// A member's part in a view, with the clock that it had in the views before.
+    pub fn new(me: MemberId, view: View, params: Params, clock: VirtualClock) -> Self {
+        let role = if view.leader == me {
+            Role::Daemon { round: None, reign: None }
+        } else {
+            Role::Follower { answered: None }
+        };
+        Self {
+            me,
+            view,
+            params,
+            clock,
+            latest: 0,
+            quick: QUICK_ROUNDS,
+            role,
+            sources: BTreeMap::new(),
+        }
+    }
+
+    /// A member's part in the view that its leader made directly from this one. A daemon that stays
+    /// daemon then need not assume that there was another in between; where that is not certain,
+    /// [`Berkeley::new`] with [`Berkeley::clock`] is right, and the bound a little larger for a while.
+    pub fn succeeded_by(self, me: MemberId, view: View, params: Params) -> Self {
+        let next = Self::new(me, view, params, self.clock);
+        match (self.role, next.role) {
+            (Role::Daemon { reign, .. }, Role::Daemon { round, .. }) => {
+                Self { role: Role::Daemon { round, reign }, ..next }
+            }
+            (_, role) => Self { role, ..next },
+        }
+    }
+
+    /// This member's clock, to be carried into the next view.
+    pub fn clock(&self) -> &VirtualClock {
+        &self.clock
+    }
+
+    /// What the daemon knows of the other members; nothing at a follower.
+    pub fn sources(&self) -> &BTreeMap<MemberId, Source> {
+        &self.sources
+    }
+
+    /// "The daemon, at intervals."
+    fn poll(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        let Role::Daemon { round, .. } = &mut self.role else { return };
+        self.latest = self.latest.saturating_add(1);
+        *round = Some(Round { sent: now, samples: BTreeMap::new() });
+        out.send_each(self.view.peers(self.me), &Message::Poll { round: self.latest });
+        out.arm(Timer::Answers, self.params.answer);
+        self.conclude_if_complete(now, out);
+    }
+
+    fn on_poll(&mut self, now: LocalTime, from: MemberId, round: u64, out: &mut OutboxOf<Self>) {
+        let Role::Follower { answered } = &mut self.role else { return };
+        if from != self.view.leader || round <= self.latest {
+            return;
+        }
+        self.latest = round;
+        let reading = self.clock.map().reading(now.0);
+        *answered = Some(Shown { raw: now, ns: reading.now_ns });
+        let (reading_ns, error_ns) = (reading.now_ns, reading.error_ns);
+        out.send(from, Message::Answer { round, reading_ns, error_ns });
+    }
+
+    fn on_answer(
+        &mut self,
+        now: LocalTime,
+        from: MemberId,
+        (round, reading_ns, claimed_ns): (u64, i64, Option<u64>),
+        out: &mut OutboxOf<Self>,
+    ) {
+        let Role::Daemon { round: Some(current), .. } = &mut self.role else { return };
+        let expected = round == self.latest && from != self.me && self.view.has(from);
+        if !expected || current.samples.contains_key(&from) {
+            return;
+        }
+        let map = self.clock.map();
+        let (sent, received) = (map.now_ns(current.sent.0), map.now_ns(now.0));
+        let offset = Exchange::of_one_reading(sent, reading_ns, received).offset();
+        let contradicts = match (claimed_ns, map.error_ns(now.0)) {
+            (Some(theirs), Some(ours)) => {
+                let most = theirs.saturating_add(ours).saturating_add(offset.error_ns);
+                offset.ns.unsigned_abs() > most
+            }
+            (None, _) | (_, None) => false,
+        };
+        let sample = Sample { offset, received: now, claimed_ns, contradicts };
+        current.samples.insert(from, sample);
+        self.conclude_if_complete(now, out);
+    }
+
+    fn conclude_if_complete(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        let Role::Daemon { round: Some(round), .. } = &self.role else { return };
+        if self.is_complete(round) {
+            out.disarm(Timer::Answers);
+            self.conclude(now, out);
+        }
+    }
+
+    /// "All answered, or too late."
+    fn conclude(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        let Role::Daemon { round, .. } = &mut self.role else { return };
+        let Some(round) = round.take() else { return };
+        let mean = self.average(&round);
+        self.sources = self.judge(&round, mean.as_ref());
+        if let Some(Mean { ns: mean_ns, .. }) = mean {
+            let ahead_ns = self.correct_own_clock(now, &round, mean_ns);
+            self.send_adjustments(&round, mean_ns, ahead_ns, out);
+            out.tell(Event::Adjusted(self.clock.map()));
+        }
+        out.arm(Timer::Round, self.pause(now - round.sent));
+        if self.clock.is_synchronised() {
+            self.quick = self.quick.saturating_sub(1);
+        }
+    }
+
+    /// The average of the clocks that keep group time; if none does, that of all clocks, once they
+    /// are all known.
+    fn average(&self, round: &Round) -> Option<Mean> {
+        let vague_ns = self.vague_ns(round);
+        let offsets = |counts: fn(&Sample) -> bool, own: bool| {
+            let counts = |sample: &Sample| counts(sample) && sample.uncertainty_ns() <= vague_ns;
+            let others = round.samples.iter().filter(|(_, sample)| counts(sample));
+            let others = others.map(|(id, sample)| (*id, sample.offset.ns));
+            others.chain(own.then_some((self.me, 0))).collect::<BTreeMap<_, _>>()
+        };
+        let clocks = if self.knows_group_time(round) {
+            offsets(|sample| sample.claimed_ns.is_some(), self.clock.is_synchronised())
+        } else if self.is_complete(round) {
+            offsets(|_| true, true)
+        } else {
+            BTreeMap::new()
+        };
+        fault_tolerant_mean(&clocks, nanos(self.params.gamma), self.me)
+    }
+
+    /// The uncertainty from which on a reading is not averaged: more than the precision, and more
+    /// than twice what is usual in this round.
+    fn vague_ns(&self, round: &Round) -> u64 {
+        let mut all: Vec<u64> = round.samples.values().map(Sample::uncertainty_ns).collect();
+        all.sort_unstable();
+        let usual = all.get(all.len().saturating_sub(1) / 2).copied().unwrap_or(0);
+        nanos(self.params.precision).max(usual.saturating_mul(2))
+    }
+
+    /// Whether anybody heard in a round keeps group time.
+    fn knows_group_time(&self, round: &Round) -> bool {
+        let others = round.samples.values().any(|sample| sample.claimed_ns.is_some());
+        others || self.clock.is_synchronised()
+    }
+
+    /// Corrects the daemon's clock. Returns how far ahead of the daemon's time the average is now:
+    /// not at all, if its clock was set.
+    fn correct_own_clock(&mut self, now: LocalTime, round: &Round, mean_ns: i64) -> i64 {
+        let is_confirmed = round.samples.len() + 1 >= self.view.majority();
+        let was_set = !self.clock.is_synchronised();
+        let error_ns = if was_set {
+            self.error_by_others(round, mean_ns).unwrap_or(0)
+        } else {
+            self.error_of_own_clock(round)
+        };
+        if is_confirmed || was_set {
+            self.clock.lead(now, mean_ns, round.sent, error_ns);
+        } else {
+            self.clock.steer(now, mean_ns);
+        }
+        if let (true, Role::Daemon { reign, .. }) = (is_confirmed, &mut self.role) {
+            *reign = Some(Reign { confirmed: round.sent, error_ns });
+        }
+        if was_set { 0 } else { mean_ns }
+    }
+
+    fn send_adjustments(
+        &self,
+        round: &Round,
+        mean_ns: i64,
+        ahead_ns: i64,
+        out: &mut OutboxOf<Self>,
+    ) {
+        for (to, sample) in &round.samples {
+            if sample.claimed_ns.is_none() && self.may_do_better(sample) {
+                continue;
+            }
+            let own = self.clock.map().error_ns(sample.received.0).unwrap_or(0);
+            let error_ns = sample.offset.error_ns.saturating_add(own);
+            let delta_ns = mean_ns.saturating_sub(sample.offset.ns);
+            let correction = Correction { delta_ns, ahead_ns, error_ns };
+            out.send(*to, Message::Adjust { round: self.latest, correction });
+        }
+    }
+
+    /// Whether a clock had better not be set by this exchange, since quick rounds are to follow: once
+    /// it is set, it can only be slewed.
+    fn may_do_better(&self, sample: &Sample) -> bool {
+        self.quick > 0 && sample.offset.error_ns > nanos(self.params.precision)
+    }
+
+    fn on_adjust(
+        &mut self,
+        now: LocalTime,
+        from: MemberId,
+        (round, correction): (u64, Correction),
+        out: &mut OutboxOf<Self>,
+    ) {
+        let Role::Follower { answered } = &mut self.role else { return };
+        if from != self.view.leader || round != self.latest {
+            return;
+        }
+        let Some(answered) = answered.take() else { return };
+        if self.clock.adjust(now, answered, correction) {
+            out.tell(Event::Adjusted(self.clock.map()));
+        }
+    }
+
+    /// How far group time was from the daemon's clock when it sent the polls of a confirmed round.
+    fn error_of_own_clock(&self, round: &Round) -> u64 {
+        let own = match self.role {
+            Role::Daemon { reign: Some(reign), .. } => {
+                let reigned = nanos(round.sent - reign.confirmed);
+                reign.error_ns.saturating_sub(share(reigned, self.params.rates().shed()))
+            }
+            Role::Daemon { reign: None, .. } | Role::Follower { .. } => {
+                self.clock.map().error_ns(round.sent.0).unwrap_or(0)
+            }
+        };
+        let Some(by_others) = self.error_by_others(round, 0) else { return own };
+        let against = round.samples.values().filter(|sample| sample.contradicts).count();
+        if 2 * against > round.samples.len() { by_others } else { own.min(by_others) }
+    }
+
+    /// How far group time can be from the daemon's clock with a correction, as each member that keeps
+    /// group time bounds it: the best of these. Nothing if nobody does.
+    fn error_by_others(&self, round: &Round, correction_ns: i64) -> Option<u64> {
+        let growth = self.params.rates().leader_growth();
+        let bound = |sample: &Sample| {
+            let apart = sample.offset.ns.abs_diff(correction_ns);
+            let since_sent = share(nanos(sample.received - round.sent), growth);
+            let bound = sample.claimed_ns?.saturating_add(sample.offset.error_ns);
+            Some(bound.saturating_add(apart).saturating_add(since_sent))
+        };
+        round.samples.values().filter_map(bound).min()
+    }
+
+    fn judge(&self, round: &Round, mean: Option<&Mean>) -> BTreeMap<MemberId, Source> {
+        let (founds, vague_ns) = (!self.knows_group_time(round), self.vague_ns(round));
+        let judge = |id: MemberId| {
+            let Some(sample) = round.samples.get(&id) else {
+                return Source { offset: None, verdict: Verdict::Silent, contradicts: false };
+            };
+            let verdict = match mean {
+                Some(mean) if mean.of.contains(&id) => Verdict::Averaged,
+                Some(_) if sample.claimed_ns.is_some() || founds => {
+                    let is_vague = sample.uncertainty_ns() > vague_ns;
+                    if is_vague { Verdict::Vague } else { Verdict::Outlier }
+                }
+                Some(_) | None => Verdict::Joining,
+            };
+            Source { offset: Some(sample.offset), verdict, contradicts: sample.contradicts }
+        };
+        self.view.peers(self.me).map(|id| (id, judge(id))).collect()
+    }
+
+    /// How long until the next round: the first rounds follow one another quickly.
+    fn pause(&self, since_polls: Duration) -> Duration {
+        if self.quick > 0 || !self.clock.is_synchronised() {
+            QUICK_PAUSE
+        } else {
+            self.params.interval().saturating_sub(since_polls).max(QUICK_PAUSE)
+        }
+    }
+
+    fn is_complete(&self, round: &Round) -> bool {
+        round.samples.len() + 1 >= self.view.size as usize
+    }
+}
+
+impl Protocol for Berkeley {
+    type Peer = MemberId;
+    type Command = Infallible;
+    type Message = Message;
+    type Timer = Timer;
+    type Event = Event;
+
+    fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        let leads = self.view.leader == self.me;
+        let fresh_for_ns = nanos(self.params.fresh_for());
+        self.clock.enter(now, leads, self.params.rates(), fresh_for_ns);
+        out.tell(Event::Adjusted(self.clock.map()));
+        self.poll(now, out);
+    }
+
+    fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
+        match input {
+            Input::Command(never) => match never {},
+            Input::Timer(Timer::Round) => self.poll(now, out),
+            Input::Message { from, message: Message::Poll { round } } => {
+                self.on_poll(now, from, round, out);
+            }
+            Input::Message { from, message: Message::Answer { round, reading_ns, error_ns } } => {
+                self.on_answer(now, from, (round, reading_ns, error_ns), out);
+            }
+            Input::Timer(Timer::Answers) => self.conclude(now, out),
+            Input::Message { from, message: Message::Adjust { round, correction } } => {
+                self.on_adjust(now, from, (round, correction), out);
+            }
+        }
+    }
+}
+
+impl Named for Message {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Poll { .. } => "poll",
+            Self::Answer { .. } => "answer",
+            Self::Adjust { .. } => "adjust",
+        }
+    }
+}
+
+/// What a round costs in a group of `n`: a poll, an answer and an adjustment for every member but
+/// the daemon.
+pub fn messages_per_round(n: u32) -> u32 {
+    3 * n.saturating_sub(1)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+const QUICK_ROUNDS: u32 = 8;
+const QUICK_PAUSE: Duration = Duration::from_millis(50);

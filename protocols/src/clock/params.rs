@@ -1,0 +1,68 @@
+//! What the policy says about the clock, and what follows from it.
+
+use std::time::Duration;
+
+use super::rates::Rates;
+use crate::policy::ClockPolicy;
+
+/// How the clocks of a view are kept.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Params {
+    /// How far apart two clocks may be: π.
+    pub precision: Duration,
+    /// The largest rate error of a raw clock: ρ.
+    pub max_drift_ppm: u32,
+    /// How fast a clock may be slewed.
+    pub max_slew_ppm: u32,
+    /// The longest time between two rounds. The bound grows by 4ρ from one round to the next, so
+    /// the π/(2ρ) that keeps the *clocks* together is too long for the *bounds*.
+    pub max_interval: Duration,
+    /// How long the daemon waits for answers.
+    pub answer: Duration,
+    /// How far apart the clocks may be that are averaged: γ.
+    pub gamma: Duration,
+}
+
+impl From<&ClockPolicy> for Params {
+    /// The slew is that of the kernel's `adjtime`, γ the RANGE of 4.3BSD's `timed`.
+    fn from(policy: &ClockPolicy) -> Self {
+        Self {
+            precision: policy.precision,
+            max_drift_ppm: policy.max_drift_ppm,
+            max_slew_ppm: 500,
+            max_interval: Duration::from_secs(1),
+            answer: Duration::from_millis(250),
+            gamma: Duration::from_millis(20),
+        }
+    }
+}
+
+impl Params {
+    /// How long from one round to the next.
+    pub fn interval(&self) -> Duration {
+        resync_interval(self.precision, self.max_drift_ppm)
+            .max(Duration::from_millis(100))
+            .min(self.max_interval)
+    }
+
+    /// How long after a synchronisation a clock counts as synchronised: three intervals.
+    pub fn fresh_for(&self) -> Duration {
+        self.interval().saturating_mul(3).saturating_add(self.answer)
+    }
+
+    /// How fast clocks may move.
+    pub fn rates(&self) -> Rates {
+        Rates::new(self.max_drift_ppm, self.max_slew_ppm)
+    }
+}
+
+/// π/(2ρ): two clocks that drift apart at ρ each are no more than π apart after this time. Clocks
+/// that do not drift need no second round.
+pub fn resync_interval(precision: Duration, max_drift_ppm: u32) -> Duration {
+    let Some(nanos) =
+        precision.as_nanos().saturating_mul(1_000_000).checked_div(2 * u128::from(max_drift_ppm))
+    else {
+        return Duration::MAX;
+    };
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,14 @@
+//! The group clock: the books' examples, the rules of the daemon, and the weather.
+
+#[path = "clock/rules.rs"]
+mod rules;
+#[path = "clock/slewing.rs"]
+mod slewing;
+#[path = "clock/still.rs"]
+mod still;
+#[path = "clock/textbook.rs"]
+mod textbook;
+#[path = "clock/weather.rs"]
+mod weather;
+#[path = "clock/world.rs"]
+mod world;

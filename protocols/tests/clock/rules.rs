@@ -1,0 +1,254 @@
+//! The daemon's rules, one by one.
+
+use std::time::Duration;
+
+use conclave_protocols::clock::{
+    Berkeley, Correction, Message, State, Timer, Verdict, VirtualClock,
+};
+use conclave_protocols::{Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
+
+use crate::still::{Group, MS, Sent, TestInput, kept, params, rates};
+
+const SECOND: u64 = 1_000_000_000;
+const DAEMON: MemberId = MemberId(0);
+
+fn fresh(offset_ns: i64) -> VirtualClock {
+    VirtualClock::new(offset_ns, rates())
+}
+
+fn view(size: u32, leader: u32) -> View {
+    View { epoch: Epoch(1), size, leader: MemberId(leader) }
+}
+
+/// A daemon of three that has sent its polls at raw zero.
+fn polling(clock: VirtualClock) -> Group {
+    let daemon = Berkeley::new(DAEMON, view(3, 0), params(), clock);
+    let mut group = Group { members: vec![daemon], sent: Vec::new(), told: Vec::new() };
+    let mut out = Outbox::default();
+    group.members[0].start(LocalTime(0), &mut out);
+    group
+}
+
+fn answer(from: u32, reading_ns: i64) -> TestInput {
+    let message = Message::Answer { round: 1, reading_ns, error_ns: Some(0) };
+    Input::Message { from: MemberId(from), message }
+}
+
+fn adjust(round: u64, delta_ns: i64) -> Message {
+    Message::Adjust { round, correction: Correction { delta_ns, ahead_ns: 0, error_ns: 0 } }
+}
+
+/// Lets the daemon handle something; what it sends is not delivered.
+fn tell(group: &mut Group, now: u64, input: TestInput) -> Vec<(MemberId, Message)> {
+    let mut out = Outbox::default();
+    group.members[0].handle(LocalTime(now), input, &mut out);
+    let sent = out.drain().filter_map(|effect| match effect {
+        conclave_protocols::Effect::Send { to, message } => Some((to, message)),
+        conclave_protocols::Effect::Arm { .. }
+        | conclave_protocols::Effect::Disarm(_)
+        | conclave_protocols::Effect::Tell(_) => None,
+    });
+    sent.collect()
+}
+
+#[test]
+fn the_round_trip_is_taken_off_and_half_of_it_is_the_error() {
+    let mut group = polling(kept(0));
+    assert!(tell(&mut group, 400_000, answer(1, 700_000)).is_empty());
+    // Sent at 0, received at 400: read at 200. 500 ahead of that. The other: exact, at 500.
+    let sent = tell(&mut group, 1_000_000, answer(2, 500_000));
+    let deltas: Vec<_> = sent
+        .iter()
+        .map(|(to, message)| match message {
+            Message::Adjust { correction, .. } => (to.0, correction.delta_ns, correction.error_ns),
+            Message::Poll { .. } | Message::Answer { .. } => panic!("no adjustment: {message:?}"),
+        })
+        .collect();
+    let mean = 500_000 / 3;
+    let by_daemon = |age: u64| age * 600_061 / SECOND + 2;
+    assert_eq!(deltas[0].0, 1);
+    assert_eq!(deltas[0].1, mean - 500_000);
+    assert!(deltas[0].2 >= 200_000 + by_daemon(400_000));
+    assert!(deltas[0].2 < 200_000 + by_daemon(1_000_000) + 3_000);
+    assert_eq!((deltas[1].0, deltas[1].1), (2, mean));
+}
+
+#[test]
+fn a_silent_member_is_not_averaged() {
+    let mut group = polling(kept(0));
+    assert!(tell(&mut group, 0, answer(1, 100 * MS)).is_empty());
+    let sent = tell(&mut group, SECOND, Input::Timer(Timer::Answers));
+    assert_eq!(sent.len(), 1, "only who answered is told: {sent:?}");
+    assert!(
+        matches!(sent[0], (MemberId(1), Message::Adjust { correction, .. }) if correction.delta_ns == -50 * MS)
+    );
+    let verdicts: Vec<_> = group.members[0].sources().values().map(|s| s.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Averaged, Verdict::Silent]);
+}
+
+#[test]
+fn late_repeated_and_foreign_answers_are_ignored() {
+    let mut group = polling(kept(0));
+    assert!(tell(&mut group, 0, answer(1, 100 * MS)).is_empty());
+    let before = group.members[0].clone();
+    let stale = Message::Answer { round: 0, reading_ns: 0, error_ns: None };
+    let early = Message::Answer { round: 2, reading_ns: 0, error_ns: None };
+    for input in [
+        answer(1, 0),
+        answer(0, 0),
+        answer(3, 0),
+        answer(u32::MAX, i64::MIN),
+        Input::Message { from: MemberId(2), message: stale },
+        Input::Message { from: MemberId(2), message: early },
+        Input::Message { from: MemberId(2), message: Message::Poll { round: 7 } },
+        Input::Message { from: MemberId(2), message: adjust(1, i64::MIN) },
+    ] {
+        assert!(tell(&mut group, 1, input.clone()).is_empty());
+        assert_eq!(group.members[0], before, "{input:?} changed the daemon");
+    }
+    assert_eq!(tell(&mut group, 1, answer(2, 0)).len(), 2);
+    let after = group.members[0].clone();
+    assert!(tell(&mut group, 2, answer(2, 0)).is_empty());
+    assert!(tell(&mut group, 2, Input::Timer(Timer::Answers)).is_empty());
+    assert_eq!(group.members[0], after);
+}
+
+#[test]
+fn a_follower_obeys_its_daemon_once_for_each_poll() {
+    let follower = Berkeley::new(DAEMON, view(3, 1), params(), kept(0));
+    let mut group = Group { members: vec![follower], sent: Vec::new(), told: Vec::new() };
+    let from = |id, message| Input::Message { from: MemberId(id), message };
+    let adjust = |round| adjust(round, MS);
+    assert!(tell(&mut group, 0, from(2, Message::Poll { round: 1 })).is_empty());
+    assert!(tell(&mut group, 0, from(1, adjust(1))).is_empty());
+    assert_eq!(group.members[0].clock(), &kept(0));
+
+    assert_eq!(tell(&mut group, SECOND, from(1, Message::Poll { round: 5 })).len(), 1);
+    assert!(tell(&mut group, SECOND, from(1, Message::Poll { round: 5 })).is_empty());
+    assert!(tell(&mut group, SECOND, from(1, Message::Poll { round: 4 })).is_empty());
+    for wrong in [from(2, adjust(5)), from(1, adjust(4)), from(1, adjust(6))] {
+        assert!(tell(&mut group, SECOND, wrong).is_empty());
+        assert_eq!(group.members[0].clock(), &kept(0));
+    }
+    assert!(tell(&mut group, 2 * SECOND, from(1, adjust(5))).is_empty());
+    let adjusted = group.members[0].clock().clone();
+    let reading = adjusted.map().reading(2 * SECOND);
+    assert_eq!(reading.slewing_ns, MS);
+    assert_eq!(reading.age_ns, Some(SECOND), "the age counts from the reading");
+    assert!(tell(&mut group, 2 * SECOND, from(1, adjust(5))).is_empty());
+    assert_eq!(group.members[0].clock(), &adjusted, "an adjustment is not taken twice");
+}
+
+#[test]
+fn a_group_without_a_time_begins_with_the_average_of_all() {
+    let mut group = Group::new(params(), vec![fresh(0), fresh(30), fresh(60)]);
+    group.one_round(LocalTime(SECOND));
+    assert_eq!(group.shown(SECOND), [1_000_000_030; 3]);
+    for member in &group.members {
+        let reading = member.clock().map().reading(SECOND);
+        assert_eq!((reading.state, reading.slewing_ns), (State::Synchronised, 0));
+        assert!(reading.error_ns < Some(10));
+    }
+}
+
+#[test]
+fn a_group_without_a_time_waits_for_everybody() {
+    let mut group = polling(fresh(0));
+    let unsynchronised = Message::Answer { round: 1, reading_ns: 100, error_ns: None };
+    let input = Input::Message { from: MemberId(1), message: unsynchronised };
+    assert!(tell(&mut group, 0, input).is_empty());
+    assert!(tell(&mut group, 1, Input::Timer(Timer::Answers)).is_empty());
+    assert!(!group.members[0].clock().is_synchronised());
+    let verdicts: Vec<_> = group.members[0].sources().values().map(|s| s.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Joining, Verdict::Silent]);
+}
+
+#[test]
+fn a_newcomer_is_set_and_does_not_move_the_group() {
+    let mut group = Group::new(params(), vec![kept(0), kept(0), fresh(3_600_000 * MS)]);
+    group.one_round(LocalTime(SECOND));
+    assert_eq!(group.deltas(), [(1, 0), (2, -3_600_000 * MS)]);
+    assert_eq!(group.shown(SECOND), [1_000 * MS; 3]);
+    assert_eq!(group.members[0].sources()[&MemberId(2)].verdict, Verdict::Joining);
+}
+
+#[test]
+fn a_daemon_without_a_time_takes_that_of_the_others() {
+    let mut group = Group::new(params(), vec![fresh(5), kept(1_000), kept(3_000), fresh(7)]);
+    group.one_round(LocalTime(0));
+    assert_eq!(group.shown(0)[0], 2_000);
+    assert_eq!(group.shown(0)[3], 2_000);
+    let bound = group.members[0].clock().map().error_ns(0).expect("synchronised");
+    assert!((1_000..1_010).contains(&bound), "as far as from the others: {bound}");
+}
+
+#[test]
+fn an_outlier_is_told_its_correction_and_is_not_averaged() {
+    let narrow = conclave_protocols::clock::Params { gamma: Duration::from_millis(20), ..params() };
+    let clocks = vec![kept(0), kept(10 * MS), kept(5 * MS), kept(7_200_000 * MS)];
+    let mut group = Group::new(narrow, clocks);
+    group.one_round(LocalTime(0));
+    assert_eq!(group.deltas(), [(1, -5 * MS), (2, 0), (3, 5 * MS - 7_200_000 * MS)]);
+    let sources = group.members[0].sources();
+    assert_eq!(sources[&MemberId(3)].verdict, Verdict::Outlier);
+    assert!(sources[&MemberId(3)].contradicts, "both claimed to be right");
+}
+
+#[test]
+fn a_daemon_that_most_contradict_takes_their_word_for_its_error() {
+    let mut group = Group::new(params(), vec![kept(0), kept(100 * MS), kept(100 * MS)]);
+    group.one_round(LocalTime(0));
+    let bound = group.members[0].clock().map().error_ns(0).expect("synchronised");
+    assert!((100_000_000..100_000_100).contains(&bound), "{bound}");
+}
+
+#[test]
+fn a_member_alone_is_its_own_group() {
+    let mut group = Group::new(params(), vec![fresh(12_345)]);
+    group.one_round(LocalTime(0));
+    assert_eq!(group.sent, Vec::<Sent>::new());
+    assert_eq!(group.told.last().map(|(_, map)| map.reading(0).now_ns), Some(12_345));
+    let mut out = Outbox::default();
+    group.members[0].handle(LocalTime(SECOND), Input::Timer(Timer::Round), &mut out);
+    let reading = group.members[0].clock().map().reading(SECOND);
+    assert_eq!((reading.state, reading.age_ns), (State::Synchronised, Some(0)));
+    assert!(reading.error_ns < Some(10));
+}
+
+#[test]
+fn a_daemon_without_a_majority_has_a_growing_bound() {
+    let mut group = polling(kept(0));
+    for seconds in 1..=10 {
+        let now = seconds * SECOND;
+        assert!(tell(&mut group, now, Input::Timer(Timer::Answers)).is_empty());
+        assert_eq!(tell(&mut group, now, Input::Timer(Timer::Round)).len(), 2);
+    }
+    let reading = group.members[0].clock().map().reading(10 * SECOND);
+    assert_eq!(reading.state, State::Holdover);
+    assert!(reading.error_ns > Some(6_000_000), "{reading:?}");
+}
+
+#[test]
+fn a_daemon_that_goes_on_in_the_next_view_does_not_inherit_from_itself() {
+    let mut group = Group::new(params(), vec![kept(0), kept(0), kept(0)]);
+    group.one_round(LocalTime(0));
+    let error_after = |next: Berkeley| {
+        let mut members = group.members.clone();
+        members[0] = next;
+        let mut group = Group { members, sent: Vec::new(), told: Vec::new() };
+        for member in &mut group.members[1..] {
+            *member = Berkeley::new(MemberId(9), view(10, 0), params(), fresh(0));
+        }
+        let mut out = Outbox::default();
+        group.members[0].start(LocalTime(SECOND), &mut out);
+        for from in [1, 2] {
+            let message = Message::Answer { round: 1, reading_ns: 1_000 * MS, error_ns: None };
+            let _ = tell(&mut group, SECOND, Input::Message { from: MemberId(from), message });
+        }
+        group.members[0].clock().map().error_ns(SECOND).expect("synchronised")
+    };
+    let daemon = group.members[0].clone();
+    assert!(error_after(daemon.clone().succeeded_by(DAEMON, view(3, 0), params())) < 10);
+    let anew = Berkeley::new(DAEMON, view(3, 0), params(), daemon.clock().clone());
+    assert!(error_after(anew) > 600_000);
+}

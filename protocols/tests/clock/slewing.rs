@@ -1,0 +1,126 @@
+//! How a virtual clock takes corrections, and what it says of itself meanwhile.
+
+use conclave_protocols::LocalTime;
+use conclave_protocols::clock::{ClockMap, Correction, Rates, Shown, State, VirtualClock};
+
+use crate::still::{MS, kept, rates};
+
+const SECOND: u64 = 1_000_000_000;
+
+fn adjust(clock: &mut VirtualClock, now: u64, delta_ns: i64, error_ns: u64) -> bool {
+    let raw = LocalTime(now);
+    let shown = Shown { raw, ns: clock.map().now_ns(now) };
+    clock.adjust(raw, shown, Correction { delta_ns, ahead_ns: 0, error_ns })
+}
+
+#[test]
+fn a_clock_twenty_seconds_ahead_runs_at_95_percent_for_400_seconds() {
+    let mut clock = VirtualClock::new(0, Rates::new(0, 50_000));
+    assert!(adjust(&mut clock, 0, 0, 0));
+    assert!(adjust(&mut clock, 0, -20_000 * MS, 0));
+    let map = clock.map();
+    let begin = ClockMap::SWITCH_NS;
+    let shown = |seconds: u64| map.now_ns(begin + seconds * SECOND) - map.now_ns(begin);
+    assert_eq!(shown(100), 95_000 * MS);
+    assert_eq!(shown(400), 380_000 * MS);
+    assert_eq!(shown(500), 480_000 * MS, "then it runs as fast as the raw clock");
+    assert_eq!(map.reading(begin + 400 * SECOND).slewing_ns, 0);
+    let reads: Vec<i64> = (0..500_000).map(|ms| map.now_ns(ms * 1_000_000)).collect();
+    assert!(reads.is_sorted(), "no read is less than the one before");
+    let close: Vec<i64> = (0..10_000).map(|ns| map.now_ns(SECOND + ns)).collect();
+    assert!(close.is_sorted());
+}
+
+#[test]
+fn a_clock_is_set_only_before_it_was_first_synchronised() {
+    let mut clock = VirtualClock::new(1_000 * MS, rates());
+    assert!(adjust(&mut clock, SECOND, -500 * MS, 0));
+    assert_eq!(clock.map().now_ns(SECOND), 1_500 * MS);
+    for delta in [500 * MS, -500 * MS] {
+        assert!(adjust(&mut clock, SECOND, delta, 0));
+        let map = clock.map();
+        let passed = map.now_ns(2 * SECOND) - map.now_ns(SECOND);
+        assert!((passed - 1_000 * MS).abs() <= MS / 2, "500 ppm is the most");
+    }
+}
+
+#[test]
+fn a_new_map_shows_what_the_old_one_shows_until_the_switch() {
+    let mut clock = kept(0);
+    assert!(adjust(&mut clock, SECOND, 10 * MS, 0));
+    for turn in 2..20_u64 {
+        let now = turn * SECOND;
+        let old = clock.map();
+        let delta = if turn % 2 == 0 { -10 * MS } else { 10 * MS };
+        assert!(adjust(&mut clock, now, delta, 0));
+        let new = clock.map();
+        let switch = now + ClockMap::SWITCH_NS;
+        assert_eq!(old.now_ns(now), new.now_ns(now));
+        assert_eq!(old.now_ns(switch), new.now_ns(switch));
+        assert_ne!(old.now_ns(switch + SECOND), new.now_ns(switch + SECOND));
+    }
+}
+
+#[test]
+fn the_bound_is_the_error_and_the_growth_and_what_is_left_to_slew() {
+    let mut clock = kept(0);
+    assert!(adjust(&mut clock, SECOND, 100_000, 7_000));
+    let reading = |after: u64| clock.map().reading(SECOND + after);
+    let bound = |after| reading(after).error_ns.expect("synchronised");
+    assert_eq!(bound(0), 7_000 + 100_000 + 2);
+    // 4 rho is 400 ppm; 100 us take 0.2 s at 500 ppm.
+    let late = bound(SECOND);
+    assert_eq!(late, 7_000 + 400_061 + 2);
+    let midway = reading(ClockMap::SWITCH_NS + SECOND / 10);
+    assert_eq!(midway.slewing_ns, 50_000);
+    assert_eq!(midway.error_ns, Some(7_000 + 42_006 + 50_000 + 2));
+    let (earliest, latest) = (midway.earliest_ns(), midway.latest_ns());
+    assert_eq!(latest.zip(earliest).map(|(l, e)| l - e), Some(2 * 99_008));
+}
+
+#[test]
+fn a_clock_that_hears_nothing_holds_over_with_a_growing_bound() {
+    let mut clock = VirtualClock::new(0, rates());
+    assert_eq!(clock.map().reading(0).state, State::Unsynchronised);
+    assert_eq!(clock.map().reading(0).latest_ns(), None);
+    clock.enter(LocalTime(0), false, rates(), 3 * SECOND);
+    assert!(adjust(&mut clock, 0, 0, 0));
+    let reading = |seconds| clock.map().reading(seconds * SECOND);
+    assert_eq!(reading(3).state, State::Synchronised);
+    assert_eq!(reading(4).state, State::Holdover);
+    assert_eq!(reading(4).age_ns, Some(4 * SECOND));
+    let minute = reading(60).error_ns.expect("synchronised");
+    assert!((24_000_000..24_100_000).contains(&minute), "400 ppm of a minute, not {minute} ns");
+}
+
+#[test]
+fn a_worse_correction_is_refused_until_the_better_one_has_aged() {
+    let mut clock = kept(0);
+    assert!(!adjust(&mut clock, SECOND, MS, 50_000_000));
+    assert_eq!(clock.map().reading(SECOND).slewing_ns, 0);
+    assert!(adjust(&mut clock, 200 * SECOND, MS, 50_000_000));
+}
+
+#[test]
+fn a_change_of_role_changes_neither_time_nor_makes_the_bound_smaller() {
+    let mut clock = kept(0);
+    assert!(adjust(&mut clock, SECOND, 10 * MS, 1_000));
+    for (turn, leads) in (2..).zip([true, true, false, false, true]) {
+        let now = turn * SECOND;
+        let before = clock.map().reading(now);
+        clock.enter(LocalTime(now), leads, rates(), SECOND);
+        let after = clock.map().reading(now);
+        assert_eq!(before.now_ns, after.now_ns);
+        assert!(before.error_ns <= after.error_ns);
+        assert_eq!(before.age_ns, after.age_ns);
+    }
+}
+
+#[test]
+fn absurd_corrections_saturate() {
+    let mut clock = VirtualClock::new(i64::MAX, rates());
+    assert!(adjust(&mut clock, u64::MAX, i64::MAX, u64::MAX));
+    assert!(adjust(&mut clock, u64::MAX, i64::MIN, u64::MAX));
+    clock.enter(LocalTime(u64::MAX), true, rates(), u64::MAX);
+    assert_eq!(clock.map().reading(0).error_ns, Some(u64::MAX));
+}

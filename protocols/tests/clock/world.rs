@@ -1,0 +1,286 @@
+//! Members with drifting clocks, on links that delay, reorder, repeat and lose.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use conclave_protocols::clock::{Berkeley, ClockMap, Event, Message, Params, Timer, VirtualClock};
+use conclave_protocols::protocol::{InputOf, OutboxOf};
+use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
+
+pub(crate) const MS: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000 * MS;
+
+/// Steele, Lea and Flood's `SplitMix64`.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+
+    pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
+        low + i64::try_from(self.below(high.abs_diff(low) + 1)).expect("a small range")
+    }
+}
+
+/// One member: an oscillator, a protocol, and the map that its readers have.
+pub(crate) struct Member {
+    pub(crate) node: Berkeley,
+    pub(crate) published: ClockMap,
+    /// Its raw clock's rate, less one, in parts per billion.
+    pub(crate) rate_ppb: i64,
+    pub(crate) epoch: u64,
+    /// It left its view and is not in the next one yet.
+    pub(crate) is_sealed: bool,
+    /// Members hear one another on the same island only.
+    pub(crate) island: u32,
+    raw_zero: u64,
+    alarms: BTreeMap<Timer, u64>,
+    last_publication: u64,
+    last_shown: Option<i64>,
+}
+
+enum Happening {
+    Arrives { to: usize, from: usize, epoch: u64, message: Message },
+    Rings { member: usize, epoch: u64, timer: Timer, armed: u64 },
+    Publishes { member: usize, map: ClockMap },
+    Seals { member: usize },
+    Enters { member: usize, view: View },
+}
+
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    pub(crate) now: u64,
+    pub(crate) members: Vec<Member>,
+    params: Params,
+    random: Random,
+    queue: BTreeMap<(u64, u64), Happening>,
+    count: u64,
+}
+
+impl Member {
+    pub(crate) fn raw(&self, now: u64) -> u64 {
+        let shift = i128::from(now) * i128::from(self.rate_ppb) / 1_000_000_000;
+        u64::try_from(i128::from(self.raw_zero) + i128::from(now) + shift).expect("raw time")
+    }
+}
+
+impl World {
+    /// Members whose raw clocks run at these rates and whose wall clocks are off by this much; the
+    /// last is the daemon of the first view.
+    pub(crate) fn new(seed: u64, params: Params, rates_ppb: &[i64], off_ns: &[i64]) -> Self {
+        let mut random = Random(seed);
+        let leader = u32::try_from(rates_ppb.len() - 1).expect("a small group");
+        let view = View { epoch: Epoch(1), size: leader + 1, leader: MemberId(leader) };
+        let members = view.members().zip(rates_ppb.iter().zip(off_ns));
+        let members = members.map(|(me, (rate_ppb, off_ns))| {
+            let raw_zero = random.below(1 << 50);
+            let utc_offset = EPOCH_NS + off_ns - i64::try_from(raw_zero).expect("below 2^50");
+            let clock = VirtualClock::new(utc_offset, params.rates());
+            Member {
+                published: clock.map(),
+                node: Berkeley::new(me, view, params, clock),
+                rate_ppb: *rate_ppb,
+                epoch: 1,
+                is_sealed: true,
+                island: 0,
+                raw_zero,
+                alarms: BTreeMap::new(),
+                last_publication: 0,
+                last_shown: None,
+            }
+        });
+        let members: Vec<Member> = members.collect();
+        let mut world =
+            Self { seed, now: 0, members, params, random, queue: BTreeMap::new(), count: 0 };
+        for member in 0..world.members.len() {
+            world.soon(20 * MS, Happening::Enters { member, view });
+        }
+        world
+    }
+
+    /// Some members leave their view, and when the last has left it they enter the next one, not all
+    /// at once.
+    pub(crate) fn change_view(&mut self, epoch: u64, leader: u32, members: &[usize]) {
+        let size = u32::try_from(self.members.len()).expect("a small group");
+        let view = View { epoch: Epoch(epoch), size, leader: MemberId(leader) };
+        for member in members {
+            self.soon(20 * MS, Happening::Seals { member: *member });
+        }
+        for member in members {
+            let after = 20 * MS + self.random.below(300 * MS);
+            self.at(self.now + after, Happening::Enters { member: *member, view });
+        }
+    }
+
+    /// Runs until a moment, and looks at all clocks at every event and every few milliseconds.
+    pub(crate) fn run_until(&mut self, end: u64, look: &mut impl FnMut(&Self)) {
+        while self.now < end {
+            self.step(end);
+            self.check();
+            look(self);
+        }
+    }
+
+    /// Runs without the laws: what they assume is broken.
+    pub(crate) fn run_unchecked(&mut self, end: u64, look: &mut impl FnMut(&Self)) {
+        while self.now < end {
+            self.step(end);
+            look(self);
+        }
+    }
+
+    fn step(&mut self, end: u64) {
+        let step = self.now + 1 + self.random.below(10 * MS);
+        let next = self.queue.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
+        self.now = next.min(step).min(end);
+        if next <= self.now {
+            let (_, happening) = self.queue.pop_first().expect("a next event");
+            self.happen(happening);
+        }
+    }
+
+    /// The bound that readers of a member see, if it is synchronised.
+    pub(crate) fn bound(&self, member: usize) -> Option<u64> {
+        let member = &self.members[member];
+        member.published.error_ns(member.raw(self.now))
+    }
+
+    pub(crate) fn shown(&self, member: usize) -> i64 {
+        let member = &self.members[member];
+        member.published.now_ns(member.raw(self.now))
+    }
+
+    fn check(&mut self) {
+        let now = self.now;
+        let mut least_latest = (i64::MAX, usize::MAX);
+        let mut most_earliest = (i64::MIN, usize::MAX);
+        for (id, member) in self.members.iter_mut().enumerate() {
+            let reading = member.published.reading(member.raw(now));
+            let (Some(earliest), Some(latest)) = (reading.earliest_ns(), reading.latest_ns())
+            else {
+                continue;
+            };
+            let last = member.last_shown.replace(reading.now_ns);
+            assert!(last <= Some(reading.now_ns), "seed {}: m{id} went back at {now}", self.seed);
+            least_latest = least_latest.min((latest, id));
+            most_earliest = most_earliest.max((earliest, id));
+        }
+        let ((latest, a), (earliest, b)) = (least_latest, most_earliest);
+        assert!(
+            earliest <= latest,
+            "seed {}: at {now}, m{a} and m{b} are {} ns further apart than their bounds",
+            self.seed,
+            earliest - latest
+        );
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Arrives { to, from, epoch, message } => {
+                let is_heard = self.members[from].island == self.members[to].island;
+                let member = &self.members[to];
+                if is_heard && !member.is_sealed && member.epoch == epoch {
+                    let from = id(from);
+                    self.handle(to, Input::Message { from, message });
+                }
+            }
+            Happening::Rings { member, epoch, timer, armed } => {
+                let it = &self.members[member];
+                let rings = it.alarms.get(&timer) == Some(&armed) && it.epoch == epoch;
+                if rings && !it.is_sealed {
+                    self.handle(member, Input::Timer(timer));
+                }
+            }
+            Happening::Publishes { member, map } => self.members[member].published = map,
+            Happening::Seals { member } => self.members[member].is_sealed = true,
+            Happening::Enters { member, view } => self.enter(member, view),
+        }
+    }
+
+    fn enter(&mut self, member: usize, view: View) {
+        let raw = LocalTime(self.members[member].raw(self.now));
+        let it = &mut self.members[member];
+        it.node = Berkeley::new(id(member), view, self.params, it.node.clock().clone());
+        it.epoch = view.epoch.0;
+        it.is_sealed = false;
+        it.alarms.clear();
+        let mut out = Outbox::default();
+        it.node.start(raw, &mut out);
+        self.carry_out(member, out);
+    }
+
+    fn handle(&mut self, member: usize, input: InputOf<Berkeley>) {
+        let raw = LocalTime(self.members[member].raw(self.now));
+        let mut out = Outbox::default();
+        self.members[member].node.handle(raw, input, &mut out);
+        self.carry_out(member, out);
+    }
+
+    fn carry_out(&mut self, member: usize, mut out: OutboxOf<Berkeley>) {
+        let epoch = self.members[member].epoch;
+        for effect in out.drain() {
+            match effect {
+                Effect::Send { to, message } => self.send(member, to.0 as usize, epoch, &message),
+                Effect::Arm { timer, after } => {
+                    self.count += 1;
+                    let armed = self.count;
+                    self.members[member].alarms.insert(timer, armed);
+                    let rings = Happening::Rings { member, epoch, timer, armed };
+                    self.at(self.now + nanos(after), rings);
+                }
+                Effect::Disarm(timer) => {
+                    self.members[member].alarms.remove(&timer);
+                }
+                Effect::Tell(Event::Adjusted(map)) => {
+                    let at = self.now + self.random.below(ClockMap::SWITCH_NS);
+                    let at = at.max(self.members[member].last_publication);
+                    self.members[member].last_publication = at;
+                    self.at(at, Happening::Publishes { member, map });
+                }
+            }
+        }
+    }
+
+    /// One in ten is lost, one in ten comes twice, one in twenty is slow. One way from each member is
+    /// quick, the other is not.
+    fn send(&mut self, from: usize, to: usize, epoch: u64, message: &Message) {
+        let copies = match self.random.below(10) {
+            0 => 0,
+            1 => 2,
+            _ => 1,
+        };
+        for _ in 0..copies {
+            let usual = if (from + to).is_multiple_of(2) == (from < to) { 20_000 } else { 700_000 };
+            let slow = if self.random.below(20) == 0 { 400 * MS } else { 100_000 };
+            let delay = usual + self.random.below(slow);
+            let message = message.clone();
+            self.at(self.now + delay, Happening::Arrives { to, from, epoch, message });
+        }
+    }
+
+    fn soon(&mut self, within: u64, happening: Happening) {
+        let at = self.now + self.random.below(within);
+        self.at(at, happening);
+    }
+
+    fn at(&mut self, at: u64, happening: Happening) {
+        self.count += 1;
+        self.queue.insert((at, self.count), happening);
+    }
+}
+
+fn id(member: usize) -> MemberId {
+    MemberId(u32::try_from(member).expect("a small group"))
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).expect("a short time")
+}
+
+/// The true time at which a world begins.
+pub(crate) const EPOCH_NS: i64 = 1_800_000_000_000_000_000;
