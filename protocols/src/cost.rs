@@ -1,1 +1,44 @@
 //! What the books say that an algorithm costs, in messages.
+//!
+//! Only messages that the books have are counted: what a real system adds, such as the
+//! acknowledgement of a hop, has a name of its own and is counted apart.
+
+// Elections. `n` members, of which the highest is dead and the others live: the case of the books.
+
+/// The bully algorithm, when this rank notices the death, and no lower one.
+///
+/// Each rank from the initiator up to the highest that lives asks all above it, the dead one too,
+/// and all that live answer: that is the square of the number of ranks above the initiator. Then
+/// n - 2 members are told.
+#[must_use]
+pub const fn bully(n: u64, initiator: u64) -> u64 {
+    let above = n.saturating_sub(1).saturating_sub(initiator);
+    above * above + n.saturating_sub(2)
+}
+
+/// The bully algorithm at its best: the second highest rank notices.
+#[must_use]
+pub const fn bully_best(n: u64) -> u64 {
+    bully(n, n.saturating_sub(2))
+}
+
+/// The bully algorithm at its worst: the lowest rank notices.
+#[must_use]
+pub const fn bully_worst(n: u64) -> u64 {
+    bully(n, 0)
+}
+
+/// What our bully adds to the books' count: the winner's announcements to the ranks above it, which
+/// are taken for dead.
+#[must_use]
+pub const fn bully_announced_upwards(n: u64, winner: u64) -> u64 {
+    n.saturating_sub(1).saturating_sub(winner)
+}
+
+/// The election on a ring, when so many members start one before they hear of another's: two passes
+/// of the n - 1 living for each; a member alone has nobody to send to. A send to a dead member that
+/// fails is no message.
+#[must_use]
+pub const fn ring(n: u64, initiators: u64) -> u64 {
+    if n > 2 { 2 * (n - 1) * initiators } else { 0 }
+}

@@ -107,3 +107,13 @@ impl AnyElection {
         }
     }
 }
+
+impl AnyTimer {
+    /// All of them, to disarm when an election is dropped.
+    pub const ALL: [Self; 4] = [
+        Self::Bully(bully::Timer::Answers),
+        Self::Bully(bully::Timer::Announcement),
+        Self::Ring(ring::Timer::Ack),
+        Self::Ring(ring::Timer::Announcement),
+    ];
+}

@@ -25,8 +25,8 @@
 //! Deviations:
 //! - A protocol does not see that a send failed. Each hop is acknowledged, and who has not done so
 //!   within Δt is skipped. An acknowledgement is no message of the books and is named apart.
-//! - A member has one message under way at a time; others wait behind it, and once a successor was
-//!   skipped they do not try it again. Every acknowledgement is therefore for the first in line.
+//! - A member has one message under way at a time; others wait behind it, and do not try a successor
+//!   again that it found dead.
 //! - "Self in list" and not "self first in list" ends a pass, so that the message of a crashed
 //!   initiator does not circle for ever: the next living member of the list concludes in its place.
 //!   Whoever stands before that member in the list was just skipped, and is no candidate.
@@ -37,15 +37,18 @@
 //! - The books do not say how an INQUIRY is answered. Here the first member that knows a leader
 //!   writes it in, and it counts if that leader has itself passed the INQUIRY on.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use self::hops::{Hops, Next};
 use super::{Command, Election, Event, Timing};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
 use crate::view::View;
+
+mod hops;
 
 /// One member's part in the algorithm.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -55,10 +58,7 @@ pub struct Ring {
     timing: Timing,
     state: State,
     elected: Option<MemberId>,
-    /// What is to be passed on; the first was sent to `successor`.
-    outgoing: VecDeque<Message>,
-    /// The next on the ring that was not found dead since `outgoing` was last empty.
-    successor: MemberId,
+    hops: Hops<Message>,
 }
 
 /// What members say to each other. All but the last go round, with a list of where they have been.
@@ -203,37 +203,34 @@ impl Ring {
 /// How a message gets to the next living member.
 impl Ring {
     fn pass_on(&mut self, message: Message, out: &mut OutboxOf<Self>) {
-        self.outgoing.push_back(message);
-        if self.outgoing.len() == 1 {
+        if self.hops.push(message) {
             self.send_first(out);
         }
     }
 
     fn on_ack(&mut self, from: MemberId, out: &mut OutboxOf<Self>) {
-        if from == self.successor && self.outgoing.pop_front().is_some() {
+        if self.hops.acknowledged(from) {
             out.disarm(Timer::Ack);
             self.send_first(out);
         }
     }
 
     fn skip_successor(&mut self, out: &mut OutboxOf<Self>) {
-        self.successor = self.view.successor(self.successor);
+        self.hops.skip();
         self.send_first(out);
     }
 
     fn send_first(&mut self, out: &mut OutboxOf<Self>) {
-        if self.successor == self.me {
-            // Nobody else lives: whatever is sent round is back at once.
-            while let Some(message) = self.outgoing.pop_front() {
-                self.receive(message, out);
-            }
-        }
-        match self.outgoing.front() {
-            Some(first) => {
-                out.send(self.successor, first.clone());
+        match self.hops.next() {
+            Next::Send(to, message) => {
+                out.send(to, message.clone());
                 out.arm(Timer::Ack, self.timing.answer);
             }
-            None => self.successor = self.view.successor(self.me),
+            Next::Home(message) => {
+                self.receive(message, out);
+                self.send_first(out);
+            }
+            Next::Nothing => {}
         }
     }
 
@@ -258,15 +255,8 @@ impl Ring {
 
 impl Election for Ring {
     fn new(me: MemberId, view: View, timing: Timing) -> Self {
-        Self {
-            me,
-            view,
-            timing,
-            state: State::Idle,
-            elected: None,
-            outgoing: VecDeque::new(),
-            successor: view.successor(me),
-        }
+        let hops = Hops::new(me, view);
+        Self { me, view, timing, state: State::Idle, elected: None, hops }
     }
 
     fn elected(&self) -> Option<MemberId> {

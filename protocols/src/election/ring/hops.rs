@@ -1,0 +1,101 @@
+//! The way round a ring on which members may be dead.
+
+use std::collections::VecDeque;
+
+use crate::ids::MemberId;
+use crate::view::View;
+
+/// What one member passes on to the next that lives, one message at a time, in order.
+///
+/// Only the first in line is under way, so that every acknowledgement is for it, in whatever order
+/// the links deliver. A successor that was skipped stays skipped for all that wait in line, or each
+/// of them would wait for it anew; once the line is empty, it is tried again.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Hops<M> {
+    me: MemberId,
+    view: View,
+    line: VecDeque<M>,
+    successor: MemberId,
+}
+
+/// What is to be done with the first in line.
+#[derive(Debug, Eq, PartialEq)]
+pub(super) enum Next<'a, M> {
+    /// It goes to this member.
+    Send(MemberId, &'a M),
+    /// Nobody else lives: it has come round at once.
+    Home(M),
+    /// There is none.
+    Nothing,
+}
+
+impl<M> Hops<M> {
+    pub(super) fn new(me: MemberId, view: View) -> Self {
+        Self { me, view, line: VecDeque::new(), successor: view.successor(me) }
+    }
+
+    /// Puts a message in line. Says whether it is the first.
+    pub(super) fn push(&mut self, message: M) -> bool {
+        self.line.push_back(message);
+        self.line.len() == 1
+    }
+
+    /// Takes the first out of the line, if this is whom it was sent to. Says whether it was.
+    pub(super) fn acknowledged(&mut self, by: MemberId) -> bool {
+        by == self.successor && self.line.pop_front().is_some()
+    }
+
+    /// Takes the successor for dead.
+    pub(super) fn skip(&mut self) {
+        self.successor = self.view.successor(self.successor);
+    }
+
+    pub(super) fn next(&mut self) -> Next<'_, M> {
+        if self.successor == self.me
+            && let Some(message) = self.line.pop_front()
+        {
+            return Next::Home(message);
+        }
+        if self.line.is_empty() {
+            self.successor = self.view.successor(self.me);
+        }
+        self.line.front().map_or(Next::Nothing, |first| Next::Send(self.successor, first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Epoch;
+
+    fn hops() -> Hops<char> {
+        Hops::new(MemberId(1), View { epoch: Epoch(1), size: 3, leader: MemberId(2) })
+    }
+
+    #[test]
+    fn the_second_in_line_waits_and_does_not_try_the_dead_one_again() {
+        let mut hops = hops();
+        assert!(hops.push('a'));
+        assert!(!hops.push('b'));
+        assert_eq!(hops.next(), Next::Send(MemberId(2), &'a'));
+        hops.skip();
+        assert_eq!(hops.next(), Next::Send(MemberId(0), &'a'));
+        assert!(!hops.acknowledged(MemberId(2)), "too late: it was skipped");
+        assert!(hops.acknowledged(MemberId(0)));
+        assert_eq!(hops.next(), Next::Send(MemberId(0), &'b'));
+        assert!(hops.acknowledged(MemberId(0)));
+        assert_eq!(hops.next(), Next::Nothing);
+        assert!(hops.push('c'));
+        assert_eq!(hops.next(), Next::Send(MemberId(2), &'c'));
+    }
+
+    #[test]
+    fn with_everybody_else_dead_a_message_comes_home() {
+        let mut hops = hops();
+        hops.push('a');
+        hops.skip();
+        hops.skip();
+        assert_eq!(hops.next(), Next::Home('a'));
+        assert_eq!(hops.next(), Next::Nothing);
+    }
+}

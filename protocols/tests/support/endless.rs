@@ -1,0 +1,65 @@
+//! Whether any run of a model goes on for ever.
+//!
+//! The checker's `eventually` does not notice a run that comes back to a state in which it has been.
+//! In a finite model such a cycle is the only way not to end.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use stateright::Model;
+
+/// Searches the whole model, depth first, for a state that can be reached from itself, and asserts
+/// that there is none. States are told apart by a hash of 64 bits.
+pub fn assert_every_run_ends<M: Model>(model: &M)
+where
+    M::State: Debug + Hash,
+{
+    let mut visits = BTreeMap::new();
+    for start in model.init_states() {
+        let mut path = Vec::new();
+        enter(model, start, &mut path, &mut visits);
+        while let Some(place) = path.last_mut() {
+            match place.untried.pop() {
+                None => {
+                    visits.insert(place.key, Visit::Left);
+                    path.pop();
+                }
+                Some(next) => match visits.get(&key(&next)) {
+                    Some(Visit::Left) => {}
+                    Some(Visit::OnPath) => panic!("a run may go on for ever: {next:#?}"),
+                    None => enter(model, next, &mut path, &mut visits),
+                },
+            }
+        }
+    }
+}
+
+struct Place<S> {
+    key: u64,
+    untried: Vec<S>,
+}
+
+enum Visit {
+    OnPath,
+    Left,
+}
+
+fn enter<M: Model>(
+    model: &M,
+    state: M::State,
+    path: &mut Vec<Place<M::State>>,
+    visits: &mut BTreeMap<u64, Visit>,
+) where
+    M::State: Debug + Hash,
+{
+    let key = key(&state);
+    visits.insert(key, Visit::OnPath);
+    path.push(Place { key, untried: model.next_states(&state) });
+}
+
+fn key<S: Hash>(state: &S) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    state.hash(&mut hasher);
+    hasher.finish()
+}

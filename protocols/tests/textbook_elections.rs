@@ -1,0 +1,248 @@
+//! The elections that the textbooks work through, and what they say that an election costs.
+//!
+//! Sources: Tanenbaum and van Steen, *Distributed Systems*, 2nd edition, 6.5.1, figures 6-20 and
+//! 6-21; Coulouris, Dollimore, Kindberg and Blair, *Distributed Systems*, 5th edition, 15.3.
+
+mod support;
+
+use std::time::Duration;
+
+use conclave_protocols::election::{Bully, Command, Election, Ring, Timing, bully, ring};
+use conclave_protocols::{Epoch, MemberId, View, cost};
+use support::Subject;
+use support::walk::Walk;
+
+const TIMING: Timing =
+    Timing { answer: Duration::from_millis(100), announcement: Duration::from_millis(300) };
+
+fn member<P: Election>(size: u32) -> impl Fn(MemberId) -> P {
+    move |me| P::new(me, View { epoch: Epoch(1), size, leader: MemberId(size - 1) }, TIMING)
+}
+
+/// So many members, some of them dead, and the outcome of these members' electing at once.
+fn elect<P: Subject + Election>(
+    size: u32,
+    dead: impl IntoIterator<Item = u32>,
+    initiators: impl IntoIterator<Item = u32>,
+) -> Walk<P> {
+    let mut walk = Walk::new(size, dead, member(size));
+    for initiator in initiators {
+        walk.ask(initiator, Command::Elect);
+    }
+    walk.settle();
+    walk
+}
+
+/// Asserts that all that live follow this member, and nobody waits.
+#[track_caller]
+fn assert_all_follow<P: Subject + Election>(walk: &Walk<P>, leader: u32) {
+    for (id, protocol) in (0..).map(MemberId).zip(&walk.members) {
+        if !walk.dead.contains(&id) {
+            assert_eq!(protocol.elected(), Some(MemberId(leader)), "{id}");
+            assert!(!protocol.is_electing(), "{id}");
+        }
+    }
+}
+
+/// Who sent a bully's message to whom, in order.
+fn routes(walk: &Walk<Bully>, what: &bully::Message) -> Vec<(u32, u32)> {
+    let sent = walk.sent.iter().filter(|sent| sent.message == *what);
+    sent.map(|sent| (sent.from.0, sent.to.0)).collect()
+}
+
+/// The messages that the books count, of those that were sent.
+fn bully_count(walk: &Walk<Bully>, n: u64) -> u64 {
+    let upwards = walk.count("coordinator", false);
+    assert_eq!(upwards, cost::bully_announced_upwards(n, n - 2));
+    walk.sent.len() as u64 - upwards
+}
+
+#[test]
+fn four_of_eight_notices_five_and_six_take_over_and_six_wins() {
+    let walk = elect::<Bully>(8, [7], [4]);
+    let elections = [(4, 5), (4, 6), (4, 7), (5, 6), (5, 7), (6, 7)];
+    assert_eq!(routes(&walk, &bully::Message::Election), elections);
+    assert_eq!(routes(&walk, &bully::Message::Answer), [(5, 4), (6, 4), (6, 5)]);
+    let announcements = [0, 1, 2, 3, 4, 5, 7].map(|other| (6, other));
+    assert_eq!(routes(&walk, &bully::Message::Coordinator), announcements);
+    assert_all_follow(&walk, 6);
+}
+
+#[test]
+fn the_highest_comes_back_and_wins_at_once_with_seven_messages() {
+    let mut walk = elect::<Bully>(8, [7], [4]);
+    walk.sent.clear();
+    walk.restart(7, member(8));
+    walk.ask(7, Command::Inquire);
+    walk.settle();
+    assert_eq!(
+        routes(&walk, &bully::Message::Coordinator),
+        (0..7).map(|m| (7, m)).collect::<Vec<_>>()
+    );
+    assert_eq!(walk.sent.len(), 7);
+    assert_all_follow(&walk, 7);
+}
+
+#[test]
+fn two_notices_and_the_higher_ranks_take_over_and_silence_it() {
+    let walk = elect::<Bully>(6, [5], [2]);
+    let answers = routes(&walk, &bully::Message::Answer);
+    assert_eq!(answers.iter().filter(|route| route.1 == 2).collect::<Vec<_>>(), [&(3, 2), &(4, 2)]);
+    assert!(routes(&walk, &bully::Message::Election).contains(&(3, 5)));
+    assert!(routes(&walk, &bully::Message::Election).contains(&(4, 5)));
+    assert!(!routes(&walk, &bully::Message::Coordinator).iter().any(|route| route.0 == 2));
+    assert_all_follow(&walk, 4);
+}
+
+#[test]
+fn bully_costs_least_when_the_second_highest_notices() {
+    for n in 2..=16 {
+        let walk = elect::<Bully>(n, [n - 1], [n - 2]);
+        assert_eq!(bully_count(&walk, n.into()), cost::bully_best(n.into()), "n = {n}");
+        assert_all_follow(&walk, n - 2);
+    }
+}
+
+#[test]
+fn bully_costs_most_when_the_lowest_notices() {
+    for n in 2..=16 {
+        let walk = elect::<Bully>(n, [n - 1], [0]);
+        assert_eq!(bully_count(&walk, n.into()), cost::bully_worst(n.into()), "n = {n}");
+        assert_all_follow(&walk, n - 2);
+    }
+    assert_eq!([4, 5, 6, 8, 10].map(cost::bully_worst), [11, 19, 29, 55, 89]);
+}
+
+#[test]
+fn bully_takes_one_wait_whoever_notices() {
+    for initiator in 0..7 {
+        assert_eq!(elect::<Bully>(8, [7], [initiator]).elapsed(), TIMING.answer);
+    }
+}
+
+#[test]
+fn bully_waits_for_the_announcement_of_a_winner_that_dies_and_elects_again() {
+    let mut walk = Walk::<Bully>::new(4, [3], member(4));
+    walk.ask(1, Command::Elect);
+    while !walk.sent.iter().any(|sent| sent.message == bully::Message::Answer) {
+        walk.step();
+    }
+    walk.kill(2);
+    walk.settle();
+    assert_all_follow(&walk, 1);
+    assert_eq!(walk.elapsed(), TIMING.announcement + TIMING.answer);
+}
+
+/// The hops of the first or second pass, and the list that each carried.
+fn passes(walk: &Walk<Ring>, name: &str) -> Vec<(u32, u32, Vec<u32>)> {
+    let list = |message: &ring::Message| match message {
+        ring::Message::Election { living } if name == "election" => Some(living.clone()),
+        ring::Message::Coordinator { living, .. } if name == "coordinator" => Some(living.clone()),
+        ring::Message::Inquiry { asked, .. } if name == "inquiry" => Some(asked.clone()),
+        ring::Message::Election { .. }
+        | ring::Message::Coordinator { .. }
+        | ring::Message::Inquiry { .. }
+        | ring::Message::Ack => None,
+    };
+    let hop = |sent: &support::walk::Sent<ring::Message>| {
+        let list = list(&sent.message)?;
+        Some((sent.from.0, sent.to.0, list.iter().map(|member| member.0).collect()))
+    };
+    walk.sent.iter().filter_map(hop).collect()
+}
+
+#[test]
+fn the_list_grows_round_the_ring_of_six_skips_the_dead_five_and_elects_four() {
+    let walk = elect::<Ring>(6, [5], [1]);
+    let first_pass = [
+        (1, 2, vec![1]),
+        (2, 3, vec![1, 2]),
+        (3, 4, vec![1, 2, 3]),
+        (4, 5, vec![1, 2, 3, 4]),
+        (4, 0, vec![1, 2, 3, 4]),
+        (0, 1, vec![1, 2, 3, 4, 0]),
+    ];
+    assert_eq!(passes(&walk, "election"), first_pass);
+    let second_pass = [(1, 2), (2, 3), (3, 4), (4, 5), (4, 0), (0, 1)];
+    assert_eq!(passes(&walk, "coordinator"), second_pass.map(|(a, b)| (a, b, vec![1, 2, 3, 4, 0])));
+    assert_eq!((walk.count("election", true), walk.count("election", false)), (5, 1));
+    assert_eq!((walk.count("coordinator", true), walk.count("coordinator", false)), (5, 1));
+    assert_all_follow(&walk, 4);
+}
+
+#[test]
+fn two_lists_go_round_at_once_and_both_elect_seven() {
+    let walk = elect::<Ring>(9, [8], [2, 5]);
+    let starts: Vec<_> =
+        passes(&walk, "election").into_iter().filter(|hop| hop.2.len() == 1).collect();
+    assert_eq!(starts, [(2, 3, vec![2]), (5, 6, vec![5])]);
+    for sent in &walk.sent {
+        if let ring::Message::Coordinator { leader, .. } = &sent.message {
+            assert_eq!(*leader, MemberId(7));
+        }
+    }
+    assert_all_follow(&walk, 7);
+}
+
+#[test]
+fn the_ring_costs_two_passes_of_the_living_for_each_initiator() {
+    for n in 2..=16 {
+        for initiators in 1..n {
+            let walk = elect::<Ring>(n, [n - 1], 0..initiators);
+            let counted = walk.count("election", true) + walk.count("coordinator", true);
+            assert_eq!(counted, cost::ring(n.into(), initiators.into()), "n = {n}, {initiators}");
+            assert_all_follow(&walk, n - 2);
+        }
+    }
+    assert_eq!([4, 8].map(|n| cost::ring(n, 1)), [6, 14]);
+}
+
+#[test]
+fn the_ring_takes_one_wait_for_the_dead_member_in_each_pass() {
+    for initiator in 0..7 {
+        assert_eq!(elect::<Ring>(8, [7], [initiator]).elapsed(), 2 * TIMING.answer);
+    }
+}
+
+#[test]
+fn a_list_whose_initiator_died_is_concluded_by_the_next_in_it_and_elects_a_living_member() {
+    let mut walk = Walk::<Ring>::new(5, [4], member(5));
+    walk.ask(3, Command::Elect);
+    while walk.sent.len() < 3 {
+        walk.step();
+    }
+    walk.kill(3);
+    walk.settle();
+    let last = passes(&walk, "election").pop();
+    assert_eq!(last, Some((2, 0, vec![3, 0, 1, 2])));
+    assert_all_follow(&walk, 2);
+}
+
+#[test]
+fn a_member_that_comes_back_asks_once_round_who_leads() {
+    let mut walk = elect::<Ring>(5, [2, 4], [0]);
+    walk.sent.clear();
+    walk.restart(2, member(5));
+    walk.ask(2, Command::Inquire);
+    walk.settle();
+    assert_all_follow(&walk, 3);
+    let hops = [
+        (2, 3, vec![2]),
+        (3, 4, vec![2, 3]),
+        (3, 0, vec![2, 3]),
+        (0, 1, vec![2, 3, 0]),
+        (1, 2, vec![2, 3, 0, 1]),
+    ];
+    assert_eq!(passes(&walk, "inquiry"), hops);
+    assert_eq!(walk.count("election", true), 0);
+}
+
+#[test]
+fn a_member_that_comes_back_elects_when_the_leader_it_hears_of_is_gone() {
+    let mut walk = elect::<Ring>(5, [2, 4], [0]);
+    walk.kill(3);
+    walk.restart(2, member(5));
+    walk.ask(2, Command::Inquire);
+    walk.settle();
+    assert_all_follow(&walk, 2);
+}
