@@ -49,11 +49,13 @@ mod exchange;
 mod map;
 mod params;
 mod rates;
+mod round;
 
 pub use average::{Mean, fault_tolerant_mean};
-pub use berkeley::{Berkeley, Event, Message, Source, Timer, Verdict, messages_per_round};
+pub use berkeley::{Berkeley, Event, Message, Timer, messages_per_round};
 pub use discipline::{Correction, Shown, VirtualClock};
 pub use exchange::{Exchange, Offset};
 pub use map::{ClockMap, Reading, State};
 pub use params::{Params, resync_interval};
 pub use rates::Rates;
+pub use round::{Source, Verdict};

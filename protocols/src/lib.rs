@@ -11,10 +11,14 @@ pub mod clock;
 pub mod cost;
 pub mod election;
 pub mod ids;
+pub mod member;
 pub mod mutex;
 mod one_of;
 pub mod policy;
 pub mod protocol;
+pub mod record;
+pub mod register;
+pub mod sim;
 pub mod time;
 pub mod view;
 

@@ -41,12 +41,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::average::{Mean, fault_tolerant_mean};
+use super::average::Mean;
 use super::discipline::{Correction, Shown, VirtualClock};
-use super::exchange::{Exchange, Offset};
+use super::exchange::Exchange;
 use super::map::ClockMap;
 use super::params::Params;
-use super::rates::share;
+use super::rates::{as_nanos, share};
+use super::round::{Own, Round, Sample, Source};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -109,33 +110,6 @@ pub enum Event {
     Adjusted(ClockMap),
 }
 
-/// What the daemon found out about a member in its last complete round.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct Source {
-    /// How far the member's clock was ahead of the daemon's; nothing if it did not answer.
-    pub offset: Option<Offset>,
-    /// What was made of it.
-    pub verdict: Verdict,
-    /// The member's bound and the daemon's cannot both be right: a raw clock drifts more than the
-    /// policy says, or was stopped.
-    pub contradicts: bool,
-}
-
-/// What became of a member's answer.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-pub enum Verdict {
-    /// It is part of the average.
-    Averaged,
-    /// It is too far from most others to be averaged.
-    Outlier,
-    /// It is known too badly to be averaged.
-    Vague,
-    /// Its clock was never synchronised, and is set rather than averaged.
-    Joining,
-    /// No answer came.
-    Silent,
-}
-
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Role {
     Follower {
@@ -151,34 +125,12 @@ enum Role {
     },
 }
 
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct Round {
-    sent: LocalTime,
-    samples: BTreeMap<MemberId, Sample>,
-}
-
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Sample {
-    offset: Offset,
-    received: LocalTime,
-    /// The member's own bound; nothing if it was never synchronised.
-    claimed_ns: Option<u64>,
-    contradicts: bool,
-}
-
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 struct Reign {
     /// When the polls of the last confirmed round were sent.
     confirmed: LocalTime,
     /// How far group time was from the daemon's clock then, at most.
     error_ns: u64,
-}
-
-impl Sample {
-    /// How far the member's clock and group time may be from where they seem to be.
-    fn uncertainty_ns(&self) -> u64 {
-        self.offset.error_ns.saturating_add(self.claimed_ns.unwrap_or(0))
-    }
 }
 
 impl Berkeley {
@@ -228,7 +180,7 @@ impl Berkeley {
     fn poll(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let Role::Daemon { round, .. } = &mut self.role else { return };
         self.latest = self.latest.saturating_add(1);
-        *round = Some(Round { sent: now, samples: BTreeMap::new() });
+        *round = Some(Round::new(now));
         out.send_each(self.view.peers(self.me), &Message::Poll { round: self.latest });
         out.arm(Timer::Answers, self.params.answer);
         self.conclude_if_complete(now, out);
@@ -255,27 +207,20 @@ impl Berkeley {
     ) {
         let Role::Daemon { round: Some(current), .. } = &mut self.role else { return };
         let expected = round == self.latest && from != self.me && self.view.has(from);
-        if !expected || current.samples.contains_key(&from) {
+        if !expected || current.has(from) {
             return;
         }
         let map = self.clock.map();
         let (sent, received) = (map.now_ns(current.sent.0), map.now_ns(now.0));
         let offset = Exchange::of_one_reading(sent, reading_ns, received).offset();
-        let contradicts = match (claimed_ns, map.error_ns(now.0)) {
-            (Some(theirs), Some(ours)) => {
-                let most = theirs.saturating_add(ours).saturating_add(offset.error_ns);
-                offset.ns.unsigned_abs() > most
-            }
-            (None, _) | (_, None) => false,
-        };
-        let sample = Sample { offset, received: now, claimed_ns, contradicts };
-        current.samples.insert(from, sample);
+        let own_ns = map.error_ns(now.0);
+        current.add(from, Sample::new(now, offset, claimed_ns, own_ns));
         self.conclude_if_complete(now, out);
     }
 
     fn conclude_if_complete(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let Role::Daemon { round: Some(round), .. } = &self.role else { return };
-        if self.is_complete(round) {
+        if round.is_complete(self.view) {
             out.disarm(Timer::Answers);
             self.conclude(now, out);
         }
@@ -285,8 +230,9 @@ impl Berkeley {
     fn conclude(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let Role::Daemon { round, .. } = &mut self.role else { return };
         let Some(round) = round.take() else { return };
-        let mean = self.average(&round);
-        self.sources = self.judge(&round, mean.as_ref());
+        let own = Own { id: self.me, keeps_time: self.clock.is_synchronised() };
+        let mean = round.average(own, self.view, &self.params);
+        self.sources = round.judge(own, self.view, &self.params, mean.as_ref());
         if let Some(Mean { ns: mean_ns, .. }) = mean {
             let ahead_ns = self.correct_own_clock(now, &round, mean_ns);
             self.send_adjustments(&round, mean_ns, ahead_ns, out);
@@ -298,48 +244,14 @@ impl Berkeley {
         }
     }
 
-    /// The average of the clocks that keep group time; if none does, that of all clocks, once they
-    /// are all known.
-    fn average(&self, round: &Round) -> Option<Mean> {
-        let vague_ns = self.vague_ns(round);
-        let offsets = |counts: fn(&Sample) -> bool, own: bool| {
-            let counts = |sample: &Sample| counts(sample) && sample.uncertainty_ns() <= vague_ns;
-            let others = round.samples.iter().filter(|(_, sample)| counts(sample));
-            let others = others.map(|(id, sample)| (*id, sample.offset.ns));
-            others.chain(own.then_some((self.me, 0))).collect::<BTreeMap<_, _>>()
-        };
-        let clocks = if self.knows_group_time(round) {
-            offsets(|sample| sample.claimed_ns.is_some(), self.clock.is_synchronised())
-        } else if self.is_complete(round) {
-            offsets(|_| true, true)
-        } else {
-            BTreeMap::new()
-        };
-        fault_tolerant_mean(&clocks, nanos(self.params.gamma), self.me)
-    }
-
-    /// The uncertainty from which on a reading is not averaged: more than the precision, and more
-    /// than twice what is usual in this round.
-    fn vague_ns(&self, round: &Round) -> u64 {
-        let mut all: Vec<u64> = round.samples.values().map(Sample::uncertainty_ns).collect();
-        all.sort_unstable();
-        let usual = all.get(all.len().saturating_sub(1) / 2).copied().unwrap_or(0);
-        nanos(self.params.precision).max(usual.saturating_mul(2))
-    }
-
-    /// Whether anybody heard in a round keeps group time.
-    fn knows_group_time(&self, round: &Round) -> bool {
-        let others = round.samples.values().any(|sample| sample.claimed_ns.is_some());
-        others || self.clock.is_synchronised()
-    }
-
     /// Corrects the daemon's clock. Returns how far ahead of the daemon's time the average is now:
     /// not at all, if its clock was set.
     fn correct_own_clock(&mut self, now: LocalTime, round: &Round, mean_ns: i64) -> i64 {
-        let is_confirmed = round.samples.len() + 1 >= self.view.majority();
+        let is_confirmed = round.is_confirmed(self.view);
         let was_set = !self.clock.is_synchronised();
+        let growth = self.params.rates().leader_growth();
         let error_ns = if was_set {
-            self.error_by_others(round, mean_ns).unwrap_or(0)
+            round.error_by_others(growth, mean_ns).unwrap_or(0)
         } else {
             self.error_of_own_clock(round)
         };
@@ -361,7 +273,7 @@ impl Berkeley {
         ahead_ns: i64,
         out: &mut OutboxOf<Self>,
     ) {
-        for (to, sample) in &round.samples {
+        for (to, sample) in round.samples() {
             if sample.claimed_ns.is_none() && self.may_do_better(sample) {
                 continue;
             }
@@ -376,7 +288,7 @@ impl Berkeley {
     /// Whether a clock had better not be set by this exchange, since quick rounds are to follow: once
     /// it is set, it can only be slewed.
     fn may_do_better(&self, sample: &Sample) -> bool {
-        self.quick > 0 && sample.offset.error_ns > nanos(self.params.precision)
+        self.quick > 0 && sample.offset.error_ns > as_nanos(self.params.precision)
     }
 
     fn on_adjust(
@@ -400,48 +312,16 @@ impl Berkeley {
     fn error_of_own_clock(&self, round: &Round) -> u64 {
         let own = match self.role {
             Role::Daemon { reign: Some(reign), .. } => {
-                let reigned = nanos(round.sent - reign.confirmed);
+                let reigned = as_nanos(round.sent - reign.confirmed);
                 reign.error_ns.saturating_sub(share(reigned, self.params.rates().shed()))
             }
             Role::Daemon { reign: None, .. } | Role::Follower { .. } => {
                 self.clock.map().error_ns(round.sent.0).unwrap_or(0)
             }
         };
-        let Some(by_others) = self.error_by_others(round, 0) else { return own };
-        let against = round.samples.values().filter(|sample| sample.contradicts).count();
-        if 2 * against > round.samples.len() { by_others } else { own.min(by_others) }
-    }
-
-    /// How far group time can be from the daemon's clock with a correction, as each member that keeps
-    /// group time bounds it: the best of these. Nothing if nobody does.
-    fn error_by_others(&self, round: &Round, correction_ns: i64) -> Option<u64> {
         let growth = self.params.rates().leader_growth();
-        let bound = |sample: &Sample| {
-            let apart = sample.offset.ns.abs_diff(correction_ns);
-            let since_sent = share(nanos(sample.received - round.sent), growth);
-            let bound = sample.claimed_ns?.saturating_add(sample.offset.error_ns);
-            Some(bound.saturating_add(apart).saturating_add(since_sent))
-        };
-        round.samples.values().filter_map(bound).min()
-    }
-
-    fn judge(&self, round: &Round, mean: Option<&Mean>) -> BTreeMap<MemberId, Source> {
-        let (founds, vague_ns) = (!self.knows_group_time(round), self.vague_ns(round));
-        let judge = |id: MemberId| {
-            let Some(sample) = round.samples.get(&id) else {
-                return Source { offset: None, verdict: Verdict::Silent, contradicts: false };
-            };
-            let verdict = match mean {
-                Some(mean) if mean.of.contains(&id) => Verdict::Averaged,
-                Some(_) if sample.claimed_ns.is_some() || founds => {
-                    let is_vague = sample.uncertainty_ns() > vague_ns;
-                    if is_vague { Verdict::Vague } else { Verdict::Outlier }
-                }
-                Some(_) | None => Verdict::Joining,
-            };
-            Source { offset: Some(sample.offset), verdict, contradicts: sample.contradicts }
-        };
-        self.view.peers(self.me).map(|id| (id, judge(id))).collect()
+        let Some(by_others) = round.error_by_others(growth, 0) else { return own };
+        if round.mostly_contradicts() { by_others } else { own.min(by_others) }
     }
 
     /// How long until the next round: the first rounds follow one another quickly.
@@ -451,10 +331,6 @@ impl Berkeley {
         } else {
             self.params.interval().saturating_sub(since_polls).max(QUICK_PAUSE)
         }
-    }
-
-    fn is_complete(&self, round: &Round) -> bool {
-        round.samples.len() + 1 >= self.view.size as usize
     }
 }
 
@@ -467,7 +343,7 @@ impl Protocol for Berkeley {
 
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let leads = self.view.leader == self.me;
-        let fresh_for_ns = nanos(self.params.fresh_for());
+        let fresh_for_ns = as_nanos(self.params.fresh_for());
         self.clock.enter(now, leads, self.params.rates(), fresh_for_ns);
         out.tell(Event::Adjusted(self.clock.map()));
         self.poll(now, out);
@@ -505,10 +381,6 @@ impl Named for Message {
 /// the daemon.
 pub fn messages_per_round(n: u32) -> u32 {
     3 * n.saturating_sub(1)
-}
-
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 const QUICK_ROUNDS: u32 = 8;

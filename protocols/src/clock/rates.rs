@@ -1,5 +1,7 @@
 //! How fast clocks may move, and how fast what is known about them fades.
 
+use std::time::Duration;
+
 /// Limits on rates, derived from what is assumed of the hardware. All figures are parts per
 /// billion, that is, nanoseconds per second.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -62,6 +64,11 @@ fn per_own_second(rate: u64, drift: u64) -> u64 {
 pub(super) fn share(nanos: u64, ppb: u64) -> u64 {
     let product = u128::from(nanos) * u128::from(ppb) / u128::from(BILLION);
     u64::try_from(product).unwrap_or(u64::MAX)
+}
+
+/// As nanoseconds, as many as fit.
+pub(super) fn as_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 const BILLION: u64 = 1_000_000_000;

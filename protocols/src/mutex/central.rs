@@ -230,6 +230,11 @@ impl Central {
         self.books.inside.map(|(member, _)| member)
     }
 
+    /// The number of this member's latest request.
+    pub fn latest(&self) -> RequestNumber {
+        self.latest
+    }
+
     /// Whether nothing would be lost if this value were dropped.
     pub fn is_unused(&self) -> bool {
         self.state == State::Idle && self.books.inside.is_none() && self.books.queue.is_empty()

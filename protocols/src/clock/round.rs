@@ -1,0 +1,189 @@
+//! One round, as the daemon sees it: who answered what, and what follows from that.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::average::{Mean, fault_tolerant_mean};
+use super::exchange::Offset;
+use super::params::Params;
+use super::rates::{as_nanos, share};
+use crate::ids::MemberId;
+use crate::time::LocalTime;
+use crate::view::View;
+
+/// What the daemon found out about a member in its last complete round.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Source {
+    /// How far the member's clock was ahead of the daemon's; nothing if it did not answer.
+    pub offset: Option<Offset>,
+    /// What was made of it.
+    pub verdict: Verdict,
+    /// The member's bound and the daemon's cannot both be right: a raw clock drifts more than the
+    /// policy says, or was stopped.
+    pub contradicts: bool,
+}
+
+/// What became of a member's answer.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum Verdict {
+    /// It is part of the average.
+    Averaged,
+    /// It is too far from most others to be averaged.
+    Outlier,
+    /// It is known too badly to be averaged.
+    Vague,
+    /// Its clock was never synchronised, and is set rather than averaged.
+    Joining,
+    /// No answer came.
+    Silent,
+}
+
+/// The polls of one round, and the answers so far.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Round {
+    /// When the polls were sent.
+    pub(super) sent: LocalTime,
+    samples: BTreeMap<MemberId, Sample>,
+}
+
+/// One answer.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Sample {
+    pub(super) offset: Offset,
+    pub(super) received: LocalTime,
+    /// The member's own bound; nothing if it was never synchronised.
+    pub(super) claimed_ns: Option<u64>,
+    contradicts: bool,
+}
+
+/// The daemon as one of those that are averaged.
+#[derive(Clone, Copy)]
+pub(super) struct Own {
+    pub(super) id: MemberId,
+    pub(super) keeps_time: bool,
+}
+
+impl Sample {
+    /// An answer received when the daemon's own bound was `own_ns`.
+    pub(super) fn new(
+        received: LocalTime,
+        offset: Offset,
+        claimed_ns: Option<u64>,
+        own_ns: Option<u64>,
+    ) -> Self {
+        let most = claimed_ns.zip(own_ns).map(|(theirs, own)| theirs.saturating_add(own));
+        let contradicts = most
+            .is_some_and(|most| offset.ns.unsigned_abs() > most.saturating_add(offset.error_ns));
+        Self { offset, received, claimed_ns, contradicts }
+    }
+
+    /// How far the member's clock and group time may be from where they seem to be.
+    fn uncertainty_ns(&self) -> u64 {
+        self.offset.error_ns.saturating_add(self.claimed_ns.unwrap_or(0))
+    }
+}
+
+impl Round {
+    pub(super) fn new(sent: LocalTime) -> Self {
+        Self { sent, samples: BTreeMap::new() }
+    }
+
+    pub(super) fn add(&mut self, from: MemberId, sample: Sample) {
+        self.samples.insert(from, sample);
+    }
+
+    pub(super) fn has(&self, member: MemberId) -> bool {
+        self.samples.contains_key(&member)
+    }
+
+    pub(super) fn samples(&self) -> impl Iterator<Item = (&MemberId, &Sample)> {
+        self.samples.iter()
+    }
+
+    /// Whether all answered.
+    pub(super) fn is_complete(&self, view: View) -> bool {
+        self.samples.len() + 1 >= view.size as usize
+    }
+
+    /// Whether a majority answered, the daemon included: then there was no later view when the polls
+    /// were sent.
+    pub(super) fn is_confirmed(&self, view: View) -> bool {
+        self.samples.len() + 1 >= view.majority()
+    }
+
+    /// Whether most answers and the daemon's bound cannot both be right.
+    pub(super) fn mostly_contradicts(&self) -> bool {
+        2 * self.samples.values().filter(|sample| sample.contradicts).count() > self.samples.len()
+    }
+
+    /// The average of the clocks that keep group time; if none does, that of all clocks, once they
+    /// are all known.
+    pub(super) fn average(&self, own: Own, view: View, params: &Params) -> Option<Mean> {
+        let founds = !self.knows_group_time(own);
+        if founds && !self.is_complete(view) {
+            return None;
+        }
+        let vague_ns = self.vague_ns(params);
+        let counts = |sample: &Sample| {
+            (founds || sample.claimed_ns.is_some()) && sample.uncertainty_ns() <= vague_ns
+        };
+        let others = self.samples.iter().filter(|(_, sample)| counts(sample));
+        let others = others.map(|(id, sample)| (*id, sample.offset.ns));
+        let own_clock = (founds || own.keeps_time).then_some((own.id, 0));
+        let clocks = others.chain(own_clock).collect();
+        fault_tolerant_mean(&clocks, as_nanos(params.gamma), own.id)
+    }
+
+    /// What became of each member's answer.
+    pub(super) fn judge(
+        &self,
+        own: Own,
+        view: View,
+        params: &Params,
+        mean: Option<&Mean>,
+    ) -> BTreeMap<MemberId, Source> {
+        let (founds, vague_ns) = (!self.knows_group_time(own), self.vague_ns(params));
+        let judge = |id: MemberId| {
+            let Some(sample) = self.samples.get(&id) else {
+                return Source { offset: None, verdict: Verdict::Silent, contradicts: false };
+            };
+            let verdict = match mean {
+                Some(mean) if mean.of.contains(&id) => Verdict::Averaged,
+                Some(_) if sample.claimed_ns.is_none() && !founds => Verdict::Joining,
+                Some(_) if sample.uncertainty_ns() > vague_ns => Verdict::Vague,
+                Some(_) => Verdict::Outlier,
+                None => Verdict::Joining,
+            };
+            Source { offset: Some(sample.offset), verdict, contradicts: sample.contradicts }
+        };
+        view.peers(own.id).map(|id| (id, judge(id))).collect()
+    }
+
+    /// How far group time can be from the daemon's clock with a correction, as each member that keeps
+    /// group time bounds it: the best of these. Nothing if nobody does. It counts from when the polls
+    /// were sent, with what the bound grows by after that.
+    pub(super) fn error_by_others(&self, growth_ppb: u64, correction_ns: i64) -> Option<u64> {
+        let bound = |sample: &Sample| {
+            let apart = sample.offset.ns.abs_diff(correction_ns);
+            let since_sent = share(as_nanos(sample.received - self.sent), growth_ppb);
+            let bound = sample.claimed_ns?.saturating_add(sample.offset.error_ns);
+            Some(bound.saturating_add(apart).saturating_add(since_sent))
+        };
+        self.samples.values().filter_map(bound).min()
+    }
+
+    /// The uncertainty from which on a reading is not averaged: more than the precision, and more
+    /// than twice what is usual in this round.
+    fn vague_ns(&self, params: &Params) -> u64 {
+        let mut all: Vec<u64> = self.samples.values().map(Sample::uncertainty_ns).collect();
+        all.sort_unstable();
+        let usual = all.get(all.len().saturating_sub(1) / 2).copied().unwrap_or(0);
+        as_nanos(params.precision).max(usual.saturating_mul(2))
+    }
+
+    /// Whether the daemon or anybody who answered keeps group time.
+    fn knows_group_time(&self, own: Own) -> bool {
+        own.keeps_time || self.samples.values().any(|sample| sample.claimed_ns.is_some())
+    }
+}

@@ -1,0 +1,450 @@
+//! One member of a group: views, the office of leader, and all locks.
+//!
+//! The textbook algorithms assume no partition and often no crash. Each stays as the books have it,
+//! inside a **view**: a number (the epoch), frozen members, a leader, a policy. What the books lack
+//! is here, once for all of them:
+//!
+//! * The **office** of leader is a set of unexpired promises of a majority of the view's members.
+//!   A member promises only while the register confirmed the view not too long ago.
+//! * A **view change** reads the register, collects seals of enough members of the old view, and
+//!   replaces the record by one compare-and-swap. A seal is given only when the member's own
+//!   promise has run out, or by the leader itself when it resigns. So the old office is over before
+//!   the new one begins.
+//! * **Locks** are carried over as the seals tell, and none is newly granted while a member that
+//!   did not seal could still hold one.
+//!
+//! The rules are numbered in `docs/office.md`; the number stands at the code that keeps the rule.
+
+mod candidacy;
+mod election;
+mod joining;
+mod leading;
+mod locks;
+pub mod message;
+mod promising;
+mod registering;
+
+use std::time::Duration;
+
+use self::candidacy::Candidate;
+use self::election::Electing;
+use self::leading::Leader;
+use self::locks::{LockEffect, LockOut, Locks};
+use self::message::{LockNote, Message, Note, PeerMessage};
+use self::registering::Desk;
+use crate::election::AnyTimer;
+use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
+use crate::policy::Policy;
+use crate::protocol::{Input, InputOf, OutboxOf, Protocol};
+use crate::record::{MemberInfo, Record};
+use crate::time::LocalTime;
+
+/// One member of a group, from its start to its end.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Member {
+    me: MemberInfo,
+    /// What the group's resource says, as far as this member knows.
+    policy: Policy,
+    /// No view had a higher number when this member started, as the resource's status tells.
+    status_epoch: Epoch,
+    role: Role,
+    pledge: Pledge,
+    /// The latest view that this member was in, or learned of as a joiner.
+    record: Option<Record>,
+    locks: Locks,
+    desk: Desk,
+    electing: Option<Electing>,
+    /// Takes part in no election before: it could not reach the register.
+    abstains_until: LocalTime,
+    /// Is about to end, and leads no more.
+    draining: bool,
+    /// The last standing told.
+    told: Option<Standing>,
+}
+
+/// What a member is at the moment.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum Role {
+    /// In no view. `heard`: when somebody of the recorded view last said anything.
+    Joiner { heard: LocalTime },
+    /// In a view that another leads, or led.
+    Follower,
+    /// About to begin a view.
+    Candidate(Box<Candidate>),
+    /// In office, or about to gain or to lose it.
+    Leader(Box<Leader>),
+    /// Out of the group for good.
+    Gone,
+}
+
+/// What this member promised (rule 2).
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+struct Pledge {
+    /// The epoch of the latest view that it entered or sealed.
+    epoch: Epoch,
+    /// It sealed that view, and refuses it.
+    sealed: bool,
+    /// It follows the view's leader until then.
+    until: LocalTime,
+    /// The register confirmed the view, or one before it, at that time or later; counted from
+    /// before the read was sent.
+    confirmed: Option<LocalTime>,
+    /// It knows that this view was settled.
+    settled: Option<Epoch>,
+}
+
+/// With whom a member speaks.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Node {
+    /// The register: the API server.
+    Register,
+    /// Another member, or one that wants to be.
+    Member(Incarnation),
+}
+
+/// What is asked of a member from within its process.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Command {
+    /// The application wants a lock.
+    Enter {
+        /// Which.
+        lock: LockName,
+        /// On whose behalf.
+        note: Note,
+    },
+    /// The application leaves a lock, or no longer wants it.
+    Exit {
+        /// Which.
+        lock: LockName,
+    },
+    /// The group's resource says this now.
+    Policy(Box<Policy>),
+    /// The pod is about to end: another should lead. Locks go on.
+    Drain,
+    /// Leaves the group.
+    Leave,
+}
+
+/// The alarms of a member.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Timer {
+    /// The leader's next heartbeat.
+    Heartbeat,
+    /// The own promise has run out.
+    Promise,
+    /// The next read of the register.
+    Reread,
+    /// The register did not answer.
+    Register,
+    /// The next step of a candidacy.
+    Candidacy,
+    /// Whoever was elected began no view.
+    Nominee,
+    /// The next try to join.
+    Join,
+    /// The end of a hold.
+    Holds,
+    /// The end of the quiet time.
+    Quiet,
+    /// An heir did not answer.
+    Leave,
+    /// An alarm of the election.
+    Election(AnyTimer),
+}
+
+/// What a member tells its process.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Event {
+    /// Somebody's addresses.
+    Met(Box<MemberInfo>),
+    /// A view began here.
+    Installed(Box<Record>),
+    /// This member stands so from now on.
+    Standing(Standing),
+    /// The register confirmed the view, counted from that time.
+    Confirmed(LocalTime),
+    /// An election that this member took part in has ended.
+    Elected {
+        /// Who was elected.
+        winner: Incarnation,
+        /// The messages that this member sent in it, as the books count them.
+        messages: u64,
+        /// How long it took here.
+        took: Duration,
+    },
+    /// Something happened to a lock of this member.
+    Lock(LockName, LockEvent),
+    /// A message made no sense, and was ignored.
+    Ignored(&'static str),
+    /// This member is out of the group.
+    Left,
+}
+
+/// How a member stands in its group.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Standing {
+    /// It has the office until that time by its own clock.
+    Leading(LocalTime),
+    /// It promised to follow somebody until that time.
+    Following(Incarnation, LocalTime),
+    /// It takes part in an election, or waits for the view of whoever won, or begins one.
+    Electing,
+    /// It is in no view, or leads one without an office.
+    Isolated,
+}
+
+/// What happened to a lock of this member.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum LockEvent {
+    /// It waits, and whoever grants knows: this one holds.
+    Queued(Option<Box<LockNote>>),
+    /// It holds.
+    Entered {
+        /// The fencing token.
+        token: FencingToken,
+        /// The view that granted it.
+        epoch: Epoch,
+        /// Until when it is safe, by this member's own clock.
+        deadline: LocalTime,
+        /// Messages that this entry cost so far, as the books count them.
+        messages: u64,
+    },
+    /// It goes on holding.
+    Extended {
+        /// Until when it is safe now.
+        deadline: LocalTime,
+        /// Another waits for it.
+        contended: bool,
+    },
+    /// It no longer holds.
+    Lost(LostReason),
+}
+
+/// Why a hold ended that nobody gave back.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum LostReason {
+    /// Nobody extended it in time.
+    LeaseExpired,
+    /// This member led, and its office ended.
+    ViewChange,
+}
+
+type Out = OutboxOf<Member>;
+
+impl Member {
+    /// A new member: a process that has just started and is in no view.
+    ///
+    /// `status_epoch` is the epoch in the status of the group's resource, zero if there is none.
+    pub fn new(me: MemberInfo, policy: Policy, status_epoch: Epoch) -> Self {
+        let locks = Locks::new(me.incarnation);
+        let desk = Desk::new(me.incarnation);
+        Self {
+            me,
+            policy,
+            status_epoch,
+            role: Role::Joiner { heard: LocalTime::default() },
+            pledge: Pledge::default(),
+            record: None,
+            locks,
+            desk,
+            electing: None,
+            abstains_until: LocalTime::default(),
+            draining: false,
+            told: None,
+        }
+    }
+
+    /// Who this is.
+    pub fn me(&self) -> Incarnation {
+        self.me.incarnation
+    }
+
+    /// The latest view that this member was in, or learned of.
+    pub fn record(&self) -> Option<&Record> {
+        self.record.as_ref()
+    }
+
+    /// Until when this member has the office of leader, if it leads.
+    pub fn office(&self) -> Option<LocalTime> {
+        match &self.role {
+            Role::Leader(leader) => Some(leader.office_until()),
+            Role::Joiner { .. } | Role::Follower | Role::Candidate(_) | Role::Gone => None,
+        }
+    }
+
+    /// How many locks this member holds, and how many it waits for.
+    pub fn lock_counts(&self) -> (usize, usize) {
+        self.locks.counts()
+    }
+
+    fn command(&mut self, now: LocalTime, command: Command, out: &mut Out) {
+        match command {
+            Command::Enter { lock, note } => {
+                self.with_locks(now, out, |locks, effects| locks.enter(now, &lock, note, effects));
+            }
+            Command::Exit { lock } => {
+                self.with_locks(now, out, |locks, effects| locks.exit(now, &lock, effects));
+            }
+            Command::Policy(policy) => self.policy = *policy,
+            Command::Drain => self.drain(now, out),
+            Command::Leave => self.leave(now, out),
+        }
+    }
+
+    fn on_peer(&mut self, now: LocalTime, from: Incarnation, message: PeerMessage, out: &mut Out) {
+        self.hear_of(now, from);
+        match message {
+            PeerMessage::Join(info) => self.on_join(now, from, *info, out),
+            PeerMessage::Noted => {}
+            PeerMessage::Leave => self.on_leave(from),
+            PeerMessage::Heartbeat(heartbeat) => self.on_heartbeat(now, from, *heartbeat, out),
+            PeerMessage::Promise(promise) => self.on_promise(now, from, *promise, out),
+            PeerMessage::Refusal { floor } => self.on_refusal(now, from, floor, out),
+            PeerMessage::SealRequest { base } => self.on_seal_request(now, from, base, out),
+            PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, out),
+            // The candidate asks again; the leader that is followed takes it back into a view.
+            PeerMessage::SealRefused { .. } => {}
+            PeerMessage::HandOver(table) => self.on_hand_over(now, from, *table, out),
+            PeerMessage::Taken { epoch } => self.on_taken(epoch, out),
+            PeerMessage::Election { epoch, message } => {
+                self.on_election(now, from, epoch, message, out);
+            }
+            PeerMessage::Lock(message) => self.on_lock(now, from, *message, out),
+        }
+    }
+
+    fn on_lock(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        message: message::LockMessage,
+        out: &mut Out,
+    ) {
+        // Rule 12: who sealed a view says and hears nothing of its locks any more.
+        if self.pledge.sealed {
+            return out.tell(Event::Ignored("sealed"));
+        }
+        self.with_locks(now, out, |locks, effects| locks.on_message(now, from, message, effects));
+    }
+
+    fn on_timer(&mut self, now: LocalTime, timer: Timer, out: &mut Out) {
+        match timer {
+            Timer::Heartbeat => self.beat(now, out),
+            Timer::Promise => self.promise_ran_out(now, out),
+            Timer::Reread => self.reread(now, out),
+            Timer::Register => self.register_is_silent(now, out),
+            Timer::Candidacy => self.candidacy_step(now, out),
+            Timer::Nominee => self.nominee_is_late(now, out),
+            Timer::Join => self.try_to_join(now, out),
+            Timer::Holds => self.arm_holds(now, out),
+            Timer::Quiet => self.quiet_is_over(now, out),
+            Timer::Leave => self.gone(out),
+            Timer::Election(timer) => self.election_timer(now, timer, out),
+        }
+    }
+
+    /// Lets the locks do something, and carries out what they want.
+    fn with_locks<R>(
+        &mut self,
+        now: LocalTime,
+        out: &mut Out,
+        act: impl FnOnce(&mut Locks, &mut LockOut) -> R,
+    ) -> R {
+        let mut effects = LockOut::new();
+        let result = act(&mut self.locks, &mut effects);
+        let told = effects.iter().any(|effect| matches!(effect, LockEffect::Tell(..)));
+        for effect in effects {
+            match effect {
+                LockEffect::Send(to, message) => say(to, PeerMessage::Lock(message), out),
+                LockEffect::Tell(lock, event) => out.tell(Event::Lock(lock, event)),
+            }
+        }
+        if told {
+            self.arm_holds(now, out);
+        }
+        result
+    }
+
+    /// Ends the holds that are over by now, and sets the alarm for the next.
+    fn arm_holds(&mut self, now: LocalTime, out: &mut Out) {
+        let mut effects = LockOut::new();
+        let next = self.locks.expire_holds(now, &mut effects);
+        for effect in effects {
+            match effect {
+                LockEffect::Send(to, message) => say(to, PeerMessage::Lock(message), out),
+                LockEffect::Tell(lock, event) => out.tell(Event::Lock(lock, event)),
+            }
+        }
+        match next {
+            Some(deadline) => out.arm(Timer::Holds, now.until(deadline)),
+            None => out.disarm(Timer::Holds),
+        }
+    }
+
+    /// Tells how this member stands, if that has changed.
+    fn tell_standing(&mut self, now: LocalTime, out: &mut Out) {
+        let standing = self.standing(now);
+        if self.told != Some(standing) {
+            self.told = Some(standing);
+            out.tell(Event::Standing(standing));
+        }
+    }
+
+    fn standing(&self, now: LocalTime) -> Standing {
+        let leader = self.record.as_ref().and_then(|record| record.leader);
+        match &self.role {
+            Role::Leader(office) if office.office_until() > now => {
+                Standing::Leading(office.office_until())
+            }
+            Role::Candidate(_) => Standing::Electing,
+            Role::Follower => match leader {
+                Some(leader) if self.pledge.until > now && !self.pledge.sealed => {
+                    Standing::Following(leader, self.pledge.until)
+                }
+                Some(_) | None => Standing::Electing,
+            },
+            Role::Leader(_) | Role::Joiner { .. } | Role::Gone => Standing::Isolated,
+        }
+    }
+}
+
+impl Protocol for Member {
+    type Peer = Node;
+    type Command = Command;
+    type Message = Message;
+    type Timer = Timer;
+    type Event = Event;
+
+    fn start(&mut self, now: LocalTime, out: &mut Out) {
+        self.begin_joining(now, out);
+        self.tell_standing(now, out);
+    }
+
+    fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut Out) {
+        if self.role == Role::Gone {
+            return;
+        }
+        match input {
+            Input::Command(command) => self.command(now, command, out),
+            Input::Message { from: Node::Member(from), message: Message::Peer(message) } => {
+                self.on_peer(now, from, message, out);
+            }
+            Input::Message { from: Node::Register, message: Message::Register(message) } => {
+                self.on_register(now, message, out);
+            }
+            Input::Message { .. } => out.tell(Event::Ignored("misrouted")),
+            Input::Timer(timer) => self.on_timer(now, timer, out),
+        }
+        self.tell_standing(now, out);
+    }
+}
+
+fn say(to: Incarnation, message: PeerMessage, out: &mut Out) {
+    out.send(Node::Member(to), Message::Peer(message));
+}
+
+fn say_each(to: impl IntoIterator<Item = Incarnation>, message: &PeerMessage, out: &mut Out) {
+    for peer in to {
+        say(peer, message.clone(), out);
+    }
+}

@@ -1,0 +1,162 @@
+//! The election named `default`, which nominates the next leader when promises run out.
+
+use std::time::Duration;
+
+use super::{Event, Member, Out, PeerMessage, Role, Timer, say};
+use crate::election::{self, AnyElection, AnyMessage, AnyTimer, Command};
+use crate::ids::{Epoch, Incarnation, MemberId};
+use crate::protocol::{Effect, Input, InputOf, Named, Outbox, Protocol};
+use crate::time::LocalTime;
+
+/// An election of the members of the latest view.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Electing {
+    election: AnyElection,
+    /// When this member began to take part; nothing while its own promise still runs.
+    since: Option<LocalTime>,
+    /// What arrived before.
+    early: Vec<(MemberId, AnyMessage)>,
+    /// What this member said, as the books count it.
+    messages: u64,
+}
+
+/// Messages that are kept while the own promise runs; more come from nobody who keeps the rules.
+const EARLY_MAX: usize = 1024;
+
+impl Member {
+    /// Starts an election, or one more if the one before came to nothing.
+    pub(super) fn begin_election(&mut self, now: LocalTime, out: &mut Out) {
+        if now < self.abstains_until || self.draining {
+            return out.arm(Timer::Nominee, now.until(self.abstains_until).max(self.pause()));
+        }
+        if self.record.as_ref().is_some_and(|record| record.members.len() == 1) {
+            return self.begin_candidacy(now, None, out);
+        }
+        let Some(mut electing) = self.electing.take().or_else(|| self.new_election()) else {
+            return;
+        };
+        electing.since = Some(now);
+        electing.messages = 0;
+        let early = std::mem::take(&mut electing.early);
+        self.electing = Some(electing);
+        out.arm(Timer::Nominee, self.pause() * 2);
+        for (from, message) in early {
+            self.feed_election(now, Input::Message { from, message }, out);
+        }
+        let idle = self.electing.as_ref().is_some_and(|e| !e.election.is_electing());
+        if idle {
+            self.feed_election(now, Input::Command(Command::Elect), out);
+        }
+    }
+
+    /// Takes part no longer: somebody leads, or the election came to nothing.
+    pub(super) fn drop_election(&mut self, out: &mut Out) {
+        if self.electing.take().is_some() {
+            for timer in AnyTimer::ALL {
+                out.disarm(Timer::Election(timer));
+            }
+        }
+        out.disarm(Timer::Nominee);
+    }
+
+    fn new_election(&self) -> Option<Electing> {
+        let record = self.record.as_ref()?;
+        let me = record.rank(self.me.incarnation)?;
+        let answer = (record.timing.office_wait / 15).min(Duration::from_millis(500));
+        let timing = election::Timing { answer, announcement: answer * 3 };
+        let election = AnyElection::new(record.policy.election, me, record.view(), timing);
+        Some(Electing { election, since: None, early: Vec::new(), messages: 0 })
+    }
+
+    /// How long whoever was elected may take to begin a view.
+    fn pause(&self) -> Duration {
+        self.record.as_ref().map_or(self.policy.timing, |record| record.timing).office_wait / 2
+    }
+
+    /// A message of the election. Only members whose own promise ran out take part; what arrives
+    /// before is kept.
+    pub(super) fn on_election(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        epoch: Epoch,
+        message: AnyMessage,
+        out: &mut Out,
+    ) {
+        let Some(record) = self.record.as_ref().filter(|record| record.epoch == epoch) else {
+            return out.tell(Event::Ignored("epoch"));
+        };
+        let Some(rank) = record.rank(from) else {
+            return out.tell(Event::Ignored("stranger"));
+        };
+        if self.role != Role::Follower || now < self.abstains_until || self.draining {
+            return;
+        }
+        if self.electing.is_none() {
+            self.electing = self.new_election();
+        }
+        let Some(electing) = &mut self.electing else { return };
+        if self.pledge.until > now {
+            if electing.early.len() < EARLY_MAX {
+                electing.early.push((rank, message));
+            }
+            return;
+        }
+        if electing.since.is_none() {
+            electing.since = Some(now);
+            out.arm(Timer::Nominee, self.pause() * 2);
+        }
+        self.feed_election(now, Input::Message { from: rank, message }, out);
+    }
+
+    pub(super) fn election_timer(&mut self, now: LocalTime, timer: AnyTimer, out: &mut Out) {
+        if self.role == Role::Follower {
+            self.feed_election(now, Input::Timer(timer), out);
+        }
+    }
+
+    fn feed_election(&mut self, now: LocalTime, input: InputOf<AnyElection>, out: &mut Out) {
+        let (Some(electing), Some(record)) = (&mut self.electing, &self.record) else { return };
+        let mut effects = Outbox::default();
+        electing.election.handle(now, input, &mut effects);
+        let mut elected = None;
+        for effect in effects.drain() {
+            match effect {
+                Effect::Send { to, message } => {
+                    let Some(info) = record.member(to) else { continue };
+                    // Acknowledgements are ours, not the book's.
+                    electing.messages += u64::from(message.name() != "ack");
+                    let message = PeerMessage::Election { epoch: record.epoch, message };
+                    say(info.incarnation, message, out);
+                }
+                Effect::Arm { timer, after } => out.arm(Timer::Election(timer), after),
+                Effect::Disarm(timer) => out.disarm(Timer::Election(timer)),
+                Effect::Tell(election::Event::Elected(winner)) => elected = Some(winner),
+            }
+        }
+        if let Some(winner) = elected {
+            self.elected(now, winner, out);
+        }
+    }
+
+    /// Somebody was elected: a nominee, until the office protocol says more.
+    fn elected(&mut self, now: LocalTime, winner: MemberId, out: &mut Out) {
+        let (Some(electing), Some(record)) = (&self.electing, &self.record) else { return };
+        let Some(winner) = record.member(winner).map(|info| info.incarnation) else { return };
+        let took = now - electing.since.unwrap_or(now);
+        out.tell(Event::Elected { winner, messages: electing.messages, took });
+        if winner == self.me.incarnation {
+            self.begin_candidacy(now, None, out);
+        } else {
+            out.arm(Timer::Nominee, self.pause());
+        }
+    }
+
+    /// Whoever was elected began no view in time: once more.
+    pub(super) fn nominee_is_late(&mut self, now: LocalTime, out: &mut Out) {
+        if self.role == Role::Follower && self.pledge.until <= now {
+            self.drop_election(out);
+            self.begin_election(now, out);
+        }
+    }
+}

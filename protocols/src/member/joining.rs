@@ -1,0 +1,103 @@
+//! Getting into a group: by asking whoever leads it, or by beginning its first view.
+
+use super::{Event, Member, Out, PeerMessage, Role, Timer, say, say_each};
+use crate::ids::Incarnation;
+use crate::record::MemberInfo;
+use crate::register::Value;
+use crate::time::LocalTime;
+
+impl Member {
+    /// Starts, or starts anew after it was left out of a view.
+    pub(super) fn begin_joining(&mut self, now: LocalTime, out: &mut Out) {
+        self.role = Role::Joiner { heard: now };
+        self.drop_election(out);
+        self.locks.leave_view();
+        out.disarm(Timer::Heartbeat);
+        self.read_register(now, out);
+        out.arm(Timer::Reread, self.policy.timing.heartbeat);
+        out.arm(Timer::Join, self.policy.timing.heartbeat);
+    }
+
+    /// Somebody of the recorded view lives.
+    pub(super) fn hear_of(&mut self, now: LocalTime, from: Incarnation) {
+        let known = self.record.as_ref().is_some_and(|record| record.rank(from).is_some());
+        if let Role::Joiner { heard } = &mut self.role
+            && known
+        {
+            *heard = now;
+        }
+    }
+
+    /// The register tells a joiner whom to ask.
+    pub(super) fn joiner_reads(&mut self, now: LocalTime, value: Value, out: &mut Out) {
+        let newer = match (&self.record, &value.record) {
+            (Some(known), Some(record)) => record.epoch > known.epoch,
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        let Some(record) = value.record.clone() else {
+            return self.begin_first_view(now, value, out);
+        };
+        if record.leader.is_none() && !record.base_unknown {
+            self.record = Some(record);
+            return self.begin_first_view(now, value, out);
+        }
+        if newer && let Role::Joiner { heard } = &mut self.role {
+            *heard = now;
+        }
+        let first = self.record.is_none();
+        self.record = Some(record);
+        if first || newer {
+            self.ask_to_join(out);
+        }
+    }
+
+    /// Asks everybody in the recorded view: whoever leads it will see to it.
+    fn ask_to_join(&self, out: &mut Out) {
+        let Some(record) = &self.record else { return };
+        let join = PeerMessage::Join(Box::new(self.me.clone()));
+        say_each(record.others(self.me.incarnation), &join, out);
+    }
+
+    /// Asks again; or begins a view, if nobody of the recorded one was heard of for long.
+    pub(super) fn try_to_join(&mut self, now: LocalTime, out: &mut Out) {
+        let Role::Joiner { heard } = self.role else { return };
+        let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
+        out.arm(Timer::Join, timing.heartbeat * 2);
+        // Rule 11: a joiner that reaches no member of the recorded view starts without an election.
+        // Joiners that started together do not all try at once.
+        let stagger = timing.heartbeat * u32::try_from(self.me.incarnation.run % 8).unwrap_or(0);
+        let alone = now - heard > timing.office_wait * 2 + stagger;
+        if alone && self.record.is_some() && now >= self.abstains_until && !self.draining {
+            self.begin_candidacy(now, None, out);
+        } else {
+            self.ask_to_join(out);
+            self.read_register(now, out);
+        }
+    }
+
+    /// Somebody wants to join. Only the leader can see to it; the others say that they live.
+    pub(super) fn on_join(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        info: MemberInfo,
+        out: &mut Out,
+    ) {
+        if info.incarnation != from || info.name.len() > 253 || info.addresses.len() > 16 {
+            return out.tell(Event::Ignored("join"));
+        }
+        let joining = matches!(self.role, Role::Joiner { .. });
+        if joining {
+            return;
+        }
+        out.tell(Event::Met(Box::new(info.clone())));
+        say(from, PeerMessage::Noted, out);
+        match &mut self.role {
+            Role::Leader(leader) => leader.note_joiner(info),
+            Role::Candidate(candidate) => candidate.note_joiner(info),
+            Role::Joiner { .. } | Role::Follower | Role::Gone => {}
+        }
+        self.consider_change(now, out);
+    }
+}

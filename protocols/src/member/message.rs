@@ -1,0 +1,247 @@
+//! What the members of a group say to each other.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::election;
+use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
+use crate::mutex::central::{self, RequestNumber};
+use crate::protocol::Named;
+use crate::record::{MemberInfo, Record};
+use crate::register;
+use crate::time::LocalTime;
+
+/// A message between members, or between a member and the register.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Message {
+    /// Between members.
+    Peer(PeerMessage),
+    /// To and from the register.
+    Register(register::Message),
+}
+
+/// A message between members.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub enum PeerMessage {
+    /// "I want to be a member." To everybody in the recorded view.
+    Join(Box<MemberInfo>),
+    /// "I heard you; whoever leads will see to it." Keeps a joiner from taking us all for dead.
+    Noted,
+    /// "I am leaving; take me out of the next view."
+    Leave,
+    /// "I lead this view; promise not to follow another."
+    Heartbeat(Box<Heartbeat>),
+    /// "I promise."
+    Promise(Box<Promise>),
+    /// "I follow nobody in this epoch or below."
+    Refusal {
+        /// The highest epoch refused.
+        floor: Epoch,
+    },
+    /// "Who is in that view, and may hold what? And refuse it from now on."
+    SealRequest {
+        /// The view to end.
+        base: Epoch,
+    },
+    /// "I refuse it from now on; this is what I hold."
+    Seal(Box<Seal>),
+    /// "I promised somebody; ask again."
+    SealRefused {
+        /// The view in question.
+        base: Epoch,
+    },
+    /// "I resign; you are my heir."
+    HandOver(Box<HandOver>),
+    /// "I took over what you handed me."
+    Taken {
+        /// The new view.
+        epoch: Epoch,
+    },
+    /// A message of the election named `default`.
+    Election {
+        /// The view whose members elect.
+        epoch: Epoch,
+        /// What is said in it.
+        message: election::AnyMessage,
+    },
+    /// A message of a lock.
+    Lock(Box<LockMessage>),
+}
+
+/// A leader's heartbeat.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Heartbeat {
+    /// The view.
+    pub epoch: Epoch,
+    /// Counts the heartbeats of this view.
+    pub seq: u64,
+    /// No hold of an earlier view runs that this view does not know.
+    pub settled: bool,
+    /// Acknowledges the member's last promise.
+    pub extended: Option<Extended>,
+    /// The view itself, until the member has promised once.
+    pub announcement: Option<Box<Announcement>>,
+}
+
+/// The beginning of a view.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Announcement {
+    /// The view as the register has it.
+    pub record: Record,
+    /// Who held what when the view before ended.
+    pub carried: Table,
+}
+
+/// Holders and waiters.
+#[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Table {
+    /// The locks that are held.
+    pub holds: Vec<TableHold>,
+    /// Who waits for which lock, the first in line first.
+    pub waits: Vec<(LockName, Vec<Incarnation>)>,
+}
+
+/// A lock that is held.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct TableHold {
+    /// Which.
+    pub lock: LockName,
+    /// By whom.
+    pub holder: Incarnation,
+    /// With this token.
+    pub token: FencingToken,
+    /// For how much longer it keeps others out at the most, if the holder is in no view and cannot
+    /// renew; else a whole lock wait.
+    pub rest: Option<Duration>,
+    /// Who that is, for people.
+    pub note: Note,
+}
+
+/// What a member says of a claim, for people.
+#[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Note {
+    /// Who asked.
+    pub owner: String,
+    /// JSON, at most 2 KiB.
+    pub metadata: Option<String>,
+}
+
+/// The leader's answer to a promise: the member's lease goes on.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Extended {
+    /// The promise, by the stamp that the member put on it.
+    pub stamp: LocalTime,
+    /// What the promise listed and the leader does not know as held by the member.
+    pub refused: Vec<(LockName, FencingToken)>,
+    /// Locks of this member that others wait for.
+    pub contended: Vec<LockName>,
+}
+
+/// A member's answer to a heartbeat.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Promise {
+    /// The view.
+    pub epoch: Epoch,
+    /// Of which heartbeat.
+    pub seq: u64,
+    /// The member's clock when it sent this.
+    pub stamp: LocalTime,
+    /// What it holds.
+    pub holds: Vec<(LockName, FencingToken)>,
+    /// What it waits for.
+    pub waits: Vec<(LockName, RequestNumber)>,
+}
+
+/// A member's seal of a view.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Seal {
+    /// The view.
+    pub base: Epoch,
+    /// What the member holds.
+    pub holds: Vec<(LockName, FencingToken, Note)>,
+    /// What it waits for, and since when.
+    pub waits: Vec<(LockName, Duration)>,
+    /// Whether the member knows the view to be settled.
+    pub settled: bool,
+    /// From the leader of the view: everything, which makes other seals needless.
+    pub hand_over: Option<Box<HandOver>>,
+}
+
+/// What a leader that resigns gives to its heir: its seal.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct HandOver {
+    /// The view that ends.
+    pub base: Epoch,
+    /// Holders and waiters.
+    pub table: Table,
+    /// The rest of the quiet time.
+    pub quiet: Duration,
+    /// No hold of an earlier view runs that the table does not name.
+    pub settled: bool,
+    /// Who is to be in the next view.
+    pub stays: Vec<Incarnation>,
+    /// Who wants to join it.
+    pub joins: Vec<MemberInfo>,
+}
+
+/// A message of one lock.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct LockMessage {
+    /// The view.
+    pub epoch: Epoch,
+    /// Which lock.
+    pub lock: LockName,
+    /// The sender's clock when it sent this.
+    pub stamp: LocalTime,
+    /// The latest stamp of the receiver that the sender has seen: what a grant counts from.
+    pub heard: Option<LocalTime>,
+    /// The highest token of this lock that the sender knows to have been given.
+    pub highest: FencingToken,
+    /// With a request: who asks. With the reply to one that must wait: who holds.
+    pub note: Option<Box<LockNote>>,
+    /// What the algorithm says.
+    pub message: central::Message,
+}
+
+/// What goes along with a lock's message, for people.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct LockNote {
+    /// Who.
+    pub member: Incarnation,
+    /// On whose behalf.
+    pub note: Note,
+    /// With which token, if it holds.
+    pub token: Option<FencingToken>,
+    /// For how long it has held.
+    pub held: Duration,
+}
+
+impl Named for Message {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Peer(message) => message.name(),
+            Self::Register(message) => message.name(),
+        }
+    }
+}
+
+impl Named for PeerMessage {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Join(_) => "join",
+            Self::Noted => "noted",
+            Self::Leave => "leave",
+            Self::Heartbeat(_) => "heartbeat",
+            Self::Promise(_) => "promise",
+            Self::Refusal { .. } => "refusal",
+            Self::SealRequest { .. } => "seal_request",
+            Self::Seal(_) => "seal",
+            Self::SealRefused { .. } => "seal_refused",
+            Self::HandOver(_) => "hand_over",
+            Self::Taken { .. } => "taken",
+            Self::Election { message, .. } => message.name(),
+            Self::Lock(message) => message.message.name(),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Speaking with the register: one read and one write at a time, each with a way out if no answer
+//! comes.
+
+use std::time::Duration;
+
+use super::{Event, Member, Message, Node, Out, Role, Timer};
+use crate::ids::Incarnation;
+use crate::record::Record;
+use crate::register::{self, CallId, Value, Version};
+use crate::time::LocalTime;
+
+/// What this member asked of the register and has no answer to.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Desk {
+    run: u64,
+    calls: u64,
+    read: Option<(CallId, LocalTime)>,
+    write: Option<(CallId, LocalTime)>,
+}
+
+impl Desk {
+    pub(super) fn new(me: Incarnation) -> Self {
+        Self { run: me.run, calls: 0, read: None, write: None }
+    }
+
+    fn call(&mut self) -> CallId {
+        self.calls += 1;
+        CallId(self.calls)
+    }
+
+    /// A number that no other write carries.
+    pub(super) fn nonce(&mut self) -> u64 {
+        self.calls += 1;
+        // 53 bits, as everything that becomes a JSON number.
+        (self.run.rotate_left(17) ^ self.calls) & ((1 << 53) - 1)
+    }
+}
+
+impl Member {
+    /// Asks what the register holds, unless an answer is due already.
+    pub(super) fn read_register(&mut self, now: LocalTime, out: &mut Out) {
+        if self.desk.read.is_some() {
+            return;
+        }
+        let id = self.desk.call();
+        self.desk.read = Some((id, now));
+        out.send(Node::Register, Message::Register(register::Message::Read(id)));
+        out.arm(Timer::Register, self.register_patience());
+    }
+
+    /// Puts a record in place of what is there at that version.
+    pub(super) fn write_register(
+        &mut self,
+        now: LocalTime,
+        version: Version,
+        record: Record,
+        out: &mut Out,
+    ) {
+        let id = self.desk.call();
+        self.desk.write = Some((id, now));
+        let write = register::Message::Write { id, version, record: Box::new(record) };
+        out.send(Node::Register, Message::Register(write));
+        out.arm(Timer::Register, self.register_patience());
+    }
+
+    /// How long the register may take to answer: a nominee must not keep the others waiting.
+    pub(super) fn register_patience(&self) -> Duration {
+        let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
+        timing.office_wait / 3
+    }
+
+    /// The register answers.
+    pub(super) fn on_register(
+        &mut self,
+        now: LocalTime,
+        message: register::Message,
+        out: &mut Out,
+    ) {
+        match message {
+            register::Message::Value { id, value } => {
+                let Some((_, sent)) = self.desk.read.take_if(|(read, _)| *read == id) else {
+                    return;
+                };
+                self.on_value(now, sent, *value, out);
+            }
+            register::Message::Written { id, version } => {
+                let Some((_, sent)) = self.desk.write.take_if(|(write, _)| *write == id) else {
+                    return;
+                };
+                self.on_written(now, sent, version, out);
+            }
+            register::Message::Conflict(id) | register::Message::Unknown(id) => {
+                if self.desk.write.take_if(|(write, _)| *write == id).is_some() {
+                    // Rule 18: what is there now tells whether it was carried out.
+                    self.read_register(now, out);
+                } else if self.desk.read.is_some_and(|(read, _)| read == id) {
+                    self.register_is_silent(now, out);
+                }
+            }
+            register::Message::Read(_) | register::Message::Write { .. } => {
+                out.tell(Event::Ignored("misrouted"));
+            }
+        }
+        if self.desk.read.is_none() && self.desk.write.is_none() {
+            out.disarm(Timer::Register);
+        }
+    }
+
+    /// No answer in time. A late one is not listened to; whoever needed it decides how to go on.
+    pub(super) fn register_is_silent(&mut self, now: LocalTime, out: &mut Out) {
+        let unknown_write = self.desk.write.take().is_some();
+        self.desk.read = None;
+        match &self.role {
+            Role::Candidate(_) => self.candidate_without_register(now, unknown_write, out),
+            Role::Leader(_) => self.leader_without_register(now, unknown_write, out),
+            Role::Joiner { .. } | Role::Follower | Role::Gone => {}
+        }
+    }
+
+    /// Rule 10: members confirm the view by reading the register now and then.
+    pub(super) fn reread(&mut self, now: LocalTime, out: &mut Out) {
+        self.read_register(now, out);
+        out.arm(Timer::Reread, self.reread_period());
+    }
+
+    /// At most a sixth of the outage that a view survives and at most ten seconds; shorter by up to
+    /// a quarter, differently for each process, so that a group does not ask all at once.
+    fn reread_period(&self) -> Duration {
+        let outage = self.record.as_ref().map_or(self.policy.timing, |r| r.timing).api_outage;
+        let period = (outage / 6).min(Duration::from_secs(10));
+        let jitter = u32::try_from((self.desk.run ^ self.desk.calls) % 256).unwrap_or(0);
+        period - period * jitter / 1024
+    }
+
+    /// The register holds this. `sent` is from before it was asked.
+    fn on_value(&mut self, now: LocalTime, sent: LocalTime, value: Value, out: &mut Out) {
+        if let Some(record) = &value.record {
+            self.confirm(sent, record, out);
+            for info in &record.members {
+                if info.incarnation != self.me.incarnation {
+                    out.tell(Event::Met(Box::new(info.clone())));
+                }
+            }
+        }
+        match &self.role {
+            Role::Joiner { .. } => self.joiner_reads(now, value, out),
+            Role::Follower => self.follower_reads(now, value, out),
+            Role::Candidate(_) => self.candidate_reads(now, sent, value, out),
+            Role::Leader(_) => self.leader_reads(now, sent, value, out),
+            Role::Gone => {}
+        }
+    }
+
+    /// Rule 8: the register confirmed the view, or a later one that this member is yet to enter.
+    ///
+    /// A confirmation stays good when a newer view begins: that view was written after the moment
+    /// that the confirmation counts from.
+    pub(super) fn confirm(&mut self, sent: LocalTime, record: &Record, out: &mut Out) {
+        if record.epoch >= self.pledge.epoch && !record.closing {
+            self.pledge.confirmed = self.pledge.confirmed.max(Some(sent));
+            out.tell(Event::Confirmed(sent));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The register's record: one view of a group, as the API server keeps it.
+
+use std::cmp::Reverse;
+use std::net::SocketAddr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Epoch, Incarnation, MemberId};
+use crate::policy::{Policy, Timing};
+use crate::view::View;
+
+/// One view: number, frozen members, leader, policy. Replaced as a whole by compare-and-swap.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// The version of this layout.
+    pub version: u32,
+    /// The number of the view.
+    pub epoch: Epoch,
+    /// The highest `high` of a token that the view may give; the next epoch lies above it.
+    pub ceiling: Epoch,
+    /// The members in the order of their ranks.
+    pub members: Vec<MemberInfo>,
+    /// Who leads; nobody after the last member left in order.
+    pub leader: Option<Incarnation>,
+    /// No hold of an earlier view runs that this view does not know.
+    pub settled: bool,
+    /// A candidate waits for all promises to run out: members no longer confirm this view.
+    pub closing: bool,
+    /// The record was lost and made anew: nobody knows the view before.
+    #[serde(default)]
+    pub base_unknown: bool,
+    /// The waits that hold in this view, whatever the policy says.
+    pub timing: Timing,
+    /// The policy of this view.
+    pub policy: Policy,
+    /// Drawn for every write, so that a writer finds out whether its own was carried out.
+    pub nonce: u64,
+}
+
+/// The version of [`Record`]'s layout that this code writes.
+pub const RECORD_VERSION: u32 = 1;
+
+/// How far above the epoch the first ceiling of a view lies, and by how much it is raised.
+pub const CEILING_STEP: u64 = 15;
+
+/// What everybody knows of a member.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemberInfo {
+    /// Its pod and its process.
+    pub incarnation: Incarnation,
+    /// The pod's name.
+    pub name: String,
+    /// Where its peer port answers.
+    pub addresses: Vec<SocketAddr>,
+    /// Higher ones get higher ranks.
+    pub priority: i32,
+    /// The order of admission; smaller is more senior. Zero until admitted.
+    pub admission: u64,
+    /// The protocol versions that it speaks, lowest and highest.
+    pub protocol: (u16, u16),
+}
+
+impl Record {
+    /// The view as the textbook algorithms see it. Without a leader the highest rank stands in.
+    pub fn view(&self) -> View {
+        let size = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
+        let leader = self.leader.and_then(|leader| self.rank(leader));
+        View { epoch: self.epoch, size, leader: leader.unwrap_or(MemberId(size.saturating_sub(1))) }
+    }
+
+    /// The rank of a member.
+    pub fn rank(&self, member: Incarnation) -> Option<MemberId> {
+        let place = self.members.iter().position(|info| info.incarnation == member)?;
+        u32::try_from(place).ok().map(MemberId)
+    }
+
+    /// Who has a rank.
+    pub fn member(&self, rank: MemberId) -> Option<&MemberInfo> {
+        self.members.get(rank.0 as usize)
+    }
+
+    /// All incarnations, by rank.
+    pub fn incarnations(&self) -> impl DoubleEndedIterator<Item = Incarnation> + Clone + '_ {
+        self.members.iter().map(|info| info.incarnation)
+    }
+
+    /// All incarnations but one.
+    pub fn others(&self, me: Incarnation) -> impl DoubleEndedIterator<Item = Incarnation> + '_ {
+        self.incarnations().filter(move |member| *member != me)
+    }
+
+    /// How many promises make an office.
+    pub fn majority(&self) -> usize {
+        self.members.len() / 2 + 1
+    }
+
+    /// How many seals end an office: enough that the rest is no majority.
+    pub fn seals_needed(&self) -> usize {
+        self.members.len() - self.members.len() / 2
+    }
+
+    /// The members of a group's first view: whoever begins it.
+    pub fn first_members(me: &MemberInfo) -> Vec<MemberInfo> {
+        vec![MemberInfo { admission: 1, ..me.clone() }]
+    }
+
+    /// The members of the next view: those that stay, by their seniority, then the joiners.
+    pub fn succession(
+        &self,
+        stays: impl Fn(Incarnation) -> bool,
+        joiners: impl IntoIterator<Item = MemberInfo>,
+    ) -> Vec<MemberInfo> {
+        let mut members: Vec<MemberInfo> =
+            self.members.iter().filter(|info| stays(info.incarnation)).cloned().collect();
+        let mut admission = self.members.iter().map(|info| info.admission).max().unwrap_or(0);
+        for joiner in joiners {
+            if members.len() < MEMBERS_MAX
+                && members.iter().all(|info| info.incarnation != joiner.incarnation)
+            {
+                admission += 1;
+                members.push(MemberInfo { admission, ..joiner });
+            }
+        }
+        members.sort_by_key(|info| (info.priority, Reverse(info.admission), info.incarnation));
+        members
+    }
+}
+
+/// The most members that a group has.
+pub const MEMBERS_MAX: usize = 256;

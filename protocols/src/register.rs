@@ -1,0 +1,120 @@
+//! The register: the API server as a peer that answers compare-and-swap.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::Epoch;
+use crate::protocol::Named;
+use crate::record::Record;
+
+/// What members and the register say to each other. Never on a wire between members.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Message {
+    /// "What do you hold?" A consistent read.
+    Read(CallId),
+    /// "Put this in place of what you held at that version."
+    Write {
+        /// Which call.
+        id: CallId,
+        /// What must still be in place.
+        version: Version,
+        /// What to put there.
+        record: Box<Record>,
+    },
+    /// "This."
+    Value {
+        /// Which call.
+        id: CallId,
+        /// What it holds.
+        value: Box<Value>,
+    },
+    /// "Done; this is its version."
+    Written {
+        /// Which call.
+        id: CallId,
+        /// The version made.
+        version: Version,
+    },
+    /// "Something else is in place; nothing was written."
+    Conflict(CallId),
+    /// Nobody knows whether the call was carried out. A read was just not answered.
+    Unknown(CallId),
+}
+
+/// Tells the calls of one member apart.
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+pub struct CallId(pub u64);
+
+/// A version of the register's content: equal or not, nothing else (`metadata.resourceVersion`).
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Version(pub String);
+
+/// What the register holds.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Value {
+    /// Its version.
+    pub version: Version,
+    /// The record; nothing before the first view.
+    pub record: Option<Record>,
+    /// The time term of the next epoch: seconds since 2024 by the register's own clock. It matters
+    /// only when the record itself was lost.
+    pub time_term: Epoch,
+}
+
+impl Named for Message {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Read(_) => "read",
+            Self::Write { .. } => "write",
+            Self::Value { .. } => "value",
+            Self::Written { .. } => "written",
+            Self::Conflict(_) => "conflict",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+}
+
+/// The largest time term that counts: a clock that says more is wrong.
+pub const TIME_TERM_MAX: Epoch = Epoch((1 << 32) - 1);
+
+/// A register in memory: what `conclave dev` and the simulator have in place of the API server.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub struct MemoryRegister {
+    version: u64,
+    record: Option<Record>,
+}
+
+impl MemoryRegister {
+    /// The answer to a call. `time_term` is the time of the register's own clock.
+    pub fn answer(&mut self, call: &Message, time_term: Epoch) -> Option<Message> {
+        match call {
+            Message::Read(id) => {
+                let (version, record) = (self.version(), self.record.clone());
+                let value = Box::new(Value { version, record, time_term });
+                Some(Message::Value { id: *id, value })
+            }
+            Message::Write { id, version, record } => {
+                if *version != self.version() {
+                    return Some(Message::Conflict(*id));
+                }
+                self.version += 1;
+                self.record = Some((**record).clone());
+                Some(Message::Written { id: *id, version: self.version() })
+            }
+            Message::Value { .. }
+            | Message::Written { .. }
+            | Message::Conflict(_)
+            | Message::Unknown(_) => None,
+        }
+    }
+
+    /// What it holds.
+    pub fn record(&self) -> Option<&Record> {
+        self.record.as_ref()
+    }
+
+    fn version(&self) -> Version {
+        Version(self.version.to_string())
+    }
+}
