@@ -147,11 +147,11 @@ impl Member {
 
     /// Another view is in place: whatever was collected is of no use.
     fn base_has_moved(&mut self, now: LocalTime, record: Option<Record>, out: &mut Out) {
-        let mine = record.as_ref().is_some_and(|r| r.rank(self.me.incarnation).is_some());
-        if mine && self.record.is_some() {
-            // Its leader will announce it.
+        let mine = |r: &Record| r.rank(self.me.incarnation).is_some() && r.leader.is_some();
+        if let Some(record) = record.clone().filter(mine) {
             self.role = Role::Follower;
-            out.arm(Timer::Nominee, self.register_patience() * 3);
+            out.disarm(Timer::Candidacy);
+            self.await_announcement(record, out);
         } else {
             self.record = record;
             self.begin_joining(now, out);

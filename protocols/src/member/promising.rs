@@ -47,6 +47,7 @@ impl Member {
     /// Whether this member follows that leader in that view already.
     fn is_in(&self, epoch: Epoch, leader: Incarnation) -> bool {
         self.role == Role::Follower
+            && self.pledge.epoch == epoch
             && self.record.as_ref().is_some_and(|r| r.epoch == epoch && r.leader == Some(leader))
     }
 
@@ -112,14 +113,27 @@ impl Member {
         }
     }
 
-    /// A follower finds out whether there is a newer view without it.
+    /// A follower finds out whether there is a newer view, with it or without it.
     pub(super) fn follower_reads(&mut self, now: LocalTime, value: Value, out: &mut Out) {
         let Some(record) = value.record else { return };
-        let newer = self.record.as_ref().is_none_or(|known| record.epoch > known.epoch);
-        if newer && record.rank(self.me.incarnation).is_none() {
+        if self.record.as_ref().is_some_and(|known| record.epoch <= known.epoch) {
+            return;
+        }
+        if record.rank(self.me.incarnation).is_none() || record.leader.is_none() {
             self.record = Some(record);
             self.begin_joining(now, out);
+        } else if self.pledge.until <= now {
+            self.await_announcement(record, out);
         }
+    }
+
+    /// The register names this member in a newer view. Its leader will announce it; if it does not,
+    /// the members of that view elect.
+    pub(super) fn await_announcement(&mut self, record: Record, out: &mut Out) {
+        self.drop_election(out);
+        self.locks.leave_view();
+        self.record = Some(record);
+        out.arm(Timer::Nominee, self.register_patience() * 3);
     }
 
     /// A candidate asks this member to end a view (rule 12).
