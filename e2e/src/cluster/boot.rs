@@ -10,7 +10,9 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use super::node::Node;
 use super::state::State;
-use super::{Cluster, cgroups, control_plane, evidence, network, pki, sysctls, teardown, worker};
+use super::{
+    Cluster, cgroups, control_plane, daemon, evidence, network, pki, sysctls, teardown, worker,
+};
 use crate::{command, wait};
 
 /// Boots a cluster with these images on every node, after removing what an earlier one left.
@@ -85,6 +87,7 @@ pub(super) fn import(state: &State, node: Node, archive: &Path) -> Result<()> {
 /// The command line of a node's containerd, in the namespace that Kubernetes uses.
 pub(super) fn ctr(state: &State, node: Node) -> Command {
     let mut ctr = Command::new("ctr");
+    daemon::mark(&mut ctr, state);
     ctr.arg("--address").arg(state.containerd_socket(node)).args(["--namespace", "k8s.io"]);
     ctr
 }

@@ -34,9 +34,9 @@ impl Daemon {
             let path = state.logs().join(format!("{}.log", self.name));
             OpenOptions::new().create(true).append(true).open(path)
         })?;
-        let mut child = self
-            .command()
-            .env(MARK, state.directory())
+        let mut command = self.command();
+        mark(&mut command, state);
+        let mut child = command
             .current_dir(state.directory())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -87,6 +87,11 @@ pub(super) fn network_of(node: Node) -> OsString {
     format!("--net=/run/netns/{}", node.namespace()).into()
 }
 
+/// Marks a command, and whatever it starts, as belonging to this cluster.
+pub(super) fn mark(command: &mut Command, state: &State) {
+    command.env(MARK, state.directory());
+}
+
 /// The processes of this cluster that run outside containers: its daemons, and what they started.
 ///
 /// They are found by their environment, which they inherit, and not by the recorded numbers: a
@@ -97,5 +102,5 @@ pub(super) fn find_all(state: &State) -> Result<Vec<Process>> {
     Ok(all.filter(|process| process.has_environment(&mark)).collect())
 }
 
-/// Set in the environment of every daemon, to the state directory of its cluster.
+/// Set in the environment of a marked command, to the state directory of its cluster.
 const MARK: &str = "CONCLAVE_DAEMON_OF";
