@@ -43,6 +43,22 @@ impl Context {
         Arc::new(Self { client, hands, metrics, seen: Seen::default() })
     }
 
+    /// Brings one group to where it should be. A resource that is gone needs nothing.
+    pub async fn bring_about(&self, namespace: &str, group: &str) -> kube::Result<()> {
+        let before = self.seen.members(namespace, group);
+        let Some(observed) = observe(&self.client, namespace, group, before).await? else {
+            return Ok(());
+        };
+        self.metrics.uninjected(namespace, group, without_sidecar(&observed.pods).count());
+        for change in plan(&observed) {
+            self.hands.apply(&observed.conclave, &change).await?;
+        }
+        if let Some(members) = notices::present(&observed) {
+            self.seen.remember(namespace, group, members);
+        }
+        Ok(())
+    }
+
     /// A group is gone.
     fn forget(&self, namespace: &str, group: &str) {
         self.metrics.forget(namespace, group);
@@ -93,7 +109,7 @@ async fn run_in(context: Arc<Context>, scope: Option<&str>, stop: CancellationTo
         .owns(api::<PartialObjectMeta<Role>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<RoleBinding>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<NetworkPolicy>>(client, scope), labelled())
-        .watches(api::<PartialObjectMeta<Pod>>(client, scope), labelled(), group_of)
+        .watches(api::<PartialObjectMeta<Pod>>(client, scope), labelled(), |pod| group_of(&pod))
         .with_config(Config::default().concurrency(WORKERS).debounce(DEBOUNCE))
         .graceful_shutdown_on(stop.cancelled_owned())
         .run(reconcile, retry, Arc::clone(&context))
@@ -116,7 +132,7 @@ where
 }
 
 /// The group that a pod says it belongs to.
-fn group_of(pod: PartialObjectMeta<Pod>) -> Option<ObjectRef<Conclave>> {
+fn group_of(pod: &PartialObjectMeta<Pod>) -> Option<ObjectRef<Conclave>> {
     let group = pod.labels().get(GROUP_LABEL)?;
     Some(ObjectRef::new(group).within(&pod.namespace()?))
 }
@@ -125,7 +141,7 @@ async fn reconcile(conclave: Arc<Conclave>, context: Arc<Context>) -> kube::Resu
     let begun = Instant::now();
     let _under_way = context.metrics.reconciling();
     let namespace = conclave.namespace().unwrap_or_default();
-    let result = reconcile_group(&context, &namespace, &conclave.name_any()).await;
+    let result = context.bring_about(&namespace, &conclave.name_any()).await;
     let outcome = match &result {
         Ok(()) => Outcome::Success,
         Err(error) if is_conflict(error) => Outcome::Requeue,
@@ -133,21 +149,6 @@ async fn reconcile(conclave: Arc<Conclave>, context: Arc<Context>) -> kube::Resu
     };
     context.metrics.reconciled(outcome, begun.elapsed());
     result.map(|()| Action::requeue(RESYNC))
-}
-
-async fn reconcile_group(context: &Context, namespace: &str, group: &str) -> kube::Result<()> {
-    let before = context.seen.members(namespace, group);
-    let Some(observed) = observe(&context.client, namespace, group, before).await? else {
-        return Ok(());
-    };
-    context.metrics.uninjected(namespace, group, without_sidecar(&observed.pods).count());
-    for change in plan(&observed) {
-        context.hands.apply(&observed.conclave, &change).await?;
-    }
-    if let Some(members) = notices::present(&observed) {
-        context.seen.remember(namespace, group, members);
-    }
-    Ok(())
 }
 
 /// When to try again. A conflict means that the group has changed since it was read.

@@ -16,7 +16,7 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::ResourceExt;
 use kube::api::{Api, ObjectMeta, PostParams};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
 use crate::FIELD_MANAGER;
@@ -159,8 +159,9 @@ impl Turn {
     /// Renews until that is no longer possible. Whoever gets an answer must stop acting.
     pub async fn keep(&mut self) -> TurnEnded {
         loop {
-            sleep(self.candidate.terms.retry).await;
-            let until = self.renewed + self.candidate.terms.deadline;
+            let Terms { deadline, retry, .. } = self.candidate.terms;
+            let until = self.renewed + deadline;
+            sleep_until(until.min(Instant::now() + retry)).await;
             match timeout_at(until, self.renew()).await {
                 Ok(Ok(Renewal::Done)) => {}
                 Ok(Ok(Renewal::Taken)) => return TurnEnded::Taken,

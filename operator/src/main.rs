@@ -34,7 +34,7 @@ fn main() -> ExitCode {
     match start(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            error!(error = format!("{error:#}"), "the operator stops");
+            error!(error = telemetry::chain(error.as_ref()), "the operator stops");
             ExitCode::FAILURE
         }
     }

@@ -122,9 +122,9 @@ pub(crate) fn notices(observed: &Observed, after: &ConclaveStatus) -> Vec<Notice
     notices
 }
 
-/// The members of the view at present.
+/// The members of the view at present, if they are known.
 pub(crate) fn present(observed: &Observed) -> Option<BTreeSet<Member>> {
-    let members = &observed.register.view()?.members;
+    let members = &observed.register.view().filter(|view| !view.base_unknown)?.members;
     let member = |view: &crate::record::MemberView| Member {
         incarnation: view.incarnation,
         pod: view.name.clone(),

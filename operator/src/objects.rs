@@ -51,7 +51,7 @@ pub fn role(conclave: &Conclave) -> Role {
     Role { metadata: metadata(conclave), rules: Some(rules) }
 }
 
-/// Gives the role to the ServiceAccounts of the group's pods.
+/// Gives the role to the service accounts of the group's pods.
 pub fn role_binding(conclave: &Conclave, accounts: &BTreeSet<String>) -> RoleBinding {
     let subject = |account: &String| Subject {
         kind: "ServiceAccount".to_owned(),

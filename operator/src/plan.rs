@@ -88,7 +88,7 @@ fn children(observed: &Observed) -> Vec<Change> {
     changes
 }
 
-/// The ServiceAccounts that need the role: a pod that is going down still hands over.
+/// The service accounts that need the role: a pod that is going down still hands over.
 fn accounts(pods: &[PodSeen]) -> BTreeSet<String> {
     pods.iter().filter(|pod| !pod.is_over).map(|pod| pod.service_account.clone()).collect()
 }

@@ -27,6 +27,9 @@ pub struct RecordView {
     /// A candidate waits for all promises to run out.
     #[serde(default)]
     pub closing: bool,
+    /// The record was made anew after a loss: it does not know the members.
+    #[serde(default)]
+    pub base_unknown: bool,
     /// The waits of the view.
     pub timing: Timing,
     /// The policy of the view.

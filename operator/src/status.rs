@@ -1,6 +1,7 @@
 //! What a group does, as its status tells it.
 
 use conclave_crds::{Conclave, ConclaveStatus, LeaderStatus, WaitsStatus, policy};
+use conclave_protocols::ids::Epoch;
 use conclave_protocols::policy::{Arbiter, Timing};
 
 use crate::conditions::{self, Finding, Verdict};
@@ -31,8 +32,8 @@ pub(crate) fn status(observed: &Observed) -> ConclaveStatus {
     ConclaveStatus {
         observed_generation: generation,
         policy_generation: in_use(&observed.register).or(before.policy_generation),
-        epoch: Some(highest(before.epoch, view.map(|view| view.epoch.0))),
-        ceiling: Some(highest(before.ceiling, view.map(|view| view.ceiling.0))),
+        epoch: number(observed, before.epoch, view.map(|view| view.epoch)),
+        ceiling: number(observed, before.ceiling, view.map(|view| view.ceiling)),
         waits: view.map(|view| waits(&view.timing)).or(before.waits),
         leader: leader(observed)
             .map(|(pod, _)| LeaderStatus { pod: pod.name.clone(), uid: pod.uid.clone() }),
@@ -175,9 +176,14 @@ fn waits(timing: &Timing) -> WaitsStatus {
     }
 }
 
-fn highest(before: Option<i64>, seen: Option<u64>) -> i64 {
-    let seen = seen.map_or(0, |seen| i64::try_from(seen).unwrap_or(i64::MAX));
-    before.unwrap_or(0).max(seen)
+/// The highest number that was ever seen. There is one from just before the register is created on:
+/// not yet, while a Lease of an earlier resource stands in its place.
+fn number(observed: &Observed, before: Option<i64>, seen: Option<Epoch>) -> Option<i64> {
+    if before.is_none() && observed.register == Register::Foreign {
+        return None;
+    }
+    let seen = seen.map_or(0, |seen| i64::try_from(seen.0).unwrap_or(i64::MAX));
+    Some(before.unwrap_or(0).max(seen))
 }
 
 fn count(number: usize) -> i32 {

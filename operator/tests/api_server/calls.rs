@@ -1,0 +1,178 @@
+//! Exactly these calls reach the API server, and no other.
+
+use std::sync::Arc;
+
+use axum::http::{Method, StatusCode};
+use conclave_operator::controller::Context;
+use conclave_operator::metrics::Metrics;
+use serde_json::{Value, json};
+
+use crate::server::{ApiServer, Call};
+
+const CONCLAVE: &str = "/apis/conclave.dev/v1alpha1/namespaces/shop/conclaves/orders";
+const STATUS: &str = "/apis/conclave.dev/v1alpha1/namespaces/shop/conclaves/orders/status";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/shop/leases";
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/conclave-orders";
+const SERVICE: &str = "/api/v1/namespaces/shop/services/conclave-orders";
+const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/roles/conclave-orders";
+const BINDING: &str =
+    "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings/conclave-orders";
+const POLICY: &str = "/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies/conclave-orders";
+const PODS: &str = "/api/v1/namespaces/shop/pods";
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/shop/events";
+const LEADER: &str = "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01";
+
+/// A cluster with one `Conclave` and nothing else of it.
+fn cluster() -> (ApiServer, Arc<Context>) {
+    let server = ApiServer::default();
+    server.put(
+        CONCLAVE,
+        json!({
+            "apiVersion": "conclave.dev/v1alpha1",
+            "kind": "Conclave",
+            "metadata": {
+                "name": "orders", "namespace": "shop", "uid": "group-uid", "generation": 1,
+            },
+            "spec": {},
+        }),
+    );
+    let metrics = Metrics::new().expect("metrics");
+    let context = Context::new(server.client(), metrics, "operator-0");
+    (server, context)
+}
+
+/// Method and path of each call.
+fn named(calls: &[Call]) -> Vec<(&str, &str)> {
+    calls.iter().map(|call| (call.method.as_str(), call.path.as_str())).collect()
+}
+
+fn pod(name: &str, uid: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "shop", "uid": uid,
+            "labels": { "conclave.dev/group": "orders" },
+        },
+        "spec": { "containers": [{ "name": "conclave" }], "serviceAccountName": "till" },
+    })
+}
+
+/// A view of one member that leads.
+fn record() -> Value {
+    let leader = json!({ "pod": LEADER, "run": 1 });
+    let wait = |secs: u64| json!({ "secs": secs, "nanos": 0 });
+    json!({
+        "version": 1, "epoch": 90, "ceiling": 105, "leader": leader, "settled": true,
+        "members": [{ "incarnation": leader, "name": "orders-0" }],
+        "timing": {
+            "officeWait": wait(2), "heartbeat": wait(0), "lockWait": wait(10), "apiOutage": wait(60),
+        },
+        "policy": { "generation": 1, "arbiter": "Quorum" },
+    })
+}
+
+#[tokio::test]
+async fn a_new_group_takes_seven_reads_and_six_writes_and_then_none() {
+    let (server, context) = cluster();
+    context.bring_about("shop", "orders").await.expect("it works");
+    let (mut reads, writes) = server.take_calls();
+    assert_eq!(reads.remove(0), CONCLAVE, "everything else must be at least as new");
+    reads.sort();
+    let mut expected = [LEASE, SERVICE, ROLE, BINDING, POLICY, PODS];
+    expected.sort_unstable();
+    assert_eq!(reads, expected);
+    let expected = [
+        ("PATCH", SERVICE),
+        ("PATCH", ROLE),
+        ("PATCH", BINDING),
+        ("PATCH", POLICY),
+        ("PATCH", STATUS),
+        ("POST", LEASES),
+    ];
+    assert_eq!(named(&writes), expected);
+    assert_eq!(writes[4].body["status"]["epoch"], 0);
+    assert_eq!(writes[4].body["metadata"]["resourceVersion"], "1");
+    assert_eq!(writes[5].body["spec"], json!({}));
+    assert_eq!(writes[5].body["metadata"]["ownerReferences"][0]["uid"], "group-uid");
+
+    // The register is there now: the status says so, and that is all.
+    context.bring_about("shop", "orders").await.expect("it works");
+    assert_eq!(named(&server.take_calls().1), [("PATCH", STATUS)]);
+    context.bring_about("shop", "orders").await.expect("it works");
+    assert_eq!(named(&server.take_calls().1), []);
+}
+
+#[tokio::test]
+async fn no_register_is_created_where_the_epoch_could_not_be_written() {
+    let (server, context) = cluster();
+    server.refuse(&Method::PATCH, STATUS, StatusCode::CONFLICT);
+    let error = context.bring_about("shop", "orders").await.expect_err("a conflict");
+    assert!(matches!(error, kube::Error::Api(status) if status.is_conflict()));
+    assert!(named(&server.take_calls().1).iter().all(|(method, _)| *method != "POST"));
+}
+
+#[tokio::test]
+async fn a_lost_register_is_made_anew_with_the_last_epoch() {
+    let (server, context) = cluster();
+    context.bring_about("shop", "orders").await.expect("it works");
+    let mut lease = server.object(LEASE);
+    lease["metadata"]["annotations"]["conclave.dev/record"] = record().to_string().into();
+    server.put(LEASE, lease);
+    context.bring_about("shop", "orders").await.expect("it works");
+    server.remove(LEASE);
+    server.take_calls();
+
+    context.bring_about("shop", "orders").await.expect("it works");
+    let (_, writes) = server.take_calls();
+    assert_eq!(named(&writes), [("PATCH", STATUS), ("POST", LEASES), ("POST", EVENTS)]);
+    let record = writes[1].body["metadata"]["annotations"]["conclave.dev/record"].as_str();
+    let record: Value = serde_json::from_str(record.expect("a record")).expect("JSON");
+    assert_eq!((&record["epoch"], &record["ceiling"]), (&json!(90), &json!(105)));
+    assert_eq!((&record["baseUnknown"], &record["closing"]), (&json!(true), &json!(true)));
+    assert_eq!(writes[2].body["reason"], "RegisterLost");
+}
+
+#[tokio::test]
+async fn the_leader_gets_its_label_if_it_is_still_the_same_pod() {
+    let (server, context) = cluster();
+    context.bring_about("shop", "orders").await.expect("it works");
+    let leader = format!("{PODS}/orders-0");
+    server.put(&leader, pod("orders-0", LEADER));
+    let mut lease = server.object(LEASE);
+    lease["metadata"]["annotations"]["conclave.dev/record"] = record().to_string().into();
+    server.put(LEASE, lease);
+    server.take_calls();
+
+    context.bring_about("shop", "orders").await.expect("it works");
+    let (_, writes) = server.take_calls();
+    let expected = [("PATCH", BINDING), ("PATCH", STATUS), ("PATCH", &leader), ("POST", EVENTS)];
+    assert_eq!(named(&writes), expected);
+    assert_eq!(writes[0].body["subjects"][0]["name"], "till");
+    let labels = json!({ "conclave.dev/leader": "true" });
+    assert_eq!(writes[2].body, json!({ "metadata": { "uid": LEADER, "labels": labels } }));
+    assert_eq!(writes[3].body["reason"], "LeaderChanged");
+    assert_eq!(writes[3].body["related"]["uid"], LEADER);
+}
+
+#[tokio::test]
+async fn a_pod_that_vanishes_meanwhile_and_an_event_that_is_refused_are_no_errors() {
+    let (server, context) = cluster();
+    context.bring_about("shop", "orders").await.expect("it works");
+    let leader = format!("{PODS}/orders-0");
+    server.put(&leader, pod("orders-0", LEADER));
+    let mut lease = server.object(LEASE);
+    lease["metadata"]["annotations"]["conclave.dev/record"] = record().to_string().into();
+    server.put(LEASE, lease);
+    server.refuse(&Method::PATCH, &leader, StatusCode::NOT_FOUND);
+    server.refuse(&Method::POST, EVENTS, StatusCode::FORBIDDEN);
+    context.bring_about("shop", "orders").await.expect("it works all the same");
+}
+
+#[tokio::test]
+async fn a_resource_that_is_gone_needs_one_read() {
+    let (server, context) = cluster();
+    server.remove(CONCLAVE);
+    context.bring_about("shop", "orders").await.expect("it works");
+    assert_eq!(server.take_calls(), (vec![CONCLAVE.to_owned()], Vec::new()));
+}

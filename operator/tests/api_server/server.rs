@@ -1,0 +1,175 @@
+//! An API server that keeps objects, counts versions, and remembers every call.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use axum::http::{Method, Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+/// One call: the method, the path without its query, and the body.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Call {
+    pub(crate) method: Method,
+    pub(crate) path: String,
+    pub(crate) body: Value,
+}
+
+/// The server. Clones are the same server.
+#[derive(Clone, Default)]
+pub(crate) struct ApiServer(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    objects: BTreeMap<String, Value>,
+    refusals: BTreeMap<(String, String), StatusCode>,
+    calls: Vec<Call>,
+    version: u64,
+}
+
+impl ApiServer {
+    /// A client of this server.
+    pub(crate) fn client(&self) -> Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let server = server.clone();
+            async move { Ok::<_, Infallible>(server.answer(request).await) }
+        });
+        Client::new(service, "shop")
+    }
+
+    /// Puts an object there.
+    pub(crate) fn put(&self, path: &str, object: Value) {
+        self.state().store(path, object);
+    }
+
+    /// The object at a path.
+    pub(crate) fn object(&self, path: &str) -> Value {
+        self.state().objects.get(path).cloned().unwrap_or_default()
+    }
+
+    /// Takes an object away.
+    pub(crate) fn remove(&self, path: &str) {
+        self.state().objects.remove(path);
+    }
+
+    /// Refuses every call of this method to this path from now on.
+    pub(crate) fn refuse(&self, method: &Method, path: &str, status: StatusCode) {
+        let key = (method.to_string(), path.to_owned());
+        self.state().refusals.insert(key, status);
+    }
+
+    /// The calls since the last time this was asked, reads apart from writes.
+    pub(crate) fn take_calls(&self) -> (Vec<String>, Vec<Call>) {
+        let calls = std::mem::take(&mut self.state().calls);
+        let (reads, writes): (Vec<_>, Vec<_>) =
+            calls.into_iter().partition(|call| call.method == Method::GET);
+        (reads.into_iter().map(|call| call.path).collect(), writes)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no test panics with the lock")
+    }
+
+    async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let body = body.collect_bytes().await.expect("the body is in memory");
+        let body = serde_json::from_slice(&body).unwrap_or_default();
+        let path = head.uri.path().to_owned();
+        let call = Call { method: head.method, path, body };
+        let mut state = self.state();
+        state.calls.push(call.clone());
+        let (status, object) = state.answer(&call);
+        let mut response = Response::new(Body::from(object.to_string().into_bytes()));
+        *response.status_mut() = status;
+        response
+    }
+}
+
+impl State {
+    fn answer(&mut self, call: &Call) -> (StatusCode, Value) {
+        let Call { method, path, body } = call;
+        if let Some(status) = self.refusals.get(&(method.to_string(), path.clone())) {
+            return refusal(*status);
+        }
+        match method.as_str() {
+            "GET" if path.ends_with("/pods") => (StatusCode::OK, self.list(path)),
+            "GET" => match self.objects.get(path) {
+                Some(object) => (StatusCode::OK, object.clone()),
+                None => refusal(StatusCode::NOT_FOUND),
+            },
+            "POST" => {
+                let name = body["metadata"]["name"].as_str().unwrap_or_default();
+                let path = format!("{path}/{name}");
+                if self.objects.contains_key(&path) {
+                    return refusal(StatusCode::CONFLICT);
+                }
+                (StatusCode::CREATED, self.store(&path, body.clone()))
+            }
+            _ if self.is_stale(call) => refusal(StatusCode::CONFLICT),
+            "PUT" => (StatusCode::OK, self.store(path, body.clone())),
+            "PATCH" => {
+                let path = path.strip_suffix("/status").unwrap_or(path);
+                let mut object = self.objects.get(path).cloned().unwrap_or_default();
+                merge(&mut object, body);
+                (StatusCode::OK, self.store(path, object))
+            }
+            other => panic!("nobody should call {other}"),
+        }
+    }
+
+    /// The call carries a version that is not the present one.
+    fn is_stale(&self, call: &Call) -> bool {
+        let path = call.path.strip_suffix("/status").unwrap_or(&call.path);
+        let present = self.objects.get(path).map(|object| &object["metadata"]["resourceVersion"]);
+        let carried = &call.body["metadata"]["resourceVersion"];
+        !carried.is_null() && present != Some(carried)
+    }
+
+    fn list(&self, path: &str) -> Value {
+        let inside = |at: &&String| at.starts_with(&format!("{path}/"));
+        let paths = self.objects.keys().filter(inside);
+        let items: Vec<_> = paths.map(|at| self.objects[at].clone()).collect();
+        json!({ "apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items })
+    }
+
+    fn store(&mut self, path: &str, mut object: Value) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.objects.insert(path.to_owned(), object.clone());
+        object
+    }
+}
+
+/// A merge patch (RFC 7386), which is what server-side apply amounts to where one manager owns all.
+fn merge(object: &mut Value, patch: &Value) {
+    let (Value::Object(fields), false) = (patch, object.is_array()) else {
+        *object = patch.clone();
+        return;
+    };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    for (key, value) in fields {
+        if value.is_null() {
+            object.as_object_mut().expect("just made sure").remove(key);
+        } else {
+            merge(&mut object[key], value);
+        }
+    }
+}
+
+fn refusal(status: StatusCode) -> (StatusCode, Value) {
+    let reason = match status {
+        StatusCode::NOT_FOUND => "NotFound",
+        StatusCode::CONFLICT => "Conflict",
+        _ => "Forbidden",
+    };
+    let body = json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure", "message": reason,
+        "reason": reason, "code": status.as_u16(), "metadata": {},
+    });
+    (status, body)
+}
