@@ -4,7 +4,7 @@ use super::model::OfficeModel;
 use super::rules::{Activation, Need};
 use super::state::{
     Base, Bid, Closing, Entry, Event, Lead, LockId, Members, Node, NodeId, Purpose, Record, State,
-    Write,
+    Ticks, Write,
 };
 
 impl OfficeModel {
@@ -77,6 +77,7 @@ impl OfficeModel {
     pub(crate) fn report(&self, bid: &mut Bid, lock: LockId, entry: Entry) {
         if self.rules.reports_count && entry.token >= bid.reports[lock].token {
             bid.reports[lock] = entry;
+            bid.reported[lock] = !self.rules.reported_locks_wait_too;
         }
     }
 
@@ -152,8 +153,7 @@ impl OfficeModel {
         let members = self.next_members(s, &bid, id);
         let outside = |entry: &Entry| !entry.is_free() && !members.has(entry.holder);
         let outsider = self.rules.outsider_unsettles && bid.reports.iter().any(outside);
-        let own = self.rules.leaders_older_holds_unsettle
-            && s.nodes[id].holds.iter().any(|hold| hold.is_live());
+        let own = self.rules.leaders_older_holds_unsettle && older_own(&s.nodes[id], &bid, id) > 0;
         let base = bid.record;
         let highest =
             if self.rules.epoch_above_ceiling { base.view.max(base.ceiling) } else { base.view };
@@ -197,9 +197,13 @@ impl OfficeModel {
     pub(crate) fn take_office(&self, s: &mut State, id: NodeId, record: Record) {
         let node = &mut s.nodes[id];
         let Some(bid) = node.bid.take() else { return };
-        if node.floor() >= record.view && self.rules.sealed_view_has_no_office {
-            s.event = Event::RefusedToTakeASealedOffice;
-            return;
+        if node.floor() >= record.view {
+            if self.rules.sealed_view_has_no_office {
+                s.event = Event::RefusedToTakeASealedOffice;
+                return;
+            }
+            // Broken: it enters its own view as if it had never sealed it.
+            node.sealed = false;
         }
         let (quiet, event) = match bid.base {
             Base::HandedOver { quiet } => (quiet, Event::TookOfficeByHandOver),
@@ -210,12 +214,10 @@ impl OfficeModel {
             Base::Over { quiet } => (quiet, Event::Nothing),
             Base::Living => (self.scope.lease, Event::Nothing),
         };
-        let older_own = node.holds.iter().map(|hold| hold.left).max().unwrap_or(0);
+        let older_own = older_own(node, &bid, id);
         let mut lead = Lead { quiet, older_own, began_quiet: quiet > 0, ..Lead::of(record) };
         lead.entries = bid.reports;
-        for (reported, entry) in lead.reported.iter_mut().zip(&bid.reports) {
-            *reported = !entry.is_free();
-        }
+        lead.reported = bid.reported;
         node.lead = Some(lead);
         s.event = event;
     }
@@ -251,4 +253,12 @@ impl OfficeModel {
             s.event = Event::TookOfficeByOlderWrite;
         }
     }
+}
+
+/// What is left at most of the leases that a candidate has from older views: those that it holds,
+/// and those of a grant that is still on its way to it.
+fn older_own(node: &Node, bid: &Bid, id: NodeId) -> Ticks {
+    let held = node.holds.iter().map(|hold| hold.left);
+    let granted = bid.reports.iter().filter(|entry| entry.holder == id).map(|entry| entry.busy);
+    held.chain(granted).max().unwrap_or(0)
 }

@@ -34,9 +34,7 @@ impl OfficeModel {
         let resigned = lead.resigned && self.rules.resigning_ends_the_office;
         // Who has resigned has sealed; who keeps its office all the same has not.
         let kept = lead.resigned && !self.rules.resigning_ends_the_office;
-        let sealed = node.floor() >= lead.record.view
-            && self.rules.sealed_view_has_no_office
-            && !kept;
+        let sealed = node.floor() >= lead.record.view && !kept;
         if !node.alive || resigned || sealed { 0 } else { lead.majority_left() }
     }
 
@@ -123,6 +121,7 @@ impl OfficeModel {
             seals: Members::NONE,
             dead: Members::NONE,
             reports: Default::default(),
+            reported: [false; LOCKS],
             settled: record.settled,
             base: Base::Living,
             closing,
@@ -135,10 +134,7 @@ impl OfficeModel {
         let Some(lead) = &node.lead else { return false };
         // Half of the epoch's tokens are used.
         let used = lead.last.iter().any(|&last| epoch_of(last) >= lead.record.ceiling);
-        s.raises < self.scope.raises
-            && used
-            && node.write.is_none()
-            && self.office_left(s, id) > 0
+        s.raises < self.scope.raises && used && node.write.is_none() && self.office_left(s, id) > 0
     }
 
     /// The leader asks the register for one more epoch of tokens.

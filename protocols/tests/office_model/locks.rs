@@ -35,14 +35,20 @@ impl OfficeModel {
         s.nodes[id].asks[lock] = Ask::None;
     }
 
-    pub(crate) fn may_grant(&self, s: &State, leader: NodeId, member: NodeId, lock: LockId) -> bool {
+    pub(crate) fn may_grant(
+        &self,
+        s: &State,
+        leader: NodeId,
+        member: NodeId,
+        lock: LockId,
+    ) -> bool {
         let Some(lead) = &s.nodes[leader].lead else { return false };
         let Ask::Sent { view, .. } = s.nodes[member].asks[lock] else { return false };
         view == lead.record.view
             && lead.record.members.has(member)
             && s.grants < self.scope.grants
             && (self.office_left(s, leader) > 0 || !self.rules.grant_checks_office)
-            && (lead.quiet == 0 || (lead.reported[lock] && !self.rules.reported_locks_wait_too))
+            && (lead.quiet == 0 || lead.reported[lock])
             && lead.entries[lock].is_free()
             && self.next_token(s, leader, lock).is_some()
     }
@@ -111,7 +117,8 @@ impl OfficeModel {
     pub(crate) fn may_list(&self, s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
         let holds = self.scope.renewals && node.holds.iter().any(|hold| hold.is_live());
-        let waits = self.scope.queues && node.asks.iter().any(|ask| matches!(ask, Ask::Sent { .. }));
+        let waits =
+            self.scope.queues && node.asks.iter().any(|&ask| ask != Ask::None);
         let replaces = node.stamp.view == 0 || self.scope.drops;
         let fresh = node.stamp.left == self.scope.lease && !node.stamp.acknowledged;
         (holds || waits) && replaces && !fresh && !node.sealed && !node.leads(node.cur)
@@ -144,8 +151,10 @@ impl OfficeModel {
         for lock in 0..LOCKS {
             let token = node.stamp.tokens[lock];
             let entry = &mut lead.entries[lock];
-            let unknown = token > 0 && entry.is_free() && !self.rules.renewal_needs_an_entry;
-            if entry.is_of(member, token) || unknown {
+            let unknown = token > 0 && entry.is_free();
+            if unknown && !self.rules.renewal_needs_an_entry {
+                // Broken: acknowledged, because it contradicts nothing.
+            } else if entry.is_of(member, token) {
                 *entry = Entry { holder: member, token, busy: self.scope.lease };
                 if epoch_of(token) < lead.record.view {
                     s.event = Event::CarriedHoldRenewed;
@@ -173,8 +182,7 @@ impl OfficeModel {
     pub(crate) fn take_extension(&self, s: &mut State, id: NodeId) {
         let node = &mut s.nodes[id];
         let stamp = std::mem::take(&mut node.stamp);
-        let left =
-            if self.rules.lock_counts_from_send { stamp.left } else { self.scope.lease };
+        let left = if self.rules.lock_counts_from_send { stamp.left } else { self.scope.lease };
         for (hold, token) in node.holds.iter_mut().zip(stamp.tokens) {
             let listed = token == hold.token || !self.rules.acknowledges_what_was_listed;
             let runs = hold.is_live() || !self.rules.expiry_is_final;
@@ -230,8 +238,7 @@ impl OfficeModel {
         let token = std::mem::take(&mut s.nodes[member].releasing[lock]);
         let Some(lead) = &mut s.nodes[leader].lead else { return };
         let entry = &mut lead.entries[lock];
-        if entry.is_of(member, token)
-            || (entry.holder == member && !self.rules.release_names_token)
+        if entry.is_of(member, token) || (entry.holder == member && !self.rules.release_names_token)
         {
             *entry = Entry::default();
         }

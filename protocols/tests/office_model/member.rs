@@ -147,8 +147,7 @@ impl OfficeModel {
     /// Rule 9: the leader's deadline runs from before it sent the heartbeat.
     pub(crate) fn take_promise(&self, s: &mut State, leader: NodeId, member: NodeId) {
         let beat = s.nodes[member].beat;
-        let worth =
-            if self.rules.office_counts_from_send { beat.left } else { self.scope.promise };
+        let worth = if self.rules.office_counts_from_send { beat.left } else { self.scope.promise };
         s.nodes[member].beat = Beat::default();
         if let Some(lead) = &mut s.nodes[leader].lead {
             lead.office[member] = lead.office[member].max(worth);

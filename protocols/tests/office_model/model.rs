@@ -30,29 +30,76 @@ pub(crate) enum Action {
     /// A member reads the register.
     Confirm(NodeId),
     /// A heartbeat and its promise, in one step.
-    Beat { leader: NodeId, member: NodeId },
-    SendBeat { leader: NodeId, member: NodeId },
+    Beat {
+        leader: NodeId,
+        member: NodeId,
+    },
+    SendBeat {
+        leader: NodeId,
+        member: NodeId,
+    },
     TakeBeat(NodeId),
-    TakePromise { leader: NodeId, member: NodeId },
+    TakePromise {
+        leader: NodeId,
+        member: NodeId,
+    },
     /// The leader resigns in favour of another, or of itself.
-    HandOver { leader: NodeId, heir: NodeId },
-    Ask { member: NodeId, lock: LockId },
-    GiveUp { member: NodeId, lock: LockId },
-    Grant { leader: NodeId, member: NodeId, lock: LockId },
-    TakeGrant { member: NodeId, lock: LockId },
+    HandOver {
+        leader: NodeId,
+        heir: NodeId,
+    },
+    Ask {
+        member: NodeId,
+        lock: LockId,
+    },
+    GiveUp {
+        member: NodeId,
+        lock: LockId,
+    },
+    Grant {
+        leader: NodeId,
+        member: NodeId,
+        lock: LockId,
+    },
+    TakeGrant {
+        member: NodeId,
+        lock: LockId,
+    },
     /// A member answers a heartbeat and lists its holds.
     List(NodeId),
-    Extend { leader: NodeId, member: NodeId },
+    Extend {
+        leader: NodeId,
+        member: NodeId,
+    },
     TakeExtension(NodeId),
-    RenewOwn { leader: NodeId, lock: LockId },
-    Release { member: NodeId, lock: LockId },
-    TakeRelease { leader: NodeId, member: NodeId, lock: LockId },
-    Forget { leader: NodeId, lock: LockId },
+    RenewOwn {
+        leader: NodeId,
+        lock: LockId,
+    },
+    Release {
+        member: NodeId,
+        lock: LockId,
+    },
+    TakeRelease {
+        leader: NodeId,
+        member: NodeId,
+        lock: LockId,
+    },
+    Forget {
+        leader: NodeId,
+        lock: LockId,
+    },
     RaiseCeiling(NodeId),
     /// A candidate reads the register and seals the base itself.
     Start(NodeId),
-    Seal { candidate: NodeId, member: NodeId },
-    Evidence { candidate: NodeId, member: NodeId },
+    Seal {
+        candidate: NodeId,
+        member: NodeId,
+    },
+    Evidence {
+        candidate: NodeId,
+        member: NodeId,
+    },
     /// A candidate writes the closing mark.
     Close(NodeId),
     /// A candidate writes its view.
@@ -242,10 +289,10 @@ impl OfficeModel {
             offer(self.may_take_release(s, leader, member, lock), release);
         }
         offer(self.may_seal(s, candidate, member), Action::Seal { candidate, member });
-        offer(self.may_count_evidence(s, candidate, member), Action::Evidence {
-            candidate,
-            member,
-        });
+        offer(
+            self.may_count_evidence(s, candidate, member),
+            Action::Evidence { candidate, member },
+        );
     }
 
     /// The wait of the closing path: E and then P.

@@ -3,9 +3,7 @@
 
 use super::model::OfficeModel;
 use super::rules::Activation;
-use super::state::{
-    Base, Closing, Event, Fate, Node, NodeId, Purpose, Record, State, Write,
-};
+use super::state::{Base, Closing, Event, Fate, Node, NodeId, Purpose, Record, State, Write};
 
 impl Write {
     /// A write that leaves now.

@@ -174,7 +174,7 @@ pub(crate) struct Lead {
     pub(crate) last: [Token; LOCKS],
     /// The largest token of any lock that was forgotten in this view.
     pub(crate) floor: Token,
-    /// The locks that were reported when the office was taken.
+    /// The locks that were ever reported to it, noted only where they are exempt from the wait.
     pub(crate) reported: [bool; LOCKS],
     /// What is left of the leases that the leader itself had before it led.
     pub(crate) older_own: Ticks,
@@ -218,6 +218,8 @@ pub(crate) struct Bid {
     pub(crate) dead: Members,
     /// By lock, the newest hold that was reported.
     pub(crate) reports: [Entry; LOCKS],
+    /// The locks that were ever reported, noted only where they are exempt from the wait.
+    pub(crate) reported: [bool; LOCKS],
     pub(crate) settled: bool,
     pub(crate) base: Base,
     pub(crate) closing: Closing,
