@@ -78,3 +78,63 @@ async fn drain(State(admin): State<Admin>, headers: HeaderMap) -> impl IntoRespo
 fn verdict(good: bool, yes: &'static str, no: &'static str) -> (StatusCode, &'static str) {
     if good { (StatusCode::OK, yes) } else { (StatusCode::SERVICE_UNAVAILABLE, no) }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::{Request, Response};
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
+    use super::*;
+    use crate::group;
+    use crate::http::tests::double::{Double, soon};
+
+    async fn call(double: &Double, bound: bool, line: &str, origin: bool) -> Response<Body> {
+        let (_sender, bound) = watch::channel(bound);
+        let admin = Admin::new(double.group.clone(), double.metrics.clone(), bound);
+        let (method, path) = line.split_once(' ').unwrap();
+        let mut request = Request::builder().method(method).uri(path);
+        if origin {
+            request = request.header(ORIGIN, "http://localhost");
+        }
+        router(admin).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn probes_ask_about_this_process_alone() {
+        let mut double = Double::new();
+        double.status.send_modify(|status| status.missing = Some("everything".to_owned()));
+        let probes = ["/livez", "/readyz", "/startupz"];
+        let mut seen = Vec::new();
+        for bound in [false, true] {
+            for probe in probes {
+                let answer = call(&double, bound, &format!("GET {probe}"), false).await;
+                seen.push(answer.status().as_u16());
+            }
+        }
+        assert_eq!(seen, [200, 503, 503, 200, 200, 200]);
+        double.requests.close();
+        assert_eq!(call(&double, true, "GET /readyz", false).await.status().as_u16(), 503);
+        assert_eq!(call(&double, true, "GET /livez", false).await.status().as_u16(), 200);
+    }
+
+    #[tokio::test]
+    async fn draining_is_told_to_the_group_by_get_and_by_post() {
+        let mut double = Double::new();
+        for line in ["GET /drain", "POST /drain"] {
+            assert_eq!(call(&double, true, line, false).await.status().as_u16(), 200);
+            assert!(matches!(soon(double.requests.recv()).await, Some(group::Request::Drain)));
+        }
+        assert_eq!(call(&double, true, "GET /drain", true).await.status().as_u16(), 403);
+        assert!(double.requests.try_recv().is_err());
+    }
+
+    #[tokio::test]
+    async fn metrics_have_the_media_type_of_the_text_format() {
+        let answer = call(&Double::new(), true, "GET /metrics", false).await;
+        assert_eq!(answer.headers()[CONTENT_TYPE], MEDIA_TYPE);
+        let text = answer.into_body().collect().await.unwrap().to_bytes();
+        assert!(text.starts_with(b"# HELP conclave_"));
+    }
+}

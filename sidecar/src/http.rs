@@ -91,3 +91,6 @@ async fn not_found() -> Problem {
 async fn method_not_allowed() -> Problem {
     Problem::new(ProblemType::MethodNotAllowed, "see the header `Allow`")
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

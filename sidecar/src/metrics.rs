@@ -19,7 +19,7 @@ pub(crate) use clock::ClockMetrics;
 pub use definitions::{Definition, Kind};
 pub(crate) use elections::ElectionMetrics;
 pub(crate) use http::HttpMetrics;
-pub(crate) use locks::LockMetrics;
+pub(crate) use locks::{HoldEnd, LockMetrics};
 pub(crate) use members::MemberMetrics;
 pub(crate) use peers::{PeerMetrics, RegisterMetrics};
 

@@ -144,6 +144,9 @@ async fn claim(api: &Api, ask: Ask, headers: &HeaderMap) -> Result<Response, Pro
     if waits {
         settle(api, &mut asked.claim).await?;
     }
+    // Lets the connection look once more whether the caller is still there, before the answer is
+    // taken for delivered.
+    tokio::task::yield_now().await;
     if streams {
         return stream(api, &asked.claim, caller);
     }

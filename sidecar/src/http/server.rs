@@ -37,6 +37,8 @@ pub struct Limits {
     pub body_bytes: usize,
     /// How long a body may take.
     pub body_time: Duration,
+    /// How often a silent stream says that it is still there.
+    pub keep_alive: Duration,
     /// How long connections may take to end at shutdown.
     pub end_time: Duration,
 }
@@ -51,6 +53,7 @@ impl Default for Limits {
             head_time: Duration::from_secs(5),
             body_bytes: 64 * 1024,
             body_time: Duration::from_secs(5),
+            keep_alive: Duration::from_secs(10),
             end_time: Duration::from_secs(1),
         }
     }
@@ -158,9 +161,10 @@ struct Server {
 impl Server {
     async fn accept<L: Listener>(self, mut listener: L, router: Router) {
         loop {
+            // A permit is not waited for before there is a connection: an idle socket would keep it.
             let accept = async {
-                let permit = Arc::clone(&self.free).acquire_owned().await.ok()?;
-                Some((permit, listener.accept().await.0))
+                let (io, _) = listener.accept().await;
+                Some((Arc::clone(&self.free).acquire_owned().await.ok()?, io))
             };
             let accepted = tokio::select! {
                 biased;

@@ -100,7 +100,7 @@ pub(super) fn events<T: Watched>(
         let event = reader.next().await?;
         Some((Ok::<_, Infallible>(event), reader))
     });
-    let alive = KeepAlive::new().interval(KEEP_ALIVE).text("keep-alive");
+    let alive = KeepAlive::new().interval(api.limits.keep_alive).text("keep-alive");
     Ok(Sse::new(events).keep_alive(alive).into_response())
 }
 
@@ -192,5 +192,4 @@ fn seen_at<T: Watched>(value: &T, now: LocalTime) -> Seen {
     Seen { index: value.index(), expired }
 }
 
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(1);

@@ -22,7 +22,7 @@ pub(crate) struct ClockMetrics {
 
 impl ClockMetrics {
     pub(super) fn new(define: &mut Definitions) -> Self {
-        Self {
+        let metrics = Self {
             synchronized: define.count(
                 "conclave_clock_synchronized",
                 "Whether this member's group clock was compared recently.",
@@ -57,7 +57,12 @@ impl ClockMetrics {
                 "Half the round trip of the daemon's exchanges: what one of them leaves unknown.",
                 &doubling(1e-6, 20),
             ),
-        }
+        };
+        metrics.error_bound.set(f64::INFINITY);
+        metrics.age.set(f64::INFINITY);
+        metrics.slewing.set(f64::NAN);
+        metrics.host_offset.set(f64::NAN);
+        metrics
     }
 
     /// What this member learned of another in a round.
@@ -92,6 +97,7 @@ fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Averaged => "averaged",
         Verdict::Outlier => "outlier",
+        Verdict::Vague => "vague",
         Verdict::Joining => "joining",
         Verdict::Silent => "silent",
     }

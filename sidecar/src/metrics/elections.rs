@@ -2,7 +2,7 @@
 
 use conclave_protocols::LocalTime;
 use conclave_protocols::policy::ElectionAlgorithm;
-use prometheus::{Gauge, GaugeVec, HistogramVec, IntCounter, IntCounterVec, IntGauge};
+use prometheus::{Gauge, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::definitions::{Definitions, doubling};
 use super::locks::{MESSAGES, float};
@@ -18,9 +18,7 @@ pub(crate) struct ElectionMetrics {
     elections: IntCounterVec,
     duration: HistogramVec,
     messages: HistogramVec,
-    /// What the books say that an election costs in the present view, all members together, in the
-    /// best and in the worst case.
-    pub(crate) messages_expected: GaugeVec,
+    messages_expected: IntGaugeVec,
 }
 
 impl ElectionMetrics {
@@ -52,11 +50,20 @@ impl ElectionMetrics {
                 &["algorithm"],
                 &MESSAGES,
             ),
-            messages_expected: define.gauges(
+            messages_expected: define.counts(
                 "conclave_election_messages_expected",
                 "Messages of one election by the formula of the books, of all members, in this view.",
                 &["algorithm", "case"],
             ),
+        }
+    }
+
+    /// What the books say that an election costs in the present view, all members together, in the
+    /// best and in the worst case.
+    pub(crate) fn expect(&self, algorithm: ElectionAlgorithm, best: u32, worst: u32) {
+        for (case, messages) in [("best", best), ("worst", worst)] {
+            let expected = self.messages_expected.with_label_values(&[name(algorithm), case]);
+            expected.set(i64::from(messages));
         }
     }
 
@@ -80,7 +87,7 @@ impl ElectionMetrics {
 }
 
 /// The label of an algorithm, as it is written everywhere.
-pub(crate) fn name(algorithm: ElectionAlgorithm) -> &'static str {
+fn name(algorithm: ElectionAlgorithm) -> &'static str {
     match algorithm {
         ElectionAlgorithm::Bully => "Bully",
         ElectionAlgorithm::Ring => "Ring",

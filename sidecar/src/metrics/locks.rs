@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use conclave_protocols::policy::LockAlgorithm;
-use prometheus::{GaugeVec, HistogramVec, IntCounterVec, IntGauge};
+use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::definitions::{Definitions, doubling};
 use crate::claims::{Claim, ClaimState, LostReason, Refusal};
@@ -16,8 +16,7 @@ pub(crate) struct LockMetrics {
     wait: HistogramVec,
     hold: HistogramVec,
     messages: HistogramVec,
-    /// What the books say that an entry and its exit cost, in the present view.
-    pub(crate) messages_expected: GaugeVec,
+    messages_expected: IntGaugeVec,
     /// Locks that claims of this member hold.
     pub(crate) held: IntGauge,
     /// Claims of this member that wait.
@@ -64,7 +63,7 @@ impl LockMetrics {
                 &["algorithm"],
                 &MESSAGES,
             ),
-            messages_expected: define.gauges(
+            messages_expected: define.counts(
                 "conclave_lock_messages_expected",
                 "Messages of one entry and its exit by the formula of the books, in this view.",
                 &["algorithm"],
@@ -72,6 +71,11 @@ impl LockMetrics {
             held: define.count("conclave_locks_held", "Locks that claims of this member hold."),
             waiters: define.count("conclave_lock_waiters", "Claims of this member that wait."),
         }
+    }
+
+    /// What the books say that an entry and its exit cost in the present view.
+    pub(crate) fn expect(&self, algorithm: LockAlgorithm, messages: u32) {
+        self.messages_expected.with_label_values(&[name(algorithm)]).set(i64::from(messages));
     }
 
     /// A claim stopped waiting.
@@ -116,7 +120,7 @@ fn result(state: &ClaimState) -> &'static str {
 }
 
 /// The label of an algorithm, as it is written everywhere.
-pub(crate) fn name(algorithm: LockAlgorithm) -> &'static str {
+fn name(algorithm: LockAlgorithm) -> &'static str {
     match algorithm {
         LockAlgorithm::Central => "Central",
     }

@@ -1,0 +1,122 @@
+//! Callers that go away, over real connections.
+
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use super::double::*;
+use crate::group::Request;
+use crate::http::{Listeners, serve};
+
+/// Serves the double's API on a port of its own, and connects to it.
+pub(super) async fn connect(double: &Double) -> (TcpStream, CancellationToken) {
+    let listeners = Listeners::on_loopback(0).await.expect("a loopback");
+    let address = listeners.addresses()[0];
+    let shutdown = CancellationToken::new();
+    let (group, metrics, limits) = (double.group.clone(), double.metrics.clone(), double.limits);
+    tokio::spawn(serve(listeners, group, metrics, limits, shutdown.clone()));
+    (TcpStream::connect(address).await.expect("it listens"), shutdown)
+}
+
+pub(super) async fn send(stream: &mut TcpStream, line: &str, headers: &str) {
+    let head = format!("{line} HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n");
+    stream.write_all(head.as_bytes()).await.expect("it reads");
+}
+
+/// Reads until a line that begins so.
+pub(super) async fn read_until(stream: &mut TcpStream, beginning: &str) -> String {
+    let mut lines = BufReader::new(stream).lines();
+    loop {
+        let line = soon(lines.next_line()).await.expect("it writes").expect("it goes on");
+        if line.starts_with(beginning) {
+            return line;
+        }
+    }
+}
+
+#[tokio::test]
+async fn hanging_up_while_waiting_gives_the_claim_up() {
+    let mut double = Double::new();
+    let (mut stream, _shutdown) = connect(&double).await;
+    send(&mut stream, "POST /v1/locks/orders?wait=forever", "").await;
+    let _claim = double.accept(waiting()).await;
+    drop(stream);
+    let (lock, claim) = double.next_release().await;
+    assert_eq!((lock.as_str(), claim.as_str()), ("orders", "1f-1"));
+}
+
+#[tokio::test]
+async fn hanging_up_before_the_group_has_answered_gives_the_claim_up() {
+    let mut double = Double::new();
+    let (mut stream, _shutdown) = connect(&double).await;
+    send(&mut stream, "POST /v1/locks/orders?wait=forever", "").await;
+    let (_, reply) = double.next_ask().await;
+    drop(stream);
+    let (_sender, claim) = tokio::sync::watch::channel(claim(held()));
+    reply.send(Ok(crate::group::Asked { created: true, claim })).expect("the task goes on");
+    assert_eq!(double.next_release().await.1.as_str(), "1f-1");
+}
+
+#[tokio::test]
+async fn hanging_up_the_wait_of_a_named_claim_gives_up_the_wait_alone() {
+    let mut double = Double::new();
+    let (mut stream, _shutdown) = connect(&double).await;
+    send(&mut stream, "PUT /v1/locks/orders/claims/mine?wait=forever", "Content-Length: 0\r\n")
+        .await;
+    let _claim = double.accept(waiting()).await;
+    drop(stream);
+    match double.next().await {
+        Request::Abandon(lock, claim) => {
+            assert_eq!((lock.as_str(), claim.as_str()), ("orders", "mine"));
+        }
+        other => panic!("not abandoned: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_was_delivered_outlives_its_connection() {
+    let mut double = Double::new();
+    let (mut stream, _shutdown) = connect(&double).await;
+    send(&mut stream, "POST /v1/locks/orders", "Connection: close\r\n").await;
+    let _claim = double.accept(held()).await;
+    let mut text = String::new();
+    soon(stream.read_to_string(&mut text)).await.expect("an answer");
+    assert!(text.starts_with("HTTP/1.1 201 Created\r\n"), "{text}");
+    assert!(text.contains(r#""state":"held""#), "{text}");
+    drop(stream);
+    // Whatever the connection leaves behind has been dropped when another request is through.
+    let probe = double.call("DELETE /v1/locks/orders/claims/probe", &[], "");
+    assert_eq!(double.next_release().await.1.as_str(), "probe");
+    probe.abort();
+}
+
+#[tokio::test]
+async fn a_grant_whose_answer_nobody_takes_is_given_back() {
+    let mut double = Double::new();
+    let router = double.router();
+    let request = request("POST /v1/locks/orders", &[], "");
+    let call = tokio::spawn(tower::ServiceExt::oneshot(router, request));
+    let _claim = double.accept(held()).await;
+    let response = call.await.unwrap().unwrap();
+    assert_eq!(response.status().as_u16(), 201);
+    drop(response);
+    assert_eq!(double.next_release().await.1.as_str(), "1f-1");
+}
+
+#[tokio::test]
+async fn a_streamed_claim_is_held_until_its_stream_ends() {
+    let mut double = Double::new();
+    let (mut stream, _shutdown) = connect(&double).await;
+    let accept = "Accept: text/event-stream\r\n";
+    send(&mut stream, "POST /v1/locks/orders?wait=forever", accept).await;
+    let claim = double.accept(waiting()).await;
+    read_until(&mut stream, "event: waiting").await;
+    claim.send_modify(|claim| {
+        claim.state = held();
+        claim.index += 1;
+    });
+    read_until(&mut stream, "event: held").await;
+    assert!(double.requests.try_recv().is_err(), "it is still held");
+    drop(stream);
+    assert_eq!(double.next_release().await.1.as_str(), "1f-1");
+}

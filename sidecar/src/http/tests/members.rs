@@ -1,0 +1,62 @@
+//! The group and this member.
+
+use serde_json::json;
+
+use super::double::*;
+
+#[tokio::test]
+async fn members_are_those_of_the_view() {
+    let double = Double::new();
+    let answer = double.get("/v1/members").await;
+    let members = answer.json();
+    assert_eq!((&members["epoch"], &members["index"]), (&json!(12), &json!(9)));
+    assert_eq!(members["members"].as_array().map(Vec::len), Some(2));
+    let expected = json!({
+        "pod": "shop-1", "uid": "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01", "run": 7,
+        "addresses": ["10.1.2.3:7071"], "rank": 1, "leader": true, "me": false, "connected": true
+    });
+    assert_eq!(members["members"][1], expected);
+}
+
+#[tokio::test]
+async fn status_always_answers() {
+    let double = Double::new();
+    let ready = double.get("/v1/status").await.json();
+    assert_eq!((&ready["ready"], &ready["missing"]), (&json!(true), &json!(null)));
+    assert_eq!(
+        (&ready["leader"], &ready["outage_survived_ms"]),
+        (&json!("shop-1"), &json!(47_000))
+    );
+
+    let call = double.call("GET /v1/status?wait=1m&index=9", &[], "");
+    double.status.send_modify(|status| {
+        status.missing = Some("the Lease conclave-orders".to_owned());
+        status.members.clear();
+        status.index += 1;
+    });
+    let answer = soon(call).await.unwrap();
+    assert_eq!(answer.status.as_u16(), 200);
+    let missing = answer.json();
+    assert_eq!(missing["missing"], "the Lease conclave-orders");
+    assert_eq!((&missing["ready"], &missing["leader"]), (&json!(false), &json!(null)));
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_route_and_not_by_path() {
+    let mut double = Double::new();
+    let call = double.call("POST /v1/locks/some-secret-name", &[], "");
+    let _claim = double.accept(held()).await;
+    call.await.unwrap();
+    double.get("/nowhere").await;
+    double.call("BREW /v1/locks/some-secret-name", &[], "").await.unwrap();
+
+    let text = double.metrics.scrape(&double.group);
+    for line in [
+        r#"conclave_http_requests_total{code="201",method="POST",route="/v1/locks/{name}",group="orders"} 1"#,
+        r#"conclave_http_requests_total{code="404",method="GET",route="unmatched",group="orders"} 1"#,
+        r#"conclave_http_requests_total{code="405",method="other",route="/v1/locks/{name}",group="orders"} 1"#,
+    ] {
+        assert!(text.lines().any(|one| one == line), "{line}\n{text}");
+    }
+    assert!(!text.contains("some-secret-name") && !text.contains("nowhere"));
+}

@@ -1,0 +1,257 @@
+//! Long polls and streams.
+
+use std::time::Duration;
+
+use axum::body::BodyDataStream;
+use futures::StreamExt;
+use serde_json::Value;
+use tower::ServiceExt;
+
+use super::double::*;
+use crate::claims::{Claim, ClaimState, Held, LostReason, Refusal};
+
+/// A stream of events that a test reads one by one.
+struct Events {
+    body: BodyDataStream,
+    text: String,
+}
+
+impl Events {
+    async fn of(double: &Double, line: &str) -> Self {
+        let request = request(line, &["Accept: text/event-stream"], "");
+        let response = soon(double.router().oneshot(request)).await.unwrap();
+        assert_eq!(response.status().as_u16(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self { body: response.into_body().into_data_stream(), text: String::new() }
+    }
+
+    /// The next event's name, id and data; nothing at the end. Comments are skipped.
+    async fn next(&mut self) -> Option<(String, String, Value)> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let (event, rest) = (event.to_owned(), rest.to_owned());
+                self.text = rest;
+                let field = |name: &str| {
+                    let line = event.lines().find_map(|line| line.strip_prefix(name));
+                    line.map(|value| value.trim().to_owned())
+                };
+                let Some(name) = field("event:") else { continue };
+                assert_eq!(field("retry:").as_deref(), Some("1000"));
+                let data = serde_json::from_str(&field("data:").unwrap()).unwrap();
+                return Some((name, field("id:").unwrap(), data));
+            }
+            let chunk = soon(self.body.next()).await?.unwrap();
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    async fn expect(&mut self, name: &str) -> Value {
+        let (event, id, data) = self.next().await.expect("the stream goes on");
+        assert_eq!(event, name, "{data}");
+        assert_eq!(id, data["index"].to_string());
+        data
+    }
+}
+
+fn change(claim: &mut Claim, state: ClaimState) {
+    claim.state = state;
+    claim.index += 1;
+}
+
+#[tokio::test]
+async fn a_long_poll_answers_when_the_index_changes() {
+    let mut double = Double::new();
+    for query in ["?wait=1m&index=1", "?wait=1m"] {
+        let call = double.call(&format!("GET /v1/locks/orders/claims/1f-1{query}"), &[], "");
+        let claim = double.find(Ok(claim(waiting()))).await.unwrap();
+        // Renewals are no change.
+        claim.send_modify(|_| {});
+        tokio::task::yield_now().await;
+        assert!(!call.is_finished());
+        claim.send_modify(|claim| change(claim, held()));
+        let answer = soon(call).await.unwrap();
+        assert_eq!((&answer.json()["state"], &answer.json()["index"]), (&"held".into(), &2.into()));
+    }
+}
+
+#[tokio::test]
+async fn a_long_poll_that_has_not_seen_the_present_state_answers_at_once() {
+    let mut double = Double::new();
+    let call = double.call("GET /v1/locks/orders/claims/1f-1?wait=1m&index=0", &[], "");
+    let _claim = double.find(Ok(claim(waiting()))).await;
+    assert_eq!(soon(call).await.unwrap().json()["index"], 1);
+}
+
+#[tokio::test]
+async fn a_long_poll_ends_when_its_wait_is_over() {
+    let mut double = Double::new();
+    let began = std::time::Instant::now();
+    let call = double.call("GET /v1/locks/orders/claims/1f-1?wait=50ms&index=1", &[], "");
+    let _claim = double.find(Ok(claim(waiting()))).await;
+    assert_eq!(soon(call).await.unwrap().status.as_u16(), 200);
+    assert!(began.elapsed() >= Duration::from_millis(50));
+}
+
+#[tokio::test]
+async fn a_long_poll_answers_when_the_hold_runs_out() {
+    let mut double = Double::new();
+    let call = double.call("GET /v1/locks/orders/claims/1f-1?wait=1m&index=1", &[], "");
+    let safe_until = double.group.os_clock().now().after(Duration::from_millis(50));
+    let short = ClaimState::Held(Held { safe_until, ..hold() });
+    let _claim = double.find(Ok(claim(short))).await;
+    assert_eq!(soon(call).await.unwrap().problem(), "lost");
+}
+
+#[tokio::test]
+async fn a_stream_begins_with_the_present_state_and_tells_every_change() {
+    let mut double = Double::new();
+    let router = double.router();
+    let request = request(
+        "GET /v1/locks/orders/claims/1f-1",
+        &["Accept: application/json;q=0.5, text/event-stream"],
+        "",
+    );
+    let call = tokio::spawn(router.oneshot(request));
+    let claim = double.find(Ok(claim(waiting()))).await.unwrap();
+    let body = call.await.unwrap().unwrap().into_body().into_data_stream();
+    let mut events = Events { body, text: String::new() };
+
+    assert_eq!(events.expect("waiting").await["holders"][0]["pod"], "shop-1");
+    claim.send_modify(|claim| change(claim, held()));
+    assert!(events.expect("held").await["token"].is_u64());
+    claim.send_modify(|claim| {
+        change(claim, ClaimState::Held(Held { contended: true, ..hold() }));
+    });
+    assert_eq!(events.expect("contended").await["contended"], true);
+    let in_doubt = || Held { jeopardy: true, contended: true, ..hold() };
+    claim.send_modify(|claim| change(claim, ClaimState::Held(in_doubt())));
+    assert_eq!(events.expect("jeopardy").await["jeopardy"], true);
+    claim.send_modify(|claim| {
+        change(claim, ClaimState::Held(Held { jeopardy: false, ..in_doubt() }));
+    });
+    assert_eq!(events.expect("safe").await["state"], "held");
+    claim.send_modify(|claim| change(claim, ClaimState::Lost(LostReason::LeaseExpired)));
+    assert_eq!(events.expect("lost").await["reason"], "lease-expired");
+    assert_eq!(events.next().await, None, "nothing comes after the end");
+}
+
+#[tokio::test]
+async fn two_changes_between_two_reads_are_both_told() {
+    let before = crate::http::claim_view::ClaimView::at(&claim(held()), double_now());
+    let both = ClaimState::Held(Held { jeopardy: true, contended: true, ..hold() });
+    let now = crate::http::claim_view::ClaimView::at(&claim(both), double_now());
+    assert_eq!(now.hold_events(Some(&before)), ["contended", "jeopardy"]);
+    assert_eq!(now.hold_events(None), ["jeopardy"]);
+}
+
+fn double_now() -> conclave_protocols::LocalTime {
+    crate::os_clock::OsClock::default().now()
+}
+
+#[tokio::test]
+async fn a_stream_says_lost_when_the_hold_runs_out_unrenewed() {
+    let mut double = Double::new();
+    let router = double.router();
+    let request = request("GET /v1/locks/orders/claims/1f-1", &["Accept: text/event-stream"], "");
+    let call = tokio::spawn(router.oneshot(request));
+    let safe_until = double_now().after(Duration::from_millis(300));
+    let short = ClaimState::Held(Held { safe_until, ..hold() });
+    let claim = double.find(Ok(claim(short))).await.unwrap();
+    let body = call.await.unwrap().unwrap().into_body().into_data_stream();
+    let mut events = Events { body, text: String::new() };
+
+    events.expect("held").await;
+    // A renewal moves the end on without an event.
+    claim.send_modify(|claim| {
+        let safe_until = double_now().after(Duration::from_millis(600));
+        claim.state = ClaimState::Held(Held { safe_until, ..hold() });
+    });
+    assert_eq!(events.expect("lost").await["reason"], "lease-expired");
+    assert!(safe_until < double_now());
+    assert_eq!(events.next().await, None);
+}
+
+#[tokio::test]
+async fn a_streamed_claim_that_only_tries_is_refused_by_its_status() {
+    let mut double = Double::new();
+    let call = double.call("POST /v1/locks/orders", &["Accept: text/event-stream"], "");
+    let refused = ClaimState::Refused(Refusal::Held { holder: None });
+    let _claim = double.accept(refused).await;
+    assert_eq!(call.await.unwrap().problem(), "held");
+}
+
+#[tokio::test]
+async fn a_streamed_claim_that_waits_is_refused_by_an_event() {
+    let mut double = Double::new();
+    let router = double.router();
+    let line = "POST /v1/locks/orders?wait=30s";
+    let call = tokio::spawn(router.oneshot(request(line, &["Accept: text/event-stream"], "")));
+    let claim = double.accept(waiting()).await;
+    let response = call.await.unwrap().unwrap();
+    assert_eq!(response.headers()["location"], "/v1/locks/orders/claims/1f-1");
+    let mut events = Events { body: response.into_body().into_data_stream(), text: String::new() };
+    events.expect("waiting").await;
+    let refusal = Refusal::WaitTimeout { holder: None };
+    claim.send_modify(|claim| change(claim, ClaimState::Refused(refusal)));
+    assert_eq!(events.expect("refused").await["reason"], "wait-timeout");
+    assert_eq!(events.next().await, None);
+}
+
+#[tokio::test]
+async fn a_silent_stream_is_kept_alive() {
+    let mut double = Double::new();
+    assert_eq!(double.limits.keep_alive, Duration::from_secs(10));
+    double.limits.keep_alive = Duration::from_millis(20);
+    let mut events = Events::of(&double, "GET /v1/elections/default").await;
+    events.expect("leader").await;
+    let chunk = soon(events.body.next()).await.unwrap().unwrap();
+    assert_eq!(&chunk[..], b": keep-alive\n\n");
+}
+
+#[tokio::test]
+async fn an_election_streams_who_leads_and_whether_it_is_this_member() {
+    let double = Double::new();
+    let mut events = Events::of(&double, "GET /v1/elections/default").await;
+    assert_eq!(events.expect("leader").await["leader"]["pod"], "shop-1");
+    double.election.send_replace(crate::group::Election {
+        leader: None,
+        index: 312,
+        ..following()
+    });
+    assert_eq!(events.expect("no-leader").await["leader"], Value::Null);
+    double.election.send_replace(crate::group::Election { index: 313, ..leading() });
+    assert_eq!(events.expect("elected").await["is_leader"], true);
+    double.election.send_replace(crate::group::Election { index: 314, ..following() });
+    events.expect("lost").await;
+    assert_eq!(events.expect("leader").await["leader"]["pod"], "shop-1");
+}
+
+#[tokio::test]
+async fn a_leader_whose_office_runs_out_is_told_so_by_the_clock() {
+    let double = Double::new();
+    let safe_until = Some(double_now().after(Duration::from_millis(100)));
+    double.election.send_replace(crate::group::Election { safe_until, ..leading() });
+    let mut events = Events::of(&double, "GET /v1/elections/default").await;
+    events.expect("elected").await;
+    assert_eq!(events.expect("lost").await["state"], "isolated");
+    events.expect("no-leader").await;
+}
+
+#[tokio::test]
+async fn calls_that_wait_leave_connections_for_those_that_do_not() {
+    let mut double = Double::new();
+    double.limits.long_calls = 1;
+    let router = double.router();
+    let stream = request("GET /v1/elections/default", &["Accept: text/event-stream"], "");
+    let first = router.clone().oneshot(stream).await.unwrap();
+
+    let wait = request("GET /v1/status?wait=1m", &[], "");
+    let refused = router.clone().oneshot(wait).await.unwrap();
+    assert_eq!(refused.status().as_u16(), 429);
+    let short = router.clone().oneshot(request("GET /v1/status", &[], "")).await.unwrap();
+    assert_eq!(short.status().as_u16(), 200);
+
+    drop(first);
+    let wait = request("GET /v1/status?wait=1m&index=0", &[], "");
+    assert_eq!(router.oneshot(wait).await.unwrap().status().as_u16(), 200);
+}
