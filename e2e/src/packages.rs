@@ -34,8 +34,8 @@ pub fn install() -> Result<()> {
         return Ok(());
     }
     let _no_services = NoServices::decree()?;
-    command::run(apt().args(["-q", "update"]))?;
-    command::run(apt().args(["-q", "install", "-y", "--no-install-recommends"]).args(missing))
+    command::run(apt().arg("update"))?;
+    command::run(apt().args(["install", "--yes", "--no-install-recommends"]).args(missing))
 }
 
 fn is_installed(package: &str) -> bool {
@@ -49,7 +49,8 @@ fn is_installed(package: &str) -> bool {
 
 fn apt() -> Command {
     let mut apt = Command::new("apt-get");
-    apt.env("DEBIAN_FRONTEND", "noninteractive");
+    // Errors only, and no progress bars.
+    apt.env("DEBIAN_FRONTEND", "noninteractive").args(["-qq", "--option=Dpkg::Use-Pty=0"]);
     apt
 }
 

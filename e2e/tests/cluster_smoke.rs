@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Cut, Namespace, Pod, Signal};
+use conclave_e2e::cluster::{Cluster, Cut, Namespace, Node, Pod, Signal};
 use conclave_e2e::wait;
 
 #[test]
@@ -72,8 +72,29 @@ fn a_pod_that_is_cut_off_hears_nobody_until_it_is_healed() -> Result<()> {
         }
         cluster.cut_from(cut_off, Cut::Both, &[other.address])?;
         ensure!(ping(namespace, other, &cut_off.address.to_string()).is_err());
-        ping(namespace, &pods[2], &cut_off.address.to_string())
+        ping(namespace, &pods[2], &cut_off.address.to_string())?;
+
+        cluster.lose(cut_off, Cut::Both, 99)?;
+        ensure!(ping(namespace, &pods[2], &cut_off.address.to_string()).is_err());
+        Ok(())
     })
+}
+
+#[test]
+fn nodes_have_networks_of_their_own_and_helm_reaches_the_cluster() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    cluster.helm(&["list", "--all-namespaces"])?;
+    if !cluster.is_ours_or_skip("a look at the nodes' networks") {
+        return Ok(());
+    }
+    for node in Node::ALL {
+        let addresses = cluster.node_exec(node, &["ip", "-brief", "-4", "address"])?;
+        for other in Node::ALL {
+            let has_it = addresses.contains(&format!("{}/", other.address()));
+            ensure!(has_it == (node == other), "{node:?} has {addresses}");
+        }
+    }
+    Ok(())
 }
 
 #[test]

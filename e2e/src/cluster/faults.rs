@@ -38,9 +38,9 @@ impl Cluster {
         self.set_rules(pod, cut, "drop", others)
     }
 
-    /// Loses this share of the pod's packets, chosen at random.
+    /// Loses this share of the pod's packets, chosen at random: 1 to 99 in a hundred.
     pub fn lose(&self, pod: &Pod, cut: Cut, percent: u8) -> Result<()> {
-        ensure!(percent <= 100, "{percent} % is more than all");
+        ensure!((1..100).contains(&percent), "{percent} % is nothing, or a cut");
         self.set_rules(pod, cut, &format!("numgen random mod 100 < {percent} drop"), &[])
     }
 

@@ -1,0 +1,236 @@
+//! The chart says what the code says. These tests read its files, and its default rendering that is
+//! committed beside it; `chart_rendering.rs` keeps that one current, with helm.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use clap::Parser;
+use conclave_e2e::cache;
+use conclave_operator::config::{Config, Flags};
+use conclave_operator::rbac::{OWN_NAMESPACE, PERMISSIONS, Permission};
+use serde_json::Value;
+
+#[test]
+fn the_operator_may_do_what_its_code_needs_and_nothing_else() -> Result<()> {
+    let everywhere = object("ClusterRole", "conclave-operator")?;
+    assert_eq!(rights_of_role(&everywhere), rights(PERMISSIONS));
+
+    let of_turns = object("Role", "conclave-operator-turns")?;
+    assert_eq!(rights_of_role(&of_turns), rights(OWN_NAMESPACE));
+    let lease = &of_turns["rules"][1];
+    assert_eq!(lease["resourceNames"][0], "conclave-operator");
+    assert!(lease_argument()?.ends_with("=conclave-operator"));
+    Ok(())
+}
+
+#[test]
+fn every_rule_has_a_comment_that_says_which_code_needs_it() -> Result<()> {
+    let rbac = read("templates/rbac.yaml")?;
+    let lines: Vec<_> = rbac.lines().map(str::trim).collect();
+    let rules = lines.iter().enumerate().filter(|(_, line)| line.starts_with("- apiGroups:"));
+    for (at, rule) in rules {
+        // One comment may stand over two rules about the same resource.
+        let before: Vec<_> = lines[..at].iter().rev().take(4).collect();
+        ensure!(before.iter().any(|line| line.starts_with("# ")), "line {}: {rule}", at + 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn the_operator_understands_the_arguments_of_the_chart() -> Result<()> {
+    let program = "conclave-operator".to_owned();
+    let flags = Flags::try_parse_from([program].into_iter().chain(arguments()?))?;
+    Config::try_from(flags)?;
+    Ok(())
+}
+
+#[test]
+fn the_versions_of_chart_and_program_are_the_same() -> Result<()> {
+    let chart = yaml(&read("Chart.yaml")?)?;
+    for field in ["version", "appVersion"] {
+        assert_eq!(chart[field], env!("CARGO_PKG_VERSION"), "{field}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_schema_has_exactly_the_values_that_there_are() -> Result<()> {
+    let schema: Value = serde_json::from_str(&read("values.schema.json")?)?;
+    let mut in_schema = BTreeSet::new();
+    collect_schema("", &schema, &mut in_schema)?;
+    // Helm gives it to every chart that is part of another.
+    in_schema.remove("global");
+    // What Kubernetes knows and the defaults do not use.
+    in_schema.remove("operator.resources.claims");
+
+    let mut in_values = BTreeSet::new();
+    collect_values("", &yaml(&read("values.yaml")?)?, &in_schema, &mut in_values);
+    assert_eq!(in_values, in_schema);
+    Ok(())
+}
+
+#[test]
+fn every_value_has_a_sentence() -> Result<()> {
+    let text = read("values.yaml")?;
+    let mut is_described = false;
+    let mut described_at = None;
+    for line in text.lines() {
+        let indent = line.len() - line.trim_start().len();
+        // What is below a described key is its default.
+        described_at = described_at.filter(|at| indent > *at);
+        if line.trim_start().starts_with('#') {
+            is_described = is_described || line.contains("# -- ");
+        } else if described_at.is_none() && !line.is_empty() {
+            let is_section = line.ends_with(':');
+            ensure!(is_described || is_section, "no sentence for `{line}`");
+            described_at = is_described.then_some(indent);
+            is_described = false;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_operators_pods_keep_the_restricted_standard() -> Result<()> {
+    let pod = &object("Deployment", "conclave-operator")?["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    for container in pod["containers"].as_array().context("containers")? {
+        let context = &container["securityContext"];
+        assert_eq!(context["allowPrivilegeEscalation"], false);
+        assert_eq!(context["readOnlyRootFilesystem"], true);
+        assert_eq!(context["capabilities"]["drop"][0], "ALL");
+        assert!(container["resources"]["limits"]["memory"].is_string());
+        assert!(container["livenessProbe"].is_object() && container["readinessProbe"].is_object());
+    }
+    Ok(())
+}
+
+#[test]
+fn every_object_says_what_it_belongs_to() -> Result<()> {
+    let marks = ["name", "instance", "version", "component", "part-of", "managed-by"];
+    for object in snapshot()? {
+        let labels = &object["metadata"]["labels"];
+        let has = |mark: &&str| labels[format!("app.kubernetes.io/{mark}")].is_string();
+        ensure!(marks.iter().all(has) && labels["helm.sh/chart"].is_string(), "{object}");
+        let kind = object["kind"].as_str().unwrap_or_default();
+        let is_in_namespace = object["metadata"]["namespace"].is_string();
+        assert_eq!(is_in_namespace, !kind.starts_with("Cluster"), "{object}");
+    }
+    Ok(())
+}
+
+#[test]
+fn nothing_in_the_chart_belongs_to_a_group() -> Result<()> {
+    // What is not in the release is not removed with it. The definition of the kind is, and is kept.
+    let kinds: BTreeMap<String, usize> =
+        snapshot()?.iter().fold(BTreeMap::new(), |mut kinds, object| {
+            *kinds.entry(object["kind"].as_str().unwrap_or_default().to_owned()).or_default() += 1;
+            kinds
+        });
+    let expected = [
+        ("ClusterRole", 3),
+        ("ClusterRoleBinding", 1),
+        ("Deployment", 1),
+        ("PodDisruptionBudget", 1),
+        ("Role", 1),
+        ("RoleBinding", 1),
+        ("Service", 1),
+        ("ServiceAccount", 1),
+    ];
+    assert_eq!(kinds, expected.map(|(kind, count)| (kind.to_owned(), count)).into());
+    Ok(())
+}
+
+/// API group, resource and verb.
+type Right = (String, String, String);
+
+fn rights(permissions: &[Permission]) -> BTreeSet<Right> {
+    let each = |permission: &Permission| {
+        let Permission { group, resource, verbs, .. } = *permission;
+        verbs.iter().map(move |verb| (group.to_owned(), resource.to_owned(), (*verb).to_owned()))
+    };
+    permissions.iter().flat_map(each).collect()
+}
+
+fn rights_of_role(role: &Value) -> BTreeSet<Right> {
+    let mut rights = BTreeSet::new();
+    for rule in role["rules"].as_array().into_iter().flatten() {
+        for group in texts(&rule["apiGroups"]) {
+            for resource in texts(&rule["resources"]) {
+                let right = |verb| (group.clone(), resource.clone(), verb);
+                rights.extend(texts(&rule["verbs"]).into_iter().map(right));
+            }
+        }
+    }
+    rights
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let texts = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+    texts.map(str::to_owned).collect()
+}
+
+fn arguments() -> Result<Vec<String>> {
+    let operator = object("Deployment", "conclave-operator")?;
+    Ok(texts(&operator["spec"]["template"]["spec"]["containers"][0]["args"]))
+}
+
+fn lease_argument() -> Result<String> {
+    let mut arguments = arguments()?.into_iter();
+    arguments.find(|argument| argument.starts_with("--lease-name=")).context("no lease is named")
+}
+
+/// The paths of all leaves of the schema; objects must refuse what they do not know.
+fn collect_schema(path: &str, schema: &Value, leaves: &mut BTreeSet<String>) -> Result<()> {
+    let Some(properties) = schema["properties"].as_object() else {
+        leaves.insert(path.to_owned());
+        return Ok(());
+    };
+    ensure!(schema["additionalProperties"] == false, "`{path}` takes unknown keys");
+    properties.iter().try_for_each(|(key, schema)| collect_schema(&join(path, key), schema, leaves))
+}
+
+/// The paths of all values down to where the schema ends.
+fn collect_values(
+    path: &str,
+    value: &Value,
+    schema: &BTreeSet<String>,
+    leaves: &mut BTreeSet<String>,
+) {
+    match value.as_object() {
+        Some(fields) if !schema.contains(path) => {
+            for (key, value) in fields {
+                collect_values(&join(path, key), value, schema, leaves);
+            }
+        }
+        Some(_) | None => {
+            leaves.insert(path.to_owned());
+        }
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+/// An object of the default rendering.
+fn object(kind: &str, name: &str) -> Result<Value> {
+    let mut objects = snapshot()?.into_iter();
+    let found = objects.find(|object| object["kind"] == kind && object["metadata"]["name"] == name);
+    found.with_context(|| format!("there is no {kind} `{name}`"))
+}
+
+fn snapshot() -> Result<Vec<Value>> {
+    Ok(serde_saphyr::from_multiple(&read("snapshots/default.yaml")?)?)
+}
+
+fn yaml(text: &str) -> Result<Value> {
+    Ok(serde_saphyr::from_str(text)?)
+}
+
+fn read(file: &str) -> Result<String> {
+    let path = cache::workspace().join("charts/conclave").join(file);
+    fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+}

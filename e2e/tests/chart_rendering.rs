@@ -1,0 +1,190 @@
+//! The chart, rendered by helm. No cluster is asked, but helm is built with the cluster's programs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use conclave_e2e::{binaries, cache, command};
+use serde_json::Value;
+
+#[test]
+fn lint_has_nothing_to_say_about_any_set_of_values() -> Result<()> {
+    for values in all_values()? {
+        helm(&[&["lint", "--strict", CHART], KUBERNETES, &options(&values)].concat())?;
+    }
+    Ok(())
+}
+
+#[test]
+fn two_renderings_are_the_same_byte_for_byte() -> Result<()> {
+    for values in all_values()? {
+        assert!(render(&options(&values))? == render(&options(&values))?, "{values:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_committed_rendering_is_current() -> Result<()> {
+    // The definition has a file of its own, and a test of its own below.
+    let rendered = render(&["--set", "crds.enabled=false"])?;
+    let file = chart().join("snapshots/default.yaml");
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&file, &rendered)?;
+    }
+    let committed = fs::read_to_string(&file).unwrap_or_default();
+    ensure!(
+        committed == rendered,
+        "{} is out of date: UPDATE=1 cargo test -p conclave-e2e --features cluster \
+         --test chart_rendering",
+        file.display()
+    );
+    Ok(())
+}
+
+#[test]
+fn the_definition_is_installed_as_generated_and_kept_on_uninstall() -> Result<()> {
+    let generated = fs::read_to_string(chart().join("files/crds/conclave.dev_conclaves.yaml"))?;
+    let generated: Value = serde_saphyr::from_str(&generated)?;
+    let rendered = &of_kind(&[], "CustomResourceDefinition")?[0];
+    assert_eq!(rendered["spec"], generated["spec"]);
+    assert_eq!(rendered["metadata"]["name"], generated["metadata"]["name"]);
+    assert_eq!(rendered["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
+
+    let dropped = &of_kind(&["--set", "crds.keep=false"], "CustomResourceDefinition")?[0];
+    assert!(dropped["metadata"]["annotations"].is_null());
+    assert!(of_kind(&["--set", "crds.enabled=false"], "CustomResourceDefinition")?.is_empty());
+    Ok(())
+}
+
+#[test]
+fn a_misspelt_or_impossible_value_is_refused_with_its_name() -> Result<()> {
+    for (value, expected) in [
+        ("operator.replica=3", "'replica'"),
+        ("metrics.podMonitors.enabled=true", "'podMonitors'"),
+        ("operator.replicas=many", "/operator/replicas"),
+        ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
+        ("operator.leaderElection.leaseDuration=15", "/operator/leaderElection/leaseDuration"),
+    ] {
+        let error = render(&["--set", value]).err().context(value)?.to_string();
+        ensure!(error.contains(expected), "{value}: {error}");
+    }
+    Ok(())
+}
+
+#[test]
+fn only_several_replicas_have_a_disruption_budget() -> Result<()> {
+    assert_eq!(of_kind(&[], "PodDisruptionBudget")?.len(), 1);
+    assert!(of_kind(&["--set", "operator.replicas=1"], "PodDisruptionBudget")?.is_empty());
+    Ok(())
+}
+
+#[test]
+fn monitors_are_made_when_they_are_wanted_and_known() -> Result<()> {
+    let [wanted, known] = [
+        ["--set", "metrics.podMonitor.enabled=true,metrics.serviceMonitor.enabled=true"],
+        ["--api-versions", "monitoring.coreos.com/v1/PodMonitor"],
+    ];
+    let made = |options: &[&[&str]]| {
+        Ok::<_, anyhow::Error>(of_kind(&options.concat(), POD_MONITOR)?.len())
+    };
+    assert_eq!(made(&[&known])?, 0, "not wanted");
+    assert_eq!(made(&[&wanted])?, 0, "not known");
+    assert_eq!(made(&[&wanted, &known])?, 1);
+    let always = ["--set", "metrics.podMonitor.renderMode=alwaysRender"];
+    assert_eq!(made(&[&wanted, &always])?, 1);
+    let fail = ["--set", "metrics.podMonitor.renderMode=failIfMissing"];
+    let error = render(&[wanted, fail].concat()).err().context("rendered")?.to_string();
+    ensure!(error.contains("does not know the kind PodMonitor"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn an_operator_for_some_namespaces_has_no_right_in_others() -> Result<()> {
+    let only = ["--set", "watchNamespaces={shop,till}", "--set", "rbac.aggregate=false"];
+    for kind in ["ClusterRole", "ClusterRoleBinding"] {
+        assert!(of_kind(&only, kind)?.is_empty(), "{kind}");
+    }
+    for kind in ["Role", "RoleBinding"] {
+        let objects = of_kind(&only, kind)?;
+        let namespace = |object: &Value| object["metadata"]["namespace"].to_string();
+        let mut namespaces: Vec<_> = objects.iter().map(namespace).collect();
+        namespaces.sort();
+        assert_eq!(namespaces, [format!("\"{NAMESPACE}\"").as_str(), "\"shop\"", "\"till\""]);
+    }
+    let all = of_kind(&[], "ClusterRole")?;
+    let everywhere = all.iter().find(|role| role["metadata"]["name"] == "conclave-operator");
+    let here = of_kind(&only, "Role")?;
+    let in_shop = here.iter().find(|role| role["metadata"]["namespace"] == "shop");
+    assert_eq!(in_shop.context("shop")?["rules"], everywhere.context("all")?["rules"]);
+
+    let operator = &of_kind(&only, "Deployment")?[0];
+    let arguments = operator["spec"]["template"]["spec"]["containers"][0]["args"].to_string();
+    ensure!(arguments.contains("\"--namespaces=shop,till\""), "{arguments}");
+    Ok(())
+}
+
+#[test]
+fn an_image_is_named_by_its_digest_or_else_by_its_tag() -> Result<()> {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    for (values, expected) in [
+        (String::new(), format!("ghcr.io/conclave-dev/conclave:{}", env!("CARGO_PKG_VERSION"))),
+        (
+            "image.registry=conclave.local,image.repository=conclave,image.tag=dev".to_owned(),
+            conclave_e2e::image::PRODUCT.to_owned(),
+        ),
+        (
+            format!("image.registry=,image.repository=a.test/b,image.tag=1,image.digest={digest}"),
+            format!("a.test/b@{digest}"),
+        ),
+    ] {
+        let operator = &of_kind(&["--set", &values], "Deployment")?[0];
+        let image = &operator["spec"]["template"]["spec"]["containers"][0]["image"];
+        assert_eq!(*image, expected);
+    }
+    Ok(())
+}
+
+/// The default values, and each set that comes with the chart for tests.
+fn all_values() -> Result<Vec<Option<String>>> {
+    let mut all = vec![None];
+    for entry in fs::read_dir(chart().join("ci"))? {
+        all.push(Some(entry?.path().to_string_lossy().into_owned()));
+    }
+    ensure!(all.len() > 2, "the values for tests are gone");
+    Ok(all)
+}
+
+fn options(values: &Option<String>) -> Vec<&str> {
+    values.iter().flat_map(|file| ["--values", file.as_str()]).collect()
+}
+
+fn of_kind(options: &[&str], kind: &str) -> Result<Vec<Value>> {
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&render(options)?)?;
+    Ok(objects.into_iter().filter(|object| object["kind"] == kind).collect())
+}
+
+fn render(options: &[&str]) -> Result<String> {
+    let release = ["template", "conclave", CHART, "--namespace", NAMESPACE];
+    helm(&[&release[..], KUBERNETES, options].concat())
+}
+
+fn helm(arguments: &[&str]) -> Result<String> {
+    // With a cluster of the user's nothing is built, and helm is theirs.
+    let built = binaries::HELM.path();
+    let helm = if built.exists() { &built } else { Path::new(binaries::HELM.name()) };
+    command::output(Command::new(helm).args(arguments).current_dir(cache::workspace()))
+}
+
+fn chart() -> PathBuf {
+    cache::workspace().join(CHART)
+}
+
+const CHART: &str = "charts/conclave";
+
+const NAMESPACE: &str = "conclave-system";
+
+/// Without a cluster helm takes a version of its own for the cluster's.
+const KUBERNETES: &[&str] = &["--kube-version", "1.34.4"];
+
+const POD_MONITOR: &str = "PodMonitor";
