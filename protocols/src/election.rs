@@ -117,3 +117,44 @@ impl AnyTimer {
         Self::Ring(ring::Timer::Announcement),
     ];
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Epoch;
+    use crate::protocol::{Effect, Input, Outbox};
+    use crate::time::LocalTime;
+
+    fn election(algorithm: ElectionAlgorithm, me: u32) -> AnyElection {
+        let view = View { epoch: Epoch(1), size: 2, leader: MemberId(1) };
+        let timing = Timing { answer: Duration::ZERO, announcement: Duration::ZERO };
+        AnyElection::new(algorithm, MemberId(me), view, timing)
+    }
+
+    #[test]
+    fn the_algorithm_named_is_the_one_that_runs() {
+        for (algorithm, timer) in [
+            (ElectionAlgorithm::Bully, AnyTimer::Bully(bully::Timer::Answers)),
+            (ElectionAlgorithm::Ring, AnyTimer::Ring(ring::Timer::Ack)),
+        ] {
+            let mut out = Outbox::default();
+            let mut member = election(algorithm, 0);
+            member.handle(LocalTime(0), Input::Command(Command::Elect), &mut out);
+            assert!(member.is_electing());
+            let armed = Effect::Arm { timer, after: Duration::ZERO };
+            assert!(out.drain().any(|effect| effect == armed));
+        }
+    }
+
+    #[test]
+    fn a_message_or_an_alarm_of_another_algorithm_is_ignored() {
+        let mut member = election(ElectionAlgorithm::Ring, 1);
+        let mut out = Outbox::default();
+        let message = AnyMessage::Bully(bully::Message::Election);
+        member.handle(LocalTime(0), Input::Message { from: MemberId(0), message }, &mut out);
+        let alarm = Input::Timer(AnyTimer::Bully(bully::Timer::Answers));
+        member.handle(LocalTime(0), alarm, &mut out);
+        assert!(out.is_empty());
+        assert_eq!(member, election(ElectionAlgorithm::Ring, 1));
+    }
+}

@@ -177,3 +177,90 @@ impl Named for Message {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::ids::Epoch;
+    use crate::protocol::{Effect, EffectOf, Outbox};
+
+    const TIMING: Timing =
+        Timing { answer: Duration::from_millis(1), announcement: Duration::from_millis(2) };
+
+    /// The second lowest of four.
+    fn bully() -> Bully {
+        let view = View { epoch: Epoch(1), size: 4, leader: MemberId(3) };
+        Bully::new(MemberId(1), view, TIMING)
+    }
+
+    fn handle(bully: &mut Bully, input: InputOf<Bully>) -> Vec<EffectOf<Bully>> {
+        let mut out = Outbox::default();
+        bully.handle(LocalTime(0), input, &mut out);
+        out.drain().collect()
+    }
+
+    fn message(from: u32, message: Message) -> InputOf<Bully> {
+        Input::Message { from: MemberId(from), message }
+    }
+
+    fn send(to: u32, message: Message) -> EffectOf<Bully> {
+        Effect::Send { to: MemberId(to), message }
+    }
+
+    fn ask_above() -> [EffectOf<Bully>; 3] {
+        let after = TIMING.answer;
+        [
+            send(2, Message::Election),
+            send(3, Message::Election),
+            Effect::Arm { timer: Timer::Answers, after },
+        ]
+    }
+
+    #[test]
+    fn a_lower_rank_is_answered_each_time_and_taken_over_from_once() {
+        let mut bully = bully();
+        let first = handle(&mut bully, message(0, Message::Election));
+        assert_eq!(first[0], send(0, Message::Answer));
+        assert_eq!(first[1..], ask_above());
+        let again = handle(&mut bully, message(0, Message::Election));
+        assert_eq!(again, [send(0, Message::Answer)]);
+    }
+
+    #[test]
+    fn a_lower_coordinator_is_objected_to_and_a_higher_one_followed() {
+        let mut bully = bully();
+        assert_eq!(handle(&mut bully, message(0, Message::Coordinator)), ask_above());
+        assert_eq!(bully.elected(), None);
+        let told = handle(&mut bully, message(2, Message::Coordinator)).pop();
+        assert_eq!(told, Some(Effect::Tell(Event::Elected(MemberId(2)))));
+        assert_eq!((bully.elected(), bully.is_electing()), (Some(MemberId(2)), false));
+    }
+
+    #[test]
+    fn ranks_that_have_no_say_are_ignored() {
+        let mut bully = bully();
+        handle(&mut bully, Input::Command(Command::Elect));
+        let before = bully.clone();
+        for nonsense in [
+            message(2, Message::Election),
+            message(0, Message::Answer),
+            message(1, Message::Coordinator),
+            message(4, Message::Answer),
+            message(4, Message::Coordinator),
+        ] {
+            assert_eq!(handle(&mut bully, nonsense), []);
+        }
+        assert_eq!(bully, before);
+    }
+
+    #[test]
+    fn an_answer_to_an_election_that_is_over_changes_nothing() {
+        let mut bully = bully();
+        handle(&mut bully, Input::Command(Command::Elect));
+        handle(&mut bully, message(3, Message::Coordinator));
+        assert_eq!(handle(&mut bully, message(2, Message::Answer)), []);
+        assert_eq!(bully.elected(), Some(MemberId(3)));
+    }
+}

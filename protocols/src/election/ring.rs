@@ -317,3 +317,6 @@ impl Named for Message {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
