@@ -14,11 +14,13 @@ mod members;
 mod openapi;
 mod paths;
 mod problem;
+mod problem_type;
 mod server;
+mod time;
 mod watched;
 
 pub use openapi::document;
-pub use problem::{ProblemType, Row};
+pub use problem_type::{ProblemType, Row};
 pub use server::{Limits, Listeners, Via, serve_router};
 
 use std::sync::Arc;

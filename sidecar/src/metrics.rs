@@ -81,6 +81,9 @@ impl Metrics {
         let now = group.os_clock().now();
         self.members.observe(&group.status().borrow());
         self.elections.observe(&group.election().borrow(), now);
+        let clock = group.os_clock();
+        let reading = group.group_time().borrow().reading(clock.raw().0);
+        self.clock.observe(&reading, clock.wall_ns());
         self.encode()
     }
 

@@ -10,7 +10,8 @@ use super::Api;
 use super::claim_view::{ClaimView, StateName};
 use super::fields::{Fields, QueryFields};
 use super::paths::ClaimPath;
-use super::problem::{Problem, ProblemBody, ProblemType};
+use super::problem::{Problem, ProblemBody};
+use super::problem_type::ProblemType;
 use super::watched::{self, Patience, Watched};
 use crate::claims::{Claim, ClaimError, ClaimState};
 
@@ -69,7 +70,7 @@ pub(super) async fn get_claim(
         ("claim" = String, Path, description = "The claim."),
         ("ttl" = Option<String>, Query, description = "The new ttl; also in the body.")
     ),
-    request_body(content = inline(Option<super::locks::RenewBody>), content_type = "application/json"),
+    request_body(content = Option<super::locks::RenewBody>, content_type = "application/json"),
     responses(
         (status = 200, description = "It holds, for `safe_for_ms` more.", body = ClaimView),
         (status = 400, description = "`invalid`", body = ProblemBody),

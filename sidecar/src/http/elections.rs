@@ -13,7 +13,8 @@ use utoipa::ToSchema;
 use super::Api;
 use super::claim_view::{Guarantee, millis};
 use super::fields::QueryFields;
-use super::problem::{Problem, ProblemBody, ProblemType};
+use super::problem::{Problem, ProblemBody};
+use super::problem_type::ProblemType;
 use super::watched::{self, Patience, Watched};
 use crate::group::{Election, LastElection, Leader, Standing};
 

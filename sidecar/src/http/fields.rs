@@ -10,7 +10,8 @@ use conclave_crds::Period;
 use http_body_util::{BodyExt, Limited};
 use serde_json::{Map, Value};
 
-use super::problem::{Problem, ProblemType};
+use super::problem::Problem;
+use super::problem_type::ProblemType;
 use super::{Api, Limits};
 
 /// The fields of a request, by name. A field is taken once; one that nobody takes is unknown.

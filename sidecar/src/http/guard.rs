@@ -15,7 +15,8 @@ use axum::response::{IntoResponse, Response};
 
 use super::Api;
 use super::fields::too_large;
-use super::problem::{Problem, ProblemType};
+use super::problem::Problem;
+use super::problem_type::ProblemType;
 use super::server::Via;
 
 /// Turns away what must not come in, and marks answers as not to be kept.

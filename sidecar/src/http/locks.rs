@@ -13,7 +13,8 @@ use super::claim_view::ClaimView;
 use super::fields::{self, Fields};
 use super::hold::{self, Caller};
 use super::paths::{ClaimPath, LockPath};
-use super::problem::{Problem, ProblemBody, ProblemType};
+use super::problem::{Problem, ProblemBody};
+use super::problem_type::ProblemType;
 use super::{Api, watched};
 use crate::claims::{Ask, Claim, ClaimId, ClaimState, Wait};
 use conclave_protocols::LockName;
@@ -21,6 +22,7 @@ use conclave_protocols::LockName;
 /// What a client may say about a claim. Every field may be left out; `wait`, `ttl` and `owner` may
 /// be query parameters too.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = ClaimRequest)]
 pub(super) struct AskBody {
     /// How long to wait for the lock: a duration, or `forever`. Without it the call tries once.
@@ -42,6 +44,7 @@ pub(super) struct AskBody {
 
 /// What a client may say when it renews a claim.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
 #[schema(as = RenewRequest)]
 pub(super) struct RenewBody {
     /// Another ttl; the present one if absent.
@@ -66,7 +69,7 @@ pub(super) struct RenewBody {
         ("owner" = Option<String>, Query, description = "As in the body."),
         ("prefer" = Option<String>, Header, description = "`respond-async`: answer 202 at once.")
     ),
-    request_body(content = inline(Option<AskBody>), content_type = "application/json"),
+    request_body(content = Option<AskBody>, content_type = "application/json"),
     responses(
         (status = 201, description = "Granted.", body = ClaimView),
         (status = 202, description = "It waits (with `Prefer: respond-async`).", body = ClaimView),
@@ -104,7 +107,7 @@ pub(super) async fn claim_lock(
         ("owner" = Option<String>, Query, description = "As in the body."),
         ("prefer" = Option<String>, Header, description = "`respond-async`: answer 202 at once.")
     ),
-    request_body(content = inline(Option<AskBody>), content_type = "application/json"),
+    request_body(content = Option<AskBody>, content_type = "application/json"),
     responses(
         (status = 200, description = "This claim holds already.", body = ClaimView),
         (status = 201, description = "Granted.", body = ClaimView),
@@ -205,7 +208,7 @@ fn ask_of(mut fields: Fields, lock: LockName, claim: Option<ClaimId>) -> Result<
         owner: owner(&mut fields)?,
         metadata: fields.object("metadata", METADATA_BYTES)?,
     };
-    fields.finish(&["wait", "ttl", "max_hold", "owner", "metadata"])?;
+    fields.finish(&FIELDS)?;
     Ok(ask)
 }
 
@@ -248,5 +251,8 @@ fn is_settled(state: &ClaimState) -> bool {
         | ClaimState::Refused(_) => true,
     }
 }
+
+/// The fields of [`AskBody`].
+pub(super) const FIELDS: [&str; 5] = ["wait", "ttl", "max_hold", "owner", "metadata"];
 
 const METADATA_BYTES: usize = 2 * 1024;

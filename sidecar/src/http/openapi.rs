@@ -6,7 +6,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Api, claim, elections, locks, members};
+use super::{Api, claim, elections, locks, members, time};
 
 /// What the document says besides the routes.
 #[derive(OpenApi)]
@@ -14,13 +14,16 @@ use super::{Api, claim, elections, locks, members};
     info(
         title = "Conclave",
         description = "Coordination among the pods of a group, on localhost. \
-            Tokens, epochs and indices are integers below 2^53.",
+            Tokens, epochs and indices are integers below 2^53. \
+            Besides what each call lists, any may answer `forbidden` (403), `request-timeout` (408), \
+            `body-too-large` (413) or `unsupported-media-type` (415).",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     servers((url = "http://localhost:7070", description = "Both loopback addresses.")),
     tags(
         (name = "locks", description = "Claims on locks."),
         (name = "elections", description = "Who leads."),
+        (name = "time", description = "The group clock."),
         (name = "group", description = "The group and this member.")
     )
 )]
@@ -38,6 +41,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(elections::is_leader))
         .routes(routes!(members::list_members))
         .routes(routes!(members::get_status))
+        .routes(routes!(time::get_time))
         .routes(routes!(get_document))
 }
 

@@ -8,4 +8,5 @@ mod guarding;
 mod hanging_up;
 mod members;
 mod serving;
+mod time;
 mod watching;

@@ -8,6 +8,7 @@ use tower::ServiceExt;
 use utoipa::openapi::path::Operation;
 
 use super::double::*;
+use crate::http::locks::FIELDS;
 use crate::http::{ProblemType, document};
 
 /// Every operation of the document: method, path, and what is said about it.
@@ -32,7 +33,7 @@ fn operations() -> Vec<(&'static str, String, Operation)> {
 }
 
 /// The routes that there are, written down once more by hand.
-const ROUTES: [&str; 12] = [
+const ROUTES: [&str; 13] = [
     "DELETE /v1/locks/{name}/claims/{claim}",
     "GET /openapi.json",
     "GET /v1/elections",
@@ -42,6 +43,7 @@ const ROUTES: [&str; 12] = [
     "GET /v1/locks/{name}/claims/{claim}/check",
     "GET /v1/members",
     "GET /v1/status",
+    "GET /v1/time",
     "POST /v1/locks/{name}",
     "POST /v1/locks/{name}/claims/{claim}/renew",
     "PUT /v1/locks/{name}/claims/{claim}",
@@ -63,6 +65,18 @@ fn the_document_has_exactly_our_routes_each_with_a_name_of_its_own() {
         let described = document().tags.unwrap_or_default();
         assert!(tags.iter().all(|tag| described.iter().any(|one| one.name == *tag)), "{tags:?}");
     }
+}
+
+#[test]
+fn the_document_names_the_fields_that_are_read() {
+    let document = serde_json::to_value(document()).unwrap();
+    let schemas = &document["components"]["schemas"];
+    let fields = |name: &str| -> BTreeSet<String> {
+        assert_eq!(schemas[name]["additionalProperties"], false, "{name}");
+        schemas[name]["properties"].as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(fields("ClaimRequest"), BTreeSet::from(FIELDS.map(str::to_owned)));
+    assert_eq!(fields("RenewRequest"), BTreeSet::from(["ttl".to_owned()]));
 }
 
 #[tokio::test]

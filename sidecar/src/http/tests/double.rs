@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
+use conclave_protocols::clock::{ClockMap, Rates, VirtualClock};
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, LockAlgorithm};
 use conclave_protocols::{Epoch, FencingToken, LockName};
 use http_body_util::BodyExt;
@@ -29,6 +30,7 @@ pub(crate) struct Double {
     pub(crate) requests: mpsc::Receiver<Request>,
     pub(crate) status: watch::Sender<Status>,
     pub(crate) election: watch::Sender<Election>,
+    pub(crate) time: watch::Sender<ClockMap>,
 }
 
 /// What came back.
@@ -45,14 +47,17 @@ impl Double {
         let (sender, requests) = mpsc::channel(16);
         let (status, status_seen) = watch::channel(status());
         let (election, election_seen) = watch::channel(following());
+        let rates = Rates::new(100, 500);
+        let (time, time_seen) = watch::channel(VirtualClock::new(0, rates).map());
         let group = Group {
             requests: sender,
             status: status_seen,
             election: election_seen,
+            time: time_seen,
             clock: OsClock::default(),
         };
         let (metrics, limits) = (Metrics::new("orders"), Limits::default());
-        Self { group, metrics, limits, requests, status, election }
+        Self { group, metrics, limits, requests, status, election, time }
     }
 
     pub(crate) fn router(&self) -> Router {

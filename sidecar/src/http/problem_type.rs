@@ -1,0 +1,128 @@
+//! The closed list of what can go wrong, with the status of each.
+
+use axum::http::StatusCode;
+
+/// The types of problems. Programs branch on them, so that none is ever renamed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum ProblemType {
+    /// Another holds the lock, and the call did not want to wait.
+    Held,
+    /// The call waited in vain.
+    WaitTimeout,
+    /// Too many wait already.
+    QueueFull,
+    /// Nobody who could grant was heard of.
+    NoQuorum,
+    /// This member is in no group yet.
+    NotReady,
+    /// The sidecar is going.
+    Terminating,
+    /// The claim held, and no longer does.
+    Lost,
+    /// The claim was given back or given up before.
+    Released,
+    /// The claim's name was refused before, and names are not used twice.
+    ClaimReused,
+    /// The claim's name is taken by one that asked for something else.
+    ClaimDiffers,
+    /// The claim still waits.
+    NotHeld,
+    /// No policy allows a lock of this name.
+    NotAllowed,
+    /// Something in the request is wrong: `field` and `expected` say what.
+    Invalid,
+    /// The request came from where requests must not come from.
+    Forbidden,
+    /// There is no such thing.
+    NotFound,
+    /// The path exists, and does not know the method.
+    MethodNotAllowed,
+    /// The body came too slowly.
+    RequestTimeout,
+    /// The body is too large.
+    BodyTooLarge,
+    /// The body is not JSON.
+    UnsupportedMediaType,
+}
+
+/// What is fixed about a type.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// The last part of its URI.
+    pub name: &'static str,
+    /// Its status.
+    pub status: StatusCode,
+    /// What it says to people.
+    pub title: &'static str,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// When to try again, in seconds.
+    pub retry_after: Option<u16>,
+}
+
+impl ProblemType {
+    /// Every type, for the documentation and its test.
+    pub const ALL: [Self; 19] = [
+        Self::Held,
+        Self::WaitTimeout,
+        Self::QueueFull,
+        Self::NoQuorum,
+        Self::NotReady,
+        Self::Terminating,
+        Self::Lost,
+        Self::Released,
+        Self::ClaimReused,
+        Self::ClaimDiffers,
+        Self::NotHeld,
+        Self::NotAllowed,
+        Self::Invalid,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::RequestTimeout,
+        Self::BodyTooLarge,
+        Self::UnsupportedMediaType,
+    ];
+
+    /// The table of types.
+    #[rustfmt::skip] // One type, one line.
+    pub fn row(self) -> Row {
+        match self {
+            Self::Held => soon(423, "held", "The lock is held by another"),
+            Self::WaitTimeout => soon(423, "wait-timeout", "The lock was still held when the wait was over"),
+            Self::QueueFull => soon(429, "queue-full", "Too many wait already"),
+            Self::NoQuorum => soon(503, "no-quorum", "Nobody who could grant was heard of"),
+            Self::NotReady => soon(503, "not-ready", "This member is in no group yet"),
+            Self::Terminating => never(503, "terminating", "The sidecar is shutting down"),
+            Self::Lost => never(410, "lost", "The claim held, and no longer does"),
+            Self::Released => never(410, "released", "The claim was released before"),
+            Self::ClaimReused => never(409, "claim-reused", "The name of the claim was used before"),
+            Self::ClaimDiffers => never(412, "claim-differs", "The claim asked for something else before"),
+            Self::NotHeld => soon(409, "not-held", "The claim does not hold yet"),
+            Self::NotAllowed => never(403, "not-allowed", "No policy allows a lock of this name"),
+            Self::Invalid => never(400, "invalid", "The request is wrong"),
+            Self::Forbidden => never(403, "forbidden", "The request came from where none may come from"),
+            Self::NotFound => never(404, "not-found", "There is no such thing"),
+            Self::MethodNotAllowed => never(405, "method-not-allowed", "The path does not know this method"),
+            Self::RequestTimeout => never(408, "request-timeout", "The body came too slowly"),
+            Self::BodyTooLarge => never(413, "body-too-large", "The body is too large"),
+            Self::UnsupportedMediaType => never(415, "unsupported-media-type", "The body is not JSON"),
+        }
+    }
+
+    /// Its URI.
+    pub fn uri(self) -> String {
+        format!("{BASE}{}", self.row().name)
+    }
+}
+
+fn soon(status: u16, name: &'static str, title: &'static str) -> Row {
+    Row { retryable: true, retry_after: Some(1), ..never(status, name, title) }
+}
+
+fn never(status: u16, name: &'static str, title: &'static str) -> Row {
+    let status = StatusCode::from_u16(status).expect("the table has valid codes");
+    Row { name, status, title, retryable: false, retry_after: None }
+}
+
+const BASE: &str = "https://conclave.dev/problems/";

@@ -1,0 +1,114 @@
+//! The group clock.
+
+use conclave_protocols::LocalTime;
+use conclave_protocols::clock::VirtualClock;
+use serde_json::json;
+
+use super::double::*;
+
+/// Synchronises the double's clock just now, to within 2 ms; says what it is off by since.
+fn synchronise(double: &Double) {
+    let now = double.group.os_clock().raw();
+    double.time.send_replace(synchronised_at(now));
+}
+
+fn synchronised_at(raw: LocalTime) -> conclave_protocols::clock::ClockMap {
+    let rates = conclave_protocols::clock::Rates::new(100, 500);
+    let mut clock = VirtualClock::new(1_700_000_000_000_000_000, rates);
+    clock.enter(raw, true, rates, 3_000_000_000);
+    clock.lead(raw, 0, raw, 2_000_000);
+    clock.map()
+}
+
+#[tokio::test]
+async fn a_clock_that_was_never_compared_is_503_with_its_reading() {
+    let double = Double::new();
+    let answer = double.get("/v1/time").await;
+    assert_eq!(answer.status.as_u16(), 503);
+    let time = answer.json();
+    assert_eq!((&time["status"], &time["earliest_ns"]), (&json!("unknown"), &json!(null)));
+    assert!(time["time_ns"].as_str().is_some_and(|ns| ns.parse::<i64>().is_ok()));
+    assert_eq!(answer.header("conclave-time-status"), Some("unknown"));
+    assert_eq!(answer.header("conclave-time-error-bound-ns"), None);
+}
+
+#[tokio::test]
+async fn the_time_comes_with_what_bounds_it() {
+    let double = Double::new();
+    synchronise(&double);
+    let answer = double.get("/v1/time").await;
+    assert_eq!(answer.status.as_u16(), 200);
+    let time = answer.json();
+    let number = |name: &str| time[name].as_str().unwrap().parse::<i64>().unwrap();
+    let bound = time["error_bound_ns"].as_i64().unwrap();
+    assert!((2_000_000..3_000_000).contains(&bound), "{time}");
+    assert_eq!(number("time_ns") - number("earliest_ns"), bound);
+    assert_eq!(number("latest_ns") - number("time_ns"), bound);
+    let raw = i64::try_from(double.group.os_clock().raw().0).unwrap();
+    assert!((0..10_000_000_000).contains(&(raw - number("raw_ns"))), "{time}");
+    for (field, value) in [
+        ("status", json!("synchronized")),
+        ("reference", json!("group")),
+        ("group", json!("orders")),
+        ("algorithm", json!("Berkeley")),
+        ("epoch", json!(12)),
+        ("master", json!("shop-1")),
+        ("self", json!("shop-0")),
+        ("members", json!(2)),
+        ("clock_id", json!("monotonic_raw")),
+    ] {
+        assert_eq!(time[field], value, "{field}");
+    }
+    assert_eq!(answer.header("conclave-time-ns"), time["time_ns"].as_str());
+    assert_eq!(answer.header("cache-control"), Some("no-store"));
+}
+
+#[tokio::test]
+async fn a_caller_that_needs_a_closer_bound_is_told_by_the_status() {
+    let double = Double::new();
+    synchronise(&double);
+    for (limit, status) in [("1s", 200), ("1ms", 503), ("0", 503)] {
+        let answer = double.get(&format!("/v1/time?max_error={limit}")).await;
+        assert_eq!(answer.status.as_u16(), status, "{limit}");
+        assert_eq!(answer.json()["status"], "synchronized");
+    }
+    assert_eq!(double.get("/v1/time?max_error=x").await.problem(), "invalid");
+    assert_eq!(double.get("/v1/time?allow=all").await.problem(), "invalid");
+}
+
+#[tokio::test]
+async fn a_clock_that_missed_comparisons_says_so_and_still_has_a_bound() {
+    let double = Double::new();
+    let now = double.group.os_clock().raw();
+    let long_ago = LocalTime(now.0 - 10_000_000_000);
+    double.time.send_replace(synchronised_at(long_ago));
+    let answer = double.get("/v1/time").await;
+    assert_eq!(answer.status.as_u16(), 200);
+    assert_eq!(answer.json()["status"], "holdover");
+}
+
+#[tokio::test]
+async fn a_shell_gets_one_line() {
+    let double = Double::new();
+    let text = ["Accept: text/plain"];
+    let answer = double.call("GET /v1/time", &text, "").await.unwrap();
+    assert!(answer.text.starts_with("status=unknown time_ns="), "{}", answer.text);
+    synchronise(&double);
+    let answer = double.call("GET /v1/time", &text, "").await.unwrap();
+    assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
+    let names: Vec<_> =
+        answer.text.trim_end().split(' ').filter_map(|pair| pair.split_once('=')).collect();
+    let names: Vec<_> = names.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["status", "time_ns", "earliest_ns", "latest_ns", "error_bound_ns"]);
+}
+
+#[tokio::test]
+async fn the_clock_is_scraped() {
+    let double = Double::new();
+    let text = double.metrics.scrape(&double.group);
+    assert!(text.contains("conclave_clock_error_bound_seconds{group=\"orders\"} inf\n"), "{text}");
+    synchronise(&double);
+    let text = double.metrics.scrape(&double.group);
+    assert!(text.contains("conclave_clock_synchronized{group=\"orders\"} 1\n"), "{text}");
+    assert!(text.contains("conclave_clock_error_bound_seconds{group=\"orders\"} 0.00"), "{text}");
+}

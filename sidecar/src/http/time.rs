@@ -1,0 +1,216 @@
+//! The group clock: what time it is, and how wrong that may be.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{ACCEPT, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use conclave_protocols::clock::{self, Reading};
+use conclave_protocols::policy::ClockAlgorithm;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::Api;
+use super::fields::QueryFields;
+use super::problem::{Problem, ProblemBody};
+use crate::group::Status;
+
+/// The group time, read between the caller's request and its answer.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Time)]
+pub(super) struct TimeView {
+    /// How the clock stands.
+    status: ClockState,
+    /// Nanoseconds since 1970, as text since it does not fit a JSON number. While `unknown`, this
+    /// machine's wall clock.
+    #[schema(example = "1795196160332304127")]
+    time_ns: String,
+    /// Group time is not before this; null while `unknown`.
+    earliest_ns: Option<String>,
+    /// Group time is not after this; null while `unknown`.
+    latest_ns: Option<String>,
+    /// How far group time is from `time_ns` at most; null while `unknown`.
+    error_bound_ns: Option<u64>,
+    /// Whose time it is: the group's own, which is not UTC.
+    reference: Reference,
+    /// The group.
+    group: String,
+    /// How the clocks are kept together.
+    #[schema(value_type = String, example = "Berkeley")]
+    algorithm: ClockAlgorithm,
+    /// The number of the view, below 2^53.
+    epoch: u64,
+    /// The pod that keeps the time: the leader; null if nobody is known to lead.
+    master: Option<String>,
+    /// This pod.
+    #[serde(rename = "self")]
+    own: String,
+    /// Members of the view.
+    members: usize,
+    /// How long ago the clock was compared; null while `unknown`.
+    sync_age_ns: Option<u64>,
+    /// What is still to be slewed; positive if the clock is behind.
+    slewing_ns: i64,
+    /// The raw clock at the reading.
+    raw_ns: String,
+    /// Which clock that is.
+    clock_id: ClockId,
+}
+
+/// How a clock stands.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+enum ClockState {
+    /// It was compared recently.
+    Synchronized,
+    /// Several comparisons were missed: the bound still holds, and grows.
+    Holdover,
+    /// It was never compared.
+    Unknown,
+}
+
+/// Whose time it is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Reference {
+    /// The group's own.
+    Group,
+}
+
+/// A clock of the operating system.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ClockId {
+    /// `CLOCK_MONOTONIC_RAW`.
+    MonotonicRaw,
+}
+
+/// Tells the group time, with its error bound.
+///
+/// With `Accept: text/plain` the answer is one line of `name=value` pairs.
+#[utoipa::path(
+    get,
+    path = "/v1/time",
+    operation_id = "getTime",
+    tag = "time",
+    params((
+        "max_error" = Option<String>, Query,
+        description = "503 if the error bound is larger, such as `10ms`."
+    )),
+    responses(
+        (status = 200, description = "The time and its bound.", body = TimeView),
+        (status = 400, description = "`invalid`", body = ProblemBody),
+        (status = 503, description = "Not known at all, or not closely enough.", body = TimeView)
+    )
+)]
+pub(super) async fn get_time(
+    State(api): State<Api>,
+    headers: HeaderMap,
+    QueryFields(mut query): QueryFields,
+) -> Result<Response, Problem> {
+    let max_error = query.duration("max_error")?;
+    query.finish(&["max_error"])?;
+    let (raw, reading) = api.read_clock();
+    let view = TimeView::of(&reading, raw, &api.group.status.borrow());
+    let status = match known_within(&reading, max_error) {
+        true => StatusCode::OK,
+        false => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let facts = view.headers();
+    if wants_text(&headers) {
+        let text = HeaderValue::from_static("text/plain; charset=utf-8");
+        return Ok((status, facts, [(CONTENT_TYPE, text)], view.line()).into_response());
+    }
+    Ok((status, facts, Json(view)).into_response())
+}
+
+impl Api {
+    /// Reads the raw clock while the map is held, so that no newer map comes in between.
+    fn read_clock(&self) -> (u64, Reading) {
+        let map = self.group.time.borrow();
+        let raw = self.group.os_clock().raw().0;
+        (raw, map.reading(raw))
+    }
+}
+
+impl TimeView {
+    fn of(reading: &Reading, raw: u64, status: &Status) -> Self {
+        Self {
+            status: reading.state.into(),
+            time_ns: reading.now_ns.to_string(),
+            earliest_ns: reading.earliest_ns().map(|ns| ns.to_string()),
+            latest_ns: reading.latest_ns().map(|ns| ns.to_string()),
+            error_bound_ns: reading.error_ns,
+            reference: Reference::Group,
+            group: status.group.clone(),
+            algorithm: ClockAlgorithm::Berkeley,
+            epoch: status.epoch.0,
+            master: status.members.iter().find(|member| member.leader).map(|one| one.pod.clone()),
+            own: status.pod.clone(),
+            members: status.members.len(),
+            sync_age_ns: reading.age_ns,
+            slewing_ns: reading.slewing_ns,
+            raw_ns: raw.to_string(),
+            clock_id: ClockId::MonotonicRaw,
+        }
+    }
+
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(STATUS, HeaderValue::from_static(self.status.name()));
+        if let Ok(time) = HeaderValue::from_str(&self.time_ns) {
+            headers.insert(TIME_NS, time);
+        }
+        if let Some(bound) = self.error_bound_ns {
+            headers.insert(ERROR_BOUND_NS, HeaderValue::from(bound));
+        }
+        headers
+    }
+
+    /// For shells.
+    fn line(&self) -> String {
+        let mut line = format!("status={} time_ns={}", self.status.name(), self.time_ns);
+        if let (Some(earliest), Some(latest), Some(bound)) =
+            (&self.earliest_ns, &self.latest_ns, self.error_bound_ns)
+        {
+            line += &format!(" earliest_ns={earliest} latest_ns={latest} error_bound_ns={bound}");
+        }
+        line + "\n"
+    }
+}
+
+impl ClockState {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Synchronized => "synchronized",
+            Self::Holdover => "holdover",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl From<clock::State> for ClockState {
+    fn from(state: clock::State) -> Self {
+        match state {
+            clock::State::Synchronised => Self::Synchronized,
+            clock::State::Holdover => Self::Holdover,
+            clock::State::Unsynchronised => Self::Unknown,
+        }
+    }
+}
+
+fn known_within(reading: &Reading, max_error: Option<Duration>) -> bool {
+    let limit = max_error.unwrap_or(Duration::MAX);
+    reading.error_ns.is_some_and(|error| Duration::from_nanos(error) <= limit)
+}
+
+fn wants_text(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepted.flat_map(|value| value.split(',')).any(|range| range.trim().starts_with("text/plain"))
+}
+
+const STATUS: HeaderName = HeaderName::from_static("conclave-time-status");
+const TIME_NS: HeaderName = HeaderName::from_static("conclave-time-ns");
+const ERROR_BOUND_NS: HeaderName = HeaderName::from_static("conclave-time-error-bound-ns");
