@@ -119,6 +119,9 @@ pub enum Command {
     },
     /// The group's resource says this now.
     Policy(Box<Policy>),
+    /// Discovery found these others, all of them. Only the arbiter `None` needs to be told: there,
+    /// no register names the members.
+    Peers(Vec<MemberInfo>),
     /// The pod is about to end: another should lead. Locks go on.
     Drain,
     /// Leaves the group.
@@ -200,8 +203,8 @@ pub enum LockEvent {
     Queued(Option<Box<LockNote>>),
     /// It holds.
     Entered {
-        /// The fencing token.
-        token: FencingToken,
+        /// The fencing token; nothing under the arbiter `None`, which makes no such promise.
+        token: Option<FencingToken>,
         /// The view that granted it.
         epoch: Epoch,
         /// Until when it is safe, by this member's own clock.
@@ -286,6 +289,7 @@ impl Member {
                 self.with_locks(now, out, |locks, effects| locks.exit(now, &lock, effects));
             }
             Command::Policy(policy) => self.policy = *policy,
+            Command::Peers(_) => {}
             Command::Drain => self.drain(now, out),
             Command::Leave => self.leave(now, out),
         }

@@ -414,6 +414,7 @@ impl Locks {
         lock.highest = token;
         lock.hold = Some(Hold { token, entered: now, deadline, bond });
         let messages = lock.messages;
+        let token = Some(token);
         let event = LockEvent::Entered { token, epoch, deadline, messages };
         out.push(LockEffect::Tell(name.clone(), event));
     }

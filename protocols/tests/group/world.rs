@@ -276,7 +276,7 @@ impl World {
                 println!("{at:?} {index} {event:?}");
             }
             match event {
-                Event::Lock(lock, LockEvent::Entered { token, deadline, .. }) => {
+                Event::Lock(lock, LockEvent::Entered { token: Some(token), deadline, .. }) => {
                     let last = self.tokens.insert(lock.clone(), token);
                     assert!(
                         last < Some(token),
@@ -294,7 +294,7 @@ impl World {
                 Event::Lock(lock, LockEvent::Lost(_)) => {
                     self.believes.remove(&(index, lock));
                 }
-                Event::Lock(_, LockEvent::Queued(_))
+                Event::Lock(_, LockEvent::Queued(_) | LockEvent::Entered { token: None, .. })
                 | Event::Met(_)
                 | Event::Installed(_)
                 | Event::Standing(_)
