@@ -1,5 +1,11 @@
 //! The group, as the rest of the sidecar sees it: a handle to the one task that owns it.
 
+mod alarms;
+mod book;
+mod publish;
+pub(crate) mod task;
+
+use conclave_protocols::clock::ClockMap;
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm};
 use conclave_protocols::{Epoch, LocalTime, LockName};
 use std::time::Duration;
@@ -14,6 +20,7 @@ pub struct Group {
     pub(crate) requests: mpsc::Sender<Request>,
     pub(crate) status: watch::Receiver<Status>,
     pub(crate) election: watch::Receiver<Election>,
+    pub(crate) time: watch::Receiver<ClockMap>,
     pub(crate) clock: OsClock,
 }
 
@@ -104,6 +111,11 @@ impl Group {
     /// The election named `default`, which is the group's leadership.
     pub fn election(&self) -> watch::Receiver<Election> {
         self.election.clone()
+    }
+
+    /// The group clock: what to read the raw clock ([`OsClock::raw`]) with.
+    pub fn group_time(&self) -> watch::Receiver<ClockMap> {
+        self.time.clone()
     }
 
     /// The clock by which deadlines of claims and of the leadership are read.

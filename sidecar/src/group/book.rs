@@ -1,0 +1,546 @@
+//! The claims of this sidecar's application, by lock.
+//!
+//! The members of a group compete for a lock once each, however many claims wait behind them: the
+//! first claim in line makes the member ask. Whenever a holder leaves, the member leaves too and
+//! asks again if claims wait: so the members take turns, and the claims of one member do not pass
+//! the lock among themselves.
+
+mod entry;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use conclave_protocols::member::LockEvent;
+use conclave_protocols::member::message::{LockNote, Note};
+use conclave_protocols::policy::Policy;
+use conclave_protocols::{Incarnation, LocalTime, LockName};
+use tokio::sync::watch;
+
+use self::entry::Entry;
+use super::Asked;
+use crate::claims::{
+    Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder, LostReason, Refusal, Wait,
+};
+use crate::metrics::{HoldEnd, LockMetrics};
+
+/// What the claims want of the member.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Wish {
+    /// Enter the lock.
+    Enter(LockName, Note),
+    /// Leave it, or no longer want it.
+    Exit(LockName),
+}
+
+/// When something about a claim is due.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(super) enum Due {
+    /// It has waited long enough.
+    Wait,
+    /// The application should have renewed it.
+    Ttl,
+    /// It has held long enough.
+    MaxHold,
+    /// Its lease should have been extended by now.
+    Jeopardy,
+}
+
+/// An alarm of a claim: to set, or to clear.
+pub(super) type ClaimAlarm = ((LockName, ClaimId, Due), Option<LocalTime>);
+
+/// All claims.
+pub(super) struct Book {
+    pod: String,
+    me: Incarnation,
+    locks: BTreeMap<LockName, Line>,
+    claims: BTreeMap<(LockName, ClaimId), Entry>,
+    /// Claims that have ended, the oldest first, and when.
+    ended: VecDeque<(LocalTime, LockName, ClaimId)>,
+    drawn: u64,
+    metrics: LockMetrics,
+    /// What the member is to do.
+    pub(super) wishes: Vec<Wish>,
+    /// What the task is to be woken for.
+    pub(super) alarms: Vec<ClaimAlarm>,
+}
+
+/// The claims on one lock.
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<ClaimId>,
+    holding: Option<ClaimId>,
+    /// The member has been asked to enter and not to leave.
+    asked: bool,
+    /// Who holds it elsewhere, as far as is known.
+    holder: Option<Holder>,
+    /// Whether whoever grants has answered since the member asked.
+    heard: bool,
+    /// Messages of this entry, as the books count them.
+    messages: u64,
+}
+
+/// How long an ended claim is remembered, and how many of them.
+const MEMORY: (Duration, usize) = (Duration::from_mins(10), 10_000);
+
+/// Claims that wait for one lock, and claims in all.
+const LIMITS: (usize, usize) = (1_000, 10_000);
+
+/// Without an answer of anybody who could grant, a claim that does not wait is refused after that.
+const TRY: Duration = Duration::from_secs(3);
+
+impl Book {
+    pub(super) fn new(pod: &str, me: Incarnation, metrics: LockMetrics) -> Self {
+        Self {
+            pod: pod.to_owned(),
+            me,
+            locks: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            ended: VecDeque::new(),
+            drawn: 0,
+            metrics,
+            wishes: Vec::new(),
+            alarms: Vec::new(),
+        }
+    }
+
+    /// Makes a claim, or finds the one that the client named.
+    pub(super) fn ask(
+        &mut self,
+        now: LocalTime,
+        ask: Ask,
+        policy: &Policy,
+    ) -> Result<Asked, AskError> {
+        self.forget(now);
+        let of_lock = policy.for_lock(ask.lock.as_str()).ok_or(AskError::NotAllowed)?;
+        let id = match &ask.claim {
+            Some(id) => id.clone(),
+            None => self.draw(),
+        };
+        let key = (ask.lock.clone(), id.clone());
+        if let Some(entry) = self.claims.get(&key) {
+            return entry.repeat(&ask);
+        }
+        let line = self.locks.get(&ask.lock);
+        if line.is_some_and(|line| line.waiting.len() >= LIMITS.0) {
+            return Err(AskError::Full { what: "claims that wait for this lock", limit: LIMITS.0 });
+        }
+        if self.claims.len() - self.ended.len() >= LIMITS.1 {
+            return Err(AskError::Full { what: "claims of this pod", limit: LIMITS.1 });
+        }
+        let entry = Entry::new(now, id.clone(), ask, &self.pod, of_lock, policy.arbiter);
+        let claim = entry.watch();
+        let (lock, wait) = (key.0.clone(), entry.wait());
+        self.claims.insert(key, entry);
+        self.queue(now, &lock, id, wait);
+        Ok(Asked { created: true, claim })
+    }
+
+    /// An id that begins with this process' own number.
+    fn draw(&mut self) -> ClaimId {
+        self.drawn += 1;
+        ClaimId::try_from(format!("{:014x}-{}", self.me.run, self.drawn))
+            .expect("hexadecimal digits and a dash")
+    }
+
+    /// Whether an id was drawn by an earlier process.
+    fn is_of_earlier(&self, id: &ClaimId) -> bool {
+        let Some((run, number)) = id.as_str().split_once('-') else { return false };
+        let drawn = run.len() == 14 && u64::from_str_radix(run, 16).is_ok();
+        drawn && number.parse::<u64>().is_ok() && run != format!("{:014x}", self.me.run)
+    }
+
+    fn queue(&mut self, now: LocalTime, lock: &LockName, id: ClaimId, wait: Wait) {
+        let line = self.locks.entry(lock.clone()).or_default();
+        line.waiting.push_back(id.clone());
+        let others = line.holding.is_some() || line.waiting.len() > 1;
+        let at = match wait {
+            Wait::For(Duration::ZERO) => Some(now.after(TRY)),
+            Wait::For(wait) => Some(now.after(wait)),
+            Wait::Forever => None,
+        };
+        self.alarms.push(((lock.clone(), id.clone(), Due::Wait), at));
+        if wait == Wait::For(Duration::ZERO) && others {
+            let holder = self.holder(now, lock);
+            return self.refuse(now, lock, &id, Refusal::Held { holder });
+        }
+        self.show_waiting(now, lock);
+        self.ask_for(lock);
+        self.count();
+    }
+
+    /// Makes the member ask for a lock, if a claim waits and it does not already.
+    fn ask_for(&mut self, lock: &LockName) {
+        let Some(line) = self.locks.get_mut(lock) else { return };
+        if line.asked || line.holding.is_some() {
+            return;
+        }
+        let Some(first) = line.waiting.front() else { return };
+        let Some(entry) = self.claims.get(&(lock.clone(), first.clone())) else { return };
+        line.asked = true;
+        line.heard = false;
+        line.messages = 0;
+        self.wishes.push(Wish::Enter(lock.clone(), entry.note()));
+    }
+
+    /// Makes the member leave a lock, and ask again if claims wait.
+    fn leave(&mut self, lock: &LockName) {
+        let Some(line) = self.locks.get_mut(lock) else { return };
+        if line.asked {
+            line.asked = false;
+            self.wishes.push(Wish::Exit(lock.clone()));
+        }
+        self.ask_for(lock);
+        self.tidy(lock);
+    }
+
+    /// Something happened to a lock of the member.
+    ///
+    /// `pod_of` names the pod of a member.
+    pub(super) fn on_event(
+        &mut self,
+        now: LocalTime,
+        lock: &LockName,
+        event: LockEvent,
+        pod_of: impl Fn(Incarnation) -> String,
+    ) {
+        match event {
+            LockEvent::Queued(note) => {
+                let holder = note.map(|note| as_holder(*note, pod_of));
+                self.queued(now, lock, holder);
+            }
+            LockEvent::Entered { token, epoch, deadline, messages } => {
+                let held = Held {
+                    token,
+                    epoch,
+                    safe_until: deadline,
+                    since: now,
+                    jeopardy: false,
+                    contended: false,
+                    messages,
+                };
+                self.entered(now, lock, held);
+            }
+            LockEvent::Extended { deadline, contended } => {
+                self.extended(now, lock, deadline, contended);
+            }
+            LockEvent::Lost(reason) => {
+                let reason = match reason {
+                    conclave_protocols::member::LostReason::LeaseExpired => LostReason::LeaseExpired,
+                    conclave_protocols::member::LostReason::ViewChange => LostReason::ViewChange,
+                };
+                self.lost(now, lock, reason);
+            }
+        }
+        self.count();
+    }
+
+    fn queued(&mut self, now: LocalTime, lock: &LockName, holder: Option<Holder>) {
+        let Some(line) = self.locks.get_mut(lock) else { return };
+        line.heard = true;
+        line.holder = holder;
+        self.show_waiting(now, lock);
+        let holder = self.holder(now, lock);
+        let entry = |id: &ClaimId| self.claims.get(&(lock.clone(), id.clone()));
+        let tries: Vec<ClaimId> = self
+            .locks
+            .get(lock)
+            .into_iter()
+            .flat_map(|line| &line.waiting)
+            .filter(|id| entry(id).is_some_and(Entry::only_tries))
+            .cloned()
+            .collect();
+        for id in tries {
+            self.refuse(now, lock, &id, Refusal::Held { holder: holder.clone() });
+        }
+    }
+
+    /// Tells all that wait for a lock who holds it.
+    fn show_waiting(&mut self, now: LocalTime, lock: &LockName) {
+        let holder = self.holder(now, lock);
+        let Some(line) = self.locks.get(lock) else { return };
+        let heard = line.heard || line.holding.is_some();
+        for id in &line.waiting {
+            if let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) {
+                entry.show(ClaimState::Waiting { holder: holder.clone(), heard });
+            }
+        }
+    }
+
+    /// Who holds a lock, as far as this member knows: a claim of its own, or somebody elsewhere.
+    fn holder(&self, now: LocalTime, lock: &LockName) -> Option<Holder> {
+        let line = self.locks.get(lock)?;
+        match &line.holding {
+            Some(id) => {
+                let entry = self.claims.get(&(lock.clone(), id.clone()))?;
+                Some(entry.as_holder(now, &self.pod))
+            }
+            None => line.holder.clone(),
+        }
+    }
+
+    fn entered(&mut self, now: LocalTime, lock: &LockName, held: Held) {
+        let Some(line) = self.locks.get_mut(lock) else { return };
+        let Some(id) = line.waiting.pop_front() else { return self.leave(lock) };
+        line.holding = Some(id.clone());
+        line.holder = None;
+        line.heard = true;
+        let key = (lock.clone(), id);
+        let Some(entry) = self.claims.get_mut(&key) else { return self.leave(lock) };
+        let (lock, id) = key;
+        self.alarms.push(((lock.clone(), id.clone(), Due::Wait), None));
+        for (due, at) in entry.hold(now, held) {
+            self.alarms.push(((lock.clone(), id.clone(), due), at));
+        }
+        self.metrics.settled(&entry.watch().borrow());
+        self.show_waiting(now, &lock);
+    }
+
+    fn extended(&mut self, now: LocalTime, lock: &LockName, deadline: LocalTime, contended: bool) {
+        let Some(line) = self.locks.get(lock) else { return };
+        let Some(id) = line.holding.clone() else { return };
+        let contended = contended || !line.waiting.is_empty();
+        let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) else { return };
+        let jeopardy = entry.extend(now, deadline, contended);
+        self.alarms.push(((lock.clone(), id, Due::Jeopardy), Some(jeopardy)));
+    }
+
+    fn lost(&mut self, now: LocalTime, lock: &LockName, reason: LostReason) {
+        let Some(line) = self.locks.get_mut(lock) else { return };
+        // The member has left the lock already.
+        line.asked = false;
+        if let Some(id) = line.holding.take() {
+            self.end_hold(now, lock, &id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
+        }
+        self.ask_for(lock);
+        self.tidy(lock);
+    }
+
+    /// A message of a lock, as the books count them.
+    pub(super) fn count_message(&mut self, lock: &LockName) {
+        if let Some(line) = self.locks.get_mut(lock) {
+            line.messages += 1;
+        }
+    }
+
+    /// Something about a claim is due.
+    pub(super) fn on_due(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId, due: Due) {
+        match due {
+            Due::Wait => {
+                let heard = self.locks.get(lock).is_some_and(|l| l.heard || l.holding.is_some());
+                let holder = self.holder(now, lock);
+                let refusal =
+                    if heard { Refusal::WaitTimeout { holder } } else { Refusal::NoQuorum };
+                self.refuse(now, lock, id, refusal);
+            }
+            Due::Ttl => self.cut_short(now, lock, id, LostReason::TtlExpired),
+            Due::MaxHold => self.cut_short(now, lock, id, LostReason::MaxHold),
+            Due::Jeopardy => {
+                if let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) {
+                    entry.jeopardise();
+                }
+            }
+        }
+        self.count();
+    }
+
+    /// Refuses a claim that waits.
+    fn refuse(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId, refusal: Refusal) {
+        if self.stop_waiting(lock, id) {
+            self.end(now, lock, id, ClaimState::Refused(refusal), true);
+            self.withdraw_if_nobody_waits(lock);
+        }
+        self.count();
+    }
+
+    /// Takes a claim out of the line. False if it does not stand in it.
+    fn stop_waiting(&mut self, lock: &LockName, id: &ClaimId) -> bool {
+        let Some(line) = self.locks.get_mut(lock) else { return false };
+        let before = line.waiting.len();
+        line.waiting.retain(|waiting| waiting != id);
+        self.alarms.push(((lock.clone(), id.clone(), Due::Wait), None));
+        before > line.waiting.len()
+    }
+
+    fn withdraw_if_nobody_waits(&mut self, lock: &LockName) {
+        let Some(line) = self.locks.get(lock) else { return };
+        if line.waiting.is_empty() && line.holding.is_none() {
+            self.leave(lock);
+        }
+    }
+
+    /// Ends a hold that runs too long.
+    fn cut_short(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId, reason: LostReason) {
+        let Some(line) = self.locks.get_mut(lock) else { return };
+        if line.holding.as_ref() == Some(id) {
+            line.holding = None;
+            self.end_hold(now, lock, id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
+            self.leave(lock);
+        }
+    }
+
+    fn end_hold(
+        &mut self,
+        now: LocalTime,
+        lock: &LockName,
+        id: &ClaimId,
+        state: ClaimState,
+        end: HoldEnd,
+    ) {
+        for due in [Due::Ttl, Due::MaxHold, Due::Jeopardy] {
+            self.alarms.push(((lock.clone(), id.clone(), due), None));
+        }
+        let entry_messages = self.locks.get(lock).map_or(0, |line| line.messages);
+        // The release is still to be said, unless the lock was lost or costs no message.
+        let release = u64::from(end == HoldEnd::Released && entry_messages > 0);
+        if let Some(entry) = self.claims.get(&(lock.clone(), id.clone())) {
+            let (algorithm, held) = entry.held_for(now);
+            self.metrics.ended(algorithm, end, held, entry_messages + release);
+        }
+        self.end(now, lock, id, state, false);
+    }
+
+    fn end(
+        &mut self,
+        now: LocalTime,
+        lock: &LockName,
+        id: &ClaimId,
+        state: ClaimState,
+        waited: bool,
+    ) {
+        let key = (lock.clone(), id.clone());
+        let Some(entry) = self.claims.get_mut(&key) else { return };
+        entry.end(now, state);
+        if waited {
+            self.metrics.settled(&entry.watch().borrow());
+        }
+        self.ended.push_back((now, key.0, key.1));
+    }
+
+    /// Finds a claim.
+    pub(super) fn find(
+        &self,
+        lock: &LockName,
+        id: &ClaimId,
+    ) -> Result<watch::Receiver<Claim>, ClaimError> {
+        match self.claims.get(&(lock.clone(), id.clone())) {
+            Some(entry) => Ok(entry.watch()),
+            None if self.is_of_earlier(id) => Err(ClaimError::Restarted),
+            None => Err(ClaimError::NotFound),
+        }
+    }
+
+    /// The application renews a claim.
+    pub(super) fn renew(
+        &mut self,
+        now: LocalTime,
+        lock: &LockName,
+        id: &ClaimId,
+        ttl: Option<Duration>,
+    ) -> Result<Claim, ClaimError> {
+        self.find(lock, id)?;
+        let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) else {
+            return Err(ClaimError::NotFound);
+        };
+        let at = entry.renew(now, ttl)?;
+        let claim = entry.watch().borrow().clone();
+        self.alarms.push(((lock.clone(), id.clone(), Due::Ttl), at));
+        Ok(claim)
+    }
+
+    /// The application gives a claim back, or gives it up.
+    pub(super) fn release(
+        &mut self,
+        now: LocalTime,
+        lock: &LockName,
+        id: &ClaimId,
+    ) -> Result<Claim, ClaimError> {
+        let claim = self.find(lock, id)?;
+        let state = claim.borrow().state.clone();
+        match state {
+            ClaimState::Waiting { .. } => {
+                if self.stop_waiting(lock, id) {
+                    self.end(now, lock, id, ClaimState::Released, true);
+                    self.withdraw_if_nobody_waits(lock);
+                }
+            }
+            ClaimState::Held(_) => {
+                if let Some(line) = self.locks.get_mut(lock) {
+                    line.holding = None;
+                }
+                self.end_hold(now, lock, id, ClaimState::Released, HoldEnd::Released);
+                self.leave(lock);
+            }
+            ClaimState::Released => {}
+            ClaimState::Lost(_) | ClaimState::Refused(_) => {
+                return Err(ClaimError::Ended(Box::new(claim.borrow().clone())));
+            }
+        }
+        self.count();
+        let claim = claim.borrow().clone();
+        Ok(claim)
+    }
+
+    /// Nobody listens to a claim any more: given up if it still waits.
+    pub(super) fn abandon(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId) {
+        if self.stop_waiting(lock, id) {
+            self.end(now, lock, id, ClaimState::Released, true);
+            self.withdraw_if_nobody_waits(lock);
+            self.count();
+        }
+    }
+
+    /// The sidecar is going: nobody gets anything any more, and everything held is given back.
+    pub(super) fn close(&mut self, now: LocalTime) {
+        let locks: Vec<LockName> = self.locks.keys().cloned().collect();
+        for lock in locks {
+            let Some(line) = self.locks.get_mut(&lock) else { continue };
+            let waiting = std::mem::take(&mut line.waiting);
+            for id in waiting {
+                self.end(now, &lock, &id, ClaimState::Refused(Refusal::Terminated), true);
+            }
+            if let Some(id) = self.locks.get_mut(&lock).and_then(|line| line.holding.take()) {
+                let reason = LostReason::Terminated;
+                self.end_hold(now, &lock, &id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
+            }
+            self.leave(&lock);
+        }
+        self.count();
+    }
+
+    fn tidy(&mut self, lock: &LockName) {
+        let unused = |l: &Line| l.waiting.is_empty() && l.holding.is_none() && !l.asked;
+        if self.locks.get(lock).is_some_and(unused) {
+            self.locks.remove(lock);
+        }
+    }
+
+    /// Forgets claims that ended long ago, and the oldest if they are too many.
+    fn forget(&mut self, now: LocalTime) {
+        while let Some((at, _, _)) = self.ended.front() {
+            if now - *at < MEMORY.0 && self.ended.len() <= MEMORY.1 {
+                return;
+            }
+            if let Some((_, lock, id)) = self.ended.pop_front() {
+                self.claims.remove(&(lock, id));
+            }
+        }
+    }
+
+    fn count(&self) {
+        let held = self.locks.values().filter(|line| line.holding.is_some()).count();
+        let waiting: usize = self.locks.values().map(|line| line.waiting.len()).sum();
+        self.metrics.held.set(i64::try_from(held).unwrap_or(i64::MAX));
+        self.metrics.waiters.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    }
+}
+
+/// What is told of whoever holds a lock elsewhere.
+fn as_holder(note: LockNote, pod_of: impl Fn(Incarnation) -> String) -> Holder {
+    Holder {
+        pod: pod_of(note.member),
+        owner: note.note.owner,
+        token: note.token,
+        held: note.held,
+        metadata: note.note.metadata,
+    }
+}

@@ -1,0 +1,227 @@
+//! One claim, and who watches it.
+
+use std::time::Duration;
+
+use conclave_protocols::member::message::Note;
+use conclave_protocols::policy::{Arbiter, LockAlgorithm, LockPolicy};
+use conclave_protocols::LocalTime;
+use tokio::sync::watch;
+
+use super::super::Asked;
+use super::Due;
+use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder, Wait};
+
+/// A claim as the book keeps it.
+pub(super) struct Entry {
+    claim: watch::Sender<Claim>,
+    /// What was asked for.
+    ask: Ask,
+    /// What the application must renew within, as it said last.
+    ttl: Option<Duration>,
+    max_hold: Duration,
+    /// Until when the application has renewed it, if it must.
+    ttl_until: Option<LocalTime>,
+    max_hold_until: Option<LocalTime>,
+    /// Until when the member holds the lock.
+    lease_until: LocalTime,
+}
+
+/// A claim that was not extended for that long is in jeopardy. Leases are extended several times a
+/// second.
+const JEOPARDY: Duration = Duration::from_secs(1);
+
+impl Entry {
+    pub(super) fn new(
+        now: LocalTime,
+        id: ClaimId,
+        ask: Ask,
+        pod: &str,
+        policy: &LockPolicy,
+        arbiter: Arbiter,
+    ) -> Self {
+        let claim = Claim {
+            id,
+            lock: ask.lock.clone(),
+            state: ClaimState::Waiting { holder: None, heard: false },
+            asked: now,
+            settled: None,
+            owner: ask.owner.clone().unwrap_or_else(|| pod.to_owned()),
+            metadata: ask.metadata.clone(),
+            ttl: ask.ttl,
+            algorithm: policy.algorithm,
+            arbiter,
+            index: 1,
+        };
+        Self {
+            claim: watch::Sender::new(claim),
+            max_hold: ask.max_hold.map_or(policy.max_hold, |asked| asked.min(policy.max_hold)),
+            ttl: ask.ttl,
+            ask,
+            ttl_until: None,
+            max_hold_until: None,
+            lease_until: LocalTime::default(),
+        }
+    }
+
+    pub(super) fn watch(&self) -> watch::Receiver<Claim> {
+        self.claim.subscribe()
+    }
+
+    pub(super) fn wait(&self) -> Wait {
+        self.ask.wait
+    }
+
+    /// Whether it does not want to wait.
+    pub(super) fn only_tries(&self) -> bool {
+        self.ask.wait == Wait::For(Duration::ZERO)
+    }
+
+    /// The same request again.
+    pub(super) fn repeat(&self, ask: &Ask) -> Result<Asked, AskError> {
+        let claim = self.claim.borrow();
+        match claim.state {
+            ClaimState::Waiting { .. } | ClaimState::Held(_) if *ask == self.ask => {
+                Ok(Asked { created: false, claim: self.watch() })
+            }
+            ClaimState::Waiting { .. } | ClaimState::Held(_) => Err(AskError::Differs),
+            ClaimState::Released | ClaimState::Lost(_) | ClaimState::Refused(_) => {
+                Err(AskError::Ended(Box::new(claim.clone())))
+            }
+        }
+    }
+
+    /// What others are told of it.
+    pub(super) fn note(&self) -> Note {
+        let claim = self.claim.borrow();
+        Note { owner: claim.owner.clone(), metadata: claim.metadata.clone() }
+    }
+
+    /// The claim as whoever waits for its lock sees it.
+    pub(super) fn as_holder(&self, now: LocalTime, pod: &str) -> Holder {
+        let claim = self.claim.borrow();
+        let (token, since) = match &claim.state {
+            ClaimState::Held(held) => (held.token, held.since),
+            ClaimState::Waiting { .. }
+            | ClaimState::Released
+            | ClaimState::Lost(_)
+            | ClaimState::Refused(_) => (None, now),
+        };
+        Holder {
+            pod: pod.to_owned(),
+            owner: claim.owner.clone(),
+            token,
+            held: now - since,
+            metadata: claim.metadata.clone(),
+        }
+    }
+
+    /// Moves to another state, if it is another.
+    pub(super) fn show(&mut self, state: ClaimState) {
+        self.claim.send_if_modified(|claim| {
+            let changed = claim.state != state;
+            if changed {
+                claim.state = state;
+                claim.index += 1;
+            }
+            changed
+        });
+    }
+
+    /// Holds from now on. Returns the alarms that this sets.
+    pub(super) fn hold(&mut self, now: LocalTime, held: Held) -> [(Due, Option<LocalTime>); 3] {
+        self.lease_until = held.safe_until;
+        self.ttl_until = self.ttl.map(|ttl| now.after(ttl));
+        self.max_hold_until = Some(now.after(self.max_hold));
+        let safe_until = self.safe_until();
+        self.claim.send_modify(|claim| {
+            claim.state = ClaimState::Held(Held { safe_until, ..held });
+            claim.settled = Some(now);
+            claim.index += 1;
+        });
+        [
+            (Due::Ttl, self.ttl_until),
+            (Due::MaxHold, self.max_hold_until),
+            (Due::Jeopardy, Some(now.after(JEOPARDY))),
+        ]
+    }
+
+    fn safe_until(&self) -> LocalTime {
+        let ends = [self.ttl_until, self.max_hold_until, Some(self.lease_until)];
+        ends.into_iter().flatten().min().unwrap_or_default()
+    }
+
+    /// The member's lease was extended. Returns when the claim is in jeopardy without another.
+    pub(super) fn extend(
+        &mut self,
+        now: LocalTime,
+        lease_until: LocalTime,
+        contended: bool,
+    ) -> LocalTime {
+        self.lease_until = lease_until;
+        let safe_until = self.safe_until();
+        self.claim.send_if_modified(|claim| {
+            let ClaimState::Held(held) = &mut claim.state else { return false };
+            let changed = held.jeopardy || held.contended != contended;
+            *held = Held { safe_until, jeopardy: false, contended, ..held.clone() };
+            claim.index += u64::from(changed);
+            changed
+        });
+        now.after(JEOPARDY)
+    }
+
+    pub(super) fn jeopardise(&mut self) {
+        self.claim.send_if_modified(|claim| {
+            let ClaimState::Held(held) = &mut claim.state else { return false };
+            let changed = !held.jeopardy;
+            held.jeopardy = true;
+            claim.index += u64::from(changed);
+            changed
+        });
+    }
+
+    /// The application renewed it. Returns when it must do so again.
+    pub(super) fn renew(
+        &mut self,
+        now: LocalTime,
+        ttl: Option<Duration>,
+    ) -> Result<Option<LocalTime>, ClaimError> {
+        let state = self.claim.borrow().state.clone();
+        match state {
+            ClaimState::Waiting { .. } => Err(ClaimError::Waiting),
+            ClaimState::Held(held) if held.safe_until > now => {
+                self.ttl = ttl.or(self.ttl);
+                self.ttl_until = self.ttl.map(|ttl| now.after(ttl));
+                let (safe_until, ttl) = (self.safe_until(), self.ttl);
+                self.claim.send_if_modified(|claim| {
+                    claim.ttl = ttl;
+                    if let ClaimState::Held(held) = &mut claim.state {
+                        held.safe_until = safe_until;
+                    }
+                    false
+                });
+                Ok(self.ttl_until)
+            }
+            ClaimState::Held(_)
+            | ClaimState::Released
+            | ClaimState::Lost(_)
+            | ClaimState::Refused(_) => {
+                Err(ClaimError::Ended(Box::new(self.claim.borrow().clone())))
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self, now: LocalTime, state: ClaimState) {
+        self.claim.send_modify(|claim| {
+            claim.state = state;
+            claim.settled.get_or_insert(now);
+            claim.index += 1;
+        });
+    }
+
+    /// How its lock is granted, and how long it has held it.
+    pub(super) fn held_for(&self, now: LocalTime) -> (LockAlgorithm, Duration) {
+        let claim = self.claim.borrow();
+        (claim.algorithm, now - claim.settled.unwrap_or(now))
+    }
+
+}

@@ -1,0 +1,224 @@
+//! What the group task lets the rest of the sidecar see.
+
+use std::time::Duration;
+
+use conclave_protocols::member::{self, Member};
+use conclave_protocols::policy::Policy;
+use conclave_protocols::record::Record;
+use conclave_protocols::time::hold;
+use conclave_protocols::{Incarnation, LocalTime};
+use tokio::sync::watch;
+
+use super::{Election, LastElection, Leader, MemberStatus, Standing, Status};
+
+/// The channels by which the group is seen.
+pub(super) struct Publisher {
+    me: watch::Sender<Option<Incarnation>>,
+    pub(super) status: watch::Sender<Status>,
+    pub(super) election: watch::Sender<Election>,
+}
+
+impl Publisher {
+    /// Nothing is known yet, but who this is.
+    pub(super) fn new(group: &str, pod: &str) -> Self {
+        let policy = Policy::default();
+        let status = Status {
+            group: group.to_owned(),
+            pod: pod.to_owned(),
+            missing: Some("this member is in no view of its group yet".to_owned()),
+            epoch: conclave_protocols::Epoch::default(),
+            arbiter: policy.arbiter,
+            policy_generation: policy.generation,
+            members: Vec::new(),
+            tolerates: 0,
+            outage_survived: Duration::ZERO,
+            confirmed: None,
+            draining: false,
+            view_changes: 0,
+            index: 1,
+        };
+        let election = Election {
+            algorithm: policy.election,
+            arbiter: policy.arbiter,
+            epoch: conclave_protocols::Epoch::default(),
+            standing: Standing::Isolated,
+            safe_until: None,
+            leader: None,
+            candidates: 0,
+            transitions: 0,
+            last: None,
+            index: 1,
+        };
+        Self {
+            me: watch::Sender::new(None),
+            status: watch::Sender::new(status),
+            election: watch::Sender::new(election),
+        }
+    }
+
+    /// A process of this member begins.
+    pub(super) fn begins(&self, me: Incarnation, policy: &Policy) {
+        self.me.send_replace(Some(me));
+        self.out("this member is in no view of its group yet");
+        self.status.send_modify(|status| {
+            status.arbiter = policy.arbiter;
+            status.policy_generation = policy.generation;
+            status.draining = false;
+        });
+    }
+
+    /// A view began.
+    pub(super) fn installed(
+        &self,
+        now: LocalTime,
+        record: &Record,
+        is_open: impl Fn(Incarnation) -> bool,
+    ) {
+        self.status.send_modify(|status| {
+            status.missing = None;
+            status.epoch = record.epoch;
+            status.arbiter = record.policy.arbiter;
+            status.policy_generation = record.policy.generation;
+            status.members = members(record, *self.me.borrow(), is_open);
+            status.tolerates = tolerated(record.members.len());
+            status.outage_survived = survived(record);
+            status.view_changes += 1;
+            status.index += 1;
+        });
+        self.election.send_if_modified(|election| {
+            election.algorithm = record.policy.election;
+            election.arbiter = record.policy.arbiter;
+            election.epoch = record.epoch;
+            election.candidates = u32::try_from(record.members.len()).unwrap_or(u32::MAX);
+            set_leader(election, leader(now, record))
+        });
+    }
+
+    /// How this member stands now.
+    pub(super) fn stands(&self, now: LocalTime, member: &Member, standing: member::Standing) {
+        let draining = self.status.borrow().draining;
+        self.election.send_if_modified(|election| {
+            let (is, until) = match standing {
+                member::Standing::Leading(until) => (Standing::Leading, Some(until)),
+                member::Standing::Following(..) => (Standing::Following, None),
+                member::Standing::Electing if draining => (Standing::HandingOver, None),
+                member::Standing::Electing => (Standing::Electing, None),
+                member::Standing::Isolated => (Standing::Isolated, None),
+            };
+            election.safe_until = until;
+            let known = match is {
+                Standing::Leading | Standing::Following => {
+                    member.record().and_then(|record| leader(now, record))
+                }
+                Standing::Electing | Standing::HandingOver | Standing::Isolated => None,
+            };
+            let moved = election.standing != is;
+            election.standing = is;
+            let new_leader = set_leader(election, known);
+            election.index += u64::from(moved && !new_leader);
+            moved || new_leader
+        });
+    }
+
+    /// An election has ended.
+    pub(super) fn elected(&self, messages: u64, duration: Duration) {
+        self.election.send_if_modified(|election| {
+            election.last = Some(LastElection { messages, duration });
+            false
+        });
+    }
+
+    /// The register confirmed the view.
+    pub(super) fn confirmed(&self, at: LocalTime) {
+        self.status.send_if_modified(|status| {
+            status.confirmed = status.confirmed.max(Some(at));
+            false
+        });
+    }
+
+    /// The pod is about to end.
+    pub(super) fn draining(&self) {
+        self.status.send_modify(|status| {
+            status.draining = true;
+            status.index += 1;
+        });
+    }
+
+    /// This member is out of its group, and says why.
+    pub(super) fn out(&self, why: &str) {
+        self.status.send_modify(|status| {
+            status.missing = Some(why.to_owned());
+            status.index += 1;
+        });
+    }
+
+    /// To whom links are open.
+    pub(super) fn connected(&self, is_open: impl Fn(Incarnation) -> bool) {
+        self.status.send_if_modified(|status| {
+            let mut changed = false;
+            for member in &mut status.members {
+                let open = member.me || is_open(incarnation(member));
+                changed |= member.connected != open;
+                member.connected = open;
+            }
+            status.index += u64::from(changed);
+            changed
+        });
+    }
+}
+
+fn set_leader(election: &mut Election, leader: Option<Leader>) -> bool {
+    let name = |leader: &Option<Leader>| leader.as_ref().map(|leader| leader.uid.clone());
+    let changed = name(&election.leader) != name(&leader);
+    if changed {
+        election.transitions += u64::from(leader.is_some());
+        election.leader = leader;
+        election.index += 1;
+    }
+    changed
+}
+
+fn leader(now: LocalTime, record: &Record) -> Option<Leader> {
+    let info = record.member(record.rank(record.leader?)?)?;
+    Some(Leader {
+        pod: info.name.clone(),
+        uid: info.incarnation.pod.to_string(),
+        ip: info.addresses.first().map(|address| address.ip().to_string()).unwrap_or_default(),
+        since: now,
+    })
+}
+
+fn members(
+    record: &Record,
+    me: Option<Incarnation>,
+    is_open: impl Fn(Incarnation) -> bool,
+) -> Vec<MemberStatus> {
+    let status = |(rank, info): (usize, &conclave_protocols::record::MemberInfo)| MemberStatus {
+        pod: info.name.clone(),
+        uid: info.incarnation.pod.to_string(),
+        run: info.incarnation.run,
+        addresses: info.addresses.iter().map(ToString::to_string).collect(),
+        rank: u32::try_from(rank).unwrap_or(u32::MAX),
+        leader: record.leader == Some(info.incarnation),
+        me: Some(info.incarnation) == me,
+        connected: Some(info.incarnation) == me || is_open(info.incarnation),
+    };
+    record.members.iter().enumerate().map(status).collect()
+}
+
+fn incarnation(member: &MemberStatus) -> Incarnation {
+    let pod = member.uid.parse().unwrap_or(conclave_protocols::PodUid(0));
+    Incarnation { pod, run: member.run }
+}
+
+/// How many members may be lost at once so that the rest is a majority.
+fn tolerated(members: usize) -> u32 {
+    u32::try_from(members.saturating_sub(members / 2 + 1)).unwrap_or(u32::MAX)
+}
+
+/// How long an outage of the API server is surely survived: the promise to confirm, less the time
+/// between two confirmations.
+fn survived(record: &Record) -> Duration {
+    let outage = record.timing.api_outage;
+    hold(outage).saturating_sub((outage / 6).min(Duration::from_secs(10)))
+}

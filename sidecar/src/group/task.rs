@@ -1,0 +1,540 @@
+//! The one task that owns the group: the member, its clock, its claims, its alarms.
+//!
+//! It takes one thing at a time from five sources (requests, peers, the register, alarms, the end)
+//! and carries out what the protocols want. Nothing else has any of its state.
+
+use std::future::Future;
+use std::time::Duration;
+
+use conclave_protocols::clock::{self, Berkeley, ClockMap, Params, VirtualClock};
+use conclave_protocols::member::message::{Message, PeerMessage};
+use conclave_protocols::member::{self, Command, Event, Member, Node};
+use conclave_protocols::mutex::central;
+use conclave_protocols::policy::{LockAlgorithm, Policy};
+use conclave_protocols::record::{MemberInfo, Record};
+use conclave_protocols::{
+    Effect, Epoch, Incarnation, Input, LocalTime, LockName, MemberId, Outbox, Protocol, register,
+};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, info};
+
+use super::alarms::Alarms;
+use super::book::{Book, Due, Wish};
+use super::publish::Publisher;
+use super::{Group, Request};
+use crate::claims::{AskError, ClaimError, ClaimId};
+use crate::links::Links;
+use crate::metrics::Metrics;
+use crate::os_clock::OsClock;
+use crate::register::Register;
+use crate::wire::Payload;
+
+/// What a life in a group begins with.
+pub(crate) struct Beginning {
+    pub(crate) me: MemberInfo,
+    pub(crate) policy: Policy,
+    pub(crate) status_epoch: Epoch,
+    pub(crate) register: Register,
+    pub(crate) links: Links,
+    pub(crate) inbox: mpsc::Receiver<(Incarnation, Payload)>,
+    /// What the group's resource says; nothing once the group is dissolved.
+    pub(crate) policies: watch::Receiver<Option<Policy>>,
+    /// What the member says, for whoever draws it.
+    pub(crate) said: Option<mpsc::Sender<Said>>,
+    pub(crate) end: CancellationToken,
+}
+
+/// A message that a member sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Said {
+    pub(crate) to: Incarnation,
+    pub(crate) protocol: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) lock: Option<LockName>,
+}
+
+/// The names of the task's alarms.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+enum Alarm {
+    Member(member::Timer),
+    Clock(clock::Timer),
+    Claim(LockName, ClaimId, Due),
+    /// Tells to whom links are open.
+    Links,
+    /// Leaving takes too long.
+    Leave,
+}
+
+struct Task<'a> {
+    me: MemberInfo,
+    member: Member,
+    time: Time,
+    book: Book,
+    alarms: Alarms<Alarm>,
+    links: Links,
+    register: Register,
+    answers: mpsc::Sender<register::Message>,
+    publisher: &'a Publisher,
+    map: &'a watch::Sender<ClockMap>,
+    metrics: &'a Metrics,
+    clock: OsClock,
+    said: Option<mpsc::Sender<Said>>,
+    left: bool,
+}
+
+/// The group clock: in a view, or between two.
+struct Time {
+    sync: Option<Berkeley>,
+    clock: VirtualClock,
+    epoch: Epoch,
+}
+
+/// How long leaving may take: less than what Kubernetes leaves a sidecar at the very end.
+const LEAVE: Duration = Duration::from_millis(1_500);
+
+const REQUESTS: usize = 1024;
+const ANSWERS: usize = 64;
+
+/// Where a group task sits: what the handles to the group lead to, for as long as the process lives.
+pub(crate) struct Seat {
+    asked: mpsc::Receiver<Request>,
+    publisher: Publisher,
+    map: watch::Sender<ClockMap>,
+    clock: OsClock,
+    metrics: Metrics,
+}
+
+/// Makes a seat and the handle to the group.
+pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> (Group, Seat) {
+    let (requests, asked) = mpsc::channel(REQUESTS);
+    let publisher = Publisher::new(group, pod);
+    let map = watch::Sender::new(virtual_clock(clock, &Policy::default()).map());
+    let group = Group {
+        requests,
+        status: publisher.status.subscribe(),
+        election: publisher.election.subscribe(),
+        time: map.subscribe(),
+        clock,
+    };
+    (group, Seat { asked, publisher, map, clock, metrics })
+}
+
+/// A clock that shows the wall clock's time until it is synchronised.
+fn virtual_clock(clock: OsClock, policy: &Policy) -> VirtualClock {
+    let utc_offset = clock.wall_ns().saturating_sub(signed(clock.raw()));
+    VirtualClock::new(utc_offset, Params::from(&policy.clock).rates())
+}
+
+impl Seat {
+    /// Says what is missing.
+    pub(crate) fn lacks(&self, what: &str) {
+        self.publisher.out(what);
+    }
+
+    /// Turns everybody away until something has happened.
+    pub(crate) async fn turn_away_until<T>(&mut self, something: impl Future<Output = T>) -> T {
+        let mut something = std::pin::pin!(something);
+        loop {
+            tokio::select! {
+                biased;
+                happened = &mut something => return happened,
+                Some(request) = self.asked.recv() => self.turn_away(request),
+            }
+        }
+    }
+
+    fn turn_away(&self, request: Request) {
+        let missing = self.publisher.status.borrow().missing.clone().unwrap_or_default();
+        match request {
+            Request::Ask(_, reply) => answered(reply, Err(AskError::NotReady(missing))),
+            Request::Find(_, _, reply) => answered(reply, Err(ClaimError::NotFound)),
+            Request::Renew(_, _, _, reply) | Request::Release(_, _, reply) => {
+                answered(reply, Err(ClaimError::NotFound));
+            }
+            Request::Abandon(..) | Request::Drain => {}
+        }
+    }
+
+    /// Lives in the group until it has left it.
+    pub(crate) async fn live(&mut self, beginning: Beginning) {
+        let Beginning { me, policy, status_epoch, register, links, end, .. } = beginning;
+        let (answers, answered) = mpsc::channel(ANSWERS);
+        self.publisher.begins(me.incarnation, &policy);
+        let time =
+            Time { sync: None, clock: virtual_clock(self.clock, &policy), epoch: Epoch::default() };
+        let task = Task {
+            member: Member::new(me.clone(), policy, status_epoch),
+            time,
+            book: Book::new(&me.name, me.incarnation, self.metrics.locks.clone()),
+            alarms: Alarms::new(),
+            links,
+            register,
+            answers,
+            publisher: &self.publisher,
+            map: &self.map,
+            metrics: &self.metrics,
+            clock: self.clock,
+            said: beginning.said,
+            left: false,
+            me,
+        };
+        let sources = Sources {
+            asked: &mut self.asked,
+            answered,
+            inbox: beginning.inbox,
+            policies: beginning.policies,
+        };
+        task.run(sources, end).await;
+    }
+}
+
+struct Sources<'a> {
+    asked: &'a mut mpsc::Receiver<Request>,
+    answered: mpsc::Receiver<register::Message>,
+    inbox: mpsc::Receiver<(Incarnation, Payload)>,
+    policies: watch::Receiver<Option<Policy>>,
+}
+
+impl Task<'_> {
+    async fn run(mut self, mut sources: Sources<'_>, end: CancellationToken) {
+        let now = self.clock.now();
+        let mut out = Outbox::default();
+        self.member.start(now, &mut out);
+        self.carry_out(now, out);
+        self.alarms.set(Alarm::Links, now.after(LINKS));
+        let mut leaving = false;
+        while !self.left {
+            let due = self.alarms.next();
+            tokio::select! {
+                biased;
+                () = end.cancelled(), if !leaving => {
+                    leaving = true;
+                    self.leave();
+                }
+                () = sleep_until(self.clock, due) => self.ring(),
+                Some(answer) = sources.answered.recv() => {
+                    let message = Message::Register(answer);
+                    self.feed(Input::Message { from: Node::Register, message });
+                }
+                Some((from, payload)) = sources.inbox.recv() => self.on_payload(from, payload),
+                Some(request) = sources.asked.recv() => self.on_request(request),
+                Ok(()) = sources.policies.changed() => {
+                    let policy = sources.policies.borrow_and_update().clone();
+                    self.on_policy(policy);
+                }
+            }
+        }
+        // What was said last is on its way before the links end.
+        tokio::time::sleep(FAREWELL).await;
+    }
+
+    fn on_payload(&mut self, from: Incarnation, payload: Payload) {
+        match payload {
+            Payload::Member(message) => {
+                if let PeerMessage::Lock(message) = &message
+                    && let central::Message::Grant(_) = message.message
+                {
+                    self.book.count_message(&message.lock);
+                }
+                if let PeerMessage::Join(info) = &message {
+                    self.links.meet(info);
+                }
+                let message = Message::Peer(message);
+                self.feed(Input::Message { from: Node::Member(from), message });
+            }
+            Payload::Clock { epoch, message } => self.on_clock_message(from, epoch, message),
+        }
+    }
+
+    /// Rings every alarm that is due.
+    fn ring(&mut self) {
+        let now = self.clock.now();
+        while let Some(alarm) = self.alarms.take_due(now) {
+            match alarm {
+                Alarm::Member(timer) => self.feed(Input::Timer(timer)),
+                Alarm::Clock(timer) => self.feed_clock(Input::Timer(timer)),
+                Alarm::Claim(lock, id, due) => {
+                    self.book.on_due(now, &lock, &id, due);
+                    self.grant_wishes();
+                }
+                Alarm::Links => {
+                    self.publisher.connected(|peer| self.links.is_open(peer));
+                    self.alarms.set(Alarm::Links, now.after(LINKS));
+                }
+                Alarm::Leave => self.left = true,
+            }
+        }
+    }
+
+    fn on_request(&mut self, request: Request) {
+        let now = self.clock.now();
+        match request {
+            Request::Ask(ask, reply) => {
+                let answer = self.ask(now, ask);
+                answered(reply, answer);
+            }
+            Request::Find(lock, id, reply) => answered(reply, self.book.find(&lock, &id)),
+            Request::Renew(lock, id, ttl, reply) => {
+                answered(reply, self.book.renew(now, &lock, &id, ttl));
+            }
+            Request::Release(lock, id, reply) => {
+                answered(reply, self.book.release(now, &lock, &id));
+            }
+            Request::Abandon(lock, id) => self.book.abandon(now, &lock, &id),
+            Request::Drain => {
+                self.publisher.draining();
+                self.feed(Input::Command(Command::Drain));
+            }
+        }
+        self.grant_wishes();
+    }
+
+    fn ask(
+        &mut self,
+        now: LocalTime,
+        ask: crate::claims::Ask,
+    ) -> Result<super::Asked, AskError> {
+        let missing = self.publisher.status.borrow().missing.clone();
+        match (missing, self.member.record()) {
+            (None, Some(record)) => {
+                let policy = record.policy.clone();
+                self.book.ask(now, ask, &policy)
+            }
+            (Some(missing), _) => Err(AskError::NotReady(missing)),
+            (None, None) => Err(AskError::NotReady("this member is in no view yet".to_owned())),
+        }
+    }
+
+    fn on_policy(&mut self, policy: Option<Policy>) {
+        match policy {
+            Some(policy) => self.feed(Input::Command(Command::Policy(Box::new(policy)))),
+            None => {
+                info!("the group was dissolved");
+                self.leave();
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        let now = self.clock.now();
+        self.publisher.draining();
+        self.publisher.out("the sidecar is leaving its group");
+        self.book.close(now);
+        self.grant_wishes();
+        self.alarms.set(Alarm::Leave, now.after(LEAVE));
+        self.feed(Input::Command(Command::Leave));
+    }
+
+    /// Carries out what the claims want of the member, and of the alarms.
+    fn grant_wishes(&mut self) {
+        loop {
+            for ((lock, id, due), at) in std::mem::take(&mut self.book.alarms) {
+                let alarm = Alarm::Claim(lock, id, due);
+                match at {
+                    Some(at) => self.alarms.set(alarm, at),
+                    None => self.alarms.clear(&alarm),
+                }
+            }
+            let wishes = std::mem::take(&mut self.book.wishes);
+            if wishes.is_empty() && self.book.alarms.is_empty() {
+                return;
+            }
+            for wish in wishes {
+                self.feed_member(Input::Command(match wish {
+                    Wish::Enter(lock, note) => Command::Enter { lock, note },
+                    Wish::Exit(lock) => Command::Exit { lock },
+                }));
+            }
+        }
+    }
+
+    fn feed(&mut self, input: conclave_protocols::protocol::InputOf<Member>) {
+        self.feed_member(input);
+        self.grant_wishes();
+    }
+
+    fn feed_member(&mut self, input: conclave_protocols::protocol::InputOf<Member>) {
+        let now = self.clock.now();
+        let mut out = Outbox::default();
+        self.member.handle(now, input, &mut out);
+        self.carry_out(now, out);
+    }
+
+    fn carry_out(
+        &mut self,
+        now: LocalTime,
+        mut out: conclave_protocols::protocol::OutboxOf<Member>,
+    ) {
+        for effect in out.drain() {
+            match effect {
+                Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
+                    self.send(to, message);
+                }
+                Effect::Send { message: Message::Register(call), .. } => {
+                    self.register.call(call, self.answers.clone());
+                }
+                Effect::Send { to: Node::Register, message: Message::Peer(_) } => {}
+                Effect::Arm { timer, after } => {
+                    self.alarms.set(Alarm::Member(timer), now.after(after));
+                }
+                Effect::Disarm(timer) => self.alarms.clear(&Alarm::Member(timer)),
+                Effect::Tell(event) => self.on_event(now, event),
+            }
+        }
+    }
+
+    fn send(&mut self, to: Incarnation, message: PeerMessage) {
+        let mut lock = None;
+        if let PeerMessage::Lock(message) = &message {
+            lock = Some(message.lock.clone());
+            if let central::Message::Request(_) = message.message {
+                self.book.count_message(&message.lock);
+            }
+        }
+        self.say(to, Payload::Member(message), lock);
+    }
+
+    fn say(&mut self, to: Incarnation, payload: Payload, lock: Option<LockName>) {
+        if let Some(said) = &self.said {
+            let (protocol, name) = payload.names();
+            // Whoever draws may miss something.
+            let _ = said.try_send(Said { to, protocol, name, lock });
+        }
+        self.links.send(to, payload);
+    }
+
+    fn on_event(&mut self, now: LocalTime, event: Event) {
+        match event {
+            Event::Met(info) => self.links.meet(&info),
+            Event::Installed(record) => self.on_view(now, &record),
+            Event::Standing(standing) => {
+                debug!(?standing, "standing");
+                self.publisher.stands(now, &self.member, standing);
+            }
+            Event::Confirmed(at) => self.publisher.confirmed(at),
+            Event::Elected { messages, took, .. } => {
+                self.publisher.elected(messages, took);
+                let algorithm = self.publisher.election.borrow().algorithm;
+                let last = super::LastElection { messages, duration: took };
+                self.metrics.elections.ended(algorithm, true, last);
+            }
+            Event::Lock(lock, event) => {
+                let pod_of = |member: Incarnation| name_of(self.member.record(), member);
+                self.book.on_event(now, &lock, event, pod_of);
+            }
+            Event::Ignored(reason) => {
+                self.metrics.peers.messages_ignored.with_label_values(&[reason]).inc();
+            }
+            Event::Left => self.left = true,
+        }
+    }
+
+    fn on_view(&mut self, now: LocalTime, record: &Record) {
+        for info in &record.members {
+            self.links.meet(info);
+        }
+        self.links.keep_only(|peer| record.rank(*peer).is_some());
+        info!(
+            epoch = record.epoch.0,
+            members = record.members.len(),
+            leader = name_of(Some(record), record.leader.unwrap_or(self.me.incarnation)),
+            "view"
+        );
+        self.publisher.installed(now, record, |peer| self.links.is_open(peer));
+        let view = record.view();
+        // The coordinator's own entries cost nothing.
+        let expected = if record.leader == Some(self.me.incarnation) { 0 } else { 3 };
+        self.metrics.locks.expect(LockAlgorithm::Central, expected);
+        let Some(rank) = record.rank(self.me.incarnation) else { return };
+        let params = Params::from(&record.policy.clock);
+        let next_in_line = self.time.epoch.next() == record.epoch;
+        self.time.epoch = record.epoch;
+        let sync = match self.time.sync.take() {
+            Some(sync) if next_in_line => sync.succeeded_by(rank, view, params),
+            Some(sync) => Berkeley::new(rank, view, params, sync.clock().clone()),
+            None => Berkeley::new(rank, view, params, self.time.clock.clone()),
+        };
+        self.alarms.clear_all(|alarm| matches!(alarm, Alarm::Clock(_)));
+        self.time.sync = Some(sync);
+        let mut out = Outbox::default();
+        let raw = self.clock.raw();
+        if let Some(sync) = &mut self.time.sync {
+            sync.start(raw, &mut out);
+        }
+        self.carry_out_clock(out);
+    }
+
+    fn on_clock_message(&mut self, from: Incarnation, epoch: Epoch, message: clock::Message) {
+        let rank = self.member.record().filter(|r| r.epoch == epoch).and_then(|r| r.rank(from));
+        match rank {
+            Some(from) if epoch == self.time.epoch => {
+                self.feed_clock(Input::Message { from, message });
+            }
+            Some(_) | None => {
+                self.metrics.peers.messages_ignored.with_label_values(&["epoch"]).inc();
+            }
+        }
+    }
+
+    fn feed_clock(&mut self, input: conclave_protocols::protocol::InputOf<Berkeley>) {
+        let raw = self.clock.raw();
+        let mut out = Outbox::default();
+        if let Some(sync) = &mut self.time.sync {
+            sync.handle(raw, input, &mut out);
+        }
+        self.carry_out_clock(out);
+    }
+
+    fn carry_out_clock(&mut self, mut out: conclave_protocols::protocol::OutboxOf<Berkeley>) {
+        let now = self.clock.now();
+        for effect in out.drain() {
+            match effect {
+                Effect::Send { to, message } => self.send_clock(to, message),
+                Effect::Arm { timer, after } => {
+                    self.alarms.set(Alarm::Clock(timer), now.after(after));
+                }
+                Effect::Disarm(timer) => self.alarms.clear(&Alarm::Clock(timer)),
+                Effect::Tell(clock::Event::Adjusted(map)) => {
+                    self.map.send_replace(map);
+                }
+            }
+        }
+    }
+
+    fn send_clock(&mut self, to: MemberId, message: clock::Message) {
+        let epoch = self.time.epoch;
+        let record = self.member.record().filter(|record| record.epoch == epoch);
+        let Some(to) = record.and_then(|r| r.member(to)).map(|info| info.incarnation) else {
+            return;
+        };
+        self.say(to, Payload::Clock { epoch, message }, None);
+    }
+}
+
+/// How often it is told to whom links are open.
+const LINKS: Duration = Duration::from_secs(1);
+
+/// How long links stay after the member has left.
+const FAREWELL: Duration = Duration::from_millis(50);
+
+fn answered<T>(reply: oneshot::Sender<T>, answer: T) {
+    // Whoever asked has hung up.
+    let _ = reply.send(answer);
+}
+
+fn name_of(record: Option<&Record>, member: Incarnation) -> String {
+    let info = record.and_then(|record| record.member(record.rank(member)?));
+    info.map_or_else(|| member.pod.to_string(), |info| info.name.clone())
+}
+
+async fn sleep_until(clock: OsClock, due: Option<LocalTime>) {
+    match due {
+        Some(due) => tokio::time::sleep(clock.until(due)).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn signed(time: LocalTime) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
+}

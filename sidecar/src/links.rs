@@ -1,0 +1,108 @@
+//! Links to the other members: reliable and FIFO, also across reconnects.
+//!
+//! A link goes one way. It is opened when something is said to a peer for the first time, and
+//! closed when nothing was said for long. What a peer has not acknowledged is kept, within limits;
+//! what would be of no use when it is late is dropped instead.
+
+mod inbound;
+mod outbound;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use conclave_protocols::Incarnation;
+use conclave_protocols::record::MemberInfo;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::metrics::Metrics;
+use crate::wire::Payload;
+
+/// What this sidecar is to its peers.
+#[derive(Clone)]
+pub(crate) struct Local {
+    /// The UID of the group's resource.
+    pub(crate) group: u128,
+    pub(crate) me: Incarnation,
+    pub(crate) metrics: Metrics,
+    /// While true nothing goes in or out: how `conclave dev` cuts a member off.
+    pub(crate) cut: watch::Receiver<bool>,
+    pub(crate) tracker: TaskTracker,
+    pub(crate) end: CancellationToken,
+}
+
+/// The outgoing links, by peer.
+pub(crate) struct Links {
+    local: Local,
+    addresses: HashMap<Incarnation, Vec<SocketAddr>>,
+    open: HashMap<Incarnation, mpsc::Sender<Payload>>,
+    sessions: Arc<AtomicU64>,
+}
+
+/// Messages that may wait for a link.
+const QUEUE: usize = 4096;
+
+impl Links {
+    /// Listens for the others, and hands what they say to `inbox`.
+    pub(crate) fn new(
+        local: Local,
+        listeners: Vec<TcpListener>,
+        inbox: mpsc::Sender<(Incarnation, Payload)>,
+    ) -> Self {
+        inbound::listen(&local, listeners, inbox);
+        let sessions = Arc::new(AtomicU64::new(1));
+        Self { local, addresses: HashMap::new(), open: HashMap::new(), sessions }
+    }
+
+    /// Learns where a peer is.
+    pub(crate) fn meet(&mut self, info: &MemberInfo) {
+        self.addresses.insert(info.incarnation, info.addresses.clone());
+    }
+
+    /// Forgets where everybody else is.
+    pub(crate) fn keep_only(&mut self, known: impl Fn(&Incarnation) -> bool) {
+        self.addresses.retain(|peer, _| known(peer));
+        self.open.retain(|peer, link| known(peer) && !link.is_closed());
+    }
+
+    /// Whether a link to a peer is open.
+    pub(crate) fn is_open(&self, peer: Incarnation) -> bool {
+        self.open.get(&peer).is_some_and(|link| !link.is_closed())
+    }
+
+    /// Says something. Never waits: a message for which there is no room is dropped and counted.
+    pub(crate) fn send(&mut self, to: Incarnation, payload: Payload) {
+        let (protocol, name) = payload.names();
+        self.local.metrics.peers.messages_sent.with_label_values(&[protocol, name]).inc();
+        let payload = match self.open.get(&to) {
+            None => payload,
+            Some(link) => match link.try_send(payload) {
+                Ok(()) => return,
+                Err(mpsc::error::TrySendError::Full(_)) => return self.ignored("queue-full"),
+                // It ended because nothing was said for long, or because the peer refused it.
+                Err(mpsc::error::TrySendError::Closed(payload)) => payload,
+            },
+        };
+        let Some(addresses) = self.addresses.get(&to) else { return self.ignored("no-address") };
+        let session = self.sessions.fetch_add(1, Ordering::Relaxed);
+        let link = outbound::open(&self.local, to, addresses.clone(), session, QUEUE);
+        if link.try_send(payload).is_ok() {
+            self.open.insert(to, link);
+        }
+    }
+
+    fn ignored(&self, reason: &str) {
+        self.local.metrics.peers.messages_ignored.with_label_values(&[reason]).inc();
+    }
+}
+
+/// Returns when this member is cut off; never, if nobody can cut it off.
+async fn cut_off(cut: &mut watch::Receiver<bool>) {
+    if cut.wait_for(|cut| *cut).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

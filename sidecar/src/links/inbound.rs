@@ -1,0 +1,201 @@
+//! Incoming links: who speaks, whether it may, and in what order.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use conclave_protocols::Incarnation;
+use futures::{SinkExt, StreamExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+use tokio_util::codec::Framed;
+use tracing::{debug, warn};
+
+use super::Local;
+use crate::wire::{self, Frame, FrameError, Hello, Payload, Rejection};
+
+/// How long a peer may take to say who it is.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// Incoming connections at a time.
+const CONNECTIONS: usize = 1024;
+
+/// Peers whose sessions are remembered; far more than a group has members.
+const SESSIONS: usize = 4096;
+
+type Inbox = mpsc::Sender<(Incarnation, Payload)>;
+
+/// What arrived so far, by sender. Shared by the connections, of which a peer may have two for a
+/// moment; nobody waits while holding it.
+type Sessions = Arc<Mutex<HashMap<Incarnation, Session>>>;
+
+#[derive(Clone, Copy, Default)]
+struct Session {
+    id: u64,
+    received: u64,
+    /// Counts the connections: an older one hears nothing more.
+    connection: u64,
+}
+
+/// Accepts connections until the sidecar ends.
+pub(super) fn listen(local: &Local, listeners: Vec<TcpListener>, inbox: Inbox) {
+    let sessions = Sessions::default();
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    for listener in listeners {
+        let (local, inbox) = (local.clone(), inbox.clone());
+        let (sessions, permits) = (Arc::clone(&sessions), Arc::clone(&permits));
+        let (tracker, end) = (local.tracker.clone(), local.end.clone());
+        tracker.spawn(async move {
+            let accepting = accept(local, listener, inbox, sessions, permits);
+            // The end of the sidecar ends it.
+            let _ = end.run_until_cancelled(accepting).await;
+        });
+    }
+}
+
+async fn accept(
+    local: Local,
+    listener: TcpListener,
+    inbox: Inbox,
+    sessions: Sessions,
+    permits: Arc<Semaphore>,
+) {
+    loop {
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of file descriptors, most likely: it passes.
+                warn!(%error, "accept a peer");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let conversation =
+            Inbound { local: local.clone(), inbox: inbox.clone(), sessions: Arc::clone(&sessions) };
+        let end = local.end.clone();
+        local.tracker.spawn(async move {
+            if let Some(Err(error)) = end.run_until_cancelled(conversation.run(stream)).await {
+                debug!(%error, "incoming link");
+            }
+            drop(permit);
+        });
+    }
+}
+
+struct Inbound {
+    local: Local,
+    inbox: Inbox,
+    sessions: Sessions,
+}
+
+/// Why an incoming link ended.
+#[derive(Debug, thiserror::Error)]
+enum InboundError {
+    #[error("the connection failed")]
+    Io(#[from] io::Error),
+    #[error("the peer sent something that makes no sense")]
+    Frame(#[from] FrameError),
+    #[error("the peer said nothing")]
+    Silence,
+    #[error("cut off")]
+    Cut,
+}
+
+type Connection = Framed<TcpStream, tokio_util::codec::LengthDelimitedCodec>;
+
+impl Inbound {
+    async fn run(self, stream: TcpStream) -> Result<(), InboundError> {
+        if *self.local.cut.borrow() {
+            return Err(InboundError::Cut);
+        }
+        stream.set_nodelay(true)?;
+        let mut connection = Framed::new(stream, wire::codec());
+        let first =
+            timeout(HANDSHAKE, connection.next()).await.map_err(|_| InboundError::Silence)?;
+        let Some(bytes) = first else { return Ok(()) };
+        let Frame::Hello(hello) = Frame::decode(&bytes?)? else { return Ok(()) };
+        match self.admit(hello) {
+            Ok(session) => {
+                let welcome = Frame::Welcome { received: session.received };
+                connection.send(welcome.encode()).await?;
+                self.listen(hello.from, session, connection).await
+            }
+            Err(rejection) => {
+                self.local.metrics.peers.connect_failures.with_label_values(&["rejected"]).inc();
+                connection.send(Frame::Reject(rejection).encode()).await?;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether this peer may speak here, and where it goes on.
+    fn admit(&self, hello: Hello) -> Result<Session, Rejection> {
+        let (lowest, highest) = hello.versions;
+        if lowest > wire::VERSIONS.1 || highest < wire::VERSIONS.0 {
+            return Err(Rejection::Version);
+        }
+        if hello.group != self.local.group {
+            return Err(Rejection::Group);
+        }
+        if hello.to != self.local.me {
+            return Err(Rejection::Incarnation);
+        }
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.len() >= SESSIONS && !sessions.contains_key(&hello.from) {
+            sessions.clear();
+        }
+        let session = sessions.entry(hello.from).or_default();
+        if session.id > hello.session {
+            return Err(Rejection::Session);
+        }
+        if session.id < hello.session {
+            *session = Session { id: hello.session, ..Session::default() };
+        }
+        session.connection += 1;
+        Ok(*session)
+    }
+
+    async fn listen(
+        &self,
+        from: Incarnation,
+        mine: Session,
+        mut connection: Connection,
+    ) -> Result<(), InboundError> {
+        let mut cut = self.local.cut.clone();
+        loop {
+            let bytes = tokio::select! {
+                bytes = connection.next() => bytes,
+                () = super::cut_off(&mut cut) => return Err(InboundError::Cut),
+            };
+            let Some(bytes) = bytes else { return Ok(()) };
+            let bytes = bytes?;
+            self.local.metrics.peers.bytes_received.inc_by(bytes.len() as u64);
+            let Frame::Data { number, payload } = Frame::decode(&bytes)? else { return Ok(()) };
+            let Some(is_new) = self.note(from, mine, number) else { return Ok(()) };
+            if is_new {
+                let (protocol, name) = payload.names();
+                let received = &self.local.metrics.peers.messages_received;
+                received.with_label_values(&[protocol, name]).inc();
+                if self.inbox.send((from, payload)).await.is_err() {
+                    return Ok(());
+                }
+            }
+            connection.send(Frame::Ack { received: number }.encode()).await?;
+        }
+    }
+
+    /// Takes note of a message. False if it was here before; nothing if a later connection has
+    /// taken over.
+    fn note(&self, from: Incarnation, mine: Session, number: u64) -> Option<bool> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = sessions
+            .get_mut(&from)
+            .filter(|now| now.id == mine.id && now.connection == mine.connection)?;
+        let is_new = number > session.received;
+        session.received = session.received.max(number);
+        Some(is_new)
+    }
+}

@@ -1,0 +1,248 @@
+//! One outgoing link: connects, says what there is to say, keeps it until it is acknowledged.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use conclave_protocols::Incarnation;
+use futures::{SinkExt, StreamExt};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use tokio_util::codec::Framed;
+use tracing::debug;
+
+use super::Local;
+use crate::wire::{self, Frame, Hello, Payload, Rejection};
+
+/// How long a connection may take to be made and accepted.
+const CONNECT: Duration = Duration::from_secs(2);
+
+/// The pause after a first failure; doubled after each, up to the longest.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
+
+/// A message that is of no use when it is late is dropped after that time.
+const FLEETING: Duration = Duration::from_millis(400);
+
+/// Without an acknowledgement for that long the connection is given up and made anew.
+const SILENCE: Duration = Duration::from_secs(2);
+
+/// A link over which nothing was said for that long ends.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What may wait for an acknowledgement; more, and the link ends: the peer is gone.
+const UNACKNOWLEDGED: usize = 16_384;
+
+type Connection = Framed<TcpStream, tokio_util::codec::LengthDelimitedCodec>;
+
+struct Outbound {
+    local: Local,
+    hello: Hello,
+    addresses: Vec<SocketAddr>,
+    queue: mpsc::Receiver<Payload>,
+    /// Said or to be said, and not acknowledged.
+    kept: VecDeque<Kept>,
+    /// The number of the latest message.
+    last: u64,
+}
+
+struct Kept {
+    number: u64,
+    payload: Payload,
+    since: Instant,
+}
+
+/// How a connection ended.
+enum End {
+    /// There is no use in another one.
+    Final,
+    /// It broke.
+    Broken(io::Error),
+}
+
+/// Opens a link. It ends when nobody holds the sender any more, when the peer says that it is
+/// somebody else, or when nothing was said for long.
+pub(super) fn open(
+    local: &Local,
+    to: Incarnation,
+    addresses: Vec<SocketAddr>,
+    session: u64,
+    queue: usize,
+) -> mpsc::Sender<Payload> {
+    let (sender, queue) = mpsc::channel(queue);
+    let versions = wire::VERSIONS;
+    let hello = Hello { versions, group: local.group, from: local.me, to, session };
+    let outbound =
+        Outbound { local: local.clone(), hello, addresses, queue, kept: VecDeque::new(), last: 0 };
+    let end = local.end.clone();
+    local.tracker.spawn(async move {
+        // The end of the sidecar ends all links at once.
+        let _ = end.run_until_cancelled(outbound.run()).await;
+    });
+    sender
+}
+
+impl Outbound {
+    async fn run(mut self) {
+        let mut pause = PAUSE.0;
+        while self.has_something_to_say().await {
+            match self.connect().await {
+                Ok(connection) => {
+                    pause = PAUSE.0;
+                    self.local.metrics.peers.connections.inc();
+                    let end = self.converse(connection).await;
+                    self.local.metrics.peers.connections.dec();
+                    if let End::Final = end {
+                        return;
+                    }
+                }
+                Err(End::Final) => return,
+                Err(End::Broken(error)) => debug!(peer = %self.hello.to, %error, "connect"),
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(PAUSE.1);
+            self.drop_what_is_late();
+        }
+    }
+
+    /// Waits for a message, unless there is one.
+    async fn has_something_to_say(&mut self) -> bool {
+        while self.kept.is_empty() {
+            match timeout(IDLE, self.queue.recv()).await {
+                Ok(Some(payload)) => self.keep(payload),
+                Ok(None) | Err(_) => return false,
+            };
+        }
+        self.kept.len() <= UNACKNOWLEDGED
+    }
+
+    fn keep(&mut self, payload: Payload) {
+        self.last += 1;
+        self.kept.push_back(Kept { number: self.last, payload, since: Instant::now() });
+    }
+
+    fn drop_what_is_late(&mut self) {
+        while let Ok(payload) = self.queue.try_recv() {
+            self.keep(payload);
+        }
+        self.kept.retain(|kept| !kept.payload.is_fleeting() || kept.since.elapsed() < FLEETING);
+    }
+
+    async fn connect(&mut self) -> Result<Connection, End> {
+        if *self.local.cut.borrow() {
+            return Err(End::Broken(io::Error::other("cut off")));
+        }
+        match timeout(CONNECT, self.shake_hands()).await {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(end)) => Err(end),
+            Err(_) => {
+                self.failed("timeout");
+                Err(End::Broken(io::ErrorKind::TimedOut.into()))
+            }
+        }
+    }
+
+    async fn shake_hands(&mut self) -> Result<Connection, End> {
+        let stream = TcpStream::connect(&self.addresses[..]).await.map_err(|error| {
+            self.failed("unreachable");
+            End::Broken(error)
+        })?;
+        stream.set_nodelay(true).map_err(End::Broken)?;
+        let mut connection = Framed::new(stream, wire::codec());
+        connection.send(Frame::Hello(self.hello).encode()).await.map_err(End::Broken)?;
+        match receive(&mut connection).await.map_err(End::Broken)? {
+            Frame::Welcome { received } => {
+                self.acknowledge(received);
+                Ok(connection)
+            }
+            Frame::Reject(rejection) => {
+                self.failed(reason(rejection));
+                Err(End::Final)
+            }
+            Frame::Hello(_) | Frame::Data { .. } | Frame::Ack { .. } => {
+                self.failed("protocol");
+                Err(End::Broken(io::ErrorKind::InvalidData.into()))
+            }
+        }
+    }
+
+    fn failed(&self, reason: &str) {
+        self.local.metrics.peers.connect_failures.with_label_values(&[reason]).inc();
+    }
+
+    fn acknowledge(&mut self, received: u64) {
+        while self.kept.front().is_some_and(|kept| kept.number <= received) {
+            self.kept.pop_front();
+        }
+    }
+
+    /// Says what is kept, then whatever comes, and listens for acknowledgements.
+    async fn converse(&mut self, mut connection: Connection) -> End {
+        for kept in &self.kept {
+            let frame = Frame::Data { number: kept.number, payload: kept.payload.clone() };
+            if let Err(error) = self.say(&mut connection, frame).await {
+                return End::Broken(error);
+            }
+        }
+        let mut cut = self.local.cut.clone();
+        let mut heard = Instant::now();
+        loop {
+            if self.kept.len() > UNACKNOWLEDGED {
+                return End::Final;
+            }
+            tokio::select! {
+                payload = self.queue.recv() => {
+                    let Some(payload) = payload else { return End::Final };
+                    if self.kept.is_empty() {
+                        heard = Instant::now();
+                    }
+                    self.keep(payload.clone());
+                    let frame = Frame::Data { number: self.last, payload };
+                    if let Err(error) = self.say(&mut connection, frame).await {
+                        return End::Broken(error);
+                    }
+                }
+                frame = receive(&mut connection) => match frame {
+                    Ok(Frame::Ack { received }) => {
+                        heard = Instant::now();
+                        self.acknowledge(received);
+                    }
+                    Ok(_) => return End::Broken(io::ErrorKind::InvalidData.into()),
+                    Err(error) => return End::Broken(error),
+                },
+                () = tokio::time::sleep_until(heard + SILENCE), if !self.kept.is_empty() => {
+                    return End::Broken(io::ErrorKind::TimedOut.into());
+                }
+                () = tokio::time::sleep(IDLE), if self.kept.is_empty() => return End::Final,
+                () = super::cut_off(&mut cut) => {
+                    return End::Broken(io::Error::other("cut off"));
+                }
+            }
+        }
+    }
+
+    async fn say(&self, connection: &mut Connection, frame: Frame) -> io::Result<()> {
+        let bytes = frame.encode();
+        self.local.metrics.peers.bytes_sent.inc_by(bytes.len() as u64);
+        // A peer that reads nothing must not hold up the link for ever.
+        match timeout(SILENCE, connection.send(bytes)).await {
+            Ok(sent) => sent,
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+async fn receive(connection: &mut Connection) -> io::Result<Frame> {
+    let bytes = connection.next().await.ok_or(io::ErrorKind::UnexpectedEof)??;
+    Frame::decode(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+fn reason(rejection: Rejection) -> &'static str {
+    match rejection {
+        Rejection::Version => "version",
+        Rejection::Group => "group",
+        Rejection::Incarnation => "incarnation",
+        Rejection::Session => "session",
+    }
+}

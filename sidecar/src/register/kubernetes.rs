@@ -1,0 +1,184 @@
+//! The register is one Lease of the API server. Its record stands in an annotation, and is replaced
+//! as a whole with the resourceVersion that was read.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use conclave_crds::RECORD_ANNOTATION;
+use conclave_protocols::Epoch;
+use conclave_protocols::record::Record;
+use conclave_protocols::register::{Message, Value, Version};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{GetParams, PostParams};
+use kube::client::Body;
+use kube::{Client, Resource, ResourceExt};
+use tokio::sync::{mpsc, watch};
+use tracing::{debug, warn};
+
+use crate::metrics::Metrics;
+
+/// From 1970 to 2024.
+pub(super) const SECONDS_TO_2024: u64 = 1_704_067_200;
+
+/// No call takes longer; whoever asked gives up earlier.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A way to the Lease of a group.
+#[derive(Clone)]
+pub struct KubernetesRegister {
+    client: Client,
+    namespace: String,
+    name: String,
+    /// The Lease as it was last read: what is not ours in it is written back.
+    last: Arc<watch::Sender<Option<Lease>>>,
+    metrics: Metrics,
+}
+
+impl std::fmt::Debug for KubernetesRegister {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Lease {}/{}", self.namespace, self.name)
+    }
+}
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+enum CallError {
+    #[error("the API server was not asked in time, or did not answer in time")]
+    Timeout,
+    #[error("the API server could not be asked")]
+    Kube(#[from] kube::Error),
+    #[error("the API server answered something else than a Lease")]
+    Json(#[from] serde_json::Error),
+    #[error("the request could not be made")]
+    Request(#[from] kube::core::request::Error),
+    #[error("the Lease has a record that cannot be read")]
+    Record(#[source] serde_json::Error),
+    #[error("the Lease was never read")]
+    Unread,
+    #[error("the API server answered {0}")]
+    Refused(u16),
+}
+
+impl KubernetesRegister {
+    /// The Lease of that name.
+    pub fn new(client: Client, namespace: &str, name: &str, metrics: Metrics) -> Self {
+        let last = Arc::new(watch::Sender::new(None));
+        Self { client, namespace: namespace.to_owned(), name: name.to_owned(), last, metrics }
+    }
+
+    pub(super) fn call(&self, call: Message, answers: mpsc::Sender<Message>) {
+        let register = self.clone();
+        tokio::spawn(async move {
+            let answer = register.answer(call).await;
+            // Whoever asked is gone.
+            let _ = answers.send(answer).await;
+        });
+    }
+
+    async fn answer(&self, call: Message) -> Message {
+        let begun = Instant::now();
+        match call {
+            Message::Read(id) => match self.read().await {
+                Ok(value) => {
+                    self.metrics.register.answered("read", "success", begun.elapsed());
+                    Message::Value { id, value: Box::new(value) }
+                }
+                Err(error) => {
+                    self.metrics.register.answered("read", "error", begun.elapsed());
+                    debug!(error = &error as &dyn std::error::Error, "read the register");
+                    Message::Unknown(id)
+                }
+            },
+            Message::Write { id, version, record } => {
+                match self.write(version, &record).await {
+                    Ok(version) => {
+                        self.metrics.register.answered("write", "success", begun.elapsed());
+                        Message::Written { id, version }
+                    }
+                    // What the API server refuses, it has not done.
+                    Err(CallError::Refused(400..=499)) => {
+                        self.metrics.register.answered("write", "conflict", begun.elapsed());
+                        Message::Conflict(id)
+                    }
+                    Err(error) => {
+                        self.metrics.register.answered("write", "unknown", begun.elapsed());
+                        warn!(error = &error as &dyn std::error::Error, "write the register");
+                        Message::Unknown(id)
+                    }
+                }
+            }
+            Message::Value { id, .. } | Message::Written { id, .. } => Message::Unknown(id),
+            Message::Conflict(id) | Message::Unknown(id) => Message::Unknown(id),
+        }
+    }
+
+    async fn read(&self) -> Result<Value, CallError> {
+        let request = kube::core::Request::new(Lease::url_path(&(), Some(&self.namespace)))
+            .get(&self.name, &GetParams::default())?;
+        let (lease, date) = self.send(request).await?;
+        let text = lease.annotations().get(RECORD_ANNOTATION);
+        let record: Option<Record> =
+            text.map(|text| serde_json::from_str(text)).transpose().map_err(CallError::Record)?;
+        let version = Version(lease.resource_version().unwrap_or_default());
+        self.last.send_replace(Some(lease));
+        Ok(Value { version, record, time_term: time_term(date) })
+    }
+
+    async fn write(&self, version: Version, record: &Record) -> Result<Version, CallError> {
+        let Some(mut lease) = self.last.borrow().clone() else { return Err(CallError::Unread) };
+        let text = serde_json::to_string(record)?;
+        lease.annotations_mut().insert(RECORD_ANNOTATION.to_owned(), text);
+        lease.metadata.resource_version = Some(version.0);
+        lease.metadata.managed_fields = None;
+        lease.spec = Some(for_people(record, lease.spec.as_ref()));
+        let request = kube::core::Request::new(Lease::url_path(&(), Some(&self.namespace)))
+            .replace(&self.name, &PostParams::default(), serde_json::to_vec(&lease)?)?;
+        let (lease, _) = self.send(request).await?;
+        let version = Version(lease.resource_version().unwrap_or_default());
+        self.last.send_replace(Some(lease));
+        Ok(version)
+    }
+
+    /// Asks the API server, and returns the Lease and the time by the API server's clock.
+    async fn send(
+        &self,
+        request: axum::http::Request<Vec<u8>>,
+    ) -> Result<(Lease, Option<Timestamp>), CallError> {
+        let exchange = async {
+            let response = self.client.send(request.map(Body::from)).await?;
+            let status = response.status();
+            let date = response.headers().get("date").and_then(|date| date.to_str().ok());
+            let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
+            let body = response.into_body().collect_bytes().await?;
+            if !status.is_success() {
+                return Err(CallError::Refused(status.as_u16()));
+            }
+            Ok((serde_json::from_slice(&body)?, date.map(|date| date.timestamp())))
+        };
+        tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| CallError::Timeout)?
+    }
+}
+
+/// The Lease's own fields: nothing decides by them.
+fn for_people(record: &Record, before: Option<&LeaseSpec>) -> LeaseSpec {
+    let leader = record.leader.and_then(|leader| record.rank(leader));
+    let name = leader.and_then(|rank| record.member(rank)).map(|info| info.name.clone());
+    let changed = before.is_none_or(|spec| spec.holder_identity != name);
+    let now = MicroTime(Timestamp::now());
+    let transitions = before.and_then(|spec| spec.lease_transitions).unwrap_or(0);
+    let acquired = before.and_then(|spec| spec.acquire_time.clone());
+    LeaseSpec {
+        holder_identity: name,
+        acquire_time: if changed { Some(now.clone()) } else { acquired },
+        renew_time: Some(now),
+        lease_transitions: Some(transitions.saturating_add(i32::from(changed))),
+        ..before.cloned().unwrap_or_default()
+    }
+}
+
+fn time_term(date: Option<Timestamp>) -> Epoch {
+    let seconds = date.and_then(|date| u64::try_from(date.as_second()).ok()).unwrap_or(0);
+    Epoch(seconds.saturating_sub(SECONDS_TO_2024))
+}

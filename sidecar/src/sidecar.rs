@@ -1,0 +1,174 @@
+//! What a sidecar is made of, and how it lives and ends.
+
+use std::time::Duration;
+
+use conclave_protocols::policy::Policy;
+use conclave_protocols::record::MemberInfo;
+use conclave_protocols::{Epoch, Incarnation, PodUid};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::admin::{self, Admin};
+use crate::group::task::{self, Beginning, Said, Seat};
+use crate::group::Group;
+use crate::http::{self, Limits, Listeners};
+use crate::links::{Links, Local};
+use crate::metrics::Metrics;
+use crate::os_clock::OsClock;
+use crate::register::Register;
+
+/// The sockets of a sidecar. Nobody has been told of them yet.
+#[derive(Debug)]
+pub struct Sockets {
+    /// For the application.
+    pub api: Listeners,
+    /// For the other members.
+    pub peers: Vec<TcpListener>,
+    /// For probes, metrics and the page.
+    pub admin: Listeners,
+}
+
+/// A sidecar that serves its application, in a group or not.
+pub struct Sidecar {
+    seat: Seat,
+    group: Group,
+    peers: Vec<TcpListener>,
+    metrics: Metrics,
+    tracker: TaskTracker,
+    /// Ends the servers.
+    servers: CancellationToken,
+}
+
+/// The group that a sidecar belongs to.
+pub struct Membership {
+    /// The UID of the group's resource.
+    pub group: PodUid,
+    /// The UID of this pod.
+    pub pod: PodUid,
+    /// The pod's name.
+    pub name: String,
+    /// Where the other members reach this one.
+    pub addresses: Vec<std::net::SocketAddr>,
+    /// What the resource says.
+    pub policy: Policy,
+    /// The epoch in the resource's status.
+    pub status_epoch: Epoch,
+    /// The group's register.
+    pub register: Register,
+    /// What the resource says from now on; nothing once the group is dissolved.
+    pub policies: watch::Receiver<Option<Policy>>,
+}
+
+/// What `conclave dev` can do to a member.
+pub(crate) struct Strings {
+    /// While true, nothing goes to the other members or comes from them.
+    pub(crate) cut: watch::Receiver<bool>,
+    /// What the member says.
+    pub(crate) said: Option<mpsc::Sender<Said>>,
+}
+
+impl Sidecar {
+    /// Serves the application and the probes. Calls are turned away until there is a group.
+    pub fn serve(
+        name: &str,
+        pod: &str,
+        sockets: Sockets,
+        clock: OsClock,
+        metrics: Metrics,
+    ) -> Self {
+        let (group, seat) = task::open(name, pod, clock, metrics.clone());
+        let tracker = TaskTracker::new();
+        let servers = CancellationToken::new();
+        // The sockets take connections already.
+        let (_, bound) = watch::channel(true);
+        let limits = Limits::default();
+        let admin = admin::router(Admin::new(group.clone(), metrics.clone(), bound));
+        tracker.spawn(http::serve_router(sockets.admin, admin, limits, servers.clone()));
+        let (api, metered) = (group.clone(), metrics.clone());
+        tracker.spawn(http::serve(sockets.api, api, metered, limits, servers.clone()));
+        Self { seat, group, peers: sockets.peers, metrics, tracker, servers }
+    }
+
+    /// The handle to the group.
+    pub fn group(&self) -> Group {
+        self.group.clone()
+    }
+
+    /// Says to whoever calls what is missing.
+    pub fn lacks(&self, what: &str) {
+        self.seat.lacks(what);
+    }
+
+    /// Turns calls away until something has happened.
+    pub async fn turn_away_until<T>(&mut self, something: impl Future<Output = T>) -> T {
+        self.seat.turn_away_until(something).await
+    }
+
+    /// Lives in a group, as a process that is new to it, until `end` or until the group is
+    /// dissolved.
+    pub async fn live(&mut self, membership: Membership, end: CancellationToken) {
+        let (_, cut) = watch::channel(false);
+        self.live_on_strings(membership, end, Strings { cut, said: None }).await;
+    }
+
+    pub(crate) async fn live_on_strings(
+        &mut self,
+        membership: Membership,
+        end: CancellationToken,
+        strings: Strings,
+    ) {
+        let me = Incarnation { pod: membership.pod, run: draw() };
+        let links_end = CancellationToken::new();
+        let _guard = links_end.clone().drop_guard();
+        let (sender, inbox) = mpsc::channel(INBOX);
+        let local = Local {
+            group: membership.group.0,
+            me,
+            metrics: self.metrics.clone(),
+            cut: strings.cut,
+            tracker: self.tracker.clone(),
+            end: links_end,
+        };
+        let listeners = std::mem::take(&mut self.peers);
+        let beginning = Beginning {
+            me: MemberInfo {
+                incarnation: me,
+                name: membership.name,
+                addresses: membership.addresses,
+                priority: 0,
+                admission: 0,
+                protocol: crate::wire::VERSIONS,
+            },
+            policy: membership.policy,
+            status_epoch: membership.status_epoch,
+            register: membership.register,
+            links: Links::new(local, listeners, sender),
+            inbox,
+            policies: membership.policies,
+            said: strings.said,
+            end,
+        };
+        self.seat.live(beginning).await;
+    }
+
+    /// Ends the servers, and waits until everything has ended, but not for long.
+    pub async fn end(self) {
+        self.servers.cancel();
+        self.tracker.close();
+        // What has not ended by then ends with the process.
+        let _ = tokio::time::timeout(END, self.tracker.wait()).await;
+    }
+}
+
+/// A process' own number.
+fn draw() -> u64 {
+    getrandom::u64().expect("the system has a source of chance") & ((1 << 53) - 1)
+}
+
+/// Messages of peers that may wait for the group task.
+const INBOX: usize = 1024;
+
+/// How long the servers may take to end.
+const END: Duration = Duration::from_millis(300);

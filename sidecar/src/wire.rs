@@ -1,0 +1,197 @@
+//! What travels between sidecars.
+//!
+//! A connection carries frames: a length, a version byte, and a [`Frame`] in postcard. Connections
+//! go one way: whoever has something to say to a peer opens one, and the peer only acknowledges.
+//! A sender numbers its messages and keeps them until they are acknowledged, so that a new
+//! connection goes on where the last one broke off.
+
+use bytes::Bytes;
+use conclave_protocols::clock;
+use conclave_protocols::member::message::PeerMessage;
+use conclave_protocols::{Epoch, Incarnation, Named};
+use serde::{Deserialize, Serialize};
+use tokio_util::codec::LengthDelimitedCodec;
+
+/// The protocol versions that this code speaks, lowest and highest.
+pub const VERSIONS: (u16, u16) = (1, 1);
+
+/// The layout of frames; the first byte of each.
+const LAYOUT: u8 = 1;
+
+/// The longest frame: a view of 256 members with many thousand locks.
+const FRAME_MAX: usize = 8 << 20;
+
+/// One frame.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) enum Frame {
+    /// Opens a connection.
+    Hello(Hello),
+    /// Accepts it: everything up to this number has arrived.
+    Welcome {
+        /// The number.
+        received: u64,
+    },
+    /// Refuses it.
+    Reject(Rejection),
+    /// A message.
+    Data {
+        /// Counts the messages of a session, from one.
+        number: u64,
+        /// The message.
+        payload: Payload,
+    },
+    /// Everything up to this number has arrived.
+    Ack {
+        /// The number.
+        received: u64,
+    },
+}
+
+/// Who speaks to whom.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Hello {
+    /// The versions that the sender speaks.
+    pub(crate) versions: (u16, u16),
+    /// The group: the UID of its resource.
+    pub(crate) group: u128,
+    /// The sender.
+    pub(crate) from: Incarnation,
+    /// Whom the sender expects.
+    pub(crate) to: Incarnation,
+    /// Tells a sender's sessions with this peer apart: a higher one starts to count anew.
+    pub(crate) session: u64,
+}
+
+/// Why a connection is refused.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) enum Rejection {
+    /// There is no version that both speak.
+    Version,
+    /// This is a member of another group.
+    Group,
+    /// This is another pod, or another process of that pod.
+    Incarnation,
+    /// There was a later session.
+    Session,
+}
+
+/// What is said.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum Payload {
+    /// By the member.
+    Member(PeerMessage),
+    /// By its clock.
+    Clock {
+        /// The view.
+        epoch: Epoch,
+        /// The message.
+        message: clock::Message,
+    },
+}
+
+impl Payload {
+    /// The protocol and the message's name, for metrics and for the page.
+    pub fn names(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Member(message) => {
+                let protocol = match message {
+                    PeerMessage::Election { .. } => "election",
+                    PeerMessage::Lock(_) => "lock",
+                    PeerMessage::Join(_)
+                    | PeerMessage::Noted
+                    | PeerMessage::Leave
+                    | PeerMessage::Heartbeat(_)
+                    | PeerMessage::Promise(_)
+                    | PeerMessage::Refusal { .. }
+                    | PeerMessage::SealRequest { .. }
+                    | PeerMessage::Seal(_)
+                    | PeerMessage::SealRefused { .. }
+                    | PeerMessage::HandOver(_)
+                    | PeerMessage::Taken { .. } => "office",
+                };
+                (protocol, message.name())
+            }
+            Self::Clock { message, .. } => ("clock", message.name()),
+        }
+    }
+
+    /// Whether the message is of no use when it is late: whoever sent it says it again.
+    pub(crate) fn is_fleeting(&self) -> bool {
+        match self {
+            Self::Clock { .. } => true,
+            Self::Member(message) => match message {
+                PeerMessage::Join(_)
+                | PeerMessage::Noted
+                | PeerMessage::Heartbeat(_)
+                | PeerMessage::Promise(_)
+                | PeerMessage::Refusal { .. }
+                | PeerMessage::SealRequest { .. }
+                | PeerMessage::SealRefused { .. } => true,
+                PeerMessage::Leave
+                | PeerMessage::Seal(_)
+                | PeerMessage::HandOver(_)
+                | PeerMessage::Taken { .. }
+                | PeerMessage::Election { .. }
+                | PeerMessage::Lock(_) => false,
+            },
+        }
+    }
+}
+
+/// Why bytes are no frame.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FrameError {
+    /// It has no content.
+    #[error("an empty frame")]
+    Empty,
+    /// Its layout is unknown.
+    #[error("frames of layout {0}, expected {LAYOUT}")]
+    Layout(u8),
+    /// Its content makes no sense.
+    #[error("a malformed frame")]
+    Malformed(#[source] postcard::Error),
+}
+
+impl Frame {
+    /// As bytes, without the length.
+    pub(crate) fn encode(&self) -> Bytes {
+        postcard::to_extend(self, vec![LAYOUT]).expect("our own types have a form").into()
+    }
+
+    /// From bytes, without the length.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, FrameError> {
+        let (layout, content) = bytes.split_first().ok_or(FrameError::Empty)?;
+        if *layout != LAYOUT {
+            return Err(FrameError::Layout(*layout));
+        }
+        postcard::from_bytes(content).map_err(FrameError::Malformed)
+    }
+}
+
+/// Cuts a stream of bytes into frames; a longer one ends the connection before it is read.
+pub(crate) fn codec() -> LengthDelimitedCodec {
+    LengthDelimitedCodec::builder().max_frame_length(FRAME_MAX).new_codec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_reads_what_it_writes() {
+        let bytes =
+            Frame::Data { number: 7, payload: Payload::Member(PeerMessage::Leave) }.encode();
+        let Frame::Data { number: 7, payload: Payload::Member(PeerMessage::Leave) } =
+            Frame::decode(&bytes).expect("a frame")
+        else {
+            panic!("another frame");
+        };
+    }
+
+    #[test]
+    fn bytes_that_are_no_frame_are_an_error() {
+        assert!(matches!(Frame::decode(&[]), Err(FrameError::Empty)));
+        assert!(matches!(Frame::decode(&[9, 1]), Err(FrameError::Layout(9))));
+        assert!(matches!(Frame::decode(&[1, 77]), Err(FrameError::Malformed(_))));
+    }
+}
