@@ -1,6 +1,7 @@
 //! The keys and certificates of the cluster, and the kubeconfigs that use them.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -18,7 +19,7 @@ pub(super) const API_PORT: u16 = 6443;
 
 /// Makes everything.
 pub(super) fn create(state: &State) -> Result<()> {
-    fs::create_dir_all(state.pki())?;
+    DirBuilder::new().recursive(true).mode(0o700).create(state.pki())?;
     let authority = Authority::create(state)?;
     authority.issue(&API_SERVER)?;
     authority.issue(&KUBELET_CLIENT)?;
