@@ -2,6 +2,8 @@
 
 pub mod admin;
 pub mod claims;
+pub mod command;
+pub mod dev;
 pub mod group;
 pub mod http;
 pub(crate) mod links;

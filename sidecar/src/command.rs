@@ -1,0 +1,41 @@
+//! The command line.
+
+mod dev;
+mod sidecar;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Coordination among pods.
+#[derive(Debug, Parser)]
+#[command(name = "conclave", version, about)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Runs beside an application in a pod.
+    Sidecar(Box<sidecar::SidecarArgs>),
+    /// Runs a whole group in this process, to try out; no Kubernetes is needed.
+    Dev(dev::DevArgs),
+}
+
+/// Runs what was asked for.
+pub fn run(cli: Cli) -> ExitCode {
+    match cli.command {
+        Command::Sidecar(args) => sidecar::run(*args),
+        Command::Dev(args) => dev::run(&args),
+    }
+}
+
+/// Something about the settings is wrong; the command says what, and does nothing.
+const BAD_SETTINGS: u8 = 64;
+
+fn complain(error: &anyhow::Error) {
+    use std::io::Write;
+    // Where standard error is gone there is nobody to tell.
+    let _ = writeln!(std::io::stderr(), "conclave: {error:#}");
+}

@@ -1,0 +1,66 @@
+//! `conclave dev`: a whole group in this process.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use conclave_crds::Conclave;
+use conclave_protocols::policy::{Policy, Timing};
+
+use crate::dev;
+use crate::telemetry::{self, LogFormat};
+
+/// What `conclave dev` is told.
+#[derive(Args, Debug)]
+pub(super) struct DevArgs {
+    /// How many members the group begins with.
+    #[arg(short = 'n', long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=50))]
+    members: u16,
+    /// A manifest of a `Conclave`: its policies are those of the group.
+    #[arg(short = 'f', long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// The port of the first member's API; the others follow it.
+    #[arg(long, env = "CONCLAVE_BASE_PORT", default_value_t = 7070)]
+    base_port: u16,
+    /// What is logged.
+    #[arg(long, env = "CONCLAVE_LOG", default_value = "warn")]
+    log: String,
+}
+
+pub(super) fn run(args: &DevArgs) -> ExitCode {
+    let outcome = settings(args).and_then(|settings| {
+        let runtime = tokio::runtime::Runtime::new().context("start the runtime")?;
+        runtime.block_on(dev::run(settings))
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            super::complain(&error);
+            ExitCode::from(super::BAD_SETTINGS)
+        }
+    }
+}
+
+fn settings(args: &DevArgs) -> anyhow::Result<dev::Settings> {
+    telemetry::init(LogFormat::Text, &args.log)?;
+    let (group, policy) = match &args.file {
+        None => ("dev".to_owned(), Policy { timing: Timing::FAST, ..Policy::default() }),
+        Some(file) => {
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("read {}", file.display()))?;
+            let conclave: Conclave =
+                conclave_crds::read(&text).with_context(|| file.display().to_string())?;
+            let name = conclave.metadata.name.clone().unwrap_or_else(|| "dev".to_owned());
+            (name, conclave_crds::policy(&conclave)?)
+        }
+    };
+    let highest = u32::from(args.base_port) + 300;
+    anyhow::ensure!(
+        highest <= u32::from(u16::MAX),
+        "base port {}: expected at most {}",
+        args.base_port,
+        u16::MAX - 300
+    );
+    Ok(dev::Settings { members: args.members, group, policy, base_port: args.base_port })
+}

@@ -1,0 +1,323 @@
+//! The members of a group in one process, and what can be done to them.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::Context;
+use conclave_protocols::policy::Policy;
+use conclave_protocols::{Epoch, PodUid};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::watch::{Journal, listen_in};
+use super::{ADMIN, PEERS, Settings};
+use crate::group::Group;
+use crate::http::Listeners;
+use crate::metrics::Metrics;
+use crate::os_clock::{ClockFault, OsClock};
+use crate::register::{MemoryRegister, Register};
+use crate::sidecar::{Membership, Sidecar, Sockets, Strings};
+
+/// All members, by their number.
+pub(super) struct Members {
+    settings: Settings,
+    register: MemoryRegister,
+    register_cut: watch::Sender<bool>,
+    policy: watch::Sender<Option<Policy>>,
+    members: Mutex<Vec<Member>>,
+    pub(super) journal: Arc<Journal>,
+}
+
+/// One member: its thread, and the strings that it hangs on.
+pub(super) struct Member {
+    life: Option<Life>,
+    cut: watch::Sender<bool>,
+    fault: ClockFault,
+}
+
+/// A running member.
+struct Life {
+    thread: JoinHandle<()>,
+    /// Leaves in order.
+    end: CancellationToken,
+    /// Ends at once.
+    kill: CancellationToken,
+    pause: Arc<Pause>,
+    group: Group,
+}
+
+/// Holds a member's thread up, as SIGSTOP holds a process up.
+#[derive(Default)]
+struct Pause {
+    paused: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Pause {
+    fn set(&self, paused: bool) {
+        *self.paused.lock().unwrap_or_else(PoisonError::into_inner) = paused;
+        self.changed.notify_all();
+    }
+
+    fn is_set(&self) -> bool {
+        *self.paused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Blocks the thread for as long as the member is paused.
+    fn hold_up(&self) {
+        let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_while(paused, |paused| *paused);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// How a member stands, seen from outside.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Outside {
+    pub(super) alive: bool,
+    pub(super) paused: bool,
+    pub(super) cut: bool,
+}
+
+impl Members {
+    /// Starts all of them.
+    pub(super) async fn start(settings: Settings) -> anyhow::Result<Self> {
+        let (register_cut, cut) = watch::channel(false);
+        let register = MemoryRegister::start(cut);
+        let count = settings.members;
+        let members = Self {
+            policy: watch::Sender::new(Some(settings.policy.clone())),
+            register,
+            register_cut,
+            members: Mutex::new((0..count).map(Member::new).collect()),
+            journal: Arc::new(Journal::default()),
+            settings,
+        };
+        for number in 0..count {
+            members.revive(number).await?;
+        }
+        Ok(members)
+    }
+
+    pub(super) fn count(&self) -> u16 {
+        self.settings.members
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn members(&self) -> MutexGuard<'_, Vec<Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, number: u16, act: impl FnOnce(&mut Member) -> T) -> Option<T> {
+        self.members().get_mut(usize::from(number)).map(act)
+    }
+
+    /// How a member stands; nothing if there is none of that number.
+    pub(super) fn outside(&self, number: u16) -> Option<Outside> {
+        self.with(number, |member| Outside {
+            alive: member.life.is_some(),
+            paused: member.life.as_ref().is_some_and(|life| life.pause.is_set()),
+            cut: *member.cut.borrow(),
+        })
+    }
+
+    /// The handle to a member's group, while it lives.
+    pub(super) fn group(&self, number: u16) -> Option<Group> {
+        self.with(number, |member| member.life.as_ref().map(|life| life.group.clone()))?
+    }
+
+    /// Ends a member at once: no hand-over, no farewell.
+    pub(super) fn kill(&self, number: u16) {
+        let life = self.with(number, |member| member.life.take()).flatten();
+        if let Some(life) = life {
+            life.pause.set(false);
+            life.kill.cancel();
+        }
+    }
+
+    /// Lets a member leave in order.
+    pub(super) fn leave(&self, number: u16) {
+        let life = self.with(number, |member| member.life.take()).flatten();
+        if let Some(life) = life {
+            life.pause.set(false);
+            life.end.cancel();
+        }
+    }
+
+    /// Holds a member up, or lets it go on.
+    pub(super) fn pause(&self, number: u16, paused: bool) {
+        self.with(number, |member| {
+            if let Some(life) = &member.life {
+                life.pause.set(paused);
+            }
+        });
+    }
+
+    /// Cuts a member off from the others and from the register, or joins it again.
+    pub(super) fn cut(&self, number: u16, cut: bool) {
+        self.with(number, |member| member.cut.send_replace(cut));
+    }
+
+    /// Cuts everybody off from the register, or joins it again.
+    pub(super) fn cut_register(&self, cut: bool) {
+        self.register_cut.send_replace(cut);
+    }
+
+    pub(super) fn register_is_cut(&self) -> bool {
+        *self.register_cut.borrow()
+    }
+
+    /// Starts a member that does not live: a new process of the same pod.
+    pub(super) async fn revive(&self, number: u16) -> anyhow::Result<()> {
+        let Some((false, cut, fault)) =
+            self.with(number, |m| (m.life.is_some(), m.cut.subscribe(), m.fault))
+        else {
+            return Ok(());
+        };
+        let (ready, is_ready) = oneshot::channel();
+        let born = Born {
+            number,
+            settings: self.settings.clone(),
+            register: self.register.clone(),
+            cut,
+            policies: self.policy.subscribe(),
+            clock: OsClock::with_fault(fault),
+            journal: Arc::clone(&self.journal),
+            end: CancellationToken::new(),
+            kill: CancellationToken::new(),
+            pause: Arc::new(Pause::default()),
+        };
+        let (end, kill, pause) = (born.end.clone(), born.kill.clone(), Arc::clone(&born.pause));
+        let thread = std::thread::Builder::new()
+            .name(format!("member-{number}"))
+            .spawn(move || born.live(ready))
+            .context("start a thread")?;
+        let group = is_ready.await.context("the member ended at once")??;
+        self.with(number, |member| {
+            member.life = Some(Life { thread, end, kill, pause, group });
+        });
+        Ok(())
+    }
+
+    /// Lets all leave, the last first.
+    pub(super) async fn end(&self) {
+        let lives: Vec<Life> = self.members().iter_mut().rev().filter_map(|m| m.life.take()).collect();
+        let threads = lives.into_iter().map(|life| {
+            life.pause.set(false);
+            life.end.cancel();
+            life.thread
+        });
+        let threads: Vec<JoinHandle<()>> = threads.collect();
+        // A thread that panicked has said so.
+        let joined = tokio::task::spawn_blocking(move || {
+            threads.into_iter().filter_map(|thread| thread.join().err()).count()
+        });
+        let _ = joined.await;
+    }
+}
+
+impl Member {
+    /// A member that does not live yet. Each clock is off by some tens of milliseconds, and drifts.
+    fn new(number: u16) -> Self {
+        let spread = i64::from(number % 5) - 2;
+        let drift = i32::from(number % 7) - 3;
+        let fault = ClockFault { offset_ns: spread * 37_000_000, drift_ppm: drift * 12 };
+        Self { life: None, cut: watch::Sender::new(false), fault }
+    }
+}
+
+/// What a member's thread begins with.
+struct Born {
+    number: u16,
+    settings: Settings,
+    register: MemoryRegister,
+    cut: watch::Receiver<bool>,
+    policies: watch::Receiver<Option<Policy>>,
+    clock: OsClock,
+    journal: Arc<Journal>,
+    end: CancellationToken,
+    kill: CancellationToken,
+    pause: Arc<Pause>,
+}
+
+/// How often a member's thread looks whether it is paused.
+const HOLD_UP: Duration = Duration::from_millis(2);
+
+impl Born {
+    fn live(self, ready: oneshot::Sender<anyhow::Result<Group>>) {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                // Whoever waits is told; nobody else can be.
+                let _ = ready.send(Err(error.into()));
+                return;
+            }
+        };
+        let kill = self.kill.clone();
+        // A killed member stops wherever it is: its runtime is dropped with all it holds.
+        let _ = runtime.block_on(kill.run_until_cancelled(self.run(ready)));
+    }
+
+    async fn run(self, ready: oneshot::Sender<anyhow::Result<Group>>) {
+        let sockets = match self.bind().await {
+            Ok(sockets) => sockets,
+            Err(error) => {
+                let _ = ready.send(Err(error));
+                return;
+            }
+        };
+        let pause = Arc::clone(&self.pause);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(HOLD_UP).await;
+                pause.hold_up();
+            }
+        });
+        let pod = format!("{}-{}", self.settings.group, self.number);
+        let metrics = Metrics::new(&self.settings.group);
+        let mut sidecar =
+            Sidecar::serve(&self.settings.group, &pod, sockets, self.clock, metrics);
+        let _ = ready.send(Ok(sidecar.group()));
+        let (said, heard) = mpsc::channel(1024);
+        tokio::spawn(listen_in(self.number, heard, Arc::clone(&self.journal)));
+        let membership = Membership {
+            group: PodUid(1),
+            pod: pod_uid(self.number),
+            name: pod,
+            addresses: vec![self.peer_address()],
+            policy: self.settings.policy.clone(),
+            status_epoch: Epoch::default(),
+            register: Register::Memory(self.register.by(self.cut.clone())),
+            policies: self.policies.clone(),
+        };
+        let strings = Strings { cut: self.cut.clone(), said: Some(said) };
+        sidecar.live_on_strings(membership, self.end.clone(), strings).await;
+        sidecar.end().await;
+    }
+
+    fn peer_address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.settings.base_port + PEERS + self.number))
+    }
+
+    async fn bind(&self) -> anyhow::Result<Sockets> {
+        let base = self.settings.base_port + self.number;
+        let api = Listeners::on_loopback(base).await.with_context(|| format!("port {base}"))?;
+        let peers = self.peer_address();
+        let peers = TcpListener::bind(peers).await.with_context(|| peers.to_string())?;
+        let admin = base + ADMIN;
+        let admin =
+            Listeners::on_loopback(admin).await.with_context(|| format!("port {admin}"))?;
+        Ok(Sockets { api, peers: vec![peers], admin })
+    }
+}
+
+/// The pod of a number: no real one.
+pub(super) fn pod_uid(number: u16) -> PodUid {
+    PodUid(0xc0ff_ee00_0000_4000_8000_0000_0000_0000 + u128::from(number))
+}
