@@ -1,4 +1,4 @@
-//! What the operator itself may do. The chart says the same; a test compares the two.
+//! What the operator itself may do: the chart grants exactly this.
 
 /// One permission.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -93,3 +93,25 @@ pub const OWN_NAMESPACE: &[Permission] = &[Permission {
     verbs: &["get", "create", "update"],
     why: "`leadership`: which replica acts",
 }];
+
+#[cfg(test)]
+mod tests {
+    use conclave_crds::{Conclave, ConclaveSpec};
+
+    use super::*;
+    use crate::objects;
+
+    #[test]
+    fn the_operator_has_whatever_it_grants() {
+        let role = objects::role(&Conclave::new("orders", ConclaveSpec::default()));
+        for rule in role.rules.unwrap_or_default() {
+            let (groups, resources) = (rule.api_groups.unwrap_or_default(), rule.resources);
+            let resources = resources.unwrap_or_default();
+            let same = |permission: &&Permission| {
+                groups == [permission.group] && resources == [permission.resource]
+            };
+            let permission = PERMISSIONS.iter().find(same).expect("a permission for the resource");
+            assert!(rule.verbs.iter().all(|verb| permission.verbs.contains(&verb.as_str())));
+        }
+    }
+}

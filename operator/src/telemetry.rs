@@ -15,7 +15,7 @@ pub fn init(format: LogFormat, filter: EnvFilter) {
         .with_ansi(std::io::stdout().is_terminal());
     // The only error is that somebody, a test for instance, was first.
     drop(match format {
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).with_span_list(false).try_init(),
         LogFormat::Text => builder.try_init(),
     });
 }
