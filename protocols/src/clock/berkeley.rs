@@ -28,6 +28,8 @@
 //! - A clock that was never synchronised is set, and is not averaged with those that were. The first
 //!   time of a group is the average of all; the daemon waits for every member's answer for that, lest
 //!   one that is silent already has a group time.
+//! - An exchange that took more than twice as long as the fastest with that member is not averaged,
+//!   and no clock is set by it: once set, a clock can only be slewed.
 //! - A follower keeps what it knows if that is better than what a slow exchange tells it.
 //! - Answers carry the member's bound, adjustments the error of the correction, so that each member
 //!   knows how wrong it may be; see [the module](super).
@@ -122,6 +124,8 @@ enum Role {
         /// Since when group time is known to run with this clock; nothing before the first
         /// confirmed round.
         reign: Option<Reign>,
+        /// The error of the fastest exchange with each member.
+        fastest: BTreeMap<MemberId, u64>,
     },
 }
 
@@ -137,7 +141,7 @@ impl Berkeley {
     /// A member's part in a view, with the clock that it had in the views before.
     pub fn new(me: MemberId, view: View, params: Params, clock: VirtualClock) -> Self {
         let role = if view.leader == me {
-            Role::Daemon { round: None, reign: None }
+            Role::Daemon { round: None, reign: None, fastest: BTreeMap::new() }
         } else {
             Role::Follower { answered: None }
         };
@@ -159,8 +163,8 @@ impl Berkeley {
     pub fn succeeded_by(self, me: MemberId, view: View, params: Params) -> Self {
         let next = Self::new(me, view, params, self.clock);
         match (self.role, next.role) {
-            (Role::Daemon { reign, .. }, Role::Daemon { round, .. }) => {
-                Self { role: Role::Daemon { round, reign }, ..next }
+            (Role::Daemon { reign, .. }, Role::Daemon { round, fastest, .. }) => {
+                Self { role: Role::Daemon { round, reign, fastest }, ..next }
             }
             (_, role) => Self { role, ..next },
         }
@@ -205,7 +209,7 @@ impl Berkeley {
         (round, reading_ns, claimed_ns): (u64, i64, Option<u64>),
         out: &mut OutboxOf<Self>,
     ) {
-        let Role::Daemon { round: Some(current), .. } = &mut self.role else { return };
+        let Role::Daemon { round: Some(current), fastest, .. } = &mut self.role else { return };
         let expected = round == self.latest && from != self.me && self.view.has(from);
         if !expected || current.has(from) {
             return;
@@ -213,8 +217,10 @@ impl Berkeley {
         let map = self.clock.map();
         let (sent, received) = (map.now_ns(current.sent.0), map.now_ns(now.0));
         let offset = Exchange::of_one_reading(sent, reading_ns, received).offset();
-        let own_ns = map.error_ns(now.0);
-        current.add(from, Sample::new(now, offset, claimed_ns, own_ns));
+        let fastest = fastest.entry(from).or_insert(u64::MAX);
+        *fastest = offset.error_ns.min(*fastest);
+        let known = (*fastest, map.error_ns(now.0));
+        current.add(from, Sample::new(now, (offset, claimed_ns), known, &self.params));
         self.conclude_if_complete(now, out);
     }
 
@@ -232,7 +238,7 @@ impl Berkeley {
         let Some(round) = round.take() else { return };
         let own = Own { id: self.me, keeps_time: self.clock.is_synchronised() };
         let mean = round.average(own, self.view, &self.params);
-        self.sources = round.judge(own, self.view, &self.params, mean.as_ref());
+        self.sources = round.judge(own, self.view, mean.as_ref());
         if let Some(Mean { ns: mean_ns, .. }) = mean {
             let ahead_ns = self.correct_own_clock(now, &round, mean_ns);
             self.send_adjustments(&round, mean_ns, ahead_ns, out);
@@ -285,10 +291,11 @@ impl Berkeley {
         }
     }
 
-    /// Whether a clock had better not be set by this exchange, since quick rounds are to follow: once
+    /// Whether a clock had better not be set by this exchange, but by one that is to follow soon: once
     /// it is set, it can only be slewed.
     fn may_do_better(&self, sample: &Sample) -> bool {
-        self.quick > 0 && sample.offset.error_ns > as_nanos(self.params.precision)
+        let is_slow = sample.offset.error_ns > as_nanos(self.params.precision);
+        sample.is_vague || (self.quick > 0 && is_slow)
     }
 
     fn on_adjust(
@@ -308,7 +315,9 @@ impl Berkeley {
         }
     }
 
-    /// How far group time was from the daemon's clock when it sent the polls of a confirmed round.
+    /// How far group time was from the daemon's clock when it sent the polls of a confirmed round: as
+    /// it knows, or as the others bound it. If most contradict the daemon, and in a group of two if
+    /// the other does, the daemon does not trust its own bound.
     fn error_of_own_clock(&self, round: &Round) -> u64 {
         let own = match self.role {
             Role::Daemon { reign: Some(reign), .. } => {

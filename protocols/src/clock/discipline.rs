@@ -75,9 +75,7 @@ impl VirtualClock {
         // still slew faster than a daemon's does.
         let hurry = share(ClockMap::SWITCH_NS, was.after.slew_ppb.max(was.before.slew_ppb));
         let error_ns = error_ns.saturating_add(if leads { hurry } else { 0 });
-        // A daemon no longer in office leaves its clock where it is.
-        let target_ns = if was.leads && !leads { ns } else { was.target_ns(raw) };
-        self.aim(raw, Known { raw, ns, error_ns }, target_ns);
+        self.aim(raw, Known { raw, ns, error_ns }, was.target_ns(raw));
     }
 
     /// A follower's correction. It is refused, with `false`, if group time is known better

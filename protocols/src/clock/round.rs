@@ -55,6 +55,9 @@ pub(super) struct Sample {
     /// The member's own bound; nothing if it was never synchronised.
     pub(super) claimed_ns: Option<u64>,
     contradicts: bool,
+    /// The exchange took more than twice as long as the fastest with this member, or the member may
+    /// be farther from group time than the clocks that are averaged from one another.
+    pub(super) is_vague: bool,
 }
 
 /// The daemon as one of those that are averaged.
@@ -65,22 +68,21 @@ pub(super) struct Own {
 }
 
 impl Sample {
-    /// An answer received when the daemon's own bound was `own_ns`.
+    /// An answer of a member with which no exchange was faster than with an error of `fastest_ns`,
+    /// received when the daemon's own bound was `own_ns`.
     pub(super) fn new(
         received: LocalTime,
-        offset: Offset,
-        claimed_ns: Option<u64>,
-        own_ns: Option<u64>,
+        (offset, claimed_ns): (Offset, Option<u64>),
+        (fastest_ns, own_ns): (u64, Option<u64>),
+        params: &Params,
     ) -> Self {
         let most = claimed_ns.zip(own_ns).map(|(theirs, own)| theirs.saturating_add(own));
         let contradicts = most
             .is_some_and(|most| offset.ns.unsigned_abs() > most.saturating_add(offset.error_ns));
-        Self { offset, received, claimed_ns, contradicts }
-    }
-
-    /// How far the member's clock and group time may be from where they seem to be.
-    fn uncertainty_ns(&self) -> u64 {
-        self.offset.error_ns.saturating_add(self.claimed_ns.unwrap_or(0))
+        let is_slow =
+            offset.error_ns > as_nanos(params.precision).max(fastest_ns.saturating_mul(2));
+        let is_vague = is_slow || claimed_ns.is_some_and(|ns| ns > as_nanos(params.gamma));
+        Self { offset, received, claimed_ns, contradicts, is_vague }
     }
 }
 
@@ -124,10 +126,7 @@ impl Round {
         if founds && !self.is_complete(view) {
             return None;
         }
-        let vague_ns = self.vague_ns(params);
-        let counts = |sample: &Sample| {
-            (founds || sample.claimed_ns.is_some()) && sample.uncertainty_ns() <= vague_ns
-        };
+        let counts = |sample: &Sample| (founds || sample.claimed_ns.is_some()) && !sample.is_vague;
         let others = self.samples.iter().filter(|(_, sample)| counts(sample));
         let others = others.map(|(id, sample)| (*id, sample.offset.ns));
         let own_clock = (founds || own.keeps_time).then_some((own.id, 0));
@@ -140,10 +139,9 @@ impl Round {
         &self,
         own: Own,
         view: View,
-        params: &Params,
         mean: Option<&Mean>,
     ) -> BTreeMap<MemberId, Source> {
-        let (founds, vague_ns) = (!self.knows_group_time(own), self.vague_ns(params));
+        let founds = !self.knows_group_time(own);
         let judge = |id: MemberId| {
             let Some(sample) = self.samples.get(&id) else {
                 return Source { offset: None, verdict: Verdict::Silent, contradicts: false };
@@ -151,7 +149,7 @@ impl Round {
             let verdict = match mean {
                 Some(mean) if mean.of.contains(&id) => Verdict::Averaged,
                 Some(_) if sample.claimed_ns.is_none() && !founds => Verdict::Joining,
-                Some(_) if sample.uncertainty_ns() > vague_ns => Verdict::Vague,
+                Some(_) if sample.is_vague => Verdict::Vague,
                 Some(_) => Verdict::Outlier,
                 None => Verdict::Joining,
             };
@@ -171,15 +169,6 @@ impl Round {
             Some(bound.saturating_add(apart).saturating_add(since_sent))
         };
         self.samples.values().filter_map(bound).min()
-    }
-
-    /// The uncertainty from which on a reading is not averaged: more than the precision, and more
-    /// than twice what is usual in this round.
-    fn vague_ns(&self, params: &Params) -> u64 {
-        let mut all: Vec<u64> = self.samples.values().map(Sample::uncertainty_ns).collect();
-        all.sort_unstable();
-        let usual = all.get(all.len().saturating_sub(1) / 2).copied().unwrap_or(0);
-        as_nanos(params.precision).max(usual.saturating_mul(2))
     }
 
     /// Whether the daemon or anybody who answered keeps group time.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use conclave_protocols::clock::{
-    Berkeley, Correction, Message, State, Timer, Verdict, VirtualClock,
+    Berkeley, Correction, Message, Params, State, Timer, Verdict, VirtualClock,
 };
 use conclave_protocols::{Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
-use crate::still::{Group, MS, Sent, TestInput, kept, params, rates};
+use crate::still::{Group, MS, Sent, TestInput, kept, kept_within, params, rates};
 
 const SECOND: u64 = 1_000_000_000;
 const DAEMON: MemberId = MemberId(0);
@@ -118,25 +118,25 @@ fn a_follower_obeys_its_daemon_once_for_each_poll() {
     let follower = Berkeley::new(DAEMON, view(3, 1), params(), kept(0));
     let mut group = Group { members: vec![follower], sent: Vec::new(), told: Vec::new() };
     let from = |id, message| Input::Message { from: MemberId(id), message };
-    let adjust = |round| adjust(round, MS);
+    let forward = |round| adjust(round, MS);
     assert!(tell(&mut group, 0, from(2, Message::Poll { round: 1 })).is_empty());
-    assert!(tell(&mut group, 0, from(1, adjust(1))).is_empty());
+    assert!(tell(&mut group, 0, from(1, forward(1))).is_empty());
     assert_eq!(group.members[0].clock(), &kept(0));
 
     assert_eq!(tell(&mut group, SECOND, from(1, Message::Poll { round: 5 })).len(), 1);
     assert!(tell(&mut group, SECOND, from(1, Message::Poll { round: 5 })).is_empty());
     assert!(tell(&mut group, SECOND, from(1, Message::Poll { round: 4 })).is_empty());
-    for wrong in [from(2, adjust(5)), from(1, adjust(4)), from(1, adjust(6))] {
+    for wrong in [from(2, forward(5)), from(1, forward(4)), from(1, forward(6))] {
         assert!(tell(&mut group, SECOND, wrong).is_empty());
         assert_eq!(group.members[0].clock(), &kept(0));
     }
-    assert!(tell(&mut group, 2 * SECOND, from(1, adjust(5))).is_empty());
+    assert!(tell(&mut group, 2 * SECOND, from(1, forward(5))).is_empty());
     let adjusted = group.members[0].clock().clone();
     let reading = adjusted.map().reading(2 * SECOND);
     assert_eq!(reading.slewing_ns, MS);
     assert_eq!(reading.age_ns, Some(SECOND), "the age counts from the reading");
-    assert!(tell(&mut group, 2 * SECOND, from(1, adjust(5))).is_empty());
-    assert_eq!(group.members[0].clock(), &adjusted, "an adjustment is not taken twice");
+    assert!(tell(&mut group, 2 * SECOND, from(1, adjust(5, 0))).is_empty());
+    assert_eq!(group.members[0].clock(), &adjusted, "one poll, one adjustment");
 }
 
 #[test]
@@ -183,8 +183,58 @@ fn a_daemon_without_a_time_takes_that_of_the_others() {
 }
 
 #[test]
+fn a_slow_exchange_is_not_averaged() {
+    let mut group = polling(kept(0));
+    tell(&mut group, 0, answer(1, 0));
+    let sent = tell(&mut group, 100_000_000, answer(2, 60 * MS));
+    assert_eq!(sent.len(), 2);
+    tell(&mut group, SECOND, Input::Timer(Timer::Round));
+    let verdict = |group: &Group| group.members[0].sources()[&MemberId(2)].verdict;
+    assert_eq!(verdict(&group), Verdict::Averaged, "nothing was faster yet");
+    for (round, delay, expected) in
+        [(2, 40_000_000, Verdict::Averaged), (3, 100_000_000, Verdict::Vague)]
+    {
+        let begin = (round - 1) * SECOND;
+        let now = group.members[0].clock().map().now_ns(begin + delay);
+        for (from, at) in [(1, begin), (2, begin + delay)] {
+            let message = Message::Answer { round, reading_ns: now, error_ns: Some(0) };
+            tell(&mut group, at, Input::Message { from: MemberId(from), message });
+        }
+        assert_eq!(verdict(&group), expected);
+        tell(&mut group, round * SECOND, Input::Timer(Timer::Round));
+    }
+}
+
+#[test]
+fn a_clock_that_may_be_farther_off_than_gamma_is_not_averaged() {
+    let params = Params { gamma: Duration::from_millis(20), ..params() };
+    let clocks = vec![kept(0), kept_within(MS, 19_000_000), kept_within(MS, 21_000_000)];
+    let mut group = Group::new(params, clocks);
+    group.one_round(LocalTime(0));
+    let verdicts: Vec<_> = group.members[0].sources().values().map(|s| s.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Averaged, Verdict::Vague]);
+}
+
+#[test]
+fn a_newcomer_is_not_set_by_a_slow_exchange_while_quick_rounds_follow() {
+    let mut group = polling(kept(0));
+    let newcomer = |round| {
+        let message = Message::Answer { round, reading_ns: 0, error_ns: None };
+        Input::Message { from: MemberId(1), message }
+    };
+    let mut told = Vec::new();
+    for round in 1..=10 {
+        let begin = round * SECOND;
+        tell(&mut group, begin, Input::Timer(Timer::Round));
+        tell(&mut group, begin + 20_000_000, newcomer(round + 1));
+        told.push(tell(&mut group, begin + SECOND / 2, Input::Timer(Timer::Answers)).len());
+    }
+    assert_eq!(told, [0, 0, 0, 0, 0, 0, 0, 0, 1, 1], "a slow network is not left out for ever");
+}
+
+#[test]
 fn an_outlier_is_told_its_correction_and_is_not_averaged() {
-    let narrow = conclave_protocols::clock::Params { gamma: Duration::from_millis(20), ..params() };
+    let narrow = Params { gamma: Duration::from_millis(20), ..params() };
     let clocks = vec![kept(0), kept(10 * MS), kept(5 * MS), kept(7_200_000 * MS)];
     let mut group = Group::new(narrow, clocks);
     group.one_round(LocalTime(0));
@@ -226,6 +276,32 @@ fn a_daemon_without_a_majority_has_a_growing_bound() {
     let reading = group.members[0].clock().map().reading(10 * SECOND);
     assert_eq!(reading.state, State::Holdover);
     assert!(reading.error_ns > Some(6_000_000), "{reading:?}");
+}
+
+/// The worst that is assumed: the daemon took over with a clock that was as far ahead as it could
+/// be, its raw clock is fast and that of a cut-off member slow, and the average that it follows lies
+/// far ahead.
+#[test]
+fn the_bounds_meet_the_fastest_group_time_that_there_can_be() {
+    let mut group = polling(kept_within(0, 50_000_000));
+    let cut_off = kept(-50 * MS).map();
+    let daemon_raw = |seconds: u64| seconds * SECOND + seconds * 100_000;
+    let cut_off_raw = |seconds: u64| seconds * SECOND - seconds * 100_000;
+    for seconds in 0..=60 {
+        let raw = daemon_raw(seconds);
+        let far_ahead = group.members[0].clock().map().now_ns(raw) + 10_000 * MS;
+        let error_ns = Some(10_000_000_000);
+        let message = Message::Answer { round: seconds + 1, reading_ns: far_ahead, error_ns };
+        tell(&mut group, raw, Input::Message { from: MemberId(1), message });
+        tell(&mut group, raw, Input::Timer(Timer::Answers));
+        let daemon = group.members[0].clock().map();
+        let apart = daemon.now_ns(raw) - cut_off.now_ns(cut_off_raw(seconds));
+        let bounds = [daemon.error_ns(raw), cut_off.error_ns(cut_off_raw(seconds))];
+        let sum: u64 = bounds.iter().flatten().sum();
+        assert!(apart.unsigned_abs() <= sum, "{apart} ns apart, bounds {bounds:?}");
+        assert!(sum - apart.unsigned_abs() < 10_000, "the bounds are no larger than that needs");
+        tell(&mut group, daemon_raw(seconds + 1), Input::Timer(Timer::Round));
+    }
 }
 
 #[test]

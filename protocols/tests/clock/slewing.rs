@@ -117,6 +117,17 @@ fn a_change_of_role_changes_neither_time_nor_makes_the_bound_smaller() {
 }
 
 #[test]
+fn a_daemon_allows_for_the_slewing_that_it_cannot_stop_at_once() {
+    let mut clock = kept(0);
+    assert!(adjust(&mut clock, SECOND, 10 * MS, 1_000));
+    let now = 2 * SECOND;
+    let before = clock.map().error_ns(now).expect("synchronised");
+    clock.enter(LocalTime(now), true, rates(), SECOND);
+    let after = clock.map().error_ns(now).expect("synchronised");
+    assert_eq!(after, before + 2_500 + 2, "500 ppm of 5 ms, and a grain");
+}
+
+#[test]
 fn absurd_corrections_saturate() {
     let mut clock = VirtualClock::new(i64::MAX, rates());
     assert!(adjust(&mut clock, u64::MAX, i64::MAX, u64::MAX));

@@ -55,7 +55,7 @@ fn clocks_stay_within_small_bounds_and_an_outlier_does_not_drag_them() {
             farthest = farthest.max(spread);
         });
         assert!(widest < 5 * MS, "seed {seed}: a bound of {widest} ns");
-        assert!(farthest < 2_000_000, "seed {seed}: {farthest} ns apart");
+        assert!(farthest < 3_000_000, "seed {seed}: {farthest} ns apart");
     }
 }
 
