@@ -223,13 +223,16 @@ fn a_newcomer_is_not_set_by_a_slow_exchange_while_quick_rounds_follow() {
         Input::Message { from: MemberId(1), message }
     };
     let mut told = Vec::new();
-    for round in 1..=10 {
+    for round in 1..=11 {
         let begin = round * SECOND;
+        let delay = if round == 11 { 50_000_000 } else { 20_000_000 };
         tell(&mut group, begin, Input::Timer(Timer::Round));
-        tell(&mut group, begin + 20_000_000, newcomer(round + 1));
+        tell(&mut group, begin + delay, newcomer(round + 1));
         told.push(tell(&mut group, begin + SECOND / 2, Input::Timer(Timer::Answers)).len());
     }
-    assert_eq!(told, [0, 0, 0, 0, 0, 0, 0, 0, 1, 1], "a slow network is not left out for ever");
+    assert_eq!(told[..8], [0; 8]);
+    assert_eq!(told[8..10], [1; 2], "a slow network is not left out for ever");
+    assert_eq!(told[10], 0, "an exchange slower than usual there never sets a clock");
 }
 
 #[test]
@@ -242,6 +245,16 @@ fn an_outlier_is_told_its_correction_and_is_not_averaged() {
     let sources = group.members[0].sources();
     assert_eq!(sources[&MemberId(3)].verdict, Verdict::Outlier);
     assert!(sources[&MemberId(3)].contradicts, "both claimed to be right");
+}
+
+#[test]
+fn a_clock_that_was_stopped_learns_how_wrong_it_is() {
+    let stopped = kept_within(-5_000 * MS, 1_000_000);
+    let mut group = Group::new(params(), vec![kept(0), kept(0), stopped, kept(0)]);
+    group.one_round(LocalTime(0));
+    assert!(group.members[0].sources()[&MemberId(2)].contradicts);
+    let bound = group.members[2].clock().map().error_ns(0).expect("synchronised");
+    assert!((5_000_000_000..5_000_001_000).contains(&bound), "{bound}");
 }
 
 #[test]

@@ -102,6 +102,18 @@ fn a_worse_correction_is_refused_until_the_better_one_has_aged() {
 }
 
 #[test]
+fn a_late_correction_applies_to_what_was_shown() {
+    let mut clock = kept(0);
+    assert!(adjust(&mut clock, SECOND, 10 * MS, 0));
+    let shown = Shown { raw: LocalTime(2 * SECOND), ns: clock.map().now_ns(2 * SECOND) };
+    let by = Correction { delta_ns: 3 * MS, ahead_ns: 0, error_ns: 0 };
+    assert!(clock.adjust(LocalTime(9 * SECOND), shown, by));
+    let reading = clock.map().reading(9 * SECOND);
+    assert_eq!(reading.now_ns + reading.slewing_ns, shown.ns + 3 * MS + 7_000 * MS);
+    assert_eq!(reading.age_ns, Some(7 * SECOND));
+}
+
+#[test]
 fn a_change_of_role_changes_neither_time_nor_makes_the_bound_smaller() {
     let mut clock = kept(0);
     assert!(adjust(&mut clock, SECOND, 10 * MS, 1_000));
