@@ -1,5 +1,6 @@
 //! What a sidecar is made of, and how it lives and ends.
 
+use std::io;
 use std::time::Duration;
 
 use conclave_protocols::policy::Policy;
@@ -24,8 +25,8 @@ use crate::register::Register;
 pub struct Sockets {
     /// For the application.
     pub api: Listeners,
-    /// For the other members.
-    pub peers: Vec<TcpListener>,
+    /// Where the other members are listened for.
+    pub peers: Vec<std::net::SocketAddr>,
     /// For probes, metrics and the page.
     pub admin: Listeners,
 }
@@ -34,7 +35,7 @@ pub struct Sockets {
 pub struct Sidecar {
     seat: Seat,
     group: Group,
-    peers: Vec<TcpListener>,
+    peers: Vec<std::net::SocketAddr>,
     metrics: Metrics,
     tracker: TaskTracker,
     /// Ends the servers.
@@ -107,10 +108,10 @@ impl Sidecar {
     }
 
     /// Lives in a group, as a process that is new to it, until `end` or until the group is
-    /// dissolved.
-    pub async fn live(&mut self, membership: Membership, end: CancellationToken) {
+    /// dissolved. Fails if the peer port is taken.
+    pub async fn live(&mut self, membership: Membership, end: CancellationToken) -> io::Result<()> {
         let (_, cut) = watch::channel(false);
-        self.live_on_strings(membership, end, Strings { cut, said: None }).await;
+        self.live_on_strings(membership, end, Strings { cut, said: None }).await
     }
 
     pub(crate) async fn live_on_strings(
@@ -118,7 +119,11 @@ impl Sidecar {
         membership: Membership,
         end: CancellationToken,
         strings: Strings,
-    ) {
+    ) -> io::Result<()> {
+        let mut listeners = Vec::new();
+        for address in &self.peers {
+            listeners.push(TcpListener::bind(address).await?);
+        }
         let me = Incarnation { pod: membership.pod, run: draw() };
         let links_end = CancellationToken::new();
         let _guard = links_end.clone().drop_guard();
@@ -131,7 +136,6 @@ impl Sidecar {
             tracker: self.tracker.clone(),
             end: links_end,
         };
-        let listeners = std::mem::take(&mut self.peers);
         let beginning = Beginning {
             me: MemberInfo {
                 incarnation: me,
@@ -151,6 +155,7 @@ impl Sidecar {
             end,
         };
         self.seat.live(beginning).await;
+        Ok(())
     }
 
     /// Ends the servers, and waits until everything has ended, but not for long.

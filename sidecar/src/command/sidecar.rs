@@ -1,13 +1,203 @@
-//! `conclave sidecar`.
+//! `conclave sidecar`: one member, beside an application in a pod.
 
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Args;
+use conclave_crds::object_name;
+use conclave_protocols::PodUid;
+use kube::Client;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+use tracing::info;
 
-/// What the sidecar is told.
+use crate::http::Listeners;
+use crate::kubernetes::{Place, Resource};
+use crate::metrics::Metrics;
+use crate::os_clock::{ClockFault, OsClock};
+use crate::register::{KubernetesRegister, Register};
+use crate::sidecar::{Membership, Sidecar, Sockets};
+use crate::telemetry::{self, LogFormat};
+
+/// What the sidecar is told, by the pod's manifest.
 #[derive(Args, Debug)]
-pub(super) struct SidecarArgs {}
+pub(super) struct SidecarArgs {
+    /// The group: the name of a `Conclave` in the pod's namespace.
+    #[arg(long, env = "CONCLAVE_GROUP")]
+    group: String,
+    /// The pod's name.
+    #[arg(long, env = "POD_NAME")]
+    pod_name: String,
+    /// The pod's namespace.
+    #[arg(long, env = "POD_NAMESPACE")]
+    pod_namespace: String,
+    /// The pod's UID.
+    #[arg(long, env = "POD_UID")]
+    pod_uid: PodUid,
+    /// The pod's addresses.
+    #[arg(long, env = "POD_IPS", value_delimiter = ',', required = true)]
+    pod_ips: Vec<IpAddr>,
+    /// The node's address: a pod in the node's network is refused.
+    #[arg(long, env = "HOST_IP")]
+    host_ip: Option<IpAddr>,
+    /// The port of the API; peers and probes are at the next two.
+    #[arg(long, env = "CONCLAVE_BASE_PORT", default_value_t = 7070)]
+    base_port: u16,
+    /// A Unix socket for the API.
+    #[arg(long, env = "CONCLAVE_SOCKET")]
+    socket: Option<PathBuf>,
+    /// What is logged.
+    #[arg(long, env = "CONCLAVE_LOG", default_value = "info,kube=warn")]
+    log: String,
+    /// How it is logged.
+    #[arg(long, env = "CONCLAVE_LOG_FORMAT", value_enum, default_value_t)]
+    log_format: LogFormat,
+    /// For tests: how far the clock is off, in milliseconds.
+    #[arg(long, env = "CONCLAVE_TEST_CLOCK_OFFSET_MS", default_value_t = 0, hide = true)]
+    clock_offset_ms: i32,
+    /// For tests: how much too fast the clock runs, in parts per million.
+    #[arg(long, env = "CONCLAVE_TEST_CLOCK_DRIFT_PPM", default_value_t = 0, hide = true)]
+    clock_drift_ppm: i32,
+}
 
-pub(super) fn run(_args: SidecarArgs) -> ExitCode {
-    ExitCode::SUCCESS
+pub(super) fn run(args: SidecarArgs) -> ExitCode {
+    if let Err(error) = check(&args).and_then(|()| Ok(telemetry::init(args.log_format, &args.log)?)) {
+        super::complain(&error);
+        return ExitCode::from(super::BAD_SETTINGS);
+    }
+    let lived = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("start the runtime")
+        .and_then(|runtime| runtime.block_on(live(args)));
+    match lived {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            super::complain(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// All complaints at once.
+fn check(args: &SidecarArgs) -> anyhow::Result<()> {
+    let mut complaints = Vec::new();
+    if args.host_ip.is_some_and(|host| args.pod_ips.contains(&host)) {
+        complaints.push("the pod is in the node's network (hostNetwork), where ports are shared");
+    }
+    if args.group.is_empty() {
+        complaints.push("CONCLAVE_GROUP is empty: expected the name of a Conclave");
+    }
+    if args.base_port > u16::MAX - 2 {
+        complaints.push("CONCLAVE_BASE_PORT leaves no room for three ports");
+    }
+    anyhow::ensure!(
+        complaints.is_empty(),
+        "{} settings are wrong: {}",
+        complaints.len(),
+        complaints.join("; ")
+    );
+    Ok(())
+}
+
+async fn live(args: SidecarArgs) -> anyhow::Result<()> {
+    let end = CancellationToken::new();
+    let terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
+    let interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
+    tokio::spawn(end_on_signal(terminate, end.clone()));
+    tokio::spawn(end_on_signal(interrupt, end.clone()));
+
+    let metrics = Metrics::new(&args.group).with_process();
+    let clock = OsClock::with_fault(ClockFault {
+        offset_ns: i64::from(args.clock_offset_ms) * 1_000_000,
+        drift_ppm: args.clock_drift_ppm,
+    });
+    let sockets = bind(&args).await?;
+    let mut sidecar =
+        Sidecar::serve(&args.group, &args.pod_name, sockets, clock, metrics.clone());
+    info!(group = args.group, pod = args.pod_name, "serving");
+    let client = Client::try_default().await.context("find the API server")?;
+    let place = Place::new(client.clone(), &args.pod_namespace, &args.group);
+    while !end.is_cancelled() {
+        let Some(resource) = wait_for_group(&mut sidecar, &place, &end).await else { break };
+        let uid = resource.uid;
+        let lease = object_name(&args.group);
+        let register =
+            KubernetesRegister::new(client.clone(), &args.pod_namespace, &lease, metrics.clone());
+        let (says, policies) = watch::channel(Some(resource.policy.clone()));
+        let follower = tokio::spawn(place.clone().follow(uid, sidecar.group(), says));
+        let membership = Membership {
+            group: resource.uid,
+            pod: args.pod_uid,
+            name: args.pod_name.clone(),
+            addresses: peer_addresses(&args),
+            policy: resource.policy,
+            status_epoch: resource.epoch,
+            register: Register::Kubernetes(register),
+            policies,
+        };
+        let lived = sidecar.live(membership, end.clone()).await;
+        follower.abort();
+        lived.context("listen for the other members")?;
+    }
+    sidecar.end().await;
+    Ok(())
+}
+
+/// Turns calls away until the group's resource and Lease are there. Nothing if the end comes first.
+async fn wait_for_group(
+    sidecar: &mut Sidecar,
+    place: &Place,
+    end: &CancellationToken,
+) -> Option<Resource> {
+    let (missing, mut lacks) = watch::channel(String::new());
+    let wait = end.run_until_cancelled(place.wait(&missing));
+    let mut wait = std::pin::pin!(wait);
+    loop {
+        let step = async {
+            tokio::select! {
+                found = &mut wait => Some(found),
+                _ = lacks.changed() => None,
+            }
+        };
+        match sidecar.turn_away_until(step).await {
+            Some(found) => return found,
+            None => sidecar.lacks(&lacks.borrow_and_update()),
+        }
+    }
+}
+
+async fn end_on_signal(mut signal: tokio::signal::unix::Signal, end: CancellationToken) {
+    if signal.recv().await.is_some() {
+        end.cancel();
+    }
+}
+
+async fn bind(args: &SidecarArgs) -> anyhow::Result<Sockets> {
+    let port = args.base_port;
+    let mut api =
+        Listeners::on_loopback(port).await.with_context(|| format!("listen on port {port}"))?;
+    if let Some(path) = &args.socket {
+        api = api.and_unix(path).with_context(|| format!("listen on {}", path.display()))?;
+    }
+    let anywhere = SocketAddr::from((any(&args.pod_ips), port + 2));
+    let admin =
+        Listeners::on(anywhere).await.with_context(|| format!("listen on {anywhere}"))?;
+    Ok(Sockets { api, peers: vec![SocketAddr::from((any(&args.pod_ips), port + 1))], admin })
+}
+
+/// Both families, unless the pod knows no IPv6.
+fn any(pod_ips: &[IpAddr]) -> IpAddr {
+    if pod_ips.iter().any(IpAddr::is_ipv6) {
+        Ipv6Addr::UNSPECIFIED.into()
+    } else {
+        std::net::Ipv4Addr::UNSPECIFIED.into()
+    }
+}
+
+fn peer_addresses(args: &SidecarArgs) -> Vec<SocketAddr> {
+    args.pod_ips.iter().map(|ip| SocketAddr::from((*ip, args.base_port + 1))).collect()
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::Context;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::{Epoch, PodUid};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -297,7 +296,10 @@ impl Born {
             policies: self.policies.clone(),
         };
         let strings = Strings { cut: self.cut.clone(), said: Some(said) };
-        sidecar.live_on_strings(membership, self.end.clone(), strings).await;
+        let lived = sidecar.live_on_strings(membership, self.end.clone(), strings).await;
+        if let Err(error) = lived {
+            tracing::error!(%error, member = self.number, "listen for peers");
+        }
         sidecar.end().await;
     }
 
@@ -308,12 +310,10 @@ impl Born {
     async fn bind(&self) -> anyhow::Result<Sockets> {
         let base = self.settings.base_port + self.number;
         let api = Listeners::on_loopback(base).await.with_context(|| format!("port {base}"))?;
-        let peers = self.peer_address();
-        let peers = TcpListener::bind(peers).await.with_context(|| peers.to_string())?;
         let admin = base + ADMIN;
         let admin =
             Listeners::on_loopback(admin).await.with_context(|| format!("port {admin}"))?;
-        Ok(Sockets { api, peers: vec![peers], admin })
+        Ok(Sockets { api, peers: vec![self.peer_address()], admin })
     }
 }
 
