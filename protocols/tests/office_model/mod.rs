@@ -1,5 +1,8 @@
 //! A model of the office protocol.
-mod broken;
+mod broken_locks;
+mod broken_office;
+mod broken_tokens;
+mod campaign;
 mod candidate;
 mod check;
 mod holds;

@@ -91,6 +91,9 @@ impl Scope {
         evidence: false,
     };
 
+    /// Four members, of which two seals are enough to end an office.
+    pub(crate) const FOUR: Self = Self { founders: Members::of(&[0, 1, 2, 3]), ..Self::THREE };
+
     /// Two members.
     pub(crate) const TWO: Self =
         Self { founders: Members::of(&[0, 1]), askers: Members::of(&[0, 1]), ..Self::THREE };

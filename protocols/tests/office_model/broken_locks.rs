@@ -1,0 +1,139 @@
+//! What gives two holders of one lock when it is left out.
+
+use super::check::breaks;
+use super::properties::ONE_HOLDER;
+use super::rules::OwnHolds;
+use super::scope::Scope;
+use super::state::Members;
+
+const FOLLOWERS: Members = Members::of(&[1, 2]);
+const SECOND: Members = Members::of(&[1]);
+const THIRD: Members = Members::of(&[2]);
+const FOURTH: Members = Members::of(&[3]);
+
+/// Leases of two ticks, which outlive the promises of one tick.
+const LONGER: Scope = Scope { lease: 2, ..Scope::THREE };
+
+/// Two of four seal; the others may hold something.
+const UNHEARD: Scope = Scope { lease: 2, ..Scope::FOUR };
+
+/// A leader resigns in favour of node 1; nodes 0 and 2 ask for the lock.
+const RESIGNING: Scope =
+    Scope { askers: Members::of(&[0, 2]), candidates: THIRD, heirs: SECOND, ..LONGER };
+
+#[test]
+fn no_quiet_time_gives_two_holders() {
+    breaks(ONE_HOLDER, UNHEARD, |rules| rules.quiet_time = false);
+}
+
+#[test]
+fn a_hand_over_without_the_table_gives_two_holders() {
+    let scope = Scope { heirs: SECOND, ..Scope::THREE };
+    breaks(ONE_HOLDER, scope, |rules| rules.table_comes_with_the_seal = false);
+}
+
+#[test]
+fn a_grant_without_a_look_at_the_office_gives_two_holders() {
+    breaks(ONE_HOLDER, Scope::FOUR, |rules| rules.grant_checks_office = false);
+}
+
+#[test]
+fn a_renewal_without_a_look_at_the_office_gives_two_holders() {
+    breaks(ONE_HOLDER, UNHEARD, |rules| rules.renewal_checks_office = false);
+}
+
+#[test]
+fn a_lock_counted_from_the_reply_gives_two_holders() {
+    breaks(ONE_HOLDER, Scope::THREE, |rules| rules.lock_counts_from_send = false);
+}
+
+#[test]
+fn reports_that_are_ignored_give_two_holders() {
+    breaks(ONE_HOLDER, LONGER, |rules| rules.reports_count = false);
+}
+
+#[test]
+fn a_grant_taken_after_the_seal_gives_two_holders() {
+    breaks(ONE_HOLDER, LONGER, |rules| rules.seal_ends_grants = false);
+}
+
+#[test]
+fn a_quiet_time_cut_short_by_the_next_view_gives_two_holders() {
+    let scope = Scope {
+        candidates: FOLLOWERS,
+        askers: Members::of(&[1, 3]),
+        grants: 2,
+        views: 3,
+        renewals: false,
+        ..UNHEARD
+    };
+    breaks(ONE_HOLDER, scope, |rules| rules.unsettled_base_waits = false);
+}
+
+#[test]
+fn a_view_settled_while_an_outsider_holds_gives_two_holders() {
+    let scope = Scope {
+        joiners: FOURTH,
+        admitted: FOURTH,
+        expelled: THIRD,
+        candidates: Members::of(&[1, 3]),
+        askers: Members::of(&[2, 3]),
+        grants: 2,
+        views: 3,
+        ..LONGER
+    };
+    breaks(ONE_HOLDER, scope, |rules| rules.outsider_unsettles = false);
+}
+
+#[test]
+fn a_view_settled_while_its_leader_holds_from_before_gives_two_holders() {
+    let scope = Scope { candidates: FOLLOWERS, grants: 2, views: 3, ..LONGER };
+    breaks(ONE_HOLDER, scope, |rules| rules.leaders_older_holds_unsettle = false);
+}
+
+#[test]
+fn a_leaders_own_lease_that_outlives_its_office_gives_two_holders() {
+    let scope = Scope { askers: Members::of(&[0, 1]), ..LONGER };
+    breaks(ONE_HOLDER, scope, |rules| rules.own_holds = OwnHolds::LikeAnybodys);
+}
+
+#[test]
+fn a_full_lease_for_the_leader_that_resigns_gives_two_holders() {
+    let scope = Scope { mortal: SECOND, crashes: 1, ..RESIGNING };
+    breaks(ONE_HOLDER, scope, |rules| rules.own_holds = OwnHolds::FullLeaseAfterResigning);
+}
+
+#[test]
+fn sealing_early_on_hearsay_of_a_resignation_gives_two_holders() {
+    breaks(ONE_HOLDER, RESIGNING, |rules| rules.hearsay_does_not_seal = false);
+}
+
+#[test]
+fn a_renewal_of_a_hold_that_nobody_reported_gives_two_holders() {
+    let scope = Scope { admitted: FOURTH, askers: Members::of(&[2, 3]), ..UNHEARD };
+    breaks(ONE_HOLDER, scope, |rules| rules.renewal_needs_an_entry = false);
+}
+
+#[test]
+fn a_reported_lock_exempt_from_the_quiet_time_gives_two_holders() {
+    let scope = Scope { askers: Members::of(&[1, 3]), ..UNHEARD };
+    breaks(ONE_HOLDER, scope, |rules| rules.reported_locks_wait_too = false);
+}
+
+#[test]
+fn a_release_without_its_token_gives_two_holders() {
+    let scope = Scope { releases: true, ..Scope::THREE };
+    breaks(ONE_HOLDER, scope, |rules| rules.release_names_token = false);
+}
+
+#[test]
+fn an_acknowledgement_for_more_than_was_listed_gives_two_holders() {
+    let scope = Scope { locks: 2, ..LONGER };
+    breaks(ONE_HOLDER, scope, |rules| rules.acknowledges_what_was_listed = false);
+}
+
+#[test]
+fn a_queued_request_counted_from_an_unseen_answer_gives_two_holders() {
+    let scope = Scope { queues: true, ..LONGER };
+    breaks(ONE_HOLDER, scope, |rules| rules.queued_counts_from_seen_answer = false);
+}

@@ -1,0 +1,108 @@
+//! What gives two offices when it is left out.
+
+use super::check::breaks;
+use super::properties::ONE_OFFICE;
+use super::rules::{Activation, Need};
+use super::scope::Scope;
+use super::state::Members;
+
+const FOLLOWERS: Members = Members::of(&[1, 2]);
+const JOINER: Members = Members::of(&[3]);
+
+/// Two followers compete for the office, and nobody asks for a lock.
+const RIVALS: Scope =
+    Scope { candidates: FOLLOWERS, askers: Members::NONE, grants: 0, ..Scope::THREE };
+
+/// One joiner, which has no promise to wait for, wants the office.
+const NEWCOMER: Scope = Scope { joiners: JOINER, candidates: JOINER, ..RIVALS };
+
+#[test]
+fn a_seal_counted_while_its_promise_runs_gives_two_offices() {
+    breaks(ONE_OFFICE, RIVALS, |rules| rules.seal_waits_for_the_promise = false);
+}
+
+#[test]
+fn one_seal_fewer_gives_two_offices() {
+    breaks(ONE_OFFICE, RIVALS, |rules| rules.need = Need::OneFewer);
+}
+
+#[test]
+fn seals_counted_in_the_new_membership_give_two_offices() {
+    breaks(ONE_OFFICE, NEWCOMER, |rules| rules.need = Need::OfTheNewMembership);
+}
+
+#[test]
+fn a_member_that_promises_after_its_seal_gives_two_offices() {
+    breaks(ONE_OFFICE, RIVALS, |rules| rules.seal_ends_promises = false);
+}
+
+#[test]
+fn an_office_counted_from_the_reply_gives_two_offices() {
+    let scope = Scope { beats_travel: true, ..RIVALS };
+    breaks(ONE_OFFICE, scope, |rules| rules.office_counts_from_send = false);
+}
+
+#[test]
+fn a_write_that_does_not_compare_gives_two_offices() {
+    breaks(ONE_OFFICE, RIVALS, |rules| rules.write_compares = false);
+}
+
+#[test]
+fn an_unknown_outcome_taken_for_success_gives_two_offices() {
+    let scope = Scope { unknown: true, ..RIVALS };
+    breaks(ONE_OFFICE, scope, |rules| rules.unknown_is_read_back = false);
+}
+
+#[test]
+fn a_restart_with_the_same_identity_gives_two_offices() {
+    let scope = Scope { mortal: FOLLOWERS, crashes: 1, ..RIVALS };
+    breaks(ONE_OFFICE, scope, |rules| rules.restart_is_a_new_member = false);
+}
+
+#[test]
+fn an_office_kept_after_its_hand_over_gives_two_offices() {
+    let scope = Scope { heirs: FOLLOWERS, ..RIVALS };
+    breaks(ONE_OFFICE, scope, |rules| rules.resigning_ends_the_office = false);
+}
+
+#[test]
+fn a_death_counted_before_its_promise_ran_out_gives_two_offices() {
+    let scope = Scope { evidence: true, mortal: FOLLOWERS, crashes: 1, ..RIVALS };
+    breaks(ONE_OFFICE, scope, |rules| rules.evidence_waits = false);
+}
+
+#[test]
+fn a_death_that_did_not_happen_gives_two_offices() {
+    let scope = Scope { evidence: true, ..RIVALS };
+    breaks(ONE_OFFICE, scope, |rules| rules.evidence_is_true = false);
+}
+
+#[test]
+fn promises_without_the_registers_confirmation_give_two_offices() {
+    let scope = Scope { confirmation: 1, ..NEWCOMER };
+    breaks(ONE_OFFICE, scope, |rules| rules.promise_needs_confirmation = false);
+}
+
+#[test]
+fn waiting_out_the_confirmation_without_a_closing_mark_gives_two_offices() {
+    let scope = Scope { confirmation: 1, ..NEWCOMER };
+    breaks(ONE_OFFICE, scope, |rules| rules.closing_is_marked = false);
+}
+
+#[test]
+fn an_office_taken_although_its_view_was_sealed_gives_two_offices() {
+    let scope = Scope { candidates: FOLLOWERS, expelled: Members::of(&[1]), views: 3, ..Scope::FOUR };
+    let scope = Scope { askers: Members::NONE, grants: 0, ..scope };
+    breaks(ONE_OFFICE, scope, |rules| rules.sealed_view_has_no_office = false);
+}
+
+#[test]
+fn a_claim_that_hides_the_view_in_force_gives_two_offices() {
+    let scope = Scope { views: 3, ..RIVALS };
+    breaks(ONE_OFFICE, scope, |rules| rules.activation = Activation::ClaimReplacesTheBase);
+}
+
+#[test]
+fn an_office_taken_before_the_old_one_is_over_gives_two_offices() {
+    breaks(ONE_OFFICE, RIVALS, |rules| rules.activation = Activation::AtOnce);
+}
