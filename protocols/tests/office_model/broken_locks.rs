@@ -109,6 +109,12 @@ fn sealing_early_on_hearsay_of_a_resignation_gives_two_holders() {
 }
 
 #[test]
+fn a_last_leaver_that_does_not_wait_for_its_locks_gives_two_holders() {
+    let scope = Scope { leaves: true, views: 3, ..LONGER };
+    breaks(ONE_HOLDER, scope, |rules| rules.leaver_waits_for_its_locks = false);
+}
+
+#[test]
 fn a_renewal_of_a_hold_that_nobody_reported_gives_two_holders() {
     let scope = Scope { admitted: FOURTH, askers: Members::of(&[2, 3]), ..UNHEARD };
     breaks(ONE_HOLDER, scope, |rules| rules.renewal_needs_an_entry = false);

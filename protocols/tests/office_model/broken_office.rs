@@ -90,6 +90,12 @@ fn waiting_out_the_confirmation_without_a_closing_mark_gives_two_offices() {
 }
 
 #[test]
+fn a_lost_record_taken_for_an_empty_one_gives_two_offices() {
+    let scope = Scope { confirmation: 1, losses: 1, ..NEWCOMER };
+    breaks(ONE_OFFICE, scope, |rules| rules.lost_record_waits = false);
+}
+
+#[test]
 fn an_office_taken_although_its_view_was_sealed_gives_two_offices() {
     let scope = Scope { candidates: FOLLOWERS, expelled: Members::of(&[1]), views: 3, ..Scope::FOUR };
     let scope = Scope { askers: Members::NONE, grants: 0, ..scope };

@@ -2,7 +2,7 @@ use super::check::holds;
 use super::properties as p;
 use super::scope::Scope;
 use super::state::Members;
-const fn m(list: &[usize]) -> Members { Members::of(list) }
+const fn m(list: &[u8]) -> Members { Members::of(list) }
 #[test]
 #[ignore]
 fn c01() {

@@ -4,13 +4,14 @@ use super::model::OfficeModel;
 use super::rules::{Activation, Need};
 use super::state::{
     Base, Bid, Closing, Entry, Event, Lead, LockId, Members, Node, NodeId, Purpose, Record, State,
-    Ticks, Write,
+    Ticks, View, Write,
 };
 
 impl OfficeModel {
     pub(crate) fn may_start(&self, s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
-        let idle = node.bid.is_none() && node.write.is_none() && !node.leads(s.register.view);
+        let leads = node.leads(s.register.view) && !s.register.lost;
+        let idle = node.bid.is_none() && node.write.is_none() && !leads;
         let free = node.promise == 0 || !s.register.members.has(id);
         self.scope.candidates.has(id)
             && idle
@@ -24,6 +25,8 @@ impl OfficeModel {
         let mut bid = self.bid_on(s.register);
         if s.register.members.has(id) {
             self.collect(&mut bid, &mut s.nodes[id], id);
+        } else {
+            self.judge_base(&mut bid);
         }
         s.nodes[id].bid = Some(bid);
     }
@@ -110,7 +113,9 @@ impl OfficeModel {
                 answered.and(self.scope.joiners).count() >= new.blocking()
             }
         };
-        let over = enough || leader.all_in(answered) || bid.closing == Closing::Passed;
+        let heard = enough || leader.all_in(answered);
+        let unknown = bid.record.lost && self.rules.lost_record_waits;
+        let over = (heard && !unknown) || bid.closing == Closing::Passed;
         if over && bid.base == Base::Living {
             bid.base = Base::Over { quiet: self.scope.lease };
         }
@@ -155,26 +160,33 @@ impl OfficeModel {
         let outsider = self.rules.outsider_unsettles && bid.reports.iter().any(outside);
         let own = self.rules.leaders_older_holds_unsettle && older_own(&s.nodes[id], &bid, id) > 0;
         let base = bid.record;
-        let highest =
-            if self.rules.epoch_above_ceiling { base.view.max(base.ceiling) } else { base.view };
+        let view = self.next_epoch(&base);
         let record = Record {
-            view: highest + 1,
+            view,
             members,
             leader: id,
             settled: quiet == 0 && !outsider && !own,
             closing: false,
-            ceiling: highest + 1,
+            ceiling: view,
             nonce: u8::from(s.nodes[id].stale.is_some()),
+            lost: false,
             turn: base.turn + 1,
         };
         s.nodes[id].bid = Some(bid);
         s.nodes[id].write = Some(Write::new(base, record, Purpose::Activate));
     }
 
+    /// The next epoch is above every epoch that a token of the base may begin with.
+    pub(crate) fn next_epoch(&self, base: &Record) -> View {
+        let highest = if self.rules.epoch_above_ceiling { base.ceiling } else { 0 };
+        base.view.max(highest) + 1
+    }
+
     /// Rule 20: how long no lock is newly granted.
     fn quiet_time(&self, bid: &Bid) -> u8 {
         let everybody = bid.seals.and(bid.dead).with(bid.record.leader);
         let known = bid.record.members.all_in(everybody)
+            && !bid.record.lost
             && (bid.settled || !self.rules.unsettled_base_waits);
         match bid.base {
             _ if !self.rules.quiet_time => 0,

@@ -280,6 +280,38 @@ fn tokens_outlive_an_epoch_and_a_forgotten_lock() {
 }
 
 #[test]
+fn the_last_leaver_names_nobody_and_nothing_waits() {
+    let scope = Scope {
+        joiners: THIRD,
+        candidates: THIRD,
+        askers: ALL_THREE,
+        founders: BOTH,
+        releases: true,
+        leaves: true,
+        unknown: true,
+        lease: 2,
+        grants: 2,
+        views: 3,
+        ..Scope::THREE
+    };
+    holds(scope, &[p::QUIET_SKIPPED, p::GRANTED_LATER, p::READ_BACK_APPLIED]);
+}
+
+#[test]
+fn a_lost_record_is_waited_out() {
+    let scope = Scope {
+        confirmation: 1,
+        losses: 1,
+        lease: 2,
+        grants: 2,
+        views: 3,
+        unknown: true,
+        ..Scope::THREE
+    };
+    holds(scope, &[p::CLOSED, p::GRANTED_AFTER_QUIET, p::READ_BACK_REFUSED]);
+}
+
+#[test]
 fn nothing_is_found_when_a_late_renewal_revives_an_expired_hold() {
     let scope = Scope { releases: true, heirs: SECOND, lease: 2, grants: 2, ..Scope::THREE };
     holds_without(scope, &[p::CARRIED_RENEWED], |rules| rules.expiry_is_final = false);

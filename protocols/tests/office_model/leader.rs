@@ -3,8 +3,8 @@
 use super::model::OfficeModel;
 use super::rules::OwnHolds;
 use super::state::{
-    Base, Bid, Closing, Event, LOCKS, Lead, Members, NODES, NodeId, Purpose, Record, State, Ticks,
-    Write, epoch_of,
+    Base, Bid, Closing, Event, LOCKS, Lead, Members, NodeId, PerNode, Purpose, Record, State, Ticks,
+    Write, all_nodes, epoch_of,
 };
 
 impl Lead {
@@ -12,7 +12,7 @@ impl Lead {
     pub(crate) fn of(record: Record) -> Self {
         Self {
             record,
-            office: [0; NODES],
+            office: PerNode::default(),
             resigned: false,
             quiet: 0,
             entries: Default::default(),
@@ -51,6 +51,9 @@ impl OfficeModel {
 
     pub(crate) fn may_hand_over(&self, s: &State, leader: NodeId, heir: NodeId) -> bool {
         let base = s.register.view;
+        if s.register.lost {
+            return false;
+        }
         if !self.scope.heirs.has(heir) || !s.nodes[heir].alive || !s.nodes[leader].leads(base) {
             return false;
         }
@@ -77,7 +80,7 @@ impl OfficeModel {
         self.give_seal(&mut node, base);
         s.nodes[leader] = node;
 
-        let live = (0..NODES).filter(|&id| lead.office[id] > 0);
+        let live = all_nodes().filter(|&id| lead.office[id] > 0);
         let live = live.fold(Members::NONE.with(leader), Members::with);
         let mut bid = s.nodes[heir].bid.unwrap_or_else(|| self.bid_on(s.register));
         bid.record = s.register;
@@ -96,6 +99,44 @@ impl OfficeModel {
             self.report_holds(&mut bid, &s.nodes[leader], leader);
         }
         s.nodes[heir].bid = Some(bid);
+    }
+
+    pub(crate) fn may_leave(&self, s: &State, id: NodeId) -> bool {
+        let node = &s.nodes[id];
+        let Some(lead) = &node.lead else { return false };
+        let free = lead.entries.iter().all(|entry| entry.is_free());
+        self.scope.leaves
+            && lead.record.view == s.register.view
+            && !s.register.lost
+            && !lead.resigned
+            && node.write.is_none()
+            && lead.quiet == 0
+            && (free || !self.rules.leaver_waits_for_its_locks)
+            && s.register.turn < self.scope.views
+    }
+
+    /// Rule 13 without an heir: the leader resigns, and the next view names nobody. It is settled,
+    /// because nobody holds anything and no more is granted.
+    pub(crate) fn leave(&self, s: &mut State, id: NodeId) {
+        let Some(lead) = &mut s.nodes[id].lead else { return };
+        lead.resigned = true;
+        let base = s.register;
+        let mut node = s.nodes[id];
+        self.give_seal(&mut node, base.view);
+        let view = self.next_epoch(&base);
+        let record = Record {
+            view,
+            members: Members::NONE,
+            leader: id,
+            settled: true,
+            closing: false,
+            ceiling: view,
+            nonce: 0,
+            lost: false,
+            turn: base.turn + 1,
+        };
+        node.write = Some(Write::new(base, record, Purpose::Activate));
+        s.nodes[id] = node;
     }
 
     /// Rule 22, broken: the resigning leader's own holds get a full lease.

@@ -6,7 +6,7 @@ use super::properties;
 use super::rules::Rules;
 use super::scope::Scope;
 use super::state::{
-    Event, LOCKS, Lead, LockId, Members, NODES, Node, NodeId, Record, State, Ticks,
+    Event, LOCKS, Lead, LockId, Members, Node, NodeId, PerNode, Record, State, Ticks,
 };
 
 /// One search: the rules in force, and its bounds.
@@ -104,6 +104,10 @@ pub(crate) enum Action {
     Close(NodeId),
     /// A candidate writes its view.
     Activate(NodeId),
+    /// The leader resigns and writes a view that names nobody.
+    Leave(NodeId),
+    /// Somebody deletes the record.
+    LoseRecord,
     /// The register deals with a write.
     Apply(NodeId),
     /// The writer has the answer that its write was applied.
@@ -129,9 +133,10 @@ impl Model for OfficeModel {
             closing: false,
             ceiling: 1,
             nonce: 0,
+            lost: false,
             turn: 1,
         };
-        let mut nodes = [Node::default(); NODES];
+        let mut nodes = PerNode::<Node>::default();
         for id in scope.founders.and(scope.joiners).iter() {
             nodes[id].alive = true;
         }
@@ -154,12 +159,16 @@ impl Model for OfficeModel {
             grants: 0,
             raises: 0,
             crashes: 0,
+            losses: 0,
             event: Event::Nothing,
         }]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
         actions.push(Action::Tick);
+        if self.may_lose_record(state) {
+            actions.push(Action::LoseRecord);
+        }
         for id in self.everybody().iter() {
             self.actions_of(state, id, actions);
             for lock in 0..self.scope.locks {
@@ -204,6 +213,8 @@ impl Model for OfficeModel {
             Action::Evidence { candidate, member } => self.evidence(s, candidate, member),
             Action::Close(id) => Self::close(s, id),
             Action::Activate(id) => self.activate(s, id),
+            Action::Leave(id) => self.leave(s, id),
+            Action::LoseRecord => self.lose_record(s),
             Action::Apply(id) => self.apply(s, id),
             Action::Reply(id) => self.reply(s, id),
             Action::ReadBack(id) => self.read_back(s, id),
@@ -240,6 +251,7 @@ impl OfficeModel {
         offer(self.may_list(s, id), Action::List(id));
         offer(self.may_take_extension(s, id), Action::TakeExtension(id));
         offer(self.may_raise_ceiling(s, id), Action::RaiseCeiling(id));
+        offer(self.may_leave(s, id), Action::Leave(id));
         offer(self.may_start(s, id), Action::Start(id));
         offer(self.may_close(s, id), Action::Close(id));
         offer(self.may_activate(s, id), Action::Activate(id));

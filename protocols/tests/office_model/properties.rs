@@ -3,7 +3,7 @@
 use stateright::Property;
 
 use super::model::OfficeModel;
-use super::state::{Event, LOCKS, NODES, State};
+use super::state::{Event, LOCKS, NodeId, State, all_nodes};
 
 /// At most one node believes that it has the office.
 pub(crate) const ONE_OFFICE: &str = "at most one office at a time";
@@ -44,7 +44,7 @@ pub(crate) fn of(reaches: &[&'static str]) -> Vec<Property<OfficeModel>> {
 }
 
 fn one_office(model: &OfficeModel, state: &State) -> bool {
-    (0..NODES).filter(|&id| model.office_left(state, id) > 0).count() <= 1
+    all_nodes().filter(|&id| model.office_left(state, id) > 0).count() <= 1
 }
 
 fn one_holder(state: &State) -> bool {
@@ -60,8 +60,8 @@ fn situations() -> Vec<Property<OfficeModel>> {
     }
     vec![
         Property::sometimes(OFFICE_IN_A_LATER_VIEW, |model: &OfficeModel, state: &State| {
-            let later = |id: usize| state.nodes[id].lead.is_some_and(|lead| lead.record.turn > 1);
-            (0..NODES).any(|id| later(id) && model.office_left(state, id) > 0)
+            let later = |id: NodeId| state.nodes[id].lead.is_some_and(|lead| lead.record.turn > 1);
+            all_nodes().any(|id| later(id) && model.office_left(state, id) > 0)
         }),
         happens!(GRANTED_LATER, GrantedInALaterView),
         happens!(GRANTED_AFTER_QUIET, GrantedAfterQuietTime),

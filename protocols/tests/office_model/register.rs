@@ -3,7 +3,7 @@
 
 use super::model::OfficeModel;
 use super::rules::Activation;
-use super::state::{Base, Closing, Event, Fate, Node, NodeId, Purpose, Record, State, Write};
+use super::state::{Base, Closing, Event, Fate, Members, Node, NodeId, Purpose, Record, State, Write};
 
 impl Write {
     /// A write that leaves now.
@@ -32,16 +32,36 @@ impl OfficeModel {
         }
         first.fate = Fate::Applied;
         s.register = first.record;
-        if self.rules.write_compares {
-            for node in &mut s.nodes {
-                refuse(&mut node.write, &s.register);
-                refuse(&mut node.stale, &s.register);
-                // Nobody will find an old write that was refused or has been overtaken.
-                node.stale = node.stale.filter(|write| {
-                    write.fate == Fate::OnItsWay || s.register.is_view_of(&write.record)
-                });
-            }
+        self.refuse_overtaken(s);
+    }
+
+    /// Writes that name a version that is gone are refused whenever they arrive.
+    fn refuse_overtaken(&self, s: &mut State) {
+        if !self.rules.write_compares {
+            return;
         }
+        for node in s.nodes.iter_mut() {
+            refuse(&mut node.write, &s.register);
+            refuse(&mut node.stale, &s.register);
+            // Nobody will find an old write that was refused or has been overtaken.
+            node.stale = node.stale.filter(|write| {
+                write.fate == Fate::OnItsWay || s.register.is_view_of(&write.record)
+            });
+        }
+    }
+
+    pub(crate) fn may_lose_record(&self, s: &State) -> bool {
+        s.losses < self.scope.losses && !s.register.lost
+    }
+
+    /// Somebody deletes the record, and the operator makes one that names no members and is closed
+    /// from the start. Its epoch and ceiling come from a copy, which is taken to be up to date: the
+    /// protocol has a time term for the case that it is not.
+    pub(crate) fn lose_record(&self, s: &mut State) {
+        s.losses += 1;
+        let closed = Record { settled: false, closing: true, lost: true, ..s.register };
+        s.register = Record { members: Members::NONE, ..closed };
+        self.refuse_overtaken(s);
     }
 
     pub(crate) fn may_reply(&self, s: &State, id: NodeId) -> bool {
@@ -95,7 +115,7 @@ impl OfficeModel {
             return;
         }
         let now = s.register;
-        let same_view = now.view == write.expected.view;
+        let same_view = now.is_same_base(&write.expected);
         s.event = Event::FoundOwnWriteRefused;
         match write.purpose {
             Purpose::Activate if now.is_view_of(&write.record) => {

@@ -71,6 +71,10 @@ pub(crate) struct Rules {
     pub(crate) need: Need,
     /// Rule 15: who waits E and P out has marked the record first.
     pub(crate) closing_is_marked: bool,
+    /// Rule 15, for a lost record: only E and P end the office, because nobody knows the members.
+    pub(crate) lost_record_waits: bool,
+    /// Rule 13, without an heir: the leader names nobody only when no lock is held.
+    pub(crate) leaver_waits_for_its_locks: bool,
     /// Rule 17: what comes before activation.
     pub(crate) activation: Activation,
     /// Rule 17: a write names the version it replaces.
@@ -134,6 +138,8 @@ impl Rules {
         evidence_is_true: true,
         need: Need::BlocksTheOldMajority,
         closing_is_marked: true,
+        lost_record_waits: true,
+        leaver_waits_for_its_locks: true,
         activation: Activation::AfterTheOldOffice,
         write_compares: true,
         epoch_above_ceiling: true,

@@ -56,6 +56,10 @@ pub(crate) struct Scope {
     pub(crate) unknown: bool,
     /// A candidate may drop its candidacy with a write on its way, and start again.
     pub(crate) restarts_candidacy: bool,
+    /// How often the record may be lost.
+    pub(crate) losses: u8,
+    /// A leader whose locks are all free may leave and name no successor.
+    pub(crate) leaves: bool,
     /// The kubelet's word on a terminated container may be used.
     pub(crate) evidence: bool,
 }
@@ -88,6 +92,8 @@ impl Scope {
         beats_travel: false,
         unknown: false,
         restarts_candidacy: false,
+        losses: 0,
+        leaves: false,
         evidence: false,
     };
 

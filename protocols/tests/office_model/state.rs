@@ -1,15 +1,17 @@
 //! What one state of the model consists of. Every time is a number of remaining ticks, so that
 //! states repeat and a search needs no horizon.
 
+use std::ops::{Index, IndexMut};
+
 /// Most nodes that a search may have.
-pub(crate) const NODES: usize = 4;
+pub(crate) const NODES: NodeId = 4;
 /// Most locks that a search may have.
 pub(crate) const LOCKS: usize = 2;
 /// Tokens per epoch are 2 to this power, so that a search reaches the end of an epoch's tokens.
 pub(crate) const TOKEN_BITS: u8 = 1;
 
-/// A node's number.
-pub(crate) type NodeId = usize;
+/// A node's number. Small, because a search keeps millions of states.
+pub(crate) type NodeId = u8;
 /// A lock's number.
 pub(crate) type LockId = usize;
 /// Remaining ticks; a deadline has passed at zero.
@@ -18,6 +20,39 @@ pub(crate) type Ticks = u8;
 pub(crate) type View = u8;
 /// A fencing token, `epoch * 2^TOKEN_BITS + n`. Zero is no token.
 pub(crate) type Token = u8;
+
+/// Every node's number.
+pub(crate) fn all_nodes() -> std::ops::Range<NodeId> {
+    0..NODES
+}
+
+/// One value for each node.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct PerNode<T>([T; NODES as usize]);
+
+impl<T> PerNode<T> {
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.0.iter()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> std::slice::IterMut<'_, T> {
+        self.0.iter_mut()
+    }
+}
+
+impl<T> Index<NodeId> for PerNode<T> {
+    type Output = T;
+
+    fn index(&self, id: NodeId) -> &T {
+        &self.0[usize::from(id)]
+    }
+}
+
+impl<T> IndexMut<NodeId> for PerNode<T> {
+    fn index_mut(&mut self, id: NodeId) -> &mut T {
+        &mut self.0[usize::from(id)]
+    }
+}
 
 /// A set of nodes.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -85,7 +120,7 @@ impl Members {
 
     /// One after the other.
     pub(crate) fn iter(self) -> impl Iterator<Item = NodeId> {
-        (0..NODES).filter(move |&node| self.has(node))
+        all_nodes().filter(move |&node| self.has(node))
     }
 }
 
@@ -102,6 +137,8 @@ pub(crate) struct Record {
     pub(crate) ceiling: View,
     /// Tells two writes of one candidate apart.
     pub(crate) nonce: u8,
+    /// The record was lost and made anew: nobody knows who belonged to the last view.
+    pub(crate) lost: bool,
     /// How many views there were; only bounds the search.
     pub(crate) turn: u8,
 }
@@ -165,7 +202,7 @@ pub(crate) struct Lead {
     /// The record of its view, as it last knew it.
     pub(crate) record: Record,
     /// By member, what is left of its promise.
-    pub(crate) office: [Ticks; NODES],
+    pub(crate) office: PerNode<Ticks>,
     pub(crate) resigned: bool,
     /// What is left of the quiet time.
     pub(crate) quiet: Ticks,
@@ -309,7 +346,7 @@ pub(crate) enum Event {
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct State {
     pub(crate) register: Record,
-    pub(crate) nodes: [Node; NODES],
+    pub(crate) nodes: PerNode<Node>,
     /// By lock, the largest token ever granted.
     pub(crate) largest: [Token; LOCKS],
     /// A token was granted that was not larger than all before it.
@@ -317,13 +354,20 @@ pub(crate) struct State {
     pub(crate) grants: u8,
     pub(crate) raises: u8,
     pub(crate) crashes: u8,
+    pub(crate) losses: u8,
     pub(crate) event: Event,
 }
 
 impl Record {
     /// Does this record name the view that the other one activated?
     pub(crate) fn is_view_of(&self, other: &Self) -> bool {
-        (self.view, self.leader, self.nonce) == (other.view, other.leader, other.nonce)
+        !self.lost
+            && (self.view, self.leader, self.nonce) == (other.view, other.leader, other.nonce)
+    }
+
+    /// Does this record tell of the same view, perhaps with another ceiling or closing mark?
+    pub(crate) fn is_same_base(&self, other: &Self) -> bool {
+        (self.view, self.lost) == (other.view, other.lost)
     }
 }
 
@@ -362,9 +406,9 @@ impl Lead {
     /// What is left until fewer than a majority of the promises are unexpired (rule 9).
     pub(crate) fn majority_left(&self) -> Ticks {
         let members = self.record.members;
-        let mut left = [0; NODES];
-        for node in members.iter() {
-            left[node] = self.office[node];
+        let mut left = [0; NODES as usize];
+        for (left, member) in left.iter_mut().zip(members.iter()) {
+            *left = self.office[member];
         }
         left.sort_unstable_by(|a, b| b.cmp(a));
         left[members.majority() as usize - 1]

@@ -7,7 +7,7 @@ use super::state::{
 
 impl OfficeModel {
     pub(crate) fn tick(&self, state: &mut State) {
-        for node in &mut state.nodes {
+        for node in state.nodes.iter_mut() {
             self.age(node);
         }
         state.event = Event::Nothing;
