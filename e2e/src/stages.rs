@@ -187,9 +187,9 @@ fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
 }
 
 fn run_cluster_tests(_: &mut Run) -> Result<()> {
+    let tests = ["-p", "conclave-e2e", "--features", CLUSTER, "--test", "*", "--no-fail-fast"];
     // One at a time: some stop the API server, and the machine is small.
     let threads = ["--", "--test-threads=1"];
-    let tests = ["-p", "conclave-e2e", "--features", CLUSTER, "--test", "*"];
     let mut cargo = cargo_command(&[&["test", "--locked"], &tests[..], &threads].concat());
     // An error says what went wrong; where in the harness it was made helps nobody.
     command::run(cargo.env("RUST_LIB_BACKTRACE", "0"))
