@@ -2,7 +2,7 @@
 
 use super::check::breaks;
 use super::properties::ONE_HOLDER;
-use super::rules::OwnHolds;
+use super::rules::{OlderLeases, OwnHolds, Rules};
 use super::scope::Scope;
 use super::state::Members;
 
@@ -88,7 +88,16 @@ fn a_view_settled_while_an_outsider_holds_gives_two_holders() {
 #[test]
 fn a_view_settled_while_its_leader_holds_from_before_gives_two_holders() {
     let scope = Scope { candidates: FOLLOWERS, grants: 2, views: 3, ..LONGER };
-    breaks(ONE_HOLDER, scope, |rules| rules.leaders_older_holds_unsettle = false);
+    breaks(ONE_HOLDER, scope, |rules| rules.leaders_older_leases = OlderLeases::Ignored);
+}
+
+#[test]
+fn older_leases_of_the_leader_cut_down_to_its_office_give_two_holders() {
+    let scope = Scope { candidates: FOLLOWERS, grants: 2, views: 3, lease: 3, ..LONGER };
+    let only = |rules: &mut Rules| {
+        rules.leaders_older_leases = OlderLeases::UnsettleUntilTheOffice;
+    };
+    breaks(ONE_HOLDER, scope, only);
 }
 
 #[test]

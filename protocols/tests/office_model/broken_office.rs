@@ -96,6 +96,12 @@ fn a_lost_record_taken_for_an_empty_one_gives_two_offices() {
 }
 
 #[test]
+fn a_last_leaver_that_resigns_after_its_write_gives_two_offices() {
+    let scope = Scope { leaves: true, views: 3, ..RIVALS };
+    breaks(ONE_OFFICE, scope, |rules| rules.leaver_resigns_first = false);
+}
+
+#[test]
 fn an_office_taken_although_its_view_was_sealed_gives_two_offices() {
     let scope = Scope { candidates: FOLLOWERS, expelled: Members::of(&[1]), views: 3, ..Scope::FOUR };
     let scope = Scope { askers: Members::NONE, grants: 0, ..scope };

@@ -1,7 +1,7 @@
 //! A candidate: it reads the register, collects seals, writes its view and takes office.
 
 use super::model::OfficeModel;
-use super::rules::{Activation, Need};
+use super::rules::{Activation, Need, OlderLeases};
 use super::state::{
     Base, Bid, Closing, Entry, Event, Lead, LockId, Members, Node, NodeId, Purpose, Record, State,
     Ticks, View, Write,
@@ -158,7 +158,8 @@ impl OfficeModel {
         let members = self.next_members(s, &bid, id);
         let outside = |entry: &Entry| !entry.is_free() && !members.has(entry.holder);
         let outsider = self.rules.outsider_unsettles && bid.reports.iter().any(outside);
-        let own = self.rules.leaders_older_holds_unsettle && older_own(&s.nodes[id], &bid, id) > 0;
+        let own = self.rules.leaders_older_leases != OlderLeases::Ignored
+            && older_own(&s.nodes[id], &bid, id) > 0;
         let base = bid.record;
         let view = self.next_epoch(&base);
         let record = Record {
@@ -226,7 +227,12 @@ impl OfficeModel {
             Base::Over { quiet } => (quiet, Event::Nothing),
             Base::Living => (self.scope.lease, Event::Nothing),
         };
-        let older_own = older_own(node, &bid, id);
+        let older_own = match self.rules.leaders_older_leases {
+            OlderLeases::UnsettleUntilTheyRanOut | OlderLeases::UnsettleUntilTheOffice => {
+                older_own(node, &bid, id)
+            }
+            OlderLeases::Ignored => 0,
+        };
         let mut lead = Lead { quiet, older_own, began_quiet: quiet > 0, ..Lead::of(record) };
         lead.entries = bid.reports;
         lead.reported = bid.reported;

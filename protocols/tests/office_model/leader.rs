@@ -45,7 +45,7 @@ impl OfficeModel {
             !entry.is_free() && !lead.record.members.has(entry.holder)
         };
         let outsider = self.rules.outsider_unsettles && lead.entries.iter().any(outside);
-        let older = self.rules.leaders_older_holds_unsettle && lead.older_own > 0;
+        let older = lead.older_own > 0;
         lead.record.settled || (lead.quiet == 0 && !outsider && !older)
     }
 
@@ -118,11 +118,12 @@ impl OfficeModel {
     /// Rule 13 without an heir: the leader resigns, and the next view names nobody. It is settled,
     /// because nobody holds anything and no more is granted.
     pub(crate) fn leave(&self, s: &mut State, id: NodeId) {
-        let Some(lead) = &mut s.nodes[id].lead else { return };
-        lead.resigned = true;
         let base = s.register;
         let mut node = s.nodes[id];
-        self.give_seal(&mut node, base.view);
+        if let Some(lead) = node.lead.as_mut().filter(|_| self.rules.leaver_resigns_first) {
+            lead.resigned = true;
+            self.give_seal(&mut node, base.view);
+        }
         let view = self.next_epoch(&base);
         let record = Record {
             view,

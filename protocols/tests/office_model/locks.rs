@@ -162,11 +162,19 @@ impl OfficeModel {
             } else {
                 node.stamp.tokens[lock] = 0;
             }
-            if let Ask::Sent { view, left } = &mut node.asks[lock] {
-                if *view == lead.record.view && node.stamp.left > *left {
-                    *left = node.stamp.left;
-                    s.event = Event::QueuedRequestRefreshed;
+            match &mut node.asks[lock] {
+                Ask::Sent { view, left } if *view == lead.record.view => {
+                    if node.stamp.left > *left {
+                        *left = node.stamp.left;
+                        s.event = Event::QueuedRequestRefreshed;
+                    }
                 }
+                // The grant may have been lost: the same grant is sent again.
+                Ask::Granted { left, token, .. } if entry.is_of(member, *token) => {
+                    entry.busy = self.scope.lease;
+                    *left = node.stamp.left.max(*left);
+                }
+                Ask::None | Ask::Sent { .. } | Ask::Granted { .. } => {}
             }
         }
         node.stamp.acknowledged = true;

@@ -1,7 +1,8 @@
 //! A member: promises, confirmations, seals, crashes.
 
 use super::model::OfficeModel;
-use super::state::{Ask, Beat, Event, Node, NodeId, Record, Stamp, State, View};
+use super::rules::OlderLeases;
+use super::state::{Ask, Beat, Event, Node, NodeId, Record, Stamp, State, Ticks, View};
 
 impl OfficeModel {
     pub(crate) fn may_crash(&self, s: &State, id: NodeId) -> bool {
@@ -106,9 +107,7 @@ impl OfficeModel {
         let Some(view) = s.nodes[leader].lead.map(|lead| lead.record.view) else { return };
         let settled = self.is_settled(s, leader);
         self.promise(s, member, view, settled);
-        if let Some(lead) = &mut s.nodes[leader].lead {
-            lead.office[member] = self.scope.promise;
-        }
+        self.count_promise(s, leader, member, self.scope.promise);
     }
 
     pub(crate) fn may_send_beat(&self, s: &State, leader: NodeId, member: NodeId) -> bool {
@@ -149,8 +148,17 @@ impl OfficeModel {
         let beat = s.nodes[member].beat;
         let worth = if self.rules.office_counts_from_send { beat.left } else { self.scope.promise };
         s.nodes[member].beat = Beat::default();
-        if let Some(lead) = &mut s.nodes[leader].lead {
-            lead.office[member] = lead.office[member].max(worth);
+        self.count_promise(s, leader, member, worth);
+    }
+
+    fn count_promise(&self, s: &mut State, leader: NodeId, member: NodeId, worth: Ticks) {
+        let Some(lead) = &mut s.nodes[leader].lead else { return };
+        lead.office[member] = lead.office[member].max(worth);
+        let ties = self.rules.leaders_older_leases == OlderLeases::UnsettleUntilTheOffice;
+        if ties && self.office_left(s, leader) > 0 {
+            if let Some(lead) = &mut s.nodes[leader].lead {
+                lead.older_own = 0;
+            }
         }
     }
 

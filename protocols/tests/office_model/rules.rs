@@ -35,6 +35,17 @@ pub(crate) enum OwnHolds {
     LikeAnybodys,
 }
 
+/// For how long the leases that a leader had before it led keep its view unsettled.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum OlderLeases {
+    /// Until they have run out, as its application was told.
+    UnsettleUntilTheyRanOut,
+    /// Until the leader first has its office, from when on it ties them to the office.
+    UnsettleUntilTheOffice,
+    /// Not at all.
+    Ignored,
+}
+
 /// One switch for each rule; `true` is the protocol. The numbers are those of the model's
 /// document.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +86,8 @@ pub(crate) struct Rules {
     pub(crate) lost_record_waits: bool,
     /// Rule 13, without an heir: the leader names nobody only when no lock is held.
     pub(crate) leaver_waits_for_its_locks: bool,
+    /// Rule 13, without an heir: the leader resigns before it writes that nobody leads.
+    pub(crate) leaver_resigns_first: bool,
     /// Rule 17: what comes before activation.
     pub(crate) activation: Activation,
     /// Rule 17: a write names the version it replaces.
@@ -96,7 +109,7 @@ pub(crate) struct Rules {
     /// Rule 21: a view is not settled while somebody outside of it holds a lock.
     pub(crate) outsider_unsettles: bool,
     /// Rule 21, amendment: nor while its leader holds something from before it led.
-    pub(crate) leaders_older_holds_unsettle: bool,
+    pub(crate) leaders_older_leases: OlderLeases,
     /// Rule 22: the leader's own holds.
     pub(crate) own_holds: OwnHolds,
     /// Rule 23: the leader checks its office when it grants.
@@ -140,6 +153,7 @@ impl Rules {
         closing_is_marked: true,
         lost_record_waits: true,
         leaver_waits_for_its_locks: true,
+        leaver_resigns_first: true,
         activation: Activation::AfterTheOldOffice,
         write_compares: true,
         epoch_above_ceiling: true,
@@ -150,7 +164,7 @@ impl Rules {
         reported_locks_wait_too: true,
         unsettled_base_waits: true,
         outsider_unsettles: true,
-        leaders_older_holds_unsettle: true,
+        leaders_older_leases: OlderLeases::UnsettleUntilTheyRanOut,
         own_holds: OwnHolds::EndWithTheOffice,
         grant_checks_office: true,
         renewal_checks_office: true,
