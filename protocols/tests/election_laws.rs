@@ -13,7 +13,7 @@ use std::time::Duration;
 use conclave_protocols::election::ring::Message as RingMessage;
 use conclave_protocols::election::{Bully, Command, Election, Event, Ring, Timing};
 use conclave_protocols::{Epoch, MemberId, View};
-use stateright::{Checker, Model, Property};
+use stateright::{Checker, HasDiscoveries, Model, Property};
 use support::Subject;
 use support::endless::assert_every_run_ends;
 use support::world::{Alarms, Fact, Group, Laws, Order, World};
@@ -22,11 +22,18 @@ use support::world::{Alarms, Fact, Group, Laws, Order, World};
 trait Candidate: Subject + Election {
     /// Whether a member of a view of this size may write this.
     fn makes_sense(message: &Self::Message, size: u32) -> bool;
+
+    /// Whether a member may ever follow this one.
+    fn may_follow(me: MemberId, leader: MemberId) -> bool;
 }
 
 impl Candidate for Bully {
     fn makes_sense(_message: &Self::Message, _size: u32) -> bool {
         true
+    }
+
+    fn may_follow(me: MemberId, leader: MemberId) -> bool {
+        leader >= me && leader.0 < SIZE
     }
 }
 
@@ -44,6 +51,10 @@ impl Candidate for Ring {
             RingMessage::Inquiry { asked, .. } => is_list(asked),
             RingMessage::Ack => true,
         }
+    }
+
+    fn may_follow(_me: MemberId, leader: MemberId) -> bool {
+        leader.0 < SIZE
     }
 }
 
@@ -199,7 +210,8 @@ fn world<P: Candidate>(
 }
 
 fn check<P: Candidate>(world: World<P, Elections>) {
-    world.checker().threads(2).spawn_bfs().join().assert_properties();
+    let checker = world.checker().threads(2).finish_when(HasDiscoveries::AnyFailures);
+    checker.spawn_bfs().join().assert_properties();
 }
 
 /// One test for each law and each algorithm that keeps it.

@@ -56,7 +56,8 @@ impl<P: Subject> Walk<P> {
 
     /// Lets messages arrive, and alarms go off when none is in flight, until neither is left.
     pub fn settle(&mut self) {
-        while self.step() {}
+        let steps = (0..STEPS_AT_MOST).take_while(|_| self.step()).count();
+        assert!(steps < STEPS_AT_MOST, "this run has no end");
     }
 
     /// One message arrives or, when none is in flight, one alarm goes off. Says whether there was
@@ -126,3 +127,5 @@ impl<P: Subject> Walk<P> {
         }
     }
 }
+
+const STEPS_AT_MOST: usize = 100_000;
