@@ -103,7 +103,8 @@ fn a_last_leaver_that_resigns_after_its_write_gives_two_offices() {
 
 #[test]
 fn an_office_taken_although_its_view_was_sealed_gives_two_offices() {
-    let scope = Scope { candidates: FOLLOWERS, expelled: Members::of(&[1]), views: 3, ..Scope::FOUR };
+    let scope =
+        Scope { candidates: FOLLOWERS, expelled: Members::of(&[1]), views: 3, ..Scope::FOUR };
     let scope = Scope { askers: Members::NONE, grants: 0, ..scope };
     breaks(ONE_OFFICE, scope, |rules| rules.sealed_view_has_no_office = false);
 }

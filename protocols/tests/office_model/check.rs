@@ -36,11 +36,7 @@ pub(crate) fn holds_without(
 
 /// Leaves out a rule, and searches the scope until this promise is broken. With the rule back in
 /// force the same search must find nothing, so that it is this rule that makes the difference.
-pub(crate) fn breaks(
-    promise: &'static str,
-    scope: Scope,
-    leave_out: impl FnOnce(&mut Rules),
-) {
+pub(crate) fn breaks(promise: &'static str, scope: Scope, leave_out: impl FnOnce(&mut Rules)) {
     let mut rules = Rules::ALL;
     leave_out(&mut rules);
     let model = OfficeModel { rules, scope, reaches: &[] };

@@ -104,14 +104,8 @@ fn a_lone_member_with_longer_leases_and_older_writes() {
 
 #[test]
 fn a_holder_is_expelled_and_its_lease_runs_out() {
-    let scope = Scope {
-        expelled: THIRD,
-        heirs: SECOND,
-        lease: 2,
-        grants: 2,
-        views: 3,
-        ..Scope::THREE
-    };
+    let scope =
+        Scope { expelled: THIRD, heirs: SECOND, lease: 2, grants: 2, views: 3, ..Scope::THREE };
     holds(scope, &[p::QUIET_SKIPPED, p::HANDED_OVER, p::GRANTED_AFTER_OUTSIDER]);
 }
 
@@ -125,15 +119,13 @@ fn two_candidates_with_unknown_outcomes_and_dropped_candidacies() {
         views: 3,
         ..Scope::THREE
     };
-    let reaches =
-        &[p::READ_BACK_APPLIED, p::READ_BACK_REFUSED, p::OLDER_WRITE, p::SEALED_REFUSED];
+    let reaches = &[p::READ_BACK_APPLIED, p::READ_BACK_REFUSED, p::OLDER_WRITE, p::SEALED_REFUSED];
     holds(scope, reaches);
 }
 
 #[test]
 fn leaders_hold_locks_over_three_views() {
-    let scope =
-        Scope { candidates: FOLLOWERS, lease: 2, grants: 2, views: 3, ..Scope::THREE };
+    let scope = Scope { candidates: FOLLOWERS, lease: 2, grants: 2, views: 3, ..Scope::THREE };
     holds(scope, &[p::QUIET_SKIPPED, p::GRANTED_LATER, p::GRANTED_AFTER_QUIET]);
 }
 
@@ -260,14 +252,8 @@ fn a_queued_request_counts_from_the_last_answer() {
 
 #[test]
 fn tokens_outlive_an_epoch_and_a_forgotten_lock() {
-    let scope = Scope {
-        raises: 2,
-        forgets: true,
-        releases: true,
-        unknown: true,
-        grants: 5,
-        ..Scope::TWO
-    };
+    let scope =
+        Scope { raises: 2, forgets: true, releases: true, unknown: true, grants: 5, ..Scope::TWO };
     let reaches = &[
         p::CEILING_RAISED,
         p::GRANTED_ABOVE_EPOCH,

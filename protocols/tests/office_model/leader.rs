@@ -3,8 +3,8 @@
 use super::model::OfficeModel;
 use super::rules::OwnHolds;
 use super::state::{
-    Base, Bid, Closing, Event, LOCKS, Lead, Members, NodeId, PerNode, Purpose, Record, State, Ticks,
-    Write, all_nodes, epoch_of,
+    Base, Bid, Closing, Event, LOCKS, Lead, Members, NodeId, PerNode, Purpose, Record, State,
+    Ticks, Write, all_nodes, epoch_of,
 };
 
 impl Lead {

@@ -117,8 +117,7 @@ impl OfficeModel {
     pub(crate) fn may_list(&self, s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
         let holds = self.scope.renewals && node.holds.iter().any(|hold| hold.is_live());
-        let waits =
-            self.scope.queues && node.asks.iter().any(|&ask| ask != Ask::None);
+        let waits = self.scope.queues && node.asks.iter().any(|&ask| ask != Ask::None);
         let replaces = node.stamp.view == 0 || self.scope.drops;
         let fresh = node.stamp.left == self.scope.lease && !node.stamp.acknowledged;
         (holds || waits) && replaces && !fresh && !node.sealed && !node.leads(node.cur)
@@ -181,7 +180,7 @@ impl OfficeModel {
         s.nodes[member] = node;
     }
 
-    pub(crate) fn may_take_extension(&self, s: &State, id: NodeId) -> bool {
+    pub(crate) fn may_take_extension(s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
         node.stamp.acknowledged && node.floor() < node.stamp.view
     }

@@ -14,7 +14,7 @@ impl OfficeModel {
     pub(crate) fn crash(&self, s: &mut State, id: NodeId) {
         let write = s.nodes[id].write.or(s.nodes[id].stale);
         let dying = if self.scope.evidence { self.scope.promise } else { 0 };
-        s.nodes[id] = Node { write, dying, ..Node::default() };
+        s.nodes[id] = Node { dying, write, ..Node::default() };
         s.crashes += 1;
     }
 
@@ -23,7 +23,7 @@ impl OfficeModel {
     }
 
     /// Rule 2, broken: the new process has the old one's identity and none of its memory.
-    pub(crate) fn restart(&self, s: &mut State, id: NodeId) {
+    pub(crate) fn restart(s: &mut State, id: NodeId) {
         s.nodes[id] = Node { alive: true, ..Node::default() };
     }
 
@@ -41,14 +41,11 @@ impl OfficeModel {
         s.nodes[id].confirmed = (s.register.view, self.scope.confirmation);
     }
 
-    /// Rule 8: would this member promise to the leader of that record?
-    fn promises(&self, node: &Node, id: NodeId, record: &Record) -> bool {
-        let open = if self.rules.seal_ends_promises {
-            record.view > node.floor()
-        } else {
-            record.view >= node.cur
-        };
-        node.alive && record.members.has(id) && open && self.has_confirmed(node, record.view)
+    /// Rule 8: would this member of that view promise to its leader?
+    fn promises(&self, node: &Node, view: View) -> bool {
+        let open =
+            if self.rules.seal_ends_promises { view > node.floor() } else { view >= node.cur };
+        node.alive && open && self.has_confirmed(node, view)
     }
 
     fn has_confirmed(&self, node: &Node, view: View) -> bool {
@@ -98,7 +95,7 @@ impl OfficeModel {
             return false;
         }
         let Some(record) = Self::beats(s, leader, member) else { return false };
-        self.promises(&s.nodes[member], member, &record)
+        self.promises(&s.nodes[member], record.view)
     }
 
     /// Heartbeat and promise in one step: the most that the leader can ever believe, because with
@@ -125,11 +122,7 @@ impl OfficeModel {
     pub(crate) fn may_take_beat(&self, s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
         let Beat { view, promised, .. } = node.beat;
-        if view == 0 || promised {
-            return false;
-        }
-        let sender = s.nodes.iter().find_map(|other| other.lead.filter(|l| l.record.view == view));
-        sender.is_some_and(|lead| self.promises(node, id, &lead.record))
+        view > 0 && !promised && self.promises(node, view)
     }
 
     pub(crate) fn take_beat(&self, s: &mut State, id: NodeId) {
@@ -138,7 +131,7 @@ impl OfficeModel {
         s.nodes[id].beat = Beat { view, left, settled, promised: true };
     }
 
-    pub(crate) fn may_take_promise(&self, s: &State, leader: NodeId, member: NodeId) -> bool {
+    pub(crate) fn may_take_promise(s: &State, leader: NodeId, member: NodeId) -> bool {
         let beat = s.nodes[member].beat;
         beat.promised && s.nodes[leader].leads(beat.view)
     }
@@ -155,10 +148,11 @@ impl OfficeModel {
         let Some(lead) = &mut s.nodes[leader].lead else { return };
         lead.office[member] = lead.office[member].max(worth);
         let ties = self.rules.leaders_older_leases == OlderLeases::UnsettleUntilTheOffice;
-        if ties && self.office_left(s, leader) > 0 {
-            if let Some(lead) = &mut s.nodes[leader].lead {
-                lead.older_own = 0;
-            }
+        if ties
+            && self.office_left(s, leader) > 0
+            && let Some(lead) = &mut s.nodes[leader].lead
+        {
+            lead.older_own = 0;
         }
     }
 

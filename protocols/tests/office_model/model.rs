@@ -187,7 +187,7 @@ impl Model for OfficeModel {
         match action {
             Action::Tick => self.tick(s),
             Action::Crash(id) => self.crash(s, id),
-            Action::Restart(id) => self.restart(s, id),
+            Action::Restart(id) => Self::restart(s, id),
             Action::Confirm(id) => self.confirm(s, id),
             Action::Beat { leader, member } => self.beat(s, leader, member),
             Action::SendBeat { leader, member } => self.send_beat(s, leader, member),
@@ -240,7 +240,7 @@ impl OfficeModel {
                 actions.push(action);
             }
         };
-        offer(self.may_apply(s, id), Action::Apply(id));
+        offer(Self::may_apply(s, id), Action::Apply(id));
         if !s.nodes[id].alive {
             offer(self.may_restart(s, id), Action::Restart(id));
             return;
@@ -249,7 +249,7 @@ impl OfficeModel {
         offer(self.may_confirm(s, id), Action::Confirm(id));
         offer(self.may_take_beat(s, id), Action::TakeBeat(id));
         offer(self.may_list(s, id), Action::List(id));
-        offer(self.may_take_extension(s, id), Action::TakeExtension(id));
+        offer(Self::may_take_extension(s, id), Action::TakeExtension(id));
         offer(self.may_raise_ceiling(s, id), Action::RaiseCeiling(id));
         offer(self.may_leave(s, id), Action::Leave(id));
         offer(self.may_start(s, id), Action::Start(id));
@@ -291,7 +291,7 @@ impl OfficeModel {
         let (leader, candidate, member) = (one, one, other);
         offer(self.may_beat(s, leader, member), Action::Beat { leader, member });
         offer(self.may_send_beat(s, leader, member), Action::SendBeat { leader, member });
-        offer(self.may_take_promise(s, leader, member), Action::TakePromise { leader, member });
+        offer(Self::may_take_promise(s, leader, member), Action::TakePromise { leader, member });
         offer(self.may_hand_over(s, leader, other), Action::HandOver { leader, heir: other });
         offer(self.may_extend(s, leader, member), Action::Extend { leader, member });
         for lock in 0..self.scope.locks {

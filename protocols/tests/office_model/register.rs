@@ -3,7 +3,9 @@
 
 use super::model::OfficeModel;
 use super::rules::Activation;
-use super::state::{Base, Closing, Event, Fate, Members, Node, NodeId, Purpose, Record, State, Write};
+use super::state::{
+    Base, Closing, Event, Fate, Members, Node, NodeId, Purpose, Record, State, Write,
+};
 
 impl Write {
     /// A write that leaves now.
@@ -13,7 +15,7 @@ impl Write {
 }
 
 impl OfficeModel {
-    pub(crate) fn may_apply(&self, s: &State, id: NodeId) -> bool {
+    pub(crate) fn may_apply(s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
         [node.write, node.stale].iter().flatten().any(|write| write.fate == Fate::OnItsWay)
     }
@@ -23,7 +25,7 @@ impl OfficeModel {
     pub(crate) fn apply(&self, s: &mut State, id: NodeId) {
         let Node { write, stale, .. } = &mut s.nodes[id];
         let waiting = |write: &&mut Write| write.fate == Fate::OnItsWay;
-        let Some(first) = stale.as_mut().filter(waiting).or(write.as_mut().filter(waiting)) else {
+        let Some(first) = stale.iter_mut().chain(write).find(waiting) else {
             return;
         };
         if self.rules.write_compares && first.expected != s.register {
@@ -142,9 +144,10 @@ impl OfficeModel {
 }
 
 fn refuse(write: &mut Option<Write>, register: &Record) {
-    if let Some(write) = write {
-        if write.fate == Fate::OnItsWay && write.expected != *register {
-            write.fate = Fate::Refused;
-        }
+    if let Some(write) = write
+        && write.fate == Fate::OnItsWay
+        && write.expected != *register
+    {
+        write.fate = Fate::Refused;
     }
 }
