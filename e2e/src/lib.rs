@@ -12,5 +12,6 @@ pub mod command;
 pub mod image;
 pub mod packages;
 pub mod preflight;
+pub mod product;
 pub mod stages;
 pub mod wait;

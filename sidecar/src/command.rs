@@ -1,11 +1,14 @@
 //! The command line.
 
 mod dev;
+mod inject;
 mod sidecar;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::inject::InjectArgs;
 
 /// Coordination among pods.
 #[derive(Debug, Parser)]
@@ -19,6 +22,8 @@ pub struct Cli {
 enum Command {
     /// Runs beside an application in a pod.
     Sidecar(Box<sidecar::SidecarArgs>),
+    /// Adds the sidecar to the workloads in manifests, and writes them to standard output.
+    Inject(InjectArgs),
     /// Runs a whole group in this process, to try out; no Kubernetes is needed.
     Dev(dev::DevArgs),
 }
@@ -27,6 +32,7 @@ enum Command {
 pub fn run(cli: Cli) -> ExitCode {
     match cli.command {
         Command::Sidecar(args) => sidecar::run(*args),
+        Command::Inject(args) => inject::run(&args),
         Command::Dev(args) => dev::run(&args),
     }
 }

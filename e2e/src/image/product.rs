@@ -52,7 +52,8 @@ fn image(name: &str, programs: &[&str]) -> Image {
     }
 }
 
-fn binary(name: &str) -> PathBuf {
+/// Where a static program of the product is once it is built.
+pub fn binary(name: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| cache::workspace().join("target"), PathBuf::from);
     target.join(TARGET).join("release").join(name)

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use conclave_crds::object_name;
 use conclave_protocols::PodUid;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
@@ -124,9 +123,14 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
     while !end.is_cancelled() {
         let Some(resource) = wait_for_group(&mut sidecar, &place, &end).await else { break };
         let uid = resource.uid;
-        let lease = object_name(&args.group);
-        let register =
-            KubernetesRegister::new(client.clone(), &args.pod_namespace, &lease, metrics.clone());
+        let register = KubernetesRegister::new(
+            client.clone(),
+            &args.pod_namespace,
+            &args.group,
+            uid,
+            resource.epoch,
+            metrics.clone(),
+        );
         let (says, policies) = watch::channel(Some(resource.policy.clone()));
         let follower = tokio::spawn(place.clone().follow(uid, sidecar.group(), says));
         let membership = Membership {

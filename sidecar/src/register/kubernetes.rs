@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use conclave_crds::RECORD_ANNOTATION;
-use conclave_protocols::Epoch;
+use conclave_crds::{RECORD_ANNOTATION, object_name};
+use conclave_protocols::{Epoch, PodUid};
 use conclave_protocols::record::Record;
 use conclave_protocols::register::{Message, Value, Version};
 use jiff::Timestamp;
@@ -31,6 +31,10 @@ pub struct KubernetesRegister {
     client: Client,
     namespace: String,
     name: String,
+    /// The UID of the group's resource, which owns the Lease.
+    owner: PodUid,
+    /// The Lease had a record when this process started.
+    was_used: bool,
     /// The Lease as it was last read: what is not ours in it is written back.
     last: Arc<watch::Sender<Option<Lease>>>,
     metrics: Metrics,
@@ -55,6 +59,10 @@ enum CallError {
     Request(#[from] kube::core::request::Error),
     #[error("the Lease has a record that cannot be read")]
     Record(#[source] serde_json::Error),
+    #[error("the Lease belongs to another Conclave, and waits for its garbage collection")]
+    Foreign,
+    #[error("the record was taken off the Lease: delete the Lease, and the operator makes another")]
+    Stripped,
     #[error("the Lease was never read")]
     Unread,
     #[error("the API server answered {0}")]
@@ -62,10 +70,25 @@ enum CallError {
 }
 
 impl KubernetesRegister {
-    /// The Lease of that name.
-    pub fn new(client: Client, namespace: &str, name: &str, metrics: Metrics) -> Self {
-        let last = Arc::new(watch::Sender::new(None));
-        Self { client, namespace: namespace.to_owned(), name: name.to_owned(), last, metrics }
+    /// The Lease of a group. `status_epoch` is that of the resource's status: above zero, a Lease
+    /// without a record is no new one.
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        group: &str,
+        owner: PodUid,
+        status_epoch: Epoch,
+        metrics: Metrics,
+    ) -> Self {
+        Self {
+            client,
+            namespace: namespace.to_owned(),
+            name: object_name(group),
+            owner,
+            was_used: status_epoch > Epoch::default(),
+            last: Arc::new(watch::Sender::new(None)),
+            metrics,
+        }
     }
 
     pub(super) fn call(&self, call: Message, answers: mpsc::Sender<Message>) {
@@ -121,6 +144,13 @@ impl KubernetesRegister {
         let text = lease.annotations().get(RECORD_ANNOTATION);
         let record: Option<Record> =
             text.map(|text| serde_json::from_str(text)).transpose().map_err(CallError::Record)?;
+        let owned = |uid: &str| uid.parse() == Ok(self.owner);
+        if !lease.owner_references().iter().any(|owner| owned(&owner.uid)) {
+            return Err(CallError::Foreign);
+        }
+        if record.is_none() && self.was_used {
+            return Err(CallError::Stripped);
+        }
         let version = Version(lease.resource_version().unwrap_or_default());
         self.last.send_replace(Some(lease));
         Ok(Value { version, record, time_term: time_term(date) })

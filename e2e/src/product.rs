@@ -1,0 +1,239 @@
+//! The product on the cluster, as a user has it: the chart installed, a group, pods with the
+//! sidecar, and `curl` in the application's container.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::cluster::{Cluster, Namespace, Pod};
+use crate::{cache, command, image, wait};
+
+/// The release and the namespace of the operator.
+pub const RELEASE: &str = "conclave";
+
+/// Where the operator runs.
+pub const SYSTEM: &str = "conclave-system";
+
+/// What the pods of a test are labelled with.
+pub const SELECTOR: &str = "app=shop";
+
+/// The container of the application.
+pub const APPLICATION: &str = "application";
+
+/// The container of the sidecar.
+pub const SIDECAR: &str = "conclave";
+
+/// What a cluster may take for something that is surely quick.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// Installs the operator with its chart, or brings it up to date.
+pub fn install(cluster: &Cluster) -> Result<()> {
+    helm_install(cluster, &[])
+}
+
+/// Installs the operator with further arguments.
+pub fn helm_install(cluster: &Cluster, more: &[&str]) -> Result<()> {
+    let (name, tag) = cluster.images().product.rsplit_once(':').context("the image has no tag")?;
+    let (registry, repository) = name.split_once('/').context("the image has no registry")?;
+    let set = format!(
+        "image.registry={registry},image.repository={repository},image.tag={tag},\
+         image.pullPolicy=IfNotPresent"
+    );
+    let chart = chart();
+    let chart = chart.to_str().context("the path of the chart is text")?;
+    let arguments = ["upgrade", "--install", RELEASE, chart, "--namespace", SYSTEM];
+    let options = ["--create-namespace", "--wait", "--timeout=120s", "--set", &set];
+    cluster.helm(&[&arguments[..], &options, more].concat()).map(drop)
+}
+
+/// The chart in the source tree.
+pub fn chart() -> PathBuf {
+    cache::workspace().join("charts/conclave")
+}
+
+/// A group with pods.
+#[derive(Debug)]
+pub struct Group<'a> {
+    /// Where it is.
+    pub namespace: &'a Namespace<'a>,
+    /// Its name.
+    pub name: &'static str,
+}
+
+/// What a sidecar answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The status code; zero if there was no answer.
+    pub status: u16,
+    /// The body; null if it is no JSON.
+    pub body: Value,
+}
+
+impl Answer {
+    /// A number in the body.
+    pub fn number(&self, field: &str) -> Result<u64> {
+        self.body[field].as_u64().with_context(|| format!("no number `{field}` in {self:?}"))
+    }
+
+    /// A text in the body.
+    pub fn text(&self, field: &str) -> Result<&str> {
+        self.body[field].as_str().with_context(|| format!("no text `{field}` in {self:?}"))
+    }
+}
+
+impl<'a> Group<'a> {
+    /// Makes a group of that many pods, and waits until all are members.
+    pub fn start(namespace: &'a Namespace<'a>, spec: &str, pods: usize) -> Result<Self> {
+        install(namespace.cluster())?;
+        let name = "orders";
+        let conclave = format!(
+            "apiVersion: conclave.dev/v1alpha1\nkind: Conclave\nmetadata: {{name: {name}}}\n\
+             spec: {spec}\n"
+        );
+        namespace.apply(&conclave)?;
+        let group = Self { namespace, name };
+        group.deploy(pods)?;
+        group.await_members(pods)?;
+        Ok(group)
+    }
+
+    /// Deploys the application with its sidecar, as a user does.
+    pub fn deploy(&self, pods: usize) -> Result<()> {
+        let images = self.namespace.cluster().images();
+        let manifest = APPLICATION_MANIFEST
+            .replace("REPLICAS", &pods.to_string())
+            .replace("IMAGE", &images.client);
+        let injected = inject(&manifest, self.name, &images.product)?;
+        self.namespace.apply(&injected)?;
+        self.namespace.await_deployment("shop")
+    }
+
+    /// Waits until the group has that many members, all of which know it.
+    pub fn await_members(&self, members: usize) -> Result<()> {
+        wait::until(&format!("{members} members"), SOON, || {
+            let pods = self.pods()?;
+            ensure!(pods.len() == members, "there are {} pods", pods.len());
+            for pod in &pods {
+                let answer = self.get(pod, "/v1/members")?;
+                let known = answer.body["members"].as_array().map_or(0, Vec::len);
+                ensure!(known == members, "{} knows {known} members", pod.name);
+            }
+            Ok(())
+        })
+    }
+
+    /// The pods of the group.
+    pub fn pods(&self) -> Result<Vec<Pod>> {
+        self.namespace.pods(SELECTOR)
+    }
+
+    /// `curl` in the application's container of a pod.
+    pub fn curl(&self, pod: &Pod, arguments: &[&str], path: &str) -> Result<Answer> {
+        let url = format!("http://localhost:7070{path}");
+        let curl = ["curl", "--silent", "--show-error", "--write-out", "\n%{http_code}"];
+        let command = [&curl[..], arguments, &[&url]].concat();
+        let text = self.namespace.exec(&pod.name, APPLICATION, &command)?;
+        let (body, status) = text.trim_end().rsplit_once('\n').unwrap_or(("", text.trim_end()));
+        Ok(Answer {
+            status: status.parse().with_context(|| format!("no status in {text:?}"))?,
+            body: serde_json::from_str(body).unwrap_or(Value::Null),
+        })
+    }
+
+    /// GET.
+    pub fn get(&self, pod: &Pod, path: &str) -> Result<Answer> {
+        self.curl(pod, &[], path)
+    }
+
+    /// POST without a body.
+    pub fn post(&self, pod: &Pod, path: &str) -> Result<Answer> {
+        self.curl(pod, &["--request", "POST"], path)
+    }
+
+    /// Takes a lock, waiting for it.
+    pub fn lock(&self, pod: &Pod, lock: &str, wait: &str) -> Result<Answer> {
+        let answer = self.post(pod, &format!("/v1/locks/{lock}?wait={wait}"))?;
+        ensure!(answer.status == 201, "{} did not get `{lock}`: {answer:?}", pod.name);
+        Ok(answer)
+    }
+
+    /// Gives a lock back.
+    pub fn unlock(&self, pod: &Pod, grant: &Answer) -> Result<()> {
+        let path = claim_path(grant)?;
+        let answer = self.curl(pod, &["--request", "DELETE"], &path)?;
+        ensure!(answer.status == 204, "{} could not release: {answer:?}", pod.name);
+        Ok(())
+    }
+
+    /// Whether a claim still holds: 204, or 410 once it does not.
+    pub fn check(&self, pod: &Pod, grant: &Answer) -> Result<u16> {
+        Ok(self.get(pod, &format!("{}/check", claim_path(grant)?))?.status)
+    }
+
+    /// Waits until exactly one pod says that it leads, and returns it.
+    pub fn await_leader(&self) -> Result<Pod> {
+        wait::until("one leader", SOON, || self.leader())
+    }
+
+    /// The pod that says it leads.
+    pub fn leader(&self) -> Result<Pod> {
+        let mut leaders = Vec::new();
+        for pod in self.pods()? {
+            let answer = self.get(&pod, "/v1/elections/default/self")?;
+            if answer.status == 200 {
+                leaders.push(pod);
+            }
+        }
+        ensure!(leaders.len() == 1, "{} pods say that they lead", leaders.len());
+        leaders.pop().context("there is one")
+    }
+
+    /// The pods that do not lead.
+    pub fn followers(&self) -> Result<Vec<Pod>> {
+        let leader = self.await_leader()?;
+        Ok(self.pods()?.into_iter().filter(|pod| pod.uid != leader.uid).collect())
+    }
+
+    /// The epoch that a pod knows.
+    pub fn epoch(&self, pod: &Pod) -> Result<u64> {
+        self.get(pod, "/v1/status")?.number("epoch")
+    }
+}
+
+/// The path of a granted claim.
+pub fn claim_path(grant: &Answer) -> Result<String> {
+    Ok(format!("/v1/locks/{}/claims/{}", grant.text("lock")?, grant.text("claim")?))
+}
+
+/// `conclave inject`, as a user runs it.
+pub fn inject(manifest: &str, group: &str, image: &str) -> Result<String> {
+    let mut conclave = Command::new(image::product::binary("conclave"));
+    conclave.args(["inject", "-f", "-", "--group", group, "--image", image]);
+    command::output_of_input(&mut conclave, manifest)
+}
+
+const APPLICATION_MANIFEST: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop}
+spec:
+  replicas: REPLICAS
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      topologySpreadConstraints:
+      - maxSkew: 1
+        topologyKey: kubernetes.io/hostname
+        whenUnsatisfiable: ScheduleAnyway
+        labelSelector: {matchLabels: {app: shop}}
+      containers:
+      - name: application
+        image: IMAGE
+        imagePullPolicy: IfNotPresent
+        command: [bash, -c, 'trap exit TERM; while true; do sleep 0.2; done']
+";

@@ -1,0 +1,312 @@
+//! A group on a real cluster: chart, operator, sidecars, and applications that only have `curl`.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use conclave_e2e::cluster::{Cluster, Cut, Namespace, Pod, Signal};
+use conclave_e2e::product::{APPLICATION, Group, SIDECAR, SOON, claim_path};
+use conclave_e2e::wait;
+
+/// Short waits, so that the tests need not be long.
+const FAST: &str = "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 30s}}";
+
+#[test]
+fn five_pods_become_one_group_that_kubectl_shows_and_a_service_reaches() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    cluster.in_namespace("group-forms", |namespace| {
+        let group = Group::start(namespace, "{}", 5)?;
+        let leader = group.await_leader()?;
+        wait::until("the status", SOON, || {
+            let shown = namespace.kubectl(&["get", "ccv", "orders", "--no-headers"])?;
+            ensure!(shown.contains(&leader.name) && shown.contains("Quorum"), "{shown}");
+            let path = "jsonpath={.status.readyMembers}/{.status.members}";
+            let members = namespace.kubectl(&["get", "ccv", "orders", "-o", path])?;
+            ensure!(members == "5/5", "{members} members");
+            Ok(())
+        })?;
+        the_leaders_service_answers(namespace, &leader)?;
+        a_lock_goes_from_one_to_the_next_with_a_larger_token(&group)?;
+        clocks_agree_within_their_bounds(&group)?;
+        a_changed_algorithm_reaches_running_sidecars(&group)
+    })
+}
+
+/// A user's own Service, which selects the leader by its label.
+fn the_leaders_service_answers(namespace: &Namespace<'_>, leader: &Pod) -> Result<()> {
+    namespace.apply(
+        "{apiVersion: v1, kind: Service, metadata: {name: leader}, spec: {selector: {app: shop, \
+         conclave.dev/leader: 'true'}, ports: [{port: 80, targetPort: 7072}]}}",
+    )?;
+    let labelled = namespace.pods("conclave.dev/leader=true")?;
+    let names: Vec<&str> = labelled.iter().map(|pod| pod.name.as_str()).collect();
+    ensure!(names == [&leader.name], "the label is on {names:?}");
+    let address = namespace.kubectl(&["get", "service/leader", "-o", "jsonpath={.spec.clusterIP}"])?;
+    let url = format!("http://{address}/metrics");
+    wait::until("the leader's Service", SOON, || {
+        let curl = ["curl", "--silent", "--show-error", "--fail", "--max-time", "3", &url];
+        let metrics = namespace.exec(&leader.name, APPLICATION, &curl)?;
+        ensure!(metrics.contains("conclave_leader{group=\"orders\"} 1"), "{metrics}");
+        Ok(())
+    })
+}
+
+fn a_lock_goes_from_one_to_the_next_with_a_larger_token(group: &Group<'_>) -> Result<()> {
+    let pods = group.pods()?;
+    let [first, second] = [&pods[0], &pods[1]];
+    let held = group.lock(first, "tap", "5s")?;
+    let refused = group.post(second, "/v1/locks/tap")?;
+    ensure!(refused.status == 423, "{refused:?}");
+    ensure!(refused.body["holders"][0]["pod"] == first.name, "{refused:?}");
+    let next = thread::scope(|scope| {
+        let waiting = scope.spawn(|| group.lock(second, "tap", "20s"));
+        group.unlock(first, &held)?;
+        waiting.join().expect("it does not panic")
+    })?;
+    ensure!(next.number("token")? > held.number("token")?, "{held:?}, then {next:?}");
+    group.unlock(second, &next)
+}
+
+/// The first pods have clocks that are off; all are in one group time.
+fn clocks_agree_within_their_bounds(group: &Group<'_>) -> Result<()> {
+    wait::until("synchronised clocks", SOON, || {
+        for pod in group.pods()? {
+            let time = group.get(&pod, "/v1/time")?;
+            ensure!(time.status == 200, "{} has {time:?}", pod.name);
+            let bound = time.number("error_bound_ns")?;
+            ensure!(bound < 50_000_000, "{} knows the time to {bound} ns", pod.name);
+        }
+        Ok(())
+    })
+}
+
+fn a_changed_algorithm_reaches_running_sidecars(group: &Group<'_>) -> Result<()> {
+    let pods = group.pods()?;
+    let held = group.lock(&pods[0], "kept", "5s")?;
+    for algorithm in ["Ring", "Bully"] {
+        let patch = format!(r#"{{"spec":{{"elections":[{{"name":"default","algorithm":"{algorithm}"}}]}}}}"#);
+        let merge = ["patch", "ccv", "orders", "--type=merge", "--patch", &patch];
+        group.namespace.kubectl(&merge)?;
+        wait::until(algorithm, SOON, || {
+            for pod in &pods {
+                let election = group.get(pod, "/v1/elections/default")?;
+                ensure!(election.text("algorithm")? == algorithm, "{election:?}");
+            }
+            Ok(())
+        })?;
+        ensure!(group.check(&pods[0], &held)? == 204, "the lock was lost on the way");
+    }
+    group.unlock(&pods[0], &held)
+}
+
+#[test]
+fn ten_clients_lose_no_increment_under_the_lock_and_some_without_it() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    cluster.in_namespace("group-counts", |namespace| {
+        let group = Group::start(namespace, FAST, 5)?;
+        namespace.apply(&REDIS.replace("IMAGE", &cluster.images().client))?;
+        namespace.await_deployment("redis")?;
+        let redis = namespace.kubectl(&["get", "service/redis", "-o", "jsonpath={.spec.clusterIP}"])?;
+        let pods = group.pods()?;
+        wait::until("redis", SOON, || {
+            let ping = ["timeout", "3", "redis-cli", "-h", &redis, "ping"];
+            namespace.exec(&pods[0].name, APPLICATION, &ping).map(drop)
+        })?;
+        count(&group, &redis, COUNT_LOCKED)?;
+        let counted = read(&group, &redis)?;
+        ensure!(counted == 2_000, "{counted} of 2,000 increments under the lock");
+        count(&group, &redis, COUNT_FREELY)?;
+        let counted = read(&group, &redis)?;
+        ensure!(counted < 2_000, "nothing is lost without the lock: the test shows nothing");
+        Ok(())
+    })
+}
+
+/// Two clients in each of five pods do 200 increments each.
+fn count(group: &Group<'_>, redis: &str, script: &str) -> Result<()> {
+    let pods = group.pods()?;
+    group.namespace.exec(&pods[0].name, APPLICATION, &["redis-cli", "-h", redis, "set", "n", "0"])?;
+    thread::scope(|scope| {
+        let clients: Vec<_> = pods
+            .iter()
+            .flat_map(|pod| [pod, pod])
+            .map(|pod| {
+                let command = ["bash", "-c", script, "count", redis];
+                scope.spawn(move || group.namespace.exec(&pod.name, APPLICATION, &command))
+            })
+            .collect();
+        for client in clients {
+            client.join().expect("it does not panic").context("a client failed")?;
+        }
+        Ok(())
+    })
+}
+
+fn read(group: &Group<'_>, redis: &str) -> Result<u64> {
+    let pods = group.pods()?;
+    let text = group.namespace.exec(&pods[0].name, APPLICATION, &["redis-cli", "-h", redis, "get", "n"])?;
+    Ok(text.trim().parse()?)
+}
+
+const COUNT_LOCKED: &str = r#"
+set -e
+for i in $(seq 200); do
+  location=$(curl -fsS -o /dev/null -D - -X POST 'http://localhost:7070/v1/locks/counter?wait=60s' |
+    tr -d '\r' | sed -n 's/^location: //Ip')
+  n=$(redis-cli -h "$1" get n)
+  redis-cli -h "$1" set n $((n + 1)) > /dev/null
+  curl -fsS -X DELETE "http://localhost:7070$location"
+done
+"#;
+
+const COUNT_FREELY: &str = r#"
+set -e
+for i in $(seq 200); do
+  n=$(redis-cli -h "$1" get n)
+  redis-cli -h "$1" set n $((n + 1)) > /dev/null
+done
+"#;
+
+#[test]
+fn a_deleted_leader_hands_over_and_its_locks_are_free_at_once() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    cluster.in_namespace("group-hand-over", |namespace| {
+        let group = Group::start(namespace, FAST, 5)?;
+        let leader = group.await_leader()?;
+        let followers = group.followers()?;
+        let epoch = group.epoch(&leader)?;
+        let lost = group.lock(&leader, "leaders", "5s")?;
+        let kept = group.lock(&followers[0], "followers", "5s")?;
+        namespace.kubectl(&["delete", "pod", &leader.name, "--wait=true"])?;
+        let next = group.lock(&followers[1], "leaders", "5s")?;
+        ensure!(next.number("token")? > lost.number("token")?);
+        ensure!(group.check(&followers[0], &kept)? == 204, "a living pod lost its lock");
+        let new = group.await_leader()?;
+        ensure!(new.uid != leader.uid && group.epoch(&new)? > epoch);
+        group.await_members(5)
+    })
+}
+
+#[test]
+fn a_killed_leader_is_followed_by_another_and_locks_of_the_living_survive() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if !cluster.is_ours_or_skip("a crash of a sidecar") {
+        return Ok(());
+    }
+    cluster.in_namespace("group-crash", |namespace| {
+        let group = Group::start(namespace, FAST, 5)?;
+        let leader = group.await_leader()?;
+        let followers = group.followers()?;
+        let epoch = group.epoch(&followers[0])?;
+        let lost = group.lock(&leader, "leaders", "5s")?;
+        let kept = group.lock(&followers[0], "followers", "5s")?;
+        cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
+        // With its office, and not before: the waiter gets it from the next leader.
+        let next = group.lock(&followers[1], "leaders", "20s")?;
+        ensure!(next.number("token")? > lost.number("token")?);
+        ensure!(group.check(&followers[0], &kept)? == 204, "a living pod lost its lock");
+        ensure!(group.epoch(&followers[0])? > epoch, "the same epoch as before");
+        group.await_members(5)?;
+        a_killed_followers_lock_comes_free_after_the_lock_wait(&group)
+    })
+}
+
+fn a_killed_followers_lock_comes_free_after_the_lock_wait(group: &Group<'_>) -> Result<()> {
+    let followers = group.followers()?;
+    let lost = group.lock(&followers[0], "slow", "5s")?;
+    group.namespace.cluster().signal_container(&followers[0], SIDECAR, Signal::KILL)?;
+    let early = group.post(&followers[1], "/v1/locks/slow?wait=1s")?;
+    ensure!(early.status == 423, "the lock was free before its wait was over: {early:?}");
+    let next = group.lock(&followers[1], "slow", "30s")?;
+    ensure!(next.number("token")? > lost.number("token")?);
+    group.await_members(5)
+}
+
+#[test]
+fn a_pod_that_is_cut_off_says_lost_before_anybody_else_gets_its_lock() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if !cluster.is_ours_or_skip("a partition") {
+        return Ok(());
+    }
+    cluster.in_namespace("group-partition", |namespace| {
+        let group = Group::start(namespace, FAST, 5)?;
+        for cut_off in [group.await_leader()?, group.followers()?[0].clone()] {
+            let others: Vec<Pod> =
+                group.pods()?.into_iter().filter(|pod| pod.uid != cut_off.uid).collect();
+            let held = group.lock(&cut_off, "orders", "10s")?;
+            thread::scope(|scope| -> Result<()> {
+                // The containers of one pod share their loopback, which is not cut.
+                let path = format!("{}?wait=60s&index={}", claim_path(&held)?, held.number("index")?);
+                let lost = scope.spawn(|| await_loss(&group, &cut_off, &path));
+                cluster.cut(&cut_off, Cut::Both)?;
+                let next = group.lock(&others[0], "orders", "60s")?;
+                // Whoever held it knows by the time that another has it.
+                ensure!(group.check(&cut_off, &held)? == 410, "two pods hold the lock");
+                lost.join().expect("it does not panic")?;
+                cluster.heal(&cut_off)?;
+                group.unlock(&others[0], &next)
+            })?;
+            group.await_members(5)?;
+        }
+        Ok(())
+    })
+}
+
+/// Follows a claim until it is lost.
+fn await_loss(group: &Group<'_>, pod: &Pod, path: &str) -> Result<()> {
+    wait::until("the loss", SOON, || {
+        let claim = group.get(pod, path)?;
+        ensure!(claim.status == 410 || claim.body["state"] == "lost", "{claim:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn locks_go_on_without_the_operator_and_without_the_api_server() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if !cluster.is_ours_or_skip("a restart of the API server") {
+        return Ok(());
+    }
+    cluster.in_namespace("group-alone", |namespace| {
+        let group = Group::start(namespace, FAST, 3)?;
+        let pods = group.pods()?;
+        let held = group.lock(&pods[0], "kept", "5s")?;
+        let system = ["--namespace", conclave_e2e::product::SYSTEM];
+        let scale = ["scale", "deployment", "--all", "--replicas=0"];
+        cluster.kubectl(&[&system[..], &scale].concat())?;
+        let taken = group.lock(&pods[1], "new", "5s")?;
+        group.unlock(&pods[1], &taken)?;
+        let leader = group.await_leader()?;
+        cluster.stop_api_server()?;
+        thread::sleep(Duration::from_secs(5));
+        cluster.start_api_server()?;
+        ensure!(group.check(&pods[0], &held)? == 204, "the lock was lost");
+        ensure!(group.await_leader()?.uid == leader.uid, "another leads");
+        conclave_e2e::product::install(&cluster)?;
+        group.unlock(&pods[0], &held)
+    })
+}
+
+const REDIS: &str = r#"
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: redis}
+spec:
+  selector: {matchLabels: {app: redis}}
+  template:
+    metadata: {labels: {app: redis}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers:
+      - name: redis
+        image: IMAGE
+        imagePullPolicy: IfNotPresent
+        command: [redis-server, --protected-mode, "no", --save, ""]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: redis}
+spec:
+  selector: {app: redis}
+  ports: [{port: 6379}]
+"#;
