@@ -140,6 +140,9 @@ fn kept_without_synchrony<P: Candidate>() -> Vec<Law<P>> {
         Property::always("whoever follows a member was told of it last", |_, group: &State<P>| {
             followed(group).all(|(id, leader)| group.memory.told.get(&id) == Some(&leader))
         }),
+        Property::always("nobody follows whom it must never follow", |_, group: &State<P>| {
+            followed(group).all(|(id, leader)| P::may_follow(id, leader))
+        }),
         Property::always(
             "whoever waits has an alarm, and does not wait for ever",
             |_, group: &State<P>| {

@@ -68,6 +68,46 @@ fn an_announcement_goes_round_once() {
 }
 
 #[test]
+fn a_member_that_takes_part_starts_no_election_of_its_own() {
+    let mut ring = ring(4);
+    handle(&mut ring, message(0, election([0])));
+    assert_eq!(handle(&mut ring, Input::Command(Command::Elect)), []);
+    assert_eq!(handle(&mut ring, Input::Command(Command::Inquire)), []);
+}
+
+#[test]
+fn an_inquiry_that_nobody_could_answer_becomes_an_election() {
+    let mut ring = ring(3);
+    handle(&mut ring, Input::Command(Command::Inquire));
+    handle(&mut ring, message(2, Message::Ack));
+    let asked = Message::Inquiry { leader: None, asked: ids([1, 2, 0]) };
+    let effects = handle(&mut ring, message(0, asked));
+    assert!(effects.contains(&Effect::Send { to: MemberId(2), message: election([1]) }));
+}
+
+#[test]
+fn an_answer_to_an_inquiry_comes_too_late_when_a_leader_is_known() {
+    let mut ring = ring(4);
+    handle(&mut ring, Input::Command(Command::Inquire));
+    let told = ids([0]);
+    let news = Message::Coordinator { leader: MemberId(3), living: ids([0, 1, 2, 3]), told };
+    handle(&mut ring, message(0, news));
+    let late = Message::Inquiry { leader: Some(MemberId(2)), asked: ids([1, 2, 3, 0]) };
+    let effects = handle(&mut ring, message(0, late));
+    assert_eq!(effects, [Effect::Send { to: MemberId(0), message: Message::Ack }]);
+    assert_eq!(ring.elected(), Some(MemberId(3)));
+}
+
+#[test]
+fn a_list_whose_initiator_is_gone_ends_at_the_next_member_of_it() {
+    let mut ring = ring(4);
+    handle(&mut ring, message(0, election([2, 0])));
+    handle(&mut ring, message(2, Message::Ack));
+    let effects = handle(&mut ring, message(0, election([2, 1, 0])));
+    assert!(effects.contains(&Effect::Tell(Event::Elected(MemberId(1)))));
+}
+
+#[test]
 fn with_everybody_else_dead_a_member_elects_itself() {
     let mut ring = ring(3);
     handle(&mut ring, Input::Command(Command::Elect));
