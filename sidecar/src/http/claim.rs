@@ -203,13 +203,11 @@ impl Watched for Claim {
 
 fn show(api: &Api, claim: &Claim) -> Result<Response, Problem> {
     let now = api.group.os_clock().now();
-    match Problem::of_claim(claim, now) {
-        Some(problem) => Err(problem),
-        None => {
-            let view = ClaimView::at(claim, now);
-            Ok((view.headers(claim), Json(view)).into_response())
-        }
+    if let Some(problem) = Problem::of_claim(claim, now) {
+        return Err(problem);
     }
+    let view = ClaimView::at(claim, now);
+    Ok((view.headers(claim), Json(view)).into_response())
 }
 
 fn found<T>(api: &Api, result: Result<T, ClaimError>) -> Result<T, Problem> {

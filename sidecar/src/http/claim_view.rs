@@ -274,9 +274,10 @@ fn raw(json: Option<&str>) -> Option<Value> {
 fn percent_encode(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     name.bytes().fold(String::with_capacity(name.len()), |mut path, byte| {
-        match plain(byte) {
-            true => path.push(char::from(byte)),
-            false => path.extend(['%', hex(byte >> 4), hex(byte & 15)]),
+        if plain(byte) {
+            path.push(char::from(byte));
+        } else {
+            path.extend(['%', hex(byte >> 4), hex(byte & 15)]);
         }
         path
     })

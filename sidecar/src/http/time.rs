@@ -114,10 +114,8 @@ pub(super) async fn get_time(
     query.finish(&["max_error"])?;
     let (raw, reading) = api.read_clock();
     let view = TimeView::of(&reading, raw, &api.group.status.borrow());
-    let status = match known_within(&reading, max_error) {
-        true => StatusCode::OK,
-        false => StatusCode::SERVICE_UNAVAILABLE,
-    };
+    let known = known_within(&reading, max_error);
+    let status = if known { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let facts = view.headers();
     if wants_text(&headers) {
         let text = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -171,13 +169,13 @@ impl TimeView {
 
     /// For shells.
     fn line(&self) -> String {
-        let mut line = format!("status={} time_ns={}", self.status.name(), self.time_ns);
-        if let (Some(earliest), Some(latest), Some(bound)) =
-            (&self.earliest_ns, &self.latest_ns, self.error_bound_ns)
-        {
-            line += &format!(" earliest_ns={earliest} latest_ns={latest} error_bound_ns={bound}");
-        }
-        line + "\n"
+        let bounds = match (&self.earliest_ns, &self.latest_ns, self.error_bound_ns) {
+            (Some(earliest), Some(latest), Some(bound)) => {
+                format!(" earliest_ns={earliest} latest_ns={latest} error_bound_ns={bound}")
+            }
+            (None, ..) | (_, None, _) | (.., None) => String::new(),
+        };
+        format!("status={} time_ns={}{bounds}\n", self.status.name(), self.time_ns)
     }
 }
 

@@ -58,7 +58,8 @@ fn page() -> String {
     );
     for Definition { name, kind, help, labels } in Metrics::new("orders").definitions() {
         let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
-        page += &format!("| `{name}` | {kind} | {} | {help} |\n", labels.join(", "));
+        let row = format!("| `{name}` | {kind} | {} | {help} |\n", labels.join(", "));
+        page.push_str(&row);
     }
     page
 }

@@ -89,10 +89,9 @@ impl Double {
 
     /// The next request, which asks for a lock.
     pub(crate) async fn next_ask(&mut self) -> (Ask, oneshot::Sender<Result<Asked, AskError>>) {
-        match self.next().await {
-            Request::Ask(ask, reply) => (ask, reply),
-            other => panic!("not asked for a lock: {other:?}"),
-        }
+        let request = self.next().await;
+        let Request::Ask(ask, reply) = request else { panic!("nothing was asked: {request:?}") };
+        (ask, reply)
     }
 
     /// Answers the next request, which asks for a lock, with a claim in this state.
@@ -128,10 +127,11 @@ impl Double {
 
     /// The next request, which gives a claim back.
     pub(crate) async fn next_release(&mut self) -> (LockName, ClaimId) {
-        match self.next().await {
-            Request::Release(lock, claim, _) => (lock, claim),
-            other => panic!("nothing was released: {other:?}"),
-        }
+        let request = self.next().await;
+        let Request::Release(lock, claim, _) = request else {
+            panic!("nothing was released: {request:?}")
+        };
+        (lock, claim)
     }
 }
 

@@ -65,12 +65,9 @@ async fn hanging_up_the_wait_of_a_named_claim_gives_up_the_wait_alone() {
         .await;
     let _claim = double.accept(waiting()).await;
     drop(stream);
-    match double.next().await {
-        Request::Abandon(lock, claim) => {
-            assert_eq!((lock.as_str(), claim.as_str()), ("orders", "mine"));
-        }
-        other => panic!("not abandoned: {other:?}"),
-    }
+    let request = double.next().await;
+    let Request::Abandon(lock, claim) = request else { panic!("not abandoned: {request:?}") };
+    assert_eq!((lock.as_str(), claim.as_str()), ("orders", "mine"));
 }
 
 #[tokio::test]
