@@ -40,6 +40,8 @@ pub(crate) enum Request {
     Find(LockName, ClaimId, oneshot::Sender<Result<watch::Receiver<Claim>, ClaimError>>),
     Renew(LockName, ClaimId, Option<Duration>, oneshot::Sender<Result<Claim, ClaimError>>),
     Release(LockName, ClaimId, oneshot::Sender<Result<Claim, ClaimError>>),
+    /// Show the claims that wait or hold.
+    Claims(oneshot::Sender<Vec<watch::Receiver<Claim>>>),
     /// Whoever waited for this claim hung up: give it up if it still waits.
     Abandon(LockName, ClaimId),
     /// Hand the leadership over, and do not take it again: the pod is about to end.
@@ -86,6 +88,14 @@ impl Group {
         let request = Request::Release(lock, claim, reply);
         self.requests.send(request).await.map_err(|_| ClaimError::Closed)?;
         answer.await.unwrap_or(Err(ClaimError::Closed))
+    }
+
+    /// The claims that wait or hold now; none once the group has ended.
+    pub(crate) async fn claims(&self) -> Vec<watch::Receiver<Claim>> {
+        let (reply, answer) = oneshot::channel();
+        // A closed group has no claims, and gives no answer.
+        let _ = self.requests.send(Request::Claims(reply)).await;
+        answer.await.unwrap_or_default()
     }
 
     /// Gives up a claim that still waits, because nobody listens any more. Does not wait.

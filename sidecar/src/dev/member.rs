@@ -27,12 +27,15 @@ pub(super) struct Members {
     register_cut: watch::Sender<bool>,
     policy: watch::Sender<Option<Policy>>,
     members: Mutex<Vec<Member>>,
+    changed: watch::Sender<u64>,
     pub(super) journal: Arc<Journal>,
 }
 
 /// One member: its thread, and the strings that it hangs on.
-pub(super) struct Member {
+struct Member {
     life: Option<Life>,
+    /// The thread of a life that was told to end: it may have the ports still.
+    ending: Option<JoinHandle<()>>,
     cut: watch::Sender<bool>,
     fault: ClockFault,
 }
@@ -92,6 +95,7 @@ impl Members {
             register,
             register_cut,
             members: Mutex::new((0..count).map(Member::new).collect()),
+            changed: watch::Sender::new(0),
             journal: Arc::new(Journal::default()),
             settings,
         };
@@ -126,6 +130,20 @@ impl Members {
         })
     }
 
+    /// What is wrong with a member's clock.
+    pub(super) fn fault(&self, number: u16) -> Option<ClockFault> {
+        self.with(number, |member| member.fault)
+    }
+
+    /// Says when something was done to a member or to the register.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.subscribe()
+    }
+
+    fn has_changed(&self) {
+        self.changed.send_modify(|changes| *changes += 1);
+    }
+
     /// The handle to a member's group, while it lives.
     pub(super) fn group(&self, number: u16) -> Option<Group> {
         self.with(number, |member| member.life.as_ref().map(|life| life.group.clone()))?
@@ -133,20 +151,23 @@ impl Members {
 
     /// Ends a member at once: no hand-over, no farewell.
     pub(super) fn kill(&self, number: u16) {
-        let life = self.with(number, |member| member.life.take()).flatten();
-        if let Some(life) = life {
-            life.pause.set(false);
-            life.kill.cancel();
-        }
+        self.let_go(number, |life| life.kill.cancel());
     }
 
     /// Lets a member leave in order.
     pub(super) fn leave(&self, number: u16) {
-        let life = self.with(number, |member| member.life.take()).flatten();
-        if let Some(life) = life {
-            life.pause.set(false);
-            life.end.cancel();
-        }
+        self.let_go(number, |life| life.end.cancel());
+    }
+
+    fn let_go(&self, number: u16, how: impl FnOnce(&Life)) {
+        self.with(number, |member| {
+            if let Some(life) = member.life.take() {
+                how(&life);
+                life.pause.set(false);
+                member.ending = Some(life.thread);
+            }
+        });
+        self.has_changed();
     }
 
     /// Holds a member up, or lets it go on.
@@ -156,16 +177,19 @@ impl Members {
                 life.pause.set(paused);
             }
         });
+        self.has_changed();
     }
 
     /// Cuts a member off from the others and from the register, or joins it again.
     pub(super) fn cut(&self, number: u16, cut: bool) {
         self.with(number, |member| member.cut.send_replace(cut));
+        self.has_changed();
     }
 
     /// Cuts everybody off from the register, or joins it again.
     pub(super) fn cut_register(&self, cut: bool) {
         self.register_cut.send_replace(cut);
+        self.has_changed();
     }
 
     pub(super) fn register_is_cut(&self) -> bool {
@@ -179,6 +203,9 @@ impl Members {
         else {
             return Ok(());
         };
+        if let Some(ending) = self.with(number, |member| member.ending.take()).flatten() {
+            wait_for(vec![ending]).await;
+        }
         let (ready, is_ready) = oneshot::channel();
         let born = Born {
             number,
@@ -201,24 +228,25 @@ impl Members {
         self.with(number, |member| {
             member.life = Some(Life { thread, end, kill, pause, group });
         });
+        self.has_changed();
         Ok(())
     }
 
     /// Lets all leave, the last first.
     pub(super) async fn end(&self) {
-        let lives: Vec<Life> = self.members().iter_mut().rev().filter_map(|m| m.life.take()).collect();
-        let threads = lives.into_iter().map(|life| {
-            life.pause.set(false);
-            life.end.cancel();
-            life.thread
-        });
-        let threads: Vec<JoinHandle<()>> = threads.collect();
-        // A thread that panicked has said so.
-        let joined = tokio::task::spawn_blocking(move || {
-            threads.into_iter().filter_map(|thread| thread.join().err()).count()
-        });
-        let _ = joined.await;
+        let numbers = (0..self.count()).rev();
+        numbers.for_each(|number| self.leave(number));
+        let threads = self.members().iter_mut().filter_map(|member| member.ending.take()).collect();
+        wait_for(threads).await;
     }
+}
+
+/// Waits until threads have ended. One that panicked has said so.
+async fn wait_for(threads: Vec<JoinHandle<()>>) {
+    let joined = tokio::task::spawn_blocking(move || {
+        threads.into_iter().filter_map(|thread| thread.join().err()).count()
+    });
+    let _ = joined.await;
 }
 
 impl Member {
@@ -227,7 +255,7 @@ impl Member {
         let spread = i64::from(number % 5) - 2;
         let drift = i32::from(number % 7) - 3;
         let fault = ClockFault { offset_ns: spread * 37_000_000, drift_ppm: drift * 12 };
-        Self { life: None, cut: watch::Sender::new(false), fault }
+        Self { life: None, ending: None, cut: watch::Sender::new(false), fault }
     }
 }
 
@@ -280,8 +308,7 @@ impl Born {
         });
         let pod = format!("{}-{}", self.settings.group, self.number);
         let metrics = Metrics::new(&self.settings.group);
-        let mut sidecar =
-            Sidecar::serve(&self.settings.group, &pod, sockets, self.clock, metrics);
+        let mut sidecar = Sidecar::serve(&self.settings.group, &pod, sockets, self.clock, metrics);
         let _ = ready.send(Ok(sidecar.group()));
         let (said, heard) = mpsc::channel(1024);
         tokio::spawn(listen_in(self.number, heard, Arc::clone(&self.journal)));
@@ -311,8 +338,7 @@ impl Born {
         let base = self.settings.base_port + self.number;
         let api = Listeners::on_loopback(base).await.with_context(|| format!("port {base}"))?;
         let admin = base + ADMIN;
-        let admin =
-            Listeners::on_loopback(admin).await.with_context(|| format!("port {admin}"))?;
+        let admin = Listeners::on_loopback(admin).await.with_context(|| format!("port {admin}"))?;
         Ok(Sockets { api, peers: vec![self.peer_address()], admin })
     }
 }
@@ -320,4 +346,9 @@ impl Born {
 /// The pod of a number: no real one.
 pub(super) fn pod_uid(number: u16) -> PodUid {
     PodUid(0xc0ff_ee00_0000_4000_8000_0000_0000_0000 + u128::from(number))
+}
+
+/// The number of a pod.
+pub(super) fn number_of(pod: PodUid) -> Option<u16> {
+    pod.0.checked_sub(pod_uid(0).0).and_then(|number| u16::try_from(number).ok())
 }

@@ -1,27 +1,25 @@
 //! What the members say to each other, for the page.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
-use super::member::pod_uid;
+use super::member::number_of;
 use crate::group::task::Said;
 
 /// The latest messages of all members.
 #[derive(Debug)]
 pub(super) struct Journal {
     lines: Mutex<Lines>,
-    begun: Instant,
+    /// The number of the last line.
+    last: watch::Sender<u64>,
 }
 
-#[derive(Debug, Default)]
-struct Lines {
-    next: u64,
-    kept: VecDeque<Line>,
-}
+/// The lines by protocol, so that one that talks much leaves the others theirs.
+type Lines = BTreeMap<&'static str, VecDeque<Line>>;
 
 /// A message that a member sent.
 #[derive(Clone, Debug, Serialize)]
@@ -37,48 +35,65 @@ pub(super) struct Line {
     lock: Option<String>,
 }
 
-/// How many lines are kept.
-const LINES: usize = 400;
+/// How many lines of a protocol are kept.
+const LINES: usize = 200;
 
 /// What a leader and its followers say at rest, several times a second: not worth a line.
-const AT_REST: [&str; 5] = ["heartbeat", "promise", "poll", "answer", "adjust"];
+const AT_REST: [&str; 2] = ["heartbeat", "promise"];
 
 impl Default for Journal {
     fn default() -> Self {
-        Self { lines: Mutex::default(), begun: Instant::now() }
+        Self { lines: Mutex::default(), last: watch::Sender::new(0) }
     }
 }
 
 impl Journal {
     fn write(&self, from: u16, said: &Said) {
         let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        let to = said.to.pod.0.checked_sub(pod_uid(0).0).and_then(|n| u16::try_from(n).ok());
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.next += 1;
+        let mut lines = self.lines();
+        let number = *self.last.borrow() + 1;
         let line = Line {
-            number: lines.next,
+            number,
             at_ms: u64::try_from(at_ms).unwrap_or(u64::MAX),
             from,
-            to,
+            to: number_of(said.to.pod),
             protocol: said.protocol,
             message: said.name,
             lock: said.lock.as_ref().map(ToString::to_string),
         };
-        lines.kept.push_back(line);
-        if lines.kept.len() > LINES {
-            lines.kept.pop_front();
+        let kept = lines.entry(said.protocol).or_default();
+        kept.push_back(line);
+        if kept.len() > LINES {
+            kept.pop_front();
         }
+        // Nobody is told of a line before it can be read.
+        self.last.send_replace(number);
     }
 
     /// The lines after a number, the oldest first.
     pub(super) fn after(&self, number: u64) -> Vec<Line> {
-        let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.kept.iter().filter(|line| line.number > number).cloned().collect()
+        let lines = self.lines();
+        let new = lines.values().flatten().filter(|line| line.number > number);
+        let mut new: Vec<Line> = new.cloned().collect();
+        drop(lines);
+        new.sort_unstable_by_key(|line| line.number);
+        new
     }
 
-    /// For how long there has been something to write.
-    pub(super) fn age_ms(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    /// The number of the last line.
+    pub(super) fn last(&self) -> watch::Receiver<u64> {
+        self.last.subscribe()
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    /// Counts the lines.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 }
 

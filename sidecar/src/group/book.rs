@@ -135,6 +135,15 @@ impl Book {
         Ok(Asked { created: true, claim })
     }
 
+    /// The claims that wait or hold.
+    pub(super) fn claims(&self) -> Vec<watch::Receiver<Claim>> {
+        let open = self.locks.iter().flat_map(|(lock, line)| {
+            let ids = line.holding.iter().chain(&line.waiting);
+            ids.filter_map(move |id| self.claims.get(&(lock.clone(), id.clone())))
+        });
+        open.map(Entry::watch).collect()
+    }
+
     /// An id that begins with this process' own number.
     fn draw(&mut self) -> ClaimId {
         self.drawn += 1;

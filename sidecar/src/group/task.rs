@@ -152,6 +152,7 @@ impl Seat {
             Request::Renew(_, _, _, reply) | Request::Release(_, _, reply) => {
                 answered(reply, Err(ClaimError::NotFound));
             }
+            Request::Claims(reply) => answered(reply, Vec::new()),
             Request::Abandon(..) | Request::Drain => {}
         }
     }
@@ -281,6 +282,7 @@ impl Task<'_> {
             Request::Release(lock, id, reply) => {
                 answered(reply, self.book.release(now, &lock, &id));
             }
+            Request::Claims(reply) => answered(reply, self.book.claims()),
             Request::Abandon(lock, id) => self.book.abandon(now, &lock, &id),
             Request::Drain => {
                 self.publisher.draining();

@@ -1,0 +1,70 @@
+// The clocks: an interval for each member, against the average.
+
+import { badge, make, mark, nanos, say, tint } from "./tools.js";
+
+const rows = new Map();
+const place = document.getElementById("clock-rows");
+
+export function drawClocks(group) {
+  const scale = scaleOf(group.members);
+  say(document.getElementById("scale-low"), `−${nanos(scale)}`);
+  say(document.getElementById("scale-high"), `+${nanos(scale)}`);
+  for (const { number, clock } of group.members) {
+    if (!rows.has(number)) rows.set(number, new Row(number));
+    rows.get(number).draw(clock, scale);
+  }
+}
+
+/** The least of 1, 2, 5, 10, ... microseconds that has room for all intervals. */
+function scaleOf(members) {
+  const ends = members
+    .filter(({ clock }) => clock && clock.error_ns !== null && clock.apart_ns !== null)
+    .map(({ clock }) => Math.abs(clock.apart_ns) + clock.error_ns);
+  const widest = Math.max(1000, ...ends);
+  const power = 10 ** Math.floor(Math.log10(widest));
+  return [1, 2, 5, 10].map((step) => step * power).find((step) => step >= widest);
+}
+
+class Row {
+  constructor(number) {
+    this.fault = make("span", { class: "fault" });
+    this.interval = make("i", { class: "interval" });
+    this.now = make("i", { class: "now" });
+    this.figure = make("span", { class: "figure" });
+    const bar = make("div", { class: "range" }, this.interval, this.now);
+    this.row = make("div", { class: "clock", "data-clock": number }, badge(number), this.fault, bar, this.figure);
+    tint(this.row, number);
+    place.append(this.row);
+  }
+
+  draw(clock, scale) {
+    mark(this.row, "data-state", clock ? clock.state : "none");
+    if (!clock) {
+      say(this.fault, "");
+      say(this.figure, "no clock");
+      return;
+    }
+    const { apart_ns: apart, error_ns: error } = clock;
+    say(this.fault, `${nanos(clock.offset_ns, true)}, ${signed(clock.drift_ppm)} ppm`);
+    this.interval.hidden = error === null || apart === null;
+    this.now.hidden = apart === null;
+    if (!this.interval.hidden) {
+      const [low, high] = [percent(apart - error, scale), percent(apart + error, scale)];
+      this.interval.style.left = `${low}%`;
+      this.interval.style.width = `${high - low}%`;
+    }
+    if (apart !== null) this.now.style.left = `${percent(apart, scale)}%`;
+    say(this.figure, error === null ? "not synchronised" : `${nanos(apart, true)} ± ${nanos(error)}`);
+    const slewing = clock.slewing_ns === 0 ? "" : `, ${nanos(clock.slewing_ns, true)} to slew`;
+    mark(this.row, "title", `${clock.state}${slewing}`);
+  }
+}
+
+/** Where something lies on the scale. */
+function percent(ns, scale) {
+  return Math.min(100, Math.max(0, 50 + (50 * ns) / scale));
+}
+
+function signed(number) {
+  return number < 0 ? `−${-number}` : `+${number}`;
+}

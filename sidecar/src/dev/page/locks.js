@@ -1,0 +1,109 @@
+// The locks: a row for each, with a cell for each member.
+
+import { ask, badge, make, mark, millis, say, tint } from "./tools.js";
+
+const rows = new Map();
+const wanted = new Set(["orders", "stock"]);
+const place = document.getElementById("lock-rows");
+const field = document.getElementById("lock-name");
+
+document.getElementById("new-lock").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const name = field.value.trim();
+  if (name === "") return;
+  wanted.add(name);
+  field.value = "";
+});
+
+export function drawLocks(group) {
+  const port = group.members[0].api_port;
+  say(document.getElementById("curl"), `curl -X POST 127.0.0.1:${port}/v1/locks/orders`);
+  const names = new Set([...wanted, ...group.claims.map((claim) => claim.lock)]);
+  for (const name of [...names].sort()) {
+    if (!rows.has(name)) rows.set(name, new Row(name));
+    rows.get(name).draw(group, group.claims.filter((claim) => claim.lock === name));
+  }
+  for (const [name, row] of rows) {
+    if (!names.has(name)) {
+      row.row.remove();
+      rows.delete(name);
+    }
+  }
+}
+
+class Row {
+  constructor(name) {
+    this.name = name;
+    this.holder = make("span", { class: "holder" });
+    this.cells = make("div", { class: "cells" });
+    this.buttons = new Map();
+    const title = make("div", { class: "lock-title" }, make("b", {}, name), this.holder);
+    this.row = make("div", { class: "lock", "data-lock": name }, title, this.cells);
+    const after = [...place.children].find((row) => row.dataset.lock > name);
+    place.insertBefore(this.row, after ?? null);
+  }
+
+  draw(group, claims) {
+    const held = claims.find((claim) => claim.state === "held");
+    say(this.holder, held ? `${group.group}-${held.member} holds` : "free");
+    if (held) this.drawToken(held, claims);
+    mark(this.row, "data-held", held ? "yes" : null);
+    for (const member of group.members) {
+      const { number } = member;
+      if (!this.buttons.has(number)) {
+        this.buttons.set(number, new Cell(this.name, number));
+        this.cells.append(this.buttons.get(number).button);
+      }
+      this.buttons.get(number).draw(member, claims.filter((claim) => claim.member === number));
+    }
+  }
+
+  drawToken(held, claims) {
+    const waiting = claims.filter((claim) => claim.state === "waiting").length;
+    const token = held.token === null ? "no token" : `token ${held.token}`;
+    const wait = waiting > 0 ? `, ${waiting} wait` : "";
+    say(this.holder, `${this.holder.textContent} ${token} for ${millis(held.for_ms)}${wait}`);
+  }
+}
+
+/** What matters most of several claims of one member. */
+const ORDER = ["held", "expired", "waiting", "lost"];
+
+class Cell {
+  constructor(lock, number) {
+    this.path = `/members/${number}/locks/${encodeURIComponent(lock)}`;
+    this.lock = lock;
+    this.label = make("span");
+    this.button = make("button", { type: "button", "data-cell": number, click: () => this.click() }, badge(number), this.label);
+    tint(this.button, number);
+  }
+
+  click() {
+    const open = this.claim && ["held", "waiting"].includes(this.claim.state);
+    if (open) ask("DELETE", `${this.path}/${encodeURIComponent(this.claim.claim)}`);
+    else ask("POST", this.path);
+  }
+
+  draw(member, claims) {
+    this.claim = ORDER.flatMap((state) => claims.filter((claim) => claim.state === state))[0];
+    const state = this.claim?.state ?? "idle";
+    const more = claims.length > 1 ? ` +${claims.length - 1}` : "";
+    const words = { held: "holds", expired: "expired", waiting: "waits", lost: "lost", idle: "" };
+    mark(this.button, "data-state", state);
+    say(this.label, words[state] + more);
+    this.button.disabled = !member.alive;
+    mark(this.button, "title", this.title(state, member));
+    mark(this.button, "aria-label", `${member.pod}, ${this.lock}: ${this.title(state, member)}`);
+  }
+
+  title(state, { pod }) {
+    const { claim } = this;
+    switch (state) {
+      case "held": return `held for ${claim.owner}, click to release`;
+      case "waiting": return `waits for ${claim.owner}, click to give up`;
+      case "expired": return `${pod} believes nothing any more: its lease is over`;
+      case "lost": return `lost: ${claim.reason}. Click to ask again`;
+      default: return `click to ask on behalf of ${pod}`;
+    }
+  }
+}

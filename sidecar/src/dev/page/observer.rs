@@ -1,0 +1,152 @@
+//! Watches all members, and rings when there is something new to see.
+//!
+//! Whatever has to be asked of a member is asked here, by one task for each, so that a paused
+//! member keeps nobody waiting but its own observer.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::super::member::Members;
+use super::failover::Failover;
+use crate::claims::{Claim, ClaimId, ClaimState};
+use crate::group::Group;
+
+/// What was seen of the members. The tasks end when it is dropped.
+pub(super) struct Observer {
+    seen: Arc<Seen>,
+    _tasks: JoinSet<()>,
+}
+
+/// What the tasks and the page share.
+pub(super) struct Seen {
+    /// By member.
+    claims: Mutex<Vec<Vec<watch::Receiver<Claim>>>>,
+    pub(super) failover: Failover,
+    news: watch::Sender<u64>,
+}
+
+impl Observer {
+    /// Begins to watch.
+    pub(super) fn start(members: &Arc<Members>) -> Self {
+        let seen = Arc::new(Seen {
+            claims: Mutex::new(vec![Vec::new(); usize::from(members.count())]),
+            failover: Failover::default(),
+            news: watch::Sender::new(0),
+        });
+        let mut tasks = JoinSet::new();
+        for number in 0..members.count() {
+            tasks.spawn(watch_member(number, Arc::clone(members), Arc::clone(&seen)));
+        }
+        tasks.spawn(pass_on(members.changes(), Arc::clone(&seen)));
+        tasks.spawn(pass_on(members.journal.last(), Arc::clone(&seen)));
+        Self { seen, _tasks: tasks }
+    }
+
+    pub(super) fn seen(&self) -> &Seen {
+        &self.seen
+    }
+}
+
+impl Seen {
+    /// Rings when something has changed.
+    pub(super) fn news(&self) -> watch::Receiver<u64> {
+        self.news.subscribe()
+    }
+
+    /// The claims of a member that wait or hold, and those lost of late.
+    pub(super) fn claims(&self, number: u16) -> Vec<Claim> {
+        let all = self.all_claims();
+        let of_member = all.get(usize::from(number)).into_iter().flatten();
+        of_member.map(|claim| claim.borrow().clone()).collect()
+    }
+
+    fn ring(&self) {
+        self.news.send_modify(|news| *news += 1);
+    }
+
+    fn all_claims(&self) -> MutexGuard<'_, Vec<Vec<watch::Receiver<Claim>>>> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a member's claims down. Those lost of late stay, since to see it is why one came.
+    fn take_down(&self, number: u16, group: &Group, mut open: Vec<watch::Receiver<Claim>>) {
+        let now = group.os_clock().now();
+        let mut all = self.all_claims();
+        let Some(known) = all.get_mut(usize::from(number)) else { return };
+        for claim in known.drain(..) {
+            let (id, is_fresh_loss) = {
+                let claim = claim.borrow();
+                let ended = claim.settled.is_some_and(|settled| settled.until(now) < SHOWN_LOST);
+                (claim.id.clone(), ended && matches!(claim.state, ClaimState::Lost(_)))
+            };
+            if is_fresh_loss && open.iter().all(|other| other.borrow().id != id) {
+                open.push(claim);
+            }
+        }
+        *known = open;
+    }
+
+    fn digest(&self, number: u16) -> Vec<(ClaimId, u64)> {
+        self.claims(number).into_iter().map(|claim| (claim.id, claim.index)).collect()
+    }
+}
+
+/// How long a lost claim is shown.
+const SHOWN_LOST: Duration = Duration::from_secs(10);
+
+/// How often a member's claims are looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+async fn pass_on(mut changes: watch::Receiver<u64>, seen: Arc<Seen>) {
+    while changes.changed().await.is_ok() {
+        seen.ring();
+    }
+}
+
+/// Watches a member through all its lives.
+async fn watch_member(number: u16, members: Arc<Members>, seen: Arc<Seen>) {
+    let mut changes = members.changes();
+    loop {
+        changes.mark_unchanged();
+        if let Some(group) = members.group(number) {
+            watch_life(number, &group, &seen).await;
+            if let Some(claims) = seen.all_claims().get_mut(usize::from(number)) {
+                claims.clear();
+            }
+            seen.ring();
+        }
+        // A member that ended by itself is looked for again after a while.
+        let _ = tokio::time::timeout(LOOK, changes.changed()).await;
+    }
+}
+
+/// Watches a member until it ends.
+async fn watch_life(number: u16, group: &Group, seen: &Seen) {
+    let (mut status, mut election) = (group.status(), group.election());
+    let mut look = tokio::time::interval(LOOK);
+    loop {
+        let alive = tokio::select! {
+            changed = status.changed() => changed.is_ok(),
+            changed = election.changed() => changed.is_ok(),
+            _ = look.tick() => {
+                let before = seen.digest(number);
+                let open = group.claims().await;
+                seen.take_down(number, group, open);
+                if seen.digest(number) == before {
+                    continue;
+                }
+                true
+            }
+        };
+        if !alive {
+            return;
+        }
+        if election.borrow().leads_at(group.os_clock().now()) {
+            seen.failover.leads(Instant::now(), number);
+        }
+        seen.ring();
+    }
+}

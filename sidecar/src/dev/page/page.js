@@ -1,0 +1,65 @@
+// The page of `conclave dev`: takes snapshots from the stream and hands them to the panels.
+
+import { drawClocks } from "./clocks.js";
+import { drawLocks } from "./locks.js";
+import { drawMembers } from "./members.js";
+import { ask, mark, millis, nanos, say, trouble } from "./tools.js";
+import { drawTalk, forgetTalk } from "./talk.js";
+
+const at = (id) => document.getElementById(id);
+const gone = "Nothing is heard of the group any more. Start it again, and it shows here.";
+
+at("register").addEventListener("click", () => {
+  const isCut = at("register").getAttribute("aria-checked") === "false";
+  ask("POST", isCut ? "/register/join" : "/register/cut");
+});
+
+const stream = new EventSource("/events");
+stream.addEventListener("open", () => {
+  // A new stream begins with all that was said.
+  forgetTalk();
+  trouble("");
+  mark(document.body, "data-gone", null);
+});
+stream.addEventListener("error", () => {
+  trouble(gone, true);
+  mark(document.body, "data-gone", "yes");
+});
+stream.addEventListener("message", (event) => draw(JSON.parse(event.data)));
+
+function draw(group) {
+  drawHeader(group);
+  drawMembers(group);
+  drawLocks(group);
+  drawClocks(group);
+  drawTalk(group);
+}
+
+function drawHeader(group) {
+  const leader = group.members.find((member) => member.number === group.leader);
+  document.title = leader ? `${leader.pod} leads · Conclave` : "Nobody leads · Conclave";
+  say(at("group"), group.group);
+  say(at("leader"), leader ? leader.pod : "nobody");
+  mark(at("leader"), "data-none", leader ? null : "yes");
+  say(at("epoch"), group.epoch);
+  const inView = leader ? leader.inside.view.length : 0;
+  say(at("size"), leader ? `${inView} of ${group.members.length}` : "—");
+  say(at("failover"), failover(group));
+  say(at("within"), within(group.members));
+  mark(at("register"), "aria-checked", String(!group.register_cut));
+  say(at("register-state"), group.register_cut ? "cut off" : "in reach");
+}
+
+function failover({ failover: { running_ms: running, last }, group }) {
+  if (running !== null) return `${millis(running)} …`;
+  if (last === null) return "none yet";
+  return `${last.ms} ms (${last.cause} ${group}-${last.from}, then ${group}-${last.to})`;
+}
+
+/** How far the synchronised clocks are from each other. */
+function within(members) {
+  const known = members.filter(({ clock }) => clock && clock.state !== "Unsynchronised");
+  if (known.length < 2) return "—";
+  const apart = known.map(({ clock }) => clock.apart_ns);
+  return nanos(Math.max(...apart) - Math.min(...apart));
+}

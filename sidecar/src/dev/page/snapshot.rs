@@ -1,0 +1,173 @@
+//! The group at one moment, as the page draws it.
+//!
+//! Everything is read from watch channels, so that no member is waited for.
+
+mod clocks;
+mod locks;
+
+use std::time::{Duration, Instant};
+
+use conclave_protocols::{LocalTime, PodUid};
+use serde::Serialize;
+
+use self::clocks::ClockView;
+use self::locks::ClaimView;
+use super::super::member::{Members, Outside, number_of};
+use super::super::watch::Line;
+use super::failover::FailoverView;
+use super::observer::Seen;
+use crate::group::{Election, Group, Standing, Status};
+use crate::os_clock::OsClock;
+
+/// The group at one moment.
+#[derive(Debug, Serialize)]
+pub(super) struct Snapshot {
+    group: String,
+    arbiter: String,
+    algorithm: String,
+    /// Who surely leads.
+    leader: Option<u16>,
+    /// The highest that a member knows.
+    epoch: u64,
+    office_ms: u64,
+    register_cut: bool,
+    failover: FailoverView,
+    members: Vec<MemberView>,
+    claims: Vec<ClaimView>,
+    /// What was said since the snapshot before.
+    said: Vec<Line>,
+}
+
+/// A member, seen from outside, and what it says of itself if it lives.
+#[derive(Debug, Serialize)]
+struct MemberView {
+    number: u16,
+    pod: String,
+    api_port: u16,
+    alive: bool,
+    paused: bool,
+    cut: bool,
+    inside: Option<InsideView>,
+    clock: Option<ClockView>,
+}
+
+/// What a member says of itself.
+#[derive(Debug, Serialize)]
+struct InsideView {
+    /// Why it is in no view.
+    missing: Option<String>,
+    standing: &'static str,
+    /// Whether it surely leads.
+    leads: bool,
+    /// For how long, if it does.
+    safe_for_ms: u64,
+    epoch: u64,
+    rank: Option<u32>,
+    /// The members of its view, the highest rank last.
+    view: Vec<PeerView>,
+}
+
+/// A member of a view.
+#[derive(Debug, Serialize)]
+struct PeerView {
+    number: Option<u16>,
+    leader: bool,
+    connected: bool,
+}
+
+impl Snapshot {
+    /// Looks at everybody.
+    pub(super) fn take(members: &Members, seen: &Seen, said: Vec<Line>) -> Self {
+        let now = OsClock::default().now();
+        let numbers = 0..members.count();
+        let groups: Vec<Option<Group>> =
+            numbers.clone().map(|number| members.group(number)).collect();
+        let mut clocks = clocks::compare(members, &groups).into_iter();
+        let views: Vec<MemberView> = numbers
+            .clone()
+            .zip(&groups)
+            .map(|(number, group)| {
+                let clock = clocks.next().flatten();
+                MemberView::new(members, number, group.as_ref(), clock, now)
+            })
+            .collect();
+        let inside = || views.iter().filter_map(|view| Some((view.number, view.inside.as_ref()?)));
+        let leads = inside().filter(|(_, inside)| inside.leads);
+        let settings = members.settings();
+        Self {
+            group: settings.group.clone(),
+            arbiter: format!("{:?}", settings.policy.arbiter),
+            algorithm: format!("{:?}", settings.policy.election),
+            leader: leads.max_by_key(|(_, inside)| inside.epoch).map(|(number, _)| number),
+            epoch: inside().map(|(_, inside)| inside.epoch).max().unwrap_or_default(),
+            office_ms: millis(settings.policy.timing.office_wait),
+            register_cut: members.register_is_cut(),
+            failover: seen.failover.view(Instant::now()),
+            claims: numbers.flat_map(|number| locks::claims(seen, number, now)).collect(),
+            members: views,
+            said,
+        }
+    }
+}
+
+impl MemberView {
+    fn new(
+        members: &Members,
+        number: u16,
+        group: Option<&Group>,
+        clock: Option<ClockView>,
+        now: LocalTime,
+    ) -> Self {
+        let outside = members.outside(number);
+        let is = |what: fn(&Outside) -> bool| outside.as_ref().is_some_and(what);
+        let settings = members.settings();
+        Self {
+            number,
+            pod: format!("{}-{number}", settings.group),
+            api_port: settings.base_port + number,
+            alive: is(|outside| outside.alive),
+            paused: is(|outside| outside.paused),
+            cut: is(|outside| outside.cut),
+            inside: group.map(|group| {
+                InsideView::new(&group.status().borrow(), &group.election().borrow(), now)
+            }),
+            clock,
+        }
+    }
+}
+
+impl InsideView {
+    fn new(status: &Status, election: &Election, now: LocalTime) -> Self {
+        let leads = election.leads_at(now);
+        let safe_until = election.safe_until.filter(|_| leads);
+        let peer = |member: &crate::group::MemberStatus| PeerView {
+            number: member.uid.parse::<PodUid>().ok().and_then(number_of),
+            leader: member.leader,
+            connected: member.connected,
+        };
+        Self {
+            missing: status.missing.clone(),
+            standing: standing(election, leads),
+            leads,
+            safe_for_ms: safe_until.map_or(0, |until| millis(now.until(until))),
+            epoch: status.epoch.0,
+            rank: status.members.iter().find(|member| member.me).map(|member| member.rank),
+            view: status.members.iter().map(peer).collect(),
+        }
+    }
+}
+
+/// A leader whose office has run out without its noticing is isolated, not leading.
+fn standing(election: &Election, leads: bool) -> &'static str {
+    match election.standing {
+        Standing::Leading if leads => "leading",
+        Standing::Leading | Standing::Isolated => "isolated",
+        Standing::Following => "following",
+        Standing::Electing => "electing",
+        Standing::HandingOver => "handing over",
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
