@@ -6,6 +6,7 @@ pub mod command;
 pub mod dev;
 pub mod group;
 pub mod http;
+pub mod inject;
 pub mod kubernetes;
 pub(crate) mod links;
 pub mod metrics;

@@ -1,0 +1,128 @@
+//! The sidecar as a container, and what it needs of the pod.
+
+use conclave_crds::{PEER_PORT, PEER_PORT_NAME, SIDECAR_CONTAINER};
+use serde_json::{Value, json};
+
+use super::settings::Settings;
+
+/// The port of the API, on the loopback addresses only.
+pub const API_PORT: u16 = 7070;
+
+/// The name of [`API_PORT`] in the container.
+pub const API_PORT_NAME: &str = "conclave-http";
+
+/// The port of probes and metrics.
+pub const ADMIN_PORT: u16 = 7072;
+
+/// The name of [`ADMIN_PORT`] in the container: what a PodMonitor selects.
+pub const ADMIN_PORT_NAME: &str = "conclave-admin";
+
+/// Where applications find the API; they have it as `CONCLAVE_URL`.
+pub const API_URL: &str = "http://127.0.0.1:7070";
+
+/// The API's Unix socket; containers that mount it have the path as `CONCLAVE_SOCKET`.
+pub const SOCKET_PATH: &str = "/run/conclave/conclave.sock";
+
+/// The volume of the socket.
+pub(super) const RUN_VOLUME: &str = "conclave-run";
+
+/// Where [`RUN_VOLUME`] is mounted.
+pub(super) const RUN_PATH: &str = "/run/conclave";
+
+/// The volume of the sidecar's own token: an application may do without one
+/// (`automountServiceAccountToken: false`).
+pub(super) const TOKEN_VOLUME: &str = "conclave-token";
+
+/// The native sidecar: an init container that goes on. The application starts once its API is
+/// bound, and it ends after the application.
+pub(super) fn container(group: &str, image: &str, settings: &Settings) -> Value {
+    let probe = |path: &str| json!({"path": path, "port": ADMIN_PORT_NAME});
+    json!({
+        "name": SIDECAR_CONTAINER,
+        "image": settings.image.as_deref().unwrap_or(image),
+        "command": ["/conclave"],
+        "args": ["sidecar"],
+        "restartPolicy": "Always",
+        "env": environment(group, settings),
+        "ports": [
+            {"name": API_PORT_NAME, "containerPort": API_PORT},
+            {"name": PEER_PORT_NAME, "containerPort": PEER_PORT},
+            {"name": ADMIN_PORT_NAME, "containerPort": ADMIN_PORT},
+        ],
+        "startupProbe": {"httpGet": probe("/startupz"), "periodSeconds": 1, "failureThreshold": 120},
+        "readinessProbe": {"httpGet": probe("/readyz"), "periodSeconds": 5},
+        "livenessProbe": {"httpGet": probe("/livez"), "periodSeconds": 10, "failureThreshold": 6},
+        "lifecycle": {"preStop": {"httpGet": probe("/drain")}},
+        "resources": {
+            "requests": {
+                "cpu": settings.cpu_request.as_deref().unwrap_or("10m"),
+                "memory": settings.memory_request.as_deref().unwrap_or("16Mi"),
+            },
+            // No limit of processor time: a throttled member misses heartbeats.
+            "limits": {"memory": settings.memory_limit.as_deref().unwrap_or("64Mi")},
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": true,
+            "runAsGroup": USER,
+            "runAsNonRoot": true,
+            "runAsUser": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [
+            {"name": TOKEN_VOLUME, "mountPath": TOKEN_PATH, "readOnly": true},
+            {"name": RUN_VOLUME, "mountPath": RUN_PATH},
+        ],
+    })
+}
+
+fn environment(group: &str, settings: &Settings) -> Vec<Value> {
+    let of_pod = |name: &str, path: &str| json!({"name": name, "valueFrom": from_field(path)});
+    let mut environment = vec![
+        of_pod("POD_NAME", "metadata.name"),
+        of_pod("POD_NAMESPACE", "metadata.namespace"),
+        of_pod("POD_UID", "metadata.uid"),
+        of_pod("POD_IPS", "status.podIPs"),
+        of_pod("HOST_IP", "status.hostIP"),
+        of_pod("NODE_NAME", "spec.nodeName"),
+        json!({"name": "CONCLAVE_GROUP", "value": group}),
+        json!({"name": "CONCLAVE_SOCKET", "value": SOCKET_PATH}),
+    ];
+    if let Some(level) = &settings.log_level {
+        environment.push(json!({"name": "CONCLAVE_LOG", "value": level}));
+    }
+    environment
+}
+
+/// The volumes that the sidecar brings.
+pub(super) fn volumes() -> [Value; 2] {
+    let certificate =
+        json!({"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]});
+    let namespace = json!({"items": [{
+        "path": "namespace",
+        "fieldRef": {"fieldPath": "metadata.namespace"},
+    }]});
+    // As the API server's own plugin makes it for a pod that wants a token: an hour, and seven
+    // seconds by which such tokens are told from others.
+    let token = json!({"path": "token", "expirationSeconds": 3_607});
+    [
+        json!({"name": TOKEN_VOLUME, "projected": {"sources": [
+            {"serviceAccountToken": token},
+            {"configMap": certificate},
+            {"downwardAPI": namespace},
+        ]}}),
+        json!({"name": RUN_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}),
+    ]
+}
+
+fn from_field(path: &str) -> Value {
+    json!({"fieldRef": {"fieldPath": path}})
+}
+
+/// Where Kubernetes' clients look for a token.
+const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// The user and the group of the image.
+const USER: u32 = 65_532;

@@ -1,0 +1,75 @@
+//! Whether a pod has room for the sidecar: its names, ports and paths must be free.
+
+use conclave_crds::{PEER_PORT, PEER_PORT_NAME, SIDECAR_CONTAINER};
+use serde_json::Value;
+
+use super::container::{
+    ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, RUN_PATH, RUN_VOLUME, TOKEN_VOLUME,
+};
+use super::problem::Problem;
+use super::settings::Settings;
+
+/// Whether the sidecar has its place in the pod, which has none yet.
+pub(super) fn check(pod: &Value, settings: &Settings) -> Result<(), Problem> {
+    let spec = &pod["spec"];
+    if spec["hostNetwork"] == true {
+        let problem = "must not be true: ports are shared with the node there";
+        return Err(Problem::new("spec.hostNetwork", problem));
+    }
+    let items = |list: &str| spec[list].as_array().into_iter().flatten().enumerate();
+    for list in CONTAINERS {
+        for (index, container) in items(list) {
+            check_container(container).map_err(|p| p.below(&format!("spec.{list}[{index}]")))?;
+        }
+    }
+    for (index, volume) in items("volumes") {
+        if volume["name"] == TOKEN_VOLUME || volume["name"] == RUN_VOLUME {
+            return Err(in_use(&format!("spec.volumes[{index}].name"), &volume["name"]));
+        }
+    }
+    check_mounts(spec, settings)
+}
+
+fn check_container(container: &Value) -> Result<(), Problem> {
+    if container["name"] == SIDECAR_CONTAINER {
+        return Err(in_use("name", &container["name"]));
+    }
+    for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
+        if PORTS.iter().any(|(number, _)| port["containerPort"] == *number) {
+            let field = format!("ports[{index}].containerPort");
+            return Err(in_use(&field, &port["containerPort"]));
+        }
+        if PORTS.iter().any(|(_, name)| port["name"] == *name) {
+            return Err(in_use(&format!("ports[{index}].name"), &port["name"]));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the containers that want the socket exist and have nothing in its place.
+fn check_mounts(spec: &Value, settings: &Settings) -> Result<(), Problem> {
+    for name in &settings.mount_socket {
+        let lists = CONTAINERS.iter().filter_map(|list| spec[list].as_array());
+        let Some(container) = lists.flatten().find(|container| container["name"] == **name) else {
+            let field = "metadata.annotations[config.conclave.dev/mount-socket]";
+            return Err(Problem::new(field, format!("names `{name}`, which is no container")));
+        };
+        let mut mounts = container["volumeMounts"].as_array().into_iter().flatten();
+        if mounts.any(|mount| mount["mountPath"] == RUN_PATH) {
+            let problem = format!("has something at {RUN_PATH}, where the socket belongs");
+            return Err(Problem::new(format!("volumeMounts of the container `{name}`"), problem));
+        }
+    }
+    Ok(())
+}
+
+fn in_use(field: &str, value: &Value) -> Problem {
+    let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Problem::new(field, format!("may not be `{value}`, which the sidecar uses"))
+}
+
+/// The lists of containers in a pod.
+pub(super) const CONTAINERS: [&str; 2] = ["initContainers", "containers"];
+
+const PORTS: [(u16, &str); 3] =
+    [(API_PORT, API_PORT_NAME), (PEER_PORT, PEER_PORT_NAME), (ADMIN_PORT, ADMIN_PORT_NAME)];

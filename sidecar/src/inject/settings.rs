@@ -1,0 +1,93 @@
+//! What a pod's annotations say about its sidecar.
+
+use serde_json::Value;
+use tracing_subscriber::EnvFilter;
+
+use super::problem::Problem;
+
+/// The annotations `config.conclave.dev/...` of a pod, checked.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Settings {
+    /// The image of the sidecar.
+    pub(super) image: Option<String>,
+    /// What it logs.
+    pub(super) log_level: Option<String>,
+    /// The processor time that it asks for.
+    pub(super) cpu_request: Option<String>,
+    /// The memory that it asks for.
+    pub(super) memory_request: Option<String>,
+    /// The memory that it may use.
+    pub(super) memory_limit: Option<String>,
+    /// The containers that see its Unix socket.
+    pub(super) mount_socket: Vec<String>,
+}
+
+impl Settings {
+    /// Reads them. One that is unknown is refused: it is a typing error.
+    pub(super) fn read(pod: &Value) -> Result<Self, Problem> {
+        let mut settings = Self::default();
+        let annotations = pod.pointer("/metadata/annotations").and_then(Value::as_object);
+        for (key, value) in annotations.into_iter().flatten() {
+            if let Some(setting) = key.strip_prefix(PREFIX) {
+                let field = format!("metadata.annotations[{key}]");
+                let text = value.as_str().ok_or_else(|| Problem::new(&field, "must be a text"))?;
+                settings.set(setting, text).map_err(|problem| Problem::new(&field, problem))?;
+            }
+        }
+        Ok(settings)
+    }
+
+    fn set(&mut self, setting: &str, text: &str) -> Result<(), String> {
+        match setting {
+            "image" => self.image = Some(image(text)?),
+            "log-level" => self.log_level = Some(log_level(text)?),
+            "cpu-request" => self.cpu_request = Some(quantity(text)?),
+            "memory-request" => self.memory_request = Some(quantity(text)?),
+            "memory-limit" => self.memory_limit = Some(quantity(text)?),
+            "mount-socket" => {
+                let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+                self.mount_socket = names.map(str::to_owned).collect();
+            }
+            _ => return Err(format!("is unknown; there are {}", KNOWN.join(", "))),
+        }
+        Ok(())
+    }
+}
+
+fn image(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains(char::is_whitespace) {
+        return Err("must be the name of an image".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+fn log_level(text: &str) -> Result<String, String> {
+    let filter = if text.is_empty() {
+        "it is empty".to_owned()
+    } else {
+        match EnvFilter::try_new(text) {
+            Ok(_) => return Ok(text.to_owned()),
+            Err(error) => error.to_string(),
+        }
+    };
+    Err(format!("must be a level or directives such as `info,kube=warn`: {filter}"))
+}
+
+/// A quantity of Kubernetes, such as `10m`, `0.5` or `64Mi`.
+fn quantity(text: &str) -> Result<String, String> {
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let number_end = text.find(|c| !is_number(c)).unwrap_or(text.len());
+    let (number, unit) = text.split_at(number_end);
+    if number.parse::<f64>().is_err() || !UNITS.contains(&unit) {
+        return Err(format!("must be a quantity such as `10m` or `64Mi`, and is `{text}`"));
+    }
+    Ok(text.to_owned())
+}
+
+const PREFIX: &str = "config.conclave.dev/";
+
+const KNOWN: [&str; 6] =
+    ["image", "log-level", "cpu-request", "memory-request", "memory-limit", "mount-socket"];
+
+const UNITS: [&str; 16] =
+    ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];

@@ -1,0 +1,103 @@
+//! Pods that cannot have the sidecar as they are.
+
+use conclave_crds::{Conclave, ConclaveSpec, policy};
+
+use super::*;
+
+fn refusal(change: impl FnOnce(&mut Value)) -> String {
+    let problem = inject_pod(&mut pod(change), &Options::default());
+    problem.expect_err("refused").to_string()
+}
+
+#[test]
+fn the_error_names_the_document_the_object_and_the_field() {
+    let text = format!("kind: Service\n---\n{}", deployment(r#", "hostNetwork": true"#));
+    let error = inject(&text, &Options::default()).expect_err("refused").to_string();
+    let expected = "document 2 (Deployment `till`): `spec.template.spec.hostNetwork` must not be \
+                    true: ports are shared with the node there";
+    assert_eq!(error, expected);
+}
+
+#[test]
+fn names_and_ports_of_the_sidecar_are_taken() {
+    for (container, expected) in [
+        (json!({"name": "conclave"}), "`spec.containers[0].name` may not be `conclave`"),
+        (
+            json!({"name": "till", "ports": [{"containerPort": 80}, {"containerPort": 7072}]}),
+            "`spec.containers[0].ports[1].containerPort` may not be `7072`",
+        ),
+        (
+            json!({"name": "till", "ports": [{"name": "conclave-http", "containerPort": 80}]}),
+            "`spec.containers[0].ports[0].name` may not be `conclave-http`",
+        ),
+    ] {
+        let error = refusal(|pod| pod["spec"]["containers"][0] = container);
+        assert!(error.starts_with(expected), "{error}");
+    }
+    let error =
+        refusal(|pod| pod["spec"]["volumes"] = json!([{"name": "a"}, {"name": "conclave-run"}]));
+    assert!(error.starts_with("`spec.volumes[1].name` may not be `conclave-run`"), "{error}");
+}
+
+#[test]
+fn an_annotation_that_is_unknown_or_wrong_is_named() {
+    for (key, value, expected) in [
+        ("imgae", "a", "is unknown; there are image, log-level"),
+        ("image", "", "must be the name of an image"),
+        ("log-level", "conclave=loudly", "must be a level or directives"),
+        ("memory-limit", "much", "must be a quantity such as `10m` or `64Mi`, and is `much`"),
+        ("cpu-request", "1.2.3", "must be a quantity"),
+    ] {
+        let key = format!("config.conclave.dev/{key}");
+        let error = refusal(|pod| pod["metadata"]["annotations"] = json!({ key.clone(): value }));
+        assert!(error.starts_with(&format!("`metadata.annotations[{key}]` {expected}")), "{error}");
+    }
+}
+
+#[test]
+fn the_socket_goes_to_a_container_that_exists_and_has_its_place_free() {
+    let annotations = json!({"config.conclave.dev/mount-socket": "tlil"});
+    let error = refusal(|pod| pod["metadata"]["annotations"] = annotations);
+    assert!(error.ends_with("names `tlil`, which is no container"), "{error}");
+
+    let error = refusal(|pod| {
+        pod["metadata"]["annotations"] = json!({"config.conclave.dev/mount-socket": "till"});
+        let mounts = json!([{"name": "own", "mountPath": "/run/conclave"}]);
+        pod["spec"]["containers"][0]["volumeMounts"] = mounts;
+    });
+    assert!(error.contains("has something at /run/conclave"), "{error}");
+}
+
+#[test]
+fn a_pod_is_in_one_group() {
+    let options = Options { group: Some("tills".to_owned()), ..Options::default() };
+    let error = inject(&deployment(""), &options).expect_err("refused").to_string();
+    assert!(error.contains("must be `tills` as --group says, and is `orders`"), "{error}");
+}
+
+#[test]
+fn a_group_has_the_name_that_a_resource_may_have() {
+    for name in ["orders", "o", "o-1", "Orders", "1o", "o-", "-o", "o.p", "", &"o".repeat(41)] {
+        let allowed = policy(&Conclave::new(name, ConclaveSpec::default())).is_ok();
+        assert_eq!(pod::check_group(name).is_ok(), allowed, "{name:?}");
+    }
+}
+
+#[test]
+fn what_is_not_where_it_belongs_is_named() {
+    let error = refusal(|pod| pod["spec"]["volumes"] = json!({}));
+    assert_eq!(error, "`spec.volumes` must be a list");
+    let error = refusal(|pod| pod["spec"]["containers"][0]["env"] = json!("A=1"));
+    assert_eq!(error, "`spec.containers[till].env` must be a list");
+    let error = refusal(|pod| pod["spec"] = json!([]));
+    assert_eq!(error, "`spec` must be an object");
+    let text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: till}\nspec: {}\n";
+    let error = inject(text, &Options::default()).expect_err("refused").to_string();
+    assert_eq!(error, "document 1 (Deployment `till`): `spec.template` is missing");
+}
+
+#[test]
+fn what_is_no_yaml_is_named_by_its_number() {
+    let error = inject("a: 1\n---\nb: [\n", &Options::default()).expect_err("refused").to_string();
+    assert!(error.starts_with("document 2 is no YAML: "), "{error}");
+}

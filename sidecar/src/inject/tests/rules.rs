@@ -1,0 +1,161 @@
+//! What the sidecar looks like.
+
+use super::*;
+
+fn sidecar(pod: &Value) -> &Value {
+    &pod["spec"]["initContainers"][0]
+}
+
+fn environment(container: &Value) -> Vec<(&str, &Value)> {
+    let variables = container["env"].as_array().into_iter().flatten();
+    variables.map(|v| (v["name"].as_str().unwrap_or_default(), v)).collect()
+}
+
+#[test]
+fn the_sidecar_is_native_and_stands_first() {
+    let pod = injected(|pod| pod["spec"]["initContainers"] = json!([{"name": "migrate"}]));
+    assert_eq!(sidecar(&pod)["name"], "conclave");
+    assert_eq!(sidecar(&pod)["restartPolicy"], "Always");
+    assert_eq!(pod["spec"]["initContainers"][1]["name"], "migrate");
+    assert_eq!(pod["metadata"]["labels"]["conclave.dev/injected"], "true");
+}
+
+#[test]
+fn the_sidecar_keeps_the_restricted_standard() {
+    let pod = injected(|_| {});
+    let context = &sidecar(&pod)["securityContext"];
+    assert_eq!(context["allowPrivilegeEscalation"], false);
+    assert_eq!(context["capabilities"], json!({"drop": ["ALL"]}));
+    assert_eq!(context["runAsNonRoot"], true);
+    assert_eq!(context["seccompProfile"]["type"], "RuntimeDefault");
+    let allowed = ["projected", "emptyDir"];
+    for volume in pod["spec"]["volumes"].as_array().expect("volumes") {
+        assert!(allowed.iter().any(|kind| volume[kind].is_object()), "{volume}");
+    }
+}
+
+#[test]
+fn the_kubelet_asks_and_drains_at_the_admin_port() {
+    let pod = injected(|_| {});
+    let sidecar = sidecar(&pod);
+    for (probe, path) in
+        [("startupProbe", "/startupz"), ("readinessProbe", "/readyz"), ("livenessProbe", "/livez")]
+    {
+        assert_eq!(sidecar[probe]["httpGet"], json!({"path": path, "port": ADMIN_PORT_NAME}));
+    }
+    let drain = &sidecar["lifecycle"]["preStop"]["httpGet"];
+    assert_eq!(*drain, json!({"path": "/drain", "port": ADMIN_PORT_NAME}));
+    assert_eq!(sidecar["startupProbe"]["failureThreshold"], 120);
+    let ports = sidecar["ports"].as_array().expect("ports");
+    assert!(ports.iter().all(|port| port["name"].as_str().is_some_and(|name| name.len() <= 15)));
+}
+
+#[test]
+fn the_sidecar_has_what_its_command_line_asks_for() {
+    let pod = injected(|_| {});
+    let names: Vec<_> = environment(sidecar(&pod)).into_iter().map(|(name, _)| name).collect();
+    for required in ["CONCLAVE_GROUP", "POD_NAME", "POD_NAMESPACE", "POD_UID", "POD_IPS", "HOST_IP"]
+    {
+        assert!(names.contains(&required), "{required}");
+    }
+    assert_eq!(sidecar(&pod)["args"], json!(["sidecar"]));
+}
+
+#[test]
+fn only_the_sidecar_has_its_token() {
+    let pod = injected(|pod| pod["spec"]["automountServiceAccountToken"] = json!(false));
+    let mounts = sidecar(&pod)["volumeMounts"].as_array().expect("mounts");
+    let token = mounts.iter().find(|mount| mount["name"] == "conclave-token").expect("a token");
+    assert_eq!(token["mountPath"], "/var/run/secrets/kubernetes.io/serviceaccount");
+    assert_eq!(token["readOnly"], true);
+    assert!(pod["spec"]["containers"][0]["volumeMounts"].is_null());
+    let sources = &pod["spec"]["volumes"][0]["projected"]["sources"];
+    assert_eq!(sources[0]["serviceAccountToken"]["expirationSeconds"], 3607);
+    assert_eq!(sources[1]["configMap"]["name"], "kube-root-ca.crt");
+    assert_eq!(sources[2]["downwardAPI"]["items"][0]["path"], "namespace");
+}
+
+#[test]
+fn every_container_is_told_where_the_api_is_unless_it_says_so_itself() {
+    let pod = injected(|pod| {
+        pod["spec"]["initContainers"] = json!([{"name": "migrate"}]);
+        pod["spec"]["containers"] = json!([
+            {"name": "till", "env": [{"name": "LOCKS", "value": "$(CONCLAVE_URL)/v1/locks"}]},
+            {"name": "own", "env": [{"name": "CONCLAVE_URL", "value": "http://[::1]:7070"}]},
+        ]);
+    });
+    let url = json!({"name": "CONCLAVE_URL", "value": "http://127.0.0.1:7070"});
+    assert_eq!(pod["spec"]["initContainers"][1]["env"], json!([url]));
+    // Before the variable that refers to it: Kubernetes expands only what stands above.
+    assert_eq!(pod["spec"]["containers"][0]["env"][0], url);
+    let own = environment(&pod["spec"]["containers"][1]);
+    assert_eq!(own.len(), 1);
+    assert_eq!(own[0].1["value"], "http://[::1]:7070");
+}
+
+#[test]
+fn only_the_named_containers_see_the_socket() {
+    let pod = injected(|pod| {
+        pod["metadata"]["annotations"] =
+            json!({"config.conclave.dev/mount-socket": "till, migrate"});
+        pod["spec"]["initContainers"] = json!([{"name": "migrate"}]);
+        pod["spec"]["containers"] = json!([{"name": "till"}, {"name": "proxy"}]);
+    });
+    let spec = &pod["spec"];
+    let mount = json!([{"name": "conclave-run", "mountPath": "/run/conclave"}]);
+    for container in [&spec["initContainers"][1], &spec["containers"][0]] {
+        assert_eq!(container["volumeMounts"], mount);
+        let environment = environment(container);
+        let socket = environment.iter().find(|(name, _)| *name == "CONCLAVE_SOCKET");
+        assert_eq!(socket.expect("the path").1["value"], SOCKET_PATH);
+    }
+    assert!(spec["containers"][1]["volumeMounts"].is_null());
+    assert_eq!(environment(&spec["containers"][1]).len(), 1);
+    let volume = json!({"medium": "Memory", "sizeLimit": "1Mi"});
+    assert_eq!(spec["volumes"][1]["emptyDir"], volume);
+}
+
+#[test]
+fn annotations_change_the_sidecar() {
+    let with = |key: &str, value: &str| annotated(&format!("config.conclave.dev/{key}"), value);
+    for (key, value, field) in [
+        ("image", "conclave:2", "/image"),
+        ("cpu-request", "50m", "/resources/requests/cpu"),
+        ("memory-request", "32Mi", "/resources/requests/memory"),
+        ("memory-limit", "0.5Gi", "/resources/limits/memory"),
+    ] {
+        let pod = with(key, value);
+        assert_eq!(sidecar(&pod).pointer(field), Some(&json!(value)), "{key}");
+    }
+    let pod = with("log-level", "info,kube=warn");
+    let log = json!({"name": "CONCLAVE_LOG", "value": "info,kube=warn"});
+    assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_LOG", &log)));
+}
+
+#[test]
+fn nothing_that_is_added_is_null() {
+    fn has_null(value: &Value) -> bool {
+        match value {
+            Value::Null => true,
+            Value::Array(items) => items.iter().any(has_null),
+            Value::Object(fields) => fields.values().any(has_null),
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+        }
+    }
+    assert!(!has_null(&injected(|_| {})));
+}
+
+#[test]
+fn the_api_server_knows_every_field_of_the_pod() {
+    let pod = annotated("config.conclave.dev/mount-socket", "till");
+    let read: k8s_openapi::api::core::v1::Pod = serde_json::from_value(pod.clone()).expect("a pod");
+    // A field that the type does not have is lost on the way.
+    assert_eq!(serde_json::to_value(read).expect("JSON"), pod);
+}
+
+#[test]
+fn the_chart_scrapes_what_is_injected() {
+    let monitor = include_str!("../../../../charts/conclave/templates/metrics.yaml");
+    assert!(monitor.contains(&format!("port: {ADMIN_PORT_NAME}\n")));
+    assert!(monitor.contains(&format!("{INJECTED_LABEL}: \"true\"\n")));
+}
