@@ -143,6 +143,34 @@ fn nothing_in_the_chart_belongs_to_a_group() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn the_page_for_operators_names_every_right() -> Result<()> {
+    let page = read("../../docs/operating.md")?;
+    for Permission { resource, .. } in PERMISSIONS {
+        ensure!(page.contains(&format!("`{resource}`")), "{resource} is missing");
+    }
+    Ok(())
+}
+
+#[test]
+fn the_dockerfile_has_the_pinned_toolchain_and_the_user_of_the_pods() -> Result<()> {
+    let dockerfile = read("../../Dockerfile")?;
+    let toolchain = read("../../rust-toolchain.toml")?;
+    let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = "));
+    let channel = channel.context("no toolchain is pinned")?.trim_matches('"');
+    for line in [
+        format!("FROM rust:{channel}-slim-bookworm AS build"),
+        format!("ENV RUSTUP_TOOLCHAIN={channel}"),
+        format!("ARG VERSION={}", env!("CARGO_PKG_VERSION")),
+    ] {
+        ensure!(dockerfile.lines().any(|found| found == line), "the Dockerfile has no `{line}`");
+    }
+    let pod = &object("Deployment", "conclave-operator")?["spec"]["template"]["spec"];
+    let user = pod["securityContext"]["runAsUser"].to_string();
+    ensure!(dockerfile.contains(&format!("USER {user}:{user}\n")), "another user than {user}");
+    Ok(())
+}
+
 /// API group, resource and verb.
 type Right = (String, String, String);
 

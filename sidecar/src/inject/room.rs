@@ -71,5 +71,6 @@ fn in_use(field: &str, value: &Value) -> Problem {
 /// The lists of containers in a pod.
 pub(super) const CONTAINERS: [&str; 2] = ["initContainers", "containers"];
 
-const PORTS: [(u16, &str); 3] =
+/// The sidecar's ports.
+pub(super) const PORTS: [(u16, &str); 3] =
     [(API_PORT, API_PORT_NAME), (PEER_PORT, PEER_PORT_NAME), (ADMIN_PORT, ADMIN_PORT_NAME)];

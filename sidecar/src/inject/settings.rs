@@ -84,9 +84,9 @@ fn quantity(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-const PREFIX: &str = "config.conclave.dev/";
+pub(super) const PREFIX: &str = "config.conclave.dev/";
 
-const KNOWN: [&str; 6] =
+pub(super) const KNOWN: [&str; 6] =
     ["image", "log-level", "cpu-request", "memory-request", "memory-limit", "mount-socket"];
 
 const UNITS: [&str; 16] =

@@ -1,5 +1,7 @@
 //! What the sidecar looks like.
 
+use conclave_crds::{GROUP_LABEL, LEADER_LABEL};
+
 use super::*;
 
 fn sidecar(pod: &Value) -> &Value {
@@ -158,4 +160,18 @@ fn the_chart_scrapes_what_is_injected() {
     let monitor = include_str!("../../../../charts/conclave/templates/metrics.yaml");
     assert!(monitor.contains(&format!("port: {ADMIN_PORT_NAME}\n")));
     assert!(monitor.contains(&format!("{INJECTED_LABEL}: \"true\"\n")));
+}
+
+#[test]
+fn the_page_for_operators_names_every_label_annotation_and_port() {
+    let page = include_str!("../../../../docs/operating.md");
+    for key in settings::KNOWN {
+        assert!(page.contains(&format!("| `{}{key}` |", settings::PREFIX)), "{key}");
+    }
+    for (number, name) in room::PORTS {
+        assert!(page.contains(&format!("| {number} | `{name}` |")), "{name}");
+    }
+    for label in [GROUP_LABEL, INJECTED_LABEL, LEADER_LABEL] {
+        assert!(page.contains(&format!("| `{label}: ")), "{label}");
+    }
 }
