@@ -111,8 +111,8 @@ pub struct PodUid(pub u128);
 impl fmt::Display for PodUid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hex = format!("{:032x}", self.0);
-        let (a, b, c, d, e) = (&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]);
-        write!(f, "{a}-{b}-{c}-{d}-{e}")
+        let [first, second, third, fourth] = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20]];
+        write!(f, "{first}-{second}-{third}-{fourth}-{}", &hex[20..])
     }
 }
 

@@ -15,17 +15,23 @@
 //!
 //! The rules are numbered in `docs/office.md`; the number stands at the code that keeps the rule.
 
+mod activation;
+mod advisory;
 mod candidacy;
+mod changing;
 mod election;
 mod joining;
 mod leading;
+mod leaving;
 mod locks;
 pub mod message;
 mod promising;
 mod registering;
+mod sealing;
 
 use std::time::Duration;
 
+use self::advisory::Peers;
 use self::candidacy::Candidate;
 use self::election::Electing;
 use self::leading::Leader;
@@ -34,7 +40,7 @@ use self::message::{LockNote, Message, Note, PeerMessage};
 use self::registering::Desk;
 use crate::election::AnyTimer;
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
-use crate::policy::Policy;
+use crate::policy::{Arbiter, Policy};
 use crate::protocol::{Input, InputOf, OutboxOf, Protocol};
 use crate::record::{MemberInfo, Record};
 use crate::time::LocalTime;
@@ -56,8 +62,9 @@ pub struct Member {
     electing: Option<Electing>,
     /// Takes part in no election before: it could not reach the register.
     abstains_until: LocalTime,
-    /// Is about to end, and leads no more.
-    draining: bool,
+    going: Going,
+    /// Whom discovery found; only the arbiter `None` needs it.
+    peers: Peers,
     /// The last standing told.
     told: Option<Standing>,
 }
@@ -77,6 +84,17 @@ enum Role {
     Gone,
 }
 
+/// Whether a member is about to end.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Going {
+    /// Not that it knew of.
+    Stays,
+    /// Soon: another should lead, if there is one.
+    Drains,
+    /// Now.
+    Leaves,
+}
+
 /// What this member promised (rule 2).
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 struct Pledge {
@@ -86,9 +104,9 @@ struct Pledge {
     sealed: bool,
     /// It follows the view's leader until then.
     until: LocalTime,
-    /// The register confirmed the view, or one before it, at that time or later; counted from
-    /// before the read was sent.
-    confirmed: Option<LocalTime>,
+    /// The register held that view, and not as closing, at that time or later; counted from before
+    /// the read was sent.
+    confirmed: Option<(Epoch, LocalTime)>,
     /// It knows that this view was settled.
     settled: Option<Epoch>,
 }
@@ -252,7 +270,8 @@ impl Member {
             desk,
             electing: None,
             abstains_until: LocalTime::default(),
-            draining: false,
+            going: Going::Stays,
+            peers: Peers::default(),
             told: None,
         }
     }
@@ -265,6 +284,11 @@ impl Member {
     /// The latest view that this member was in, or learned of.
     pub fn record(&self) -> Option<&Record> {
         self.record.as_ref()
+    }
+
+    /// Whether nothing but an election makes a leader here.
+    fn is_advisory(&self) -> bool {
+        self.policy.arbiter == Arbiter::None
     }
 
     /// Until when this member has the office of leader, if it leads.
@@ -282,14 +306,18 @@ impl Member {
 
     fn command(&mut self, now: LocalTime, command: Command, out: &mut Out) {
         match command {
+            Command::Enter { .. } if self.going == Going::Leaves => {}
             Command::Enter { lock, note } => {
                 self.with_locks(now, out, |locks, effects| locks.enter(now, &lock, note, effects));
             }
             Command::Exit { lock } => {
                 self.with_locks(now, out, |locks, effects| locks.exit(now, &lock, effects));
             }
-            Command::Policy(policy) => self.policy = *policy,
-            Command::Peers(_) => {}
+            // What makes outcomes safe is settled when a process starts.
+            Command::Policy(policy) => {
+                self.policy = Policy { arbiter: self.policy.arbiter, ..*policy };
+            }
+            Command::Peers(peers) => self.found(now, peers, out),
             Command::Drain => self.drain(now, out),
             Command::Leave => self.leave(now, out),
         }
@@ -300,16 +328,15 @@ impl Member {
         match message {
             PeerMessage::Join(info) => self.on_join(now, from, *info, out),
             PeerMessage::Noted => {}
-            PeerMessage::Leave => self.on_leave(from),
+            PeerMessage::Leave => self.on_leave(now, from, out),
             PeerMessage::Heartbeat(heartbeat) => self.on_heartbeat(now, from, *heartbeat, out),
             PeerMessage::Promise(promise) => self.on_promise(now, from, *promise, out),
             PeerMessage::Refusal { floor } => self.on_refusal(now, from, floor, out),
             PeerMessage::SealRequest { base } => self.on_seal_request(now, from, base, out),
             PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, out),
-            // The candidate asks again; the leader that is followed takes it back into a view.
-            PeerMessage::SealRefused { .. } => {}
+            PeerMessage::SealRefused { base } => self.on_seal_refused(now, base),
             PeerMessage::HandOver(table) => self.on_hand_over(now, from, *table, out),
-            PeerMessage::Taken { epoch } => self.on_taken(epoch, out),
+            PeerMessage::Taken { .. } => self.on_taken(out),
             PeerMessage::Election { epoch, message } => {
                 self.on_election(now, from, epoch, message, out);
             }
@@ -402,9 +429,7 @@ impl Member {
             }
             Role::Candidate(_) => Standing::Electing,
             Role::Follower => match leader {
-                Some(leader) if self.pledge.until > now && !self.pledge.sealed => {
-                    Standing::Following(leader, self.pledge.until)
-                }
+                Some(leader) if self.follows(now) => Standing::Following(leader, self.pledge.until),
                 Some(_) | None => Standing::Electing,
             },
             Role::Leader(_) | Role::Joiner { .. } | Role::Gone => Standing::Isolated,
@@ -420,7 +445,9 @@ impl Protocol for Member {
     type Event = Event;
 
     fn start(&mut self, now: LocalTime, out: &mut Out) {
-        self.begin_joining(now, out);
+        if !self.is_advisory() {
+            self.begin_joining(now, out);
+        }
         self.tell_standing(now, out);
     }
 

@@ -99,6 +99,17 @@ impl Timing {
         lock_wait: Duration::from_secs(10),
         api_outage: Duration::from_secs(60),
     };
+
+    /// The longer of each of the waits.
+    #[must_use]
+    pub fn longest(self, other: Self) -> Self {
+        Self {
+            office_wait: self.office_wait.max(other.office_wait),
+            heartbeat: self.heartbeat.max(other.heartbeat),
+            lock_wait: self.lock_wait.max(other.lock_wait),
+            api_outage: self.api_outage.max(other.api_outage),
+        }
+    }
 }
 
 /// The algorithms of an election.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Incarnation, MemberId};
-use crate::policy::{Policy, Timing};
+use crate::policy::{Arbiter, Policy, Timing};
 use crate::view::View;
 
 /// One view: number, frozen members, leader, policy. Replaced as a whole by compare-and-swap.
@@ -66,8 +66,9 @@ impl Record {
     /// The view as the textbook algorithms see it. Without a leader the highest rank stands in.
     pub fn view(&self) -> View {
         let size = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
-        let leader = self.leader.and_then(|leader| self.rank(leader));
-        View { epoch: self.epoch, size, leader: leader.unwrap_or(MemberId(size.saturating_sub(1))) }
+        let highest = MemberId(size.saturating_sub(1));
+        let leader = self.leader.and_then(|leader| self.rank(leader)).unwrap_or(highest);
+        View { epoch: self.epoch, size, leader }
     }
 
     /// The rank of a member.
@@ -91,14 +92,23 @@ impl Record {
         self.incarnations().filter(move |member| *member != me)
     }
 
-    /// How many promises make an office.
-    pub fn majority(&self) -> usize {
-        self.members.len() / 2 + 1
+    /// How many promises make an office: those of a majority. Where nothing makes an election safe,
+    /// whoever was elected has it.
+    pub fn promises_needed(&self) -> usize {
+        match self.policy.arbiter {
+            Arbiter::Quorum => self.members.len() / 2 + 1,
+            Arbiter::None => 1,
+        }
     }
 
     /// How many seals end an office: enough that the rest is no majority.
     pub fn seals_needed(&self) -> usize {
         self.members.len() - self.members.len() / 2
+    }
+
+    /// Whether the last member left in order: nobody leads, and nobody else can.
+    pub fn is_closed(&self) -> bool {
+        self.leader.is_none() && !self.base_unknown
     }
 
     /// The members of a group's first view: whoever begins it.
@@ -123,8 +133,15 @@ impl Record {
                 members.push(MemberInfo { admission, ..joiner });
             }
         }
-        members.sort_by_key(|info| (info.priority, Reverse(info.admission), info.incarnation));
+        members.sort_by_key(MemberInfo::standing);
         members
+    }
+}
+
+impl MemberInfo {
+    /// What ranks go by: the higher, the higher.
+    pub fn standing(&self) -> (i32, Reverse<u64>, Incarnation) {
+        (self.priority, Reverse(self.admission), self.incarnation)
     }
 }
 

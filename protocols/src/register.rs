@@ -114,6 +114,13 @@ impl MemoryRegister {
         self.record.as_ref()
     }
 
+    /// Somebody else writes: what it holds from now on, or the same as before. Its version changes
+    /// all the same.
+    pub fn put(&mut self, record: Option<Record>) {
+        self.version += 1;
+        self.record = record;
+    }
+
     fn version(&self) -> Version {
         Version(self.version.to_string())
     }

@@ -63,7 +63,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    fn read(self, now: Duration) -> LocalTime {
+    /// What it reads when so much true time has passed.
+    pub fn read(self, now: Duration) -> LocalTime {
         let nanos = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
         let run = nanos + nanos * i128::from(self.rate_ppm) / 1_000_000;
         let reading = run + i128::try_from(self.offset.as_nanos()).unwrap_or(0);
@@ -79,6 +80,7 @@ impl Clock {
 }
 
 enum Happening<P: Protocol> {
+    Asking { of: P::Peer, command: P::Command },
     Arrival { from: P::Peer, to: P::Peer, message: P::Message },
     Alarm { of: P::Peer, timer: P::Timer, number: u64 },
 }
@@ -149,9 +151,9 @@ impl<P: Protocol> Simulator<P> {
         self.cut.clear();
     }
 
-    /// The application of a node asks for something.
+    /// The application of a node asks for something. A frozen node hears it when it thaws.
     pub fn command(&mut self, name: P::Peer, command: P::Command) {
-        self.feed(name, Input::Command(command));
+        self.happen(Happening::Asking { of: name, command });
     }
 
     /// Goes on for so long.
@@ -220,13 +222,14 @@ impl<P: Protocol> Simulator<P> {
     fn happen(&mut self, happening: Happening<P>) {
         let name = match &happening {
             Happening::Arrival { to, .. } => *to,
-            Happening::Alarm { of, .. } => *of,
+            Happening::Alarm { of, .. } | Happening::Asking { of, .. } => *of,
         };
         let Some(node) = self.nodes.get_mut(&name) else { return };
         if let Some(waiting) = &mut node.frozen {
             return waiting.push(happening);
         }
         match happening {
+            Happening::Asking { of, command } => self.feed(of, Input::Command(command)),
             Happening::Arrival { from, to, message } => {
                 if !self.cut.contains(&(from, to)) {
                     self.feed(to, Input::Message { from, message });
@@ -266,8 +269,9 @@ impl<P: Protocol> Simulator<P> {
 
     fn send(&mut self, from: P::Peer, to: P::Peer, message: P::Message) {
         *self.sent.entry(message.name()).or_default() += 1;
-        let (least, most) = self.delay;
-        let arrival = self.now + least + self.random.below(most.saturating_sub(least));
+        let (shortest, longest) = self.delay;
+        let delay = shortest + self.random.below(longest.saturating_sub(shortest));
+        let arrival = self.now + delay;
         let last = self.links.entry((from, to)).or_default();
         *last = (*last).max(arrival);
         let at = *last;

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use super::{Event, Member, Out, PeerMessage, Role, Timer, say};
+use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::election::{self, AnyElection, AnyMessage, AnyTimer, Command};
 use crate::ids::{Epoch, Incarnation, MemberId};
 use crate::protocol::{Effect, Input, InputOf, Named, Outbox, Protocol};
+use crate::record::Record;
 use crate::time::LocalTime;
 
 /// An election of the members of the latest view.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Electing {
+    /// Who elects.
+    electorate: Record,
     election: AnyElection,
     /// When this member began to take part; nothing while its own promise still runs.
     since: Option<LocalTime>,
@@ -26,19 +29,23 @@ const EARLY_MAX: usize = 1024;
 impl Member {
     /// Starts an election, or one more if the one before came to nothing.
     pub(super) fn begin_election(&mut self, now: LocalTime, out: &mut Out) {
-        if now < self.abstains_until || self.draining {
-            return out.arm(Timer::Nominee, now.until(self.abstains_until).max(self.pause()));
+        if self.going == Going::Leaves {
+            return;
         }
-        if self.record.as_ref().is_some_and(|record| record.members.len() == 1) {
-            return self.begin_candidacy(now, None, out);
+        if let Some(wait) = self.abstains(now) {
+            return out.arm(Timer::Nominee, wait.max(self.pause()));
         }
         let Some(mut electing) = self.electing.take().or_else(|| self.new_election()) else {
             return;
         };
+        if electing.electorate.members.len() == 1 {
+            return self.begin_candidacy(now, None, out);
+        }
         electing.since = Some(now);
         electing.messages = 0;
         let early = std::mem::take(&mut electing.early);
         self.electing = Some(electing);
+        self.role = Role::Follower;
         out.arm(Timer::Nominee, self.pause() * 2);
         for (from, message) in early {
             self.feed_election(now, Input::Message { from, message }, out);
@@ -47,6 +54,19 @@ impl Member {
         if idle {
             self.feed_election(now, Input::Command(Command::Elect), out);
         }
+    }
+
+    /// For how long this member still takes part in no election: it could not reach the register
+    /// just now, or is about to end and lets others lead, if there are any.
+    fn abstains(&self, now: LocalTime) -> Option<Duration> {
+        let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
+        let until = match self.going {
+            Going::Stays => self.abstains_until,
+            Going::Drains | Going::Leaves => {
+                self.abstains_until.max(self.pledge.until.after(timing.office_wait * 3))
+            }
+        };
+        (now < until).then(|| now.until(until))
     }
 
     /// Takes part no longer: somebody leads, or the election came to nothing.
@@ -60,12 +80,17 @@ impl Member {
     }
 
     fn new_election(&self) -> Option<Electing> {
-        let record = self.record.as_ref()?;
-        let me = record.rank(self.me.incarnation)?;
-        let answer = (record.timing.office_wait / 15).min(Duration::from_millis(500));
+        let electorate = self.electorate()?;
+        let me = electorate.rank(self.me.incarnation)?;
+        let answer = (electorate.timing.office_wait / 15).min(Duration::from_millis(500));
         let timing = election::Timing { answer, announcement: answer * 3 };
-        let election = AnyElection::new(record.policy.election, me, record.view(), timing);
-        Some(Electing { election, since: None, early: Vec::new(), messages: 0 })
+        let algorithm = electorate.policy.election;
+        let election = AnyElection::new(algorithm, me, electorate.view(), timing);
+        Some(Electing { electorate, election, since: None, early: Vec::new(), messages: 0 })
+    }
+
+    fn electorate(&self) -> Option<Record> {
+        if self.is_advisory() { self.peers_record() } else { self.record.clone() }
     }
 
     /// How long whoever was elected may take to begin a view.
@@ -83,19 +108,18 @@ impl Member {
         message: AnyMessage,
         out: &mut Out,
     ) {
-        let Some(record) = self.record.as_ref().filter(|record| record.epoch == epoch) else {
-            return out.tell(Event::Ignored("epoch"));
-        };
-        let Some(rank) = record.rank(from) else {
-            return out.tell(Event::Ignored("stranger"));
-        };
-        if self.role != Role::Follower || now < self.abstains_until || self.draining {
+        if self.role != Role::Follower || self.abstains(now).is_some() {
             return;
         }
         if self.electing.is_none() {
             self.electing = self.new_election();
         }
-        let Some(electing) = &mut self.electing else { return };
+        let Some(electing) = self.electing.as_mut().filter(|e| e.electorate.epoch == epoch) else {
+            return out.tell(Event::Ignored("epoch"));
+        };
+        let Some(rank) = electing.electorate.rank(from) else {
+            return out.tell(Event::Ignored("stranger"));
+        };
         if self.pledge.until > now {
             if electing.early.len() < EARLY_MAX {
                 electing.early.push((rank, message));
@@ -116,17 +140,18 @@ impl Member {
     }
 
     fn feed_election(&mut self, now: LocalTime, input: InputOf<AnyElection>, out: &mut Out) {
-        let (Some(electing), Some(record)) = (&mut self.electing, &self.record) else { return };
+        let Some(electing) = &mut self.electing else { return };
         let mut effects = Outbox::default();
         electing.election.handle(now, input, &mut effects);
         let mut elected = None;
         for effect in effects.drain() {
             match effect {
                 Effect::Send { to, message } => {
-                    let Some(info) = record.member(to) else { continue };
+                    let Some(info) = electing.electorate.member(to) else { continue };
                     // Acknowledgements are ours, not the book's.
                     electing.messages += u64::from(message.name() != "ack");
-                    let message = PeerMessage::Election { epoch: record.epoch, message };
+                    let message =
+                        PeerMessage::Election { epoch: electing.electorate.epoch, message };
                     say(info.incarnation, message, out);
                 }
                 Effect::Arm { timer, after } => out.arm(Timer::Election(timer), after),
@@ -141,8 +166,10 @@ impl Member {
 
     /// Somebody was elected: a nominee, until the office protocol says more.
     fn elected(&mut self, now: LocalTime, winner: MemberId, out: &mut Out) {
-        let (Some(electing), Some(record)) = (&self.electing, &self.record) else { return };
-        let Some(winner) = record.member(winner).map(|info| info.incarnation) else { return };
+        let Some(electing) = &self.electing else { return };
+        let Some(winner) = electing.electorate.member(winner).map(|info| info.incarnation) else {
+            return;
+        };
         let took = now - electing.since.unwrap_or(now);
         out.tell(Event::Elected { winner, messages: electing.messages, took });
         if winner == self.me.incarnation {
@@ -154,9 +181,13 @@ impl Member {
 
     /// Whoever was elected began no view in time: once more.
     pub(super) fn nominee_is_late(&mut self, now: LocalTime, out: &mut Out) {
-        if self.role == Role::Follower && self.pledge.until <= now {
-            self.drop_election(out);
-            self.begin_election(now, out);
+        if self.role != Role::Follower {
+            return;
         }
+        if self.pledge.until > now {
+            return out.arm(Timer::Nominee, now.until(self.pledge.until));
+        }
+        self.drop_election(out);
+        self.begin_election(now, out);
     }
 }

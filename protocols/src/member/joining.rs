@@ -1,6 +1,6 @@
 //! Getting into a group: by asking whoever leads it, or by beginning its first view.
 
-use super::{Event, Member, Out, PeerMessage, Role, Timer, say, say_each};
+use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say, say_each};
 use crate::ids::Incarnation;
 use crate::record::MemberInfo;
 use crate::register::Value;
@@ -11,8 +11,7 @@ impl Member {
     pub(super) fn begin_joining(&mut self, now: LocalTime, out: &mut Out) {
         self.role = Role::Joiner { heard: now };
         self.drop_election(out);
-        self.locks.leave_view();
-        out.disarm(Timer::Heartbeat);
+        self.leave_view();
         self.read_register(now, out);
         out.arm(Timer::Reread, self.policy.timing.heartbeat);
         out.arm(Timer::Join, self.policy.timing.heartbeat);
@@ -30,25 +29,35 @@ impl Member {
 
     /// The register tells a joiner whom to ask.
     pub(super) fn joiner_reads(&mut self, now: LocalTime, value: Value, out: &mut Out) {
-        let newer = match (&self.record, &value.record) {
-            (Some(known), Some(record)) => record.epoch > known.epoch,
-            (None, Some(_)) => true,
-            (_, None) => false,
-        };
         let Some(record) = value.record.clone() else {
             return self.begin_first_view(now, value, out);
         };
-        if record.leader.is_none() && !record.base_unknown {
+        if record.is_closed() {
             self.record = Some(record);
             return self.begin_first_view(now, value, out);
         }
-        if newer && let Role::Joiner { heard } = &mut self.role {
+        let news = self.is_news(&record);
+        if news && record.rank(self.me.incarnation).is_some() {
+            return self.learn_of(now, record, out);
+        }
+        if news && let Role::Joiner { heard } = &mut self.role {
             *heard = now;
         }
         let first = self.record.is_none();
-        self.record = Some(record);
-        if first || newer {
+        if news || first {
+            self.record = Some(record);
             self.ask_to_join(out);
+        }
+    }
+
+    /// The register is empty, or the last member left it in order: nobody is to be asked.
+    ///
+    /// An empty register is a lost one if there ever was a view. Whoever keeps the register sees to
+    /// that; to begin as if nothing had been would put a second leader beside one that may live.
+    fn begin_first_view(&mut self, now: LocalTime, value: Value, out: &mut Out) {
+        let lost = value.record.is_none() && self.knows_of_a_view();
+        if now >= self.abstains_until && self.going != Going::Leaves && !lost {
+            self.begin_candidacy_with(now, None, value, out);
         }
     }
 
@@ -62,13 +71,18 @@ impl Member {
     /// Asks again; or begins a view, if nobody of the recorded one was heard of for long.
     pub(super) fn try_to_join(&mut self, now: LocalTime, out: &mut Out) {
         let Role::Joiner { heard } = self.role else { return };
+        if self.is_advisory() {
+            return self.begin_election(now, out);
+        }
         let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
         out.arm(Timer::Join, timing.heartbeat * 2);
         // Rule 11: a joiner that reaches no member of the recorded view starts without an election.
-        // Joiners that started together do not all try at once.
+        // Joiners that started together do not all try at once, and one that is about to end last.
         let stagger = timing.heartbeat * u32::try_from(self.me.incarnation.run % 8).unwrap_or(0);
-        let alone = now - heard > timing.office_wait * 2 + stagger;
-        if alone && self.record.is_some() && now >= self.abstains_until && !self.draining {
+        let patience = if self.going == Going::Stays { 2 } else { 5 };
+        let alone = now - heard > timing.office_wait * patience + stagger;
+        let may = now >= self.abstains_until && self.going != Going::Leaves;
+        if alone && self.record.is_some() && may {
             self.begin_candidacy(now, None, out);
         } else {
             self.ask_to_join(out);
@@ -87,8 +101,7 @@ impl Member {
         if info.incarnation != from || info.name.len() > 253 || info.addresses.len() > 16 {
             return out.tell(Event::Ignored("join"));
         }
-        let joining = matches!(self.role, Role::Joiner { .. });
-        if joining {
+        if matches!(self.role, Role::Joiner { .. }) {
             return;
         }
         out.tell(Event::Met(Box::new(info.clone())));

@@ -4,27 +4,32 @@
 //!
 //! * **A token.** Every message carries the highest token of the lock that its sender knows; who
 //!   enters takes the next. The coordinator computes the same and writes it into its table.
-//! * **A lease.** A grant is good for `hold(lock wait)` from the stamp of the member's own message
-//!   that it answers; the coordinator keeps others out for the whole lock wait from when it sent
-//!   the grant. A member lists its holds with every promise, and the leader's next heartbeat
-//!   extends them.
+//! * **A lease.** A grant is good for `hold(lease)` from the stamp of the member's own message that
+//!   it answers; the coordinator keeps others out for the whole lock wait from when it sent the
+//!   grant. A member lists its holds with every promise, and the leader's next heartbeat extends
+//!   them.
 //! * **A gate.** The coordinator hears nothing of a lock while its leader has no office or the
 //!   quiet time of a new view runs: what arrives is kept, in order.
 
+mod advisory;
 mod carry;
 mod coordinator;
+mod holding;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::message::{Extended, LockMessage, LockNote, Note};
+use self::coordinator::{Docket, Entry, Kept};
+use self::holding::{Bond, Hold};
+use super::message::{LockMessage, LockNote, Note};
 use super::{LockEvent, LostReason};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
 use crate::mutex::central::{self, Central, RequestNumber};
-use crate::mutex::{Command, Event, Mutex, Phase};
-use crate::protocol::{Effect, Input, InputOf, Outbox, Protocol};
+use crate::mutex::{Carried, Command, Event, Mutex};
+use crate::policy::{Arbiter, Policy};
+use crate::protocol::{Effect, Input, InputOf, Outbox, OutboxOf, Protocol};
 use crate::record::Record;
-use crate::time::{LocalTime, hold};
+use crate::time::LocalTime;
 use crate::view::View;
 
 /// All locks of one member.
@@ -32,15 +37,21 @@ use crate::view::View;
 pub(super) struct Locks {
     me: Incarnation,
     seat: Option<Seat>,
-    locks: BTreeMap<LockName, Lock>,
+    all: BTreeMap<LockName, Lock>,
+    /// Those that the application wants or holds.
+    mine: BTreeSet<LockName>,
+    /// When own holds end, each as it was known at some time; it may have been extended since.
+    deadlines: BTreeSet<(LocalTime, LockName)>,
     /// No token of a forgotten lock of this view is higher.
     floor: FencingToken,
+    /// Nor is the number of a request for one.
+    latest: RequestNumber,
     /// When the holds of a leader end: with its office.
     office_until: LocalTime,
-    /// The coordinator may let members in.
-    open: bool,
     /// When each member was last heard of: by its own clock, and by ours.
     heard: BTreeMap<MemberId, Heard>,
+    /// What the coordinators have to do.
+    docket: Docket,
 }
 
 /// A place in a view.
@@ -50,8 +61,14 @@ struct Seat {
     view: View,
     incarnations: Vec<Incarnation>,
     ceiling: Epoch,
+    policy: Policy,
+    /// How long the leader keeps others out for whoever is inside.
     lock_wait: Duration,
-    office_wait: Duration,
+    /// How long whoever is inside counts on it: the lock wait, or what it is to become.
+    lease: Duration,
+    /// A member that was not heard of for so long is granted nothing.
+    patience: Duration,
+    since: LocalTime,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -87,49 +104,6 @@ struct Wish {
     note: Note,
 }
 
-/// A hold of this member.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Hold {
-    token: FencingToken,
-    /// When this member entered.
-    entered: LocalTime,
-    /// A deadline that has passed is final.
-    deadline: LocalTime,
-    bond: Bond,
-}
-
-/// What a hold lives on.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum Bond {
-    /// The leader extends it.
-    Lease,
-    /// This member leads: it ends with the office.
-    Office,
-    /// The present view does not know it: it runs out.
-    Orphan,
-}
-
-/// The leader's knowledge of who is inside.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct Entry {
-    holder: Incarnation,
-    token: FencingToken,
-    busy_until: LocalTime,
-    since: LocalTime,
-    note: Note,
-}
-
-/// What the coordinator has not heard yet.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum Kept {
-    /// This member itself.
-    Command(Command),
-    /// Another.
-    Message(MemberId, central::Message),
-    /// The lease of whoever is inside is over.
-    Expel,
-}
-
 /// What the locks want done.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum LockEffect {
@@ -139,13 +113,15 @@ pub(super) enum LockEffect {
 
 pub(super) type LockOut = Vec<LockEffect>;
 
-/// Where a grant or an entry comes from.
+/// Where an entry comes from.
 #[derive(Clone, Copy)]
 enum Base {
-    /// The leader let itself in.
+    /// Nobody lets this member in.
+    Nobody,
+    /// The leader lets itself in.
     Own,
-    /// A grant that answers what this member said at that time.
-    Stamp(Option<LocalTime>),
+    /// A grant, which answers what this member said at that time.
+    Grant { heard: Option<LocalTime>, before: FencingToken },
 }
 
 impl Locks {
@@ -153,11 +129,14 @@ impl Locks {
         Self {
             me,
             seat: None,
-            locks: BTreeMap::new(),
+            all: BTreeMap::new(),
+            mine: BTreeSet::new(),
+            deadlines: BTreeSet::new(),
             floor: FencingToken::default(),
+            latest: RequestNumber::default(),
             office_until: LocalTime::default(),
-            open: false,
             heard: BTreeMap::new(),
+            docket: Docket::default(),
         }
     }
 
@@ -169,15 +148,17 @@ impl Locks {
         }
         lock.wish = Some(Wish { since: now, note });
         lock.messages = 0;
+        self.mine.insert(name.clone());
         self.command(now, name, Command::Enter, out);
     }
 
     /// The application leaves a lock, or no longer wants it.
     pub(super) fn exit(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
-        let Some(lock) = self.locks.get_mut(name) else { return };
+        let Some(lock) = self.all.get_mut(name) else { return };
         if lock.wish.take().is_none() {
             return;
         }
+        self.mine.remove(name);
         let orphan = lock.hold.take().is_some_and(|hold| hold.bond == Bond::Orphan);
         if !orphan {
             self.command(now, name, Command::Exit, out);
@@ -195,7 +176,7 @@ impl Locks {
     ) {
         let Some(rank) = self.rank_of(from, message.epoch) else { return };
         let name = message.lock;
-        self.heard.insert(rank, Heard { stamp: message.stamp, at: now });
+        self.hear(rank, message.stamp, now);
         let lock = self.lock(&name);
         lock.highest = lock.highest.max(message.highest);
         let input = Input::Message { from: rank, message: message.message };
@@ -207,98 +188,42 @@ impl Locks {
                 self.coordinate(now, &name, Kept::Message(rank, message.message), out);
             }
             central::Message::Grant(_) => {
-                lock.messages += 1;
-                self.feed(now, &name, input, Base::Stamp(message.heard), out);
+                let base = Base::Grant { heard: message.heard, before: message.highest };
+                self.feed(now, &name, input, base, out);
             }
             central::Message::Queued(_) => {
                 if lock.wish.is_some() {
                     out.push(LockEffect::Tell(name.clone(), LockEvent::Queued(message.note)));
                 }
-                self.feed(now, &name, input, Base::Stamp(None), out);
+                self.feed(now, &name, input, Base::Nobody, out);
             }
         }
         self.tidy(&name);
     }
 
-    /// The leader extended what a promise of this member listed: every hold that it had then.
-    pub(super) fn on_extended(&mut self, now: LocalTime, extended: &Extended, out: &mut LockOut) {
-        let Some(seat) = &self.seat else { return };
-        let deadline = extended.stamp.after(hold(seat.lock_wait));
-        for (name, lock) in &mut self.locks {
-            let Some(held) = &mut lock.hold else { continue };
-            let refused = extended.refused.iter().any(|(n, t)| n == name && *t == held.token);
-            let listed = held.entered < extended.stamp;
-            if held.bond == Bond::Lease && held.deadline > now && listed && !refused {
-                held.deadline = held.deadline.max(deadline);
-                let contended = extended.contended.contains(name);
-                let event = LockEvent::Extended { deadline: held.deadline, contended };
-                out.push(LockEffect::Tell(name.clone(), event));
-            }
-        }
-    }
-
-    /// Ends the holds whose deadline has passed. Returns the next deadline.
-    pub(super) fn expire_holds(&mut self, now: LocalTime, out: &mut LockOut) -> Option<LocalTime> {
-        let over = |lock: &Lock| lock.hold.is_some_and(|hold| hold.deadline <= now);
-        let names: Vec<LockName> = self
-            .locks
-            .iter()
-            .filter(|(_, lock)| over(lock))
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in names {
-            self.lose(now, &name, LostReason::LeaseExpired, out);
-        }
-        self.locks.values().filter_map(|lock| lock.hold).map(|hold| hold.deadline).min()
-    }
-
-    /// Ends a hold that nobody gave back.
-    fn lose(&mut self, now: LocalTime, name: &LockName, reason: LostReason, out: &mut LockOut) {
-        let Some(lock) = self.locks.get_mut(name) else { return };
-        let Some(hold) = lock.hold.take() else { return };
-        lock.wish = None;
-        out.push(LockEffect::Tell(name.clone(), LockEvent::Lost(reason)));
-        match hold.bond {
-            // Nobody else can take it out of the table of a leader.
-            Bond::Office => self.command(now, name, Command::Exit, out),
-            Bond::Lease => {
-                if let Some(mutex) = &mut lock.mutex {
-                    mutex.forget_own_hold();
-                }
-            }
-            Bond::Orphan => {}
-        }
-        self.tidy(name);
-    }
-
-    /// The office of this member, which leads, lasts until then. A hold that was carried into the
-    /// view keeps its own deadline until the office has begun; from then on it ends with it.
-    pub(super) fn set_office(&mut self, now: LocalTime, until: LocalTime, out: &mut LockOut) {
-        self.office_until = until;
-        for (name, lock) in &mut self.locks {
-            let contended = lock.mutex.as_ref().is_some_and(|mutex| mutex.queue().next().is_some());
-            let Some(held) = &mut lock.hold else { continue };
-            let runs = held.deadline > now && until > now;
-            if held.bond == Bond::Office && runs && held.deadline != until {
-                held.deadline = until;
-                let event = LockEvent::Extended { deadline: until, contended };
-                out.push(LockEffect::Tell(name.clone(), event));
-            }
-        }
+    /// How many locks this member holds, and how many it waits for.
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let held = self.mine_all().filter(|(_, lock)| lock.hold.is_some()).count();
+        (held, self.mine.len() - held)
     }
 
     // ----- inside
 
     fn lock(&mut self, name: &LockName) -> &mut Lock {
-        if !self.locks.contains_key(name) {
-            let mutex = self
-                .seat
-                .as_ref()
-                .map(|seat| Central::new(seat.rank, seat.view, &crate::mutex::Carried::default()));
+        if !self.all.contains_key(name) {
+            let mutex = self.seat.as_ref().map(|seat| {
+                let nobody = Carried::default();
+                Central::new(seat.rank, seat.view, &nobody).numbered_after(self.latest)
+            });
             let highest = self.floor;
-            self.locks.insert(name.clone(), Lock { mutex, highest, ..Lock::default() });
+            self.all.insert(name.clone(), Lock { mutex, highest, ..Lock::default() });
         }
-        self.locks.get_mut(name).expect("it was just put there")
+        self.all.get_mut(name).expect("it was just put there")
+    }
+
+    /// The locks that the application wants or holds.
+    fn mine_all(&self) -> impl Iterator<Item = (&LockName, &Lock)> {
+        self.mine.iter().filter_map(|name| Some((name, self.all.get(name)?)))
     }
 
     fn rank_of(&self, member: Incarnation, epoch: Epoch) -> Option<MemberId> {
@@ -307,15 +232,24 @@ impl Locks {
         u32::try_from(place).ok().map(MemberId)
     }
 
+    fn hear(&mut self, rank: MemberId, stamp: LocalTime, now: LocalTime) {
+        self.heard.insert(rank, Heard { stamp, at: now });
+        self.docket.silent.remove(&rank);
+    }
+
     fn coordinates(&self) -> bool {
         self.seat.as_ref().is_some_and(|seat| seat.rank == seat.view.leader)
+    }
+
+    fn is_advisory(&self) -> bool {
+        self.seat.as_ref().is_some_and(|seat| seat.policy.arbiter == Arbiter::None)
     }
 
     fn command(&mut self, now: LocalTime, name: &LockName, command: Command, out: &mut LockOut) {
         if self.coordinates() {
             self.coordinate(now, name, Kept::Command(command), out);
         } else {
-            self.feed(now, name, Input::Command(command), Base::Stamp(None), out);
+            self.feed(now, name, Input::Command(command), Base::Nobody, out);
         }
     }
 
@@ -329,10 +263,21 @@ impl Locks {
         out: &mut LockOut,
     ) {
         let mut effects = Outbox::default();
-        let Some(mutex) = self.locks.get_mut(name).and_then(|lock| lock.mutex.as_mut()) else {
+        let Some(mutex) = self.all.get_mut(name).and_then(|lock| lock.mutex.as_mut()) else {
             return;
         };
         mutex.handle(now, input, &mut effects);
+        self.carry_out(now, name, effects, base, out);
+    }
+
+    fn carry_out(
+        &mut self,
+        now: LocalTime,
+        name: &LockName,
+        mut effects: OutboxOf<Central>,
+        base: Base,
+        out: &mut LockOut,
+    ) {
         for effect in effects.drain() {
             match effect {
                 Effect::Send { to, message } => self.send(now, name, to, message, out),
@@ -354,13 +299,13 @@ impl Locks {
         let epoch = seat.view.epoch;
         let Some(&receiver) = seat.incarnations.get(to.0 as usize) else { return };
         let heard = self.heard.get(&to).map(|heard| heard.stamp);
-        let highest = self.lock(name).highest;
         let note = self.note_for(now, name, message);
         let lock = self.lock(name);
+        let mut highest = lock.highest;
         match message {
             central::Message::Request(_) | central::Message::Release(_) => lock.messages += 1,
             central::Message::Queued(_) => {}
-            central::Message::Grant(_) => self.record_grant(now, name, to),
+            central::Message::Grant(number) => highest = self.grant(now, name, to, number),
         }
         let lock = name.clone();
         let message = LockMessage { epoch, lock, stamp: now, heard, highest, note, message };
@@ -374,7 +319,7 @@ impl Locks {
         name: &LockName,
         message: central::Message,
     ) -> Option<Box<LockNote>> {
-        let lock = self.locks.get(name)?;
+        let lock = self.all.get(name)?;
         let note = match message {
             central::Message::Request(_) => LockNote {
                 member: self.me,
@@ -383,105 +328,41 @@ impl Locks {
                 held: Duration::ZERO,
             },
             central::Message::Queued(_) => {
-                lock.entry.as_ref().map(|entry| entry.for_people(now))?
+                let entry = lock.entry.as_ref()?;
+                entry.for_people(now, self.is_advisory())
             }
             central::Message::Grant(_) | central::Message::Release(_) => return None,
         };
         Some(Box::new(note))
     }
 
-    /// The mutex let this member in.
-    fn entered(&mut self, now: LocalTime, name: &LockName, base: Base, out: &mut LockOut) {
-        let Some(seat) = &self.seat else { return };
-        let (rank, ceiling, epoch) = (seat.rank, seat.ceiling, seat.view.epoch);
-        let (deadline, bond) = match base {
-            Base::Own => (self.office_until, Bond::Office),
-            Base::Stamp(stamp) => {
-                (stamp.unwrap_or_default().after(hold(seat.lock_wait)), Bond::Lease)
-            }
-        };
-        if let Base::Own = base {
-            self.record_grant(now, name, rank);
-        }
-        let lock = self.lock(name);
-        let token = match base {
-            Base::Own => Some(lock.highest),
-            Base::Stamp(_) => lock.highest.successor(ceiling),
-        };
-        let Some(token) = token.filter(|_| deadline > now && lock.wish.is_some()) else {
-            return self.decline(now, name, out);
-        };
-        lock.highest = token;
-        lock.hold = Some(Hold { token, entered: now, deadline, bond });
-        let messages = lock.messages;
-        let token = Some(token);
-        let event = LockEvent::Entered { token, epoch, deadline, messages };
-        out.push(LockEffect::Tell(name.clone(), event));
-    }
-
-    /// A grant came too late, or nobody wants it any more: leaves, and asks again if somebody does.
-    fn decline(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
-        self.command(now, name, Command::Exit, out);
-        if self.lock(name).wish.is_some() {
-            self.command(now, name, Command::Enter, out);
-        }
-    }
-
-    /// Forgets a lock that nobody uses; the floor keeps its tokens from coming again.
+    /// Forgets a lock that nobody uses. Neither its tokens nor its requests' numbers come again.
     fn tidy(&mut self, name: &LockName) {
-        let Some(lock) = self.locks.get(name) else { return };
+        let Some(lock) = self.all.get(name) else { return };
         let unused = lock.mutex.as_ref().is_none_or(Central::is_unused);
         let idle = unused && lock.kept.is_empty() && lock.closed_until == LocalTime::default();
         if idle && lock.wish.is_none() && lock.hold.is_none() {
             self.floor = self.floor.max(lock.highest);
-            self.locks.remove(name);
-        }
-    }
-}
-
-impl Entry {
-    fn for_people(&self, now: LocalTime) -> LockNote {
-        LockNote {
-            member: self.holder,
-            note: self.note.clone(),
-            token: Some(self.token),
-            held: now - self.since,
+            let latest = lock.mutex.as_ref().map(Central::latest);
+            self.latest = self.latest.max(latest.unwrap_or_default());
+            self.all.remove(name);
         }
     }
 }
 
 impl Record {
-    fn seat(&self, me: Incarnation) -> Option<Seat> {
+    fn seat(&self, me: Incarnation, since: LocalTime) -> Option<Seat> {
+        let lock_wait = self.timing.lock_wait;
         Some(Seat {
             rank: self.rank(me)?,
             view: self.view(),
             incarnations: self.incarnations().collect(),
             ceiling: self.ceiling,
-            lock_wait: self.timing.lock_wait,
-            office_wait: self.timing.office_wait,
+            policy: self.policy.clone(),
+            lock_wait,
+            lease: lock_wait.min(self.policy.timing.lock_wait),
+            patience: self.timing.office_wait,
+            since,
         })
-    }
-}
-
-/// What a promise says of this member's locks.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Listed {
-    pub(super) holds: Vec<(LockName, FencingToken)>,
-    pub(super) waits: Vec<(LockName, RequestNumber)>,
-}
-
-impl Locks {
-    /// What this member holds and waits for, for a promise.
-    pub(super) fn listed(&self, now: LocalTime) -> Listed {
-        let mut listed = Listed::default();
-        for (name, lock) in &self.locks {
-            if let Some(hold) = lock.hold.filter(|h| h.bond != Bond::Orphan && h.deadline > now) {
-                listed.holds.push((name.clone(), hold.token));
-            }
-            if let Some(mutex) = lock.mutex.as_ref().filter(|m| m.phase() == Phase::Waiting) {
-                listed.waits.push((name.clone(), mutex.latest()));
-            }
-        }
-        listed
     }
 }

@@ -177,8 +177,8 @@ pub struct HandOver {
     pub table: Table,
     /// The rest of the quiet time.
     pub quiet: Duration,
-    /// No hold of an earlier view runs that the table does not name.
-    pub settled: bool,
+    /// The shortest lock wait that the next view may have: no hold lasts longer.
+    pub lock_wait: Duration,
     /// Who is to be in the next view.
     pub stays: Vec<Incarnation>,
     /// Who wants to join it.

@@ -1,6 +1,6 @@
-//! A member's promises and seals.
+//! A member's promises: to follow nobody but the leader of its view, for a while.
 
-use super::message::{Announcement, Extended, Heartbeat, Promise, Seal};
+use super::message::{Announcement, Extended, Heartbeat, Promise};
 use super::{Event, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::{Epoch, Incarnation};
 use crate::record::Record;
@@ -16,44 +16,76 @@ impl Member {
         heartbeat: Heartbeat,
         out: &mut Out,
     ) {
-        if heartbeat.epoch <= self.floor() {
+        let epoch = heartbeat.epoch;
+        if self.is_advisory() {
+            if !self.prefers(now, from) {
+                return;
+            }
+        } else if epoch <= self.floor() {
             return say(from, PeerMessage::Refusal { floor: self.floor() }, out);
         }
-        if !self.is_in(heartbeat.epoch, from) {
+        if self.is_in(epoch, from) {
+            self.goes_on_following(out);
+        } else {
             let Some(announcement) = heartbeat.announcement else {
                 return out.tell(Event::Ignored("unannounced"));
             };
-            if !self.fits(&announcement.record, heartbeat.epoch, from) {
+            if !self.fits(&announcement.record, epoch, from) {
                 return out.tell(Event::Ignored("announcement"));
             }
             self.enter_view(now, *announcement, out);
         }
         self.drop_election(out);
         if heartbeat.settled {
-            self.pledge.settled = Some(heartbeat.epoch);
+            self.pledge.settled = Some(epoch);
         }
         if let Some(extended) = &heartbeat.extended {
             self.on_extended(now, extended, out);
         }
-        self.promise(now, from, heartbeat.epoch, heartbeat.seq, out);
+        self.promise(now, from, epoch, heartbeat.seq, out);
     }
 
-    /// Rule 12: everything up to this epoch is refused.
+    /// Rule 12: everything up to this epoch is refused. What was sealed is, and what is older than
+    /// the view that the register was seen to hold.
     pub(super) fn floor(&self) -> Epoch {
-        let Epoch(epoch) = self.pledge.epoch;
-        if self.pledge.sealed { Epoch(epoch) } else { Epoch(epoch.saturating_sub(1)) }
+        let Epoch(pledged) = self.pledge.epoch;
+        let pledged = if self.pledge.sealed { pledged } else { pledged.saturating_sub(1) };
+        let known = self.record.as_ref().map_or(0, |record| record.epoch.0.saturating_sub(1));
+        Epoch(pledged.max(known))
     }
 
-    /// Whether this member follows that leader in that view already.
+    /// Whether a promise of this member to the leader of its view runs.
+    pub(super) fn follows(&self, now: LocalTime) -> bool {
+        self.pledge.until > now
+            && !self.pledge.sealed
+            && self.record.as_ref().is_some_and(|record| record.epoch == self.pledge.epoch)
+    }
+
+    /// Whether this member entered the view of that leader, and did not leave it since.
     fn is_in(&self, epoch: Epoch, leader: Incarnation) -> bool {
-        self.role == Role::Follower
-            && self.pledge.epoch == epoch
+        self.pledge.epoch == epoch
+            && !self.pledge.sealed
             && self.record.as_ref().is_some_and(|r| r.epoch == epoch && r.leader == Some(leader))
+    }
+
+    /// The leader lives after all: a candidate that has not sealed the view yet is none any more.
+    fn goes_on_following(&mut self, out: &mut Out) {
+        if self.role != Role::Follower {
+            self.role = Role::Follower;
+            out.disarm(Timer::Candidacy);
+        }
+    }
+
+    /// Takes no part in its view any more, and refuses it: it could not come back without losing
+    /// sight of what it holds.
+    pub(super) fn leave_view(&mut self) {
+        self.pledge.sealed = true;
+        self.locks.leave_view();
     }
 
     fn fits(&self, record: &Record, epoch: Epoch, leader: Incarnation) -> bool {
         record.epoch == epoch
-            && epoch > self.floor()
+            && record.policy.arbiter == self.policy.arbiter
             && record.leader == Some(leader)
             && record.rank(leader).is_some()
             && record.rank(self.me.incarnation).is_some()
@@ -72,33 +104,46 @@ impl Member {
             out.tell(Event::Met(Box::new(info.clone())));
         }
         self.with_locks(now, out, |locks, effects| {
-            locks.install(now, &record, &carried, now, effects);
+            locks.install(now, &record, &carried, effects);
         });
         out.tell(Event::Installed(Box::new(record.clone())));
         self.record = Some(record);
-        out.arm(Timer::Reread, self.register_patience());
+        self.reread_soon(out);
     }
 
     fn promise(&mut self, now: LocalTime, to: Incarnation, epoch: Epoch, seq: u64, out: &mut Out) {
+        let Some(record) = &self.record else { return };
+        let office_wait = record.timing.office_wait;
+        // Whether it promises or not: if this leader is not heard of again, somebody else must lead.
+        out.arm(Timer::Promise, office_wait);
         if !self.may_promise(now) {
             return self.read_register(now, out);
         }
-        let Some(office_wait) = self.record.as_ref().map(|record| record.timing.office_wait) else {
-            return;
-        };
         self.pledge.until = now.after(office_wait);
-        out.arm(Timer::Promise, office_wait);
         let listed = self.locks.listed(now);
         let promise = Promise { epoch, seq, stamp: now, holds: listed.holds, waits: listed.waits };
         say(to, PeerMessage::Promise(Box::new(promise)), out);
     }
 
-    /// Rule 8: the register confirmed the view within `hold(E)`.
+    /// Rule 8: the register confirmed this view or one before it within `hold(E)`, and is not known
+    /// to hold a later one.
     pub(super) fn may_promise(&self, now: LocalTime) -> bool {
-        let outage = self.record.as_ref().map(|record| record.timing.api_outage);
-        match (self.pledge.confirmed, outage) {
-            (Some(confirmed), Some(outage)) => confirmed.after(hold(outage)) > now,
-            (None, _) | (_, None) => false,
+        let Some(record) = &self.record else { return false };
+        let outage = hold(record.timing.api_outage);
+        let confirmed =
+            |(epoch, at): (Epoch, LocalTime)| epoch <= record.epoch && at.after(outage) > now;
+        self.is_advisory() || self.pledge.confirmed.is_some_and(confirmed)
+    }
+
+    /// Rule 8: the register held this record, which is not closing.
+    ///
+    /// A confirmation stays good when a newer view begins: that view was written after the moment
+    /// that the confirmation counts from. It says nothing good of an older one: the office of a view
+    /// that was replaced after everybody had waited must not come back.
+    pub(super) fn confirm(&mut self, sent: LocalTime, record: &Record, out: &mut Out) {
+        if !record.closing && record.epoch > self.floor() {
+            self.pledge.confirmed = self.pledge.confirmed.max(Some((record.epoch, sent)));
+            out.tell(Event::Confirmed(sent));
         }
     }
 
@@ -108,72 +153,43 @@ impl Member {
 
     /// The own promise has run out: whoever it was given to is no longer heard of.
     pub(super) fn promise_ran_out(&mut self, now: LocalTime, out: &mut Out) {
-        if self.role == Role::Follower && self.pledge.until <= now {
-            self.begin_election(now, out);
+        if self.role != Role::Follower {
+            return;
         }
+        if self.pledge.until > now {
+            return out.arm(Timer::Promise, now.until(self.pledge.until));
+        }
+        self.begin_election(now, out);
     }
 
     /// A follower finds out whether there is a newer view, with it or without it.
     pub(super) fn follower_reads(&mut self, now: LocalTime, value: Value, out: &mut Out) {
-        let Some(record) = value.record else { return };
-        if self.record.as_ref().is_some_and(|known| record.epoch <= known.epoch) {
-            return;
-        }
-        if record.rank(self.me.incarnation).is_none() || record.leader.is_none() {
-            self.record = Some(record);
-            self.begin_joining(now, out);
-        } else if self.pledge.until <= now {
-            self.await_announcement(record, out);
+        if let Some(record) = value.record.filter(|record| self.is_news(record)) {
+            self.learn_of(now, record, out);
         }
     }
 
-    /// The register names this member in a newer view. Its leader will announce it; if it does not,
-    /// the members of that view elect.
-    pub(super) fn await_announcement(&mut self, record: Record, out: &mut Out) {
-        self.drop_election(out);
-        self.locks.leave_view();
+    /// Whether a record tells of a newer view. One that was lost and made anew tells of none.
+    pub(super) fn is_news(&self, record: &Record) -> bool {
+        !record.base_unknown && self.record.as_ref().is_none_or(|known| record.epoch > known.epoch)
+    }
+
+    /// The register holds a newer view. If it names this member, its leader will announce it; if
+    /// that leader does not, the members of that view elect.
+    pub(super) fn learn_of(&mut self, now: LocalTime, record: Record, out: &mut Out) {
+        self.step_down(now, out);
+        self.leave_view();
+        out.disarm(Timer::Candidacy);
+        let mine = record.rank(self.me.incarnation).is_some() && record.leader.is_some();
+        let patience = record.timing.office_wait;
         self.record = Some(record);
-        out.arm(Timer::Nominee, self.register_patience() * 3);
-    }
-
-    /// A candidate asks this member to end a view (rule 12).
-    pub(super) fn on_seal_request(
-        &mut self,
-        now: LocalTime,
-        from: Incarnation,
-        base: Epoch,
-        out: &mut Out,
-    ) {
-        let member = self.record.as_ref().is_some_and(|record| {
-            record.epoch == base && record.rank(self.me.incarnation).is_some()
-        });
-        if !member || matches!(self.role, Role::Joiner { .. }) {
-            return;
+        if mine {
+            self.drop_election(out);
+            self.role = Role::Follower;
+            out.disarm(Timer::Join);
+            out.arm(Timer::Nominee, patience.max(now.until(self.pledge.until)));
+        } else {
+            self.begin_joining(now, out);
         }
-        match self.seal(now, base, out) {
-            Some(seal) => say(from, PeerMessage::Seal(Box::new(seal)), out),
-            None => say(from, PeerMessage::SealRefused { base }, out),
-        }
-    }
-
-    /// Seals a view, or says again how it was sealed; nothing while a promise runs.
-    ///
-    /// From now on this member refuses promises, grants and releases of that view and those below.
-    /// A leader without an office gives its whole table with its seal.
-    pub(super) fn seal(&mut self, now: LocalTime, base: Epoch, out: &mut Out) -> Option<Seal> {
-        if self.pledge.epoch > base || self.pledge.until > now {
-            return None;
-        }
-        let hand_over = match &self.role {
-            Role::Leader(leader) if leader.office_until() > now => return None,
-            Role::Leader(_) => self.retire(now, out).map(Box::new),
-            Role::Joiner { .. } | Role::Follower | Role::Candidate(_) | Role::Gone => None,
-        };
-        let report = self.locks.report(now);
-        self.locks.leave_view();
-        self.pledge.epoch = base;
-        self.pledge.sealed = true;
-        let settled = self.pledge.settled == Some(base);
-        Some(Seal { base, holds: report.holds, waits: report.waits, settled, hand_over })
     }
 }

@@ -39,7 +39,7 @@ impl Desk {
 impl Member {
     /// Asks what the register holds, unless an answer is due already.
     pub(super) fn read_register(&mut self, now: LocalTime, out: &mut Out) {
-        if self.desk.read.is_some() {
+        if self.desk.read.is_some() || self.is_advisory() {
             return;
         }
         let id = self.desk.call();
@@ -83,18 +83,20 @@ impl Member {
                 };
                 self.on_value(now, sent, *value, out);
             }
-            register::Message::Written { id, version } => {
+            register::Message::Written { id, .. } => {
                 let Some((_, sent)) = self.desk.write.take_if(|(write, _)| *write == id) else {
                     return;
                 };
-                self.on_written(now, sent, version, out);
+                self.on_written(now, sent, out);
             }
             register::Message::Conflict(id) | register::Message::Unknown(id) => {
+                // A read that got no answer is given up when the time for one is over, so that
+                // whoever repeats it does not do so in haste.
                 if self.desk.write.take_if(|(write, _)| *write == id).is_some() {
-                    // Rule 18: what is there now tells whether it was carried out.
+                    // Rule 18: what is there now tells whether it was carried out. A read that was
+                    // asked for before does not.
+                    self.desk.read = None;
                     self.read_register(now, out);
-                } else if self.desk.read.is_some_and(|(read, _)| read == id) {
-                    self.register_is_silent(now, out);
                 }
             }
             register::Message::Read(_) | register::Message::Write { .. } => {
@@ -108,12 +110,19 @@ impl Member {
 
     /// No answer in time. A late one is not listened to; whoever needed it decides how to go on.
     pub(super) fn register_is_silent(&mut self, now: LocalTime, out: &mut Out) {
-        let unknown_write = self.desk.write.take().is_some();
+        self.desk.write = None;
         self.desk.read = None;
         match &self.role {
-            Role::Candidate(_) => self.candidate_without_register(now, unknown_write, out),
-            Role::Leader(_) => self.leader_without_register(now, unknown_write, out),
+            Role::Candidate(_) => self.candidate_without_register(now, out),
+            Role::Leader(_) => self.leader_without_register(now, out),
             Role::Joiner { .. } | Role::Follower | Role::Gone => {}
+        }
+    }
+
+    /// A view has begun: it wants to be confirmed.
+    pub(super) fn reread_soon(&self, out: &mut Out) {
+        if !self.is_advisory() {
+            out.arm(Timer::Reread, self.register_patience());
         }
     }
 
@@ -129,10 +138,13 @@ impl Member {
         let outage = self.record.as_ref().map_or(self.policy.timing, |r| r.timing).api_outage;
         let period = (outage / 6).min(Duration::from_secs(10));
         let jitter = u32::try_from((self.desk.run ^ self.desk.calls) % 256).unwrap_or(0);
-        period - period * jitter / 1024
+        period.saturating_sub(period * jitter / 1024)
     }
 
     /// The register holds this. `sent` is from before it was asked.
+    ///
+    /// While a write is under way it says nothing that could be relied on for the next step; the
+    /// answer to the write, or its absence, leads to the next read.
     fn on_value(&mut self, now: LocalTime, sent: LocalTime, value: Value, out: &mut Out) {
         if let Some(record) = &value.record {
             self.confirm(sent, record, out);
@@ -142,23 +154,15 @@ impl Member {
                 }
             }
         }
+        if self.desk.write.is_some() {
+            return;
+        }
         match &self.role {
             Role::Joiner { .. } => self.joiner_reads(now, value, out),
             Role::Follower => self.follower_reads(now, value, out),
             Role::Candidate(_) => self.candidate_reads(now, sent, value, out),
-            Role::Leader(_) => self.leader_reads(now, sent, value, out),
+            Role::Leader(_) => self.leader_reads(now, value, out),
             Role::Gone => {}
-        }
-    }
-
-    /// Rule 8: the register confirmed the view, or a later one that this member is yet to enter.
-    ///
-    /// A confirmation stays good when a newer view begins: that view was written after the moment
-    /// that the confirmation counts from.
-    pub(super) fn confirm(&mut self, sent: LocalTime, record: &Record, out: &mut Out) {
-        if record.epoch >= self.pledge.epoch && !record.closing {
-            self.pledge.confirmed = self.pledge.confirmed.max(Some(sent));
-            out.tell(Event::Confirmed(sent));
         }
     }
 }

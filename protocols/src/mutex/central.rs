@@ -34,8 +34,11 @@
 //!   (`a_grant_that_crosses_a_withdrawal_lets_nobody_in`).
 //! * The books' coordinator cannot tell a dead member from a slow one. Here whoever runs it can:
 //!   [`Central::expel`] takes out a member whose lease is over.
-//! * A request that the coordinator knows already is answered again and queued once.
+//! * A request that the coordinator knows already is answered again and queued once. A newer
+//!   request of a member tells that it has given up the older one, or left, and that the release
+//!   was lost.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
@@ -160,12 +163,16 @@ impl Central {
     }
 
     fn on_request(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {
-        if self.books.inside == Some((from, number)) {
-            return self.answer(from, Message::Grant(number), out);
+        if let Some((_, inside)) = self.books.inside.filter(|(inside, _)| *inside == from) {
+            match number.cmp(&inside) {
+                Ordering::Less => return,
+                Ordering::Equal => return self.answer(from, Message::Grant(number), out),
+                Ordering::Greater => self.books.inside = None,
+            }
         }
-        match self.books.queue.iter_mut().find(|(waiting, _)| *waiting == from) {
-            Some(place) => place.1 = place.1.max(number),
-            None => self.books.queue.push_back((from, number)),
+        if !self.waits(from, number) {
+            self.withdraw(from);
+            self.books.queue.push_back((from, number));
         }
         if self.books.inside.is_none() {
             self.admit(out);
@@ -189,27 +196,16 @@ impl Central {
         self.answer(next, Message::Grant(number), out);
     }
 
-    /// Takes a member out of the coordinator's books whose lease is over: it is not inside any
-    /// more, and waits no more.
-    pub fn expel(&mut self, member: MemberId, out: &mut OutboxOf<Self>) {
-        self.withdraw(member);
-        if self.books.inside.is_some_and(|(inside, _)| inside == member) {
-            self.books.inside = None;
-            self.admit(out);
-        }
+    /// Takes whoever is inside out of the coordinator's books: its lease is over. Nobody is let in
+    /// before the next input or [`Protocol::start`].
+    pub fn expel(&mut self) {
+        self.books.inside = None;
     }
 
     /// Takes a member out of the queue that was not heard of lately: it could not be told that it
     /// is in. It asks again if it lives.
     pub fn withdraw(&mut self, member: MemberId) {
         self.books.queue.retain(|(waiting, _)| *waiting != member);
-    }
-
-    /// Asks again, if this member waits: the coordinator may have lost sight of the request.
-    pub fn ask_again(&mut self, out: &mut OutboxOf<Self>) {
-        if self.state == State::Waiting {
-            self.say(Message::Request(self.latest), out);
-        }
     }
 
     /// Takes note that this member is no longer inside, though it said no release: its lease is
@@ -230,12 +226,29 @@ impl Central {
         self.books.inside.map(|(member, _)| member)
     }
 
+    /// Whether the coordinator let a member in on this very request.
+    pub fn is_inside(&self, member: MemberId, number: RequestNumber) -> bool {
+        self.books.inside == Some((member, number))
+    }
+
+    /// Whether this very request is in the coordinator's queue.
+    pub fn waits(&self, member: MemberId, number: RequestNumber) -> bool {
+        self.books.queue.contains(&(member, number))
+    }
+
     /// The number of this member's latest request.
     pub fn latest(&self) -> RequestNumber {
         self.latest
     }
 
-    /// Whether nothing would be lost if this value were dropped.
+    /// Numbers this member's requests from there on. A value that is dropped and made anew within one
+    /// view must not use a number again: a grant may be under way to the request that had it.
+    #[must_use]
+    pub fn numbered_after(self, latest: RequestNumber) -> Self {
+        Self { latest: self.latest.max(latest), ..self }
+    }
+
+    /// Whether nothing but [`Central::latest`] would be lost if this value were dropped.
     pub fn is_unused(&self) -> bool {
         self.state == State::Idle && self.books.inside.is_none() && self.books.queue.is_empty()
     }
@@ -438,7 +451,8 @@ mod tests {
         let carried = Carried { holder: Some(MemberId(1)), waiting: vec![MemberId(0)] };
         let mut group = Group::new(&carried);
         let mut out = Outbox::default();
-        group.members[2].expel(MemberId(1), &mut out);
+        group.members[2].expel();
+        group.members[2].start(LocalTime(0), &mut out);
         let effects: Vec<_> = out.drain().collect();
         let grant = Message::Grant(RequestNumber(0));
         assert_eq!(effects, [Effect::Send { to: MemberId(0), message: grant }]);

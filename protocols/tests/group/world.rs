@@ -1,83 +1,66 @@
-//! Members, a register, and what must hold at every moment.
+//! A group in the simulator, and what must hold at every moment.
+//!
+//! What counts is what applications were told: a lock that somebody was told to hold until a time
+//! by its own clock, and has not given back, is held until then, though its member crashed or froze
+//! meanwhile. The same goes for the office of leader.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use conclave_protocols::member::message::{Message, Note};
-use conclave_protocols::member::{Command, Event, LockEvent, Member, Node, Timer};
-use conclave_protocols::policy::Policy;
-use conclave_protocols::protocol::{Input, InputOf, OutboxOf};
+use conclave_protocols::member::message::Note;
+use conclave_protocols::member::{Command, Event, LockEvent, Member, Node, Standing};
+use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
-use conclave_protocols::register::MemoryRegister;
 use conclave_protocols::sim::{Clock, Simulator};
-use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid, Protocol};
+use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid};
 
-/// A node of the simulated cluster.
-pub(crate) enum Place {
-    Member(Box<Member>),
-    Register(MemoryRegister),
-}
-
-impl Protocol for Place {
-    type Peer = Node;
-    type Command = Command;
-    type Message = Message;
-    type Timer = Timer;
-    type Event = Event;
-
-    fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        if let Self::Member(member) = self {
-            member.start(now, out);
-        }
-    }
-
-    fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
-        match (self, input) {
-            (Self::Member(member), input) => member.handle(now, input, out),
-            (
-                Self::Register(register),
-                Input::Message { from, message: Message::Register(call) },
-            ) => {
-                let term = Epoch(now.0 / 1_000_000_000);
-                if let Some(answer) = register.answer(&call, term) {
-                    out.send(from, Message::Register(answer));
-                }
-            }
-            (Self::Register(_), _) => {}
-        }
-    }
-}
-
-/// A lock that a member believes to hold: until when by its own clock, and with which token.
-type Belief = (LocalTime, FencingToken);
+use crate::nodes::{Ask, Mood, Place, Register};
 
 pub(crate) struct World {
-    sim: Simulator<Place>,
-    members: Vec<Incarnation>,
-    policy: Policy,
-    believes: BTreeMap<(usize, LockName), Belief>,
-    tokens: BTreeMap<LockName, FencingToken>,
-    grants: u64,
-    seed: u64,
+    pub(crate) sim: Simulator<Place>,
+    pub(crate) seed: u64,
     pub(crate) trace: bool,
-    /// Members that are about to end, and lead no more.
-    ending: BTreeSet<usize>,
+    pub(crate) policy: Policy,
+    /// All members that there ever were.
+    members: Vec<(Incarnation, Clock)>,
+    /// Who left.
+    left: BTreeSet<usize>,
+    /// What applications want, and have not given back.
+    wants: BTreeSet<(usize, LockName)>,
+    /// Until when applications were told to hold, by their own clocks.
+    holds: BTreeMap<(usize, LockName), LocalTime>,
+    /// Until when applications were told to lead, by their own clocks.
+    leads: BTreeMap<usize, LocalTime>,
+    tokens: BTreeMap<LockName, FencingToken>,
+    pub(crate) seen: Seen,
+}
+
+/// What happened, so that a run in which nothing did is not taken for a good one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) grants: u64,
+    pub(crate) losses: u64,
+    pub(crate) views: u64,
+    pub(crate) elections: u64,
+    pub(crate) faults: BTreeMap<&'static str, u64>,
 }
 
 impl World {
     pub(crate) fn new(seed: u64, members: usize, policy: Policy) -> Self {
         let mut sim = Simulator::new(seed);
-        sim.add(Node::Register, Place::Register(MemoryRegister::default()));
+        sim.add(Node::Register, Place::Register(Box::new(Register::new(seed))));
         let mut world = Self {
             sim,
-            members: Vec::new(),
-            policy,
-            believes: BTreeMap::new(),
-            tokens: BTreeMap::new(),
-            grants: 0,
             seed,
             trace: false,
-            ending: BTreeSet::new(),
+            policy,
+            members: Vec::new(),
+            left: BTreeSet::new(),
+            wants: BTreeSet::new(),
+            holds: BTreeMap::new(),
+            leads: BTreeMap::new(),
+            tokens: BTreeMap::new(),
+            seen: Seen::default(),
         };
         for _ in 0..members {
             world.join();
@@ -85,89 +68,144 @@ impl World {
         world
     }
 
+    /// Another pod starts.
     pub(crate) fn join(&mut self) -> usize {
         let index = self.members.len();
         let pod = PodUid(index as u128 + 1);
         let incarnation = Incarnation { pod, run: self.sim.random().up_to(1 << 53) };
-        let info = MemberInfo {
-            incarnation,
-            name: format!("pod-{index}"),
-            addresses: Vec::new(),
-            priority: 0,
-            admission: 0,
-            protocol: (1, 1),
-        };
         let offset = Duration::from_secs(self.sim.random().up_to(1_000_000));
         let rate = i32::try_from(self.sim.random().up_to(40_001)).expect("small") - 20_000;
         let clock = Clock { offset, rate_ppm: rate };
-        let member = Member::new(info, self.policy.clone(), Epoch(0));
-        self.members.push(incarnation);
+        let epoch = self.status_epoch();
+        let member = Member::new(info(index, incarnation), self.policy.clone(), epoch);
+        self.members.push((incarnation, clock));
         let place = Place::Member(Box::new(member));
         self.sim.add_with_clock(Node::Member(incarnation), place, clock);
+        self.discover();
         index
     }
 
-    fn node(&self, member: usize) -> Node {
-        Node::Member(self.members[member])
+    /// Under the arbiter `None`, all pods that there are become known to all.
+    pub(crate) fn discover(&mut self) {
+        if self.policy.arbiter == Arbiter::Quorum {
+            return;
+        }
+        let found: Vec<MemberInfo> =
+            self.living().map(|index| info(index, self.members[index].0)).collect();
+        for index in self.living().collect::<Vec<_>>() {
+            self.command(index, Command::Peers(found.clone()));
+        }
     }
 
-    fn member(&self, index: usize) -> Option<&Member> {
+    fn status_epoch(&self) -> Epoch {
+        match self.policy.arbiter {
+            Arbiter::Quorum => self.try_record().map_or(Epoch(0), |record| record.epoch),
+            Arbiter::None => Epoch(0),
+        }
+    }
+
+    // ----- looking
+
+    pub(crate) fn node(&self, member: usize) -> Node {
+        Node::Member(self.members[member].0)
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.members.len()
+    }
+
+    pub(crate) fn incarnation(&self, member: usize) -> Incarnation {
+        self.members[member].0
+    }
+
+    pub(crate) fn member(&self, index: usize) -> Option<&Member> {
         match self.sim.node(self.node(index))? {
             Place::Member(member) => Some(member),
             Place::Register(_) => None,
         }
     }
 
-    pub(crate) fn record(&self) -> &Record {
+    /// Members that did not crash and did not leave.
+    pub(crate) fn living(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.members.len())
+            .filter(|index| self.member(*index).is_some() && !self.left.contains(index))
+    }
+
+    fn try_record(&self) -> Option<&Record> {
         match self.sim.node(Node::Register) {
-            Some(Place::Register(register)) => register.record().expect("a view"),
+            Some(Place::Register(register)) => register.memory.record(),
             Some(Place::Member(_)) | None => unreachable!("the register does not crash"),
         }
     }
 
-    /// Who has an office at this moment, by its own clock.
+    pub(crate) fn record(&self) -> &Record {
+        self.try_record().expect("there is a view")
+    }
+
+    pub(crate) fn clock(&self, member: usize) -> LocalTime {
+        self.members[member].1.read(self.sim.now())
+    }
+
+    /// Who was told to lead at this moment.
     pub(crate) fn leaders(&self) -> Vec<usize> {
-        let leads = |index: &usize| {
-            let now = self.sim.local_time(self.node(*index));
-            self.member(*index).and_then(Member::office) > now
+        let leads =
+            |(index, until): (&usize, &LocalTime)| (*until > self.clock(*index)).then_some(*index);
+        self.leads.iter().filter_map(leads).collect()
+    }
+
+    /// The one leader, unless there is none or there are several.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        match self.leaders()[..] {
+            [leader] => Some(leader),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn holders(&self, lock: &str) -> Vec<usize> {
+        let holds = |((index, held), until): (&(usize, LockName), &LocalTime)| {
+            (held.as_str() == lock && *until > self.clock(*index)).then_some(*index)
         };
-        (0..self.members.len())
-            .filter(|index| self.member(*index).is_some() && leads(index))
-            .collect()
+        self.holds.iter().filter_map(holds).collect()
     }
 
     pub(crate) fn holder(&self, lock: &str) -> Option<usize> {
-        let holders = self.holders(&name(lock));
-        assert!(holders.len() <= 1, "seed {}: {holders:?} hold {lock}", self.seed);
-        holders.first().copied()
+        self.holders(lock).first().copied()
     }
 
-    fn holders(&self, lock: &LockName) -> Vec<usize> {
-        let believes = |index: &usize| {
-            let now = self.sim.local_time(self.node(*index));
-            let deadline = self.believes.get(&(*index, lock.clone())).map(|(until, _)| *until);
-            now.is_some() && deadline > now
-        };
-        (0..self.members.len()).filter(believes).collect()
+    /// Until when a member was told to hold, by its own clock.
+    pub(crate) fn told(&self, member: usize, lock: &str) -> Option<LocalTime> {
+        self.holds.get(&(member, name(lock))).copied()
     }
 
-    pub(crate) fn grants(&self) -> u64 {
-        self.grants
+    pub(crate) fn wants(&self, member: usize, lock: &str) -> bool {
+        self.wants.contains(&(member, name(lock)))
     }
+
+    // ----- doing
 
     pub(crate) fn enter(&mut self, member: usize, lock: &str) {
+        if self.left.contains(&member) || self.member(member).is_none() {
+            return;
+        }
+        self.wants.insert((member, name(lock)));
         let note = Note { owner: format!("app-{member}"), metadata: None };
         self.command(member, Command::Enter { lock: name(lock), note });
     }
 
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
-        self.believes.remove(&(member, name(lock)));
+        self.wants.remove(&(member, name(lock)));
+        self.holds.remove(&(member, name(lock)));
         self.command(member, Command::Exit { lock: name(lock) });
     }
 
     pub(crate) fn leave(&mut self, member: usize) {
-        self.believes.retain(|(index, _), _| *index != member);
+        self.left.insert(member);
+        self.wants.retain(|(index, _)| *index != member);
         self.command(member, Command::Leave);
+    }
+
+    pub(crate) fn drain(&mut self, member: usize) {
+        self.command(member, Command::Drain);
     }
 
     pub(crate) fn set_policy(&mut self, policy: &Policy) {
@@ -178,41 +216,69 @@ impl World {
     }
 
     fn command(&mut self, member: usize, command: Command) {
-        self.sim.command(self.node(member), command);
+        self.sim.command(self.node(member), Ask::Member(command));
         self.observe();
     }
 
     pub(crate) fn crash(&mut self, member: usize) {
         self.sim.crash(self.node(member));
-        self.believes.retain(|(index, _), _| *index != member);
+        self.wants.retain(|(index, _)| *index != member);
+        self.discover();
     }
 
+    pub(crate) fn freeze(&mut self, member: usize) {
+        self.sim.freeze(self.node(member));
+    }
+
+    pub(crate) fn thaw(&mut self, member: usize) {
+        self.sim.thaw(self.node(member));
+        self.run_for(Duration::ZERO);
+    }
+
+    /// Two nodes lose all that they say to each other.
+    pub(crate) fn part(&mut self, one: Node, other: Node) {
+        self.sim.cut(one, other);
+        self.sim.cut(other, one);
+    }
+
+    /// A member is cut off from all others, and from the register.
     pub(crate) fn isolate(&mut self, member: usize) {
         let me = self.node(member);
         for other in 0..self.members.len() {
-            self.sim.cut(me, self.node(other));
-            self.sim.cut(self.node(other), me);
+            self.part(me, self.node(other));
         }
-        self.sim.cut(me, Node::Register);
-        self.sim.cut(Node::Register, me);
+        self.part(me, Node::Register);
     }
 
-    pub(crate) fn cut_register(&mut self, away: bool) {
-        if !away {
-            return self.sim.heal();
+    /// These members are cut off from the others.
+    pub(crate) fn split(&mut self, side: &[usize]) {
+        for one in 0..self.members.len() {
+            for other in 0..self.members.len() {
+                if side.contains(&one) != side.contains(&other) {
+                    self.sim.cut(self.node(one), self.node(other));
+                }
+            }
         }
+    }
+
+    pub(crate) fn cut_register(&mut self) {
         for member in 0..self.members.len() {
-            self.sim.cut(Node::Register, self.node(member));
-            self.sim.cut(self.node(member), Node::Register);
+            self.part(Node::Register, self.node(member));
         }
     }
 
+    pub(crate) fn register(&mut self, ask: Ask) {
+        self.sim.command(Node::Register, ask);
+    }
+
+    /// All faults that can be mended are.
     pub(crate) fn heal(&mut self) {
         self.sim.heal();
+        self.register(Ask::Mood(Mood::default()));
         for member in 0..self.members.len() {
             self.sim.thaw(self.node(member));
         }
-        self.observe();
+        self.run_for(Duration::ZERO);
     }
 
     pub(crate) fn run_for(&mut self, span: Duration) {
@@ -223,101 +289,113 @@ impl World {
         self.sim.run_for(end.saturating_sub(self.sim.now()));
     }
 
-    /// Faults of all kinds, one after another.
-    pub(crate) fn storm(&mut self, faults: u64) {
-        for _ in 0..faults {
-            let span = self.sim.random().below(Duration::from_secs(4));
-            self.fault();
-            self.run_for(span);
+    /// Goes on until something is so. How long that took; it fails if it is not so in time.
+    pub(crate) fn run_until(
+        &mut self,
+        what: &str,
+        patience: Duration,
+        is_so: impl Fn(&Self) -> bool,
+    ) -> Duration {
+        let begin = self.sim.now();
+        while !is_so(self) {
+            let waited = self.sim.now().saturating_sub(begin);
+            assert!(waited < patience, "seed {}: {what}: not within {patience:?}", self.seed);
+            self.run_for(Duration::from_millis(10));
         }
+        self.sim.now().saturating_sub(begin)
     }
 
-    fn fault(&mut self) {
-        let all = self.members.len() as u64;
-        let one = usize::try_from(self.sim.random().up_to(all)).expect("small");
-        let other = usize::try_from(self.sim.random().up_to(all)).expect("small");
-        let fit = |m: &usize| self.member(*m).is_some() && !self.ending.contains(m);
-        let living = (0..self.members.len()).filter(fit).count();
-        let locks = ["a", "b"];
-        let lock = locks[usize::from(self.sim.random().once_in(2))];
-        let fault = self.sim.random().up_to(16);
-        if self.trace {
-            println!("{:?} FAULT {fault} one {one} other {other} lock {lock}", self.sim.now());
-        }
-        match fault {
-            0 if living > 3 => self.crash(one),
-            1 if living < 7 => {
-                self.join();
-            }
-            2 => self.isolate(one),
-            3 => self.sim.cut(self.node(one), self.node(other)),
-            4 => self.sim.freeze(self.node(one)),
-            5 => self.cut_register(true),
-            6 | 7 => self.heal(),
-            8 if living > 3 => {
-                self.ending.insert(one);
-                self.leave(one);
-            }
-            9 if living > 3 => {
-                self.ending.insert(one);
-                self.command(one, Command::Drain);
-            }
-            10 | 11 => self.exit(one, lock),
-            _ => self.enter(one, lock),
-        }
-    }
+    // ----- checking
 
     /// Takes note of what was told, and checks what must hold.
-    fn observe(&mut self) {
+    pub(crate) fn observe(&mut self) {
         for (at, node, event) in self.sim.take_told() {
             let Node::Member(incarnation) = node else { continue };
-            let index = self.members.iter().position(|m| *m == incarnation).expect("known");
+            let index = self.members.iter().position(|(m, _)| *m == incarnation).expect("known");
             if self.trace {
                 println!("{at:?} {index} {event:?}");
             }
             match event {
-                Event::Lock(lock, LockEvent::Entered { token: Some(token), deadline, .. }) => {
-                    let last = self.tokens.insert(lock.clone(), token);
-                    assert!(
-                        last < Some(token),
-                        "seed {} at {at:?}: {lock} went from {last:?} to {token}",
-                        self.seed
-                    );
-                    self.believes.insert((index, lock), (deadline, token));
-                    self.grants += 1;
+                Event::Lock(lock, event) => self.lock_event(index, lock, &event),
+                Event::Standing(Standing::Leading(until)) => {
+                    self.leads.insert(index, until);
+                    self.check_offices();
                 }
-                Event::Lock(lock, LockEvent::Extended { deadline, .. }) => {
-                    if let Some(belief) = self.believes.get_mut(&(index, lock)) {
-                        belief.0 = deadline;
-                    }
+                Event::Standing(
+                    Standing::Following(..) | Standing::Electing | Standing::Isolated,
+                ) => {
+                    self.leads.remove(&index);
                 }
-                Event::Lock(lock, LockEvent::Lost(_)) => {
-                    self.believes.remove(&(index, lock));
+                Event::Installed(_) => self.seen.views += 1,
+                Event::Elected { .. } => self.seen.elections += 1,
+                Event::Left => {
+                    self.left.insert(index);
                 }
-                Event::Lock(_, LockEvent::Queued(_) | LockEvent::Entered { token: None, .. })
-                | Event::Met(_)
-                | Event::Installed(_)
-                | Event::Standing(_)
-                | Event::Confirmed(_)
-                | Event::Elected { .. }
-                | Event::Ignored(_)
-                | Event::Left => {}
+                Event::Met(_) | Event::Confirmed(_) | Event::Ignored(_) => {}
             }
         }
-        let leaders = self.leaders();
-        assert!(leaders.len() <= 1, "seed {} at {:?}: {leaders:?} lead", self.seed, self.sim.now());
-        for lock in self.tokens.keys() {
-            let holders = self.holders(lock);
-            assert!(
-                holders.len() <= 1,
-                "seed {} at {:?}: {holders:?} hold {lock}",
-                self.seed,
-                self.sim.now()
-            );
+    }
+
+    fn lock_event(&mut self, index: usize, lock: LockName, event: &LockEvent) {
+        match *event {
+            LockEvent::Entered { token, deadline, .. } => {
+                if !self.wants.contains(&(index, lock.clone())) {
+                    return;
+                }
+                self.seen.grants += 1;
+                self.check_token(&lock, token);
+                self.holds.insert((index, lock.clone()), deadline);
+                self.check_holders(&lock);
+            }
+            LockEvent::Extended { deadline, .. } => {
+                if let Some(until) = self.holds.get_mut(&(index, lock.clone())) {
+                    *until = deadline;
+                    self.check_holders(&lock);
+                }
+            }
+            LockEvent::Lost(_) => {
+                self.seen.losses += 1;
+                self.wants.remove(&(index, lock.clone()));
+                self.holds.remove(&(index, lock));
+            }
+            LockEvent::Queued(_) => {}
         }
+    }
+
+    fn check_token(&mut self, lock: &LockName, token: Option<FencingToken>) {
+        assert_eq!(token.is_some(), self.policy.arbiter == Arbiter::Quorum);
+        let Some(token) = token else { return };
+        let last = self.tokens.insert(lock.clone(), token);
+        let (seed, now) = (self.seed, self.sim.now());
+        assert!(last < Some(token), "seed {seed} at {now:?}: {lock} went from {last:?} to {token}");
+    }
+
+    fn check_holders(&self, lock: &LockName) {
+        let holders = self.holders(lock.as_str());
+        let (seed, now) = (self.seed, self.sim.now());
+        let safe = holders.len() <= 1 || self.policy.arbiter == Arbiter::None;
+        assert!(safe, "seed {seed} at {now:?}: {holders:?} hold {lock}");
+    }
+
+    fn check_offices(&self) {
+        let leaders = self.leaders();
+        let (seed, now) = (self.seed, self.sim.now());
+        let safe = leaders.len() <= 1 || self.policy.arbiter == Arbiter::None;
+        assert!(safe, "seed {seed} at {now:?}: {leaders:?} lead");
     }
 }
 
-pub(crate) fn name(lock: &str) -> LockName {
+fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
+    MemberInfo {
+        incarnation,
+        name: format!("pod-{index}"),
+        addresses: Vec::new(),
+        priority: 0,
+        admission: 0,
+        protocol: (1, 1),
+    }
+}
+
+fn name(lock: &str) -> LockName {
     LockName::try_from(lock.to_owned()).expect("a good name")
 }

@@ -1,15 +1,17 @@
 //! What of the locks is carried from one view into the next.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::message::{Note, Seal, Table, TableHold};
-use super::{Bond, Entry, Lock, LockName, LockOut, Locks, LostReason};
-use crate::ids::{FencingToken, Incarnation, MemberId};
-use crate::mutex::central::Central;
+use super::coordinator::{Docket, Entry};
+use super::holding::Bond;
+use super::{Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
+use crate::ids::{FencingToken, Incarnation, LockName};
+use crate::mutex::central::{Central, RequestNumber};
 use crate::mutex::{Carried, Command, Mutex, Phase};
 use crate::record::Record;
-use crate::time::{LocalTime, hold};
+use crate::time::LocalTime;
 
 /// What a member reports when it seals a view.
 #[derive(Clone, Debug, Default)]
@@ -18,12 +20,15 @@ pub(in crate::member) struct Report {
     pub(in crate::member) waits: Vec<(LockName, Duration)>,
 }
 
+/// Who holds and who waits, by the ranks of a view.
+type States<'a> = BTreeMap<&'a LockName, Carried>;
+
 impl Locks {
     /// What this member holds and wants: its part of a seal. Holds that end with an office are not
     /// in it: the office is over.
     pub(in crate::member) fn report(&self, now: LocalTime) -> Report {
         let mut report = Report::default();
-        for (name, lock) in &self.locks {
+        for (name, lock) in self.mine_all() {
             let Some(wish) = &lock.wish else { continue };
             match lock.hold.filter(|hold| hold.deadline > now) {
                 Some(hold) if hold.bond == Bond::Lease => {
@@ -40,8 +45,8 @@ impl Locks {
     pub(in crate::member) fn table(&self, now: LocalTime) -> Table {
         let mut table = Table::default();
         let Some(seat) = &self.seat else { return table };
-        for (name, lock) in &self.locks {
-            if let Some(entry) = lock.entry.as_ref().filter(|entry| self.runs(entry, now)) {
+        for (name, lock) in &self.all {
+            if let Some(entry) = lock.entry.as_ref().filter(|entry| self.runs(lock, entry, now)) {
                 table.holds.push(TableHold {
                     lock: name.clone(),
                     holder: entry.holder,
@@ -51,7 +56,7 @@ impl Locks {
                 });
             }
             let waits: Vec<Incarnation> = lock
-                .waiting()
+                .waiting(seat.rank)
                 .filter_map(|rank| seat.incarnations.get(rank.0 as usize).copied())
                 .collect();
             if !waits.is_empty() {
@@ -61,33 +66,43 @@ impl Locks {
         table
     }
 
-    fn runs(&self, entry: &Entry, now: LocalTime) -> bool {
-        if entry.holder == self.me { self.office_until > now } else { entry.busy_until > now }
+    /// Whether an entry may still be believed in. Of its own holds the leader itself knows best.
+    fn runs(&self, lock: &Lock, entry: &Entry, now: LocalTime) -> bool {
+        if entry.holder == self.me {
+            lock.hold.is_some_and(|hold| hold.deadline > now)
+        } else {
+            entry.busy_until > now
+        }
     }
 
-    /// This member resigned: its own holds go on as a lease, but no longer than the office would
-    /// have lasted.
-    pub(in crate::member) fn resign(&mut self, now: LocalTime) {
-        let Some(seat) = &self.seat else { return };
-        let latest = now.after(hold(seat.lock_wait)).min(self.office_until);
-        for lock in self.locks.values_mut() {
-            if let Some(held) = lock.hold.as_mut().filter(|held| held.bond == Bond::Office) {
-                held.deadline = held.deadline.min(latest);
+    /// This member resigned (rule 22): its own holds go on as a lease, but no longer than the
+    /// office would have lasted.
+    pub(in crate::member) fn resign(&mut self) {
+        for name in &self.mine {
+            let lock = self.all.get_mut(name);
+            if let Some(held) = lock.and_then(|lock| lock.hold.as_mut())
+                && held.bond == Bond::Office
+            {
                 held.bond = Bond::Lease;
             }
         }
         self.leave_view();
     }
 
-    /// This member led and was deposed: its own holds end.
+    /// This member led and was deposed (rule 22): its own holds end.
     pub(in crate::member) fn depose(&mut self, out: &mut LockOut) {
-        for (name, lock) in &mut self.locks {
-            if lock.hold.is_some_and(|held| held.bond == Bond::Office) {
+        let lost: Vec<LockName> = self
+            .mine_all()
+            .filter(|(_, lock)| lock.hold.is_some_and(|held| held.bond == Bond::Office))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in lost {
+            self.mine.remove(&name);
+            if let Some(lock) = self.all.get_mut(&name) {
                 lock.hold = None;
                 lock.wish = None;
-                let event = super::LockEvent::Lost(LostReason::ViewChange);
-                out.push(super::LockEffect::Tell(name.clone(), event));
             }
+            out.push(LockEffect::Tell(name, LockEvent::Lost(LostReason::ViewChange)));
         }
         self.leave_view();
     }
@@ -95,77 +110,37 @@ impl Locks {
     /// From now on no message of the view is said or heard. Wishes and holds stay.
     pub(in crate::member) fn leave_view(&mut self) {
         self.seat = None;
-        self.open = false;
         self.heard.clear();
-        for lock in self.locks.values_mut() {
+        self.docket = Docket::default();
+        self.all.retain(|_, lock| lock.wish.is_some() || lock.hold.is_some());
+        for lock in self.all.values_mut() {
             lock.mutex = None;
             lock.entry = None;
             lock.notes.clear();
-            lock.kept = VecDeque::new();
+            lock.kept.clear();
             lock.closed_until = LocalTime::default();
         }
-        self.locks.retain(|_, lock| lock.wish.is_some() || lock.hold.is_some());
     }
 
     /// Enters a view: every mutex starts afresh, with its holder and its waiters.
-    ///
-    /// `busy_until` is, for the leader, until when a carried hold keeps others out.
     pub(in crate::member) fn install(
         &mut self,
         now: LocalTime,
         record: &Record,
         carried: &Table,
-        busy_until: LocalTime,
         out: &mut LockOut,
     ) {
         self.leave_view();
-        let Some(seat) = record.seat(self.me) else { return };
-        let leads = seat.rank == seat.view.leader;
+        self.seat = record.seat(self.me, now);
         self.floor = FencingToken::before(record.epoch);
+        self.docket.highest = self.floor;
+        self.latest = RequestNumber::default();
         self.office_until = LocalTime::default();
-        self.seat = Some(seat);
-        if leads {
-            self.seed_table(now, record, carried, busy_until);
+        let carried = &self.with_own(now, carried);
+        if self.coordinates() {
+            self.seed_table(now, record, carried);
         }
-        self.seed_mutexes(record, carried);
-        self.bind_holds(leads, carried);
-        self.reconcile(now, out);
-    }
-
-    /// The leader's table at the start of a view.
-    fn seed_table(
-        &mut self,
-        now: LocalTime,
-        record: &Record,
-        carried: &Table,
-        busy_until: LocalTime,
-    ) {
-        for held in &carried.holds {
-            let busy_until = held.rest.map_or(busy_until, |rest| now.after(rest));
-            let member = record.rank(held.holder).is_some();
-            let lock = self.lock(&held.lock);
-            if !member {
-                // It cannot renew, and runs out.
-                lock.closed_until = lock.closed_until.max(busy_until);
-            }
-            lock.entry = Some(Entry {
-                holder: held.holder,
-                token: held.token,
-                busy_until,
-                since: now,
-                note: held.note.clone(),
-            });
-        }
-        for (name, _) in &carried.waits {
-            self.lock(name);
-        }
-    }
-
-    fn seed_mutexes(&mut self, record: &Record, carried: &Table) {
-        let Some((rank, view)) = self.seat.as_ref().map(|seat| (seat.rank, seat.view)) else {
-            return;
-        };
-        let mut states: BTreeMap<&LockName, Carried> = BTreeMap::new();
+        let mut states = States::default();
         for held in &carried.holds {
             states.entry(&held.lock).or_default().holder = record.rank(held.holder);
         }
@@ -173,33 +148,54 @@ impl Locks {
             let ranks = waits.iter().filter_map(|member| record.rank(*member));
             states.entry(name).or_default().waiting = ranks.collect();
         }
-        let nothing = Carried::default();
-        let floor = self.floor;
-        for (name, lock) in &mut self.locks {
-            let state = states.get(name).unwrap_or(&nothing);
-            lock.mutex = Some(Central::new(rank, view, state));
-            lock.highest = floor;
-        }
-        for (name, state) in &states {
-            let mine = state.holder == Some(rank) || state.waiting.contains(&rank);
-            if mine && !self.locks.contains_key(*name) {
-                let mutex = Some(Central::new(rank, view, state));
-                let lock = Lock { mutex, highest: floor, ..Lock::default() };
-                self.locks.insert((*name).clone(), lock);
+        self.bind_holds(carried);
+        self.seed_mutexes(&states);
+        self.reconcile(now, out);
+    }
+
+    /// The leader's table at the start of a view.
+    fn seed_table(&mut self, now: LocalTime, record: &Record, carried: &Table) {
+        for held in &carried.holds {
+            let wait = held.rest.unwrap_or(record.timing.lock_wait);
+            let busy_until = now.after(wait);
+            let closed_until = busy_until.after(self.lock_delay(&held.lock));
+            let lock = self.lock(&held.lock);
+            if record.rank(held.holder).is_none() {
+                // It cannot renew, and runs out.
+                lock.closed_until = lock.closed_until.max(closed_until);
+                self.docket.outsiders_until = self.docket.outsiders_until.max(closed_until);
+                self.docket.due.insert((closed_until, held.lock.clone()));
             }
+            self.docket.due.insert((busy_until, held.lock.clone()));
+            let entry = Entry {
+                holder: held.holder,
+                token: held.token,
+                busy_until,
+                since: now,
+                note: held.note.clone(),
+                granted: None,
+            };
+            self.lock(&held.lock).entry = Some(entry);
+        }
+        for (name, _) in &carried.waits {
+            self.lock(name);
+            self.docket.stirred.insert(name.clone());
         }
     }
 
     /// A hold that the view knows goes on; another runs out.
-    fn bind_holds(&mut self, leads: bool, carried: &Table) {
-        let me = self.me;
-        for (name, lock) in &mut self.locks {
-            let Some(held) = &mut lock.hold else { continue };
-            let known = carried
-                .holds
-                .iter()
-                .any(|c| c.lock == *name && c.holder == me && c.token == held.token);
-            held.bond = match (known, leads) {
+    fn bind_holds(&mut self, carried: &Table) {
+        let (me, leads) = (self.me, self.coordinates());
+        let known: BTreeMap<&LockName, FencingToken> = carried
+            .holds
+            .iter()
+            .filter(|held| held.holder == me)
+            .map(|held| (&held.lock, held.token))
+            .collect();
+        for name in &self.mine {
+            let lock = self.all.get_mut(name);
+            let Some(held) = lock.and_then(|lock| lock.hold.as_mut()) else { continue };
+            held.bond = match (known.get(name) == Some(&held.token), leads) {
                 (true, true) => Bond::Office,
                 (true, false) => Bond::Lease,
                 (false, _) => Bond::Orphan,
@@ -207,37 +203,38 @@ impl Locks {
         }
     }
 
+    fn seed_mutexes(&mut self, states: &States<'_>) {
+        let Some((rank, view)) = self.seat.as_ref().map(|seat| (seat.rank, seat.view)) else {
+            return;
+        };
+        let mine = |state: &Carried| state.holder == Some(rank) || state.waiting.contains(&rank);
+        for (name, _) in states.iter().filter(|(_, state)| mine(state)) {
+            self.lock(name);
+        }
+        let nothing = Carried::default();
+        for (name, lock) in &mut self.all {
+            let state = states.get(name).unwrap_or(&nothing);
+            lock.mutex = Some(Central::new(rank, view, state));
+            lock.highest = self.floor;
+        }
+    }
+
     /// Brings every mutex to what the application wants by now.
     fn reconcile(&mut self, now: LocalTime, out: &mut LockOut) {
-        let names: Vec<LockName> = self.locks.keys().cloned().collect();
+        let names: Vec<LockName> = self.all.keys().cloned().collect();
         for name in names {
-            let lock = &self.locks[&name];
+            let lock = &self.all[&name];
             let phase = lock.mutex.as_ref().map_or(Phase::Idle, Mutex::phase);
-            match (phase, lock.hold.is_some(), lock.wish.is_some()) {
-                (Phase::Inside, false, wish) => {
-                    self.command(now, &name, Command::Exit, out);
-                    if wish {
-                        self.command(now, &name, Command::Enter, out);
-                    }
-                }
-                (Phase::Waiting, _, false) => self.command(now, &name, Command::Exit, out),
-                (Phase::Idle, false, true) => self.command(now, &name, Command::Enter, out),
-                (Phase::Inside, true, _) | (Phase::Waiting, _, true) | (Phase::Idle, ..) => {}
+            let holds = lock.hold.is_some_and(|hold| hold.bond != Bond::Orphan);
+            let wants = lock.wish.is_some() && lock.hold.is_none();
+            if phase == Phase::Inside && !holds || phase == Phase::Waiting && !wants {
+                self.command(now, &name, Command::Exit, out);
+            }
+            if wants && phase != Phase::Waiting {
+                self.command(now, &name, Command::Enter, out);
             }
             self.tidy(&name);
         }
-    }
-}
-
-impl Lock {
-    /// Who waits, the first in line first: the queue, then the requests not heard yet.
-    fn waiting(&self) -> impl Iterator<Item = MemberId> + '_ {
-        let queue = self.mutex.iter().flat_map(Central::queue);
-        let kept = self.kept.iter().filter_map(|kept| match kept {
-            super::Kept::Message(from, crate::mutex::central::Message::Request(_)) => Some(*from),
-            super::Kept::Message(..) | super::Kept::Command(_) | super::Kept::Expel => None,
-        });
-        queue.chain(kept)
     }
 }
 

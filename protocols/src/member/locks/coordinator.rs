@@ -1,18 +1,62 @@
 //! The leader's part: the table of holders, their leases, and the gate before the coordinators.
 
-use super::super::message::{Extended, Promise};
-use super::{Base, Entry, Heard, Kept, LockName, LockOut, Locks};
-use crate::ids::{Epoch, FencingToken, Incarnation, MemberId};
-use crate::mutex::central::{self, RequestNumber};
-use crate::mutex::{Mutex, Phase};
-use crate::protocol::{Effect, Input, Outbox, Protocol};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::super::message::{Extended, LockNote, Note, Promise};
+use super::{Base, Lock, LockOut, Locks};
+use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
+use crate::mutex::central::{self, Central, RequestNumber};
+use crate::mutex::{Command, Mutex, Phase};
+use crate::protocol::{Input, Outbox, Protocol};
 use crate::time::LocalTime;
+
+/// The leader's knowledge of who is inside.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Entry {
+    pub(super) holder: Incarnation,
+    pub(super) token: FencingToken,
+    pub(super) busy_until: LocalTime,
+    pub(super) since: LocalTime,
+    pub(super) note: Note,
+    /// The request that was granted in this view, and the token before this one.
+    pub(super) granted: Option<(RequestNumber, FencingToken)>,
+}
+
+/// What a coordinator has not heard yet.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Kept {
+    /// This member itself.
+    Command(Command),
+    /// Another.
+    Message(MemberId, central::Message),
+    /// The lease of whoever is inside is over.
+    Expel,
+}
+
+/// What the coordinators have to do, so that nobody has to look through all locks for it.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Docket {
+    /// They may let members in.
+    pub(super) open: bool,
+    /// When entries end and locks open, each as it was known at some time; it may be later by now.
+    pub(super) due: BTreeSet<(LocalTime, LockName)>,
+    /// Locks with something to work off.
+    pub(super) stirred: BTreeSet<LockName>,
+    /// Members that were not heard of for long, and are granted nothing.
+    pub(super) silent: BTreeSet<MemberId>,
+    /// Until then a holder who is not in the view may hold.
+    pub(super) outsiders_until: LocalTime,
+    /// The highest token given in this view.
+    pub(super) highest: FencingToken,
+}
 
 impl Locks {
     /// Lets members in from now on, or no longer.
     pub(in crate::member) fn set_open(&mut self, now: LocalTime, open: bool, out: &mut LockOut) {
-        self.open = open;
-        if open {
+        let opens = open && !self.docket.open;
+        self.docket.open = open;
+        if opens {
             self.work_off(now, out);
         }
     }
@@ -26,9 +70,9 @@ impl Locks {
 
     /// Whether some lock has used half of what the ceiling allows.
     pub(in crate::member) fn nears_ceiling(&self) -> bool {
-        let Some(seat) = &self.seat else { return false };
-        let half = Epoch(u64::midpoint(seat.view.epoch.0, seat.ceiling.0));
-        self.locks.values().map(|lock| lock.highest).chain([self.floor]).any(|t| t.high() >= half)
+        self.seat.as_ref().is_some_and(|seat| {
+            self.docket.highest.high() >= Epoch(u64::midpoint(seat.view.epoch.0, seat.ceiling.0))
+        })
     }
 
     /// Something for the coordinator of a lock: now if the gate is open, else later.
@@ -39,15 +83,20 @@ impl Locks {
         kept: Kept,
         out: &mut LockOut,
     ) {
-        if self.coordinates() {
-            self.lock(name).kept.push_back(kept);
-            self.work_off_lock(now, name, out);
+        if !self.coordinates() {
+            return;
         }
+        if self.lock(name).withdraws(kept) {
+            return self.hear_kept(now, name, kept, out);
+        }
+        self.lock(name).keep(kept);
+        self.docket.stirred.insert(name.clone());
+        self.work_off_lock(now, name, out);
     }
 
     /// Works off what was kept while the gate was closed.
     fn work_off(&mut self, now: LocalTime, out: &mut LockOut) {
-        let names: Vec<LockName> = self.locks.keys().cloned().collect();
+        let names: Vec<LockName> = self.docket.stirred.iter().cloned().collect();
         for name in names {
             self.work_off_lock(now, &name, out);
             self.tidy(&name);
@@ -56,109 +105,122 @@ impl Locks {
 
     fn work_off_lock(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         while self.may_admit(now, name) {
-            self.admit_carried(now, name, out);
-            let Some(kept) = self.locks.get_mut(name).and_then(|lock| lock.kept.pop_front()) else {
+            self.admit(now, name, out);
+            let Some(kept) = self.all.get_mut(name).and_then(|lock| lock.kept.pop_front()) else {
+                self.docket.stirred.remove(name);
                 return;
             };
-            match kept {
-                Kept::Command(command) => {
-                    self.feed(now, name, Input::Command(command), Base::Own, out);
-                }
-                Kept::Message(from, message) => {
-                    self.feed(now, name, Input::Message { from, message }, Base::Own, out);
-                }
-                Kept::Expel => self.expel(now, name, out),
-            }
+            self.hear_kept(now, name, kept, out);
             self.drop_entry_of_nobody(name);
         }
     }
 
-    /// The gate: this leader has its office, the quiet time is over, and there is a token left.
+    fn hear_kept(&mut self, now: LocalTime, name: &LockName, kept: Kept, out: &mut LockOut) {
+        match kept {
+            Kept::Command(command) => {
+                self.feed(now, name, Input::Command(command), Base::Own, out);
+            }
+            Kept::Message(from, message) => {
+                self.feed(now, name, Input::Message { from, message }, Base::Own, out);
+            }
+            Kept::Expel => self.expel(now, name),
+        }
+    }
+
+    /// The gate (rule 23): this leader has its office, the quiet time is over, and there is a token
+    /// left.
     fn may_admit(&self, now: LocalTime, name: &LockName) -> bool {
-        let (Some(lock), Some(seat)) = (self.locks.get(name), &self.seat) else { return false };
-        self.open
+        let (Some(lock), Some(seat)) = (self.all.get(name), &self.seat) else { return false };
+        self.docket.open
             && now < self.office_until
             && lock.closed_until <= now
             && lock.highest.successor(seat.ceiling).is_some()
     }
 
-    /// Lets the first of the waiters in that were carried over, if nobody is inside.
-    fn admit_carried(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+    /// Lets the first in line in, if nobody is inside.
+    fn admit(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         let mut effects = Outbox::default();
-        let Some(mutex) = self.locks.get_mut(name).and_then(|lock| lock.mutex.as_mut()) else {
+        let Some(mutex) = self.all.get_mut(name).and_then(|lock| lock.mutex.as_mut()) else {
             return;
         };
         mutex.start(now, &mut effects);
-        self.carry_out(now, name, effects, out);
+        self.carry_out(now, name, effects, Base::Own, out);
     }
 
-    fn expel(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
-        let mut effects = Outbox::default();
-        let Some(mutex) = self.locks.get_mut(name).and_then(|lock| lock.mutex.as_mut()) else {
-            return;
-        };
-        if let Some(inside) = mutex.inside() {
-            mutex.expel(inside, &mut effects);
+    /// Takes out whoever is inside; the lock stays closed for as long as the policy says of a
+    /// holder that was lost.
+    fn expel(&mut self, now: LocalTime, name: &LockName) {
+        let delay = self.lock_delay(name);
+        let Some(lock) = self.all.get_mut(name) else { return };
+        if let Some(mutex) = &mut lock.mutex {
+            mutex.expel();
         }
-        self.carry_out(now, name, effects, out);
+        if !delay.is_zero() {
+            lock.closed_until = now.after(delay);
+            self.docket.due.insert((lock.closed_until, name.clone()));
+        }
     }
 
-    fn carry_out(
+    pub(super) fn lock_delay(&self, name: &LockName) -> Duration {
+        let policy = self.seat.as_ref().and_then(|seat| seat.policy.for_lock(name.as_str()));
+        policy.map_or(Duration::ZERO, |policy| policy.lock_delay)
+    }
+
+    /// A member is let in: the next token is its, and nobody else gets in for a whole lock wait
+    /// (rule 23). Returns the token before. A grant that is said again is the same grant.
+    pub(super) fn grant(
         &mut self,
         now: LocalTime,
         name: &LockName,
-        mut effects: crate::protocol::OutboxOf<central::Central>,
-        out: &mut LockOut,
-    ) {
-        for effect in effects.drain() {
-            match effect {
-                Effect::Send { to, message } => self.send(now, name, to, message, out),
-                Effect::Tell(crate::mutex::Event::Entered) => {
-                    self.entered(now, name, Base::Own, out);
-                }
-                Effect::Tell(crate::mutex::Event::Queued)
-                | Effect::Arm { .. }
-                | Effect::Disarm(_) => {}
-            }
-        }
-    }
-
-    /// A member is let in: the next token is its, and nobody else gets in for a whole lock wait.
-    pub(super) fn record_grant(&mut self, now: LocalTime, name: &LockName, to: MemberId) {
-        let Some(seat) = &self.seat else { return };
-        let (ceiling, lock_wait) = (seat.ceiling, seat.lock_wait);
-        let Some(&holder) = seat.incarnations.get(to.0 as usize) else { return };
-        let own =
-            (holder == self.me).then(|| self.lock(name).wish.as_ref().map(|w| w.note.clone()));
+        to: MemberId,
+        number: RequestNumber,
+    ) -> FencingToken {
+        let Some(seat) = &self.seat else { return FencingToken::default() };
+        let (ceiling, busy_until) = (seat.ceiling, now.after(seat.lock_wait));
+        let holder = seat.incarnations.get(to.0 as usize).copied().unwrap_or(self.me);
+        let own = holder == self.me;
         let lock = self.lock(name);
-        let note = own.unwrap_or_else(|| lock.notes.remove(&to)).unwrap_or_default();
-        let token = lock.highest.successor(ceiling).unwrap_or(lock.highest);
+        if let Some(entry) = lock.entry.as_mut().filter(|entry| entry.holder == holder)
+            && let Some((_, before)) = entry.granted.filter(|(granted, _)| *granted == number)
+        {
+            entry.busy_until = busy_until;
+            return before;
+        }
+        let wish = lock.wish.as_ref().filter(|_| own).map(|wish| wish.note.clone());
+        let note = wish.or_else(|| lock.notes.remove(&to)).unwrap_or_default();
+        let before = lock.highest;
+        let token = before.successor(ceiling).unwrap_or(before);
         lock.highest = token;
-        let busy_until = now.after(lock_wait);
-        lock.entry = Some(Entry { holder, token, busy_until, since: now, note });
+        let granted = Some((number, before));
+        lock.entry = Some(Entry { holder, token, busy_until, since: now, note, granted });
+        self.docket.highest = self.docket.highest.max(token);
+        self.docket.due.insert((busy_until, name.clone()));
+        before
     }
 
     fn drop_entry_of_nobody(&mut self, name: &LockName) {
-        let Some(lock) = self.locks.get_mut(name) else { return };
+        let Some(lock) = self.all.get_mut(name) else { return };
         if lock.mutex.as_ref().is_some_and(|mutex| mutex.inside().is_none()) {
             lock.entry = None;
         }
     }
 
-    /// A promise of a member: extends the leases of what it lists, and finds requests that got
-    /// lost on the way.
+    /// A promise of a member: extends the leases of what it lists, and finds requests and grants
+    /// that got lost on the way. `asked`: when the heartbeat was sent that it answers.
     pub(in crate::member) fn on_promise(
         &mut self,
         now: LocalTime,
         from: Incarnation,
+        asked: LocalTime,
         promise: Promise,
         out: &mut LockOut,
     ) -> Option<Extended> {
         let rank = self.rank_of(from, promise.epoch)?;
-        self.heard.insert(rank, Heard { stamp: promise.stamp, at: now });
+        self.hear(rank, promise.stamp, now);
         let mut extended =
             Extended { stamp: promise.stamp, refused: Vec::new(), contended: Vec::new() };
         for (name, token) in promise.holds {
+            self.adopt(now, rank, from, &name, token);
             if !self.extend(now, from, &name, token) {
                 extended.refused.push((name, token));
             } else if self.is_contended(&name) {
@@ -166,7 +228,7 @@ impl Locks {
             }
         }
         for (name, number) in promise.waits {
-            self.find_again(now, rank, &name, number, out);
+            self.find_again(now, rank, asked, &name, number, out);
         }
         Some(extended)
     }
@@ -181,7 +243,7 @@ impl Locks {
     ) -> bool {
         let Some(seat) = &self.seat else { return false };
         let busy_until = now.after(seat.lock_wait);
-        let entry = self.locks.get_mut(name).and_then(|lock| lock.entry.as_mut());
+        let entry = self.all.get_mut(name).and_then(|lock| lock.entry.as_mut());
         let Some(entry) = entry.filter(|e| e.holder == holder && e.token == token) else {
             return false;
         };
@@ -193,24 +255,29 @@ impl Locks {
     }
 
     fn is_contended(&self, name: &LockName) -> bool {
-        let Some(lock) = self.locks.get(name) else { return false };
+        let Some(lock) = self.all.get(name) else { return false };
         lock.mutex.as_ref().is_some_and(|mutex| mutex.queue().next().is_some())
     }
 
-    /// A member waits for a lock: its request must be in the queue.
+    /// A member waits for a lock: its request must be in the queue, or the grant under way.
+    ///
+    /// It answered a heartbeat that was sent after the grant, so the grant was lost: sent again.
     fn find_again(
         &mut self,
         now: LocalTime,
         rank: MemberId,
+        asked: LocalTime,
         name: &LockName,
         number: RequestNumber,
         out: &mut LockOut,
     ) {
         let lock = self.lock(name);
-        let known = lock.mutex.as_ref().is_some_and(|mutex| {
-            mutex.inside() == Some(rank) || mutex.queue().any(|member| member == rank)
-        });
         let kept = lock.kept.iter().any(|kept| matches!(kept, Kept::Message(m, _) if *m == rank));
+        let entry = lock.entry.as_ref().filter(|entry| entry.busy_until > now);
+        let granted = entry.is_none_or(|entry| entry.since >= asked);
+        let known = lock.mutex.as_ref().is_some_and(|mutex| {
+            mutex.is_inside(rank, number) && granted || mutex.waits(rank, number)
+        });
         if !known && !kept {
             let request = central::Message::Request(number);
             self.coordinate(now, name, Kept::Message(rank, request), out);
@@ -224,54 +291,107 @@ impl Locks {
             return;
         }
         self.pass_over_the_silent(now);
+        while let Some((at, name)) = self.docket.due.first().cloned().filter(|(at, _)| *at <= now) {
+            self.docket.due.remove(&(at, name.clone()));
+            self.is_due(now, name);
+        }
+        self.work_off(now, out);
+    }
+
+    /// An entry may have ended, or a lock may have opened.
+    fn is_due(&mut self, now: LocalTime, name: LockName) {
         let me = self.me;
-        for lock in self.locks.values_mut() {
-            let over = |entry: &Entry| entry.holder != me && entry.busy_until <= now;
-            if lock.closed_until <= now {
-                lock.closed_until = LocalTime::default();
-            }
-            if lock.entry.as_ref().is_some_and(over) && !lock.kept.contains(&Kept::Expel) {
+        let Some(lock) = self.all.get_mut(&name) else { return };
+        if lock.closed_until <= now {
+            lock.closed_until = LocalTime::default();
+        } else {
+            self.docket.due.insert((lock.closed_until, name.clone()));
+        }
+        if let Some(entry) = lock.entry.as_ref().filter(|entry| entry.holder != me) {
+            let inside = lock.mutex.as_ref().and_then(Central::inside).is_some();
+            if entry.busy_until > now {
+                self.docket.due.insert((entry.busy_until, name.clone()));
+            } else if !inside {
+                // It was an outsider's, and closed the lock by itself.
+                lock.entry = None;
+            } else if !lock.kept.contains(&Kept::Expel) {
                 lock.kept.push_front(Kept::Expel);
             }
         }
-        self.work_off(now, out);
+        self.docket.stirred.insert(name);
     }
 
     /// A member that was not heard of for an office wait is not granted what it waits for: it could
     /// not be told. It asks again when it is back.
     fn pass_over_the_silent(&mut self, now: LocalTime) {
         let Some(seat) = &self.seat else { return };
-        let (patience, me) = (seat.office_wait, seat.rank);
+        let heard = |member: MemberId| self.heard.get(&member).map_or(seat.since, |heard| heard.at);
         let silent: Vec<MemberId> = seat
             .view
-            .peers(me)
-            .filter(|m| self.heard.get(m).is_none_or(|heard| now - heard.at > patience))
+            .peers(seat.rank)
+            .filter(|m| now - heard(*m) > seat.patience && !self.docket.silent.contains(m))
             .collect();
-        for lock in self.locks.values_mut() {
-            if let Some(mutex) = &mut lock.mutex {
-                for member in &silent {
-                    mutex.withdraw(*member);
-                }
+        for member in silent {
+            self.docket.silent.insert(member);
+            for mutex in self.all.values_mut().filter_map(|lock| lock.mutex.as_mut()) {
+                mutex.withdraw(member);
             }
         }
     }
 
-    /// Whether a member has something in the table.
-    pub(in crate::member) fn has_entry(&self, holder: Incarnation) -> bool {
-        self.locks.values().filter_map(|lock| lock.entry.as_ref()).any(|e| e.holder == holder)
-    }
-
     /// Whether the table names somebody who is not in the view and whose lease may run.
     pub(in crate::member) fn has_outsiders(&self, now: LocalTime) -> bool {
-        self.locks.values().any(|lock| lock.closed_until > now)
+        self.docket.outsiders_until > now
+    }
+}
+
+impl Lock {
+    /// Whether somebody who is in the queue gives up. That lets nobody in, so it need not wait for
+    /// the gate; and must not, or whoever gave up might be let in when it opens.
+    fn withdraws(&self, kept: Kept) -> bool {
+        let Some(mutex) = &self.mutex else { return false };
+        match kept {
+            Kept::Command(Command::Exit) => mutex.phase() == Phase::Waiting,
+            Kept::Message(from, central::Message::Release(number)) => mutex.waits(from, number),
+            Kept::Command(Command::Enter) | Kept::Message(..) | Kept::Expel => false,
+        }
     }
 
-    /// How many locks this member holds, and how many it waits for.
-    pub(in crate::member) fn counts(&self) -> (usize, usize) {
-        let held = self.locks.values().filter(|lock| lock.hold.is_some()).count();
-        let waiting = |lock: &&super::Lock| {
-            lock.mutex.as_ref().is_some_and(|mutex| mutex.phase() == Phase::Waiting)
+    /// Keeps something for later. A request that is taken back before it was heard leaves nothing.
+    fn keep(&mut self, kept: Kept) {
+        use central::Message::{Release, Request};
+        let unheard = match kept {
+            Kept::Message(from, Release(number)) => Some(Kept::Message(from, Request(number))),
+            Kept::Command(Command::Exit) => Some(Kept::Command(Command::Enter)),
+            Kept::Message(..) | Kept::Command(Command::Enter) | Kept::Expel => None,
         };
-        (held, self.locks.values().filter(waiting).count())
+        match unheard.and_then(|unheard| self.kept.iter().position(|other| *other == unheard)) {
+            Some(place) => {
+                self.kept.remove(place);
+            }
+            None => self.kept.push_back(kept),
+        }
+    }
+
+    /// Who waits, the first in line first: the queue, then the requests not heard yet.
+    pub(super) fn waiting(&self, me: MemberId) -> impl Iterator<Item = MemberId> + '_ {
+        let queue = self.mutex.iter().flat_map(Central::queue);
+        let kept = self.kept.iter().filter_map(move |kept| match kept {
+            Kept::Message(from, central::Message::Request(_)) => Some(*from),
+            Kept::Command(Command::Enter) => Some(me),
+            Kept::Message(..) | Kept::Command(Command::Exit) | Kept::Expel => None,
+        });
+        queue.chain(kept)
+    }
+}
+
+impl Entry {
+    pub(super) fn for_people(&self, now: LocalTime, advisory: bool) -> LockNote {
+        LockNote {
+            member: self.holder,
+            note: self.note.clone(),
+            token: (!advisory).then_some(self.token),
+            held: now - self.since,
+        }
     }
 }

@@ -1,0 +1,181 @@
+//! The beginning of a view: one compare-and-swap, then the office.
+
+use std::time::Duration;
+
+use super::candidacy::Step;
+use super::leading::Beginning;
+use super::message::Table;
+use super::{Member, Out, PeerMessage, Role, Timer, say};
+use crate::ids::{Epoch, Incarnation};
+use crate::policy::Timing;
+use crate::record::{CEILING_STEP, MemberInfo, RECORD_VERSION, Record};
+use crate::register::{TIME_TERM_MAX, Version};
+use crate::time::LocalTime;
+
+impl Member {
+    /// Rule 17: one compare-and-swap on the version that was read.
+    pub(super) fn activate(&mut self, now: LocalTime, out: &mut Out) {
+        let nonce = self.desk.nonce();
+        let Some(record) = self.next_record(now, nonce) else { return };
+        let Some(candidate) = self.candidate() else { return };
+        candidate.step = Step::Writing;
+        let version = candidate.version.clone();
+        out.disarm(Timer::Candidacy);
+        self.write(now, version, record, out);
+    }
+
+    pub(super) fn write(
+        &mut self,
+        now: LocalTime,
+        version: Version,
+        record: Record,
+        out: &mut Out,
+    ) {
+        let Some(candidate) = self.candidate() else { return };
+        candidate.written = Some((version.clone(), record.clone()));
+        self.write_register(now, version, record, out);
+    }
+
+    /// The view that this candidate would begin.
+    fn next_record(&self, now: LocalTime, nonce: u64) -> Option<Record> {
+        let Role::Candidate(candidate) = &self.role else { return None };
+        let me = self.me.incarnation;
+        let base = candidate.base.as_ref();
+        let joiners = candidate.joiners.values().cloned().chain([self.me.clone()]);
+        let stays = candidate.inherited.iter().flat_map(|(table, _)| &table.stays);
+        let answered: Vec<Incarnation> = stays.chain(candidate.seals.keys()).copied().collect();
+        let members = match base {
+            Some(base) => base.succession(|m| m == me || answered.contains(&m), joiners),
+            None => Record::first_members(&self.me),
+        };
+        let policy = match base {
+            Some(base) if base.policy.generation > self.policy.generation => base.policy.clone(),
+            Some(_) | None => self.policy.clone(),
+        };
+        // Rule 21: every hold of an earlier view is this view's own from its beginning. A hold of
+        // the new leader runs on by its own lease until there is an office for it to end with.
+        let outside = |m| m == me || members.iter().all(|info| info.incarnation != m);
+        let known = !self.carried().holds.iter().any(|held| outside(held.holder));
+        let epoch = self.next_epoch();
+        Some(Record {
+            version: RECORD_VERSION,
+            epoch,
+            ceiling: Epoch(epoch.0.saturating_add(CEILING_STEP)),
+            leader: Some(me),
+            settled: known && self.quiet_until(now) <= now,
+            closing: false,
+            base_unknown: false,
+            timing: self.next_timing(members.len(), policy.timing),
+            members,
+            policy,
+            nonce,
+        })
+    }
+
+    /// Above everything that was ever given: the base and its tokens, what this member saw itself,
+    /// what the resource's status says, and, should all that be lost, the register's own time.
+    fn next_epoch(&self) -> Epoch {
+        let Role::Candidate(candidate) = &self.role else { return self.pledge.epoch };
+        let term = Some(candidate.time_term).filter(|term| *term <= TIME_TERM_MAX);
+        let base = candidate.base.as_ref().map(|base| base.epoch.max(base.ceiling));
+        let seen = self.status_epoch.max(self.pledge.epoch);
+        seen.max(term.unwrap_or_default()).max(base.unwrap_or_default()).next()
+    }
+
+    /// The policy's waits, but for a lock wait that holds of the base may outlast.
+    fn next_timing(&self, members: usize, timing: Timing) -> Timing {
+        let Role::Candidate(candidate) = &self.role else { return timing };
+        let least = match (&candidate.inherited, &candidate.base) {
+            (Some((table, _)), _) => table.lock_wait,
+            (None, Some(base)) if base.is_closed() && base.settled => Duration::ZERO,
+            (None, Some(base)) => base.timing.lock_wait,
+            (None, None) => Duration::ZERO,
+        };
+        let lock_wait = timing.lock_wait.max(least);
+        // A member alone is its own majority, so nobody can seal it from outside: it goes on without
+        // the register for no more than 15 s.
+        let alone = if members == 1 { ALONE_MAX } else { Duration::MAX };
+        Timing { lock_wait, api_outage: timing.api_outage.min(alone), ..timing }
+    }
+
+    /// Holders and waiters of the base, as far as they are known.
+    fn carried(&self) -> Table {
+        let Role::Candidate(candidate) = &self.role else { return Table::default() };
+        match &candidate.inherited {
+            Some((table, _)) => table.table.clone(),
+            None => Table::from_seals(candidate.seals.iter().map(|(from, seal)| (*from, seal))),
+        }
+    }
+
+    /// Rule 20: before that, no lock is newly granted.
+    fn quiet_until(&self, now: LocalTime) -> LocalTime {
+        let Role::Candidate(candidate) = &self.role else { return now };
+        if let Some((table, received)) = &candidate.inherited {
+            return received.after(table.quiet);
+        }
+        let Some(base) = &candidate.base else { return now };
+        let settled = base.settled || candidate.seals.values().any(|seal| seal.settled);
+        if settled && (base.is_closed() || candidate.has_all_seals(base)) {
+            now
+        } else {
+            candidate.over_at.unwrap_or(now).after(base.timing.lock_wait)
+        }
+    }
+
+    /// The register carried a write out.
+    pub(super) fn candidate_wrote(&mut self, now: LocalTime, sent: LocalTime, out: &mut Out) {
+        if let Some((_, written)) = self.candidate().and_then(|c| c.written.take()) {
+            self.write_is_in_place(now, sent, written, out);
+        }
+    }
+
+    /// A write of a candidate is in place.
+    pub(super) fn write_is_in_place(
+        &mut self,
+        now: LocalTime,
+        sent: LocalTime,
+        written: Record,
+        out: &mut Out,
+    ) {
+        let Some(candidate) = self.candidate() else { return };
+        if written.closing {
+            candidate.closing_at = Some(now);
+            candidate.base = Some(written);
+            candidate.step = Step::Sealing;
+            return self.check_seals(now, out);
+        }
+        // Rule 19: not an office that this member has sealed itself.
+        if self.floor() >= written.epoch {
+            return self.withdraw(now, out);
+        }
+        let (quiet_until, carried) = (self.quiet_until(now), self.carried());
+        let late = self.late_joiners(&written);
+        let former = self.former_leader().filter(|former| written.rank(*former).is_none());
+        let epoch = written.epoch;
+        self.take_office(now, sent, Beginning { record: written, carried, quiet_until }, out);
+        if let Role::Leader(leader) = &mut self.role {
+            for info in late {
+                leader.note_joiner(info);
+            }
+        }
+        if let Some(former) = former {
+            say(former, PeerMessage::Taken { epoch }, out);
+        }
+    }
+
+    fn late_joiners(&self, written: &Record) -> Vec<MemberInfo> {
+        let Role::Candidate(candidate) = &self.role else { return Vec::new() };
+        let late = |info: &&MemberInfo| written.rank(info.incarnation).is_none();
+        candidate.joiners.values().filter(late).cloned().collect()
+    }
+
+    /// Who handed over to this candidate.
+    fn former_leader(&self) -> Option<Incarnation> {
+        let Role::Candidate(candidate) = &self.role else { return None };
+        candidate.inherited.as_ref()?;
+        candidate.base.as_ref()?.leader.filter(|leader| *leader != self.me.incarnation)
+    }
+}
+
+/// How long a member alone goes on without the register, at most.
+const ALONE_MAX: Duration = Duration::from_secs(15);

@@ -1,0 +1,147 @@
+//! The arbiter `None`: as in the textbook, whoever was elected leads.
+//!
+//! There is no register and nobody is asked to seal. Members are those that discovery found;
+//! whoever wins their election begins a view of its own and leads it as long as it lives. In a
+//! partition each side elects a leader. When it heals, members follow the highest rank that leads,
+//! and a leader that hears of a higher one follows it too. So locks and leadership are advisory,
+//! and no token is given.
+//!
+//! What a new leader knows of locks is what the members tell it with their first promises. It
+//! grants nothing for the length of one heartbeat, to hear them first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::changing::CHANGE_PERIOD;
+use super::leading::Beginning;
+use super::message::{HandOver, Table};
+use super::{Member, Out, Role, Timer};
+use crate::ids::{Epoch, Incarnation};
+use crate::record::{CEILING_STEP, MEMBERS_MAX, MemberInfo, RECORD_VERSION, Record};
+use crate::time::LocalTime;
+
+/// Whom discovery found.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Peers {
+    /// Nothing until discovery has spoken.
+    found: Option<BTreeMap<Incarnation, MemberInfo>>,
+    /// Those that said that they leave. Discovery may notice later.
+    departed: BTreeSet<Incarnation>,
+}
+
+impl Peers {
+    pub(super) fn departed(&mut self, member: Incarnation) {
+        if self.found.as_ref().is_some_and(|found| found.contains_key(&member)) {
+            self.departed.insert(member);
+        }
+    }
+}
+
+impl Member {
+    /// Discovery found these others.
+    pub(super) fn found(&mut self, now: LocalTime, peers: Vec<MemberInfo>, out: &mut Out) {
+        let found: BTreeMap<Incarnation, MemberInfo> = peers
+            .into_iter()
+            .filter(|info| info.incarnation != self.me.incarnation)
+            .take(MEMBERS_MAX - 1)
+            .map(|info| (info.incarnation, info))
+            .collect();
+        self.peers.departed.retain(|member| found.contains_key(member));
+        let first = self.peers.found.replace(found).is_none();
+        if first && self.is_advisory() && matches!(self.role, Role::Joiner { .. }) {
+            // A leader that there is already will be heard of within its officeWait.
+            let timing = self.policy.timing;
+            out.arm(Timer::Join, timing.office_wait + timing.heartbeat);
+        }
+        self.consider_change(now, out);
+    }
+
+    /// All members that are known, by their ranks, as a view that nobody leads yet. The number of
+    /// the view is drawn from them, so that those who see others do not elect with them.
+    pub(super) fn peers_record(&self) -> Option<Record> {
+        let found = self.peers.found.as_ref()?;
+        let stay = |info: &&MemberInfo| !self.peers.departed.contains(&info.incarnation);
+        let mut members: Vec<MemberInfo> = found.values().filter(stay).cloned().collect();
+        members.push(self.me.clone());
+        members.sort_by_key(MemberInfo::standing);
+        let epoch = fingerprint(members.iter().map(|info| info.incarnation));
+        Some(Record {
+            version: RECORD_VERSION,
+            epoch,
+            ceiling: epoch,
+            members,
+            leader: None,
+            settled: true,
+            closing: false,
+            base_unknown: false,
+            timing: self.policy.timing,
+            policy: self.policy.clone(),
+            nonce: 0,
+        })
+    }
+
+    /// Was elected, or given the office: leads at once.
+    pub(super) fn lead_peers(
+        &mut self,
+        now: LocalTime,
+        inherited: Option<HandOver>,
+        out: &mut Out,
+    ) {
+        let Some(peers) = self.peers_record() else { return };
+        let known = self.record.as_ref().map_or(self.pledge.epoch, |record| record.epoch);
+        let epoch = known.max(self.pledge.epoch).next();
+        let ceiling = Epoch(epoch.0.saturating_add(CEILING_STEP));
+        let record = Record { epoch, ceiling, leader: Some(self.me.incarnation), ..peers };
+        let (carried, quiet_until) = match inherited {
+            Some(HandOver { table, quiet, .. }) => (table, now.after(quiet)),
+            None => (Table::default(), now.after(record.timing.heartbeat)),
+        };
+        self.take_office(now, now, Beginning { record, carried, quiet_until }, out);
+    }
+
+    /// The leader begins a new view when others were found, or the policy was changed.
+    pub(super) fn consider_peers(&mut self, now: LocalTime, out: &mut Out) {
+        let Some(peers) = self.peers_record() else { return };
+        let Some(leader) = self.leader() else { return };
+        let record = &leader.record;
+        let same = record.incarnations().eq(peers.incarnations())
+            && record.policy.generation == peers.policy.generation;
+        if !same && now - leader.since >= CHANGE_PERIOD {
+            let table = self.retire(now, out);
+            self.lead_peers(now, table, out);
+        }
+    }
+
+    /// Whether to follow a leader that was heard of: anybody, if nobody is followed; else whoever
+    /// has the higher rank.
+    pub(super) fn prefers(&self, now: LocalTime, other: Incarnation) -> bool {
+        let followed = match &self.role {
+            Role::Leader(_) => Some(self.me.incarnation),
+            Role::Follower => {
+                self.record.as_ref().and_then(|record| record.leader).filter(|_| self.follows(now))
+            }
+            Role::Joiner { .. } | Role::Candidate(_) | Role::Gone => None,
+        };
+        followed.is_none_or(|leader| leader == other || self.outranks(other, leader))
+    }
+
+    fn outranks(&self, one: Incarnation, other: Incarnation) -> bool {
+        let found = |member| self.peers.found.as_ref().and_then(|found| found.get(&member));
+        let priority = |member| {
+            let info = if member == self.me.incarnation { Some(&self.me) } else { found(member) };
+            info.map_or(0, |info| info.priority)
+        };
+        (priority(one), one) > (priority(other), other)
+    }
+}
+
+/// A number that two different sets of members hardly share (Fowler, Noll and Vo's hash 1a, cut to
+/// 53 bits as everything that becomes a JSON number).
+fn fingerprint(members: impl Iterator<Item = Incarnation>) -> Epoch {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for member in members {
+        for byte in member.pod.0.to_be_bytes().into_iter().chain(member.run.to_be_bytes()) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    Epoch(hash & ((1 << 53) - 1))
+}

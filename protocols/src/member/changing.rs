@@ -1,0 +1,196 @@
+//! What a leader asks of the register: to change the view, to raise the ceiling of tokens, to close
+//! the group.
+
+use std::time::Duration;
+
+use super::leading::Leader;
+use super::{Member, Out, Role};
+use crate::ids::{Epoch, Incarnation};
+use crate::record::{CEILING_STEP, Record};
+use crate::register::{Value, Version};
+use crate::time::LocalTime;
+
+/// Why a leader speaks with the register.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Errand {
+    /// The membership or the policy is to change: reads before it resigns to itself.
+    Change,
+    /// Tokens near their ceiling: reads, then writes it higher.
+    Ceiling,
+    /// Wrote a higher ceiling.
+    Raise(Record),
+    /// Leaves last: reads, then writes that nobody leads.
+    Close,
+    /// Wrote that nobody leads.
+    Closed(Record),
+}
+
+/// View changes by the leader itself come at most this often.
+pub(super) const CHANGE_PERIOD: Duration = Duration::from_secs(1);
+
+impl Leader {
+    /// Whether those who are in the view are not those who should be.
+    fn has_other_members(&self, now: LocalTime, me: Incarnation) -> bool {
+        !self.joiners.is_empty()
+            || !self.sealed.is_empty()
+            || self.leavers.iter().any(|m| self.record.rank(*m).is_some())
+            || self.record.others(me).any(|m| self.is_lost(now, m))
+    }
+
+    /// Nothing of a member is left: it does not promise, and whatever it held has run out.
+    fn is_lost(&self, now: LocalTime, member: Incarnation) -> bool {
+        let patience = self.record.timing.lock_wait + self.record.timing.office_wait;
+        now - self.heard.get(&member).copied().unwrap_or(self.since) > patience
+    }
+
+    /// The shortest lock wait that fits every hold of this view.
+    ///
+    /// Since this view began, holders count on no more than the policy's lock wait; older leases
+    /// have run out after the view's own.
+    pub(super) fn lock_wait(&self, now: LocalTime) -> Duration {
+        let wait = self.record.timing.lock_wait;
+        let worn = self.quiet_over && now - self.since > wait;
+        if worn { wait.min(self.record.policy.timing.lock_wait) } else { wait }
+    }
+}
+
+impl Member {
+    /// Whether the membership, the policy or the ceiling is to change, and it is time to.
+    pub(super) fn consider_change(&mut self, now: LocalTime, out: &mut Out) {
+        if self.is_advisory() {
+            return self.consider_peers(now, out);
+        }
+        let (me, generation) = (self.me.incarnation, self.policy.generation);
+        let nears_ceiling = self.locks.nears_ceiling();
+        let Some(leader) = self.leader() else { return };
+        if leader.errand.is_some() || leader.office_until() <= now {
+            return;
+        }
+        let record = &leader.record;
+        let errand = if nears_ceiling {
+            Errand::Ceiling
+        } else if now - leader.since < CHANGE_PERIOD {
+            return;
+        } else if leader.has_other_members(now, me)
+            || record.closing
+            || generation > record.policy.generation
+            || leader.lock_wait(now) < record.timing.lock_wait
+        {
+            Errand::Change
+        } else {
+            return;
+        };
+        leader.errand = Some(errand);
+        self.read_register(now, out);
+    }
+
+    /// The register tells a leader whether its view is still the latest.
+    pub(super) fn leader_reads(&mut self, now: LocalTime, value: Value, out: &mut Out) {
+        let Some(record) = value.record.clone() else { return };
+        if self.is_news(&record) {
+            return self.learn_of(now, record, out);
+        }
+        let Some(leader) = self.leader() else { return };
+        if record.epoch < leader.record.epoch || record.base_unknown {
+            // The record was lost. This office goes on for as long as its view was confirmed.
+            return leader.errand = None;
+        }
+        leader.record.closing = record.closing;
+        match leader.errand.take() {
+            Some(Errand::Change) => self.change_view(now, value, out),
+            Some(Errand::Ceiling) => self.raise_ceiling(now, value.version, record, out),
+            Some(Errand::Raise(written)) if record.nonce == written.nonce => {
+                self.ceiling_is_raised(now, &written, out);
+            }
+            Some(Errand::Closed(written)) if record.nonce == written.nonce => self.gone(out),
+            Some(Errand::Close | Errand::Closed(_)) => {
+                self.close_group(now, value.version, record, out);
+            }
+            Some(Errand::Raise(_)) | None => self.consider_change(now, out),
+        }
+    }
+
+    /// Resigns to itself (rule 13) and begins the next view, with those that promise and those that
+    /// want to join.
+    fn change_view(&mut self, now: LocalTime, value: Value, out: &mut Out) {
+        let Some(table) = self.retire(now, out) else { return };
+        self.pledge.sealed = true;
+        self.begin_candidacy_with(now, Some(table), value, out);
+    }
+
+    fn raise_ceiling(&mut self, now: LocalTime, version: Version, record: Record, out: &mut Out) {
+        let nonce = self.desk.nonce();
+        let Some(leader) = self.leader() else { return };
+        let ceiling = Epoch(record.ceiling.0.saturating_add(CEILING_STEP));
+        let record = Record { ceiling, nonce, ..record };
+        leader.errand = Some(Errand::Raise(record.clone()));
+        self.write_register(now, version, record, out);
+    }
+
+    fn ceiling_is_raised(&mut self, now: LocalTime, written: &Record, out: &mut Out) {
+        let Some(leader) = self.leader() else { return };
+        leader.errand = None;
+        leader.record.ceiling = written.ceiling;
+        leader.record.nonce = written.nonce;
+        self.locks.set_ceiling(written.ceiling);
+        self.refresh_office(now, out);
+    }
+
+    /// The last member leaves in order: nobody leads. Whoever comes next need not wait if nothing
+    /// can be held any more.
+    fn close_group(&mut self, now: LocalTime, version: Version, record: Record, out: &mut Out) {
+        let nonce = self.desk.nonce();
+        let (held, _) = self.locks.counts();
+        let nothing_held = held == 0 && !self.locks.has_outsiders(now);
+        let Some(leader) = self.leader() else { return };
+        let settled = nothing_held && leader.settled;
+        let record = Record { leader: None, settled, nonce, ..record };
+        leader.errand = Some(Errand::Closed(record.clone()));
+        self.write_register(now, version, record, out);
+    }
+
+    /// A write was carried out.
+    pub(super) fn on_written(&mut self, now: LocalTime, sent: LocalTime, out: &mut Out) {
+        match &mut self.role {
+            Role::Candidate(_) => self.candidate_wrote(now, sent, out),
+            Role::Leader(leader) => match leader.errand.take() {
+                Some(Errand::Raise(written)) => self.ceiling_is_raised(now, &written, out),
+                Some(Errand::Closed(_)) => self.gone(out),
+                Some(Errand::Change | Errand::Ceiling | Errand::Close) | None => {}
+            },
+            Role::Joiner { .. } | Role::Follower | Role::Gone => {}
+        }
+    }
+
+    /// The register does not answer a leader. Its office goes on; what it wanted has to wait, but
+    /// for a write that nobody knows the fate of, and for its farewell.
+    pub(super) fn leader_without_register(&mut self, now: LocalTime, out: &mut Out) {
+        let Some(leader) = self.leader() else { return };
+        match leader.errand {
+            Some(Errand::Raise(_) | Errand::Closed(_) | Errand::Close) => {
+                self.read_register(now, out);
+            }
+            Some(Errand::Change | Errand::Ceiling) | None => leader.errand = None,
+        }
+    }
+
+    /// Somebody follows nobody in this view: it sealed it, or there is a newer one.
+    pub(super) fn on_refusal(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        floor: Epoch,
+        out: &mut Out,
+    ) {
+        let Some(leader) = self.leader() else { return };
+        if leader.record.rank(from).is_none() || floor < leader.record.epoch {
+            return;
+        }
+        if floor == leader.record.epoch {
+            leader.sealed.insert(from);
+            self.consider_change(now, out);
+        } else {
+            self.read_register(now, out);
+        }
+    }
+}

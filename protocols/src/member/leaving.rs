@@ -1,0 +1,144 @@
+//! The end of an office that its leader gives up, and the end of a membership.
+
+use std::time::Duration;
+
+use super::changing::Errand;
+use super::message::HandOver;
+use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
+use crate::ids::Incarnation;
+use crate::time::LocalTime;
+
+impl Member {
+    /// Resigns (rule 13): the office ends here and now. Returns the leader's seal.
+    pub(super) fn retire(&mut self, now: LocalTime, out: &mut Out) -> Option<HandOver> {
+        let table = self.locks.table(now);
+        let leader = self.leader()?;
+        let hand_over = HandOver {
+            base: leader.record.epoch,
+            table,
+            quiet: if leader.quiet_over { Duration::ZERO } else { now.until(leader.quiet_until) },
+            lock_wait: leader.lock_wait(now),
+            stays: leader.stays(now),
+            joins: leader.joiners.values().cloned().collect(),
+        };
+        let office_wait = leader.record.timing.office_wait;
+        self.locks.resign();
+        self.role = Role::Follower;
+        out.disarm(Timer::Heartbeat);
+        out.disarm(Timer::Quiet);
+        // If nobody leads by then, somebody must be elected.
+        out.arm(Timer::Promise, office_wait);
+        Some(hand_over)
+    }
+
+    /// The pod is about to end: another should lead. Said once: if there is no other, or the other
+    /// is about to end too and hands back, this member goes on.
+    pub(super) fn drain(&mut self, now: LocalTime, out: &mut Out) {
+        if self.going == Going::Stays {
+            self.going = Going::Drains;
+            self.hand_over(now, true, out);
+        }
+    }
+
+    /// Hands the office to the most senior member that lives. False if there is none.
+    fn hand_over(&mut self, now: LocalTime, stay: bool, out: &mut Out) -> bool {
+        let me = self.me.incarnation;
+        let Some(leader) = self.leader() else { return false };
+        let heir = leader.record.others(me).rev().find(|m| {
+            !leader.leavers.contains(m) && leader.office.get(m).is_some_and(|until| *until > now)
+        });
+        let Some(heir) = heir else { return false };
+        let Some(mut table) = self.retire(now, out) else { return false };
+        if !stay {
+            table.stays.retain(|member| *member != me);
+        }
+        // Rule 12: it refuses the view that it resigned from. What it promised itself counts for
+        // nobody else.
+        self.pledge.sealed = true;
+        self.pledge.until = now;
+        say(heir, PeerMessage::HandOver(Box::new(table)), out);
+        true
+    }
+
+    /// A leader that resigned wants this member to take over.
+    ///
+    /// It refuses the view from now on. Its promise runs on all the same: should it come to nothing
+    /// as a candidate, its seal must not say earlier than the others' that the holds of the old
+    /// leader are over.
+    pub(super) fn on_hand_over(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        table: HandOver,
+        out: &mut Out,
+    ) {
+        let of_leader =
+            self.record.as_ref().is_some_and(|r| r.epoch == table.base && r.leader == Some(from));
+        let refused = !self.is_advisory() && self.floor() >= table.base;
+        if self.role != Role::Follower || !of_leader || refused || self.going == Going::Leaves {
+            return out.tell(Event::Ignored("hand_over"));
+        }
+        self.pledge.epoch = table.base;
+        self.leave_view();
+        self.begin_candidacy(now, Some(table), out);
+    }
+
+    /// Leaves the group: a leader hands over, the last member closes the group.
+    ///
+    /// What it holds is not given back, because its application may still be at work: others wait
+    /// for it as for a member that died.
+    pub(super) fn leave(&mut self, now: LocalTime, out: &mut Out) {
+        self.going = Going::Leaves;
+        let patience = self.register_patience();
+        let advisory = self.is_advisory();
+        match &mut self.role {
+            Role::Leader(leader) => {
+                let alone = leader.record.members.len() == 1 && leader.joiners.is_empty();
+                if alone && !advisory {
+                    // The office ends before the register says so.
+                    leader.errand = Some(Errand::Close);
+                    leader.office.clear();
+                    out.disarm(Timer::Heartbeat);
+                    self.refresh_office(now, out);
+                    out.arm(Timer::Leave, patience * 2);
+                    self.read_register(now, out);
+                } else if self.hand_over(now, false, out) {
+                    out.arm(Timer::Leave, patience);
+                } else {
+                    self.gone(out);
+                }
+            }
+            Role::Follower => {
+                if let Some(leader) = self.record.as_ref().and_then(|record| record.leader) {
+                    say(leader, PeerMessage::Leave, out);
+                }
+                self.gone(out);
+            }
+            Role::Joiner { .. } | Role::Candidate(_) | Role::Gone => self.gone(out),
+        }
+    }
+
+    /// A member leaves: the next view is without it.
+    pub(super) fn on_leave(&mut self, now: LocalTime, from: Incarnation, out: &mut Out) {
+        self.peers.departed(from);
+        if let Some(leader) = self.leader() {
+            leader.joiners.remove(&from);
+            leader.leavers.insert(from);
+        }
+        self.consider_change(now, out);
+    }
+
+    /// The heir took over.
+    pub(super) fn on_taken(&mut self, out: &mut Out) {
+        if self.going == Going::Leaves && self.role == Role::Follower {
+            self.gone(out);
+        }
+    }
+
+    /// Out of the group for good.
+    pub(super) fn gone(&mut self, out: &mut Out) {
+        self.role = Role::Gone;
+        self.locks.leave_view();
+        out.tell(Event::Left);
+    }
+}

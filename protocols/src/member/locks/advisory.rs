@@ -1,0 +1,56 @@
+//! The arbiter `None`: what a new leader learns of locks from those who hold them.
+
+use super::super::message::{Table, TableHold};
+use super::coordinator::Entry;
+use super::{Locks, Wish};
+use crate::ids::{FencingToken, Incarnation, LockName, MemberId};
+use crate::mutex::central::Central;
+use crate::mutex::{Carried, Mutex};
+use crate::time::LocalTime;
+
+impl Locks {
+    /// What was carried into a view, and what this member holds itself: nobody else may know of it.
+    pub(super) fn with_own(&self, now: LocalTime, carried: &Table) -> Table {
+        let mut table = carried.clone();
+        if !self.is_advisory() {
+            return table;
+        }
+        for (name, lock) in self.mine_all() {
+            let Some(hold) = lock.hold.filter(|hold| hold.deadline > now) else { continue };
+            if table.holds.iter().all(|held| held.lock != *name) {
+                let note = lock.wish.as_ref().map(|Wish { note, .. }| note.clone());
+                table.holds.push(TableHold {
+                    lock: name.clone(),
+                    holder: self.me,
+                    token: hold.token,
+                    rest: None,
+                    note: note.unwrap_or_default(),
+                });
+            }
+        }
+        table
+    }
+
+    /// A member says that it holds a lock that the leader takes for free: it does from now on.
+    pub(super) fn adopt(
+        &mut self,
+        now: LocalTime,
+        rank: MemberId,
+        holder: Incarnation,
+        name: &LockName,
+        token: FencingToken,
+    ) {
+        let Some(seat) = self.seat.as_ref().filter(|_| self.is_advisory()) else { return };
+        let (me, view, busy_until) = (seat.rank, seat.view, now.after(seat.lock_wait));
+        let lock = self.lock(name);
+        let free = lock.mutex.as_ref().is_some_and(Central::is_unused) && lock.entry.is_none();
+        if free && lock.closed_until <= now {
+            let carried = Carried { holder: Some(rank), waiting: Vec::new() };
+            lock.mutex = Some(Central::new(me, view, &carried));
+            let (since, granted) = (now, None);
+            let note = lock.notes.remove(&rank).unwrap_or_default();
+            lock.entry = Some(Entry { holder, token, busy_until, since, note, granted });
+            self.docket.due.insert((busy_until, name.clone()));
+        }
+    }
+}

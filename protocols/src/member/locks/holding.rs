@@ -1,0 +1,196 @@
+//! The member's part: its own holds, from entry to their end.
+
+use super::super::message::Extended;
+use super::{Base, LockEffect, LockEvent, LockOut, Locks, LostReason};
+use crate::ids::{Epoch, FencingToken, LockName};
+use crate::mutex::central::{Central, RequestNumber};
+use crate::mutex::{Command, Mutex, Phase};
+use crate::time::{LocalTime, hold};
+
+/// A hold of this member.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Hold {
+    pub(super) token: FencingToken,
+    /// When this member entered.
+    pub(super) entered: LocalTime,
+    /// A deadline that has passed is final (rule 7).
+    pub(super) deadline: LocalTime,
+    pub(super) bond: Bond,
+}
+
+/// What a hold lives on.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Bond {
+    /// The leader extends it.
+    Lease,
+    /// This member leads: it ends with the office.
+    Office,
+    /// The present view does not know it: it runs out.
+    Orphan,
+}
+
+/// What a promise says of this member's locks.
+#[derive(Clone, Debug, Default)]
+pub(in crate::member) struct Listed {
+    pub(in crate::member) holds: Vec<(LockName, FencingToken)>,
+    pub(in crate::member) waits: Vec<(LockName, RequestNumber)>,
+}
+
+impl Locks {
+    /// The mutex let this member in.
+    pub(super) fn entered(
+        &mut self,
+        now: LocalTime,
+        name: &LockName,
+        base: Base,
+        out: &mut LockOut,
+    ) {
+        let Some(seat) = &self.seat else { return };
+        let (rank, epoch, lease) = (seat.rank, seat.view.epoch, seat.lease);
+        let (deadline, bond, before) = match base {
+            Base::Nobody => return,
+            // Rule 22: the leader's own holds end with its office.
+            Base::Own => {
+                let number = self.lock(name).mutex.as_ref().map(Central::latest);
+                let before = self.grant(now, name, rank, number.unwrap_or_default());
+                (self.office_until, Bond::Office, before)
+            }
+            // Rule 5: counted from before this member sent what the grant answers.
+            Base::Grant { heard, before } => {
+                self.lock(name).messages += 1;
+                let deadline = heard.map(|at| at.after(hold(lease))).unwrap_or_default();
+                (deadline, Bond::Lease, before)
+            }
+        };
+        let advisory = self.is_advisory();
+        let lock = self.lock(name);
+        // Whoever granted it saw to the ceiling.
+        let token = before.successor(Epoch(u64::MAX));
+        let Some(token) = token.filter(|_| deadline > now && lock.wish.is_some()) else {
+            return self.decline(now, name, out);
+        };
+        lock.highest = lock.highest.max(token);
+        lock.hold = Some(Hold { token, entered: now, deadline, bond });
+        let messages = lock.messages;
+        self.deadlines.insert((deadline, name.clone()));
+        let token = (!advisory).then_some(token);
+        let event = LockEvent::Entered { token, epoch, deadline, messages };
+        out.push(LockEffect::Tell(name.clone(), event));
+    }
+
+    /// A grant came too late, or nobody wants it any more: leaves, and asks again if somebody does.
+    fn decline(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+        self.command(now, name, Command::Exit, out);
+        if self.lock(name).wish.is_some() {
+            self.command(now, name, Command::Enter, out);
+        }
+    }
+
+    /// What this member holds and waits for, for a promise.
+    pub(in crate::member) fn listed(&self, now: LocalTime) -> Listed {
+        let mut listed = Listed::default();
+        for (name, lock) in self.mine_all() {
+            if let Some(hold) = lock.hold.filter(|h| h.bond != Bond::Orphan && h.deadline > now) {
+                listed.holds.push((name.clone(), hold.token));
+            }
+            if let Some(mutex) = lock.mutex.as_ref().filter(|m| m.phase() == Phase::Waiting) {
+                listed.waits.push((name.clone(), mutex.latest()));
+            }
+        }
+        listed
+    }
+
+    /// The leader extended what a promise of this member listed: every hold that it had then.
+    pub(in crate::member) fn on_extended(
+        &mut self,
+        now: LocalTime,
+        extended: &Extended,
+        out: &mut LockOut,
+    ) {
+        let Some(seat) = &self.seat else { return };
+        let deadline = extended.stamp.after(hold(seat.lease));
+        for name in &self.mine {
+            let Some(lock) = self.all.get_mut(name) else { continue };
+            let Some(held) = &mut lock.hold else { continue };
+            let refused = extended.refused.iter().any(|(n, t)| n == name && *t == held.token);
+            let listed = held.entered < extended.stamp;
+            if held.bond == Bond::Lease && held.deadline > now && listed && !refused {
+                held.deadline = held.deadline.max(deadline);
+                let contended = extended.contended.contains(name);
+                let event = LockEvent::Extended { deadline: held.deadline, contended };
+                out.push(LockEffect::Tell(name.clone(), event));
+            }
+        }
+    }
+
+    /// The office of this member, which leads, lasts until then (rule 22). A hold that was carried
+    /// into the view keeps its own deadline until the office has begun; from then on it ends with
+    /// it.
+    pub(in crate::member) fn set_office(
+        &mut self,
+        now: LocalTime,
+        until: LocalTime,
+        out: &mut LockOut,
+    ) {
+        self.office_until = until;
+        if until <= now {
+            return;
+        }
+        for name in &self.mine {
+            let Some(lock) = self.all.get_mut(name) else { continue };
+            let contended = lock.mutex.as_ref().is_some_and(|mutex| mutex.queue().next().is_some());
+            let Some(held) = &mut lock.hold else { continue };
+            if held.bond == Bond::Office && held.deadline > now && held.deadline != until {
+                if until < held.deadline {
+                    self.deadlines.insert((until, name.clone()));
+                }
+                held.deadline = until;
+                let event = LockEvent::Extended { deadline: until, contended };
+                out.push(LockEffect::Tell(name.clone(), event));
+            }
+        }
+    }
+
+    /// Ends the holds whose deadline has passed. Returns when to look again.
+    pub(in crate::member) fn expire_holds(
+        &mut self,
+        now: LocalTime,
+        out: &mut LockOut,
+    ) -> Option<LocalTime> {
+        while let Some((at, name)) = self.deadlines.first().cloned() {
+            let held = self.all.get(&name).and_then(|lock| lock.hold);
+            if at > now && held.is_some() {
+                return Some(at);
+            }
+            self.deadlines.pop_first();
+            match held {
+                Some(held) if held.deadline > now => {
+                    self.deadlines.insert((held.deadline, name));
+                }
+                Some(_) => self.lose(now, &name, LostReason::LeaseExpired, out),
+                None => {}
+            }
+        }
+        None
+    }
+
+    /// Ends a hold that nobody gave back.
+    fn lose(&mut self, now: LocalTime, name: &LockName, reason: LostReason, out: &mut LockOut) {
+        let Some(lock) = self.all.get_mut(name) else { return };
+        let Some(hold) = lock.hold.take() else { return };
+        lock.wish = None;
+        self.mine.remove(name);
+        out.push(LockEffect::Tell(name.clone(), LockEvent::Lost(reason)));
+        match hold.bond {
+            // Nobody else can take it out of the table of a leader.
+            Bond::Office => self.command(now, name, Command::Exit, out),
+            Bond::Lease => {
+                if let Some(mutex) = &mut lock.mutex {
+                    mutex.forget_own_hold();
+                }
+            }
+            Bond::Orphan => {}
+        }
+        self.tidy(name);
+    }
+}

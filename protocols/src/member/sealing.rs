@@ -1,0 +1,54 @@
+//! A member's seals: that it refuses a view from now on, and what it holds.
+
+use super::message::Seal;
+use super::{Member, Out, PeerMessage, Role, say};
+use crate::ids::{Epoch, Incarnation};
+use crate::time::LocalTime;
+
+impl Member {
+    /// A candidate asks this member to end a view (rule 12).
+    pub(super) fn on_seal_request(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        base: Epoch,
+        out: &mut Out,
+    ) {
+        let Some(record) = &self.record else { return };
+        if base > record.epoch {
+            // There is a view that this member knows nothing of.
+            return self.read_register(now, out);
+        }
+        if base < record.epoch || record.rank(self.me.incarnation).is_none() {
+            return;
+        }
+        match self.seal(now, base, out) {
+            Some(seal) => say(from, PeerMessage::Seal(Box::new(seal)), out),
+            None => say(from, PeerMessage::SealRefused { base }, out),
+        }
+    }
+
+    /// Seals a view, or says again how it was sealed; nothing while a promise runs.
+    ///
+    /// Only the own promise counts. That a leader resigned is known to that leader for sure; the
+    /// others' seals also say that its own holds are over, and those may last as long as the office
+    /// would have.
+    ///
+    /// From now on this member refuses promises, grants and releases of that view and those below.
+    /// A leader without an office gives its whole table with its seal.
+    pub(super) fn seal(&mut self, now: LocalTime, base: Epoch, out: &mut Out) -> Option<Seal> {
+        if self.pledge.epoch > base || self.pledge.until > now {
+            return None;
+        }
+        let hand_over = match &self.role {
+            Role::Leader(leader) if leader.office_until() > now => return None,
+            Role::Leader(_) => self.retire(now, out).map(Box::new),
+            Role::Joiner { .. } | Role::Follower | Role::Candidate(_) | Role::Gone => None,
+        };
+        let report = self.locks.report(now);
+        self.pledge.epoch = base;
+        self.leave_view();
+        let settled = self.pledge.settled == Some(base);
+        Some(Seal { base, holds: report.holds, waits: report.waits, settled, hand_over })
+    }
+}

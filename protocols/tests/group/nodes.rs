@@ -1,0 +1,151 @@
+//! The nodes of the simulated cluster: members, and a register that can be slow and unsure.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use conclave_protocols::member::message::Message;
+use conclave_protocols::member::{Command, Event, Member, Node, Timer};
+use conclave_protocols::protocol::{Input, InputOf, OutboxOf};
+use conclave_protocols::record::Record;
+use conclave_protocols::register::{self, CallId, MemoryRegister};
+use conclave_protocols::sim::Random;
+use conclave_protocols::{Epoch, LocalTime, Protocol};
+
+pub(crate) enum Place {
+    Member(Box<Member>),
+    Register(Box<Register>),
+}
+
+/// What a test asks of a node.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Ask {
+    /// Of a member.
+    Member(Command),
+    /// Of the register: to be like this from now on.
+    Mood(Mood),
+    /// Of the register: somebody else writes.
+    Put(Option<Box<Record>>),
+    /// Of the register: somebody else writes what is there already.
+    Touch,
+}
+
+/// How the register answers.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Mood {
+    /// Each call takes up to so long, one after another.
+    pub(crate) slow: Duration,
+    /// One call in so many has an unknown outcome; none if zero.
+    pub(crate) unsure: u64,
+}
+
+pub(crate) struct Register {
+    pub(crate) memory: MemoryRegister,
+    mood: Mood,
+    random: Random,
+    waiting: VecDeque<(Node, register::Message)>,
+}
+
+impl Register {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            memory: MemoryRegister::default(),
+            mood: Mood::default(),
+            random: Random::new(seed),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    fn call(&mut self, from: Node, call: register::Message, out: &mut OutboxOf<Place>) {
+        self.waiting.push_back((from, call));
+        if self.mood.slow.is_zero() {
+            while self.answer_next(out) {}
+        } else if self.waiting.len() == 1 {
+            self.take_time(out);
+        }
+    }
+
+    fn take_time(&mut self, out: &mut OutboxOf<Place>) {
+        let span = self.random.below(self.mood.slow);
+        out.arm(Timer::Register, span);
+    }
+
+    fn answer_next(&mut self, out: &mut OutboxOf<Place>) -> bool {
+        let Some((from, call)) = self.waiting.pop_front() else { return false };
+        let unsure = self.mood.unsure > 0 && self.random.once_in(self.mood.unsure);
+        if unsure {
+            self.answer_unsurely(from, &call, out);
+        } else if let Some(answer) = self.memory.answer(&call, Epoch(0)) {
+            out.send(from, Message::Register(answer));
+        }
+        true
+    }
+
+    /// Carries the call out or not, and says that nobody knows, or nothing at all.
+    fn answer_unsurely(&mut self, from: Node, call: &register::Message, out: &mut OutboxOf<Place>) {
+        if self.random.once_in(2) {
+            self.memory.answer(call, Epoch(0));
+        }
+        if self.random.once_in(2) {
+            let unknown = register::Message::Unknown(id_of(call));
+            out.send(from, Message::Register(unknown));
+        }
+    }
+}
+
+fn id_of(call: &register::Message) -> CallId {
+    match call {
+        register::Message::Read(id)
+        | register::Message::Write { id, .. }
+        | register::Message::Value { id, .. }
+        | register::Message::Written { id, .. }
+        | register::Message::Conflict(id)
+        | register::Message::Unknown(id) => *id,
+    }
+}
+
+impl Protocol for Place {
+    type Peer = Node;
+    type Command = Ask;
+    type Message = Message;
+    type Timer = Timer;
+    type Event = Event;
+
+    fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        if let Self::Member(member) = self {
+            member.start(now, out);
+        }
+    }
+
+    fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
+        match (self, input) {
+            (Self::Member(member), Input::Command(Ask::Member(command))) => {
+                member.handle(now, Input::Command(command), out);
+            }
+            (Self::Member(member), Input::Message { from, message }) => {
+                member.handle(now, Input::Message { from, message }, out);
+            }
+            (Self::Member(member), Input::Timer(timer)) => {
+                member.handle(now, Input::Timer(timer), out);
+            }
+            (Self::Register(register), Input::Command(ask)) => match ask {
+                Ask::Mood(mood) => register.mood = mood,
+                Ask::Put(record) => register.memory.put(record.map(|record| *record)),
+                Ask::Touch => register.memory.put(register.memory.record().cloned()),
+                Ask::Member(_) => unreachable!("the register is no member"),
+            },
+            (
+                Self::Register(register),
+                Input::Message { from, message: Message::Register(call) },
+            ) => register.call(from, call, out),
+            (Self::Register(register), Input::Timer(_)) => {
+                if register.answer_next(out) && !register.waiting.is_empty() {
+                    register.take_time(out);
+                }
+            }
+            (Self::Member(_), Input::Command(_))
+            | (Self::Register(_), Input::Message { message: Message::Peer(_), .. }) => {
+                unreachable!("nobody asks that")
+            }
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! What a group does, step by step.
+
+use std::time::Duration;
+
+use conclave_protocols::policy::{ElectionAlgorithm, Policy};
+
+use crate::world::World;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn five_members_become_one_group_with_one_leader() {
+    let mut world = World::new(1, 5, Policy::default());
+    world.run_for(SECOND * 4);
+    assert_eq!(world.leaders().len(), 1);
+    assert_eq!(world.record().members.len(), 5);
+}
+
+#[test]
+fn the_ring_serves_as_well_as_the_bully() {
+    let policy = Policy { election: ElectionAlgorithm::Ring, ..Policy::default() };
+    let mut world = World::new(2, 5, policy);
+    world.run_for(SECOND * 4);
+    let first = world.leaders()[0];
+    world.crash(first);
+    world.run_for(SECOND * 4);
+    assert_eq!(world.leaders().len(), 1);
+    assert_ne!(world.leaders()[0], first);
+}
+
+#[test]
+fn a_lock_is_held_by_one_at_a_time_and_tokens_rise() {
+    let mut world = World::new(3, 5, Policy::default());
+    world.run_for(SECOND * 4);
+    for member in 0..5 {
+        world.enter(member, "orders");
+    }
+    world.run_for(SECOND);
+    for _ in 0..5 {
+        let holder = world.holder("orders").expect("somebody holds");
+        world.exit(holder, "orders");
+        world.run_for(SECOND / 10);
+    }
+    assert_eq!(world.holder("orders"), None);
+    assert_eq!(world.seen.grants, 5);
+}
+
+#[test]
+fn after_a_crash_of_the_leader_another_leads_and_locks_of_the_living_survive() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 5, Policy::default());
+        world.run_for(SECOND * 4);
+        let leader = world.leaders()[0];
+        let follower = (0..5).find(|m| *m != leader).expect("there are five");
+        world.enter(follower, "kept");
+        world.enter(leader, "lost");
+        world.run_for(SECOND);
+        assert_eq!(world.holder("kept"), Some(follower));
+        let epoch = world.record().epoch;
+        world.crash(leader);
+        world.run_for(SECOND * 3);
+        assert_eq!(world.leaders().len(), 1, "seed {seed}");
+        assert!(world.record().epoch > epoch);
+        assert_eq!(world.holder("kept"), Some(follower), "seed {seed}");
+        let third = (0..5).find(|m| *m != leader && *m != follower).expect("there are five");
+        world.enter(third, "lost");
+        world.run_for(SECOND);
+        assert_eq!(world.holder("lost"), Some(third), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_dead_followers_lock_comes_free_after_the_lock_wait_and_not_before() {
+    let mut world = World::new(5, 5, Policy::default());
+    world.run_for(SECOND * 4);
+    let leader = world.leaders()[0];
+    let follower = (0..5).find(|m| *m != leader).expect("there are five");
+    world.enter(follower, "orders");
+    world.run_for(SECOND);
+    world.crash(follower);
+    world.enter(leader, "orders");
+    world.run_for(SECOND * 9);
+    assert!(!world.holders("orders").contains(&leader));
+    world.run_for(SECOND * 2);
+    assert_eq!(world.holder("orders"), Some(leader));
+}
+
+#[test]
+fn a_hand_over_takes_milliseconds_and_keeps_every_lock() {
+    let mut world = World::new(6, 5, Policy::default());
+    world.run_for(SECOND * 4);
+    let leader = world.leaders()[0];
+    let follower = (0..5).find(|m| *m != leader).expect("there are five");
+    world.enter(follower, "orders");
+    world.run_for(SECOND);
+    world.leave(leader);
+    world.run_for(SECOND / 10);
+    assert_eq!(world.leaders().len(), 1);
+    assert_ne!(world.leaders()[0], leader);
+    world.run_for(SECOND * 12);
+    assert_eq!(world.holder("orders"), Some(follower));
+}
+
+#[test]
+fn the_last_to_leave_closes_the_group_and_the_next_begins_at_once() {
+    let mut world = World::new(7, 3, Policy::default());
+    world.run_for(SECOND * 4);
+    for _ in 0..3 {
+        let leader = world.leaders()[0];
+        world.leave(leader);
+        world.run_for(SECOND * 2);
+    }
+    assert_eq!(world.record().leader, None);
+    let epoch = world.record().epoch;
+    world.join();
+    world.run_for(SECOND);
+    assert_eq!(world.leaders().len(), 1);
+    assert!(world.record().epoch > epoch);
+}
+
+#[test]
+fn a_whole_group_killed_at_once_comes_back_after_the_longest_wait() {
+    let mut world = World::new(8, 3, Policy::default());
+    world.run_for(SECOND * 4);
+    for member in 0..3 {
+        world.crash(member);
+    }
+    world.join();
+    world.join();
+    world.run_for(SECOND * 60);
+    assert!(world.leaders().is_empty(), "an office of the old view could still live");
+    world.run_for(SECOND * 15);
+    assert_eq!(world.leaders().len(), 1);
+}
+
+#[test]
+fn the_register_may_be_away_for_a_while() {
+    let mut world = World::new(9, 5, Policy::default());
+    world.run_for(SECOND * 4);
+    world.cut_register();
+    world.run_for(SECOND * 40);
+    let member = world.leaders()[0];
+    world.enter(member, "orders");
+    world.run_for(SECOND);
+    assert_eq!(world.holder("orders"), Some(member));
+    world.run_for(SECOND * 40);
+    assert!(world.leaders().is_empty(), "nobody confirmed the view for longer than apiOutage");
+    world.heal();
+    world.run_for(SECOND * 20);
+    assert_eq!(world.leaders().len(), 1);
+}
+
+#[test]
+fn a_changed_algorithm_reaches_everybody() {
+    let mut world = World::new(10, 5, Policy::default());
+    world.run_for(SECOND * 4);
+    let policy = Policy { generation: 2, election: ElectionAlgorithm::Ring, ..Policy::default() };
+    world.set_policy(&policy);
+    world.run_for(SECOND * 2);
+    assert_eq!(world.record().policy, policy);
+    assert_eq!(world.leaders().len(), 1);
+}
+
+#[test]
+fn a_leader_in_the_minority_stops_before_the_majority_goes_on() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 5, Policy::default());
+        world.run_for(SECOND * 4);
+        let leader = world.leaders()[0];
+        world.enter(leader, "orders");
+        world.run_for(SECOND);
+        world.isolate(leader);
+        let other = (0..5).find(|m| *m != leader).expect("there are five");
+        world.enter(other, "orders");
+        world.run_for(SECOND * 15);
+        assert_eq!(world.holder("orders"), Some(other), "seed {seed}");
+        world.heal();
+        world.run_for(SECOND * 15);
+        assert_eq!(world.leaders().len(), 1);
+        assert_eq!(world.record().members.len(), 5, "seed {seed}: the old leader is back");
+    }
+}
