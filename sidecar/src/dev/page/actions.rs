@@ -43,15 +43,15 @@ pub(super) async fn on_member(
     };
     match (action.as_str(), outside.alive) {
         ("kill", true) => {
-            disturbs("kill");
+            disturbs("killed");
             members.kill(number);
         }
         ("leave", true) => {
-            disturbs("leave");
+            disturbs("left");
             members.leave(number);
         }
         ("pause", true) => {
-            disturbs("pause");
+            disturbs("paused");
             members.pause(number, true);
         }
         ("resume", true) => {

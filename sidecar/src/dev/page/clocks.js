@@ -7,12 +7,16 @@ const place = document.getElementById("clock-rows");
 
 export function drawClocks(group) {
   const scale = scaleOf(group.members);
-  say(document.getElementById("scale-low"), `−${nanos(scale)}`);
-  say(document.getElementById("scale-high"), `+${nanos(scale)}`);
+  say(document.getElementById("scale-low"), `−${round(scale)}`);
+  say(document.getElementById("scale-high"), `+${round(scale)}`);
   for (const { number, clock } of group.members) {
     if (!rows.has(number)) rows.set(number, new Row(number));
     rows.get(number).draw(clock, scale);
   }
+}
+
+function round(ns) {
+  return nanos(ns).replace(".0 ", " ");
 }
 
 /** The least of 1, 2, 5, 10, ... microseconds that has room for all intervals. */
@@ -45,7 +49,7 @@ class Row {
       return;
     }
     const { apart_ns: apart, error_ns: error } = clock;
-    say(this.fault, `${nanos(clock.offset_ns, true)}, ${signed(clock.drift_ppm)} ppm`);
+    say(this.fault, `${signed(Math.round(clock.offset_ns / 1e6))} ms, ${signed(clock.drift_ppm)} ppm`);
     this.interval.hidden = error === null || apart === null;
     this.now.hidden = apart === null;
     if (!this.interval.hidden) {
@@ -66,5 +70,5 @@ function percent(ns, scale) {
 }
 
 function signed(number) {
-  return number < 0 ? `−${-number}` : `+${number}`;
+  return number < 0 ? `−${-number}` : number > 0 ? `+${number}` : "0";
 }

@@ -85,19 +85,19 @@ mod tests {
     #[test]
     fn a_failover_lasts_until_another_member_leads() {
         let (failover, start) = (Failover::default(), Instant::now());
-        failover.begin(start, 4, "kill");
+        failover.begin(start, 4, "killed");
         failover.leads(start + Duration::from_millis(10), 4);
         assert_eq!(failover.view(start + Duration::from_millis(20)).running_ms, Some(20));
         failover.leads(start + Duration::from_millis(420), 3);
         let view = failover.view(start + Duration::from_secs(9));
         assert_eq!(view.running_ms, None);
-        assert_eq!(view.last, Some(Took { ms: 420, from: 4, to: 3, cause: "kill" }));
+        assert_eq!(view.last, Some(Took { ms: 420, from: 4, to: 3, cause: "killed" }));
     }
 
     #[test]
     fn a_leader_that_goes_on_ends_the_measurement_without_a_figure() {
         let (failover, start) = (Failover::default(), Instant::now());
-        failover.begin(start, 4, "pause");
+        failover.begin(start, 4, "paused");
         failover.came_to_nothing(4);
         failover.leads(start, 3);
         let view = failover.view(start);

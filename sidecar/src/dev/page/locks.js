@@ -45,8 +45,7 @@ class Row {
 
   draw(group, claims) {
     const held = claims.find((claim) => claim.state === "held");
-    say(this.holder, held ? `${group.group}-${held.member} holds` : "free");
-    if (held) this.drawToken(held, claims);
+    say(this.holder, held ? holds(group, held) : "free");
     mark(this.row, "data-held", held ? "yes" : null);
     for (const member of group.members) {
       const { number } = member;
@@ -57,13 +56,11 @@ class Row {
       this.buttons.get(number).draw(member, claims.filter((claim) => claim.member === number));
     }
   }
+}
 
-  drawToken(held, claims) {
-    const waiting = claims.filter((claim) => claim.state === "waiting").length;
-    const token = held.token === null ? "no token" : `token ${held.token}`;
-    const wait = waiting > 0 ? `, ${waiting} wait` : "";
-    say(this.holder, `${this.holder.textContent} ${token} for ${millis(held.for_ms)}${wait}`);
-  }
+function holds({ group }, { member, token, for_ms: since }) {
+  const order = token === null ? "no token" : `token ${token}`;
+  return `${group}-${member} holds, ${order}, ${millis(since)}`;
 }
 
 /** What matters most of several claims of one member. */

@@ -22,8 +22,8 @@ class Card {
     this.bar = make("i");
     this.left = make("span");
     this.office = make("div", { class: "office" }, make("div", { class: "bar" }, this.bar), this.left);
-    this.epoch = make("span");
-    this.view = make("div", { class: "view" }, this.epoch);
+    this.epoch = make("span", { class: "epoch", title: "The epoch of its view" });
+    this.view = make("div", { class: "view", title: "Its view, the highest rank last" });
     this.peers = new Map();
     this.kill = this.button("kill", "Kill", "ends at once, as by SIGKILL");
     this.pause = this.button("pause", "Pause", "stops, as by SIGSTOP");
@@ -31,8 +31,8 @@ class Card {
     this.leave = this.button("leave", "Leave", "hands over and leaves in order");
     this.revive = this.button("revive", "Revive", "a new process of this pod starts");
     const actions = make("div", { class: "actions" }, this.kill, this.pause, this.cutOff, this.leave, this.revive);
-    const name = make("h3", {}, badge(number), make("span", {}, pod), this.rank);
-    const state = make("div", { class: "state" }, this.standing, this.cut, make("span", { class: "port" }, `:${port}`));
+    const name = make("h3", {}, badge(number), make("span", {}, pod), make("span", { class: "port", title: "The port of its API" }, `:${port}`), this.rank);
+    const state = make("div", { class: "state" }, this.standing, this.cut, this.epoch);
     this.card = make("article", { "data-member": number, "aria-label": pod }, name, state, this.office, this.view, actions);
     tint(this.card, number);
     place.append(this.card);
@@ -53,20 +53,21 @@ class Card {
     mark(this.standing, "title", inside?.missing ?? null);
     this.cut.hidden = !member.cut;
     say(this.rank, inside && inside.rank !== null && !inside.missing ? `rank ${inside.rank}` : "");
-    this.drawOffice(inside, group.office_ms);
+    this.drawOffice(member.alive ? inside : null, group);
     this.drawView(member.alive ? inside : null);
     this.drawActions(member);
   }
 
-  drawOffice(inside, whole) {
+  drawOffice(inside, group) {
     const left = inside?.leads ? inside.safe_for_ms : 0;
-    this.bar.style.width = `${Math.min(100, (100 * left) / whole)}%`;
+    const followed = inside?.standing === "following" ? inside.view.find((peer) => peer.leader) : undefined;
+    this.bar.style.width = `${Math.min(100, (100 * left) / group.office_ms)}%`;
     mark(this.office, "data-empty", left === 0 ? "yes" : null);
-    say(this.left, left > 0 ? `office ${millis(left)}` : "no office");
+    say(this.left, left > 0 ? `office ${millis(left)}` : followed ? `follows ${group.group}-${followed.number}` : "");
   }
 
   drawView(inside) {
-    say(this.epoch, inside && inside.view.length > 0 ? `view ${inside.epoch}` : "no view");
+    say(this.epoch, inside && inside.view.length > 0 ? inside.epoch : "in no view");
     const peers = inside ? inside.view : [];
     const numbers = new Set(peers.map((peer) => peer.number));
     for (const [number, chip] of this.peers) {
@@ -79,9 +80,8 @@ class Card {
       if (!this.peers.has(peer.number)) this.peers.set(peer.number, badge(peer.number));
       const chip = this.peers.get(peer.number);
       mark(chip, "data-leader", peer.leader ? "yes" : null);
-      mark(chip, "data-away", peer.connected ? null : "yes");
-      mark(chip, "title", `rank ${place}${peer.leader ? ", leads" : ""}${peer.connected ? "" : ", no link"}`);
-      if (this.view.children[place + 1] !== chip) this.view.insertBefore(chip, this.view.children[place + 1] ?? null);
+      mark(chip, "title", `rank ${place}${peer.leader ? ", leads" : ""}${peer.connected ? "" : ", no link needed so far"}`);
+      if (this.view.children[place] !== chip) this.view.insertBefore(chip, this.view.children[place] ?? null);
     });
   }
 

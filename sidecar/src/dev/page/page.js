@@ -45,6 +45,7 @@ function drawHeader(group) {
   const inView = leader ? leader.inside.view.length : 0;
   say(at("size"), leader ? `${inView} of ${group.members.length}` : "—");
   say(at("failover"), failover(group));
+  say(at("failover-story"), failoverStory(group));
   say(at("within"), within(group.members));
   mark(at("register"), "aria-checked", String(!group.register_cut));
   say(at("register-state"), group.register_cut ? "cut off" : "in reach");
@@ -53,7 +54,12 @@ function drawHeader(group) {
 function failover({ failover: { running_ms: running, last }, group }) {
   if (running !== null) return `${millis(running)} …`;
   if (last === null) return "none yet";
-  return `${last.ms} ms (${last.cause} ${group}-${last.from}, then ${group}-${last.to})`;
+  return `${last.ms} ms`;
+}
+
+function failoverStory({ failover: { running_ms: running, last }, group }) {
+  if (running !== null) return "nobody else leads yet";
+  return last === null ? "" : `${group}-${last.from} ${last.cause}, ${group}-${last.to} took over`;
 }
 
 /** How far the synchronised clocks are from each other. */

@@ -1,15 +1,17 @@
 // The conversation: what the members said, the newest first.
 
-import { badge, make } from "./tools.js";
+import { badge, make, say } from "./tools.js";
 
 const list = document.getElementById("lines");
 const filters = document.getElementById("filters");
 const KEPT = 150;
 /** What one member says to several at once is one line. */
 const TOGETHER_MS = 60;
+const KEYS = ["from", "protocol", "message", "lock"];
 /** By protocol: its lines, the oldest first. */
 const lines = new Map();
-let latest = null;
+/** The latest lines, which others may still join. */
+let recent = [];
 
 for (const protocol of ["election", "office", "lock", "clock"]) {
   const click = () => show(button, protocol, button.getAttribute("aria-pressed") !== "true");
@@ -34,25 +36,40 @@ export function drawTalk({ said }) {
 export function forgetTalk() {
   list.replaceChildren();
   lines.forEach((kept) => kept.splice(0));
-  latest = null;
+  recent = [];
 }
 
 function joins(line) {
-  const same = ["from", "protocol", "message", "lock"].every((key) => latest?.line[key] === line[key]);
-  if (!same || line.at_ms - latest.line.at_ms > TOGETHER_MS || line.to === null) return false;
-  latest.to.append(badge(line.to));
+  recent = recent.filter((other) => line.at_ms - other.line.at_ms <= TOGETHER_MS);
+  const alike = (other) => KEYS.every((key) => other.line[key] === line[key]);
+  const other = recent.find(alike);
+  if (other === undefined || line.to === null) return false;
+  address(other, line.to);
   return true;
 }
 
+/** Adds an addressee; one that is there already is counted. */
+function address({ to, times }, number) {
+  const known = times.get(number);
+  if (known === undefined) {
+    const chip = badge(number);
+    to.append(chip);
+    times.set(number, { chip, count: 1 });
+  } else {
+    known.count += 1;
+    say(known.chip, `${number} ×${known.count}`);
+  }
+}
+
 function add(line) {
-  const to = make("span", { class: "to" });
-  if (line.to !== null) to.append(badge(line.to));
+  const entry = { line, to: make("span", { class: "to" }), times: new Map() };
+  if (line.to !== null) address(entry, line.to);
   const time = make("time", {}, clockTime(line.at_ms));
   const word = make("span", { class: "word" }, line.message.replaceAll("_", " "));
-  const item = make("li", { "data-protocol": line.protocol }, time, badge(line.from), make("span", { class: "arrow" }, "→"), to, word);
+  const item = make("li", { "data-protocol": line.protocol }, time, badge(line.from), make("span", { class: "arrow" }, "→"), entry.to, word);
   if (line.lock !== null) item.append(make("span", { class: "about" }, line.lock));
   list.prepend(item);
-  latest = { line, to };
+  recent.push(entry);
   const kept = lines.get(line.protocol) ?? [];
   kept.push(item);
   if (kept.length > KEPT) kept.shift().remove();
