@@ -13,6 +13,7 @@ use crate::command;
 const PACKAGES: &[&str] = &[
     "ca-certificates",
     "chromium", // opens the page of `conclave dev`
+    "chromium-driver",
     "conntrack",
     "containerd",
     "containernetworking-plugins",

@@ -16,6 +16,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "lints", when: When::Always, run: check_lints },
     Stage { name: "tests", when: When::Always, run: run_tests },
     Stage { name: "packages", when: When::OwnCluster, run: install_packages },
+    Stage { name: "page", when: When::OwnCluster, run: test_page },
     Stage { name: "binaries", when: When::OwnCluster, run: build_binaries },
     Stage { name: "images", when: When::OwnCluster, run: make_images },
     Stage { name: "cluster up", when: When::OwnCluster, run: boot_cluster },
@@ -144,7 +145,8 @@ fn check_format(_: &mut Run) -> Result<()> {
 }
 
 fn check_lints(_: &mut Run) -> Result<()> {
-    let everything = ["--workspace", "--all-targets", "--features", CLUSTER];
+    let features = format!("{CLUSTER},{PAGE}");
+    let everything = ["--workspace", "--all-targets", "--features", &features];
     cargo(
         &[&["clippy", "--quiet", "--locked"], &everything[..], &["--", "-D", "warnings"]].concat(),
     )
@@ -157,6 +159,12 @@ fn run_tests(_: &mut Run) -> Result<()> {
 fn install_packages(_: &mut Run) -> Result<()> {
     preflight::check()?;
     packages::install()
+}
+
+fn test_page(_: &mut Run) -> Result<()> {
+    cargo(&["build", "--quiet", "--locked", "-p", "conclave-sidecar", "--bin", "conclave"])?;
+    let test = ["-p", "conclave-e2e", "--features", PAGE, "--test", "page"];
+    cargo(&[&["test", "--locked"], &test[..], &["--", "--test-threads=1"]].concat())
 }
 
 fn build_binaries(_: &mut Run) -> Result<()> {
@@ -237,6 +245,7 @@ fn kept_logs() -> PathBuf {
 }
 
 const CLUSTER: &str = "conclave-e2e/cluster";
+const PAGE: &str = "conclave-e2e/page";
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,91 @@
+//! The page of `conclave dev` in a real browser, used as a visitor uses it.
+
+#[path = "page/browser.rs"]
+mod browser;
+#[path = "page/dev.rs"]
+mod dev;
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use conclave_e2e::wait;
+
+use browser::Browser;
+use dev::Dev;
+
+#[test]
+fn a_visitor_kills_the_leader_and_sees_another_one_lead_in_a_higher_epoch() -> Result<()> {
+    let dev = Dev::start()?;
+    let browser = open(&dev)?;
+    let leader = browser.text("#leader")?;
+    let epoch = epoch(&browser)?;
+    let number = leader.strip_prefix("dev-").context("a leader's name")?;
+
+    browser.click(&format!("[data-member='{number}'] [data-do='kill']"))?;
+
+    wait::until("another leader", LONG, || {
+        let next = browser.text("#leader")?;
+        ensure!(next.starts_with("dev-") && next != leader, "{next} leads after {leader}");
+        Ok(())
+    })?;
+    wait::until("a higher epoch", LONG, || {
+        let next = self::epoch(&browser)?;
+        ensure!(next > epoch, "the epoch is {next} after {epoch}");
+        Ok(())
+    })?;
+    let card = format!("[data-member='{number}']");
+    ensure!(browser.attribute(&card, "data-state")? == "dead", "the card shows a death");
+    let took = browser.text("#failover")?;
+    ensure!(took.ends_with(" ms"), "the fail-over took {took:?}");
+    browser.has_no_complaints()
+}
+
+#[test]
+fn a_visitor_takes_a_lock_by_a_click_and_sees_holder_token_and_whoever_waits() -> Result<()> {
+    let dev = Dev::start()?;
+    let browser = open(&dev)?;
+    let cell = |member: u8| format!("[data-lock='orders'] [data-cell='{member}']");
+
+    browser.click(&cell(2))?;
+    let first = holder(&browser, "dev-2")?;
+    browser.click(&cell(3))?;
+    wait::until("a claim that waits", LONG, || {
+        let state = browser.attribute(&cell(3), "data-state")?;
+        ensure!(state == "waiting", "it is {state}");
+        Ok(())
+    })?;
+    browser.click(&cell(2))?;
+    let second = holder(&browser, "dev-3")?;
+    ensure!(second > first, "the token {second} follows {first}");
+    browser.has_no_complaints()
+}
+
+/// Opens the page and waits until the whole group is in one view.
+fn open(dev: &Dev) -> Result<Browser> {
+    let browser = Browser::open(&dev.page())?;
+    wait::until("a leader and five members", LONG, || {
+        let (leader, size) = (browser.text("#leader")?, browser.text("#size")?);
+        ensure!(leader.starts_with("dev-") && size == "5 of 5", "{leader} leads {size}");
+        Ok(())
+    })?;
+    Ok(browser)
+}
+
+fn epoch(browser: &Browser) -> Result<u64> {
+    browser.text("#epoch")?.parse().context("an epoch")
+}
+
+/// Waits until a pod holds the lock; returns the token.
+fn holder(browser: &Browser, pod: &str) -> Result<u64> {
+    wait::until("a holder", LONG, || {
+        let text = browser.text("[data-lock='orders'] .holder")?;
+        let token = text
+            .strip_prefix(&format!("{pod} holds, token "))
+            .and_then(|rest| rest.split_once(','))
+            .with_context(|| format!("it says {text:?}"))?;
+        token.0.parse().context("a token")
+    })
+}
+
+/// Long beside all that is waited for here, on a busy machine too.
+const LONG: Duration = Duration::from_secs(60);
