@@ -1,6 +1,7 @@
-//! Debian's Chromium, driven by its own driver over the WebDriver protocol.
+//! Debian's Chromium, driven by its own driver over the `WebDriver` protocol.
 //!
-//! Source: W3C, *WebDriver*, Recommendation of 2018; the few commands that are needed are plain HTTP.
+//! Source: W3C, *`WebDriver`*, Recommendation of 2018. The few commands that are needed are plain
+//! HTTP.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;

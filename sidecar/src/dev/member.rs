@@ -26,7 +26,7 @@ pub(super) struct Members {
     register: MemoryRegister,
     register_cut: watch::Sender<bool>,
     policy: watch::Sender<Option<Policy>>,
-    members: Mutex<Vec<Member>>,
+    each: Mutex<Vec<Member>>,
     changed: watch::Sender<u64>,
     pub(super) journal: Arc<Journal>,
 }
@@ -94,7 +94,7 @@ impl Members {
             policy: watch::Sender::new(Some(settings.policy.clone())),
             register,
             register_cut,
-            members: Mutex::new((0..count).map(Member::new).collect()),
+            each: Mutex::new((0..count).map(Member::new).collect()),
             changed: watch::Sender::new(0),
             journal: Arc::new(Journal::default()),
             settings,
@@ -113,12 +113,12 @@ impl Members {
         &self.settings
     }
 
-    fn members(&self) -> MutexGuard<'_, Vec<Member>> {
-        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    fn each(&self) -> MutexGuard<'_, Vec<Member>> {
+        self.each.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with<T>(&self, number: u16, act: impl FnOnce(&mut Member) -> T) -> Option<T> {
-        self.members().get_mut(usize::from(number)).map(act)
+        self.each().get_mut(usize::from(number)).map(act)
     }
 
     /// How a member stands; nothing if there is none of that number.
@@ -236,7 +236,7 @@ impl Members {
     pub(super) async fn end(&self) {
         let numbers = (0..self.count()).rev();
         numbers.for_each(|number| self.leave(number));
-        let threads = self.members().iter_mut().filter_map(|member| member.ending.take()).collect();
+        let threads = self.each().iter_mut().filter_map(|member| member.ending.take()).collect();
         wait_for(threads).await;
     }
 }
