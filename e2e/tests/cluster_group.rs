@@ -41,7 +41,8 @@ fn the_leaders_service_answers(namespace: &Namespace<'_>, leader: &Pod) -> Resul
     let labelled = namespace.pods("conclave.dev/leader=true")?;
     let names: Vec<&str> = labelled.iter().map(|pod| pod.name.as_str()).collect();
     ensure!(names == [&leader.name], "the label is on {names:?}");
-    let address = namespace.kubectl(&["get", "service/leader", "-o", "jsonpath={.spec.clusterIP}"])?;
+    let address =
+        namespace.kubectl(&["get", "service/leader", "-o", "jsonpath={.spec.clusterIP}"])?;
     let url = format!("http://{address}/metrics");
     wait::until("the leader's Service", SOON, || {
         let curl = ["curl", "--silent", "--show-error", "--fail", "--max-time", "3", &url];
@@ -84,7 +85,9 @@ fn a_changed_algorithm_reaches_running_sidecars(group: &Group<'_>) -> Result<()>
     let pods = group.pods()?;
     let held = group.lock(&pods[0], "kept", "5s")?;
     for algorithm in ["Ring", "Bully"] {
-        let patch = format!(r#"{{"spec":{{"elections":[{{"name":"default","algorithm":"{algorithm}"}}]}}}}"#);
+        let patch = format!(
+            r#"{{"spec":{{"elections":[{{"name":"default","algorithm":"{algorithm}"}}]}}}}"#
+        );
         let merge = ["patch", "ccv", "orders", "--type=merge", "--patch", &patch];
         group.namespace.kubectl(&merge)?;
         wait::until(algorithm, SOON, || {
@@ -106,7 +109,8 @@ fn ten_clients_lose_no_increment_under_the_lock_and_some_without_it() -> Result<
         let group = Group::start(namespace, FAST, 5)?;
         namespace.apply(&REDIS.replace("IMAGE", &cluster.images().client))?;
         namespace.await_deployment("redis")?;
-        let redis = namespace.kubectl(&["get", "service/redis", "-o", "jsonpath={.spec.clusterIP}"])?;
+        let redis =
+            namespace.kubectl(&["get", "service/redis", "-o", "jsonpath={.spec.clusterIP}"])?;
         let pods = group.pods()?;
         wait::until("redis", SOON, || {
             let ping = ["timeout", "3", "redis-cli", "-h", &redis, "ping"];
@@ -125,14 +129,20 @@ fn ten_clients_lose_no_increment_under_the_lock_and_some_without_it() -> Result<
 /// Two clients in each of five pods do 200 increments each.
 fn count(group: &Group<'_>, redis: &str, script: &str) -> Result<()> {
     let pods = group.pods()?;
-    group.namespace.exec(&pods[0].name, APPLICATION, &["redis-cli", "-h", redis, "set", "n", "0"])?;
+    group.namespace.exec(
+        &pods[0].name,
+        APPLICATION,
+        &["redis-cli", "-h", redis, "set", "n", "0"],
+    )?;
     thread::scope(|scope| {
         let clients: Vec<_> = pods
             .iter()
             .flat_map(|pod| [pod, pod])
             .map(|pod| {
-                let command = ["bash", "-c", script, "count", redis];
-                scope.spawn(move || group.namespace.exec(&pod.name, APPLICATION, &command))
+                scope.spawn(move || {
+                    let command = ["bash", "-c", script, "count", redis];
+                    group.namespace.exec(&pod.name, APPLICATION, &command)
+                })
             })
             .collect();
         for client in clients {
@@ -144,7 +154,11 @@ fn count(group: &Group<'_>, redis: &str, script: &str) -> Result<()> {
 
 fn read(group: &Group<'_>, redis: &str) -> Result<u64> {
     let pods = group.pods()?;
-    let text = group.namespace.exec(&pods[0].name, APPLICATION, &["redis-cli", "-h", redis, "get", "n"])?;
+    let text = group.namespace.exec(
+        &pods[0].name,
+        APPLICATION,
+        &["redis-cli", "-h", redis, "get", "n"],
+    )?;
     Ok(text.trim().parse()?)
 }
 
@@ -234,16 +248,17 @@ fn a_pod_that_is_cut_off_says_lost_before_anybody_else_gets_its_lock() -> Result
             let others: Vec<Pod> =
                 group.pods()?.into_iter().filter(|pod| pod.uid != cut_off.uid).collect();
             let held = group.lock(&cut_off, "orders", "10s")?;
+            // The containers of one pod share their loopback, which is not cut.
+            let path = format!("{}?wait=60s&index={}", claim_path(&held)?, held.number("index")?);
             thread::scope(|scope| -> Result<()> {
-                // The containers of one pod share their loopback, which is not cut.
-                let path = format!("{}?wait=60s&index={}", claim_path(&held)?, held.number("index")?);
-                let lost = scope.spawn(|| await_loss(&group, &cut_off, &path));
-                cluster.cut(&cut_off, Cut::Both)?;
+                let (group, cut_off, path) = (&group, &cut_off, &path);
+                let lost = scope.spawn(move || await_loss(group, cut_off, path));
+                cluster.cut(cut_off, Cut::Both)?;
                 let next = group.lock(&others[0], "orders", "60s")?;
                 // Whoever held it knows by the time that another has it.
-                ensure!(group.check(&cut_off, &held)? == 410, "two pods hold the lock");
+                ensure!(group.check(cut_off, &held)? == 410, "two pods hold the lock");
                 lost.join().expect("it does not panic")?;
-                cluster.heal(&cut_off)?;
+                cluster.heal(cut_off)?;
                 group.unlock(&others[0], &next)
             })?;
             group.await_members(5)?;

@@ -172,11 +172,12 @@ fn is(conclave: &Conclave, uid: PodUid) -> bool {
 }
 
 fn absent(what: &str, error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if status.is_not_found() => format!("{what} does not exist"),
-        kube::Error::Api(status) if status.is_forbidden() => {
-            format!("no right to read {what}: the operator grants it to the pods that it sees")
-        }
-        error => format!("{what} cannot be read: {error}"),
+    let status = if let kube::Error::Api(status) = error { Some(status) } else { None };
+    if status.is_some_and(|status| status.is_not_found()) {
+        format!("{what} does not exist")
+    } else if status.is_some_and(|status| status.is_forbidden()) {
+        format!("no right to read {what}: the operator grants it to the pods that it sees")
+    } else {
+        format!("{what} cannot be read: {error}")
     }
 }

@@ -51,7 +51,7 @@ impl Links {
     pub(crate) fn new(
         local: Local,
         listeners: Vec<TcpListener>,
-        inbox: mpsc::Sender<(Incarnation, Payload)>,
+        inbox: &mpsc::Sender<(Incarnation, Payload)>,
     ) -> Self {
         inbound::listen(&local, listeners, inbox);
         let sessions = Arc::new(AtomicU64::new(1));

@@ -13,7 +13,7 @@ pub use memory::MemoryRegister;
 #[derive(Clone, Debug)]
 pub enum Register {
     /// The Lease of the group.
-    Kubernetes(KubernetesRegister),
+    Kubernetes(Box<KubernetesRegister>),
     /// A register within this process.
     Memory(MemoryRegister),
 }

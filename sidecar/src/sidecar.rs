@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::admin::{self, Admin};
-use crate::group::task::{self, Beginning, Said, Seat};
 use crate::group::Group;
+use crate::group::task::{self, Beginning, Said, Seat};
 use crate::http::{self, Limits, Listeners};
 use crate::links::{Links, Local};
 use crate::metrics::Metrics;
@@ -148,7 +148,7 @@ impl Sidecar {
             policy: membership.policy,
             status_epoch: membership.status_epoch,
             register: membership.register,
-            links: Links::new(local, listeners, sender),
+            links: Links::new(local, listeners, &sender),
             inbox,
             policies: membership.policies,
             said: strings.said,

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::changing::Errand;
+use super::joining::Joiners;
 use super::locks::Locks;
 use super::message::{Announcement, Extended, Heartbeat, Promise, Table};
 use super::{Event, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::Incarnation;
-use crate::record::{MEMBERS_MAX, MemberInfo, Record};
+use crate::record::{MemberInfo, Record};
 use crate::time::{LocalTime, hold};
 
 /// A member that leads its view, and has the office while a majority promises (rule 3).
@@ -29,7 +30,7 @@ pub(super) struct Leader {
     pub(super) since: LocalTime,
     /// The office was last seen at that time.
     in_office: LocalTime,
-    pub(super) joiners: BTreeMap<Incarnation, MemberInfo>,
+    pub(super) joiners: Joiners,
     pub(super) leavers: BTreeSet<Incarnation>,
     /// Members that sealed this view and follow nobody in it.
     pub(super) sealed: BTreeSet<Incarnation>,
@@ -63,7 +64,7 @@ impl Leader {
             quiet_over: false,
             since: now,
             in_office: now,
-            joiners: BTreeMap::new(),
+            joiners: Joiners::default(),
             leavers: BTreeSet::new(),
             sealed: BTreeSet::new(),
             errand: None,
@@ -78,10 +79,15 @@ impl Leader {
         promises.iter().rev().nth(needed - 1).copied().unwrap_or_default()
     }
 
-    pub(super) fn note_joiner(&mut self, info: MemberInfo) {
-        if self.record.rank(info.incarnation).is_none() && self.joiners.len() < MEMBERS_MAX {
-            self.joiners.insert(info.incarnation, info);
+    pub(super) fn note_joiner(&mut self, now: LocalTime, info: MemberInfo) {
+        if self.record.rank(info.incarnation).is_none() {
+            self.joiners.note(now, info);
         }
+    }
+
+    /// Who wants to join and lives.
+    pub(super) fn joins(&self, now: LocalTime) -> Vec<MemberInfo> {
+        self.joiners.lately(now, self.record.timing.office_wait)
     }
 
     /// Members that promised lately, and stay.
@@ -232,7 +238,7 @@ impl Member {
     /// Rule 21: whether no hold of an earlier view runs that this one does not know. The leader's
     /// own are tied to the office since it began.
     fn settle(&mut self, now: LocalTime) {
-        let outsiders = self.locks.has_outsiders(now);
+        let outsiders = self.locks.has_outsiders(now) || self.locks.has_older_leases(now);
         let Some(leader) = self.leader() else { return };
         if leader.quiet_over && !outsiders {
             leader.settled = true;

@@ -55,9 +55,8 @@ fn settings(args: &DevArgs) -> anyhow::Result<dev::Settings> {
             (name, conclave_crds::policy(&conclave)?)
         }
     };
-    let highest = u32::from(args.base_port) + 300;
     anyhow::ensure!(
-        highest <= u32::from(u16::MAX),
+        args.base_port.checked_add(300).is_some(),
         "base port {}: expected at most {}",
         args.base_port,
         u16::MAX - 300

@@ -63,7 +63,8 @@ pub(super) struct SidecarArgs {
 }
 
 pub(super) fn run(args: SidecarArgs) -> ExitCode {
-    if let Err(error) = check(&args).and_then(|()| Ok(telemetry::init(args.log_format, &args.log)?)) {
+    if let Err(error) = check(&args).and_then(|()| Ok(telemetry::init(args.log_format, &args.log)?))
+    {
         super::complain(&error);
         return ExitCode::from(super::BAD_SETTINGS);
     }
@@ -115,8 +116,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
         drift_ppm: args.clock_drift_ppm,
     });
     let sockets = bind(&args).await?;
-    let mut sidecar =
-        Sidecar::serve(&args.group, &args.pod_name, sockets, clock, metrics.clone());
+    let mut sidecar = Sidecar::serve(&args.group, &args.pod_name, sockets, clock, metrics.clone());
     info!(group = args.group, pod = args.pod_name, "serving");
     let client = Client::try_default().await.context("find the API server")?;
     let place = Place::new(client.clone(), &args.pod_namespace, &args.group);
@@ -140,7 +140,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             addresses: peer_addresses(&args),
             policy: resource.policy,
             status_epoch: resource.epoch,
-            register: Register::Kubernetes(register),
+            register: Register::Kubernetes(Box::new(register)),
             policies,
         };
         let lived = sidecar.live(membership, end.clone()).await;
@@ -188,8 +188,7 @@ async fn bind(args: &SidecarArgs) -> anyhow::Result<Sockets> {
         api = api.and_unix(path).with_context(|| format!("listen on {}", path.display()))?;
     }
     let anywhere = SocketAddr::from((any(&args.pod_ips), port + 2));
-    let admin =
-        Listeners::on(anywhere).await.with_context(|| format!("listen on {anywhere}"))?;
+    let admin = Listeners::on(anywhere).await.with_context(|| format!("listen on {anywhere}"))?;
     Ok(Sockets { api, peers: vec![SocketAddr::from((any(&args.pod_ips), port + 1))], admin })
 }
 

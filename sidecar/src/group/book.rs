@@ -131,7 +131,7 @@ impl Book {
         let claim = entry.watch();
         let (lock, wait) = (key.0.clone(), entry.wait());
         self.claims.insert(key, entry);
-        self.queue(now, &lock, id, wait);
+        self.queue(now, &lock, &id, wait);
         Ok(Asked { created: true, claim })
     }
 
@@ -158,7 +158,7 @@ impl Book {
         drawn && number.parse::<u64>().is_ok() && run != format!("{:014x}", self.me.run)
     }
 
-    fn queue(&mut self, now: LocalTime, lock: &LockName, id: ClaimId, wait: Wait) {
+    fn queue(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId, wait: Wait) {
         let line = self.locks.entry(lock.clone()).or_default();
         line.waiting.push_back(id.clone());
         let others = line.holding.is_some() || line.waiting.len() > 1;
@@ -170,7 +170,7 @@ impl Book {
         self.alarms.push(((lock.clone(), id.clone(), Due::Wait), at));
         if wait == Wait::For(Duration::ZERO) && others {
             let holder = self.holder(now, lock);
-            return self.refuse(now, lock, &id, Refusal::Held { holder });
+            return self.refuse(now, lock, id, Refusal::Held { holder });
         }
         self.show_waiting(now, lock);
         self.ask_for(lock);
@@ -227,14 +227,16 @@ impl Book {
                     contended: false,
                     messages,
                 };
-                self.entered(now, lock, held);
+                self.entered(now, lock, &held);
             }
             LockEvent::Extended { deadline, contended } => {
                 self.extended(now, lock, deadline, contended);
             }
             LockEvent::Lost(reason) => {
                 let reason = match reason {
-                    conclave_protocols::member::LostReason::LeaseExpired => LostReason::LeaseExpired,
+                    conclave_protocols::member::LostReason::LeaseExpired => {
+                        LostReason::LeaseExpired
+                    }
                     conclave_protocols::member::LostReason::ViewChange => LostReason::ViewChange,
                 };
                 self.lost(now, lock, reason);
@@ -287,7 +289,7 @@ impl Book {
         }
     }
 
-    fn entered(&mut self, now: LocalTime, lock: &LockName, held: Held) {
+    fn entered(&mut self, now: LocalTime, lock: &LockName, held: &Held) {
         let Some(line) = self.locks.get_mut(lock) else { return };
         let Some(id) = line.waiting.pop_front() else { return self.leave(lock) };
         line.holding = Some(id.clone());

@@ -10,10 +10,11 @@ use conclave_protocols::clock::{self, Berkeley, ClockMap, Params, VirtualClock};
 use conclave_protocols::member::message::{Message, PeerMessage};
 use conclave_protocols::member::{self, Command, Event, Member, Node};
 use conclave_protocols::mutex::central;
-use conclave_protocols::policy::{LockAlgorithm, Policy};
+use conclave_protocols::policy::{ElectionAlgorithm, LockAlgorithm, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{
-    Effect, Epoch, Incarnation, Input, LocalTime, LockName, MemberId, Outbox, Protocol, register,
+    Effect, Epoch, Incarnation, Input, LocalTime, LockName, MemberId, Outbox, Protocol, cost,
+    register,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -292,11 +293,7 @@ impl Task<'_> {
         self.grant_wishes();
     }
 
-    fn ask(
-        &mut self,
-        now: LocalTime,
-        ask: crate::claims::Ask,
-    ) -> Result<super::Asked, AskError> {
+    fn ask(&mut self, now: LocalTime, ask: crate::claims::Ask) -> Result<super::Asked, AskError> {
         let missing = self.publisher.status.borrow().missing.clone();
         match (missing, self.member.record()) {
             (None, Some(record)) => {
@@ -309,12 +306,11 @@ impl Task<'_> {
     }
 
     fn on_policy(&mut self, policy: Option<Policy>) {
-        match policy {
-            Some(policy) => self.feed(Input::Command(Command::Policy(Box::new(policy)))),
-            None => {
-                info!("the group was dissolved");
-                self.leave();
-            }
+        if let Some(policy) = policy {
+            self.feed(Input::Command(Command::Policy(Box::new(policy))));
+        } else {
+            info!("the group was dissolved");
+            self.leave();
         }
     }
 
@@ -448,6 +444,8 @@ impl Task<'_> {
         // The coordinator's own entries cost nothing.
         let expected = if record.leader == Some(self.me.incarnation) { 0 } else { 3 };
         self.metrics.locks.expect(LockAlgorithm::Central, expected);
+        let (best, worst) = election_cost(record.policy.election, record.members.len());
+        self.metrics.elections.expect(record.policy.election, best, worst);
         let Some(rank) = record.rank(self.me.incarnation) else { return };
         let params = Params::from(&record.policy.clock);
         let next_in_line = self.time.epoch.next() == record.epoch;
@@ -482,8 +480,12 @@ impl Task<'_> {
     fn feed_clock(&mut self, input: conclave_protocols::protocol::InputOf<Berkeley>) {
         let raw = self.clock.raw();
         let mut out = Outbox::default();
-        if let Some(sync) = &mut self.time.sync {
-            sync.handle(raw, input, &mut out);
+        let Some(sync) = &mut self.time.sync else { return };
+        let before = sync.sources().clone();
+        sync.handle(raw, input, &mut out);
+        if *sync.sources() != before {
+            // A round of this member, which is the daemon, has ended.
+            sync.sources().values().for_each(|source| self.metrics.clock.asked(source));
         }
         self.carry_out_clock(out);
     }
@@ -512,6 +514,17 @@ impl Task<'_> {
         };
         self.say(to, Payload::Clock { epoch, message }, None);
     }
+}
+
+/// What the books say that an election costs after the leader of so many members has died.
+fn election_cost(algorithm: ElectionAlgorithm, members: usize) -> (u32, u32) {
+    let n = members as u64;
+    let (best, worst) = match algorithm {
+        ElectionAlgorithm::Bully => (cost::bully_best(n), cost::bully_worst(n)),
+        ElectionAlgorithm::Ring => (cost::ring(n, 1), cost::ring(n, n)),
+    };
+    let small = |count| u32::try_from(count).unwrap_or(u32::MAX);
+    (small(best), small(worst))
 }
 
 /// How often it is told to whom links are open.

@@ -40,7 +40,7 @@ struct Session {
 }
 
 /// Accepts connections until the sidecar ends.
-pub(super) fn listen(local: &Local, listeners: Vec<TcpListener>, inbox: Inbox) {
+pub(super) fn listen(local: &Local, listeners: Vec<TcpListener>, inbox: &Inbox) {
     let sessions = Sessions::default();
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     for listener in listeners {

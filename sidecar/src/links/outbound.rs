@@ -112,7 +112,7 @@ impl Outbound {
             match timeout(IDLE, self.queue.recv()).await {
                 Ok(Some(payload)) => self.keep(payload),
                 Ok(None) | Err(_) => return false,
-            };
+            }
         }
         self.kept.len() <= UNACKNOWLEDGED
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conclave_crds::{RECORD_ANNOTATION, object_name};
-use conclave_protocols::{Epoch, PodUid};
 use conclave_protocols::record::Record;
 use conclave_protocols::register::{Message, Value, Version};
+use conclave_protocols::{Epoch, PodUid};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;

@@ -124,8 +124,8 @@ impl Locks {
     }
 
     /// The office of this member, which leads, lasts until then (rule 22). A hold that was carried
-    /// into the view keeps its own deadline until the office has begun; from then on it ends with
-    /// it.
+    /// into the view keeps its own deadline until the office lasts longer; from then on it ends with
+    /// the office.
     pub(in crate::member) fn set_office(
         &mut self,
         now: LocalTime,
@@ -140,15 +140,23 @@ impl Locks {
             let Some(lock) = self.all.get_mut(name) else { continue };
             let contended = lock.mutex.as_ref().is_some_and(|mutex| mutex.queue().next().is_some());
             let Some(held) = &mut lock.hold else { continue };
-            if held.bond == Bond::Office && held.deadline > now && held.deadline != until {
-                if until < held.deadline {
-                    self.deadlines.insert((until, name.clone()));
-                }
+            // A deadline that the application was told is never taken back: a lease from before
+            // this member led runs out by itself (rule 21).
+            if held.bond == Bond::Office && held.deadline > now && held.deadline < until {
                 held.deadline = until;
                 let event = LockEvent::Extended { deadline: until, contended };
                 out.push(LockEffect::Tell(name.clone(), event));
             }
         }
+    }
+
+    /// Whether an own hold of this member, which leads, lasts longer than the office: a lease from
+    /// before it led, which its application was told of.
+    pub(in crate::member) fn has_older_leases(&self, now: LocalTime) -> bool {
+        self.mine
+            .iter()
+            .filter_map(|name| self.all.get(name)?.hold)
+            .any(|held| held.bond == Bond::Office && held.deadline > now.max(self.office_until))
     }
 
     /// Ends the holds whose deadline has passed. Returns when to look again.

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use conclave_protocols::LocalTime;
 use conclave_protocols::member::message::Note;
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, LockPolicy};
-use conclave_protocols::LocalTime;
 use tokio::sync::watch;
 
 use super::super::Asked;
@@ -128,13 +128,13 @@ impl Entry {
     }
 
     /// Holds from now on. Returns the alarms that this sets.
-    pub(super) fn hold(&mut self, now: LocalTime, held: Held) -> [(Due, Option<LocalTime>); 3] {
+    pub(super) fn hold(&mut self, now: LocalTime, held: &Held) -> [(Due, Option<LocalTime>); 3] {
         self.lease_until = held.safe_until;
         self.ttl_until = self.ttl.map(|ttl| now.after(ttl));
         self.max_hold_until = Some(now.after(self.max_hold));
         let safe_until = self.safe_until();
         self.claim.send_modify(|claim| {
-            claim.state = ClaimState::Held(Held { safe_until, ..held });
+            claim.state = ClaimState::Held(Held { safe_until, ..held.clone() });
             claim.settled = Some(now);
             claim.index += 1;
         });
@@ -223,5 +223,4 @@ impl Entry {
         let claim = self.claim.borrow();
         (claim.algorithm, now - claim.settled.unwrap_or(now))
     }
-
 }

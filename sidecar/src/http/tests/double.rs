@@ -69,7 +69,7 @@ impl Double {
         let request = request(line, headers, body);
         let router = self.router();
         tokio::spawn(async move {
-            let response = router.oneshot(request).await.expect("a router does not fail");
+            let response = soon(router.oneshot(request)).await.expect("a router does not fail");
             let (parts, body) = response.into_parts();
             let bytes = body.collect().await.expect("the body ends").to_bytes();
             let text = String::from_utf8(bytes.to_vec()).expect("text");
