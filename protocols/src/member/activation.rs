@@ -41,11 +41,13 @@ impl Member {
         let Role::Candidate(candidate) = &self.role else { return None };
         let me = self.me.incarnation;
         let base = candidate.base.as_ref();
-        let joiners = candidate.joiners.values().cloned().chain([self.me.clone()]);
-        let stays = candidate.inherited.iter().flat_map(|(table, _)| &table.stays);
-        let answered: Vec<Incarnation> = stays.chain(candidate.seals.keys()).copied().collect();
         let members = match base {
-            Some(base) => base.succession(|m| m == me || answered.contains(&m), joiners),
+            Some(base) => {
+                let answered = candidate.answered(now, base);
+                let mut joiners = candidate.joiners.lately(now, base.timing.office_wait * 2);
+                joiners.push(self.me.clone());
+                base.succession(|m| m == me || answered.contains(&m), joiners)
+            }
             None => Record::first_members(&self.me),
         };
         let policy = match base {
@@ -103,7 +105,9 @@ impl Member {
         let Role::Candidate(candidate) = &self.role else { return Table::default() };
         match &candidate.inherited {
             Some((table, _)) => table.table.clone(),
-            None => Table::from_seals(candidate.seals.iter().map(|(from, seal)| (*from, seal))),
+            None => {
+                Table::from_seals(candidate.seals.iter().map(|(from, (seal, _))| (*from, seal)))
+            }
         }
     }
 
@@ -114,7 +118,7 @@ impl Member {
             return received.after(table.quiet);
         }
         let Some(base) = &candidate.base else { return now };
-        let settled = base.settled || candidate.seals.values().any(|seal| seal.settled);
+        let settled = base.settled || candidate.seals.values().any(|(seal, _)| seal.settled);
         if settled && (base.is_closed() || candidate.has_all_seals(base)) {
             now
         } else {
@@ -149,13 +153,13 @@ impl Member {
             return self.withdraw(now, out);
         }
         let (quiet_until, carried) = (self.quiet_until(now), self.carried());
-        let late = self.late_joiners(&written);
+        let late = self.late_joiners(now, &written);
         let former = self.former_leader().filter(|former| written.rank(*former).is_none());
         let epoch = written.epoch;
         self.take_office(now, sent, Beginning { record: written, carried, quiet_until }, out);
         if let Role::Leader(leader) = &mut self.role {
             for info in late {
-                leader.note_joiner(info);
+                leader.note_joiner(now, info);
             }
         }
         if let Some(former) = former {
@@ -163,10 +167,9 @@ impl Member {
         }
     }
 
-    fn late_joiners(&self, written: &Record) -> Vec<MemberInfo> {
+    fn late_joiners(&self, now: LocalTime, written: &Record) -> Vec<MemberInfo> {
         let Role::Candidate(candidate) = &self.role else { return Vec::new() };
-        let late = |info: &&MemberInfo| written.rank(info.incarnation).is_none();
-        candidate.joiners.values().filter(late).cloned().collect()
+        candidate.joiners.lately(now, written.timing.office_wait)
     }
 
     /// Who handed over to this candidate.

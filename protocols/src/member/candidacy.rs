@@ -1,13 +1,14 @@
 //! From being nominated to the end of the old office: read the register, collect seals, or wait
 //! until every promise has run out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::joining::Joiners;
 use super::message::{HandOver, Seal};
 use super::{Member, Out, PeerMessage, Role, Timer, say_each};
 use crate::ids::{Epoch, Incarnation};
-use crate::record::{MEMBERS_MAX, MemberInfo, Record};
+use crate::record::Record;
 use crate::register::{Value, Version};
 use crate::time::LocalTime;
 
@@ -20,7 +21,8 @@ pub(super) struct Candidate {
     pub(super) base: Option<Record>,
     pub(super) version: Version,
     pub(super) time_term: Epoch,
-    pub(super) seals: BTreeMap<Incarnation, Seal>,
+    /// The members that sealed, and when each last said so.
+    pub(super) seals: BTreeMap<Incarnation, (Seal, LocalTime)>,
     /// The table that the leader of the base gave, and when it came.
     pub(super) inherited: Option<(HandOver, LocalTime)>,
     /// When the office of the base was over.
@@ -29,7 +31,7 @@ pub(super) struct Candidate {
     pub(super) closing_at: Option<LocalTime>,
     /// When a member last refused to seal: it follows somebody.
     refused_at: Option<LocalTime>,
-    pub(super) joiners: BTreeMap<Incarnation, MemberInfo>,
+    pub(super) joiners: Joiners,
     /// What was written in place of which version, and is not known to be there, or not to be.
     pub(super) written: Option<(Version, Record)>,
 }
@@ -53,7 +55,10 @@ const GRACE: Duration = Duration::from_millis(30);
 
 impl Candidate {
     fn new(now: LocalTime, inherited: Option<HandOver>) -> Self {
-        let joiners = inherited.iter().flat_map(|table| table.joins.iter().cloned());
+        let mut joiners = Joiners::default();
+        for info in inherited.iter().flat_map(|table| &table.joins) {
+            joiners.note(now, info.clone());
+        }
         Self {
             step: Step::Reading,
             since: now,
@@ -61,7 +66,7 @@ impl Candidate {
             version: Version::default(),
             time_term: Epoch::default(),
             seals: BTreeMap::new(),
-            joiners: joiners.map(|info| (info.incarnation, info)).collect(),
+            joiners,
             inherited: inherited.map(|table| (table, now)),
             over_at: None,
             closing_at: None,
@@ -70,17 +75,24 @@ impl Candidate {
         }
     }
 
-    pub(super) fn note_joiner(&mut self, info: MemberInfo) {
-        if self.joiners.len() < MEMBERS_MAX {
-            self.joiners.insert(info.incarnation, info);
-        }
-    }
-
     /// Whether all members of the base sealed it, but for its leader: its own holds were tied to its
     /// office, which is over (rule 22).
     pub(super) fn has_all_seals(&self, base: &Record) -> bool {
         let sealed = |m| Some(m) == base.leader || self.seals.contains_key(&m);
         !base.base_unknown && base.incarnations().all(sealed)
+    }
+
+    /// The members that answered lately.
+    pub(super) fn answered(&self, now: LocalTime, base: &Record) -> BTreeSet<Incarnation> {
+        let patience = base.timing.office_wait * 2;
+        let lately = self.seals.iter().filter(|(_, (_, at))| now - *at <= patience);
+        let stay = self.inherited.iter().flat_map(|(table, _)| &table.stays);
+        lately.map(|(member, _)| member).chain(stay).copied().collect()
+    }
+
+    /// Whether it waited so long for seals that it is time to wait for the last promise instead.
+    fn is_patient(&self, now: LocalTime, base: &Record) -> bool {
+        now - self.since > base.timing.office_wait * 2
     }
 
     /// Rule 15: whether the office of the base is over. Seals are counted in the old membership; of
@@ -214,7 +226,7 @@ impl Member {
         if base.rank(me).is_some() {
             match self.seal(now, base.epoch, out) {
                 Some(seal) => {
-                    self.candidate().map(|candidate| candidate.seals.insert(me, seal));
+                    self.candidate().map(|candidate| candidate.seals.insert(me, (seal, now)));
                 }
                 None => return self.withdraw(now, out),
             }
@@ -244,7 +256,7 @@ impl Member {
         if let Some(table) = table.filter(|table| table.base == seal.base) {
             candidate.inherited = Some((*table, now));
         }
-        candidate.seals.insert(from, seal);
+        candidate.seals.insert(from, (seal, now));
         self.check_seals(now, out);
     }
 
@@ -263,9 +275,8 @@ impl Member {
         let Some(base) = candidate.base.clone() else { return };
         if !candidate.office_is_over(now, &base) {
             candidate.step = Step::Sealing;
-            let patient = now - candidate.since > base.timing.office_wait * 2;
-            let pause = base.timing.heartbeat;
-            return out.arm(Timer::Candidacy, if patient { pause * 2 } else { pause / 2 });
+            let (pause, haste) = (base.timing.heartbeat, !candidate.is_patient(now, &base));
+            return out.arm(Timer::Candidacy, if haste { pause / 2 } else { pause * 2 });
         }
         candidate.over_at.get_or_insert(now);
         if candidate.inherited.is_some() || candidate.has_all_seals(&base) {
@@ -284,11 +295,10 @@ impl Member {
         match candidate.step {
             Step::Grace => self.activate(now, out),
             Step::Sealing => {
-                let silent: Vec<Incarnation> =
-                    base.others(me).filter(|m| !candidate.seals.contains_key(m)).collect();
-                let wait = base.timing.office_wait;
-                if candidate.closing_at.is_none() && now - candidate.since > wait * 2 {
-                    let refused = candidate.refused_at.is_some_and(|at| now - at < wait / 2);
+                let patient = candidate.is_patient(now, &base);
+                if patient && candidate.closing_at.is_none() {
+                    let lately = base.timing.office_wait / 2;
+                    let refused = candidate.refused_at.is_some_and(|at| now - at < lately);
                     if refused {
                         self.withdraw(now, out);
                     } else {
@@ -297,7 +307,10 @@ impl Member {
                     return;
                 }
                 if !base.base_unknown {
-                    say_each(silent, &PeerMessage::SealRequest { base: base.epoch }, out);
+                    // In a long wait also those that sealed already: they may be dead by its end.
+                    let sealed = |m: &Incarnation| candidate.seals.contains_key(m) && !patient;
+                    let asked = base.others(me).filter(|m| !sealed(m));
+                    say_each(asked, &PeerMessage::SealRequest { base: base.epoch }, out);
                 }
                 self.check_seals(now, out);
             }

@@ -31,7 +31,7 @@ pub(super) const CHANGE_PERIOD: Duration = Duration::from_secs(1);
 impl Leader {
     /// Whether those who are in the view are not those who should be.
     fn has_other_members(&self, now: LocalTime, me: Incarnation) -> bool {
-        !self.joiners.is_empty()
+        !self.joins(now).is_empty()
             || !self.sealed.is_empty()
             || self.leavers.iter().any(|m| self.record.rank(*m).is_some())
             || self.record.others(me).any(|m| self.is_lost(now, m))

@@ -1,10 +1,35 @@
 //! Getting into a group: by asking whoever leads it, or by beginning its first view.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say, say_each};
 use crate::ids::Incarnation;
-use crate::record::MemberInfo;
+use crate::record::{MEMBERS_MAX, MemberInfo};
 use crate::register::Value;
 use crate::time::LocalTime;
+
+/// Who wants to join, and when each last said so.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Joiners(BTreeMap<Incarnation, (MemberInfo, LocalTime)>);
+
+impl Joiners {
+    pub(super) fn note(&mut self, now: LocalTime, info: MemberInfo) {
+        if self.0.len() < MEMBERS_MAX {
+            self.0.insert(info.incarnation, (info, now));
+        }
+    }
+
+    pub(super) fn remove(&mut self, member: Incarnation) {
+        self.0.remove(&member);
+    }
+
+    /// Those that were heard of lately: a dead member in a view costs it a promise.
+    pub(super) fn lately(&self, now: LocalTime, patience: Duration) -> Vec<MemberInfo> {
+        let fresh = |(_, at): &&(MemberInfo, LocalTime)| now - *at <= patience;
+        self.0.values().filter(fresh).map(|(info, _)| info.clone()).collect()
+    }
+}
 
 impl Member {
     /// Starts, or starts anew after it was left out of a view.
@@ -107,8 +132,8 @@ impl Member {
         out.tell(Event::Met(Box::new(info.clone())));
         say(from, PeerMessage::Noted, out);
         match &mut self.role {
-            Role::Leader(leader) => leader.note_joiner(info),
-            Role::Candidate(candidate) => candidate.note_joiner(info),
+            Role::Leader(leader) => leader.note_joiner(now, info),
+            Role::Candidate(candidate) => candidate.joiners.note(now, info),
             Role::Joiner { .. } | Role::Follower | Role::Gone => {}
         }
         self.consider_change(now, out);

@@ -19,7 +19,7 @@ impl Member {
             quiet: if leader.quiet_over { Duration::ZERO } else { now.until(leader.quiet_until) },
             lock_wait: leader.lock_wait(now),
             stays: leader.stays(now),
-            joins: leader.joiners.values().cloned().collect(),
+            joins: leader.joins(now),
         };
         let office_wait = leader.record.timing.office_wait;
         self.locks.resign();
@@ -93,7 +93,7 @@ impl Member {
         let advisory = self.is_advisory();
         match &mut self.role {
             Role::Leader(leader) => {
-                let alone = leader.record.members.len() == 1 && leader.joiners.is_empty();
+                let alone = leader.record.members.len() == 1;
                 if alone && !advisory {
                     // The office ends before the register says so.
                     leader.errand = Some(Errand::Close);
@@ -122,7 +122,7 @@ impl Member {
     pub(super) fn on_leave(&mut self, now: LocalTime, from: Incarnation, out: &mut Out) {
         self.peers.departed(from);
         if let Some(leader) = self.leader() {
-            leader.joiners.remove(&from);
+            leader.joiners.remove(from);
             leader.leavers.insert(from);
         }
         self.consider_change(now, out);

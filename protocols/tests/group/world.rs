@@ -348,7 +348,9 @@ impl World {
                 self.check_holders(&lock);
             }
             LockEvent::Extended { deadline, .. } => {
+                let (seed, now) = (self.seed, self.sim.now());
                 if let Some(until) = self.holds.get_mut(&(index, lock.clone())) {
+                    assert!(*until <= deadline, "seed {seed} at {now:?}: {lock} was taken back");
                     *until = deadline;
                     self.check_holders(&lock);
                 }
