@@ -1,0 +1,161 @@
+//! What an administrator does: install, upgrade, uninstall, wrong manifests, Prometheus.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use conclave_e2e::binaries;
+use conclave_e2e::cluster::Cluster;
+use conclave_e2e::product::{self, Group, RELEASE, SOON, SYSTEM};
+use conclave_e2e::{command, wait};
+use serde_json::Value;
+
+#[test]
+fn wrong_resources_are_refused_with_the_name_of_the_field() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    product::install(&cluster)?;
+    cluster.in_namespace("install-refuses", |namespace| {
+        for (spec, field) in WRONG {
+            let manifest = format!(
+                "{{apiVersion: conclave.dev/v1alpha1, kind: Conclave, metadata: {{name: wrong}}, \
+                 spec: {spec}}}"
+            );
+            let refused = namespace.apply(&manifest).err().context(*spec)?.to_string();
+            ensure!(refused.contains(field), "`{spec}` is refused without `{field}`: {refused}");
+        }
+        let long = "a".repeat(41);
+        let manifest = format!(
+            "{{apiVersion: conclave.dev/v1alpha1, kind: Conclave, metadata: {{name: {long}}}, \
+             spec: {{}}}}"
+        );
+        ensure!(namespace.apply(&manifest).is_err(), "a name of 41 characters is accepted");
+        Ok(())
+    })
+}
+
+/// Wrong specs, and what the refusal must name.
+const WRONG: &[(&str, &str)] = &[
+    ("{arbiter: Dictator}", "spec.arbiter"),
+    ("{arbitre: Quorum}", "arbitre"),
+    ("{timing: {officeWait: 9s, lockWait: 10s}}", "lockWait"),
+    ("{timing: {officeWait: 1s, heartbeat: 500ms}}", "officeWait"),
+    ("{timing: {officeWait: soon}}", "officeWait"),
+    ("{locks: [{names: [a]}, {names: [a]}]}", "names"),
+    ("{clock: {maxDriftPpm: -1}}", "maxDriftPpm"),
+];
+
+#[test]
+fn the_definition_applies_without_a_warning() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    let definition = conclave_e2e::cache::workspace().join("crds/conclave.dev_conclaves.yaml");
+    let definition = std::fs::read_to_string(definition)?;
+    let arguments = ["apply", "--dry-run=server", "--warnings-as-errors", "--filename=-"];
+    cluster.kubectl_with_input(&arguments, &definition).map(drop)
+}
+
+#[test]
+fn a_group_goes_on_through_upgrade_uninstall_and_install_again() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    cluster.in_namespace("install-again", |namespace| {
+        let group = Group::start(namespace, "{}", 3)?;
+        let pods = group.pods()?;
+        let held = group.lock(&pods[0], "kept", "5s")?;
+        let leader = group.await_leader()?;
+        product::helm_install(&cluster, &["--set", "operator.replicas=1"])?;
+        cluster.helm(&["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"])?;
+        let taken = group.lock(&pods[1], "new", "5s")?;
+        group.unlock(&pods[1], &taken)?;
+        product::install(&cluster)?;
+        ensure!(group.check(&pods[0], &held)? == 204, "the lock was lost");
+        ensure!(group.await_leader()?.uid == leader.uid, "another leads");
+        group.unlock(&pods[0], &held)
+    })
+}
+
+#[test]
+fn prometheus_finds_the_pods_and_counts_one_leader() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if !cluster.is_ours_or_skip("a Prometheus beside the cluster") {
+        return Ok(());
+    }
+    cluster.in_namespace("install-metrics", |namespace| {
+        let group = Group::start(namespace, "{}", 3)?;
+        let followers = group.followers()?;
+        let held = group.lock(&followers[0], "counted", "5s")?;
+        group.unlock(&followers[0], &held)?;
+        let prometheus = Prometheus::start(&cluster, namespace.name())?;
+        prometheus.await_value("sum(conclave_leader)", "1")?;
+        prometheus.await_value("count(conclave_leader)", "3")?;
+        // What the entry cost, and what the books say.
+        prometheus.await_value("sum(conclave_lock_messages_sum)", "3")?;
+        prometheus.await_value("max(conclave_lock_messages_expected)", "3")
+    })
+}
+
+/// A Prometheus of this test; it ends with it.
+struct Prometheus {
+    child: Child,
+    directory: tempfile::TempDir,
+}
+
+const PROMETHEUS: &str = "127.0.0.1:19790";
+
+impl Prometheus {
+    fn start(cluster: &Cluster, namespace: &str) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let kubeconfig = cluster.kubeconfig().display().to_string();
+        let config = SCRAPE.replace("KUBECONFIG", &kubeconfig).replace("NAMESPACE", namespace);
+        let file = directory.path().join("prometheus.yaml");
+        std::fs::write(&file, config)?;
+        let log = std::fs::File::create(directory.path().join("log"))?;
+        let child = Command::new(binaries::PROMETHEUS_SERVER.path())
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
+            .arg(format!("--web.listen-address={PROMETHEUS}"))
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .context("start Prometheus")?;
+        Ok(Self { child, directory })
+    }
+
+    fn await_value(&self, query: &str, expected: &str) -> Result<()> {
+        let awaited = wait::until(query, SOON + Duration::from_secs(30), || {
+            let url = format!("http://{PROMETHEUS}/api/v1/query");
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--show-error", "--fail", "--max-time", "5", "--get"]);
+            curl.arg("--data-urlencode").arg(format!("query={query}")).arg(url);
+            let answer: Value = serde_json::from_str(&command::output(&mut curl)?)?;
+            let value = &answer["data"]["result"][0]["value"][1];
+            ensure!(value == expected, "{query} is {value}, expected {expected}: {answer}");
+            Ok(())
+        });
+        awaited.with_context(|| {
+            std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+        })
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        // One that has ended already is no trouble.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const SCRAPE: &str = "
+global: {scrape_interval: 1s, scrape_timeout: 1s}
+scrape_configs:
+- job_name: conclave
+  kubernetes_sd_configs:
+  - role: pod
+    kubeconfig_file: KUBECONFIG
+    namespaces: {names: [NAMESPACE]}
+  relabel_configs:
+  - source_labels: [__meta_kubernetes_pod_container_port_name]
+    regex: conclave-admin
+    action: keep
+  - source_labels: [__meta_kubernetes_pod_name]
+    target_label: pod
+";
