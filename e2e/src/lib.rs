@@ -5,6 +5,7 @@
 //! ([`stages`]). `cargo xtask` is its command line; the tests that need the cluster are in
 //! `e2e/tests`.
 
+pub mod bench;
 pub mod binaries;
 pub mod cache;
 pub mod cluster;

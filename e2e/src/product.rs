@@ -136,7 +136,8 @@ impl<'a> Group<'a> {
         let curl = ["curl", "--silent", "--show-error", "--write-out", "\n%{http_code}"];
         let command = [&curl[..], arguments, &[&url]].concat();
         let text = self.namespace.exec(&pod.name, APPLICATION, &command)?;
-        let (body, status) = text.trim_end().rsplit_once('\n').unwrap_or(("", text.trim_end()));
+        let text = text.trim_end();
+        let (body, status) = text.rsplit_once('\n').unwrap_or(("", text));
         Ok(Answer {
             status: status.parse().with_context(|| format!("no status in {text:?}"))?,
             body: serde_json::from_str(body).unwrap_or(Value::Null),

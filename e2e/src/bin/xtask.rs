@@ -5,8 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
-use conclave_e2e::binaries;
 use conclave_e2e::stages::{self, Wanted};
+use conclave_e2e::{bench, binaries};
 
 /// Checks, generates, builds and boots what belongs to this repository.
 #[derive(Parser)]
@@ -24,6 +24,8 @@ enum Task {
         #[arg(long)]
         quick: bool,
     },
+    /// Measures locks, fail-over and joins in `conclave dev`, with Redis beside it.
+    Bench,
     /// Formats the sources and rewrites what is generated from them.
     Fix,
     /// Builds the product from static binaries and writes it as an OCI image archive.
@@ -70,6 +72,7 @@ fn run(task: Task) -> Result<()> {
                 existing_cluster: existing.is_some_and(|value| value == "true"),
             })
         }
+        Task::Bench => bench::run(),
         Task::Fix => stages::fix(),
         Task::Image { out } => {
             stages::product_image(&out)?;

@@ -14,9 +14,14 @@ pub const PRODUCT: &str = "conclave.local/conclave:dev";
 /// The reference of the image of which every sandbox is made.
 pub const PAUSE: &str = "conclave.local/pause:1";
 
+/// Builds the product's programs; [`binary`] tells where they are.
+pub fn make() -> Result<()> {
+    build(&[("conclave-sidecar", "conclave"), ("conclave-operator", "conclave-operator")])
+}
+
 /// Builds the product and writes its image.
 pub fn write(path: &Path) -> Result<()> {
-    build(&[("conclave-sidecar", "conclave"), ("conclave-operator", "conclave-operator")])?;
+    make()?;
     image(PRODUCT, &["conclave", "conclave-operator"]).write(path)
 }
 
