@@ -299,6 +299,11 @@ impl Member {
         }
     }
 
+    /// Whether this member takes part in the view of its record: it did not seal it.
+    pub fn is_in_view(&self) -> bool {
+        !self.pledge.sealed
+    }
+
     /// How many locks this member holds, and how many it waits for.
     pub fn lock_counts(&self) -> (usize, usize) {
         self.locks.counts()

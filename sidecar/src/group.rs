@@ -4,6 +4,7 @@ mod alarms;
 mod book;
 mod publish;
 pub(crate) mod task;
+mod time;
 
 use conclave_protocols::clock::ClockMap;
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm};

@@ -6,15 +6,14 @@
 use std::future::Future;
 use std::time::Duration;
 
-use conclave_protocols::clock::{self, Berkeley, ClockMap, Params, VirtualClock};
+use conclave_protocols::clock::{self, ClockMap};
 use conclave_protocols::member::message::{Message, PeerMessage};
 use conclave_protocols::member::{self, Command, Event, Member, Node};
 use conclave_protocols::mutex::central;
 use conclave_protocols::policy::{ElectionAlgorithm, LockAlgorithm, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{
-    Effect, Epoch, Incarnation, Input, LocalTime, LockName, MemberId, Outbox, Protocol, cost,
-    register,
+    Effect, Epoch, Incarnation, Input, LocalTime, LockName, Outbox, Protocol, cost, register,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +22,7 @@ use tracing::{debug, info};
 use super::alarms::Alarms;
 use super::book::{Book, Due, Wish};
 use super::publish::Publisher;
+use super::time::{Time, virtual_clock};
 use super::{Group, Request};
 use crate::claims::{AskError, ClaimError, ClaimId};
 use crate::links::Links;
@@ -57,7 +57,7 @@ pub(crate) struct Said {
 
 /// The names of the task's alarms.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-enum Alarm {
+pub(super) enum Alarm {
     Member(member::Timer),
     Clock(clock::Timer),
     Claim(LockName, ClaimId, Due),
@@ -67,28 +67,21 @@ enum Alarm {
     Leave,
 }
 
-struct Task<'a> {
+pub(super) struct Task<'a> {
     me: MemberInfo,
-    member: Member,
-    time: Time,
+    pub(super) member: Member,
+    pub(super) time: Time,
     book: Book,
-    alarms: Alarms<Alarm>,
+    pub(super) alarms: Alarms<Alarm>,
     links: Links,
     register: Register,
     answers: mpsc::Sender<register::Message>,
     publisher: &'a Publisher,
-    map: &'a watch::Sender<ClockMap>,
-    metrics: &'a Metrics,
-    clock: OsClock,
+    pub(super) map: &'a watch::Sender<ClockMap>,
+    pub(super) metrics: &'a Metrics,
+    pub(super) clock: OsClock,
     said: Option<mpsc::Sender<Said>>,
     left: bool,
-}
-
-/// The group clock: in a view, or between two.
-struct Time {
-    sync: Option<Berkeley>,
-    clock: VirtualClock,
-    epoch: Epoch,
 }
 
 /// How long leaving may take: less than what Kubernetes leaves a sidecar at the very end.
@@ -119,12 +112,6 @@ pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> 
         clock,
     };
     (group, Seat { asked, publisher, map, clock, metrics })
-}
-
-/// A clock that shows the wall clock's time until it is synchronised.
-fn virtual_clock(clock: OsClock, policy: &Policy) -> VirtualClock {
-    let utc_offset = clock.wall_ns().saturating_sub(signed(clock.raw()));
-    VirtualClock::new(utc_offset, Params::from(&policy.clock).rates())
 }
 
 impl Seat {
@@ -393,7 +380,7 @@ impl Task<'_> {
         self.say(to, Payload::Member(message), lock);
     }
 
-    fn say(&mut self, to: Incarnation, payload: Payload, lock: Option<LockName>) {
+    pub(super) fn say(&mut self, to: Incarnation, payload: Payload, lock: Option<LockName>) {
         if let Some(said) = &self.said {
             let (protocol, name) = payload.names();
             // Whoever draws may miss something.
@@ -440,79 +427,13 @@ impl Task<'_> {
             "view"
         );
         self.publisher.installed(now, record, |peer| self.links.is_open(peer));
-        let view = record.view();
         // The coordinator's own entries cost nothing.
         let expected = if record.leader == Some(self.me.incarnation) { 0 } else { 3 };
         self.metrics.locks.expect(LockAlgorithm::Central, expected);
         let (best, worst) = election_cost(record.policy.election, record.members.len());
         self.metrics.elections.expect(record.policy.election, best, worst);
         let Some(rank) = record.rank(self.me.incarnation) else { return };
-        let params = Params::from(&record.policy.clock);
-        let next_in_line = self.time.epoch.next() == record.epoch;
-        self.time.epoch = record.epoch;
-        let sync = match self.time.sync.take() {
-            Some(sync) if next_in_line => sync.succeeded_by(rank, view, params),
-            Some(sync) => Berkeley::new(rank, view, params, sync.clock().clone()),
-            None => Berkeley::new(rank, view, params, self.time.clock.clone()),
-        };
-        self.alarms.clear_all(|alarm| matches!(alarm, Alarm::Clock(_)));
-        self.time.sync = Some(sync);
-        let mut out = Outbox::default();
-        let raw = self.clock.raw();
-        if let Some(sync) = &mut self.time.sync {
-            sync.start(raw, &mut out);
-        }
-        self.carry_out_clock(out);
-    }
-
-    fn on_clock_message(&mut self, from: Incarnation, epoch: Epoch, message: clock::Message) {
-        let rank = self.member.record().filter(|r| r.epoch == epoch).and_then(|r| r.rank(from));
-        match rank {
-            Some(from) if epoch == self.time.epoch => {
-                self.feed_clock(Input::Message { from, message });
-            }
-            Some(_) | None => {
-                self.metrics.peers.messages_ignored.with_label_values(&["epoch"]).inc();
-            }
-        }
-    }
-
-    fn feed_clock(&mut self, input: conclave_protocols::protocol::InputOf<Berkeley>) {
-        let raw = self.clock.raw();
-        let mut out = Outbox::default();
-        let Some(sync) = &mut self.time.sync else { return };
-        let before = sync.sources().clone();
-        sync.handle(raw, input, &mut out);
-        if *sync.sources() != before {
-            // A round of this member, which is the daemon, has ended.
-            sync.sources().values().for_each(|source| self.metrics.clock.asked(source));
-        }
-        self.carry_out_clock(out);
-    }
-
-    fn carry_out_clock(&mut self, mut out: conclave_protocols::protocol::OutboxOf<Berkeley>) {
-        let now = self.clock.now();
-        for effect in out.drain() {
-            match effect {
-                Effect::Send { to, message } => self.send_clock(to, message),
-                Effect::Arm { timer, after } => {
-                    self.alarms.set(Alarm::Clock(timer), now.after(after));
-                }
-                Effect::Disarm(timer) => self.alarms.clear(&Alarm::Clock(timer)),
-                Effect::Tell(clock::Event::Adjusted(map)) => {
-                    self.map.send_replace(map);
-                }
-            }
-        }
-    }
-
-    fn send_clock(&mut self, to: MemberId, message: clock::Message) {
-        let epoch = self.time.epoch;
-        let record = self.member.record().filter(|record| record.epoch == epoch);
-        let Some(to) = record.and_then(|r| r.member(to)).map(|info| info.incarnation) else {
-            return;
-        };
-        self.say(to, Payload::Clock { epoch, message }, None);
+        self.enter_time(record, rank);
     }
 }
 
@@ -548,8 +469,4 @@ async fn sleep_until(clock: OsClock, due: Option<LocalTime>) {
         Some(due) => tokio::time::sleep(clock.until(due)).await,
         None => std::future::pending().await,
     }
-}
-
-fn signed(time: LocalTime) -> i64 {
-    i64::try_from(time.0).unwrap_or(i64::MAX)
 }
