@@ -1,0 +1,90 @@
+//! How claims end: given back, given up, lost, or cut short.
+
+use conclave_protocols::{LocalTime, LockName};
+
+use super::{Book, Due};
+use crate::claims::{ClaimId, ClaimState, LostReason, Refusal};
+use crate::metrics::HoldEnd;
+
+impl Book {
+    /// Ends a hold that runs too long.
+    pub(super) fn cut_short(
+        &mut self,
+        now: LocalTime,
+        lock: &LockName,
+        id: &ClaimId,
+        reason: LostReason,
+    ) {
+        let Some(line) = self.locks.get_mut(lock) else { return };
+        if line.holding.as_ref() == Some(id) {
+            line.holding = None;
+            self.end_hold(now, lock, id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
+            self.leave(lock);
+        }
+    }
+
+    pub(super) fn end_hold(
+        &mut self,
+        now: LocalTime,
+        lock: &LockName,
+        id: &ClaimId,
+        state: ClaimState,
+        end: HoldEnd,
+    ) {
+        for due in [Due::Ttl, Due::MaxHold, Due::Jeopardy] {
+            self.alarms.push(((lock.clone(), id.clone(), due), None));
+        }
+        let entry_messages = self.locks.get(lock).map_or(0, |line| line.messages);
+        // The release is still to be said, unless the lock was lost or costs no message.
+        let release = u64::from(end == HoldEnd::Released && entry_messages > 0);
+        if let Some(entry) = self.claims.get(&(lock.clone(), id.clone())) {
+            let (algorithm, held) = entry.held_for(now);
+            self.metrics.ended(algorithm, end, held, entry_messages + release);
+        }
+        self.end(now, lock, id, state, false);
+    }
+
+    pub(super) fn end(
+        &mut self,
+        now: LocalTime,
+        lock: &LockName,
+        id: &ClaimId,
+        state: ClaimState,
+        waited: bool,
+    ) {
+        let key = (lock.clone(), id.clone());
+        let Some(entry) = self.claims.get_mut(&key) else { return };
+        entry.end(now, state);
+        if waited {
+            self.metrics.settled(&entry.watch().borrow());
+        }
+        self.ended.push_back((now, key.0, key.1));
+    }
+
+    /// Nobody listens to a claim any more: given up if it still waits.
+    pub(in crate::group) fn abandon(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId) {
+        if self.stop_waiting(lock, id) {
+            self.end(now, lock, id, ClaimState::Released, true);
+            self.withdraw_if_nobody_waits(lock);
+            self.count();
+        }
+    }
+
+    /// The sidecar is going: nobody gets anything any more, and everything held is given back.
+    pub(in crate::group) fn close(&mut self, now: LocalTime) {
+        let locks: Vec<LockName> = self.locks.keys().cloned().collect();
+        for lock in locks {
+            let Some(line) = self.locks.get_mut(&lock) else { continue };
+            let waiting = std::mem::take(&mut line.waiting);
+            for id in waiting {
+                self.end(now, &lock, &id, ClaimState::Refused(Refusal::Terminated), true);
+            }
+            if let Some(id) = self.locks.get_mut(&lock).and_then(|line| line.holding.take()) {
+                let reason = LostReason::Terminated;
+                self.end_hold(now, &lock, &id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
+            }
+            self.leave(&lock);
+        }
+        self.count();
+    }
+}
