@@ -1,7 +1,15 @@
-//! Whole groups in the simulator: the same members that the sidecar runs, and a register.
+//! Whole groups: the same members that the sidecar runs, on a bench and in the simulator.
 
+#[path = "group/bench.rs"]
+mod bench;
+#[path = "group/found.rs"]
+mod found;
+#[path = "group/lock_rules.rs"]
+mod lock_rules;
 #[path = "group/nodes.rs"]
 mod nodes;
+#[path = "group/rules.rs"]
+mod rules;
 #[path = "group/scenarios.rs"]
 mod scenarios;
 #[path = "group/storm.rs"]

@@ -80,7 +80,8 @@ impl Member {
         let Role::Candidate(candidate) = &self.role else { return self.pledge.epoch };
         let term = Some(candidate.time_term).filter(|term| *term <= TIME_TERM_MAX);
         let base = candidate.base.as_ref().map(|base| base.epoch.max(base.ceiling));
-        let seen = self.status_epoch.max(self.pledge.epoch);
+        let known = self.record.as_ref().map(|record| record.epoch.max(record.ceiling));
+        let seen = self.status_epoch.max(self.pledge.epoch).max(known.unwrap_or_default());
         seen.max(term.unwrap_or_default()).max(base.unwrap_or_default()).next()
     }
 

@@ -32,6 +32,8 @@ pub(super) struct Leader {
     in_office: LocalTime,
     pub(super) joiners: Joiners,
     pub(super) leavers: BTreeSet<Incarnation>,
+    /// Members that are about to end.
+    pub(super) draining: BTreeSet<Incarnation>,
     /// Members that sealed this view and follow nobody in it.
     pub(super) sealed: BTreeSet<Incarnation>,
     /// What the register is asked for.
@@ -66,6 +68,7 @@ impl Leader {
             in_office: now,
             joiners: Joiners::default(),
             leavers: BTreeSet::new(),
+            draining: BTreeSet::new(),
             sealed: BTreeSet::new(),
             errand: None,
         }
@@ -178,6 +181,7 @@ impl Member {
         self.with_locks(now, out, |locks, effects| locks.tick(now, effects));
         self.settle(now);
         self.consider_change(now, out);
+        self.hand_over_in_time(now, out);
         self.give_up_a_lapsed_office(now, out);
     }
 
@@ -199,6 +203,9 @@ impl Member {
         let office = leader.office.entry(from).or_default();
         *office = (*office).max(until);
         leader.heard.insert(from, now);
+        if promise.drains {
+            leader.draining.insert(from);
+        }
         leader.sealed.remove(&from);
         self.refresh_office(now, out);
         if self.office().is_none_or(|until| until <= now) {

@@ -2,11 +2,25 @@
 
 use std::time::Duration;
 
-use super::changing::Errand;
+use super::changing::{CHANGE_PERIOD, Errand};
+use super::leading::Leader;
 use super::message::HandOver;
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::Incarnation;
 use crate::time::LocalTime;
+
+impl Leader {
+    /// The most senior member that lives. One that is about to end is better than nobody only if
+    /// this one ends first.
+    fn heir(&self, now: LocalTime, me: Incarnation, stay: bool) -> Option<Incarnation> {
+        let lives = |m: &Incarnation| {
+            !self.leavers.contains(m) && self.office.get(m).is_some_and(|until| *until > now)
+        };
+        let living: Vec<Incarnation> = self.record.others(me).rev().filter(lives).collect();
+        let remains = living.iter().find(|m| !self.draining.contains(m));
+        remains.or_else(|| living.first().filter(|_| !stay)).copied()
+    }
+}
 
 impl Member {
     /// Resigns (rule 13): the office ends here and now. Returns the leader's seal.
@@ -31,8 +45,7 @@ impl Member {
         Some(hand_over)
     }
 
-    /// The pod is about to end: another should lead. Said once: if there is no other, or the other
-    /// is about to end too and hands back, this member goes on.
+    /// The pod is about to end: another should lead, if there is one that stays.
     pub(super) fn drain(&mut self, now: LocalTime, out: &mut Out) {
         if self.going == Going::Stays {
             self.going = Going::Drains;
@@ -40,13 +53,18 @@ impl Member {
         }
     }
 
+    /// Once a heartbeat: a leader that is about to end hands over as soon as there is somebody.
+    pub(super) fn hand_over_in_time(&mut self, now: LocalTime, out: &mut Out) {
+        let (drains, since) = (self.going == Going::Drains, self.leader().map(|l| l.since));
+        if drains && since.is_some_and(|since| now - since >= CHANGE_PERIOD) {
+            self.hand_over(now, true, out);
+        }
+    }
+
     /// Hands the office to the most senior member that lives. False if there is none.
     fn hand_over(&mut self, now: LocalTime, stay: bool, out: &mut Out) -> bool {
         let me = self.me.incarnation;
-        let Some(leader) = self.leader() else { return false };
-        let heir = leader.record.others(me).rev().find(|m| {
-            !leader.leavers.contains(m) && leader.office.get(m).is_some_and(|until| *until > now)
-        });
+        let heir = self.leader().and_then(|leader| leader.heir(now, me, stay));
         let Some(heir) = heir else { return false };
         let Some(mut table) = self.retire(now, out) else { return false };
         if !stay {

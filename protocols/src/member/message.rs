@@ -151,6 +151,8 @@ pub struct Promise {
     pub holds: Vec<(LockName, FencingToken)>,
     /// What it waits for.
     pub waits: Vec<(LockName, RequestNumber)>,
+    /// It is about to end, and should not be given the office.
+    pub drains: bool,
 }
 
 /// A member's seal of a view.

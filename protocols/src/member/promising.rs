@@ -1,7 +1,7 @@
 //! A member's promises: to follow nobody but the leader of its view, for a while.
 
 use super::message::{Announcement, Extended, Heartbeat, Promise};
-use super::{Event, Member, Out, PeerMessage, Role, Timer, say};
+use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::{Epoch, Incarnation};
 use crate::record::Record;
 use crate::register::Value;
@@ -121,7 +121,14 @@ impl Member {
         }
         self.pledge.until = now.after(office_wait);
         let listed = self.locks.listed(now);
-        let promise = Promise { epoch, seq, stamp: now, holds: listed.holds, waits: listed.waits };
+        let promise = Promise {
+            epoch,
+            seq,
+            stamp: now,
+            holds: listed.holds,
+            waits: listed.waits,
+            drains: self.going != Going::Stays,
+        };
         say(to, PeerMessage::Promise(Box::new(promise)), out);
     }
 

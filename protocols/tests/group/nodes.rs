@@ -23,8 +23,8 @@ pub(crate) enum Ask {
     Member(Command),
     /// Of the register: to be like this from now on.
     Mood(Mood),
-    /// Of the register: somebody else writes.
-    Put(Option<Box<Record>>),
+    /// Of the register: to lose its record. Whoever keeps it makes it anew, and says so.
+    Lose,
     /// Of the register: somebody else writes what is there already.
     Touch,
 }
@@ -62,6 +62,19 @@ impl Register {
         } else if self.waiting.len() == 1 {
             self.take_time(out);
         }
+    }
+
+    fn lose(&mut self) {
+        let lost = |record: &Record| Record {
+            members: Vec::new(),
+            leader: None,
+            settled: false,
+            closing: true,
+            base_unknown: true,
+            nonce: 0,
+            ..record.clone()
+        };
+        self.memory.put(self.memory.record().map(lost));
     }
 
     fn take_time(&mut self, out: &mut OutboxOf<Place>) {
@@ -129,7 +142,7 @@ impl Protocol for Place {
             }
             (Self::Register(register), Input::Command(ask)) => match ask {
                 Ask::Mood(mood) => register.mood = mood,
-                Ask::Put(record) => register.memory.put(record.map(|record| *record)),
+                Ask::Lose => register.lose(),
                 Ask::Touch => register.memory.put(register.memory.record().cloned()),
                 Ask::Member(_) => unreachable!("the register is no member"),
             },

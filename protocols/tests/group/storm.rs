@@ -8,6 +8,39 @@ use conclave_protocols::policy::{ElectionAlgorithm, Policy, Timing};
 use crate::nodes::{Ask, Mood};
 use crate::world::World;
 
+/// What may happen.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Fault {
+    Crash,
+    Join,
+    Leave,
+    Drain,
+    /// One is cut off from everything.
+    Isolate,
+    /// Two lose what they say to each other.
+    Part,
+    PartOneWay,
+    /// Two are cut off from all others.
+    Split,
+    Freeze,
+    Thaw,
+    RegisterAway,
+    RegisterAwayForOne,
+    /// The register is away for longer than a view bears.
+    LongOutage,
+    RegisterUnsure,
+    RegisterSlow,
+    /// Somebody writes what is there already.
+    RegisterTouched,
+    /// The record is lost, and made anew.
+    RegisterLost,
+    /// The resource is edited.
+    Edit,
+    Heal,
+    Exit,
+    Enter,
+}
+
 /// What the weather is like.
 #[derive(Clone, Debug)]
 pub(crate) struct Storm {
@@ -19,13 +52,15 @@ pub(crate) struct Storm {
     pub(crate) pause: Duration,
     /// Whether the resource is edited meanwhile.
     pub(crate) edits: bool,
+    /// Whether the register loses its record.
+    pub(crate) losses: bool,
 }
 
 impl Storm {
     pub(crate) fn of(members: usize, timing: Timing) -> Self {
         let policy = Policy { timing, ..Policy::default() };
         let pause = timing.office_wait * 5 / 2;
-        Self { members, policy, length: 60, pause, edits: false }
+        Self { members, policy, length: 60, pause, edits: false, losses: false }
     }
 
     /// One run. Every step is checked by the world; in the end somebody leads, everybody belongs to
@@ -51,51 +86,70 @@ impl Storm {
         let one = usize::try_from(world.sim.random().up_to(all)).expect("small");
         let other = usize::try_from(world.sim.random().up_to(all)).expect("small");
         let lock = ["a", "b", "c"][usize::try_from(world.sim.random().up_to(3)).expect("small")];
-        let living = world.living().count();
-        let draw = world.sim.random().up_to(40);
-        let what = self.happen(world, draw, (one, other), lock, living);
-        *world.seen.faults.entry(what).or_default() += 1;
+        let fault = self.choose(world);
+        *world.seen.faults.entry(fault).or_default() += 1;
         if world.trace {
-            println!("{:?} {what}: {one} {other} {lock}", world.sim.now());
+            println!("{:?} {fault:?}: {one} {other} {lock}", world.sim.now());
+        }
+        self.inflict(world, fault, (one, other), lock);
+    }
+
+    fn choose(&self, world: &mut World) -> Fault {
+        let living = world.living().count();
+        match world.sim.random().up_to(40) {
+            0 | 1 if living > 1 => Fault::Crash,
+            2..=4 if living < self.members + 2 => Fault::Join,
+            5 if living > 1 => Fault::Leave,
+            6 => Fault::Drain,
+            7 | 8 => Fault::Isolate,
+            9 | 10 => Fault::Part,
+            11 => Fault::PartOneWay,
+            12 => Fault::Split,
+            13 | 14 => Fault::Freeze,
+            15 => Fault::Thaw,
+            16 => Fault::RegisterAway,
+            17 => Fault::RegisterAwayForOne,
+            18 => Fault::LongOutage,
+            19 => Fault::RegisterUnsure,
+            20 => Fault::RegisterSlow,
+            21 => Fault::RegisterTouched,
+            22 if self.edits => Fault::Edit,
+            23 if self.losses => Fault::RegisterLost,
+            22..=25 => Fault::Heal,
+            26..=28 => Fault::Exit,
+            0..=5 | 29.. => Fault::Enter,
         }
     }
 
-    fn happen(
-        &self,
-        world: &mut World,
-        draw: u64,
-        (one, other): (usize, usize),
-        lock: &str,
-        living: usize,
-    ) -> &'static str {
-        match draw {
-            0 | 1 if living > 1 => world.crash(one),
-            2..=4 if living < self.members + 2 => {
+    fn inflict(&self, world: &mut World, fault: Fault, (one, other): (usize, usize), lock: &str) {
+        match fault {
+            Fault::Crash => world.crash(one),
+            Fault::Join => {
                 world.join();
             }
-            5 if living > 1 => world.leave(one),
-            6 => world.drain(one),
-            7 | 8 => world.isolate(one),
-            9 | 10 => world.part(world.node(one), world.node(other)),
-            11 => world.sim.cut(world.node(one), world.node(other)),
-            12 => world.split(&[one, other]),
-            13 | 14 => world.freeze(one),
-            15 => world.thaw(one),
-            16 => world.cut_register(),
-            17 => world.part(world.node(one), Node::Register),
-            18 => {
+            Fault::Leave => world.leave(one),
+            Fault::Drain => world.drain(one),
+            Fault::Isolate => world.isolate(one),
+            Fault::Part => world.part(world.node(one), world.node(other)),
+            Fault::PartOneWay => world.sim.cut(world.node(one), world.node(other)),
+            Fault::Split => world.split(&[one, other]),
+            Fault::Freeze => world.freeze(one),
+            Fault::Thaw => world.thaw(one),
+            Fault::RegisterAway => world.cut_register(),
+            Fault::RegisterAwayForOne => world.part(world.node(one), Node::Register),
+            Fault::LongOutage => {
                 world.cut_register();
                 world.run_for(self.policy.timing.api_outage);
             }
-            19 => unsure(world),
-            20 => slow(world),
-            21 => world.register(Ask::Touch),
-            22 if self.edits => self.edit(world),
-            22..=25 => world.heal(),
-            26..=28 => world.exit(one, lock),
-            0..=5 | 29.. => world.enter(one, lock),
+            Fault::RegisterUnsure => unsure(world),
+            Fault::RegisterSlow => slow(world),
+            Fault::RegisterTouched => world.register(Ask::Touch),
+            Fault::RegisterLost => world.register(Ask::Lose),
+            Fault::Edit => self.edit(world),
+            Fault::Heal => world.heal(),
+            Fault::Exit => world.exit(one, lock),
+            Fault::Enter => world.enter(one, lock),
         }
-        FAULTS[usize::try_from(draw).expect("small").min(FAULTS.len() - 1)]
     }
 
     fn edit(&self, world: &mut World) {
@@ -111,39 +165,6 @@ impl Storm {
         world.set_policy(&policy);
     }
 }
-
-const FAULTS: [&str; 30] = [
-    "crash",
-    "crash",
-    "join",
-    "join",
-    "join",
-    "leave",
-    "drain",
-    "isolate",
-    "isolate",
-    "part",
-    "part",
-    "one-way cut",
-    "split",
-    "freeze",
-    "freeze",
-    "thaw",
-    "register away",
-    "register away for one",
-    "long outage",
-    "register unsure",
-    "register slow",
-    "register touched",
-    "edit",
-    "heal",
-    "heal",
-    "heal",
-    "exit",
-    "exit",
-    "exit",
-    "enter",
-];
 
 fn unsure(world: &mut World) {
     let unsure = 1 + world.sim.random().up_to(4);

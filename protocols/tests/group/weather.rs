@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_protocols::policy::{ElectionAlgorithm, Timing};
 
-use crate::storm::Storm;
+use crate::storm::{Fault, Storm};
 
 /// Waits so short that an outage of the register longer than `apiOutage` fits into a storm.
 const BRIEF: Timing = Timing {
@@ -34,11 +34,11 @@ fn blow(storm: &Storm, usual: u64) {
         return;
     }
     let seeds = seeds(usual);
-    let mut faults: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut faults: BTreeMap<Fault, u64> = BTreeMap::new();
     let (mut grants, mut views, mut losses, mut elections) = (0, 0, 0, 0);
     for seed in 0..seeds {
         let seen = storm.run(seed, false).seen;
-        seen.faults.iter().for_each(|(fault, count)| *faults.entry(fault).or_default() += count);
+        seen.faults.iter().for_each(|(fault, count)| *faults.entry(*fault).or_default() += count);
         grants += seen.grants;
         views += seen.views;
         losses += seen.losses;
@@ -61,8 +61,8 @@ fn five_members_with_brief_waits_and_outages_longer_than_they_bear() {
 }
 
 #[test]
-fn three_members_whose_policy_is_edited() {
-    blow(&Storm { edits: true, ..Storm::of(3, BRIEF) }, 100);
+fn three_members_whose_policy_is_edited_and_whose_record_is_lost() {
+    blow(&Storm { edits: true, losses: true, ..Storm::of(3, BRIEF) }, 100);
 }
 
 #[test]

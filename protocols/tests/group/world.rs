@@ -15,6 +15,7 @@ use conclave_protocols::sim::{Clock, Simulator};
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid};
 
 use crate::nodes::{Ask, Mood, Place, Register};
+use crate::storm::Fault;
 
 pub(crate) struct World {
     pub(crate) sim: Simulator<Place>,
@@ -42,7 +43,7 @@ pub(crate) struct Seen {
     pub(crate) losses: u64,
     pub(crate) views: u64,
     pub(crate) elections: u64,
-    pub(crate) faults: BTreeMap<&'static str, u64>,
+    pub(crate) faults: BTreeMap<Fault, u64>,
 }
 
 impl World {
@@ -170,11 +171,6 @@ impl World {
 
     pub(crate) fn holder(&self, lock: &str) -> Option<usize> {
         self.holders(lock).first().copied()
-    }
-
-    /// Until when a member was told to hold, by its own clock.
-    pub(crate) fn told(&self, member: usize, lock: &str) -> Option<LocalTime> {
-        self.holds.get(&(member, name(lock))).copied()
     }
 
     pub(crate) fn wants(&self, member: usize, lock: &str) -> bool {

@@ -1,0 +1,327 @@
+//! A few members on a bench: one clock for all, messages that take no time, and a hand on every
+//! link and on the register.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use conclave_protocols::member::message::{Message, Note, PeerMessage};
+use conclave_protocols::member::{Command, Event, LockEvent, Member, Node, Standing, Timer};
+use conclave_protocols::policy::Policy;
+use conclave_protocols::protocol::{Effect, Input, InputOf, Named, Outbox};
+use conclave_protocols::record::{MemberInfo, Record};
+use conclave_protocols::register::MemoryRegister;
+use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid, Protocol};
+
+pub(crate) const SECOND: Duration = Duration::from_secs(1);
+
+/// What becomes of the messages of a link.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Link {
+    /// They wait until the link is free again.
+    Held,
+    /// They are lost.
+    Cut,
+}
+
+pub(crate) struct Bench {
+    pub(crate) now: LocalTime,
+    pub(crate) members: Vec<Member>,
+    pub(crate) register: MemoryRegister,
+    pub(crate) policy: Policy,
+    /// All that was sent, in order.
+    pub(crate) sent: Vec<(Node, Node, Message)>,
+    /// What each member told, in order.
+    pub(crate) told: Vec<(usize, Event)>,
+    wires: VecDeque<(Node, Node, Message)>,
+    links: BTreeMap<(Node, Node), Link>,
+    alarms: BTreeMap<(usize, Timer), LocalTime>,
+    still: BTreeSet<usize>,
+    /// Messages of this name are lost.
+    pub(crate) lost: Option<&'static str>,
+}
+
+impl Bench {
+    /// So many members, none of which was started.
+    pub(crate) fn new(policy: Policy) -> Self {
+        Self {
+            now: LocalTime(1_000_000_000_000),
+            members: Vec::new(),
+            register: MemoryRegister::default(),
+            policy,
+            sent: Vec::new(),
+            told: Vec::new(),
+            wires: VecDeque::new(),
+            links: BTreeMap::new(),
+            alarms: BTreeMap::new(),
+            still: BTreeSet::new(),
+            lost: None,
+        }
+    }
+
+    /// A group of so many members in one view, which the first leads.
+    pub(crate) fn group(members: usize, policy: Policy) -> Self {
+        let mut bench = Self::new(policy);
+        for _ in 0..members {
+            bench.start();
+            bench.wait(SECOND * 2);
+        }
+        assert_eq!(bench.record().members.len(), members);
+        assert_eq!(bench.leader(), Some(0));
+        bench.forget();
+        bench
+    }
+
+    /// Another member starts.
+    pub(crate) fn start(&mut self) -> usize {
+        let index = self.members.len();
+        let epoch = self.register.record().map_or(Epoch(0), |record| record.epoch);
+        let member = Member::new(info(index, 7), self.policy.clone(), epoch);
+        self.members.push(member);
+        let mut out = Outbox::default();
+        self.members[index].start(self.now, &mut out);
+        self.carry_out(index, out);
+        self.settle();
+        index
+    }
+
+    /// Forgets what was sent and told so far.
+    pub(crate) fn forget(&mut self) {
+        self.sent.clear();
+        self.told.clear();
+    }
+
+    // ----- looking
+
+    pub(crate) fn node(&self, member: usize) -> Node {
+        Node::Member(self.members[member].me())
+    }
+
+    pub(crate) fn record(&self) -> &Record {
+        self.register.record().expect("there is a view")
+    }
+
+    /// Who has an office.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        let leads = |member: &Member| member.office() > Some(self.now);
+        let leaders: Vec<usize> =
+            (0..self.members.len()).filter(|index| leads(&self.members[*index])).collect();
+        assert!(leaders.len() <= 1, "{leaders:?} lead");
+        leaders.first().copied()
+    }
+
+    /// Until when a member was last told to hold a lock.
+    pub(crate) fn deadline(&self, member: usize, lock: &str) -> Option<LocalTime> {
+        let mut until = None;
+        for event in self.lock_events(member, lock) {
+            match event {
+                LockEvent::Entered { deadline, .. } | LockEvent::Extended { deadline, .. } => {
+                    until = Some(*deadline);
+                }
+                LockEvent::Lost(_) => until = None,
+                LockEvent::Queued(_) => {}
+            }
+        }
+        until.filter(|until| *until > self.now)
+    }
+
+    pub(crate) fn holds(&self, member: usize, lock: &str) -> bool {
+        self.deadline(member, lock).is_some()
+    }
+
+    /// The tokens that a member was given for a lock.
+    pub(crate) fn tokens(&self, member: usize, lock: &str) -> Vec<u64> {
+        let token = |event: &LockEvent| match event {
+            LockEvent::Entered { token, .. } => token.map(FencingToken::get),
+            LockEvent::Queued(_) | LockEvent::Extended { .. } | LockEvent::Lost(_) => None,
+        };
+        self.lock_events(member, lock).filter_map(token).collect()
+    }
+
+    pub(crate) fn lock_events(
+        &self,
+        member: usize,
+        lock: &str,
+    ) -> impl Iterator<Item = &LockEvent> {
+        self.told.iter().filter(move |(index, _)| *index == member).filter_map(move |(_, event)| {
+            if let Event::Lock(name, event) = event
+                && name.as_str() == lock
+            {
+                Some(event)
+            } else {
+                None
+            }
+        })
+    }
+
+    pub(crate) fn standing(&self, member: usize) -> Option<Standing> {
+        let of = self.told.iter().rev().filter(|(index, _)| *index == member);
+        of.into_iter().find_map(|(_, event)| {
+            if let Event::Standing(standing) = event { Some(*standing) } else { None }
+        })
+    }
+
+    /// The messages of a name that were sent from one member to another.
+    pub(crate) fn sent(&self, from: usize, to: usize, name: &str) -> Vec<&PeerMessage> {
+        let (from, to) = (self.node(from), self.node(to));
+        self.sent
+            .iter()
+            .filter(|(f, t, _)| (*f, *t) == (from, to))
+            .filter_map(|(_, _, message)| match message {
+                Message::Peer(message) if message.name() == name => Some(message),
+                Message::Peer(_) | Message::Register(_) => None,
+            })
+            .collect()
+    }
+
+    /// How many calls of a name a member made to the register.
+    pub(crate) fn calls(&self, member: usize, name: &str) -> usize {
+        let from = self.node(member);
+        let of = |(f, t, message): &&(Node, Node, Message)| {
+            *f == from && *t == Node::Register && message.name() == name
+        };
+        self.sent.iter().filter(of).count()
+    }
+
+    // ----- doing
+
+    pub(crate) fn command(&mut self, member: usize, command: Command) {
+        self.feed(member, Input::Command(command));
+        self.settle();
+    }
+
+    pub(crate) fn enter(&mut self, member: usize, lock: &str) {
+        self.command(member, Command::Enter { lock: name(lock), note: Note::default() });
+    }
+
+    pub(crate) fn exit(&mut self, member: usize, lock: &str) {
+        self.command(member, Command::Exit { lock: name(lock) });
+    }
+
+    /// A message out of nowhere.
+    pub(crate) fn say(&mut self, from: Incarnation, to: usize, message: PeerMessage) {
+        let message = Message::Peer(message);
+        self.feed(to, Input::Message { from: Node::Member(from), message });
+        self.settle();
+    }
+
+    /// A member does not act and hears nothing any more: it crashed, or is frozen.
+    pub(crate) fn stop(&mut self, member: usize) {
+        self.still.insert(member);
+    }
+
+    /// A frozen member goes on.
+    pub(crate) fn go_on(&mut self, member: usize) {
+        self.still.remove(&member);
+        self.settle();
+    }
+
+    /// What becomes of what these two say to each other.
+    pub(crate) fn link(&mut self, one: Node, other: Node, link: Link) {
+        self.way(one, other, link);
+        self.way(other, one, link);
+    }
+
+    /// What becomes of what one says to the other.
+    pub(crate) fn way(&mut self, from: Node, to: Node, link: Link) {
+        self.links.insert((from, to), link);
+    }
+
+    pub(crate) fn free(&mut self, one: Node, other: Node) {
+        self.links.remove(&(one, other));
+        self.links.remove(&(other, one));
+        self.settle();
+    }
+
+    /// A member can say nothing to any other, and hear nothing.
+    pub(crate) fn cut_off(&mut self, member: usize) {
+        for other in (0..self.members.len()).filter(|other| *other != member) {
+            self.link(self.node(member), self.node(other), Link::Cut);
+        }
+    }
+
+    /// Time passes, and alarms go off in their order.
+    pub(crate) fn wait(&mut self, span: Duration) {
+        let end = self.now.after(span);
+        loop {
+            let due = self.alarms.iter().filter(|((m, _), _)| !self.still.contains(m));
+            let next = due.min_by_key(|(_, at)| **at).map(|(alarm, at)| (*alarm, *at));
+            let Some((alarm, at)) = next.filter(|(_, at)| *at <= end) else { break };
+            self.now = self.now.max(at);
+            self.alarms.remove(&alarm);
+            self.feed(alarm.0, Input::Timer(alarm.1));
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    /// Delivers every message that may be.
+    fn settle(&mut self) {
+        let may = |bench: &Self, (from, to, _): &(Node, Node, Message)| {
+            !bench.links.contains_key(&(*from, *to))
+                && bench.index(*to).is_none_or(|index| !bench.still.contains(&index))
+        };
+        while let Some(place) = self.wires.iter().position(|sent| may(self, sent)) {
+            let Some((from, to, message)) = self.wires.remove(place) else { return };
+            match (self.index(to), message) {
+                (Some(index), message) => self.feed(index, Input::Message { from, message }),
+                (None, Message::Register(call)) => {
+                    if let Some(answer) = self.register.answer(&call, Epoch(0)) {
+                        self.put_on_wire(Node::Register, from, Message::Register(answer));
+                    }
+                }
+                (None, Message::Peer(_)) => {}
+            }
+        }
+    }
+
+    fn index(&self, node: Node) -> Option<usize> {
+        match node {
+            Node::Register => None,
+            Node::Member(one) => self.members.iter().position(|member| member.me() == one),
+        }
+    }
+
+    fn feed(&mut self, member: usize, input: InputOf<Member>) {
+        let mut out = Outbox::default();
+        self.members[member].handle(self.now, input, &mut out);
+        self.carry_out(member, out);
+    }
+
+    fn carry_out(&mut self, member: usize, mut out: Outbox<Node, Message, Timer, Event>) {
+        for effect in out.drain() {
+            match effect {
+                Effect::Send { to, message } => self.put_on_wire(self.node(member), to, message),
+                Effect::Arm { timer, after } => {
+                    self.alarms.insert((member, timer), self.now.after(after));
+                }
+                Effect::Disarm(timer) => {
+                    self.alarms.remove(&(member, timer));
+                }
+                Effect::Tell(event) => self.told.push((member, event)),
+            }
+        }
+    }
+
+    fn put_on_wire(&mut self, from: Node, to: Node, message: Message) {
+        self.sent.push((from, to, message.clone()));
+        let lost = self.lost == Some(message.name());
+        if self.links.get(&(from, to)) != Some(&Link::Cut) && !lost {
+            self.wires.push_back((from, to, message));
+        }
+    }
+}
+
+pub(crate) fn info(index: usize, run: u64) -> MemberInfo {
+    MemberInfo {
+        incarnation: Incarnation { pod: PodUid(index as u128 + 1), run },
+        name: format!("pod-{index}"),
+        addresses: Vec::new(),
+        priority: 0,
+        admission: 0,
+        protocol: (1, 1),
+    }
+}
+
+pub(crate) fn name(lock: &str) -> LockName {
+    LockName::try_from(lock.to_owned()).expect("a good name")
+}

@@ -1,0 +1,252 @@
+//! What random weather found, or reading found before it could, as steps that lead there at once.
+
+use std::time::Duration;
+
+use conclave_protocols::member::message::PeerMessage;
+use conclave_protocols::member::{Command, Node};
+use conclave_protocols::policy::{Policy, Timing};
+use conclave_protocols::record::Record;
+
+use crate::bench::{Bench, Link, SECOND};
+
+const MILLI: Duration = Duration::from_millis(1);
+
+fn three() -> Bench {
+    Bench::group(3, Policy::default())
+}
+
+/// The mutex of an unused lock was dropped, and the next one numbered its requests from one again.
+/// A grant under way to the request that had been given up let in whoever asked anew.
+#[test]
+fn a_grant_to_a_request_given_up_is_not_one_to_the_next() {
+    let mut bench = three();
+    bench.enter(0, "a");
+    bench.enter(1, "a");
+    bench.way(bench.node(0), bench.node(1), Link::Held);
+    bench.exit(0, "a");
+    bench.exit(1, "a");
+    bench.enter(2, "a");
+    assert!(bench.holds(2, "a"));
+    bench.enter(1, "a");
+    bench.free(bench.node(0), bench.node(1));
+    assert!(!bench.holds(1, "a"));
+}
+
+/// The end of an outsider's entry was noted as an expulsion, and threw out whoever had just been let
+/// in.
+#[test]
+fn the_end_of_an_outsiders_entry_expels_nobody_else() {
+    let mut bench = Bench::group(5, Policy::default());
+    bench.enter(4, "a");
+    bench.command(4, Command::Leave);
+    bench.enter(3, "a");
+    bench.enter(2, "a");
+    for _ in 0..200 {
+        bench.wait(MILLI * 100);
+        assert!(!(bench.holds(3, "a") && bench.holds(2, "a")));
+    }
+    assert!(bench.holds(3, "a"));
+}
+
+/// A candidate that had not read the register yet heard its leader again. It entered the same view a
+/// second time, in which nobody had announced the holds that were granted since, and forgot to
+/// report its own.
+#[test]
+fn who_hears_its_leader_again_still_knows_what_it_holds() {
+    let mut bench = three();
+    bench.enter(1, "a");
+    bench.link(bench.node(1), Node::Register, Link::Held);
+    bench.link(bench.node(0), bench.node(1), Link::Held);
+    bench.wait(SECOND * 2);
+    assert!(!bench.sent(1, 0, "election").is_empty(), "it elects");
+    bench.free(bench.node(0), bench.node(1));
+    bench.wait(SECOND * 10);
+    assert!(bench.holds(1, "a"), "it went on, and is extended");
+}
+
+/// The leader gave up waiting for its own lock while the gate was closed, and asked again. Both were
+/// kept; the place in the queue was not given up, so that it was let in and then released the lock
+/// while it held it.
+#[test]
+fn a_leader_that_gives_up_waiting_in_the_quiet_time_gives_up_its_place() {
+    let mut bench = Bench::group(5, Policy::default());
+    bench.enter(2, "a");
+    bench.enter(1, "a");
+    bench.stop(0);
+    bench.stop(4);
+    bench.wait(SECOND * 3);
+    assert_eq!(bench.leader(), Some(1));
+    bench.exit(2, "a");
+    bench.enter(3, "a");
+    bench.exit(1, "a");
+    bench.enter(1, "a");
+    for _ in 0..150 {
+        bench.wait(MILLI * 100);
+        assert!(!(bench.holds(1, "a") && bench.holds(3, "a")));
+    }
+    assert!(bench.holds(1, "a") || bench.holds(3, "a"));
+}
+
+/// The last member wrote that nobody leads while it led on. The next group began at once.
+#[test]
+fn the_last_to_leave_leads_no_more_when_the_register_says_so() {
+    let mut bench = Bench::group(1, Policy::default());
+    bench.enter(0, "a");
+    let told = bench.deadline(0, "a").expect("it holds");
+    bench.link(bench.node(0), Node::Register, Link::Held);
+    bench.command(0, Command::Leave);
+    assert_eq!(bench.members[0].office(), Some(conclave_protocols::LocalTime(0)));
+    bench.free(bench.node(0), Node::Register);
+    assert_eq!(bench.record().leader, None);
+    assert!(!bench.record().settled, "its application may still be at work");
+    let next = bench.start();
+    bench.enter(next, "a");
+    while !bench.holds(next, "a") {
+        bench.wait(MILLI * 100);
+    }
+    assert!(bench.now > told);
+}
+
+/// A leader without an office sealed its view for a candidate that then died. Nothing was left to
+/// wake it.
+#[test]
+fn a_leader_that_sealed_for_a_candidate_in_vain_elects_again() {
+    let mut bench = Bench::group(2, Policy::default());
+    let base = bench.record().epoch;
+    bench.stop(1);
+    for member in [0, 1] {
+        bench.link(bench.node(member), Node::Register, Link::Cut);
+    }
+    bench.wait(SECOND * 60);
+    let candidate = bench.members[1].me();
+    bench.say(candidate, 0, PeerMessage::SealRequest { base });
+    assert_eq!(bench.sent(0, 1, "seal").len(), 1);
+    bench.free(bench.node(0), Node::Register);
+    bench.wait(SECOND * 20);
+    assert_eq!(bench.leader(), Some(0));
+}
+
+/// Only members that were about to end were left, and none of them led. They let others go first,
+/// and then go on.
+#[test]
+fn members_that_drain_lead_when_nobody_else_is_left() {
+    let mut bench = three();
+    for member in 0..3 {
+        bench.command(member, Command::Drain);
+        bench.wait(SECOND * 2);
+    }
+    assert!(bench.leader().is_some());
+    let leader = bench.leader().expect("just seen");
+    bench.stop(leader);
+    bench.wait(SECOND * 15);
+    assert!(bench.leader().is_some_and(|next| next != leader));
+}
+
+/// After a long wait for the last promise, members that had sealed at its beginning were counted
+/// into the new view though they had died since. That view had no majority and had to be waited out
+/// in its turn.
+#[test]
+fn whoever_died_during_a_long_wait_is_not_in_the_next_view() {
+    let mut bench = Bench::group(5, Policy::default());
+    for dead in [0, 1, 2] {
+        bench.stop(dead);
+    }
+    bench.wait(SECOND * 10);
+    assert!(bench.record().closing);
+    bench.stop(4);
+    bench.wait(SECOND * 65);
+    assert_eq!(bench.leader(), Some(3));
+    assert_eq!(bench.record().members.len(), 1);
+}
+
+/// An empty register is taken for new only by those who know of no view. Else a group that lost its
+/// record would get a second leader beside the one that still leads.
+#[test]
+fn an_emptied_register_is_not_a_new_group() {
+    let mut bench = three();
+    bench.register.put(None);
+    bench.wait(SECOND * 30);
+    assert_eq!(bench.leader(), Some(0), "the office goes on while the view is confirmed");
+    bench.wait(SECOND * 200);
+    assert_eq!(bench.leader(), None);
+    assert_eq!(bench.register.record(), None, "whoever keeps the register must see to it");
+}
+
+/// The record was lost, and made anew by whoever keeps the register.
+#[test]
+fn a_lost_record_is_waited_out_whatever_seals_there_are() {
+    let mut bench = three();
+    let old = bench.record().clone();
+    let lost = Record {
+        members: Vec::new(),
+        leader: None,
+        settled: false,
+        closing: true,
+        base_unknown: true,
+        nonce: 4,
+        ..old.clone()
+    };
+    bench.register.put(Some(lost));
+    let marked = bench.now;
+    bench.wait(SECOND * 40);
+    assert_eq!(bench.leader(), Some(0), "the office goes on while the view is confirmed");
+    while bench.record().leader.is_none() {
+        bench.wait(SECOND);
+    }
+    assert!(bench.now > marked.after(Duration::from_millis(61_500)));
+    assert!(bench.record().epoch > old.ceiling);
+    bench.wait(SECOND * 5);
+    assert_eq!(bench.record().members.len(), 3);
+}
+
+/// The register was brought back from a backup: what it holds is older than what members know.
+#[test]
+fn a_record_from_a_backup_is_as_good_as_lost() {
+    let mut bench = three();
+    let old = bench.record().clone();
+    bench.command(0, Command::Drain);
+    bench.wait(SECOND * 2);
+    let leader = bench.leader();
+    let latest = bench.record().clone();
+    assert!(latest.epoch > old.epoch);
+    bench.register.put(Some(old));
+    let restored = bench.now;
+    bench.wait(SECOND * 40);
+    assert_eq!(bench.leader(), leader);
+    while bench.record().epoch <= latest.epoch {
+        bench.wait(SECOND);
+    }
+    assert!(bench.now > restored.after(Duration::from_millis(61_500)));
+    assert!(bench.record().epoch > latest.ceiling);
+    bench.wait(SECOND * 15);
+    assert!(bench.leader().is_some());
+}
+
+/// A candidate that reaches everybody but the leader must not mark a view whose leader lives.
+#[test]
+fn who_is_cut_off_from_its_leader_alone_disturbs_nobody() {
+    let mut bench = Bench::group(5, Policy::default());
+    let epoch = bench.record().epoch;
+    bench.enter(3, "a");
+    bench.link(bench.node(0), bench.node(4), Link::Cut);
+    bench.wait(SECOND * 9);
+    assert_eq!(bench.record().epoch, epoch);
+    assert!(!bench.record().closing);
+    assert_eq!(bench.leader(), Some(0));
+    bench.free(bench.node(0), bench.node(4));
+    bench.wait(SECOND * 5);
+    assert_eq!(bench.record().members.len(), 5);
+    assert!(bench.holds(3, "a"));
+}
+
+/// A group of two whose leader lives and whose other member died.
+#[test]
+fn one_of_two_goes_on_alone() {
+    let timing = Timing::default();
+    let mut bench = Bench::group(2, Policy { timing, ..Policy::default() });
+    bench.stop(1);
+    bench.wait(timing.office_wait * 5);
+    assert_eq!(bench.leader(), Some(0));
+    assert_eq!(bench.record().members.len(), 1);
+    assert!(bench.record().timing.api_outage <= SECOND * 15, "alone it asks the register often");
+}
