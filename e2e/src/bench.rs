@@ -24,7 +24,7 @@ const SOON: Duration = Duration::from_secs(30);
 /// Runs all measurements and prints them.
 pub fn run() -> Result<()> {
     let dev = Dev::start()?;
-    Dev::await_leader(SOON)?;
+    Dev::await_members(SOON)?;
     locks()?;
     losses("kill", "SIGKILL of the leader")?;
     losses("leave", "the leader leaves in order")?;
