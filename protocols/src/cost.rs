@@ -42,3 +42,18 @@ pub const fn bully_announced_upwards(n: u64, winner: u64) -> u64 {
 pub const fn ring(n: u64, initiators: u64) -> u64 {
     if n > 2 { 2 * (n - 1) * initiators } else { 0 }
 }
+
+// Mutual exclusion.
+
+/// The central coordinator: request, grant and release for each entry of another member. What the
+/// coordinator says to itself is no message.
+#[must_use]
+pub const fn central(entries_of_others: u64) -> u64 {
+    3 * entries_of_others
+}
+
+/// The optional reply of the central coordinator to whoever must wait, which comes on top.
+#[must_use]
+pub const fn central_queued(others_that_wait: u64) -> u64 {
+    others_that_wait
+}

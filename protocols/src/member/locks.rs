@@ -282,8 +282,19 @@ impl Locks {
             match effect {
                 Effect::Send { to, message } => self.send(now, name, to, message, out),
                 Effect::Tell(Event::Entered) => self.entered(now, name, base, out),
-                Effect::Tell(Event::Queued) | Effect::Arm { .. } | Effect::Disarm(_) => {}
+                Effect::Tell(Event::Queued) => self.queued(now, name, base, out),
+                Effect::Arm { .. } | Effect::Disarm(_) => {}
             }
+        }
+    }
+
+    /// The mutex lets this member wait. A follower was told with the message, and who holds.
+    fn queued(&self, now: LocalTime, name: &LockName, base: Base, out: &mut LockOut) {
+        let wanted = self.all.get(name).is_some_and(|lock| lock.wish.is_some());
+        if let (Base::Own, true) = (base, wanted) {
+            let reply = central::Message::Queued(RequestNumber::default());
+            let note = self.note_for(now, name, reply);
+            out.push(LockEffect::Tell(name.clone(), LockEvent::Queued(note)));
         }
     }
 

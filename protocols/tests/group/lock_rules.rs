@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_protocols::Epoch;
 use conclave_protocols::member::message::PeerMessage;
-use conclave_protocols::member::{Command, LockEvent, LostReason};
+use conclave_protocols::member::{Command, LockEvent, LostReason, Node};
 use conclave_protocols::policy::{LockPolicy, Policy, Timing};
 use conclave_protocols::record::Record;
 use conclave_protocols::time::hold;
@@ -312,4 +312,19 @@ fn a_message_of_another_view_says_nothing() {
     assert!(bench.record().epoch > old && bench.holds(1, "b"));
     let requests = bench.sent(1, 0, "request");
     assert!(matches!(requests[..], [PeerMessage::Lock(message)] if message.epoch == old));
+}
+
+/// The leader asks itself, and hears from itself that it must wait, and who holds.
+#[test]
+fn a_leader_that_must_wait_is_told_who_holds() {
+    let mut bench = three();
+    let leader = bench.leader().expect("somebody leads");
+    bench.enter(1, "a");
+    bench.enter(leader, "a");
+    let mut told = bench.lock_events(leader, "a");
+    let holder = told.find_map(|event| match event {
+        LockEvent::Queued(note) => note.as_ref().map(|note| note.member),
+        LockEvent::Entered { .. } | LockEvent::Extended { .. } | LockEvent::Lost(_) => None,
+    });
+    assert_eq!(holder.map(Node::Member), Some(bench.node(1)));
 }

@@ -398,11 +398,12 @@ impl Task<'_> {
                 self.publisher.stands(now, &self.member, standing);
             }
             Event::Confirmed(at) => self.publisher.confirmed(at),
-            Event::Elected { messages, took, .. } => {
+            Event::Elected { winner, messages, took } => {
                 self.publisher.elected(messages, took);
                 let algorithm = self.publisher.election.borrow().algorithm;
                 let last = super::LastElection { messages, duration: took };
-                self.metrics.elections.ended(algorithm, true, last);
+                let won = winner == self.me.incarnation;
+                self.metrics.elections.ended(algorithm, won, last);
             }
             Event::Lock(lock, event) => {
                 let pod_of = |member: Incarnation| name_of(self.member.record(), member);

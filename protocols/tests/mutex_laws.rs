@@ -1,0 +1,174 @@
+//! The laws of mutual exclusion, over all interleavings of three members.
+//!
+//! They are those of the textbooks: at most one is inside; whoever waits gets in, if whoever is
+//! inside leaves; nobody is overtaken without end. Each law is also seen to fail, on locks that are
+//! made to break it.
+
+#[path = "mutex_laws/laws.rs"]
+mod laws;
+mod support;
+#[path = "mutex_laws/wrong.rs"]
+mod wrong;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use conclave_protocols::mutex::central::Central;
+use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
+use conclave_protocols::sim::Simulator;
+use conclave_protocols::{Epoch, MemberId, View, cost};
+use laws::{Line, Visits};
+use stateright::{Checker, HasDiscoveries, Model};
+use support::endless::assert_every_run_ends;
+use support::walk::Walk;
+use support::world::World;
+use wrong::{Fault, Wrong};
+
+const SIZE: u32 = 3;
+const LEADER: MemberId = MemberId(SIZE - 1);
+
+fn view(size: u32) -> View {
+    View { epoch: Epoch(1), size, leader: MemberId(size - 1) }
+}
+
+fn world<P: Line>(visits: Visits, carried: &Carried, fault: Fault) -> World<P, Visits> {
+    World::new(SIZE, |me| P::make(me, view(SIZE), carried, fault), visits)
+}
+
+fn check(visits: Visits, carried: &Carried) {
+    let world = world::<Central>(visits, carried, Fault::None);
+    let checker = world.checker().threads(2).finish_when(HasDiscoveries::AnyFailures);
+    checker.spawn_bfs().join().assert_properties();
+}
+
+#[test]
+fn everybody_gets_in_twice_one_at_a_time_in_order_of_arrival() {
+    check(Visits { each: 2, withdrawals: 0 }, &Carried::default());
+}
+
+#[test]
+fn the_same_holds_if_members_give_up_while_they_wait() {
+    check(Visits { each: 2, withdrawals: 2 }, &Carried::default());
+}
+
+#[test]
+fn the_same_holds_if_somebody_was_inside_and_others_waited_in_the_view_before() {
+    let carried = Carried { holder: Some(MemberId(0)), waiting: vec![LEADER, MemberId(1)] };
+    check(Visits { each: 1, withdrawals: 1 }, &carried);
+    let carried = Carried { holder: Some(LEADER), waiting: vec![MemberId(1), MemberId(0)] };
+    check(Visits { each: 1, withdrawals: 1 }, &carried);
+    let carried = Carried { holder: None, waiting: vec![MemberId(1), LEADER] };
+    check(Visits { each: 1, withdrawals: 1 }, &carried);
+}
+
+#[test]
+fn every_run_ends() {
+    let visits = Visits { each: 2, withdrawals: 1 };
+    assert_every_run_ends(&world::<Central>(visits, &Carried::default(), Fault::None));
+}
+
+/// The law that a wrong lock is known to break.
+fn breaks(fault: Fault, law: &str) {
+    let visits = Visits { each: 2, withdrawals: 1 };
+    let world = world::<Wrong>(visits, &Carried::default(), fault);
+    let found = world.checker().threads(2).spawn_bfs().join();
+    assert!(found.discovery(law).is_some(), "{fault:?} keeps `{law}`");
+}
+
+#[test]
+fn a_lock_that_is_right_but_for_its_faults_has_none() {
+    let visits = Visits { each: 2, withdrawals: 1 };
+    let world = world::<Wrong>(visits, &Carried::default(), Fault::None);
+    world.checker().threads(2).spawn_bfs().join().assert_properties();
+}
+
+#[test]
+fn a_lock_that_never_grants_is_found_out() {
+    breaks(Fault::NeverGrants, "whoever waits gets in");
+}
+
+#[test]
+fn a_lock_that_grants_only_to_one_is_found_out() {
+    breaks(Fault::GrantsOnlyTo(MemberId(0)), "whoever waits gets in");
+}
+
+#[test]
+fn a_lock_that_forgets_who_is_inside_is_found_out() {
+    breaks(Fault::ForgetsWhoIsInside, "at most one is inside");
+}
+
+#[test]
+fn a_lock_that_lets_the_last_in_first_is_found_out() {
+    breaks(Fault::LastComeFirstServed, "nobody is overtaken in the queue");
+    breaks(Fault::LastComeFirstServed, "the queue is in order of arrival");
+}
+
+#[test]
+fn a_lock_that_takes_a_grant_for_a_request_given_up_is_found_out() {
+    breaks(Fault::DoesNotNumberRequests, "at most one is inside");
+}
+
+#[test]
+fn a_lock_that_queues_a_member_twice_is_found_out() {
+    breaks(Fault::ForgetsWithdrawals, "whoever waits gets in");
+}
+
+#[test]
+fn an_entry_costs_what_the_formula_says_for_every_size() {
+    for size in 2..=16 {
+        let make = |me| Central::new(me, view(size), &Carried::default());
+        let mut walk = Walk::new(size, [], make);
+        for member in 0..size {
+            walk.ask(member, Command::Enter);
+        }
+        let inside = |walk: &Walk<Central>| {
+            (0..size).find(|m| walk.members[*m as usize].phase() == Phase::Inside)
+        };
+        walk.settle();
+        let mut entries = 0;
+        while let Some(member) = inside(&walk) {
+            entries += 1;
+            walk.ask(member, Command::Exit);
+            walk.settle();
+        }
+        let others = u64::from(size) - 1;
+        assert_eq!(entries, size);
+        let [requests, grants, releases, queued] = ["request", "grant", "release", "queued"]
+            .map(|name| walk.sent.iter().filter(|sent| name_of(sent) == name).count() as u64);
+        assert_eq!((requests, grants, releases), (others, others, others));
+        assert_eq!(requests + grants + releases, cost::central(others));
+        assert_eq!(queued, cost::central_queued(others), "all but the first had to wait");
+    }
+}
+
+fn name_of<M: conclave_protocols::Named>(sent: &support::walk::Sent<M>) -> &'static str {
+    sent.message.name()
+}
+
+/// The figure of the textbook, with a message that takes one unit of time and a visit of ten.
+#[test]
+fn the_second_enters_two_units_after_the_first_has_left() {
+    let unit = Duration::from_secs(1);
+    let mut sim = Simulator::new(1);
+    sim.set_delay(unit, unit);
+    for me in view(SIZE).members() {
+        sim.add(me, Central::new(me, view(SIZE), &Carried::default()));
+    }
+    sim.command(MemberId(0), Command::Enter);
+    sim.run_for(unit / 10);
+    sim.command(MemberId(1), Command::Enter);
+    sim.run_for(unit * 12 - unit / 10);
+    sim.command(MemberId(0), Command::Exit);
+    sim.run_for(unit * 10);
+    let entered: BTreeMap<MemberId, Duration> = sim
+        .take_told()
+        .into_iter()
+        .filter(|(_, _, event)| *event == Event::Entered)
+        .map(|(at, who, _)| (who, at))
+        .collect();
+    assert_eq!(entered[&MemberId(0)], unit * 2);
+    assert_eq!(entered[&MemberId(1)], unit * 14);
+    sim.command(MemberId(1), Command::Exit);
+    sim.run_for(unit * 2);
+    assert_eq!(sim.sent_in_all() - sim.sent("queued"), cost::central(2));
+}

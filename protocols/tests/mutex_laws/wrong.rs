@@ -1,0 +1,145 @@
+//! Locks that are wrong in one thing each. If the laws let them pass, the laws are worth nothing.
+
+use std::collections::VecDeque;
+
+use conclave_protocols::mutex::central::{Message, RequestNumber};
+use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
+use conclave_protocols::protocol::{InputOf, OutboxOf};
+use conclave_protocols::{Input, LocalTime, MemberId, Protocol, View};
+
+use crate::laws::Line;
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(crate) enum Fault {
+    None,
+    NeverGrants,
+    GrantsOnlyTo(MemberId),
+    ForgetsWhoIsInside,
+    LastComeFirstServed,
+    DoesNotNumberRequests,
+    ForgetsWithdrawals,
+}
+
+/// A lock with a coordinator, as simple as it can be.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(crate) struct Wrong {
+    me: MemberId,
+    view: View,
+    fault: Fault,
+    phase: Phase,
+    latest: RequestNumber,
+    inside: Option<(MemberId, RequestNumber)>,
+    queue: VecDeque<(MemberId, RequestNumber)>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) enum Timer {}
+
+impl Wrong {
+    fn say(&mut self, to: MemberId, message: Message, out: &mut OutboxOf<Self>) {
+        if to == self.me { self.hear(to, message, out) } else { out.send(to, message) }
+    }
+
+    fn hear(&mut self, from: MemberId, message: Message, out: &mut OutboxOf<Self>) {
+        match message {
+            Message::Request(number) => {
+                self.queue.push_back((from, number));
+                if !self.admit(out) {
+                    self.say(from, Message::Queued(number), out);
+                }
+            }
+            Message::Release(number) => {
+                if self.fault != Fault::ForgetsWithdrawals {
+                    self.queue.retain(|waiting| *waiting != (from, number));
+                }
+                if self.inside == Some((from, number)) {
+                    self.inside = None;
+                }
+                self.admit(out);
+            }
+            Message::Grant(number) => {
+                let mine = number == self.latest || self.fault == Fault::DoesNotNumberRequests;
+                if self.phase == Phase::Waiting && mine {
+                    self.phase = Phase::Inside;
+                    out.tell(Event::Entered);
+                }
+            }
+            Message::Queued(number) => {
+                if self.phase == Phase::Waiting && number == self.latest {
+                    out.tell(Event::Queued);
+                }
+            }
+        }
+    }
+
+    /// Lets somebody in if nobody is inside. Whether that was the last in the queue.
+    fn admit(&mut self, out: &mut OutboxOf<Self>) -> bool {
+        if self.inside.is_some() && self.fault != Fault::ForgetsWhoIsInside {
+            return false;
+        }
+        let last = self.queue.back().copied();
+        let next = match self.fault {
+            Fault::NeverGrants => None,
+            Fault::GrantsOnlyTo(one) => {
+                let place = self.queue.iter().position(|(member, _)| *member == one);
+                place.and_then(|place| self.queue.remove(place))
+            }
+            Fault::LastComeFirstServed => self.queue.pop_back(),
+            Fault::None
+            | Fault::ForgetsWhoIsInside
+            | Fault::DoesNotNumberRequests
+            | Fault::ForgetsWithdrawals => self.queue.pop_front(),
+        };
+        let Some((member, number)) = next else { return false };
+        self.inside = next;
+        self.say(member, Message::Grant(number), out);
+        next == last
+    }
+}
+
+impl Mutex for Wrong {
+    fn new(me: MemberId, view: View, carried: &Carried) -> Self {
+        Self::make(me, view, carried, Fault::None)
+    }
+
+    fn phase(&self) -> Phase {
+        self.phase
+    }
+}
+
+impl Line for Wrong {
+    fn make(me: MemberId, view: View, _carried: &Carried, fault: Fault) -> Self {
+        let latest = RequestNumber::default();
+        let queue = VecDeque::new();
+        Self { me, view, fault, phase: Phase::Idle, latest, inside: None, queue }
+    }
+
+    fn line(&self) -> Vec<MemberId> {
+        self.queue.iter().map(|(member, _)| *member).collect()
+    }
+}
+
+impl Protocol for Wrong {
+    type Peer = MemberId;
+    type Command = Command;
+    type Message = Message;
+    type Timer = Timer;
+    type Event = Event;
+
+    fn handle(&mut self, _now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
+        match input {
+            Input::Command(Command::Enter) => {
+                self.latest = RequestNumber(self.latest.0 + 1);
+                self.phase = Phase::Waiting;
+                self.say(self.view.leader, Message::Request(self.latest), out);
+            }
+            Input::Command(Command::Exit) => {
+                self.phase = Phase::Idle;
+                self.say(self.view.leader, Message::Release(self.latest), out);
+            }
+            Input::Message { from, message } => self.hear(from, message, out),
+            Input::Timer(never) => match never {},
+        }
+    }
+}
