@@ -459,6 +459,27 @@ mod tests {
     }
 
     #[test]
+    fn whoever_waits_or_is_inside_does_not_ask_again() {
+        let mut group = Group::new(&Carried::default());
+        for member in [0, 0, 1, 1] {
+            group.command(member, Command::Enter);
+        }
+        assert_eq!(group.cost(), 3, "two requests and a grant");
+    }
+
+    #[test]
+    fn a_newer_request_says_that_the_older_was_given_up() {
+        let mut group = Group::new(&Carried::default());
+        group.command(0, Command::Enter);
+        group.feed(MemberId(0), Input::Command(Command::Exit)); // and the release is lost
+        group.command(0, Command::Enter);
+        assert_eq!(group.entered, [MemberId(0), MemberId(0)]);
+        let late = Message::Release(RequestNumber(1));
+        group.feed(LEADER, Input::Message { from: MemberId(0), message: late });
+        assert_eq!(group.members[2].inside(), Some(MemberId(0)));
+    }
+
+    #[test]
     fn a_request_from_outside_the_view_is_ignored() {
         let mut group = Group::new(&Carried::default());
         let request = Message::Request(RequestNumber(1));

@@ -39,6 +39,8 @@ pub(crate) struct Visits {
     pub(crate) each: u8,
     /// How often in all somebody gives up while it waits.
     pub(crate) withdrawals: u8,
+    /// Who was inside and who waited in the view before.
+    pub(crate) carried: Carried,
 }
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -46,8 +48,8 @@ pub(crate) struct Memory {
     asked: BTreeMap<MemberId, u8>,
     entered: BTreeMap<MemberId, u8>,
     withdrawn: u8,
-    /// Who was told to wait, in that order: the order of arrival.
-    arrived: Vec<MemberId>,
+    /// Who waited in the view before, then who was told to wait: the order of arrival.
+    arrived: Option<Vec<MemberId>>,
     /// Who was in the line when somebody behind was let in.
     passed: BTreeSet<MemberId>,
 }
@@ -69,6 +71,7 @@ impl<P: Line> Laws<P> for Visits {
     }
 
     fn remember(&self, memory: &mut Memory, member: MemberId, fact: Fact<'_, P>) {
+        memory.arrived.get_or_insert_with(|| self.carried.waiting.clone());
         match fact {
             Fact::Asked(Command::Enter) => *memory.asked.entry(member).or_default() += 1,
             Fact::Asked(Command::Exit) => {
@@ -110,7 +113,7 @@ impl<P: Line> Laws<P> for Visits {
             }),
             Property::always("the queue is in order of arrival", |_, group: &State<P>| {
                 let line = line(group);
-                let arrived = group.memory.arrived.iter().filter(|m| line.contains(m));
+                let arrived = group.memory.arrived.iter().flatten().filter(|m| line.contains(m));
                 let known: Vec<MemberId> = arrived.copied().collect();
                 line.iter().filter(|m| known.contains(m)).eq(&known)
             }),
@@ -125,9 +128,14 @@ impl<P: Line> Laws<P> for Visits {
             Property::sometimes("two wait while one is inside", |_, group: &State<P>| {
                 line(group).len() == 2
             }),
-            Property::sometimes("everybody got in as often as it asked", |world, group| {
-                world.is_at_rest(group) && group.memory.entered == group.memory.asked
-            }),
+            Property::sometimes(
+                "everybody got in as often as it asked",
+                |world: &World<P, Self>, group| {
+                    let asked = members(group).map(|m| group.memory.asked.get(&m));
+                    world.is_at_rest(group)
+                        && asked.into_iter().all(|asked| asked == Some(&world.laws.each))
+                },
+            ),
         ];
         if self.withdrawals > 0 {
             laws.push(Property::sometimes("somebody gives up", |_, group: &State<P>| {
@@ -140,17 +148,19 @@ impl<P: Line> Laws<P> for Visits {
 
 impl Memory {
     fn arrives(&mut self, member: MemberId) {
-        self.arrived.retain(|other| *other != member);
-        self.passed.remove(&member);
-        self.arrived.push(member);
+        self.goes(member);
+        self.arrived.get_or_insert_default().push(member);
     }
 
     fn let_in(&mut self, member: MemberId) {
-        let place = self.arrived.iter().position(|other| *other == member);
-        let before = place.unwrap_or(self.arrived.len());
-        self.passed.extend(&self.arrived[..before]);
-        self.arrived.retain(|other| *other != member);
+        let before = self.arrived.iter().flatten().take_while(|other| **other != member);
+        self.passed.extend(before);
+        self.goes(member);
+    }
+
+    fn goes(&mut self, member: MemberId) {
         self.passed.remove(&member);
+        self.arrived.get_or_insert_default().retain(|other| *other != member);
     }
 }
 

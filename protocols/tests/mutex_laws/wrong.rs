@@ -44,8 +44,17 @@ impl Wrong {
     fn hear(&mut self, from: MemberId, message: Message, out: &mut OutboxOf<Self>) {
         match message {
             Message::Request(number) => {
-                self.queue.push_back((from, number));
-                if !self.admit(out) {
+                match self.fault {
+                    Fault::LastComeFirstServed => self.queue.push_front((from, number)),
+                    Fault::None
+                    | Fault::NeverGrants
+                    | Fault::GrantsOnlyTo(_)
+                    | Fault::ForgetsWhoIsInside
+                    | Fault::DoesNotNumberRequests
+                    | Fault::ForgetsWithdrawals => self.queue.push_back((from, number)),
+                }
+                self.admit(out);
+                if self.queue.contains(&(from, number)) {
                     self.say(from, Message::Queued(number), out);
                 }
             }
@@ -73,28 +82,26 @@ impl Wrong {
         }
     }
 
-    /// Lets somebody in if nobody is inside. Whether that was the last in the queue.
-    fn admit(&mut self, out: &mut OutboxOf<Self>) -> bool {
+    /// Lets somebody in if nobody is inside.
+    fn admit(&mut self, out: &mut OutboxOf<Self>) {
         if self.inside.is_some() && self.fault != Fault::ForgetsWhoIsInside {
-            return false;
+            return;
         }
-        let last = self.queue.back().copied();
         let next = match self.fault {
             Fault::NeverGrants => None,
             Fault::GrantsOnlyTo(one) => {
                 let place = self.queue.iter().position(|(member, _)| *member == one);
                 place.and_then(|place| self.queue.remove(place))
             }
-            Fault::LastComeFirstServed => self.queue.pop_back(),
             Fault::None
+            | Fault::LastComeFirstServed
             | Fault::ForgetsWhoIsInside
             | Fault::DoesNotNumberRequests
             | Fault::ForgetsWithdrawals => self.queue.pop_front(),
         };
-        let Some((member, number)) = next else { return false };
+        let Some((member, number)) = next else { return };
         self.inside = next;
         self.say(member, Message::Grant(number), out);
-        next == last
     }
 }
 
