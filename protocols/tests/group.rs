@@ -1,5 +1,7 @@
 //! Whole groups: the same members that the sidecar runs, on a bench and in the simulator.
 
+#[path = "group/advisory.rs"]
+mod advisory;
 #[path = "group/bench.rs"]
 mod bench;
 #[path = "group/found.rs"]

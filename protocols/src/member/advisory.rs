@@ -7,7 +7,8 @@
 //! and no token is given.
 //!
 //! What a new leader knows of locks is what the members tell it with their first promises. It
-//! grants nothing for the length of one heartbeat, to hear them first.
+//! grants nothing for an `officeWait`, to hear them first: by then whoever lives and can be reached
+//! has given up the leader before.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,7 +94,7 @@ impl Member {
         let record = Record { epoch, ceiling, leader: Some(self.me.incarnation), ..peers };
         let (carried, quiet_until) = match inherited {
             Some(HandOver { table, quiet, .. }) => (table, now.after(quiet)),
-            None => (Table::default(), now.after(record.timing.heartbeat)),
+            None => (Table::default(), now.after(record.timing.office_wait)),
         };
         self.take_office(now, now, Beginning { record, carried, quiet_until }, out);
     }

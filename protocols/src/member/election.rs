@@ -50,8 +50,9 @@ impl Member {
         for (from, message) in early {
             self.feed_election(now, Input::Message { from, message }, out);
         }
-        let idle = self.electing.as_ref().is_some_and(|e| !e.election.is_electing());
-        if idle {
+        // What arrived early may be the outcome of an election that began before.
+        let idle = |e: &Electing| !e.election.is_electing() && e.election.elected().is_none();
+        if self.electing.as_ref().is_some_and(idle) {
             self.feed_election(now, Input::Command(Command::Elect), out);
         }
     }

@@ -148,7 +148,7 @@ impl Member {
     /// that the confirmation counts from. It says nothing good of an older one: the office of a view
     /// that was replaced after everybody had waited must not come back.
     pub(super) fn confirm(&mut self, sent: LocalTime, record: &Record, out: &mut Out) {
-        if !record.closing && record.epoch > self.floor() {
+        if !record.closing && record.epoch > self.floor() && !self.is_advisory() {
             self.pledge.confirmed = self.pledge.confirmed.max(Some((record.epoch, sent)));
             out.tell(Event::Confirmed(sent));
         }

@@ -34,6 +34,8 @@ pub(crate) struct World {
     leads: BTreeMap<usize, LocalTime>,
     tokens: BTreeMap<LockName, FencingToken>,
     pub(crate) seen: Seen,
+    /// Discovery has not spoken yet.
+    pub(crate) quiet_discovery: bool,
 }
 
 /// What happened, so that a run in which nothing did is not taken for a good one.
@@ -62,6 +64,7 @@ impl World {
             leads: BTreeMap::new(),
             tokens: BTreeMap::new(),
             seen: Seen::default(),
+            quiet_discovery: false,
         };
         for _ in 0..members {
             world.join();
@@ -88,7 +91,7 @@ impl World {
 
     /// Under the arbiter `None`, all pods that there are become known to all.
     pub(crate) fn discover(&mut self) {
-        if self.policy.arbiter == Arbiter::Quorum {
+        if self.policy.arbiter == Arbiter::Quorum || self.quiet_discovery {
             return;
         }
         let found: Vec<MemberInfo> =
