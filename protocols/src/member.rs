@@ -456,6 +456,7 @@ impl Protocol for Member {
         self.tell_standing(now, out);
     }
 
+    /// Rule 6: `now` is the one reading of the clock by which everything is decided.
     fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut Out) {
         if self.role == Role::Gone {
             return;

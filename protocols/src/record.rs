@@ -9,7 +9,8 @@ use crate::ids::{Epoch, Incarnation, MemberId};
 use crate::policy::{Arbiter, Policy, Timing};
 use crate::view::View;
 
-/// One view: number, frozen members, leader, policy. Replaced as a whole by compare-and-swap.
+/// One view: number, frozen members, leader, policy. Replaced as a whole by compare-and-swap (rule 1
+/// of `docs/office.md`).
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {

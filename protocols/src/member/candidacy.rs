@@ -159,7 +159,8 @@ impl Member {
             }
         }
         let Some(candidate) = self.candidate() else { return };
-        candidate.version = value.version;
+        let changed = candidate.version != value.version;
+        candidate.version.clone_from(&value.version);
         candidate.time_term = value.time_term;
         let Some(record) = value.record else {
             return self.take_nothing_for_base(now, out);
@@ -168,11 +169,14 @@ impl Member {
             return self.learn_of(now, record, out);
         }
         let base = self.as_base(record);
-        let known = self.candidate().and_then(|candidate| candidate.base.as_ref());
-        let lost = known.is_some_and(|known| base.base_unknown && !known.base_unknown);
-        if lost {
-            // Nobody knows what came after the base that was read first.
-            self.role = Role::Candidate(Box::new(Candidate::new(now, None)));
+        let begun =
+            |candidate: &mut Candidate| candidate.base.is_some() || candidate.over_at.is_some();
+        if base.base_unknown && changed && self.candidate().is_some_and(begun) {
+            // Nobody knows what came after what was read first, though that was nothing, or lost
+            // too.
+            let (version, time_term) = (value.version, value.time_term);
+            let anew = Candidate { version, time_term, ..Candidate::new(now, None) };
+            self.role = Role::Candidate(Box::new(anew));
         }
         self.take_base(now, &base, out);
     }

@@ -7,7 +7,7 @@ use conclave_protocols::member::{Command, Node};
 use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::record::Record;
 
-use crate::bench::{Bench, Link, SECOND};
+use crate::bench::{Bench, Link, SECOND, info};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -197,6 +197,66 @@ fn a_lost_record_is_waited_out_whatever_seals_there_are() {
     assert!(bench.record().epoch > old.ceiling);
     bench.wait(SECOND * 5);
     assert_eq!(bench.record().members.len(), 3);
+}
+
+/// A candidate that waited for one lost record was frozen, and missed that another began a view and
+/// that its record was lost too. The second loss has to be waited out from its own beginning.
+#[test]
+fn a_record_that_is_lost_twice_is_waited_out_twice() {
+    let mut bench = Bench::group(2, Policy::default());
+    let lost = Record {
+        members: Vec::new(),
+        leader: None,
+        settled: false,
+        closing: true,
+        base_unknown: true,
+        nonce: 0,
+        ..bench.record().clone()
+    };
+    bench.stop(0);
+    bench.wait(SECOND * 2);
+    bench.register.put(Some(lost.clone()));
+    bench.wait(SECOND * 30);
+    bench.stop(1);
+    bench.go_on(0);
+    while bench.leader() != Some(0) {
+        bench.wait(SECOND);
+    }
+    bench.register.put(Some(lost));
+    bench.go_on(1);
+    for _ in 0..8 {
+        bench.wait(SECOND);
+        assert_eq!(bench.leader(), Some(0), "it leads while its view was confirmed lately");
+    }
+}
+
+/// Somebody was frozen while it began the first view of a group. When it went on, the group had come
+/// and its record was lost: to whoever finds that, nothing is over.
+#[test]
+fn a_belated_first_view_is_none_when_the_record_was_lost() {
+    let mut bench = Bench::new(Policy::default());
+    let late = Node::Member(info(0, 7).incarnation);
+    bench.way(late, Node::Register, Link::Held);
+    bench.start();
+    bench.let_one_pass(late, Node::Register);
+    bench.start();
+    bench.wait(SECOND * 2);
+    assert_eq!(bench.leader(), Some(1));
+    let lost = Record {
+        members: Vec::new(),
+        leader: None,
+        settled: false,
+        closing: true,
+        base_unknown: true,
+        nonce: 0,
+        ..bench.record().clone()
+    };
+    bench.register.put(Some(lost));
+    bench.free(late, Node::Register);
+    for _ in 0..8 {
+        bench.wait(SECOND);
+        assert_eq!(bench.leader(), Some(1));
+    }
 }
 
 /// The register was brought back from a backup: what it holds is older than what members know.

@@ -166,6 +166,29 @@ fn rule_23_a_forgotten_lock_goes_on_counting() {
 }
 
 #[test]
+fn rule_24_a_hold_that_a_view_does_not_know_runs_out_in_it() {
+    let mut bench = five();
+    bench.enter(4, "a");
+    bench.wait(SECOND);
+    bench.cut_off(4);
+    bench.stop(0);
+    bench.wait(SECOND * 3);
+    assert_eq!(bench.leader(), Some(1));
+    let told = bench.deadline(4, "a").expect("it was told so before it was cut off");
+    for other in 1..4 {
+        bench.free(bench.node(4), bench.node(other));
+    }
+    bench.wait(SECOND * 2);
+    assert_eq!(bench.record().members.len(), 4, "it is back");
+    bench.enter(3, "a");
+    while !bench.holds(3, "a") {
+        assert!(bench.deadline(4, "a").is_none_or(|until| until == told));
+        bench.wait(MILLI * 100);
+    }
+    assert!(bench.now > told);
+}
+
+#[test]
 fn rule_25_a_dead_holder_is_waited_out_without_a_new_view() {
     let mut bench = five();
     let epoch = bench.record().epoch;
@@ -186,10 +209,14 @@ fn waiters_keep_their_places_when_the_leader_changes() {
         bench.enter(member, "a");
         bench.wait(MILLI * 10);
     }
+    bench.link(bench.node(1), bench.node(3), Link::Held);
     bench.command(0, Command::Drain);
-    bench.wait(SECOND * 5);
+    bench.wait(MILLI * 100);
+    bench.free(bench.node(1), bench.node(3));
     for member in [3, 1, 4, 2] {
+        bench.wait(SECOND);
         assert!(bench.holds(member, "a"), "{member} is next");
+        assert_eq!(bench.tokens(member, "a").len(), 1);
         bench.exit(member, "a");
     }
 }

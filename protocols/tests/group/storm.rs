@@ -181,6 +181,8 @@ fn slow(world: &mut World) {
 fn clear_up(world: &mut World) {
     let timing = world.policy.timing;
     let longest = timing.api_outage + timing.office_wait * 12 + timing.lock_wait * 4;
+    // What was promised during the storm runs out: an office may be without its majority already.
+    world.run_for(timing.office_wait * 2);
     let led = |world: &World| world.leader().is_some_and(|m| world.living().any(|l| l == m));
     world.run_until("one leads", longest, led);
     world.run_until("all belong", timing.office_wait * 8 + timing.lock_wait * 4, |world| {
@@ -192,8 +194,6 @@ fn clear_up(world: &mut World) {
                         == Some(record.epoch)
             })
     });
-    // What was promised during the storm has run out.
-    world.run_for(timing.office_wait);
     for lock in ["a", "b", "c"] {
         everybody_gets(world, lock, timing.lock_wait * 4 + timing.office_wait * 4);
     }

@@ -183,7 +183,7 @@ impl Locks {
         }
     }
 
-    /// A hold that the view knows goes on; another runs out.
+    /// A hold that the view knows goes on; another runs out (rule 24).
     fn bind_holds(&mut self, carried: &Table) {
         let (me, leads) = (self.me, self.coordinates());
         let known: BTreeMap<&LockName, FencingToken> = carried

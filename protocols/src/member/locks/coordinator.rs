@@ -135,6 +135,16 @@ impl Locks {
             && now < self.office_until
             && lock.closed_until <= now
             && lock.highest.successor(seat.ceiling).is_some()
+            && !self.expects(now, lock)
+    }
+
+    /// Whether the first in line, who waited in the view before, has yet to be heard of in this one.
+    /// A grant has to answer something that it said.
+    fn expects(&self, now: LocalTime, lock: &Lock) -> bool {
+        let (Some(mutex), Some(seat)) = (&lock.mutex, &self.seat) else { return false };
+        let first = mutex.queue().next().filter(|first| *first != seat.rank);
+        first.is_some_and(|first| !self.heard.contains_key(&first))
+            && now - seat.since <= seat.patience
     }
 
     /// Lets the first in line in, if nobody is inside.
@@ -216,6 +226,7 @@ impl Locks {
         out: &mut LockOut,
     ) -> Option<Extended> {
         let rank = self.rank_of(from, promise.epoch)?;
+        let first = !self.heard.contains_key(&rank);
         self.hear(rank, promise.stamp, now);
         let mut extended =
             Extended { stamp: promise.stamp, refused: Vec::new(), contended: Vec::new() };
@@ -230,10 +241,14 @@ impl Locks {
         for (name, number) in promise.waits {
             self.find_again(now, rank, asked, &name, number, out);
         }
+        if first {
+            self.work_off(now, out);
+        }
         Some(extended)
     }
 
-    /// Extends one lease, if it still runs: one that has ended stays ended.
+    /// Extends one lease, if the table has it and it still runs (rule 24): one that has ended stays
+    /// ended.
     fn extend(
         &mut self,
         now: LocalTime,
@@ -298,7 +313,7 @@ impl Locks {
         self.work_off(now, out);
     }
 
-    /// An entry may have ended, or a lock may have opened.
+    /// An entry may have ended (rule 25), or a lock may have opened.
     fn is_due(&mut self, now: LocalTime, name: LockName) {
         let me = self.me;
         let Some(lock) = self.all.get_mut(&name) else { return };

@@ -100,7 +100,8 @@ impl Locks {
         listed
     }
 
-    /// The leader extended what a promise of this member listed: every hold that it had then.
+    /// The leader extended what a promise of this member listed (rule 24): every hold that it had
+    /// then.
     pub(in crate::member) fn on_extended(
         &mut self,
         now: LocalTime,
