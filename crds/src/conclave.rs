@@ -43,6 +43,10 @@ use crate::status::ConclaveStatus;
 pub struct ConclaveSpec {
     /// What makes the outcome of an algorithm safe.
     pub arbiter: Arbiter,
+    /// What proves that a member is dead, so that the others need not wait as if it lived: nothing
+    /// (`None`), or the kubelet's report that the sidecar's container has terminated
+    /// (`ContainerStatus`). For that the members may read the pods of their namespace.
+    pub evidence: Evidence,
     /// Waits and periods.
     pub timing: TimingSpec,
     /// Elections among the members. The one named `default` nominates the leader of the group, and
@@ -68,6 +72,7 @@ impl Default for ConclaveSpec {
     fn default() -> Self {
         Self {
             arbiter: Arbiter::default(),
+            evidence: Evidence::default(),
             timing: TimingSpec::default(),
             elections: vec![ElectionSpec::default()],
             locks: vec![LockSpec::default()],
@@ -87,6 +92,19 @@ pub enum Arbiter {
     Quorum,
     /// Nothing.
     None,
+}
+
+/// What proves that a member is dead: nothing but time (`None`), or the kubelet's report that the
+/// sidecar's container has terminated (`ContainerStatus`), for which the members may read pods. A
+/// report that is wrong can give a group two leaders.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(inline)]
+pub enum Evidence {
+    /// Nothing but time.
+    #[default]
+    None,
+    /// The kubelet's report that the container of exactly this process has terminated.
+    ContainerStatus,
 }
 
 /// Waits and periods.
@@ -224,6 +242,15 @@ impl From<Arbiter> for protocols::Arbiter {
         match arbiter {
             Arbiter::Quorum => Self::Quorum,
             Arbiter::None => Self::None,
+        }
+    }
+}
+
+impl From<Evidence> for protocols::Evidence {
+    fn from(evidence: Evidence) -> Self {
+        match evidence {
+            Evidence::None => Self::None,
+            Evidence::ContainerStatus => Self::ContainerStatus,
         }
     }
 }

@@ -20,7 +20,7 @@ mod status;
 
 pub use conclave::{
     Arbiter, ClockAlgorithm, ClockSpec, Conclave, ConclaveSpec, ElectionAlgorithm, ElectionSpec,
-    LockAlgorithm, LockSpec, TimingSpec,
+    Evidence, LockAlgorithm, LockSpec, TimingSpec,
 };
 pub use manifest::{ManifestError, read};
 pub use names::{

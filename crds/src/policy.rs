@@ -40,6 +40,7 @@ pub fn policy(conclave: &Conclave) -> Result<Policy, PolicyError> {
     Ok(Policy {
         generation: conclave.metadata.generation.unwrap_or_default(),
         arbiter: spec.arbiter.into(),
+        evidence: spec.evidence.into(),
         timing: timing(&spec.timing)?,
         election: election(&spec.elections)?.into(),
         locks: locks(&spec.locks)?,
@@ -114,7 +115,7 @@ fn clock(spec: &ClockSpec) -> Result<ClockPolicy, PolicyError> {
 
 #[cfg(test)]
 mod tests {
-    use conclave_protocols::policy::Policy;
+    use conclave_protocols::policy::{Evidence, Policy};
 
     use super::*;
     use crate::conclave::ConclaveSpec;
@@ -124,6 +125,29 @@ mod tests {
         let mut conclave = Conclave::new("orders", ConclaveSpec::default());
         conclave.metadata.generation = Some(3);
         assert_eq!(policy(&conclave), Ok(Policy { generation: 3, ..Policy::default() }));
+    }
+
+    #[test]
+    fn evidence_is_off_unless_asked_for() {
+        let evidence = |spec: &str| {
+            let spec: ConclaveSpec = serde_json::from_str(spec).expect("a specification");
+            policy(&Conclave::new("orders", spec)).map(|policy| policy.evidence)
+        };
+        assert_eq!(evidence("{}"), Ok(Evidence::None));
+        assert_eq!(evidence(r#"{"evidence": "ContainerStatus"}"#), Ok(Evidence::ContainerStatus));
+        assert!(serde_json::from_str::<ConclaveSpec>(r#"{"evidence": "PodGone"}"#).is_err());
+    }
+
+    /// Records in the register have policies, and may be older than this code.
+    #[test]
+    fn a_policy_that_knows_nothing_of_evidence_takes_none() {
+        let evidence = Evidence::ContainerStatus;
+        let mut written = serde_json::to_value(Policy { evidence, ..Policy::default() })
+            .expect("a policy is JSON");
+        assert_eq!(written["evidence"], "ContainerStatus");
+        written.as_object_mut().and_then(|fields| fields.remove("evidence")).expect("a field");
+        let read: Policy = serde_json::from_value(written).expect("an older policy");
+        assert_eq!(read, Policy::default());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! `cargo xtask bench`: what a lock, a fail-over and a join cost in `conclave dev`, with Redis beside
 //! it in the same run. Machines are noisy: the ratios say more than the figures.
 
-mod client;
+mod failover;
+mod redis;
 mod server;
 
 use std::thread;
@@ -9,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use self::client::Http;
 use self::server::{Dev, MEMBERS, RedisServer, api};
+use crate::http::Http;
 use crate::wait;
 
 /// Rounds of taking and releasing a lock.
@@ -32,6 +33,11 @@ pub fn run() -> Result<()> {
     println!("memory of five members in one process: {} KiB", dev.memory_kib()?);
     println!("size of the program: {} KiB", Dev::size()? / 1024);
     Ok(())
+}
+
+/// Measures the loss of a leader on the cluster that `cargo xtask cluster up` has booted.
+pub fn run_on_cluster() -> Result<()> {
+    failover::run()
 }
 
 /// Taking and releasing a lock that nobody else wants, beside SET NX and DEL.

@@ -66,6 +66,8 @@ impl Module {
         let key = cache::key(&[
             &read("go.mod"),
             &read("go.sum"),
+            // Programs of our own have a source here.
+            &read("main.go"),
             self.linker_flags.as_bytes(),
             self.tags.as_bytes(),
         ]);
@@ -99,6 +101,11 @@ static PROMETHEUS: Module = Module {
     linker_flags: "-s -w",
     tags: "remove_all_sd,enable_kubernetes_sd",
 };
+
+static PROMLINT_MODULE: Module = Module { directory: "promlint", linker_flags: "-s -w", tags: "" };
+
+static LEADER_ELECTION_MODULE: Module =
+    Module { directory: "leaderelection", linker_flags: "-s -w", tags: "" };
 
 const fn kubernetes(name: &'static str, package: &'static str) -> Binary {
     Binary { name, module: &KUBERNETES, package }
@@ -134,6 +141,12 @@ pub const PROMETHEUS_SERVER: Binary = Binary {
     package: "github.com/prometheus/prometheus/cmd/prometheus",
 };
 
+/// The linter of Prometheus for metrics.
+pub const PROMLINT: Binary = Binary { name: "promlint", module: &PROMLINT_MODULE, package: "." };
+/// client-go's leader election at its defaults: what Conclave is measured beside.
+pub const LEADER_ELECTION: Binary =
+    Binary { name: "leaderelection", module: &LEADER_ELECTION_MODULE, package: "." };
+
 /// Every program that [`build`] builds; the largest first.
 pub const ALL: &[Binary] = &[
     API_SERVER,
@@ -146,4 +159,6 @@ pub const ALL: &[Binary] = &[
     ETCDUTL,
     HELM,
     PROMETHEUS_SERVER,
+    PROMLINT,
+    LEADER_ELECTION,
 ];

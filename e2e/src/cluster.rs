@@ -35,9 +35,10 @@ use anyhow::{Context, Result, bail};
 
 pub use boot::up;
 pub use evidence::{evidence_directory, keep_logs};
-pub use faults::Cut;
+pub use faults::{Cut, PodNetwork};
 pub use namespace::{Namespace, Pod};
 pub use node::Node;
+pub use process::Process;
 pub use rustix::process::Signal;
 pub use state::State;
 pub use teardown::down;
@@ -187,7 +188,12 @@ impl Cluster {
     pub fn start_api_server(&self) -> Result<()> {
         let state = self.harness()?;
         control_plane::api_server(state).start(state)?;
-        self.await_api_server()
+        self.await_api_server()?;
+        // After an outage the controllers would try again more and more rarely; a new process looks
+        // at once.
+        let controllers = control_plane::controller_manager(state);
+        controllers.kill(state)?;
+        controllers.start(state)
     }
 
     fn await_api_server(&self) -> Result<()> {

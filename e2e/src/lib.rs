@@ -8,9 +8,12 @@
 pub mod bench;
 pub mod binaries;
 pub mod cache;
+pub mod campaign;
 pub mod cluster;
 pub mod command;
+pub mod http;
 pub mod image;
+pub mod load;
 pub mod packages;
 pub mod preflight;
 pub mod product;

@@ -1,11 +1,15 @@
 //! The product on the cluster, as a user has it: the chart installed, a group, pods with the
 //! sidecar, and `curl` in the application's container.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use conclave_protocols::history::{History, Operation, Scope};
 use serde_json::Value;
 
 use crate::cluster::{Cluster, Namespace, Pod};
@@ -61,6 +65,15 @@ pub struct Group<'a> {
     pub namespace: &'a Namespace<'a>,
     /// Its name.
     pub name: &'static str,
+    witness: Witness,
+}
+
+/// What a test was told of locks. It is checked when the group is no longer needed.
+#[derive(Debug)]
+struct Witness {
+    begun: Instant,
+    claims: Mutex<BTreeMap<String, u64>>,
+    history: Mutex<History>,
 }
 
 /// What a sidecar answered.
@@ -88,27 +101,59 @@ impl<'a> Group<'a> {
     /// Makes a group of that many pods, and waits until all are members.
     pub fn start(namespace: &'a Namespace<'a>, spec: &str, pods: usize) -> Result<Self> {
         install(namespace.cluster())?;
+        Self::form(namespace, spec, pods)
+    }
+
+    /// The same, where the operator is installed.
+    pub fn form(namespace: &'a Namespace<'a>, spec: &str, pods: usize) -> Result<Self> {
         let name = "orders";
         let conclave = format!(
             "apiVersion: conclave.dev/v1alpha1\nkind: Conclave\nmetadata: {{name: {name}}}\n\
              spec: {spec}\n"
         );
         namespace.apply(&conclave)?;
-        let group = Self { namespace, name };
+        let group = Self::of(namespace, name);
         group.deploy(pods)?;
         group.await_members(pods)?;
         Ok(group)
     }
 
+    /// The pods of a group that there is or will be.
+    pub fn of(namespace: &'a Namespace<'a>, name: &'static str) -> Self {
+        let witness =
+            Witness { begun: Instant::now(), claims: Mutex::default(), history: Mutex::default() };
+        Self { namespace, name, witness }
+    }
+
     /// Deploys the application with its sidecar, as a user does.
     pub fn deploy(&self, pods: usize) -> Result<()> {
+        self.apply_deployment("shop", pods)?;
+        self.namespace.await_deployment("shop")
+    }
+
+    /// Applies a deployment of the application with its sidecar.
+    pub fn apply_deployment(&self, name: &str, pods: usize) -> Result<()> {
         let images = self.namespace.cluster().images();
         let manifest = APPLICATION_MANIFEST
+            .replace("DEPLOYMENT", name)
             .replace("REPLICAS", &pods.to_string())
             .replace("IMAGE", &images.client);
         let injected = inject(&manifest, self.name, &images.product)?;
-        self.namespace.apply(&injected)?;
-        self.namespace.await_deployment("shop")
+        self.namespace.apply(&injected).map(drop)
+    }
+
+    /// Waits until the pods agree who leads, each by its own word.
+    pub fn await_agreement(&self, pods: &[Pod]) -> Result<String> {
+        wait::until("one leader for all", SOON, || {
+            let mut leaders = std::collections::BTreeSet::new();
+            for pod in pods {
+                let election = self.get(pod, "/v1/elections/default")?;
+                let leader = election.body["leader"]["pod"].as_str();
+                leaders.insert(leader.context("it knows no leader")?.to_owned());
+            }
+            ensure!(leaders.len() == 1, "they follow {leaders:?}");
+            leaders.pop_first().context("there is one")
+        })
     }
 
     /// Waits until the group has that many members, all of which know it.
@@ -156,14 +201,17 @@ impl<'a> Group<'a> {
 
     /// Takes a lock, waiting for it.
     pub fn lock(&self, pod: &Pod, lock: &str, wait: &str) -> Result<Answer> {
+        let claim = self.witness.asks(lock);
         let answer = self.post(pod, &format!("/v1/locks/{lock}?wait={wait}"))?;
         ensure!(answer.status == 201, "{} did not get `{lock}`: {answer:?}", pod.name);
+        self.witness.holds(claim, &answer)?;
         Ok(answer)
     }
 
     /// Gives a lock back.
     pub fn unlock(&self, pod: &Pod, grant: &Answer) -> Result<()> {
         let path = claim_path(grant)?;
+        self.witness.gives_back(grant)?;
         let answer = self.curl(pod, &["--request", "DELETE"], &path)?;
         ensure!(answer.status == 204, "{} could not release: {answer:?}", pod.name);
         Ok(())
@@ -204,6 +252,54 @@ impl<'a> Group<'a> {
     }
 }
 
+impl Drop for Group<'_> {
+    /// Fails the test if what it was told breaks a promise.
+    fn drop(&mut self) {
+        if !thread::panicking() {
+            let violations = lock(&self.witness.history).check(Scope::Everything);
+            let shown: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            assert!(violations.is_empty(), "{}", shown.join("\n"));
+        }
+    }
+}
+
+impl Witness {
+    fn note(&self, operation: Operation) {
+        lock(&self.history).record(self.begun.elapsed(), operation);
+    }
+
+    /// Somebody asks for a lock.
+    fn asks(&self, name: &str) -> u64 {
+        let mut history = lock(&self.history);
+        let claim = history.len() as u64;
+        let asked = Operation::Asked { claim, lock: name.to_owned() };
+        history.record(self.begun.elapsed(), asked);
+        claim
+    }
+
+    /// It holds.
+    fn holds(&self, claim: u64, grant: &Answer) -> Result<()> {
+        lock(&self.claims).insert(grant.text("claim")?.to_owned(), claim);
+        let token = grant.body["token"].as_u64();
+        let until = self.begun.elapsed() + Duration::from_millis(grant.number("safe_for_ms")?);
+        self.note(Operation::Granted { claim, token, until });
+        Ok(())
+    }
+
+    /// It gives the lock back.
+    fn gives_back(&self, grant: &Answer) -> Result<()> {
+        let claim = lock(&self.claims).get(grant.text("claim")?).copied();
+        if let Some(claim) = claim {
+            self.note(Operation::Released { claim });
+        }
+        Ok(())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The path of a granted claim.
 pub fn claim_path(grant: &Answer) -> Result<String> {
     Ok(format!("/v1/locks/{}/claims/{}", grant.text("lock")?, grant.text("claim")?))
@@ -219,12 +315,12 @@ pub fn inject(manifest: &str, group: &str, image: &str) -> Result<String> {
 const APPLICATION_MANIFEST: &str = "
 apiVersion: apps/v1
 kind: Deployment
-metadata: {name: shop}
+metadata: {name: DEPLOYMENT}
 spec:
   replicas: REPLICAS
-  selector: {matchLabels: {app: shop}}
+  selector: {matchLabels: {app: shop, of: DEPLOYMENT}}
   template:
-    metadata: {labels: {app: shop}}
+    metadata: {labels: {app: shop, of: DEPLOYMENT}}
     spec:
       terminationGracePeriodSeconds: 5
       topologySpreadConstraints:

@@ -8,15 +8,17 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::cluster::{self, Cluster, State};
-use crate::{binaries, cache, command, image, packages, preflight};
+use crate::{binaries, cache, campaign, command, image, packages, preflight};
 
 /// Every stage, in the order in which they run. A new check is a new line.
 const STAGES: &[Stage] = &[
     Stage { name: "format", when: When::Always, run: check_format },
     Stage { name: "lints", when: When::Always, run: check_lints },
     Stage { name: "tests", when: When::Always, run: run_tests },
+    Stage { name: "simulation", when: When::Full, run: simulate },
     Stage { name: "packages", when: When::OwnCluster, run: install_packages },
     Stage { name: "page", when: When::OwnCluster, run: test_page },
+    Stage { name: "dependencies", when: When::OwnCluster, run: check_dependencies },
     Stage { name: "binaries", when: When::OwnCluster, run: build_binaries },
     Stage { name: "images", when: When::OwnCluster, run: make_images },
     Stage { name: "cluster up", when: When::OwnCluster, run: boot_cluster },
@@ -156,6 +158,10 @@ fn run_tests(_: &mut Run) -> Result<()> {
     cargo(&["test", "--quiet", "--locked", "--workspace"])
 }
 
+fn simulate(_: &mut Run) -> Result<()> {
+    campaign::sim_usual(SIMULATION)
+}
+
 fn install_packages(_: &mut Run) -> Result<()> {
     preflight::check()?;
     packages::install()
@@ -165,6 +171,24 @@ fn test_page(_: &mut Run) -> Result<()> {
     cargo(&["build", "--quiet", "--locked", "-p", "conclave-sidecar", "--bin", "conclave"])?;
     let test = ["-p", "conclave-e2e", "--features", PAGE, "--test", "page"];
     cargo(&[&["test", "--locked"], &test[..], &["--", "--test-threads=1"]].concat())
+}
+
+/// Licences, sources and unwanted crates. What is known of their faults changes without a commit, so
+/// it is no part of a check of one.
+fn check_dependencies(_: &mut Run) -> Result<()> {
+    let deny = cache::root().join("bin").join(format!("cargo-deny-{CARGO_DENY}"));
+    cache::make_once(&deny, |partial| {
+        println!("building cargo-deny from source; this is done once");
+        let root = cache::workspace().join("target/cargo-deny");
+        let install = ["install", "cargo-deny", "--locked", "--quiet", "--version", CARGO_DENY];
+        let mut cargo = cargo_command(&install);
+        cargo.arg("--root").arg(&root).arg("--target-dir").arg(root.join("target"));
+        command::run(&mut cargo)?;
+        std::fs::copy(root.join("bin/cargo-deny"), partial)?;
+        Ok(std::fs::remove_dir_all(root)?)
+    })?;
+    let check = ["--log-level", "error", "--locked", "check", "bans", "licenses", "sources"];
+    command::run(Command::new(deny).args(check).current_dir(cache::workspace()))
 }
 
 fn build_binaries(_: &mut Run) -> Result<()> {
@@ -245,6 +269,12 @@ fn pause_archive() -> PathBuf {
 fn kept_logs() -> PathBuf {
     cluster::evidence_directory().join("cluster")
 }
+
+/// How long the swarm searches in every run: more than a thousand simulated hours.
+const SIMULATION: Duration = Duration::from_mins(4);
+
+/// The version of cargo-deny.
+const CARGO_DENY: &str = "0.20.2";
 
 const CLUSTER: &str = "conclave-e2e/cluster";
 const PAGE: &str = "conclave-e2e/page";

@@ -27,7 +27,6 @@ fn five_pods_become_one_group_that_kubectl_shows_and_a_service_reaches() -> Resu
         })?;
         the_leaders_service_answers(namespace, &leader)?;
         a_lock_goes_from_one_to_the_next_with_a_larger_token(&group)?;
-        clocks_agree_within_their_bounds(&group)?;
         a_changed_algorithm_reaches_running_sidecars(&group)
     })
 }
@@ -66,19 +65,6 @@ fn a_lock_goes_from_one_to_the_next_with_a_larger_token(group: &Group<'_>) -> Re
     })?;
     ensure!(next.number("token")? > held.number("token")?, "{held:?}, then {next:?}");
     group.unlock(second, &next)
-}
-
-/// The first pods have clocks that are off; all are in one group time.
-fn clocks_agree_within_their_bounds(group: &Group<'_>) -> Result<()> {
-    wait::until("synchronised clocks", SOON, || {
-        for pod in group.pods()? {
-            let time = group.get(&pod, "/v1/time")?;
-            ensure!(time.status == 200, "{} has {time:?}", pod.name);
-            let bound = time.number("error_bound_ns")?;
-            ensure!(bound < 50_000_000, "{} knows the time to {bound} ns", pod.name);
-        }
-        Ok(())
-    })
 }
 
 fn a_changed_algorithm_reaches_running_sidecars(group: &Group<'_>) -> Result<()> {

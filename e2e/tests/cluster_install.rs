@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::binaries;
 use conclave_e2e::cluster::Cluster;
-use conclave_e2e::product::{self, Group, RELEASE, SOON, SYSTEM};
+use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SOON, SYSTEM};
 use conclave_e2e::{command, wait};
 use serde_json::Value;
 
@@ -88,8 +88,17 @@ fn prometheus_finds_the_pods_and_counts_one_leader() -> Result<()> {
         prometheus.await_value("count(conclave_leader)", "3")?;
         // What the entry cost, and what the books say.
         prometheus.await_value("sum(conclave_lock_messages_sum)", "3")?;
-        prometheus.await_value("max(conclave_lock_messages_expected)", "3")
+        prometheus.await_value("max(conclave_lock_messages_expected)", "3")?;
+        its_linter_has_nothing_against_the_metrics(&group)
     })
+}
+
+fn its_linter_has_nothing_against_the_metrics(group: &Group<'_>) -> Result<()> {
+    let pod = group.await_leader()?;
+    let curl = ["curl", "--silent", "--show-error", "--fail", "http://localhost:7072/metrics"];
+    let metrics = group.namespace.exec(&pod.name, APPLICATION, &curl)?;
+    ensure!(metrics.contains("conclave_leader"), "these are no metrics of a sidecar: {metrics}");
+    command::output_of_input(&mut Command::new(binaries::PROMLINT.path()), &metrics).map(drop)
 }
 
 /// A Prometheus of this test; it ends with it.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use conclave_crds::{Conclave, GROUP_LABEL, PEER_PORT, PEER_PORT_NAME, object_name};
+use conclave_crds::{Conclave, Evidence, GROUP_LABEL, PEER_PORT, PEER_PORT_NAME, object_name};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::api::networking::v1::{
@@ -40,14 +40,18 @@ pub fn service(conclave: &Conclave) -> Service {
 }
 
 /// What a member may do at the API server, and no more: read and replace the register, read its
-/// `Conclave`, and find its peers.
+/// `Conclave`, find its peers, and read what became of their containers if that is evidence.
 pub fn role(conclave: &Conclave) -> Role {
     let name = conclave.name_any();
-    let rules = vec![
+    let mut rules = vec![
         rule("coordination.k8s.io", "leases", Some(object_name(&name)), &["update"]),
         rule(&Conclave::group(&()), &Conclave::plural(&()), Some(name), &[]),
         rule("discovery.k8s.io", "endpointslices", None, &[]),
     ];
+    match conclave.spec.evidence {
+        Evidence::None => {}
+        Evidence::ContainerStatus => rules.push(rule("", "pods", None, &[])),
+    }
     Role { metadata: metadata(conclave), rules: Some(rules) }
 }
 
@@ -204,6 +208,17 @@ mod tests {
         assert_eq!(rule(1), expected("conclave.dev", "conclaves", Some("orders"), &read));
         assert_eq!(rule(2), expected("discovery.k8s.io", "endpointslices", None, &read));
         assert_eq!(rules.len(), 3);
+    }
+
+    #[test]
+    fn a_member_reads_pods_only_where_their_containers_are_evidence() {
+        let without = role(&orders()).rules.unwrap_or_default();
+        let mut conclave = orders();
+        conclave.spec.evidence = Evidence::ContainerStatus;
+        let with = role(&conclave).rules.unwrap_or_default();
+        assert_eq!(with[..without.len()], without[..]);
+        assert_eq!(with[without.len()..], [rule("", "pods", None, &[])]);
+        assert_eq!(with[3].verbs, ["get", "list", "watch"]);
     }
 
     #[test]

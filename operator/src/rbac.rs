@@ -40,7 +40,8 @@ pub const PERMISSIONS: &[Permission] = &[
         group: "",
         resource: "pods",
         verbs: &["get", "list", "watch", "patch"],
-        why: "`observe` and the watch; `apply` sets the leader's label",
+        why: "`observe` and the watch, granted to members where containers are evidence; `apply` \
+              sets the leader's label",
     },
     Permission {
         group: "",
@@ -96,14 +97,16 @@ pub const OWN_NAMESPACE: &[Permission] = &[Permission {
 
 #[cfg(test)]
 mod tests {
-    use conclave_crds::{Conclave, ConclaveSpec};
+    use conclave_crds::{Conclave, ConclaveSpec, Evidence};
 
     use super::*;
     use crate::objects;
 
     #[test]
     fn the_operator_has_whatever_it_grants() {
-        let role = objects::role(&Conclave::new("orders", ConclaveSpec::default()));
+        let evidence = Evidence::ContainerStatus;
+        let spec = ConclaveSpec { evidence, ..ConclaveSpec::default() };
+        let role = objects::role(&Conclave::new("orders", spec));
         for rule in role.rules.unwrap_or_default() {
             let (groups, resources) = (rule.api_groups.unwrap_or_default(), rule.resources);
             let resources = resources.unwrap_or_default();

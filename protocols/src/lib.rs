@@ -10,6 +10,7 @@
 pub mod clock;
 pub mod cost;
 pub mod election;
+pub mod history;
 pub mod ids;
 pub mod member;
 pub mod mutex;

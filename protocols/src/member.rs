@@ -20,6 +20,7 @@ mod advisory;
 mod candidacy;
 mod changing;
 mod election;
+mod evidence;
 mod joining;
 mod leading;
 mod leaving;
@@ -28,19 +29,23 @@ pub mod message;
 mod promising;
 mod registering;
 mod sealing;
+mod switching;
 
 use std::time::Duration;
 
 use self::advisory::Peers;
 use self::candidacy::Candidate;
 use self::election::Electing;
+use self::evidence::Dead;
 use self::leading::Leader;
+use self::leaving::Bequest;
 use self::locks::{LockEffect, LockOut, Locks};
 use self::message::{LockNote, Message, Note, PeerMessage};
 use self::registering::Desk;
+use self::switching::InForce;
 use crate::election::AnyTimer;
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
-use crate::policy::{Arbiter, Policy};
+use crate::policy::Policy;
 use crate::protocol::{Input, InputOf, OutboxOf, Protocol};
 use crate::record::{MemberInfo, Record};
 use crate::time::LocalTime;
@@ -51,6 +56,7 @@ pub struct Member {
     me: MemberInfo,
     /// What the group's resource says, as far as this member knows.
     policy: Policy,
+    in_force: InForce,
     /// No view had a higher number when this member started, as the resource's status tells.
     status_epoch: Epoch,
     role: Role,
@@ -62,9 +68,15 @@ pub struct Member {
     electing: Option<Electing>,
     /// Takes part in no election before: it could not reach the register.
     abstains_until: LocalTime,
+    /// How often in a row it withdrew without an answer of the register.
+    withdrawals: u32,
     going: Going,
+    /// What a leaving member gave away.
+    bequest: Option<Bequest>,
     /// Whom discovery found; only the arbiter `None` needs it.
     peers: Peers,
+    /// Who is surely dead.
+    dead: Dead,
     /// The last standing told.
     told: Option<Standing>,
 }
@@ -140,6 +152,10 @@ pub enum Command {
     /// Discovery found these others, all of them. Only the arbiter `None` needs to be told: there,
     /// no register names the members.
     Peers(Vec<MemberInfo>),
+    /// That process is dead: the kubelet reported its container as terminated. It must be true.
+    Evidence(Incarnation),
+    /// Somebody may have changed the register.
+    Look,
     /// The pod is about to end: another should lead. Locks go on.
     Drain,
     /// Leaves the group.
@@ -261,6 +277,7 @@ impl Member {
         let desk = Desk::new(me.incarnation);
         Self {
             me,
+            in_force: InForce::new(policy.arbiter),
             policy,
             status_epoch,
             role: Role::Joiner { heard: LocalTime::default() },
@@ -270,8 +287,11 @@ impl Member {
             desk,
             electing: None,
             abstains_until: LocalTime::default(),
+            withdrawals: 0,
             going: Going::Stays,
+            bequest: None,
             peers: Peers::default(),
+            dead: Dead::default(),
             told: None,
         }
     }
@@ -284,11 +304,6 @@ impl Member {
     /// The latest view that this member was in, or learned of.
     pub fn record(&self) -> Option<&Record> {
         self.record.as_ref()
-    }
-
-    /// Whether nothing but an election makes a leader here.
-    fn is_advisory(&self) -> bool {
-        self.policy.arbiter == Arbiter::None
     }
 
     /// Until when this member has the office of leader, if it leads.
@@ -318,11 +333,10 @@ impl Member {
             Command::Exit { lock } => {
                 self.with_locks(now, out, |locks, effects| locks.exit(now, &lock, effects));
             }
-            // What makes outcomes safe is settled when a process starts.
-            Command::Policy(policy) => {
-                self.policy = Policy { arbiter: self.policy.arbiter, ..*policy };
-            }
+            Command::Policy(policy) => self.on_policy(now, *policy, out),
             Command::Peers(peers) => self.found(now, peers, out),
+            Command::Evidence(member) => self.on_evidence(now, member),
+            Command::Look => self.look(now, out),
             Command::Drain => self.drain(now, out),
             Command::Leave => self.leave(now, out),
         }
@@ -337,6 +351,8 @@ impl Member {
             PeerMessage::Heartbeat(heartbeat) => self.on_heartbeat(now, from, *heartbeat, out),
             PeerMessage::Promise(promise) => self.on_promise(now, from, *promise, out),
             PeerMessage::Refusal { floor } => self.on_refusal(now, from, floor, out),
+            // There is a group with an arbiter; the register tells whether this member is one of it.
+            PeerMessage::SealRequest { .. } if self.is_advisory() => self.ask_register(now, out),
             PeerMessage::SealRequest { base } => self.on_seal_request(now, from, base, out),
             PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, out),
             PeerMessage::SealRefused { base } => self.on_seal_refused(now, base),
@@ -374,7 +390,7 @@ impl Member {
             Timer::Join => self.try_to_join(now, out),
             Timer::Holds => self.arm_holds(now, out),
             Timer::Quiet => self.quiet_is_over(now, out),
-            Timer::Leave => self.gone(out),
+            Timer::Leave => self.heir_is_silent(now, out),
             Timer::Election(timer) => self.election_timer(now, timer, out),
         }
     }

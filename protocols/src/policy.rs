@@ -13,6 +13,9 @@ pub struct Policy {
     pub generation: i64,
     /// What makes the outcome of an algorithm safe.
     pub arbiter: Arbiter,
+    /// What proves that a member is dead.
+    #[serde(default)]
+    pub evidence: Evidence,
     /// Waits and periods.
     pub timing: Timing,
     /// How the election named `default` is held.
@@ -28,6 +31,7 @@ impl Default for Policy {
         Self {
             generation: 0,
             arbiter: Arbiter::Quorum,
+            evidence: Evidence::None,
             timing: Timing::default(),
             election: ElectionAlgorithm::Bully,
             locks: vec![LockPolicy::default()],
@@ -64,6 +68,16 @@ pub enum Arbiter {
     Quorum,
     /// Nothing: as in the textbook, advisory.
     None,
+}
+
+/// What proves that a member is dead, before its promises have run out (rule 14 of `docs/office.md`).
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub enum Evidence {
+    /// Nothing: only time.
+    #[default]
+    None,
+    /// The kubelet's status of the container, which names the process that has terminated.
+    ContainerStatus,
 }
 
 /// Waits and periods of a view. Nobody uses its own configuration in their place.

@@ -43,7 +43,7 @@ pub struct Record {
 pub const RECORD_VERSION: u32 = 1;
 
 /// How far above the epoch the first ceiling of a view lies, and by how much it is raised.
-pub const CEILING_STEP: u64 = 15;
+pub const CEILING_STEP: u64 = 3;
 
 /// What everybody knows of a member.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
@@ -140,6 +140,11 @@ impl Record {
 }
 
 impl MemberInfo {
+    /// Whether what a peer says of itself is no longer than it can be.
+    pub fn is_sound(&self) -> bool {
+        self.name.len() <= 253 && self.addresses.len() <= 16
+    }
+
     /// What ranks go by: the higher, the higher.
     pub fn standing(&self) -> (i32, Reverse<u64>, Incarnation) {
         (self.priority, Reverse(self.admission), self.incarnation)

@@ -1,5 +1,7 @@
 //! The register: the API server as a peer that answers compare-and-swap.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::ids::Epoch;
@@ -57,8 +59,8 @@ pub struct Value {
     pub version: Version,
     /// The record; nothing before the first view.
     pub record: Option<Record>,
-    /// The time term of the next epoch: seconds since 2024 by the register's own clock. It matters
-    /// only when the record itself was lost.
+    /// The [`time_term`] of the next epoch, by the register's own clock. It matters only when the
+    /// record itself was lost.
     pub time_term: Epoch,
 }
 
@@ -75,7 +77,17 @@ impl Named for Message {
     }
 }
 
-/// The largest time term that counts: a clock that says more is wrong.
+/// Of all epochs that there may have been by a moment, none was higher: four for each second since
+/// 2024.
+///
+/// A view takes one number for itself and three for its ceiling
+/// ([`CEILING_STEP`](crate::record::CEILING_STEP)), and views begin once a second at most, on average;
+/// so the time is ahead of the numbers, whatever was forgotten.
+pub fn time_term(since_2024: Duration) -> Epoch {
+    Epoch(u64::try_from(since_2024.as_millis() / 250).unwrap_or(u64::MAX))
+}
+
+/// The largest time term that counts, in the year 2058: a clock that says more is wrong.
 pub const TIME_TERM_MAX: Epoch = Epoch((1 << 32) - 1);
 
 /// A register in memory: what `conclave dev` and the simulator have in place of the API server.

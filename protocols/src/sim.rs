@@ -1,8 +1,10 @@
 //! A seeded simulator: any protocol, in virtual time, with clocks that differ and links that fail.
 //!
 //! One seed gives one run. Links are FIFO while they are up; each message takes a random delay.
-//! Every node has a clock of its own, with an offset and a rate. A node can crash, freeze and thaw;
-//! links can be cut one way. What happens to a node's clock while it is frozen: it goes on.
+//! Every node has a clock of its own, with an offset and a rate. A node can crash, freeze and thaw:
+//! its clock goes on meanwhile, or stands still too. A link can be cut one way, so that what is said
+//! is lost; be held back, so that it comes late, in order; and break, so that what is under way is
+//! lost.
 //!
 //! ```
 //! use conclave_protocols::election::{AnyElection, Command, Timing};
@@ -24,9 +26,16 @@
 //! assert_eq!(sim.node(MemberId(0)).and_then(AnyElection::elected), Some(MemberId(3)));
 //! ```
 
-use std::collections::{BTreeMap, BTreeSet};
+mod clock;
+mod links;
+mod random;
+
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use self::clock::Clock;
+use self::links::Links;
+pub use self::random::Random;
 use crate::protocol::{Effect, Input, Named, Outbox, Protocol};
 use crate::time::LocalTime;
 
@@ -37,10 +46,7 @@ pub struct Simulator<P: Protocol> {
     nodes: BTreeMap<P::Peer, Node<P>>,
     agenda: BTreeMap<(Duration, u64), Happening<P>>,
     scheduled: u64,
-    /// When the latest message of a link arrives, so that none overtakes another.
-    links: BTreeMap<(P::Peer, P::Peer), Duration>,
-    cut: BTreeSet<(P::Peer, P::Peer)>,
-    delay: (Duration, Duration),
+    links: Links<P>,
     told: Vec<(Duration, P::Peer, P::Event)>,
     sent: BTreeMap<&'static str, u64>,
 }
@@ -48,40 +54,22 @@ pub struct Simulator<P: Protocol> {
 struct Node<P: Protocol> {
     protocol: P,
     clock: Clock,
-    /// Armed alarms, by name, with the number that tells a replaced one apart.
-    alarms: BTreeMap<P::Timer, u64>,
-    frozen: Option<Vec<Happening<P>>>,
+    /// Armed alarms, by name, with the number that tells a replaced one apart, and when they are due
+    /// by the node's clock.
+    alarms: BTreeMap<P::Timer, (u64, LocalTime)>,
+    frozen: Option<Frozen<P>>,
 }
 
-/// A clock with an error.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock {
-    /// Its reading at the beginning.
-    pub offset: Duration,
-    /// How much too fast it runs, in parts per million; negative for too slow.
-    pub rate_ppm: i32,
-}
-
-impl Clock {
-    /// What it reads when so much true time has passed.
-    pub fn read(self, now: Duration) -> LocalTime {
-        let nanos = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
-        let run = nanos + nanos * i128::from(self.rate_ppm) / 1_000_000;
-        let reading = run + i128::try_from(self.offset.as_nanos()).unwrap_or(0);
-        LocalTime(u64::try_from(reading).unwrap_or(0))
-    }
-
-    /// How long in true time until this clock has run for `span`.
-    fn true_span(self, span: Duration) -> Duration {
-        let nanos = span.as_nanos() * 1_000_000;
-        let rate = u128::try_from(1_000_000 + i64::from(self.rate_ppm)).unwrap_or(1).max(1);
-        Duration::from_nanos(u64::try_from(nanos.div_ceil(rate)).unwrap_or(u64::MAX))
-    }
+/// What a frozen node will find when it thaws.
+struct Frozen<P: Protocol> {
+    waiting: Vec<Happening<P>>,
+    /// Since when its clock has stood still, if it does.
+    clock: Option<Duration>,
 }
 
 enum Happening<P: Protocol> {
     Asking { of: P::Peer, command: P::Command },
-    Arrival { from: P::Peer, to: P::Peer, message: P::Message },
+    Arrival { from: P::Peer, to: P::Peer, session: u64, message: P::Message },
     Alarm { of: P::Peer, timer: P::Timer, number: u64 },
 }
 
@@ -94,9 +82,7 @@ impl<P: Protocol> Simulator<P> {
             nodes: BTreeMap::new(),
             agenda: BTreeMap::new(),
             scheduled: 0,
-            links: BTreeMap::new(),
-            cut: BTreeSet::new(),
-            delay: (Duration::from_micros(200), Duration::from_millis(1)),
+            links: Links::default(),
             told: Vec::new(),
             sent: BTreeMap::new(),
         }
@@ -118,7 +104,12 @@ impl<P: Protocol> Simulator<P> {
 
     /// How long a message takes: between these two.
     pub fn set_delay(&mut self, least: Duration, most: Duration) {
-        self.delay = (least, most.max(least));
+        self.links.delay = (least, most.max(least));
+    }
+
+    /// How long a message of one link takes until [`Simulator::heal`]: between these two.
+    pub fn slow(&mut self, from: P::Peer, to: P::Peer, least: Duration, most: Duration) {
+        self.links.slow.insert((from, to), (least, most.max(least)));
     }
 
     /// Ends a node for good.
@@ -128,27 +119,106 @@ impl<P: Protocol> Simulator<P> {
 
     /// Stops a node; its clock goes on, and what happens to it has to wait.
     pub fn freeze(&mut self, name: P::Peer) {
+        self.stop(name, None);
+    }
+
+    /// Stops a node and its clock.
+    pub fn freeze_with_clock(&mut self, name: P::Peer) {
+        self.stop(name, Some(self.now));
+    }
+
+    fn stop(&mut self, name: P::Peer, clock: Option<Duration>) {
         if let Some(node) = self.nodes.get_mut(&name) {
-            node.frozen.get_or_insert_default();
+            node.frozen.get_or_insert(Frozen { waiting: Vec::new(), clock });
         }
     }
 
-    /// Lets a node go on.
-    pub fn thaw(&mut self, name: P::Peer) {
-        let waiting = self.nodes.get_mut(&name).and_then(|node| node.frozen.take());
-        for happening in waiting.into_iter().flatten() {
-            self.schedule(self.now, happening);
+    /// Lets a node go on. False if it was not frozen, or nothing happened to it meanwhile.
+    pub fn thaw(&mut self, name: P::Peer) -> bool {
+        let Some(node) = self.nodes.get_mut(&name) else { return false };
+        let Some(frozen) = node.frozen.take() else { return false };
+        if let Some(since) = frozen.clock {
+            node.clock = node.clock.back(self.now.saturating_sub(since));
+        }
+        let missed = !frozen.waiting.is_empty();
+        for happening in frozen.waiting {
+            let stood = frozen.clock.is_some();
+            if !(stood && matches!(happening, Happening::Alarm { .. })) {
+                self.schedule(self.now, happening);
+            }
+        }
+        if frozen.clock.is_some() {
+            self.rearm(name);
+        }
+        missed
+    }
+
+    /// Whether a node is frozen.
+    pub fn is_frozen(&self, name: P::Peer) -> bool {
+        self.nodes.get(&name).is_some_and(|node| node.frozen.is_some())
+    }
+
+    /// A node's clock jumps forward.
+    pub fn step_clock(&mut self, name: P::Peer, by: Duration) {
+        let Some(node) = self.nodes.get_mut(&name) else { return };
+        node.clock.offset += by;
+        self.rearm(name);
+    }
+
+    /// Sets the alarms of a node anew, because its clock has changed.
+    fn rearm(&mut self, name: P::Peer) {
+        let Some(node) = self.nodes.get(&name) else { return };
+        let now = node.clock.read(self.now);
+        let due: Vec<(P::Timer, Duration)> =
+            node.alarms.iter().map(|(timer, (_, at))| (*timer, now.until(*at))).collect();
+        for (timer, after) in due {
+            self.arm(name, timer, after);
         }
     }
 
     /// Loses everything that goes from one node to the other.
     pub fn cut(&mut self, from: P::Peer, to: P::Peer) {
-        self.cut.insert((from, to));
+        self.links.cut.insert((from, to));
     }
 
-    /// Puts all links together again.
+    /// Puts one link together again.
+    pub fn join(&mut self, from: P::Peer, to: P::Peer) {
+        self.links.cut.remove(&(from, to));
+    }
+
+    /// Keeps back everything that goes from one node to the other, until [`Simulator::let_go`].
+    pub fn hold_back(&mut self, from: P::Peer, to: P::Peer) {
+        self.links.held.entry((from, to)).or_default();
+    }
+
+    /// Delivers what was kept back, in order. How many messages that is.
+    pub fn let_go(&mut self, from: P::Peer, to: P::Peer) -> usize {
+        let kept = self.links.held.remove(&(from, to)).unwrap_or_default();
+        let count = kept.len();
+        for (session, message) in kept {
+            self.schedule(self.now, Happening::Arrival { from, to, session, message });
+        }
+        count
+    }
+
+    /// Loses what is under way from one node to the other. What is said later arrives.
+    pub fn break_link(&mut self, from: P::Peer, to: P::Peer) {
+        *self.links.sessions.entry((from, to)).or_default() += 1;
+    }
+
+    /// How many messages of a link were lost.
+    pub fn lost(&self, from: P::Peer, to: P::Peer) -> u64 {
+        self.links.lost.get(&(from, to)).copied().unwrap_or(0)
+    }
+
+    /// Puts all links together again, and delivers what was kept back.
     pub fn heal(&mut self) {
-        self.cut.clear();
+        self.links.cut.clear();
+        self.links.slow.clear();
+        let held: Vec<(P::Peer, P::Peer)> = self.links.held.keys().copied().collect();
+        for (from, to) in held {
+            self.let_go(from, to);
+        }
     }
 
     /// The application of a node asks for something. A frozen node hears it when it thaws.
@@ -182,6 +252,11 @@ impl<P: Protocol> Simulator<P> {
     /// What a node's clock says.
     pub fn local_time(&self, name: P::Peer) -> Option<LocalTime> {
         self.nodes.get(&name).map(|node| node.clock.read(self.now))
+    }
+
+    /// A node's clock, unless it crashed.
+    pub fn clock(&self, name: P::Peer) -> Option<Clock> {
+        self.nodes.get(&name).map(|node| node.clock)
     }
 
     /// A node, unless it crashed.
@@ -225,18 +300,18 @@ impl<P: Protocol> Simulator<P> {
             Happening::Alarm { of, .. } | Happening::Asking { of, .. } => *of,
         };
         let Some(node) = self.nodes.get_mut(&name) else { return };
-        if let Some(waiting) = &mut node.frozen {
-            return waiting.push(happening);
+        if let Some(frozen) = &mut node.frozen {
+            return frozen.waiting.push(happening);
         }
         match happening {
             Happening::Asking { of, command } => self.feed(of, Input::Command(command)),
-            Happening::Arrival { from, to, message } => {
-                if !self.cut.contains(&(from, to)) {
+            Happening::Arrival { from, to, session, message } => {
+                if let Some(message) = self.links.arrive(from, to, session, message) {
                     self.feed(to, Input::Message { from, message });
                 }
             }
             Happening::Alarm { of, timer, number } => {
-                if node.alarms.get(&timer) == Some(&number) {
+                if node.alarms.get(&timer).is_some_and(|(armed, _)| *armed == number) {
                     node.alarms.remove(&timer);
                     self.feed(of, Input::Timer(timer));
                 }
@@ -269,59 +344,18 @@ impl<P: Protocol> Simulator<P> {
 
     fn send(&mut self, from: P::Peer, to: P::Peer, message: P::Message) {
         *self.sent.entry(message.name()).or_default() += 1;
-        let (shortest, longest) = self.delay;
+        let (shortest, longest) = self.links.delay_of(from, to);
         let delay = shortest + self.random.below(longest.saturating_sub(shortest));
-        let arrival = self.now + delay;
-        let last = self.links.entry((from, to)).or_default();
-        *last = (*last).max(arrival);
-        let at = *last;
-        if !self.cut.contains(&(from, to)) {
-            self.schedule(at, Happening::Arrival { from, to, message });
+        if let Some((at, session)) = self.links.send(from, to, self.now + delay) {
+            self.schedule(at, Happening::Arrival { from, to, session, message });
         }
     }
 
     fn arm(&mut self, name: P::Peer, timer: P::Timer, after: Duration) {
         let Some(node) = self.nodes.get_mut(&name) else { return };
         let number = self.scheduled + 1;
-        node.alarms.insert(timer, number);
+        node.alarms.insert(timer, (number, node.clock.read(self.now).after(after)));
         let at = self.now.saturating_add(node.clock.true_span(after));
         self.schedule(at, Happening::Alarm { of: name, timer, number });
-    }
-}
-
-/// A small source of chance: the same seed, the same numbers (Steele, Lea and Flood, *Fast
-/// Splittable Pseudorandom Number Generators*, OOPSLA 2014: `SplitMix64`).
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// From a seed.
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next number.
-    pub fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `limit`; zero if there is none.
-    pub fn up_to(&mut self, limit: u64) -> u64 {
-        if limit == 0 { 0 } else { self.draw() % limit }
-    }
-
-    /// A time below `limit`.
-    pub fn below(&mut self, limit: Duration) -> Duration {
-        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        Duration::from_nanos(self.up_to(nanos))
-    }
-
-    /// True once in so many times.
-    pub fn once_in(&mut self, times: u64) -> bool {
-        self.up_to(times) == 0
     }
 }

@@ -4,6 +4,8 @@
 mod advisory;
 #[path = "group/bench.rs"]
 mod bench;
+#[path = "group/evidence.rs"]
+mod evidence;
 #[path = "group/found.rs"]
 mod found;
 #[path = "group/lock_rules.rs"]
@@ -16,6 +18,12 @@ mod rules;
 mod scenarios;
 #[path = "group/storm.rs"]
 mod storm;
+#[path = "group/swarm.rs"]
+mod swarm;
+#[path = "group/switching.rs"]
+mod switching;
+#[path = "group/watch.rs"]
+mod watch;
 #[path = "group/weather.rs"]
 mod weather;
 #[path = "group/world.rs"]

@@ -3,11 +3,14 @@
 mod alarms;
 mod book;
 mod publish;
+pub(crate) mod seat;
+#[cfg(test)]
+mod swarm;
 pub(crate) mod task;
 mod time;
 
 use conclave_protocols::clock::ClockMap;
-use conclave_protocols::policy::{Arbiter, ElectionAlgorithm};
+use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, Evidence};
 use conclave_protocols::{Epoch, LocalTime, LockName};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -148,14 +151,17 @@ pub struct Status {
     pub epoch: Epoch,
     /// What makes outcomes safe.
     pub arbiter: Arbiter,
+    /// What proves that a member is dead.
+    pub evidence: Evidence,
     /// The generation of the policy in force.
     pub policy_generation: i64,
     /// The members of the view, the highest rank last.
     pub members: Vec<MemberStatus>,
     /// Members that may be lost at once without losing the group.
     pub tolerates: u32,
-    /// How long an outage of the API server is surely survived.
-    pub outage_survived: Duration,
+    /// How long an outage of the API server is surely survived; nothing if any is, because nobody asks
+    /// it.
+    pub outage_survived: Option<Duration>,
     /// When the register last confirmed the view, by this member's clock.
     pub confirmed: Option<LocalTime>,
     /// The pod is about to end.

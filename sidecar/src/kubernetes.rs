@@ -1,6 +1,9 @@
 //! The group's resource, as the API server has it: what a sidecar needs before it can live in its
 //! group, and what changes afterwards.
 
+mod containers;
+mod endpoints;
+
 use std::error::Error;
 use std::time::Duration;
 
@@ -15,7 +18,9 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
+pub use self::containers::write_termination_message;
 use crate::group::{Group, Standing};
+use crate::register::Sight;
 
 /// A group's resource, as far as a member needs it to begin.
 #[derive(Clone, Debug)]
@@ -39,7 +44,8 @@ pub struct Place {
 /// Between two looks at what is missing.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Between two looks of a follower whether the resource is still there; the leader watches it.
+/// Between two looks of a follower whether the resource is still there; the leader watches it. With
+/// the resource its Lease is deleted, which all see at once.
 const STILL_THERE: Duration = Duration::from_secs(30);
 
 impl Place {
@@ -97,7 +103,13 @@ impl Place {
 
     /// Follows the resource while this member leads: the view carries the policy to the others.
     /// Says nothing more once the resource is gone.
-    pub async fn follow(self, uid: PodUid, group: Group, says: watch::Sender<Option<Policy>>) {
+    pub async fn follow(
+        self,
+        uid: PodUid,
+        group: Group,
+        mut sight: watch::Receiver<Sight>,
+        says: watch::Sender<Option<Policy>>,
+    ) {
         let mut election = group.election();
         loop {
             tokio::select! {
@@ -106,7 +118,7 @@ impl Place {
                         return;
                     }
                 }
-                () = self.until_gone(uid) => return dissolve(&says),
+                () = self.until_gone(uid, &mut sight) => return dissolve(&says),
             }
             let mut leading = group.election();
             tokio::select! {
@@ -151,9 +163,12 @@ impl Place {
     }
 
     /// Returns once the resource is surely gone: not found, or another one of the same name.
-    async fn until_gone(&self, uid: PodUid) {
+    async fn until_gone(&self, uid: PodUid, sight: &mut watch::Receiver<Sight>) {
         loop {
-            tokio::time::sleep(STILL_THERE).await;
+            if tokio::time::timeout(STILL_THERE, lease_is_gone(sight)).await.is_ok() {
+                // With the resource in the foreground, its Lease goes first.
+                tokio::time::sleep(LOOK).await;
+            }
             match self.conclaves().get_opt(&self.name).await {
                 Ok(Some(conclave)) if is(&conclave, uid) => {}
                 Ok(_) => return,
@@ -161,6 +176,16 @@ impl Place {
             }
         }
     }
+}
+
+/// Returns when the Lease was deleted; never if nobody watches it any more.
+async fn lease_is_gone(sight: &mut watch::Receiver<Sight>) {
+    while sight.changed().await.is_ok() {
+        if sight.borrow_and_update().gone {
+            return;
+        }
+    }
+    std::future::pending::<()>().await;
 }
 
 fn dissolve(says: &watch::Sender<Option<Policy>>) {

@@ -4,6 +4,7 @@ pub mod admin;
 pub mod claims;
 pub mod command;
 pub mod dev;
+pub mod discovery;
 pub mod group;
 pub mod http;
 pub mod inject;

@@ -7,6 +7,8 @@
 mod inbound;
 mod outbound;
 
+pub(crate) use outbound::introduce;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +29,10 @@ use crate::wire::Payload;
 pub(crate) struct Local {
     /// The UID of the group's resource.
     pub(crate) group: u128,
-    pub(crate) me: Incarnation,
+    /// Who this is.
+    pub(crate) info: MemberInfo,
+    /// Who introduces itself.
+    pub(crate) introduced: mpsc::Sender<MemberInfo>,
     pub(crate) metrics: Metrics,
     /// While true nothing goes in or out: how `conclave dev` cuts a member off.
     pub(crate) cut: watch::Receiver<bool>,

@@ -6,7 +6,7 @@ mod memory;
 use conclave_protocols::register::Message;
 use tokio::sync::mpsc;
 
-pub use kubernetes::KubernetesRegister;
+pub use kubernetes::{KubernetesRegister, Sight};
 pub use memory::MemoryRegister;
 
 /// A way to the register. Calls never wait; the answer comes by the channel, or never.

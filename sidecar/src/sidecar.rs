@@ -1,6 +1,7 @@
 //! What a sidecar is made of, and how it lives and ends.
 
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use conclave_protocols::policy::Policy;
@@ -10,15 +11,19 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::warn;
 
 use crate::admin::{self, Admin};
+use crate::discovery::{Discovery, Endpoints};
 use crate::group::Group;
-use crate::group::task::{self, Beginning, Said, Seat};
+use crate::group::seat::{self, Seat};
+use crate::group::task::{Beginning, Said};
 use crate::http::{self, Limits, Listeners};
+use crate::kubernetes::write_termination_message;
 use crate::links::{Links, Local};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
-use crate::register::Register;
+use crate::register::{Register, Sight};
 
 /// The sockets of a sidecar. Nobody has been told of them yet.
 #[derive(Debug)]
@@ -60,6 +65,14 @@ pub struct Membership {
     pub register: Register,
     /// What the resource says from now on; nothing once the group is dissolved.
     pub policies: watch::Receiver<Option<Policy>>,
+    /// The pods of the group; read only where no register names the members.
+    pub endpoints: Endpoints,
+    /// Changes when somebody else may have changed the register.
+    pub sight: watch::Receiver<Sight>,
+    /// Processes that are surely dead.
+    pub dead: mpsc::Receiver<Incarnation>,
+    /// The file whose content is reported when this process has ended.
+    pub termination_message: Option<PathBuf>,
 }
 
 /// What `conclave dev` can do to a member.
@@ -79,7 +92,7 @@ impl Sidecar {
         clock: OsClock,
         metrics: Metrics,
     ) -> Self {
-        let (group, seat) = task::open(name, pod, clock, metrics.clone());
+        let (group, seat) = seat::open(name, pod, clock, metrics.clone());
         let tracker = TaskTracker::new();
         let servers = CancellationToken::new();
         // The sockets take connections already.
@@ -124,33 +137,57 @@ impl Sidecar {
         for address in &self.peers {
             listeners.push(TcpListener::bind(address).await?);
         }
-        let me = Incarnation { pod: membership.pod, run: draw() };
         let links_end = CancellationToken::new();
         let _guard = links_end.clone().drop_guard();
         let (sender, inbox) = mpsc::channel(INBOX);
+        let info = MemberInfo {
+            incarnation: Incarnation { pod: membership.pod, run: draw() },
+            name: membership.name,
+            addresses: membership.addresses,
+            priority: 0,
+            admission: 0,
+            protocol: crate::wire::VERSIONS,
+        };
+        if let Some(path) = &membership.termination_message
+            && let Err(error) = write_termination_message(path, info.incarnation)
+        {
+            let path = path.display();
+            warn!(%path, %error, "write the termination message: my death will not be evidence");
+        }
+        let (introduced, introductions) = mpsc::channel(INTRODUCTIONS);
         let local = Local {
             group: membership.group.0,
-            me,
+            info: info.clone(),
+            introduced,
             metrics: self.metrics.clone(),
             cut: strings.cut,
             tracker: self.tracker.clone(),
             end: links_end,
         };
+        let (found, is_found) = watch::channel(None);
+        let discovery = Discovery {
+            local: local.clone(),
+            endpoints: membership.endpoints,
+            introduced: introductions,
+            status: self.group.status(),
+            found,
+        };
+        let until = local.end.clone();
+        self.tracker.spawn(async move {
+            // The end of this life ends it.
+            let _ = until.run_until_cancelled(discovery.run()).await;
+        });
         let beginning = Beginning {
-            me: MemberInfo {
-                incarnation: me,
-                name: membership.name,
-                addresses: membership.addresses,
-                priority: 0,
-                admission: 0,
-                protocol: crate::wire::VERSIONS,
-            },
+            me: info,
             policy: membership.policy,
             status_epoch: membership.status_epoch,
             register: membership.register,
             links: Links::new(local, listeners, &sender),
             inbox,
             policies: membership.policies,
+            found: is_found,
+            sight: membership.sight,
+            dead: membership.dead,
             said: strings.said,
             end,
         };
@@ -174,6 +211,9 @@ fn draw() -> u64 {
 
 /// Messages of peers that may wait for the group task.
 const INBOX: usize = 1024;
+
+/// Introductions that may wait for discovery.
+const INTRODUCTIONS: usize = 256;
 
 /// How long the servers may take to end.
 const END: Duration = Duration::from_millis(300);

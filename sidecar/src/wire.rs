@@ -8,7 +8,8 @@
 use bytes::Bytes;
 use conclave_protocols::clock;
 use conclave_protocols::member::message::PeerMessage;
-use conclave_protocols::{Epoch, Incarnation, Named};
+use conclave_protocols::record::MemberInfo;
+use conclave_protocols::{Epoch, Incarnation, Named, PodUid};
 use serde::{Deserialize, Serialize};
 use tokio_util::codec::LengthDelimitedCodec;
 
@@ -45,6 +46,21 @@ pub(crate) enum Frame {
         /// The number.
         received: u64,
     },
+    /// Says who the sender is, and asks a pod who it is.
+    Introduce(Box<Introduction>),
+    /// The answer.
+    Introduced(Box<MemberInfo>),
+}
+
+/// Who asks whom.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub(crate) struct Introduction {
+    /// The group: the UID of its resource.
+    pub(crate) group: u128,
+    /// The sender.
+    pub(crate) from: MemberInfo,
+    /// The pod that it expects.
+    pub(crate) to: PodUid,
 }
 
 /// Who speaks to whom.

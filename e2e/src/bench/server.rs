@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::client::Http;
+use super::redis::Redis;
+use crate::http::{Http, Reply};
 use crate::{image, wait};
 
 /// Where the group's first API is; the page is 300 above.
@@ -47,8 +48,8 @@ impl Dev {
     }
 
     fn get(member: u16, path: &str) -> Result<(u16, Value)> {
-        let (status, _, body) = Http::connect(api(member))?.call("GET", path)?;
-        Ok((status, serde_json::from_str(&body)?))
+        let reply = Http::connect(api(member))?.call("GET", path)?;
+        Ok((reply.status, serde_json::from_str(&reply.body)?))
     }
 
     pub(super) fn await_leader(limit: Duration) -> Result<u16> {
@@ -72,7 +73,7 @@ impl Dev {
     /// Does something to a member, as a click on the page does.
     pub(super) fn act(member: u16, action: &str) -> Result<()> {
         let path = format!("/members/{member}/{action}");
-        let (status, _, body) = Http::connect(PAGE)?.call("POST", &path)?;
+        let Reply { status, body, .. } = Http::connect(PAGE)?.call("POST", &path)?;
         ensure!((200..300).contains(&status), "{action}: {status} {body}");
         Ok(())
     }
@@ -113,8 +114,8 @@ impl RedisServer {
     }
 
     /// A connection to it.
-    pub(super) fn connect() -> Result<super::client::Redis> {
-        super::client::Redis::connect(REDIS)
+    pub(super) fn connect() -> Result<Redis> {
+        Redis::connect(REDIS)
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use conclave_e2e::stages::{self, Wanted};
-use conclave_e2e::{bench, binaries};
+use conclave_e2e::{bench, binaries, campaign};
 
 /// Checks, generates, builds and boots what belongs to this repository.
 #[derive(Parser)]
@@ -25,7 +26,37 @@ enum Task {
         quick: bool,
     },
     /// Measures locks, fail-over and joins in `conclave dev`, with Redis beside it.
-    Bench,
+    Bench {
+        /// Measures fail-over on the running test cluster instead, with client-go beside it.
+        #[arg(long)]
+        cluster: bool,
+    },
+    /// Looks for broken promises for as long as it is given: planted bugs, swarms, models.
+    Campaign {
+        /// For how long, besides building: `30m`, `8h`.
+        #[arg(long, value_parser = campaign::time)]
+        time: Duration,
+    },
+    /// Runs the swarm of members in the simulator.
+    Sim {
+        /// For how long: `60s`, `30m`.
+        #[arg(long, value_parser = campaign::time, default_value = "60s")]
+        time: Duration,
+    },
+    /// Searches the models.
+    Check {
+        /// For how long, besides the everyday searches.
+        #[arg(long, value_parser = campaign::time, default_value = "10m")]
+        time: Duration,
+    },
+    /// Shows what happened in one run of a swarm.
+    Replay {
+        /// The seed that a run printed.
+        seed: u64,
+        /// It was the swarm of whole sidecars.
+        #[arg(long)]
+        sidecars: bool,
+    },
     /// Formats the sources and rewrites what is generated from them.
     Fix,
     /// Builds the product from static binaries and writes it as an OCI image archive.
@@ -72,7 +103,12 @@ fn run(task: Task) -> Result<()> {
                 existing_cluster: existing.is_some_and(|value| value == "true"),
             })
         }
-        Task::Bench => bench::run(),
+        Task::Bench { cluster: false } => bench::run(),
+        Task::Bench { cluster: true } => bench::run_on_cluster(),
+        Task::Campaign { time } => campaign::campaign(time),
+        Task::Sim { time } => campaign::sim(time),
+        Task::Check { time } => campaign::check(time),
+        Task::Replay { seed, sidecars } => campaign::replay(seed, sidecars),
         Task::Fix => stages::fix(),
         Task::Image { out } => {
             stages::product_image(&out)?;

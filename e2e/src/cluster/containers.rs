@@ -15,12 +15,17 @@ impl Cluster {
     /// Sends a signal to the first process of a container, from outside: SIGKILL is a crash,
     /// SIGSTOP a machine that stalls until SIGCONT.
     pub fn signal_container(&self, pod: &Pod, container: &str, signal: Signal) -> Result<()> {
-        self.process_of(pod, &pod.container_id(container)?)?.signal(signal)
+        self.process(pod, container)?.signal(signal)
+    }
+
+    /// The first process of a container.
+    pub fn process(&self, pod: &Pod, container: &str) -> Result<Process> {
+        self.process_of(pod, &pod.container_id(container)?)
     }
 
     /// The number that the first process of a container has on the host.
     pub fn host_pid(&self, pod: &Pod, container: &str) -> Result<i32> {
-        Ok(self.process_of(pod, &pod.container_id(container)?)?.pid())
+        Ok(self.process(pod, container)?.pid())
     }
 
     /// The process that holds the pod's sandbox open.

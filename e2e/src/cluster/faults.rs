@@ -3,10 +3,13 @@
 //! The rules stand in the pod's own network namespace, where every packet of the pod passes,
 //! whether its peer is on the same node or not; and they vanish with the pod.
 
+use std::fs::File;
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::process::Command;
 
 use anyhow::{Result, ensure};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::node::Node;
 use super::{Cluster, Pod};
@@ -49,6 +52,12 @@ impl Cluster {
         self.nft(pod, REMOVED)
     }
 
+    /// The network of a pod, for clients that stand where its application stands.
+    pub fn network_of(&self, pod: &Pod) -> Result<PodNetwork> {
+        let path = format!("/proc/{}/ns/net", self.sandbox(pod)?.pid());
+        Ok(PodNetwork(File::open(path)?))
+    }
+
     fn set_rules(&self, pod: &Pod, cut: Cut, verdict: &str, others: &[IpAddr]) -> Result<()> {
         self.nft(pod, &rules(Node::named(&pod.node)?, cut, verdict, others))
     }
@@ -58,6 +67,17 @@ impl Cluster {
         let mut nft = Command::new("nsenter");
         nft.arg(network).args(["--", "nft", "--file", "-"]);
         command::output_of_input(&mut nft, script).map(drop)
+    }
+}
+
+/// The network namespace of a pod. It outlives the pod for as long as this is kept.
+#[derive(Debug)]
+pub struct PodNetwork(File);
+
+impl PodNetwork {
+    /// From now on the calling thread makes its connections in there.
+    pub fn enter(&self) -> Result<()> {
+        Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)
     }
 }
 

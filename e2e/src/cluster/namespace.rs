@@ -61,6 +61,19 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// The running pods of a namespace that a label selector selects, in the order of their names.
+    pub fn pods_in(&self, namespace: &str, selector: &str) -> Result<Vec<Pod>> {
+        let running = "--field-selector=status.phase=Running";
+        let get = ["get", "pods", "--namespace", namespace, "-l", selector, running];
+        let list = self.kubectl(&[&get[..], &["--output=json"]].concat())?;
+        let list: Value = serde_json::from_str(&list)?;
+        let items = list["items"].as_array().context("a list has items")?;
+        let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
+        items.iter().filter(stays).map(Pod::of).collect()
+    }
+}
+
 impl Namespace<'_> {
     /// Its name.
     pub fn name(&self) -> &str {
@@ -103,18 +116,14 @@ impl Namespace<'_> {
 
     /// The running pods that a label selector selects, in the order of their names.
     pub fn pods(&self, selector: &str) -> Result<Vec<Pod>> {
-        let running = "--field-selector=status.phase=Running";
-        let list = self.kubectl(&["get", "pods", "-l", selector, running, "--output=json"])?;
-        let list: Value = serde_json::from_str(&list)?;
-        let items = list["items"].as_array().context("a list has items")?;
-        let stays = |pod: &&Value| pod["metadata"]["deletionTimestamp"].is_null();
-        items.iter().filter(stays).map(Pod::of).collect()
+        self.cluster.pods_in(&self.name, selector)
     }
 
     fn create(&self) -> Result<()> {
         self.cluster.kubectl(&["create", "namespace", &self.name])?;
-        // A pod that is made before its service account is refused.
-        wait::until("the default service account", Duration::from_secs(30), || {
+        // A pod that is made before its service account is refused. After an outage of the API server
+        // the controllers take their time to come back.
+        wait::until("the default service account", Duration::from_secs(120), || {
             self.kubectl(&["get", "serviceaccount", "default"]).map(drop)
         })
     }

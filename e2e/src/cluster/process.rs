@@ -13,7 +13,7 @@ use crate::wait;
 
 /// A process: its number, and when it started, since numbers are used again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Process {
+pub struct Process {
     pid: i32,
     /// In clock ticks since the machine started, as `/proc` has it.
     started: u64,
@@ -61,7 +61,7 @@ impl Process {
     }
 
     /// Sends a signal, unless the process has ended.
-    pub(super) fn signal(self, signal: Signal) -> Result<()> {
+    pub fn signal(self, signal: Signal) -> Result<()> {
         let pid = Pid::from_raw(self.pid).context("a process has a positive number")?;
         let descriptor = match pidfd_open(pid, PidfdFlags::empty()) {
             Ok(descriptor) => descriptor,

@@ -7,7 +7,7 @@ use super::leading::Beginning;
 use super::message::Table;
 use super::{Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::{Epoch, Incarnation};
-use crate::policy::Timing;
+use crate::policy::{Arbiter, Timing};
 use crate::record::{CEILING_STEP, MemberInfo, RECORD_VERSION, Record};
 use crate::register::{TIME_TERM_MAX, Version};
 use crate::time::LocalTime;
@@ -48,7 +48,9 @@ impl Member {
                 joiners.push(self.me.clone());
                 base.succession(|m| m == me || answered.contains(&m), joiners)
             }
-            None => Record::first_members(&self.me),
+            None => {
+                self.first_members(candidate.joiners.lately(now, self.policy.timing.office_wait))
+            }
         };
         let policy = match base {
             Some(base) if base.policy.generation > self.policy.generation => base.policy.clone(),
@@ -64,7 +66,7 @@ impl Member {
             epoch,
             ceiling: Epoch(epoch.0.saturating_add(CEILING_STEP)),
             leader: Some(me),
-            settled: known && self.quiet_until(now) <= now,
+            settled: known && policy.arbiter == Arbiter::Quorum && self.quiet_until(now) <= now,
             closing: false,
             base_unknown: false,
             timing: self.next_timing(members.len(), policy.timing),
@@ -81,7 +83,8 @@ impl Member {
         let term = Some(candidate.time_term).filter(|term| *term <= TIME_TERM_MAX);
         let base = candidate.base.as_ref().map(|base| base.epoch.max(base.ceiling));
         let known = self.record.as_ref().map(|record| record.epoch.max(record.ceiling));
-        let seen = self.status_epoch.max(self.pledge.epoch).max(known.unwrap_or_default());
+        let own = self.pledge.epoch.max(self.in_force.floor).max(self.in_force.numbered);
+        let seen = self.status_epoch.max(own).max(known.unwrap_or_default());
         seen.max(term.unwrap_or_default()).max(base.unwrap_or_default()).next()
     }
 
@@ -119,9 +122,14 @@ impl Member {
             return received.after(table.quiet);
         }
         let Some(base) = &candidate.base else { return now };
+        // What a seal says of the view was so while it had a leader. When that closed the group, it
+        // wrote whether somebody may still hold.
+        let closed = base.is_closed() && base.settled;
         let settled = base.settled || candidate.seals.values().any(|(seal, _)| seal.settled);
-        if settled && (base.is_closed() || candidate.has_all_seals(base)) {
-            now
+        let sealed = settled && candidate.has_all_seals(now, base);
+        // Holds from before a view without an arbiter may run: nobody seals that.
+        if (closed || sealed) && !base.is_advisory() {
+            now.max(candidate.holds_of_the_dead(base))
         } else {
             candidate.over_at.unwrap_or(now).after(base.timing.lock_wait)
         }

@@ -17,6 +17,7 @@ use super::leading::Beginning;
 use super::message::{HandOver, Table};
 use super::{Member, Out, Role, Timer};
 use crate::ids::{Epoch, Incarnation};
+use crate::policy::Arbiter;
 use crate::record::{CEILING_STEP, MEMBERS_MAX, MemberInfo, RECORD_VERSION, Record};
 use crate::time::LocalTime;
 
@@ -31,7 +32,7 @@ pub(super) struct Peers {
 
 impl Peers {
     pub(super) fn departed(&mut self, member: Incarnation) {
-        if self.found.as_ref().is_some_and(|found| found.contains_key(&member)) {
+        if self.found.as_ref().is_none_or(|found| found.contains_key(&member)) {
             self.departed.insert(member);
         }
     }
@@ -49,20 +50,38 @@ impl Member {
         self.peers.departed.retain(|member| found.contains_key(member));
         let first = self.peers.found.replace(found).is_none();
         if first && self.is_advisory() && matches!(self.role, Role::Joiner { .. }) {
-            // A leader that there is already will be heard of within its officeWait.
-            let timing = self.policy.timing;
-            out.arm(Timer::Join, timing.office_wait + timing.heartbeat);
+            self.wait_for_a_leader(out);
         }
         self.consider_change(now, out);
     }
 
+    /// In no view. A leader that there is already will be heard of within its officeWait; without
+    /// one, those elect who know of each other.
+    pub(super) fn wait_for_a_leader(&self, out: &mut Out) {
+        if self.peers_record().is_some() {
+            let timing = self.policy.timing;
+            out.arm(Timer::Join, timing.office_wait + timing.heartbeat);
+        }
+    }
+
     /// All members that are known, by their ranks, as a view that nobody leads yet. The number of
     /// the view is drawn from them, so that those who see others do not elect with them.
+    ///
+    /// Until discovery has spoken, those are known that were in the view when its arbiter was taken
+    /// away.
     pub(super) fn peers_record(&self) -> Option<Record> {
-        let found = self.peers.found.as_ref()?;
+        let latest = self.record.as_ref().filter(|record| record.is_advisory());
         let stay = |info: &&MemberInfo| !self.peers.departed.contains(&info.incarnation);
-        let mut members: Vec<MemberInfo> = found.values().filter(stay).cloned().collect();
-        members.push(self.me.clone());
+        let mut members: Vec<MemberInfo> = match &self.peers.found {
+            Some(found) => found.values().filter(stay).cloned().collect(),
+            None => latest?.members.iter().filter(stay).cloned().collect(),
+        };
+        if members.iter().all(|info| info.incarnation != self.me.incarnation) {
+            members.push(self.me.clone());
+        }
+        // A newer policy that asks for an arbiter is none of this view's.
+        let own = Some(&self.policy).filter(|policy| policy.arbiter == Arbiter::None);
+        let policy = own.or_else(|| latest.map(|record| &record.policy))?.clone();
         members.sort_by_key(MemberInfo::standing);
         let epoch = fingerprint(members.iter().map(|info| info.incarnation));
         Some(Record {
@@ -74,8 +93,8 @@ impl Member {
             settled: true,
             closing: false,
             base_unknown: false,
-            timing: self.policy.timing,
-            policy: self.policy.clone(),
+            timing: policy.timing,
+            policy,
             nonce: 0,
         })
     }
@@ -89,7 +108,8 @@ impl Member {
     ) {
         let Some(peers) = self.peers_record() else { return };
         let known = self.record.as_ref().map_or(self.pledge.epoch, |record| record.epoch);
-        let epoch = known.max(self.pledge.epoch).next();
+        let above = self.in_force.floor.max(self.in_force.numbered);
+        let epoch = known.max(self.pledge.epoch).max(above).next();
         let ceiling = Epoch(epoch.0.saturating_add(CEILING_STEP));
         let record = Record { epoch, ceiling, leader: Some(self.me.incarnation), ..peers };
         let (carried, quiet_until) = match inherited {
@@ -101,6 +121,7 @@ impl Member {
 
     /// The leader begins a new view when others were found, or the policy was changed.
     pub(super) fn consider_peers(&mut self, now: LocalTime, out: &mut Out) {
+        self.consider_quorum(now, out);
         let Some(peers) = self.peers_record() else { return };
         let Some(leader) = self.leader() else { return };
         let record = &leader.record;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::evidence::Dead;
 use super::joining::Joiners;
 use super::message::{HandOver, Seal};
 use super::{Member, Out, PeerMessage, Role, Timer, say_each};
@@ -23,12 +24,16 @@ pub(super) struct Candidate {
     pub(super) time_term: Epoch,
     /// The members that sealed, and when each last said so.
     pub(super) seals: BTreeMap<Incarnation, (Seal, LocalTime)>,
+    /// Who is surely dead, and since when that is known.
+    pub(super) dead: Dead,
     /// The table that the leader of the base gave, and when it came.
     pub(super) inherited: Option<(HandOver, LocalTime)>,
     /// When the office of the base was over.
     pub(super) over_at: Option<LocalTime>,
     /// When the register was known to say that the base is closing.
     pub(super) closing_at: Option<LocalTime>,
+    /// Until when those who have not sealed are waited for, once enough have.
+    grace_until: Option<LocalTime>,
     /// When a member last refused to seal: it follows somebody.
     refused_at: Option<LocalTime>,
     pub(super) joiners: Joiners,
@@ -50,11 +55,12 @@ pub(super) enum Step {
     Writing,
 }
 
-/// One round trip and 20 ms: rule 16.
+/// One round trip and 20 ms: rule 16. A member that heard the old leader once more than the others
+/// seals a heartbeat later than they.
 const GRACE: Duration = Duration::from_millis(30);
 
 impl Candidate {
-    fn new(now: LocalTime, inherited: Option<HandOver>) -> Self {
+    fn new(now: LocalTime, dead: Dead, inherited: Option<HandOver>) -> Self {
         let mut joiners = Joiners::default();
         for info in inherited.iter().flat_map(|table| &table.joins) {
             joiners.note(now, info.clone());
@@ -66,20 +72,26 @@ impl Candidate {
             version: Version::default(),
             time_term: Epoch::default(),
             seals: BTreeMap::new(),
+            dead,
             joiners,
             inherited: inherited.map(|table| (table, now)),
             over_at: None,
             closing_at: None,
+            grace_until: None,
             refused_at: None,
             written: None,
         }
     }
 
-    /// Whether all members of the base sealed it, but for its leader: its own holds were tied to its
-    /// office, which is over (rule 22).
-    pub(super) fn has_all_seals(&self, base: &Record) -> bool {
-        let sealed = |m| Some(m) == base.leader || self.seals.contains_key(&m);
+    /// Whether all members of the base sealed it or are dead, but for its leader: its own holds were
+    /// tied to its office, which is over (rule 22).
+    pub(super) fn has_all_seals(&self, now: LocalTime, base: &Record) -> bool {
+        let sealed = |m| Some(m) == base.leader || self.has_sealed(now, base, m);
         !base.base_unknown && base.incarnations().all(sealed)
+    }
+
+    fn has_sealed(&self, now: LocalTime, base: &Record, member: Incarnation) -> bool {
+        self.seals.contains_key(&member) || self.is_dead(now, base, member)
     }
 
     /// The members that answered lately.
@@ -100,7 +112,9 @@ impl Candidate {
     fn office_is_over(&self, now: LocalTime, base: &Record) -> bool {
         let waited = base.timing.api_outage + base.timing.office_wait;
         let closed = self.closing_at.is_some_and(|at| at.after(waited) <= now);
-        let sealed = !base.base_unknown && self.seals.len() >= base.seals_needed();
+        let seals = base.incarnations().filter(|m| self.has_sealed(now, base, *m)).count();
+        let dead = base.leader.is_some_and(|leader| self.is_dead(now, base, leader));
+        let sealed = !base.base_unknown && (seals >= base.seals_needed() || dead);
         self.inherited.is_some() || sealed || closed
     }
 }
@@ -117,7 +131,8 @@ impl Member {
         if self.is_advisory() {
             return self.lead_peers(now, inherited, out);
         }
-        self.role = Role::Candidate(Box::new(Candidate::new(now, inherited)));
+        let candidate = Candidate::new(now, self.dead.clone(), inherited);
+        self.role = Role::Candidate(Box::new(candidate));
         self.read_register(now, out);
     }
 
@@ -129,7 +144,8 @@ impl Member {
         value: Value,
         out: &mut Out,
     ) {
-        self.role = Role::Candidate(Box::new(Candidate::new(now, inherited)));
+        let candidate = Candidate::new(now, self.dead.clone(), inherited);
+        self.role = Role::Candidate(Box::new(candidate));
         self.candidate_reads(now, now, value, out);
     }
 
@@ -165,7 +181,7 @@ impl Member {
         let Some(record) = value.record else {
             return self.take_nothing_for_base(now, out);
         };
-        if self.is_news(&record) {
+        if self.is_news(&record) || self.yields_to(&record) {
             return self.learn_of(now, record, out);
         }
         let base = self.as_base(record);
@@ -175,7 +191,8 @@ impl Member {
             // Nobody knows what came after what was read first, though that was nothing, or lost
             // too.
             let (version, time_term) = (value.version, value.time_term);
-            let anew = Candidate { version, time_term, ..Candidate::new(now, None) };
+            let anew = Candidate::new(now, self.dead.clone(), None);
+            let anew = Candidate { version, time_term, ..anew };
             self.role = Role::Candidate(Box::new(anew));
         }
         self.take_base(now, &base, out);
@@ -217,7 +234,8 @@ impl Member {
         if base.closing {
             candidate.closing_at.get_or_insert(now);
         }
-        let over = base.is_closed() || candidate.inherited.is_some() || candidate.over_at.is_some();
+        let begun = candidate.inherited.is_some() || candidate.over_at.is_some();
+        let over = base.is_closed() || base.is_advisory() || begun;
         candidate.base = Some(base.clone());
         if over {
             candidate.over_at.get_or_insert(now);
@@ -283,13 +301,26 @@ impl Member {
             return out.arm(Timer::Candidacy, if haste { pause / 2 } else { pause * 2 });
         }
         candidate.over_at.get_or_insert(now);
-        if candidate.inherited.is_some() || candidate.has_all_seals(&base) {
+        if candidate.inherited.is_some() || candidate.has_all_seals(now, &base) {
             return self.activate(now, out);
         }
         if candidate.step != Step::Grace {
             candidate.step = Step::Grace;
+            candidate.grace_until = Some(now.after(base.timing.heartbeat + GRACE));
             out.arm(Timer::Candidacy, GRACE);
         }
+    }
+
+    /// Rule 16: asks those again that have not sealed, until there is no time left for it.
+    fn go_on_collecting(&mut self, now: LocalTime, base: &Record, out: &mut Out) {
+        let me = self.me.incarnation;
+        let Some(candidate) = self.candidate() else { return };
+        if candidate.grace_until.is_none_or(|until| until <= now) {
+            return self.activate(now, out);
+        }
+        let missing = base.others(me).filter(|m| !candidate.seals.contains_key(m));
+        say_each(missing, &PeerMessage::SealRequest { base: base.epoch }, out);
+        out.arm(Timer::Candidacy, GRACE);
     }
 
     pub(super) fn candidacy_step(&mut self, now: LocalTime, out: &mut Out) {
@@ -297,7 +328,7 @@ impl Member {
         let Some(candidate) = self.candidate() else { return };
         let Some(base) = candidate.base.clone() else { return };
         match candidate.step {
-            Step::Grace => self.activate(now, out),
+            Step::Grace => self.go_on_collecting(now, &base, out),
             Step::Sealing => {
                 let patient = candidate.is_patient(now, &base);
                 if patient && candidate.closing_at.is_none() {
@@ -341,12 +372,21 @@ impl Member {
         self.withdraw(now, out);
     }
 
-    /// Leaves the nomination to others, for a while.
+    /// Leaves the nomination to others, for a while: twice as long each time that the register did not
+    /// answer, until all others have had their turn. Else the highest ranks would come back before
+    /// the one member that reaches the register is asked.
     pub(super) fn withdraw(&mut self, now: LocalTime, out: &mut Out) {
         let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
-        self.abstains_until = now.after(timing.office_wait);
+        let members = self.record.as_ref().map_or(1, |record| record.members.len());
+        let turns = u32::try_from(members).unwrap_or(u32::MAX);
+        let share = 1_u32.checked_shl(self.withdrawals).unwrap_or(u32::MAX).min(turns);
+        self.withdrawals += 1;
+        self.abstains_until = now.after(timing.office_wait * share);
         out.disarm(Timer::Candidacy);
-        let member = self.record.as_ref().is_some_and(|r| r.rank(self.me.incarnation).is_some());
+        let member = self.record.as_ref().is_some_and(|record| {
+            let same = record.policy.arbiter == self.arbiter();
+            same && record.rank(self.me.incarnation).is_some()
+        });
         if member {
             self.role = Role::Follower;
             out.arm(Timer::Nominee, timing.office_wait);

@@ -23,6 +23,8 @@ pub(super) enum Errand {
     Close,
     /// Wrote that nobody leads.
     Closed(Record),
+    /// Nothing arbitrates, and something is to: reads what there is.
+    Arbitrate,
 }
 
 /// View changes by the leader itself come at most this often.
@@ -106,7 +108,7 @@ impl Member {
             Some(Errand::Close | Errand::Closed(_)) => {
                 self.close_group(now, value.version, record, out);
             }
-            Some(Errand::Raise(_)) | None => self.consider_change(now, out),
+            Some(Errand::Raise(_) | Errand::Arbitrate) | None => self.consider_change(now, out),
         }
     }
 
@@ -137,11 +139,12 @@ impl Member {
     }
 
     /// The last member leaves in order: nobody leads. Whoever comes next need not wait if nothing
-    /// can be held any more.
+    /// can be held any more, by those either that left before.
     fn close_group(&mut self, now: LocalTime, version: Version, record: Record, out: &mut Out) {
         let nonce = self.desk.nonce();
         let (held, _) = self.locks.counts();
-        let nothing_held = held == 0 && !self.locks.has_outsiders(now);
+        let nothing_held =
+            held == 0 && !self.locks.has_outsiders(now) && self.locks.table(now).holds.is_empty();
         let Some(leader) = self.leader() else { return };
         let settled = nothing_held && leader.settled;
         let record = Record { leader: None, settled, nonce, ..record };
@@ -156,8 +159,10 @@ impl Member {
             Role::Leader(leader) => match leader.errand.take() {
                 Some(Errand::Raise(written)) => self.ceiling_is_raised(now, &written, out),
                 Some(Errand::Closed(_)) => self.gone(out),
-                Some(Errand::Change | Errand::Ceiling | Errand::Close) | None => {}
+                Some(Errand::Change | Errand::Ceiling | Errand::Close | Errand::Arbitrate)
+                | None => {}
             },
+            Role::Follower if self.bequest.is_some() => self.gone(out),
             Role::Joiner { .. } | Role::Follower | Role::Gone => {}
         }
     }
@@ -170,7 +175,9 @@ impl Member {
             Some(Errand::Raise(_) | Errand::Closed(_) | Errand::Close) => {
                 self.read_register(now, out);
             }
-            Some(Errand::Change | Errand::Ceiling) | None => leader.errand = None,
+            Some(Errand::Change | Errand::Ceiling | Errand::Arbitrate) | None => {
+                leader.errand = None;
+            }
         }
     }
 

@@ -37,6 +37,9 @@ impl Member {
         self.role = Role::Joiner { heard: now };
         self.drop_election(out);
         self.leave_view();
+        if self.is_advisory() {
+            return self.wait_for_a_leader(out);
+        }
         self.read_register(now, out);
         out.arm(Timer::Reread, self.policy.timing.heartbeat);
         out.arm(Timer::Join, self.policy.timing.heartbeat);
@@ -60,6 +63,9 @@ impl Member {
         if record.is_closed() {
             self.record = Some(record);
             return self.begin_first_view(now, value, out);
+        }
+        if self.yields_to(&record) {
+            return self.learn_of(now, record, out);
         }
         let news = self.is_news(&record);
         if news && record.rank(self.me.incarnation).is_some() {
@@ -123,7 +129,7 @@ impl Member {
         info: MemberInfo,
         out: &mut Out,
     ) {
-        if info.incarnation != from || info.name.len() > 253 || info.addresses.len() > 16 {
+        if info.incarnation != from || !info.is_sound() {
             return out.tell(Event::Ignored("join"));
         }
         if matches!(self.role, Role::Joiner { .. }) {

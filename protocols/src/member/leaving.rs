@@ -6,8 +6,19 @@ use super::changing::{CHANGE_PERIOD, Errand};
 use super::leading::Leader;
 use super::message::HandOver;
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
-use crate::ids::Incarnation;
+use crate::ids::{Epoch, Incarnation};
+use crate::record::Record;
+use crate::register::Value;
 use crate::time::LocalTime;
+
+/// An office that a leaving member gave to an heir.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Bequest {
+    /// The view that it led.
+    base: Epoch,
+    /// The heir said nothing.
+    pub(super) is_void: bool,
+}
 
 impl Leader {
     /// The most senior member that lives. One that is about to end is better than nobody only if
@@ -101,7 +112,7 @@ impl Member {
         self.begin_candidacy(now, Some(table), out);
     }
 
-    /// Leaves the group: a leader hands over, the last member closes the group.
+    /// Leaves the group: a leader hands over, or closes the group if nobody is left to lead it.
     ///
     /// What it holds is not given back, because its application may still be at work: others wait
     /// for it as for a member that died.
@@ -111,19 +122,14 @@ impl Member {
         let advisory = self.is_advisory();
         match &mut self.role {
             Role::Leader(leader) => {
-                let alone = leader.record.members.len() == 1;
-                if alone && !advisory {
-                    // The office ends before the register says so.
-                    leader.errand = Some(Errand::Close);
-                    leader.office.clear();
-                    out.disarm(Timer::Heartbeat);
-                    self.refresh_office(now, out);
-                    out.arm(Timer::Leave, patience * 2);
-                    self.read_register(now, out);
-                } else if self.hand_over(now, false, out) {
+                let base = leader.record.epoch;
+                if self.hand_over(now, false, out) {
+                    self.bequest = (!advisory).then_some(Bequest { base, is_void: false });
                     out.arm(Timer::Leave, patience);
-                } else {
+                } else if advisory {
                     self.gone(out);
+                } else {
+                    self.leave_nobody_behind(now, out);
                 }
             }
             Role::Follower => {
@@ -133,6 +139,53 @@ impl Member {
                 self.gone(out);
             }
             Role::Joiner { .. } | Role::Candidate(_) | Role::Gone => self.gone(out),
+        }
+    }
+
+    /// Nobody is there to take over. The office ends before the register says so.
+    fn leave_nobody_behind(&mut self, now: LocalTime, out: &mut Out) {
+        let patience = self.register_patience();
+        let Some(leader) = self.leader() else { return };
+        leader.errand = Some(Errand::Close);
+        leader.office.clear();
+        out.disarm(Timer::Heartbeat);
+        self.refresh_office(now, out);
+        out.arm(Timer::Leave, patience * 2);
+        self.read_register(now, out);
+    }
+
+    /// The heir said nothing: it may have left at the same time. Then the register must say that
+    /// nobody leads; else whoever comes next would wait for promises that nobody made.
+    pub(super) fn heir_is_silent(&mut self, now: LocalTime, out: &mut Out) {
+        match &mut self.bequest {
+            Some(bequest) if !bequest.is_void => {
+                bequest.is_void = true;
+                out.arm(Timer::Leave, self.register_patience() * 2);
+                self.read_register(now, out);
+            }
+            Some(_) | None => self.gone(out),
+        }
+    }
+
+    /// The office of the recorded view ended when this member resigned (rule 13), whatever became of
+    /// the heir. If the heir is at work it has the table, and the mark does not harm it.
+    pub(super) fn close_after_resigning(
+        &mut self,
+        now: LocalTime,
+        bequest: Bequest,
+        value: Value,
+        out: &mut Out,
+    ) {
+        let mine = |r: &Record| {
+            r.epoch == bequest.base && r.leader == Some(self.me.incarnation) && !r.base_unknown
+        };
+        match value.record.filter(mine) {
+            Some(record) => {
+                let nonce = self.desk.nonce();
+                let record = Record { leader: None, settled: false, nonce, ..record };
+                self.write_register(now, value.version, record, out);
+            }
+            None => self.gone(out),
         }
     }
 

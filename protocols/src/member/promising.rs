@@ -3,6 +3,7 @@
 use super::message::{Announcement, Extended, Heartbeat, Promise};
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::{Epoch, Incarnation};
+use crate::policy::Arbiter;
 use crate::record::Record;
 use crate::register::Value;
 use crate::time::{LocalTime, hold};
@@ -17,7 +18,16 @@ impl Member {
         out: &mut Out,
     ) {
         let epoch = heartbeat.epoch;
-        if self.is_advisory() {
+        let announced = heartbeat.announcement.as_ref().map(|announcement| &announcement.record);
+        if let Some(record) = announced.filter(|r| r.policy.arbiter != self.arbiter()) {
+            if !self.may_switch(now, from, record) {
+                // What the register says decides.
+                if !self.is_advisory() && epoch > self.floor() {
+                    self.read_register(now, out);
+                }
+                return;
+            }
+        } else if self.is_advisory() {
             if !self.prefers(now, from) {
                 return;
             }
@@ -85,7 +95,6 @@ impl Member {
 
     fn fits(&self, record: &Record, epoch: Epoch, leader: Incarnation) -> bool {
         record.epoch == epoch
-            && record.policy.arbiter == self.policy.arbiter
             && record.leader == Some(leader)
             && record.rank(leader).is_some()
             && record.rank(self.me.incarnation).is_some()
@@ -95,6 +104,8 @@ impl Member {
     fn enter_view(&mut self, now: LocalTime, announcement: Announcement, out: &mut Out) {
         let Announcement { record, carried } = announcement;
         self.step_down(now, out);
+        self.go_by(now, record.policy.arbiter, out);
+        self.adopt_policy(&record);
         self.role = Role::Follower;
         self.pledge.epoch = record.epoch;
         self.pledge.sealed = false;
@@ -148,7 +159,8 @@ impl Member {
     /// that the confirmation counts from. It says nothing good of an older one: the office of a view
     /// that was replaced after everybody had waited must not come back.
     pub(super) fn confirm(&mut self, sent: LocalTime, record: &Record, out: &mut Out) {
-        if !record.closing && record.epoch > self.floor() && !self.is_advisory() {
+        let arbitrated = !self.is_advisory() && record.policy.arbiter == Arbiter::Quorum;
+        if !record.closing && record.epoch > self.floor() && arbitrated {
             self.pledge.confirmed = self.pledge.confirmed.max(Some((record.epoch, sent)));
             out.tell(Event::Confirmed(sent));
         }
@@ -166,11 +178,18 @@ impl Member {
         if self.pledge.until > now {
             return out.arm(Timer::Promise, now.until(self.pledge.until));
         }
+        if self.wants_quorum() {
+            // Its leader may have switched without it.
+            self.read_register(now, out);
+        }
         self.begin_election(now, out);
     }
 
     /// A follower finds out whether there is a newer view, with it or without it.
     pub(super) fn follower_reads(&mut self, now: LocalTime, value: Value, out: &mut Out) {
+        if let Some(bequest) = self.bequest.filter(|bequest| bequest.is_void) {
+            return self.close_after_resigning(now, bequest, value, out);
+        }
         if let Some(record) = value.record.filter(|record| self.is_news(record)) {
             self.learn_of(now, record, out);
         }
@@ -187,6 +206,14 @@ impl Member {
         self.step_down(now, out);
         self.leave_view();
         out.disarm(Timer::Candidacy);
+        if record.is_advisory() && !self.yields_to(&record) {
+            // A newer policy has an arbiter: whoever is in this view is to be asked.
+            self.go_by(now, Arbiter::Quorum, out);
+            self.record = Some(record);
+            return self.begin_joining(now, out);
+        }
+        self.go_by(now, record.policy.arbiter, out);
+        self.adopt_policy(&record);
         let mine = record.rank(self.me.incarnation).is_some() && record.leader.is_some();
         let patience = record.timing.office_wait;
         self.record = Some(record);

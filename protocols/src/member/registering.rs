@@ -39,7 +39,15 @@ impl Desk {
 impl Member {
     /// Asks what the register holds, unless an answer is due already.
     pub(super) fn read_register(&mut self, now: LocalTime, out: &mut Out) {
-        if self.desk.read.is_some() || self.is_advisory() {
+        // Where nothing arbitrates nobody asks, until a newer policy has an arbiter.
+        if !self.is_advisory() || self.wants_quorum() {
+            self.ask_register(now, out);
+        }
+    }
+
+    /// Asks it in any case.
+    pub(super) fn ask_register(&mut self, now: LocalTime, out: &mut Out) {
+        if self.desk.read.is_some() {
             return;
         }
         let id = self.desk.call();
@@ -132,6 +140,15 @@ impl Member {
         out.arm(Timer::Reread, self.reread_period());
     }
 
+    /// Somebody may have changed the register: a member need not wait for its next turn to read it.
+    /// A candidate reads when its steps say so.
+    pub(super) fn look(&mut self, now: LocalTime, out: &mut Out) {
+        match &self.role {
+            Role::Joiner { .. } | Role::Follower | Role::Leader(_) => self.reread(now, out),
+            Role::Candidate(_) | Role::Gone => {}
+        }
+    }
+
     /// At most a sixth of the outage that a view survives and at most ten seconds; shorter by up to
     /// a quarter, differently for each process, so that a group does not ask all at once.
     fn reread_period(&self) -> Duration {
@@ -146,6 +163,7 @@ impl Member {
     /// While a write is under way it says nothing that could be relied on for the next step; the
     /// answer to the write, or its absence, leads to the next read.
     fn on_value(&mut self, now: LocalTime, sent: LocalTime, value: Value, out: &mut Out) {
+        self.withdrawals = 0;
         if let Some(record) = &value.record {
             self.confirm(sent, record, out);
             for info in &record.members {
@@ -156,6 +174,9 @@ impl Member {
         }
         if self.desk.write.is_some() {
             return;
+        }
+        if self.is_advisory() {
+            return self.peers_read(now, value, out);
         }
         match &self.role {
             Role::Joiner { .. } => self.joiner_reads(now, value, out),

@@ -9,7 +9,7 @@ use conclave_protocols::member::{Command, Event, LockEvent, Member, Node, Standi
 use conclave_protocols::policy::Policy;
 use conclave_protocols::protocol::{Effect, Input, InputOf, Named, Outbox};
 use conclave_protocols::record::{MemberInfo, Record};
-use conclave_protocols::register::MemoryRegister;
+use conclave_protocols::register::{MemoryRegister, time_term};
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid, Protocol};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -279,7 +279,9 @@ impl Bench {
         match (self.index(to), message) {
             (Some(index), message) => self.feed(index, Input::Message { from, message }),
             (None, Message::Register(call)) => {
-                if let Some(answer) = self.register.answer(&call, Epoch(0)) {
+                if let Some(answer) =
+                    self.register.answer(&call, time_term(self.now - LocalTime::default()))
+                {
                     self.put_on_wire(Node::Register, from, Message::Register(answer));
                 }
             }

@@ -7,7 +7,7 @@ use conclave_protocols::Epoch;
 use conclave_protocols::member::message::PeerMessage;
 use conclave_protocols::member::{Command, LockEvent, LostReason, Node};
 use conclave_protocols::policy::{LockPolicy, Policy, Timing};
-use conclave_protocols::record::Record;
+use conclave_protocols::record::{CEILING_STEP, Record};
 use conclave_protocols::time::hold;
 
 use crate::bench::{Bench, Link, SECOND};
@@ -323,7 +323,7 @@ fn the_ceiling_is_raised_before_it_is_reached() {
     bench.wait(SECOND);
     let record = bench.record().clone();
     assert!(record.ceiling > record.epoch);
-    assert_eq!(record.ceiling, Epoch(record.epoch.0 + 15));
+    assert_eq!(record.ceiling, Epoch(record.epoch.0 + CEILING_STEP));
 }
 
 #[test]

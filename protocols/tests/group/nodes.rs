@@ -25,6 +25,8 @@ pub(crate) enum Ask {
     Mood(Mood),
     /// Of the register: to lose its record. Whoever keeps it makes it anew, and says so.
     Lose,
+    /// Of the register: to hold again what it held before, so many writes ago.
+    Restore(usize),
     /// Of the register: somebody else writes what is there already.
     Touch,
 }
@@ -36,6 +38,8 @@ pub(crate) struct Mood {
     pub(crate) slow: Duration,
     /// One call in so many has an unknown outcome; none if zero.
     pub(crate) unsure: u64,
+    /// One call in so many is refused, and answered as if nobody knew; none if zero.
+    pub(crate) refuses: u64,
 }
 
 pub(crate) struct Register {
@@ -43,6 +47,10 @@ pub(crate) struct Register {
     mood: Mood,
     random: Random,
     waiting: VecDeque<(Node, register::Message)>,
+    /// What it held, the latest last.
+    past: Vec<Record>,
+    /// How many calls were answered as its mood has it.
+    pub(crate) moody: u64,
 }
 
 impl Register {
@@ -52,6 +60,8 @@ impl Register {
             mood: Mood::default(),
             random: Random::new(seed),
             waiting: VecDeque::new(),
+            past: Vec::new(),
+            moody: 0,
         }
     }
 
@@ -62,6 +72,13 @@ impl Register {
         } else if self.waiting.len() == 1 {
             self.take_time(out);
         }
+    }
+
+    /// What it held before, so many writes ago, if that is another view than the present one.
+    pub(crate) fn backup(&self, ago: usize) -> Option<&Record> {
+        let epoch = self.memory.record()?.epoch;
+        let place = self.past.len().checked_sub(ago + 1)?;
+        self.past.get(place).filter(|record| record.epoch < epoch)
     }
 
     fn lose(&mut self) {
@@ -77,6 +94,21 @@ impl Register {
         self.memory.put(self.memory.record().map(lost));
     }
 
+    fn restore(&mut self, ago: usize) {
+        if let Some(record) = self.backup(ago).cloned() {
+            self.memory.put(Some(record));
+        }
+    }
+
+    /// Carries a call out.
+    fn answer(&mut self, call: &register::Message) -> Option<register::Message> {
+        let answer = self.memory.answer(call, Epoch(0));
+        if let Some(register::Message::Written { .. }) = answer {
+            self.past.extend(self.memory.record().cloned());
+        }
+        answer
+    }
+
     fn take_time(&mut self, out: &mut OutboxOf<Place>) {
         let span = self.random.below(self.mood.slow);
         out.arm(Timer::Register, span);
@@ -85,9 +117,13 @@ impl Register {
     fn answer_next(&mut self, out: &mut OutboxOf<Place>) -> bool {
         let Some((from, call)) = self.waiting.pop_front() else { return false };
         let unsure = self.mood.unsure > 0 && self.random.once_in(self.mood.unsure);
-        if unsure {
+        let refused = self.mood.refuses > 0 && self.random.once_in(self.mood.refuses);
+        self.moody += u64::from(unsure || refused || !self.mood.slow.is_zero());
+        if refused {
+            out.send(from, Message::Register(register::Message::Unknown(id_of(&call))));
+        } else if unsure {
             self.answer_unsurely(from, &call, out);
-        } else if let Some(answer) = self.memory.answer(&call, Epoch(0)) {
+        } else if let Some(answer) = self.answer(&call) {
             out.send(from, Message::Register(answer));
         }
         true
@@ -96,7 +132,7 @@ impl Register {
     /// Carries the call out or not, and says that nobody knows, or nothing at all.
     fn answer_unsurely(&mut self, from: Node, call: &register::Message, out: &mut OutboxOf<Place>) {
         if self.random.once_in(2) {
-            self.memory.answer(call, Epoch(0));
+            self.answer(call);
         }
         if self.random.once_in(2) {
             let unknown = register::Message::Unknown(id_of(call));
@@ -143,6 +179,7 @@ impl Protocol for Place {
             (Self::Register(register), Input::Command(ask)) => match ask {
                 Ask::Mood(mood) => register.mood = mood,
                 Ask::Lose => register.lose(),
+                Ask::Restore(ago) => register.restore(ago),
                 Ask::Touch => register.memory.put(register.memory.record().cloned()),
                 Ask::Member(_) => unreachable!("the register is no member"),
             },

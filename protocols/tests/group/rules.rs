@@ -358,6 +358,23 @@ fn rule_16_a_late_seal_saves_the_quiet_time() {
 }
 
 #[test]
+fn rule_16_who_heard_the_old_leader_once_more_is_waited_for() {
+    let mut bench = five();
+    bench.wait(SECOND * 2);
+    // The last heartbeats of a leader reach only one member.
+    for follower in 1..4 {
+        bench.link(bench.node(0), bench.node(follower), Link::Cut);
+    }
+    bench.wait(MILLI * 260);
+    bench.stop(0);
+    bench.wait(MILLI * 2_000);
+    assert_eq!(bench.leader(), Some(1));
+    assert_eq!(bench.record().members.len(), 4);
+    bench.enter(2, "a");
+    assert!(bench.holds(2, "a"), "nobody can hold anything that was not reported");
+}
+
+#[test]
 fn rule_17_the_next_epoch_lies_above_every_token() {
     let mut bench = three();
     let raised = Record { ceiling: Epoch(500), nonce: 2, ..bench.record().clone() };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use conclave_protocols::member::Node;
 use conclave_protocols::policy::{ElectionAlgorithm, Policy};
 
 use crate::world::World;
@@ -116,6 +117,65 @@ fn the_last_to_leave_closes_the_group_and_the_next_begins_at_once() {
     world.run_for(SECOND);
     assert_eq!(world.leaders().len(), 1);
     assert!(world.record().epoch > epoch);
+}
+
+/// The highest ranks must not be elected again before the one that can begin a view had its turn.
+#[test]
+fn the_only_survivor_that_reaches_the_register_leads_in_the_end() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, 7, Policy::default());
+        world.run_for(SECOND * 10);
+        let leader = world.leaders()[0];
+        let survivors: Vec<usize> = (0..7).filter(|member| *member != leader).collect();
+        let able = survivors[usize::try_from(seed).expect("small") % survivors.len()];
+        for member in survivors.into_iter().filter(|member| *member != able) {
+            world.part(Node::Register, world.node(member));
+        }
+        world.crash(leader);
+        let led = |world: &World| world.leaders() == [able];
+        let took = world.run_until("a leader", SECOND * 40, led);
+        println!("seed {seed}: {took:?}");
+    }
+}
+
+/// As when a deployment is recreated, or scaled to zero: whoever the leader hands over to has left
+/// by then.
+#[test]
+fn all_that_leave_at_once_close_the_group_whoever_is_first() {
+    for first in 0..3 {
+        let mut world = World::new(17, 3, Policy::default());
+        world.run_for(SECOND * 4);
+        let leader = world.leaders()[0];
+        let order = (0..3).map(|step| (leader + first + step) % 3);
+        order.for_each(|member| world.leave(member));
+        // Kubernetes leaves a sidecar two seconds after its application has ended.
+        world.run_for(SECOND * 3 / 2);
+        assert_eq!(world.record().leader, None, "the leader left as number {}", (3 - first) % 3);
+        let epoch = world.record().epoch;
+        world.join();
+        world.run_for(SECOND);
+        assert_eq!(world.leaders().len(), 1);
+        assert!(world.record().epoch > epoch);
+    }
+}
+
+/// The lock of a member that left is busy for its lease, also when the group was closed meanwhile.
+#[test]
+fn a_closed_group_remembers_that_somebody_may_still_hold() {
+    let mut world = World::new(18, 3, Policy::default());
+    world.run_for(SECOND * 4);
+    let leader = world.leaders()[0];
+    let holder = (leader + 1) % 3;
+    world.enter(holder, "orders");
+    world.run_for(SECOND);
+    assert_eq!(world.holder("orders"), Some(holder));
+    (0..3).for_each(|step| world.leave((holder + step) % 3));
+    world.run_for(SECOND * 3 / 2);
+    assert_eq!(world.record().leader, None);
+    let next = world.join();
+    world.enter(next, "orders");
+    // That nobody else holds meanwhile is checked at every step.
+    world.run_until("the next holder", SECOND * 14, |world| world.holder("orders") == Some(next));
 }
 
 #[test]

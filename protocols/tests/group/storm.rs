@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use conclave_protocols::member::Node;
-use conclave_protocols::policy::{ElectionAlgorithm, Policy, Timing};
+use conclave_protocols::policy::{ElectionAlgorithm, Evidence, Policy, Timing};
 
 use crate::nodes::{Ask, Mood};
 use crate::world::World;
@@ -54,13 +54,15 @@ pub(crate) struct Storm {
     pub(crate) edits: bool,
     /// Whether the register loses its record.
     pub(crate) losses: bool,
+    /// Whether many crash.
+    pub(crate) deadly: bool,
 }
 
 impl Storm {
     pub(crate) fn of(members: usize, timing: Timing) -> Self {
         let policy = Policy { timing, ..Policy::default() };
         let pause = timing.office_wait * 5 / 2;
-        Self { members, policy, length: 60, pause, edits: false, losses: false }
+        Self { members, policy, length: 60, pause, edits: false, losses: false, deadly: false }
     }
 
     /// One run. Every step is checked by the world; in the end somebody leads, everybody belongs to
@@ -72,12 +74,16 @@ impl Storm {
             self.something_happens(&mut world);
             let span = world.sim.random().below(self.pause);
             world.run_for(span);
+            if self.policy.evidence == Evidence::ContainerStatus {
+                world.bring_evidence();
+            }
         }
         if trace {
             println!("{:?} FAIR WEATHER", world.sim.now());
         }
         world.heal();
-        clear_up(&mut world);
+        clear_up(&mut world, &["a", "b", "c"]);
+        world.check_history();
         world
     }
 
@@ -113,6 +119,7 @@ impl Storm {
             19 => Fault::RegisterUnsure,
             20 => Fault::RegisterSlow,
             21 => Fault::RegisterTouched,
+            22..=24 if self.deadly && living > 1 => Fault::Crash,
             22 if self.edits => Fault::Edit,
             23 if self.losses => Fault::RegisterLost,
             22..=25 => Fault::Heal,
@@ -134,7 +141,9 @@ impl Storm {
             Fault::PartOneWay => world.sim.cut(world.node(one), world.node(other)),
             Fault::Split => world.split(&[one, other]),
             Fault::Freeze => world.freeze(one),
-            Fault::Thaw => world.thaw(one),
+            Fault::Thaw => {
+                world.thaw(one);
+            }
             Fault::RegisterAway => world.cut_register(),
             Fault::RegisterAwayForOne => world.part(world.node(one), Node::Register),
             Fault::LongOutage => {
@@ -174,18 +183,29 @@ fn unsure(world: &mut World) {
 fn slow(world: &mut World) {
     let slow = Duration::from_millis(20 << world.sim.random().up_to(7));
     let unsure = world.sim.random().up_to(6);
-    world.register(Ask::Mood(Mood { slow, unsure }));
+    world.register(Ask::Mood(Mood { slow, unsure, ..Mood::default() }));
 }
 
 /// What must come true when nothing is wrong any more.
-fn clear_up(world: &mut World) {
+pub(crate) fn clear_up(world: &mut World, locks: &[&str]) {
     let timing = world.policy.timing;
-    let longest = timing.api_outage + timing.office_wait * 12 + timing.lock_wait * 4;
     // What was promised during the storm runs out: an office may be without its majority already.
     world.run_for(timing.office_wait * 2);
+    all_belong(world);
+    for lock in locks {
+        everybody_gets(world, lock, timing.lock_wait * 4 + timing.office_wait * 4);
+    }
+}
+
+/// Waits until somebody leads, and all who live are in its view.
+pub(crate) fn all_belong(world: &mut World) {
+    let timing = world.policy.timing;
+    // A record that was lost ends an office only when nobody confirms it any more; then all wait
+    // for as long again.
+    let longest = timing.api_outage * 2 + timing.office_wait * 12 + timing.lock_wait * 4;
     let led = |world: &World| world.leader().is_some_and(|m| world.living().any(|l| l == m));
     world.run_until("one leads", longest, led);
-    world.run_until("all belong", timing.office_wait * 8 + timing.lock_wait * 4, |world| {
+    world.run_until("all belong", longest, |world| {
         let record = world.record();
         led(world)
             && world.living().all(|index| {
@@ -194,9 +214,6 @@ fn clear_up(world: &mut World) {
                         == Some(record.epoch)
             })
     });
-    for lock in ["a", "b", "c"] {
-        everybody_gets(world, lock, timing.lock_wait * 4 + timing.office_wait * 4);
-    }
 }
 
 /// Whoever holds a lock leaves it, and whoever lives gets it once.

@@ -8,7 +8,7 @@ use conclave_protocols::policy::{ElectionAlgorithm, Timing};
 use crate::storm::{Fault, Storm};
 
 /// Waits so short that an outage of the register longer than `apiOutage` fits into a storm.
-const BRIEF: Timing = Timing {
+pub(crate) const BRIEF: Timing = Timing {
     office_wait: Duration::from_millis(600),
     heartbeat: Duration::from_millis(120),
     lock_wait: Duration::from_secs(3),
@@ -17,27 +17,42 @@ const BRIEF: Timing = Timing {
 
 /// How many seeds; more when asked for.
 #[expect(clippy::disallowed_methods, reason = "a test may be told how long to search")]
-fn seeds(usual: u64) -> u64 {
+pub(crate) fn seeds(usual: u64) -> u64 {
     std::env::var("CONCLAVE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(usual)
+}
+
+/// The first seed.
+#[expect(clippy::disallowed_methods, reason = "a test may be told where to search")]
+pub(crate) fn first() -> u64 {
+    std::env::var("CONCLAVE_FROM").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+}
+
+/// For how long to search instead, in seconds of the wall clock.
+#[expect(clippy::disallowed_methods, reason = "a test may be told how long to search")]
+pub(crate) fn seconds() -> Option<Duration> {
+    let seconds = std::env::var("CONCLAVE_SECONDS").ok()?;
+    seconds.parse().ok().map(Duration::from_secs)
 }
 
 /// One seed that somebody wants to see, with all that is told.
 #[expect(clippy::disallowed_methods, reason = "a test may be told what to show")]
-fn wanted() -> Option<u64> {
+pub(crate) fn wanted() -> Option<u64> {
     std::env::var("CONCLAVE_SEED").ok().and_then(|seed| seed.parse().ok())
 }
 
 /// Runs the seeds, and sees to it that something happened in them.
-fn blow(storm: &Storm, usual: u64) {
+pub(crate) fn blow(storm: &Storm, usual: u64) {
     if let Some(seed) = wanted() {
         storm.run(seed, true);
         return;
     }
     let seeds = seeds(usual);
     let mut faults: BTreeMap<Fault, u64> = BTreeMap::new();
-    let (mut grants, mut views, mut losses, mut elections) = (0, 0, 0, 0);
+    let (mut grants, mut views, mut losses, mut elections, mut checked) = (0, 0, 0, 0, 0);
     for seed in 0..seeds {
-        let seen = storm.run(seed, false).seen;
+        let world = storm.run(seed, false);
+        checked += world.history.len();
+        let seen = world.seen;
         seen.faults.iter().for_each(|(fault, count)| *faults.entry(*fault).or_default() += count);
         grants += seen.grants;
         views += seen.views;
@@ -45,7 +60,7 @@ fn blow(storm: &Storm, usual: u64) {
         elections += seen.elections;
     }
     println!("{seeds} seeds: {grants} grants, {losses} lost, {views} views, {elections} elections");
-    println!("{faults:?}");
+    println!("{checked} operations checked; {faults:?}");
     assert!(grants > 10 * seeds && losses > seeds && views > 10 * seeds, "too little happened");
     assert!(faults.values().all(|count| *count > seeds / 2), "not every fault: {faults:?}");
 }

@@ -1,14 +1,11 @@
-//! A group in the simulator, and what must hold at every moment.
-//!
-//! What counts is what applications were told: a lock that somebody was told to hold until a time
-//! by its own clock, and has not given back, is held until then, though its member crashed or froze
-//! meanwhile. The same goes for the office of leader.
+//! A group in the simulator. What its applications are told is watched in `watch.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use conclave_protocols::member::message::Note;
-use conclave_protocols::member::{Command, Event, LockEvent, Member, Node, Standing};
+use conclave_protocols::member::{Command, Member, Node};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::sim::{Clock, Simulator};
@@ -22,17 +19,29 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) trace: bool,
     pub(crate) policy: Policy,
+    /// How far clocks' rates are off at most, in parts per million.
+    drift: i32,
     /// All members that there ever were.
-    members: Vec<(Incarnation, Clock)>,
+    pub(crate) members: Vec<(Incarnation, Clock)>,
     /// Who left.
-    left: BTreeSet<usize>,
+    pub(crate) left: BTreeSet<usize>,
     /// What applications want, and have not given back.
-    wants: BTreeSet<(usize, LockName)>,
+    pub(crate) wants: BTreeSet<(usize, LockName)>,
     /// Until when applications were told to hold, by their own clocks.
-    holds: BTreeMap<(usize, LockName), LocalTime>,
+    pub(crate) holds: BTreeMap<(usize, LockName), LocalTime>,
     /// Until when applications were told to lead, by their own clocks.
-    leads: BTreeMap<usize, LocalTime>,
-    tokens: BTreeMap<LockName, FencingToken>,
+    pub(crate) leads: BTreeMap<usize, LocalTime>,
+    pub(crate) tokens: BTreeMap<LockName, FencingToken>,
+    /// The latest request of each application for each lock.
+    pub(crate) claims: BTreeMap<(usize, LockName), Claim>,
+    claimed: ClaimNumber,
+    /// What the store of each lock has taken.
+    stores: BTreeMap<LockName, FencingToken>,
+    /// What the status of the resource says: the highest view.
+    status: Epoch,
+    pub(crate) history: History,
+    /// Whether clocks keep to their bound.
+    pub(crate) scope: Scope,
     pub(crate) seen: Seen,
     /// Discovery has not spoken yet.
     pub(crate) quiet_discovery: bool,
@@ -43,13 +52,31 @@ pub(crate) struct World {
 pub(crate) struct Seen {
     pub(crate) grants: u64,
     pub(crate) losses: u64,
+    /// Writes with a token that a store refused.
+    pub(crate) refused: u64,
     pub(crate) views: u64,
     pub(crate) elections: u64,
     pub(crate) faults: BTreeMap<Fault, u64>,
 }
 
+/// A request of an application for a lock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    pub(crate) number: ClaimNumber,
+    pub(crate) token: Option<FencingToken>,
+}
+
+/// Half of what `hold(x)` allows between two clocks.
+const DRIFT: i32 = 20_000;
+
 impl World {
     pub(crate) fn new(seed: u64, members: usize, policy: Policy) -> Self {
+        Self::with_drift(seed, members, policy, DRIFT)
+    }
+
+    /// A group whose clocks are off by so many parts per million at most. More than two per cent is
+    /// more than members are prepared for.
+    pub(crate) fn with_drift(seed: u64, members: usize, policy: Policy, drift: i32) -> Self {
         let mut sim = Simulator::new(seed);
         sim.add(Node::Register, Place::Register(Box::new(Register::new(seed))));
         let mut world = Self {
@@ -57,12 +84,19 @@ impl World {
             seed,
             trace: false,
             policy,
+            drift,
             members: Vec::new(),
             left: BTreeSet::new(),
             wants: BTreeSet::new(),
             holds: BTreeMap::new(),
             leads: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            claimed: 0,
+            stores: BTreeMap::new(),
+            status: Epoch::default(),
+            history: History::default(),
+            scope: if drift > DRIFT { Scope::Timeless } else { Scope::Everything },
             seen: Seen::default(),
             quiet_discovery: false,
         };
@@ -74,11 +108,24 @@ impl World {
 
     /// Another pod starts.
     pub(crate) fn join(&mut self) -> usize {
+        self.start(PodUid(self.members.len() as u128 + 1))
+    }
+
+    /// A member's process ends, and its pod starts another, which remembers nothing.
+    pub(crate) fn restart(&mut self, member: usize) -> usize {
+        let pod = self.members[member].0.pod;
+        self.crash(member);
+        self.left.insert(member);
+        self.start(pod)
+    }
+
+    fn start(&mut self, pod: PodUid) -> usize {
         let index = self.members.len();
-        let pod = PodUid(index as u128 + 1);
         let incarnation = Incarnation { pod, run: self.sim.random().up_to(1 << 53) };
-        let offset = Duration::from_secs(self.sim.random().up_to(1_000_000));
-        let rate = i32::try_from(self.sim.random().up_to(40_001)).expect("small") - 20_000;
+        // A clock that stands still is put back by that.
+        let offset = Duration::from_secs(100_000 + self.sim.random().up_to(1_000_000));
+        let width = u64::try_from(2 * self.drift + 1).expect("positive");
+        let rate = i32::try_from(self.sim.random().up_to(width)).expect("small") - self.drift;
         let clock = Clock { offset, rate_ppm: rate };
         let epoch = self.status_epoch();
         let member = Member::new(info(index, incarnation), self.policy.clone(), epoch);
@@ -101,9 +148,15 @@ impl World {
         }
     }
 
-    fn status_epoch(&self) -> Epoch {
+    /// What the operator has written into the status of the resource: it watches the register, and
+    /// does not forget what was there.
+    fn status_epoch(&mut self) -> Epoch {
         match self.policy.arbiter {
-            Arbiter::Quorum => self.try_record().map_or(Epoch(0), |record| record.epoch),
+            Arbiter::Quorum => {
+                let epoch = self.try_record().map_or(Epoch(0), |record| record.epoch);
+                self.status = self.status.max(epoch);
+                self.status
+            }
             Arbiter::None => Epoch(0),
         }
     }
@@ -183,18 +236,40 @@ impl World {
     // ----- doing
 
     pub(crate) fn enter(&mut self, member: usize, lock: &str) {
-        if self.left.contains(&member) || self.member(member).is_none() {
+        let frozen = self.sim.is_frozen(self.node(member));
+        if self.left.contains(&member) || self.member(member).is_none() || frozen {
             return;
         }
-        self.wants.insert((member, name(lock)));
+        if self.wants.insert((member, name(lock))) {
+            self.claimed += 1;
+            let claim = Claim { number: self.claimed, token: None };
+            self.claims.insert((member, name(lock)), claim);
+            self.record_now(Operation::Asked { claim: claim.number, lock: lock.to_owned() });
+        }
         let note = Note { owner: format!("app-{member}"), metadata: None };
         self.command(member, Command::Enter { lock: name(lock), note });
     }
 
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
-        self.wants.remove(&(member, name(lock)));
+        if self.wants.remove(&(member, name(lock)))
+            && let Some(claim) = self.claims.get(&(member, name(lock)))
+        {
+            self.record_now(Operation::Released { claim: claim.number });
+        }
         self.holds.remove(&(member, name(lock)));
         self.command(member, Command::Exit { lock: name(lock) });
+    }
+
+    /// An application writes to the store that a lock protects, with the last token that it was
+    /// given: also long after it has lost the lock, if it was held up.
+    pub(crate) fn write(&mut self, member: usize, lock: &str) {
+        let claim = self.claims.get(&(member, name(lock)));
+        let Some(token) = claim.and_then(|claim| claim.token) else { return };
+        let highest = self.stores.entry(name(lock)).or_default();
+        let accepted = token >= *highest;
+        *highest = token.max(*highest);
+        self.seen.refused += u64::from(!accepted);
+        self.record_now(Operation::Stored { lock: lock.to_owned(), token: token.get(), accepted });
     }
 
     pub(crate) fn leave(&mut self, member: usize) {
@@ -214,7 +289,7 @@ impl World {
         }
     }
 
-    fn command(&mut self, member: usize, command: Command) {
+    pub(crate) fn command(&mut self, member: usize, command: Command) {
         self.sim.command(self.node(member), Ask::Member(command));
         self.observe();
     }
@@ -229,9 +304,31 @@ impl World {
         self.sim.freeze(self.node(member));
     }
 
-    pub(crate) fn thaw(&mut self, member: usize) {
-        self.sim.thaw(self.node(member));
+    /// Lets a member go on. False if it missed nothing.
+    pub(crate) fn thaw(&mut self, member: usize) -> bool {
+        let missed = self.sim.thaw(self.node(member));
+        self.note_clocks();
         self.run_for(Duration::ZERO);
+        missed
+    }
+
+    /// A member and its clock stand still: from now on only what needs no clock is promised.
+    pub(crate) fn freeze_with_clock(&mut self, member: usize) {
+        self.scope = Scope::Timeless;
+        self.sim.freeze_with_clock(self.node(member));
+    }
+
+    /// A member's clock jumps: from now on only what needs no clock is promised.
+    pub(crate) fn step_clock(&mut self, member: usize, by: Duration) {
+        self.scope = Scope::Timeless;
+        self.sim.step_clock(self.node(member), by);
+        self.note_clocks();
+    }
+
+    fn note_clocks(&mut self) {
+        for (incarnation, clock) in &mut self.members {
+            *clock = self.sim.clock(Node::Member(*incarnation)).unwrap_or(*clock);
+        }
     }
 
     /// Two nodes lose all that they say to each other.
@@ -267,6 +364,7 @@ impl World {
     }
 
     pub(crate) fn register(&mut self, ask: Ask) {
+        self.status_epoch();
         self.sim.command(Node::Register, ask);
     }
 
@@ -277,6 +375,7 @@ impl World {
         for member in 0..self.members.len() {
             self.sim.thaw(self.node(member));
         }
+        self.note_clocks();
         self.run_for(Duration::ZERO);
     }
 
@@ -303,87 +402,6 @@ impl World {
         }
         self.sim.now().saturating_sub(begin)
     }
-
-    // ----- checking
-
-    /// Takes note of what was told, and checks what must hold.
-    pub(crate) fn observe(&mut self) {
-        for (at, node, event) in self.sim.take_told() {
-            let Node::Member(incarnation) = node else { continue };
-            let index = self.members.iter().position(|(m, _)| *m == incarnation).expect("known");
-            if self.trace {
-                println!("{at:?} {index} {event:?}");
-            }
-            match event {
-                Event::Lock(lock, event) => self.lock_event(index, lock, &event),
-                Event::Standing(Standing::Leading(until)) => {
-                    self.leads.insert(index, until);
-                    self.check_offices();
-                }
-                Event::Standing(
-                    Standing::Following(..) | Standing::Electing | Standing::Isolated,
-                ) => {
-                    self.leads.remove(&index);
-                }
-                Event::Installed(_) => self.seen.views += 1,
-                Event::Elected { .. } => self.seen.elections += 1,
-                Event::Left => {
-                    self.left.insert(index);
-                }
-                Event::Met(_) | Event::Confirmed(_) | Event::Ignored(_) => {}
-            }
-        }
-    }
-
-    fn lock_event(&mut self, index: usize, lock: LockName, event: &LockEvent) {
-        match *event {
-            LockEvent::Entered { token, deadline, .. } => {
-                if !self.wants.contains(&(index, lock.clone())) {
-                    return;
-                }
-                self.seen.grants += 1;
-                self.check_token(&lock, token);
-                self.holds.insert((index, lock.clone()), deadline);
-                self.check_holders(&lock);
-            }
-            LockEvent::Extended { deadline, .. } => {
-                let (seed, now) = (self.seed, self.sim.now());
-                if let Some(until) = self.holds.get_mut(&(index, lock.clone())) {
-                    assert!(*until <= deadline, "seed {seed} at {now:?}: {lock} was taken back");
-                    *until = deadline;
-                    self.check_holders(&lock);
-                }
-            }
-            LockEvent::Lost(_) => {
-                self.seen.losses += 1;
-                self.wants.remove(&(index, lock.clone()));
-                self.holds.remove(&(index, lock));
-            }
-            LockEvent::Queued(_) => {}
-        }
-    }
-
-    fn check_token(&mut self, lock: &LockName, token: Option<FencingToken>) {
-        assert_eq!(token.is_some(), self.policy.arbiter == Arbiter::Quorum);
-        let Some(token) = token else { return };
-        let last = self.tokens.insert(lock.clone(), token);
-        let (seed, now) = (self.seed, self.sim.now());
-        assert!(last < Some(token), "seed {seed} at {now:?}: {lock} went from {last:?} to {token}");
-    }
-
-    fn check_holders(&self, lock: &LockName) {
-        let holders = self.holders(lock.as_str());
-        let (seed, now) = (self.seed, self.sim.now());
-        let safe = holders.len() <= 1 || self.policy.arbiter == Arbiter::None;
-        assert!(safe, "seed {seed} at {now:?}: {holders:?} hold {lock}");
-    }
-
-    fn check_offices(&self) {
-        let leaders = self.leaders();
-        let (seed, now) = (self.seed, self.sim.now());
-        let safe = leaders.len() <= 1 || self.policy.arbiter == Arbiter::None;
-        assert!(safe, "seed {seed} at {now:?}: {leaders:?} lead");
-    }
 }
 
 fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
@@ -397,6 +415,6 @@ fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
     }
 }
 
-fn name(lock: &str) -> LockName {
+pub(crate) fn name(lock: &str) -> LockName {
     LockName::try_from(lock.to_owned()).expect("a good name")
 }

@@ -4,7 +4,7 @@ use super::check::breaks;
 use super::properties::ONE_HOLDER;
 use super::rules::{OlderLeases, OwnHolds, Rules};
 use super::scope::Scope;
-use super::state::Members;
+use super::state::{Members, Timing};
 
 const FOLLOWERS: Members = Members::of(&[1, 2]);
 const SECOND: Members = Members::of(&[1]);
@@ -151,4 +151,45 @@ fn an_acknowledgement_for_more_than_was_listed_gives_two_holders() {
 fn a_queued_request_counted_from_an_unseen_answer_gives_two_holders() {
     let scope = Scope { queues: true, ..LONGER };
     breaks(ONE_HOLDER, scope, |rules| rules.queued_counts_from_seen_answer = false);
+}
+
+#[test]
+fn a_second_reading_of_the_clock_gives_two_holders() {
+    let scope = Scope { askers: Members::of(&[2, 3]), lease: 3, grants: 2, ..Scope::FOUR };
+    breaks(ONE_HOLDER, scope, |rules| rules.one_reading = false);
+}
+
+#[test]
+fn a_request_merged_with_the_old_grant_gives_two_holders() {
+    let scope = Scope { releases: true, ..LONGER };
+    breaks(ONE_HOLDER, scope, |rules| rules.new_request_gets_new_token = false);
+}
+
+#[test]
+fn a_grant_that_does_not_name_its_request_gives_two_holders() {
+    let scope = Scope { overtakes: true, drops: true, lease: 2, grants: 2, ..Scope::THREE };
+    breaks(ONE_HOLDER, scope, |rules| rules.grant_names_request = false);
+}
+
+#[test]
+fn a_lock_wait_of_ones_own_configuration_gives_two_holders() {
+    let scope = Scope { differ: SECOND, policy: Timing::new(1, 1, 0), grants: 2, ..UNHEARD };
+    breaks(ONE_HOLDER, scope, |rules| rules.waits_of_the_record = false);
+}
+
+#[test]
+fn a_shorter_lock_wait_at_once_gives_two_holders() {
+    let everybody = Members::of(&[0, 1, 2]);
+    let scope = Scope {
+        differ: everybody,
+        policy: Timing::new(1, 1, 0),
+        candidates: Members::of(&[0]),
+        heirs: SECOND,
+        askers: Members::of(&[0, 2]),
+        lease: 2,
+        grants: 2,
+        views: 3,
+        ..Scope::THREE
+    };
+    breaks(ONE_HOLDER, scope, |rules| rules.longer_lock_wait_stays = false);
 }

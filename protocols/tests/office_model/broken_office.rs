@@ -4,7 +4,7 @@ use super::check::breaks;
 use super::properties::ONE_OFFICE;
 use super::rules::{Activation, Need};
 use super::scope::Scope;
-use super::state::Members;
+use super::state::{Members, Timing};
 
 const FOLLOWERS: Members = Members::of(&[1, 2]);
 const JOINER: Members = Members::of(&[3]);
@@ -12,6 +12,9 @@ const JOINER: Members = Members::of(&[3]);
 /// Two followers compete for the office, and nobody asks for a lock.
 const RIVALS: Scope =
     Scope { candidates: FOLLOWERS, askers: Members::NONE, grants: 0, ..Scope::THREE };
+
+/// The waits of a configuration that differs from the record in force.
+const SHORT: Timing = Timing::new(1, 1, 1);
 
 /// One joiner, which has no promise to wait for, wants the office.
 const NEWCOMER: Scope = Scope { joiners: JOINER, candidates: JOINER, ..RIVALS };
@@ -118,4 +121,22 @@ fn a_claim_that_hides_the_view_in_force_gives_two_offices() {
 #[test]
 fn an_office_taken_before_the_old_one_is_over_gives_two_offices() {
     breaks(ONE_OFFICE, RIVALS, |rules| rules.activation = Activation::AtOnce);
+}
+
+#[test]
+fn a_closing_mark_that_is_taken_back_gives_two_offices() {
+    let scope = Scope { confirmation: 1, ..NEWCOMER };
+    breaks(ONE_OFFICE, scope, |rules| rules.mark_stays = false);
+}
+
+#[test]
+fn waits_of_ones_own_configuration_give_two_offices() {
+    let scope = Scope { confirmation: 2, differ: JOINER, policy: SHORT, ..NEWCOMER };
+    breaks(ONE_OFFICE, scope, |rules| rules.waits_of_the_record = false);
+}
+
+#[test]
+fn a_promise_wait_of_ones_own_configuration_gives_two_offices() {
+    let scope = Scope { promise: 2, differ: Members::of(&[1, 2]), policy: SHORT, ..RIVALS };
+    breaks(ONE_OFFICE, scope, |rules| rules.waits_of_the_record = false);
 }

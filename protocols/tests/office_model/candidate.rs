@@ -4,7 +4,7 @@ use super::model::OfficeModel;
 use super::rules::{Activation, Need, OlderLeases};
 use super::state::{
     Base, Bid, Closing, Entry, Event, Lead, LockId, Members, Node, NodeId, Purpose, Record, State,
-    Ticks, View, Write,
+    Ticks, Timing, View, Write,
 };
 
 impl OfficeModel {
@@ -22,11 +22,11 @@ impl OfficeModel {
 
     /// Rule 11: read the register; a member of the base seals it at once.
     pub(crate) fn start(&self, s: &mut State, id: NodeId) {
-        let mut bid = self.bid_on(s.register);
+        let mut bid = self.bid_on(id, s.register);
         if s.register.members.has(id) {
-            self.collect(&mut bid, &mut s.nodes[id], id);
+            self.collect(&mut bid, &mut s.nodes[id], (id, id));
         } else {
-            self.judge_base(&mut bid);
+            self.judge_base(id, &mut bid);
         }
         s.nodes[id].bid = Some(bid);
     }
@@ -54,23 +54,23 @@ impl OfficeModel {
     /// Rule 12, with the answer arriving at once: a late one only makes the waits longer.
     pub(crate) fn seal(&self, s: &mut State, candidate: NodeId, member: NodeId) {
         let Some(mut bid) = s.nodes[candidate].bid else { return };
-        self.collect(&mut bid, &mut s.nodes[member], member);
+        self.collect(&mut bid, &mut s.nodes[member], (candidate, member));
         s.nodes[candidate].bid = Some(bid);
     }
 
-    fn collect(&self, bid: &mut Bid, node: &mut Node, member: NodeId) {
+    fn collect(&self, bid: &mut Bid, node: &mut Node, (id, member): (NodeId, NodeId)) {
         self.give_seal(node, bid.record.view);
         bid.seals = bid.seals.with(member);
         bid.settled |= node.settled_seen;
         self.report_holds(bid, node, member);
-        self.judge_base(bid);
+        self.judge_base(id, bid);
     }
 
     /// The live holds of a member that seals, counted from the receipt of its answer.
     pub(crate) fn report_holds(&self, bid: &mut Bid, node: &Node, member: NodeId) {
         for (lock, hold) in node.holds.iter().enumerate() {
             if hold.is_live() {
-                let busy = self.scope.lease;
+                let busy = bid.record.timing.lock_wait();
                 self.report(bid, lock, Entry { holder: member, token: hold.token, busy });
             }
         }
@@ -97,12 +97,14 @@ impl OfficeModel {
     pub(crate) fn evidence(&self, s: &mut State, candidate: NodeId, member: NodeId) {
         let Some(bid) = &mut s.nodes[candidate].bid else { return };
         bid.dead = bid.dead.with(member);
-        self.judge_base(bid);
+        let mut bid = *bid;
+        self.judge_base(candidate, &mut bid);
+        s.nodes[candidate].bid = Some(bid);
         s.event = Event::EvidenceCounted;
     }
 
     /// Rule 15: is the office of the base over? The quiet time runs from the moment it is known.
-    pub(crate) fn judge_base(&self, bid: &mut Bid) {
+    pub(crate) fn judge_base(&self, id: NodeId, bid: &mut Bid) {
         let leader = Members::NONE.with(bid.record.leader);
         let answered = bid.seals.and(bid.dead);
         let enough = match self.rules.need {
@@ -117,13 +119,14 @@ impl OfficeModel {
         let unknown = bid.record.lost && self.rules.lost_record_waits;
         let over = (heard && !unknown) || bid.closing == Closing::Passed;
         if over && bid.base == Base::Living {
-            bid.base = Base::Over { quiet: self.scope.lease };
+            let quiet = self.waits_known_to(id, bid.record.timing).lock_wait();
+            bid.base = Base::Over { quiet };
         }
     }
 
     pub(crate) fn may_close(&self, s: &State, id: NodeId) -> bool {
         let Some(bid) = &s.nodes[id].bid else { return false };
-        self.scope.confirmation > 0
+        self.confirms()
             && self.rules.closing_is_marked
             && !bid.record.closing
             && bid.base == Base::Living
@@ -153,7 +156,7 @@ impl OfficeModel {
         bid.base = match bid.base {
             Base::Living => Base::Living,
             Base::Over { .. } => Base::Over { quiet },
-            Base::HandedOver { .. } => Base::HandedOver { quiet },
+            Base::HandedOver { lock_wait, .. } => Base::HandedOver { quiet, lock_wait },
         };
         let members = self.next_members(s, &bid, id);
         let outside = |entry: &Entry| !entry.is_free() && !members.has(entry.holder);
@@ -171,6 +174,7 @@ impl OfficeModel {
             ceiling: view,
             nonce: u8::from(s.nodes[id].stale.is_some()),
             lost: false,
+            timing: self.next_timing(id, &bid),
             turn: base.turn + 1,
         };
         s.nodes[id].bid = Some(bid);
@@ -183,6 +187,18 @@ impl OfficeModel {
         base.view.max(highest) + 1
     }
 
+    /// Rule 17, waits: those of the policy that this candidate knows. L stays as long as leases of the base may run.
+    fn next_timing(&self, id: NodeId, bid: &Bid) -> Timing {
+        let least = match bid.base {
+            Base::HandedOver { lock_wait, .. } => lock_wait,
+            Base::Living | Base::Over { .. } if bid.record.is_left() => 0,
+            Base::Living | Base::Over { .. } => bid.record.timing.lock_wait(),
+        };
+        let least = if self.rules.longer_lock_wait_stays { least } else { 0 };
+        let policy = self.policy_of(id);
+        policy.waiting_for(policy.lock_wait().max(least))
+    }
+
     /// Rule 20: how long no lock is newly granted.
     fn quiet_time(&self, bid: &Bid) -> u8 {
         let everybody = bid.seals.and(bid.dead).with(bid.record.leader);
@@ -191,25 +207,30 @@ impl OfficeModel {
             && (bid.settled || !self.rules.unsettled_base_waits);
         match bid.base {
             _ if !self.rules.quiet_time => 0,
-            Base::HandedOver { quiet } => quiet,
+            Base::HandedOver { quiet, .. } => quiet,
             Base::Over { .. } if known => 0,
             Base::Over { quiet } => quiet,
-            Base::Living => self.scope.lease,
+            Base::Living => bid.record.timing.lock_wait(),
         }
     }
 
     /// Those that answered, or those that the old leader still had promises of.
     fn next_members(&self, s: &State, bid: &Bid, id: NodeId) -> Members {
-        let admitted = self.scope.admitted.iter().filter(|&joiner| s.nodes[joiner].alive);
+        let turn = usize::from(bid.record.turn) - 1;
+        let always = (self.scope.admitted, self.scope.expelled);
+        let (admitted, expelled) = self.scope.succession.get(turn).copied().unwrap_or(always);
+        let admitted = admitted.iter().filter(|&joiner| s.nodes[joiner].alive);
         let admitted = admitted.fold(Members::NONE, Members::with);
-        bid.seals.and(bid.live).and(admitted).without(self.scope.expelled).with(id)
+        bid.seals.and(bid.live).and(admitted).without(expelled).with(id)
     }
 
     /// Rule 19: take the office of the view that the register now names, unless this node has
     /// sealed it in the meantime.
     pub(crate) fn take_office(&self, s: &mut State, id: NodeId, record: Record) {
+        let Some(bid) = s.nodes[id].bid else { return };
+        let all_dead = bid.record.members.iter().all(|member| !s.nodes[member].alive);
         let node = &mut s.nodes[id];
-        let Some(bid) = node.bid.take() else { return };
+        node.bid = None;
         if node.floor() >= record.view {
             if self.rules.sealed_view_has_no_office {
                 s.event = Event::RefusedToTakeASealedOffice;
@@ -219,13 +240,16 @@ impl OfficeModel {
             node.sealed = false;
         }
         let (quiet, event) = match bid.base {
-            Base::HandedOver { quiet } => (quiet, Event::TookOfficeByHandOver),
+            Base::HandedOver { quiet, .. } => (quiet, Event::TookOfficeByHandOver),
+            Base::Over { quiet } if bid.closing == Closing::Passed && all_dead => {
+                (quiet, Event::TookOfficeOfTheDead)
+            }
             Base::Over { quiet } if bid.closing == Closing::Passed => {
                 (quiet, Event::TookOfficeAfterClosing)
             }
             Base::Over { quiet: 0 } => (0, Event::TookOfficeWithoutQuietTime),
             Base::Over { quiet } => (quiet, Event::Nothing),
-            Base::Living => (self.scope.lease, Event::Nothing),
+            Base::Living => (record.timing.lock_wait(), Event::Nothing),
         };
         let older_own = match self.rules.leaders_older_leases {
             OlderLeases::UnsettleUntilTheyRanOut | OlderLeases::UnsettleUntilTheOffice => {
@@ -233,11 +257,15 @@ impl OfficeModel {
             }
             OlderLeases::Ignored => 0,
         };
-        let mut lead = Lead { quiet, older_own, began_quiet: quiet > 0, ..Lead::of(record) };
+        let worn = record.timing.lock_wait() == record.timing.lease();
+        let wearing = if worn { 0 } else { record.timing.lock_wait() };
+        let began_quiet = quiet > 0;
+        let mut lead = Lead { quiet, older_own, wearing, began_quiet, ..Lead::of(record) };
         lead.entries = bid.reports;
         lead.reported = bid.reported;
         node.lead = Some(lead);
-        s.event = event;
+        let shorter = record.timing.lock_wait() < bid.record.timing.lock_wait();
+        s.event = if shorter { Event::LockWaitShortened } else { event };
     }
 
     pub(crate) fn may_drop_candidacy(&self, s: &State, id: NodeId) -> bool {
@@ -263,8 +291,8 @@ impl OfficeModel {
     pub(crate) fn find_older_write(&self, s: &mut State, id: NodeId) {
         let node = &mut s.nodes[id];
         node.stale = None;
-        let mut bid = self.bid_on(s.register);
-        bid.base = Base::Over { quiet: self.scope.lease };
+        let mut bid = self.bid_on(id, s.register);
+        bid.base = Base::Over { quiet: s.register.timing.lock_wait() };
         node.bid = Some(bid);
         self.take_office(s, id, s.register);
         if s.nodes[id].lead.is_some_and(|lead| lead.record == s.register) {

@@ -245,6 +245,12 @@ fn one_lease_per_member_covers_two_locks() {
 }
 
 #[test]
+fn one_lease_per_member_covers_three_locks() {
+    let scope = Scope { locks: 3, askers: THIRD, lease: 2, ..Scope::THREE };
+    holds(scope, &[p::CARRIED_RENEWED, p::GRANTED_LATER]);
+}
+
+#[test]
 fn a_queued_request_counts_from_the_last_answer() {
     let scope = Scope { queues: true, drops: true, lease: 2, grants: 2, ..Scope::THREE };
     holds(scope, &[p::QUEUED_REFRESHED, p::CARRIED_RENEWED]);

@@ -20,9 +20,21 @@ impl Lead {
             floor: 0,
             reported: [false; LOCKS],
             older_own: 0,
+            wearing: 0,
+            looked: Members::NONE,
             began_quiet: false,
             outsider_ran_out: false,
         }
+    }
+}
+
+impl Lead {
+    /// Rule 17, waits: the shortest L that every hold of this view fits in: the view's own until that has passed
+    /// once, and then what locks are given for.
+    fn lock_wait(&self) -> Ticks {
+        let timing = self.record.timing;
+        let worn = self.wearing == 0 && self.quiet == 0;
+        if worn { timing.lease() } else { timing.lock_wait() }
     }
 }
 
@@ -70,8 +82,9 @@ impl OfficeModel {
         let office = self.office_left(s, leader);
         let settled = self.is_settled(s, leader);
         let Some(mut lead) = s.nodes[leader].lead else { return };
+        let lock_wait = lead.lock_wait();
         if self.rules.own_holds == OwnHolds::FullLeaseAfterResigning && office > 0 {
-            self.keep_own_holds(s, leader, &mut lead);
+            Self::keep_own_holds(s, leader, &mut lead);
         }
         lead.resigned = true;
         s.nodes[leader].lead = Some(lead);
@@ -82,23 +95,45 @@ impl OfficeModel {
 
         let live = all_nodes().filter(|&id| lead.office[id] > 0);
         let live = live.fold(Members::NONE.with(leader), Members::with);
-        let mut bid = s.nodes[heir].bid.unwrap_or_else(|| self.bid_on(s.register));
+        let mut bid = s.nodes[heir].bid.unwrap_or_else(|| self.bid_on(heir, s.register));
+        if s.register.closing {
+            s.event = Event::ClearsTheClosingMark;
+        }
         bid.record = s.register;
         bid.seals = bid.seals.with(leader);
         bid.live = live.within(lead.record.members);
         bid.settled |= settled;
         if self.rules.table_comes_with_the_seal {
-            bid.base = Base::HandedOver { quiet: lead.quiet };
+            bid.base = Base::HandedOver { quiet: lead.quiet, lock_wait };
             for (lock, entry) in lead.entries.into_iter().enumerate() {
                 if !entry.is_free() {
                     self.report(&mut bid, lock, entry);
                 }
             }
         } else {
-            bid.base = Base::HandedOver { quiet: 0 };
+            bid.base = Base::HandedOver { quiet: 0, lock_wait };
             self.report_holds(&mut bid, &s.nodes[leader], leader);
         }
         s.nodes[heir].bid = Some(bid);
+    }
+
+    /// Rule 9: an office that has lapsed may be given up.
+    pub(crate) fn may_step_down(&self, s: &State, id: NodeId) -> bool {
+        self.scope.steps_down && s.nodes[id].lead.is_some() && self.office_left(s, id) == 0
+    }
+
+    /// The leader leads no longer and refuses its view, like any member that sealed it. Its table is
+    /// gone.
+    pub(crate) fn step_down(&self, s: &mut State, id: NodeId) {
+        let mut node = s.nodes[id];
+        let Some(lead) = node.lead.take() else { return };
+        if node.floor() < lead.record.view {
+            // What it promised itself counts for nobody else.
+            node.promise = 0;
+            self.give_seal(&mut node, lead.record.view);
+        }
+        s.nodes[id] = node;
+        s.event = Event::SteppedDown;
     }
 
     pub(crate) fn may_leave(&self, s: &State, id: NodeId) -> bool {
@@ -134,6 +169,7 @@ impl OfficeModel {
             ceiling: view,
             nonce: 0,
             lost: false,
+            timing: base.timing,
             turn: base.turn + 1,
         };
         node.write = Some(Write::new(base, record, Purpose::Activate));
@@ -141,20 +177,20 @@ impl OfficeModel {
     }
 
     /// Rule 22, broken: the resigning leader's own holds get a full lease.
-    fn keep_own_holds(&self, s: &mut State, leader: NodeId, lead: &mut Lead) {
+    fn keep_own_holds(s: &mut State, leader: NodeId, lead: &mut Lead) {
         for (lock, hold) in s.nodes[leader].holds.iter_mut().enumerate() {
             if hold.is_live() && lead.entries[lock].is_of(leader, hold.token) {
-                hold.left = self.scope.lease;
-                lead.entries[lock].busy = self.scope.lease;
+                hold.left = lead.record.timing.lease();
+                lead.entries[lock].busy = lead.record.timing.lock_wait();
             }
         }
     }
 
     /// A candidacy that has read this record and nothing else.
-    pub(crate) fn bid_on(&self, record: Record) -> Bid {
+    pub(crate) fn bid_on(&self, id: NodeId, record: Record) -> Bid {
         let waits = record.closing || !self.rules.closing_is_marked;
-        let closing = if waits && self.scope.confirmation > 0 {
-            Closing::Waiting(self.closing_wait())
+        let closing = if waits && self.confirms() {
+            Closing::Waiting(self.closing_wait(id, &record))
         } else {
             Closing::No
         };

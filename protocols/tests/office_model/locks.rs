@@ -3,8 +3,8 @@
 use super::model::OfficeModel;
 use super::rules::OwnHolds;
 use super::state::{
-    Ask, Entry, Event, Fate, Hold, LOCKS, Lead, LockId, NodeId, Purpose, Stamp, State, TOKEN_BITS,
-    Ticks, Token, View, epoch_of,
+    Ask, Entry, Event, Fate, Hold, LOCKS, Lead, LockId, Members, NodeId, Purpose, Stamp, State,
+    TOKEN_BITS, Ticks, Token, View, epoch_of,
 };
 
 impl OfficeModel {
@@ -22,7 +22,12 @@ impl OfficeModel {
 
     pub(crate) fn ask(&self, s: &mut State, id: NodeId, lock: LockId) {
         let node = &mut s.nodes[id];
-        node.asks[lock] = Ask::Sent { view: node.cur, left: self.scope.lease };
+        let left = self.waits_known_to(id, node.timing).lease();
+        node.asks[lock] = Ask::Sent { view: node.cur, left };
+        // A look was for an earlier request.
+        for lead in s.nodes.iter_mut().filter_map(|node| node.lead.as_mut()) {
+            lead.looked = lead.looked.without(Members::NONE.with(id));
+        }
     }
 
     pub(crate) fn may_give_up(&self, s: &State, id: NodeId, lock: LockId) -> bool {
@@ -30,9 +35,33 @@ impl OfficeModel {
     }
 
     /// The asker gives up, or the request or its answer is lost. A grant that was on its way finds
-    /// nobody, and its entry runs out.
-    pub(crate) fn give_up(s: &mut State, id: NodeId, lock: LockId) {
-        s.nodes[id].asks[lock] = Ask::None;
+    /// nobody, and its entry runs out; where messages overtake each other, it may find a later
+    /// request.
+    pub(crate) fn give_up(&self, s: &mut State, id: NodeId, lock: LockId) {
+        let ask = std::mem::take(&mut s.nodes[id].asks[lock]);
+        if self.scope.overtakes {
+            s.nodes[id].late[lock] = ask;
+        }
+    }
+
+    pub(crate) fn may_take_late(s: &State, id: NodeId, lock: LockId) -> bool {
+        let node = &s.nodes[id];
+        let Ask::Granted { view, .. } = node.late[lock] else { return false };
+        let waits = matches!(node.asks[lock], Ask::Sent { .. });
+        waits && node.floor() < view
+    }
+
+    /// Rule 23: a grant that names an older request is none for this one.
+    pub(crate) fn take_late(&self, s: &mut State, id: NodeId, lock: LockId) {
+        let node = &mut s.nodes[id];
+        let late = std::mem::take(&mut node.late[lock]);
+        if let (Ask::Sent { left, .. }, Ask::Granted { token, .. }) = (node.asks[lock], late)
+            && !self.rules.grant_names_request
+        {
+            node.asks[lock] = Ask::None;
+            node.holds[lock] = Hold { token, left };
+        }
+        s.event = Event::GrantForAnOlderRequest;
     }
 
     pub(crate) fn may_grant(
@@ -44,24 +73,62 @@ impl OfficeModel {
     ) -> bool {
         let Some(lead) = &s.nodes[leader].lead else { return false };
         let Ask::Sent { view, .. } = s.nodes[member].asks[lock] else { return false };
+        let entry = lead.entries[lock];
+        // A newer request says that the older one was given up, or its hold released.
+        let asks_again = entry.holder == member && self.scope.overtakes;
         view == lead.record.view
             && lead.record.members.has(member)
             && s.grants < self.scope.grants
-            && (self.office_left(s, leader) > 0 || !self.rules.grant_checks_office)
+            && self.may_grant_to(s, leader, member)
             && (lead.quiet == 0 || lead.reported[lock])
-            && lead.entries[lock].is_free()
+            && (entry.is_free() || asks_again || self.grants_again(entry, member))
             && self.next_token(s, leader, lock).is_some()
+    }
+
+    /// Rules 6 and 23: the office is looked at by the same reading of the clock as the table.
+    fn may_grant_to(&self, s: &State, leader: NodeId, member: NodeId) -> bool {
+        if !self.rules.one_reading {
+            return s.nodes[leader].lead.is_some_and(|lead| lead.looked.has(member));
+        }
+        self.office_left(s, leader) > 0 || !self.rules.grant_checks_office
+    }
+
+    /// Broken: a new request of whoever has the entry is answered with the old grant.
+    fn grants_again(&self, entry: Entry, member: NodeId) -> bool {
+        !self.rules.new_request_gets_new_token && entry.is_of(member, entry.token)
+    }
+
+    pub(crate) fn may_look(&self, s: &State, leader: NodeId, member: NodeId) -> bool {
+        let Some(lead) = &s.nodes[leader].lead else { return false };
+        let asks = s.nodes[member].asks.iter().any(|ask| matches!(ask, Ask::Sent { .. }));
+        let new = asks && !lead.looked.has(member);
+        !self.rules.one_reading && new && self.office_left(s, leader) > 0
+    }
+
+    /// Rule 6, broken: the leader looks at its office, and reads the clock again before it looks at
+    /// the table.
+    pub(crate) fn look(s: &mut State, leader: NodeId, member: NodeId) {
+        if let Some(lead) = &mut s.nodes[leader].lead {
+            lead.looked = lead.looked.with(member);
+        }
     }
 
     /// Rule 23: office, quiet time, entry and token in one step of the leader. The answer names the
     /// base that the holder counts from.
     pub(crate) fn grant(&self, s: &mut State, leader: NodeId, member: NodeId, lock: LockId) {
-        let Some(token) = self.next_token(s, leader, lock) else { return };
+        let Some(mut token) = self.next_token(s, leader, lock) else { return };
         let Ask::Sent { view, left } = s.nodes[member].asks[lock] else { return };
+        let entry = s.nodes[leader].lead.map(|lead| lead.entries[lock]).unwrap_or_default();
+        let again = self.grants_again(entry, member);
+        if again {
+            token = entry.token;
+        }
         let own = self.own_lease(s, leader);
         let Some(lead) = &mut s.nodes[leader].lead else { return };
         s.event = grant_event(lead, lock, token);
-        lead.entries[lock] = Entry { holder: member, token, busy: self.scope.lease };
+        let busy = self.waits_known_to(leader, lead.record.timing).lock_wait();
+        lead.entries[lock] = Entry { holder: member, token, busy };
+        lead.looked = lead.looked.without(Members::NONE.with(member));
         lead.last[lock] = token;
         if member == leader {
             s.nodes[member].asks[lock] = Ask::None;
@@ -69,13 +136,13 @@ impl OfficeModel {
         } else {
             s.nodes[member].asks[lock] = Ask::Granted { view, left, token };
         }
-        s.token_went_back |= token <= s.largest[lock];
+        s.token_went_back |= token <= s.largest[lock] && !again;
         s.largest[lock] = s.largest[lock].max(token);
         s.grants += 1;
     }
 
     /// The token after the last one of this lock and after the floor, if the ceiling allows it.
-    fn next_token(&self, s: &State, leader: NodeId, lock: LockId) -> Option<Token> {
+    pub(crate) fn next_token(&self, s: &State, leader: NodeId, lock: LockId) -> Option<Token> {
         let lead = s.nodes[leader].lead.as_ref()?;
         let after = lead.last[lock].max(lead.floor) + 1;
         if !self.rules.token_names_view {
@@ -91,11 +158,12 @@ impl OfficeModel {
 
     /// Rule 22: what a leader may tell its own application.
     fn own_lease(&self, s: &State, leader: NodeId) -> Ticks {
+        let lease = s.nodes[leader].lead.map_or(0, |lead| lead.record.timing.lease());
         match self.rules.own_holds {
             OwnHolds::EndWithTheOffice | OwnHolds::FullLeaseAfterResigning => {
-                self.scope.lease.min(self.office_left(s, leader))
+                lease.min(self.office_left(s, leader))
             }
-            OwnHolds::LikeAnybodys => self.scope.lease,
+            OwnHolds::LikeAnybodys => lease,
         }
     }
 
@@ -109,8 +177,11 @@ impl OfficeModel {
         let node = &mut s.nodes[id];
         let Ask::Granted { left, token, .. } = node.asks[lock] else { return };
         let seen = if self.rules.queued_counts_from_seen_answer { 0 } else { node.stamp.left };
-        let left = if self.rules.lock_counts_from_send { left } else { self.scope.lease };
-        node.asks[lock] = Ask::None;
+        let left = if self.rules.lock_counts_from_send { left } else { node.timing.lease() };
+        let grant = std::mem::take(&mut node.asks[lock]);
+        if self.scope.duplicates {
+            node.late[lock] = grant;
+        }
         node.holds[lock] = Hold { token, left: left.max(seen) };
     }
 
@@ -119,7 +190,8 @@ impl OfficeModel {
         let holds = self.scope.renewals && node.holds.iter().any(|hold| hold.is_live());
         let waits = self.scope.queues && node.asks.iter().any(|&ask| ask != Ask::None);
         let replaces = node.stamp.view == 0 || self.scope.drops;
-        let fresh = node.stamp.left == self.scope.lease && !node.stamp.acknowledged;
+        let fresh = node.stamp.left == self.waits_known_to(id, node.timing).lease()
+            && !node.stamp.acknowledged;
         (holds || waits) && replaces && !fresh && !node.sealed && !node.leads(node.cur)
     }
 
@@ -128,7 +200,7 @@ impl OfficeModel {
     pub(crate) fn list(&self, s: &mut State, id: NodeId) {
         let node = &mut s.nodes[id];
         let tokens = node.holds.map(|hold| if hold.is_live() { hold.token } else { 0 });
-        let left = self.scope.lease;
+        let left = self.waits_known_to(id, node.timing).lease();
         node.stamp = Stamp { view: node.cur, left, tokens, acknowledged: false };
     }
 
@@ -147,6 +219,7 @@ impl OfficeModel {
     pub(crate) fn extend(&self, s: &mut State, leader: NodeId, member: NodeId) {
         let mut node = s.nodes[member];
         let Some(lead) = &mut s.nodes[leader].lead else { return };
+        let busy = self.waits_known_to(leader, lead.record.timing).lock_wait();
         for lock in 0..LOCKS {
             let token = node.stamp.tokens[lock];
             let entry = &mut lead.entries[lock];
@@ -154,7 +227,7 @@ impl OfficeModel {
             if unknown && !self.rules.renewal_needs_an_entry {
                 // Broken: acknowledged, because it contradicts nothing.
             } else if entry.is_of(member, token) {
-                *entry = Entry { holder: member, token, busy: self.scope.lease };
+                *entry = Entry { holder: member, token, busy };
                 if epoch_of(token) < lead.record.view {
                     s.event = Event::CarriedHoldRenewed;
                 }
@@ -170,7 +243,7 @@ impl OfficeModel {
                 }
                 // The grant may have been lost: the same grant is sent again.
                 Ask::Granted { left, token, .. } if entry.is_of(member, *token) => {
-                    entry.busy = self.scope.lease;
+                    entry.busy = busy;
                     *left = node.stamp.left.max(*left);
                 }
                 Ask::None | Ask::Sent { .. } | Ask::Granted { .. } => {}
@@ -189,7 +262,7 @@ impl OfficeModel {
     pub(crate) fn take_extension(&self, s: &mut State, id: NodeId) {
         let node = &mut s.nodes[id];
         let stamp = std::mem::take(&mut node.stamp);
-        let left = if self.rules.lock_counts_from_send { stamp.left } else { self.scope.lease };
+        let left = if self.rules.lock_counts_from_send { stamp.left } else { node.timing.lease() };
         for (hold, token) in node.holds.iter_mut().zip(stamp.tokens) {
             let listed = token == hold.token || !self.rules.acknowledges_what_was_listed;
             let runs = hold.is_live() || !self.rules.expiry_is_final;
@@ -215,7 +288,7 @@ impl OfficeModel {
         let hold = &mut node.holds[lock];
         hold.left = hold.left.max(own);
         if let Some(lead) = &mut node.lead {
-            lead.entries[lock].busy = self.scope.lease;
+            lead.entries[lock].busy = lead.record.timing.lock_wait();
         }
     }
 
@@ -242,7 +315,10 @@ impl OfficeModel {
 
     /// Rule 23: exactly this token is released. Any leader may get the message, however late.
     pub(crate) fn take_release(&self, s: &mut State, leader: NodeId, member: NodeId, lock: LockId) {
-        let token = std::mem::take(&mut s.nodes[member].releasing[lock]);
+        let token = s.nodes[member].releasing[lock];
+        if !self.scope.duplicates {
+            s.nodes[member].releasing[lock] = 0;
+        }
         let Some(lead) = &mut s.nodes[leader].lead else { return };
         let entry = &mut lead.entries[lock];
         if entry.is_of(member, token) || (entry.holder == member && !self.rules.release_names_token)

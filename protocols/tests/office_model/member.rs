@@ -2,7 +2,9 @@
 
 use super::model::OfficeModel;
 use super::rules::OlderLeases;
-use super::state::{Ask, Beat, Event, Node, NodeId, Record, Stamp, State, Ticks, View};
+use super::state::{
+    Ask, BEATS, Beat, Event, Node, NodeId, Record, Stamp, State, Ticks, Timing, View,
+};
 
 impl OfficeModel {
     pub(crate) fn may_crash(&self, s: &State, id: NodeId) -> bool {
@@ -13,7 +15,7 @@ impl OfficeModel {
     /// already handled and its write on the way live on with those who have them.
     pub(crate) fn crash(&self, s: &mut State, id: NodeId) {
         let write = s.nodes[id].write.or(s.nodes[id].stale);
-        let dying = if self.scope.evidence { self.scope.promise } else { 0 };
+        let dying = if self.scope.evidence { self.longest().promise() } else { 0 };
         s.nodes[id] = Node { dying, write, ..Node::default() };
         s.crashes += 1;
     }
@@ -28,8 +30,8 @@ impl OfficeModel {
     }
 
     pub(crate) fn may_confirm(&self, s: &State, id: NodeId) -> bool {
-        let fresh = (s.register.view, self.scope.confirmation);
-        self.scope.confirmation > 0
+        let fresh = (s.register.view, self.longest().confirmation());
+        self.confirms()
             && self.rules.promise_needs_confirmation
             && !s.register.closing
             && s.nodes[id].confirmed != fresh
@@ -38,18 +40,20 @@ impl OfficeModel {
     /// Rule 10: a consistent read. Reading in one step gives the member the most: a read that takes
     /// time counts from before it was sent.
     pub(crate) fn confirm(&self, s: &mut State, id: NodeId) {
-        s.nodes[id].confirmed = (s.register.view, self.scope.confirmation);
+        s.nodes[id].confirmed = (s.register.view, self.longest().confirmation());
     }
 
     /// Rule 8: would this member of that view promise to its leader?
-    fn promises(&self, node: &Node, view: View) -> bool {
+    fn promises(&self, id: NodeId, node: &Node, view: View, timing: Timing) -> bool {
         let open =
             if self.rules.seal_ends_promises { view > node.floor() } else { view >= node.cur };
-        node.alive && open && self.has_confirmed(node, view)
+        let within = self.waits_known_to(id, timing).confirmation();
+        node.alive && open && self.has_confirmed(node, view, within)
     }
 
-    fn has_confirmed(&self, node: &Node, view: View) -> bool {
-        if self.scope.confirmation == 0 || !self.rules.promise_needs_confirmation {
+    /// Did the register confirm this view, or one before it, within that E?
+    fn has_confirmed(&self, node: &Node, view: View, within: Ticks) -> bool {
+        if !self.confirms() || !self.rules.promise_needs_confirmation {
             return true;
         }
         let (confirmed, left) = node.confirmed;
@@ -60,12 +64,13 @@ impl OfficeModel {
         } else {
             confirmed == view
         };
-        left > 0 && fits
+        left + within > self.longest().confirmation() && fits
     }
 
     /// Rule 8: the member enters the view, if it is new to it, and promises for P.
-    fn promise(&self, s: &mut State, id: NodeId, view: View, settled: bool) {
-        if s.nodes[id].confirmed.0 < view && self.scope.confirmation > 0 {
+    fn promise(&self, s: &mut State, id: NodeId, beat: Beat) {
+        let Beat { view, settled, timing, .. } = beat;
+        if s.nodes[id].confirmed.0 < view && self.confirms() {
             s.event = Event::PromisedOnAnOlderConfirmation;
         }
         let node = &mut s.nodes[id];
@@ -74,8 +79,9 @@ impl OfficeModel {
             node.cur = view;
             node.sealed = false;
             node.settled_seen = false;
+            node.timing = timing;
         }
-        node.promise = self.scope.promise;
+        node.promise = self.waits_known_to(id, timing).promise();
         node.settled_seen |= settled;
     }
 
@@ -95,52 +101,81 @@ impl OfficeModel {
             return false;
         }
         let Some(record) = Self::beats(s, leader, member) else { return false };
-        self.promises(&s.nodes[member], record.view)
+        self.promises(member, &s.nodes[member], record.view, record.timing)
     }
 
     /// Heartbeat and promise in one step: the most that the leader can ever believe, because with
     /// messages that take time its deadline is earlier than the member's.
     pub(crate) fn beat(&self, s: &mut State, leader: NodeId, member: NodeId) {
-        let Some(view) = s.nodes[leader].lead.map(|lead| lead.record.view) else { return };
+        let Some(beat) = self.heartbeat(s, leader) else { return };
+        self.promise(s, member, beat);
+        self.count_promise(s, leader, member, beat.left);
+    }
+
+    /// What this leader says to its members now.
+    fn heartbeat(&self, s: &State, leader: NodeId) -> Option<Beat> {
+        let record = s.nodes[leader].lead?.record;
         let settled = self.is_settled(s, leader);
-        self.promise(s, member, view, settled);
-        self.count_promise(s, leader, member, self.scope.promise);
+        let left = self.waits_known_to(leader, record.timing).promise();
+        Some(Beat { view: record.view, left, settled, promised: false, timing: record.timing })
     }
 
     pub(crate) fn may_send_beat(&self, s: &State, leader: NodeId, member: NodeId) -> bool {
         self.scope.beats_travel && leader != member && Self::beats(s, leader, member).is_some()
     }
 
-    /// A heartbeat leaves; an older one to this member, or its answer, is lost.
+    /// A heartbeat leaves. Where messages do not overtake each other, an older one to this member,
+    /// or its answer, is lost.
     pub(crate) fn send_beat(&self, s: &mut State, leader: NodeId, member: NodeId) {
-        let Some(view) = s.nodes[leader].lead.map(|lead| lead.record.view) else { return };
-        let settled = self.is_settled(s, leader);
-        let left = self.scope.promise;
-        s.nodes[member].beat = Beat { view, left, settled, promised: false };
+        let Some(beat) = self.heartbeat(s, leader) else { return };
+        self.post(&mut s.nodes[member].beats, beat);
     }
 
-    pub(crate) fn may_take_beat(&self, s: &State, id: NodeId) -> bool {
+    /// Of too many messages the oldest is lost.
+    fn post(&self, beats: &mut [Beat; BEATS], beat: Beat) {
+        if !self.scope.overtakes {
+            *beats = [beat, Beat::default()];
+        } else if !beats.contains(&beat) {
+            beats[BEATS - 1] = beat;
+            beats.sort_unstable_by(|a, b| b.cmp(a));
+        }
+    }
+
+    pub(crate) fn may_take_beat(&self, s: &State, id: NodeId, slot: usize) -> bool {
         let node = &s.nodes[id];
-        let Beat { view, promised, .. } = node.beat;
-        view > 0 && !promised && self.promises(node, view)
+        let Beat { view, promised, timing, .. } = node.beats[slot];
+        view > 0 && !promised && self.promises(id, node, view, timing)
     }
 
-    pub(crate) fn take_beat(&self, s: &mut State, id: NodeId) {
-        let Beat { view, left, settled, .. } = s.nodes[id].beat;
-        self.promise(s, id, view, settled);
-        s.nodes[id].beat = Beat { view, left, settled, promised: true };
+    pub(crate) fn take_beat(&self, s: &mut State, id: NodeId, slot: usize) {
+        let beat = s.nodes[id].beats[slot];
+        self.promise(s, id, beat);
+        let older = |other: &Beat| other.view > 0 && !other.promised && *other < beat;
+        if s.nodes[id].beats.iter().any(older) {
+            s.event = Event::BeatOvertook;
+        }
+        let beats = &mut s.nodes[id].beats;
+        if !self.scope.duplicates {
+            beats[slot] = Beat::default();
+        }
+        self.post(beats, Beat { promised: true, ..beat });
     }
 
-    pub(crate) fn may_take_promise(s: &State, leader: NodeId, member: NodeId) -> bool {
-        let beat = s.nodes[member].beat;
+    pub(crate) fn may_take_promise(s: &State, leader: NodeId, member: NodeId, slot: usize) -> bool {
+        let beat = s.nodes[member].beats[slot];
         beat.promised && s.nodes[leader].leads(beat.view)
     }
 
     /// Rule 9: the leader's deadline runs from before it sent the heartbeat.
-    pub(crate) fn take_promise(&self, s: &mut State, leader: NodeId, member: NodeId) {
-        let beat = s.nodes[member].beat;
-        let worth = if self.rules.office_counts_from_send { beat.left } else { self.scope.promise };
-        s.nodes[member].beat = Beat::default();
+    pub(crate) fn take_promise(&self, s: &mut State, leader: NodeId, member: NodeId, slot: usize) {
+        let beat = s.nodes[member].beats[slot];
+        let full = self.waits_known_to(leader, beat.timing).promise();
+        let worth = if self.rules.office_counts_from_send { beat.left } else { full };
+        if !self.scope.duplicates {
+            let beats = &mut s.nodes[member].beats;
+            beats[slot] = Beat::default();
+            beats.sort_unstable_by(|a, b| b.cmp(a));
+        }
         self.count_promise(s, leader, member, worth);
     }
 
@@ -165,7 +200,7 @@ impl OfficeModel {
         node.cur = view;
         node.sealed = true;
         node.stamp = Stamp::default();
-        for ask in &mut node.asks {
+        for ask in node.asks.iter_mut().chain(&mut node.late) {
             let keeps = !self.rules.seal_ends_grants && matches!(ask, Ask::Granted { .. });
             if !keeps {
                 *ask = Ask::None;
@@ -189,5 +224,6 @@ fn leave_older(node: &mut Node, view: View) {
     if view > node.cur {
         node.stamp = Stamp::default();
         node.asks = Default::default();
+        node.late = Default::default();
     }
 }

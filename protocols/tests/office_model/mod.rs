@@ -12,23 +12,31 @@
 //! | `time` | the tick that ages everything |
 //! | `member`, `leader`, `candidate`, `register`, `locks` | guards and effects by role |
 //! | `properties` | what is always true, and what every search must reach |
-//! | `check` | runs a search |
+//! | `recovery` | the schedule by which an office comes back |
+//! | `budget`, `check` | run a search |
 //! | `holds`, `campaign` | searches that find nothing |
-//! | `broken_office`, `broken_locks`, `broken_tokens` | a rule left out, and what comes of it |
+//! | `journeys` | what a group goes through in its life |
+//! | `live` | searches in which an office must come back |
+//! | `broken_office`, `broken_locks`, `broken_tokens`, `broken_liveness` | a rule left out, and what comes of it |
 
+mod broken_liveness;
 mod broken_locks;
 mod broken_office;
 mod broken_tokens;
+mod budget;
 mod campaign;
 mod candidate;
 mod check;
 mod holds;
+mod journeys;
 mod leader;
+mod live;
 mod locks;
 mod member;
 mod model;
 mod nodes;
 mod properties;
+mod recovery;
 mod register;
 mod rules;
 mod scope;

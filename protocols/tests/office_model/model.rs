@@ -2,11 +2,12 @@
 
 use stateright::{Model, Property};
 
+use super::budget::Budget;
 use super::properties;
 use super::rules::Rules;
 use super::scope::Scope;
 use super::state::{
-    Event, LOCKS, Lead, LockId, Members, Node, NodeId, PerNode, Record, State, Ticks,
+    BEATS, Event, LOCKS, Lead, LockId, Members, Node, NodeId, PerNode, Record, State, Ticks, Timing,
 };
 
 /// One search: the rules in force, and its bounds.
@@ -16,6 +17,7 @@ pub(crate) struct OfficeModel {
     pub(crate) scope: Scope,
     /// The `sometimes` properties that this search must reach.
     pub(crate) reaches: &'static [&'static str],
+    pub(crate) budget: Budget,
 }
 
 /// One step. Any of them may be delayed for ever, which is how a slow or cut-off process, a pause
@@ -38,10 +40,14 @@ pub(crate) enum Action {
         leader: NodeId,
         member: NodeId,
     },
-    TakeBeat(NodeId),
+    TakeBeat {
+        member: NodeId,
+        slot: usize,
+    },
     TakePromise {
         leader: NodeId,
         member: NodeId,
+        slot: usize,
     },
     /// The leader resigns in favour of another, or of itself.
     HandOver {
@@ -65,6 +71,18 @@ pub(crate) enum Action {
         member: NodeId,
         lock: LockId,
     },
+    /// A grant for a request that was given up meets a later one.
+    TakeLate {
+        member: NodeId,
+        lock: LockId,
+    },
+    /// Only where the clock is read twice: the leader has a request and looks at its office.
+    Look {
+        leader: NodeId,
+        member: NodeId,
+    },
+    /// A leader whose office has lapsed leads no longer.
+    StepDown(NodeId),
     /// A member answers a heartbeat and lists its holds.
     List(NodeId),
     Extend {
@@ -102,6 +120,8 @@ pub(crate) enum Action {
     },
     /// A candidate writes the closing mark.
     Close(NodeId),
+    /// Only where a mark does not stay: the leader takes it back.
+    TakeMarkBack(NodeId),
     /// A candidate writes its view.
     Activate(NodeId),
     /// The leader resigns and writes a view that names nobody.
@@ -134,6 +154,7 @@ impl Model for OfficeModel {
             ceiling: 1,
             nonce: 0,
             lost: false,
+            timing: scope.timing(),
             turn: 1,
         };
         let mut nodes = PerNode::<Node>::default();
@@ -143,8 +164,9 @@ impl Model for OfficeModel {
         for id in scope.founders.iter() {
             nodes[id].cur = 1;
             nodes[id].promise = scope.promise;
+            nodes[id].timing = scope.timing();
             nodes[id].settled_seen = true;
-            nodes[id].confirmed = (1, scope.confirmation);
+            nodes[id].confirmed = (1, self.longest().confirmation());
         }
         let mut lead = Lead::of(register);
         for id in scope.founders.iter() {
@@ -165,6 +187,9 @@ impl Model for OfficeModel {
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        if self.budget.is_spent() {
+            return;
+        }
         actions.push(Action::Tick);
         if self.may_lose_record(state) {
             actions.push(Action::LoseRecord);
@@ -191,13 +216,18 @@ impl Model for OfficeModel {
             Action::Confirm(id) => self.confirm(s, id),
             Action::Beat { leader, member } => self.beat(s, leader, member),
             Action::SendBeat { leader, member } => self.send_beat(s, leader, member),
-            Action::TakeBeat(id) => self.take_beat(s, id),
-            Action::TakePromise { leader, member } => self.take_promise(s, leader, member),
+            Action::TakeBeat { member, slot } => self.take_beat(s, member, slot),
+            Action::TakePromise { leader, member, slot } => {
+                self.take_promise(s, leader, member, slot);
+            }
             Action::HandOver { leader, heir } => self.hand_over(s, leader, heir),
             Action::Ask { member, lock } => self.ask(s, member, lock),
-            Action::GiveUp { member, lock } => Self::give_up(s, member, lock),
+            Action::GiveUp { member, lock } => self.give_up(s, member, lock),
             Action::Grant { leader, member, lock } => self.grant(s, leader, member, lock),
             Action::TakeGrant { member, lock } => self.take_grant(s, member, lock),
+            Action::TakeLate { member, lock } => self.take_late(s, member, lock),
+            Action::Look { leader, member } => Self::look(s, leader, member),
+            Action::StepDown(id) => self.step_down(s, id),
             Action::List(id) => self.list(s, id),
             Action::Extend { leader, member } => self.extend(s, leader, member),
             Action::TakeExtension(id) => self.take_extension(s, id),
@@ -212,6 +242,7 @@ impl Model for OfficeModel {
             Action::Seal { candidate, member } => self.seal(s, candidate, member),
             Action::Evidence { candidate, member } => self.evidence(s, candidate, member),
             Action::Close(id) => Self::close(s, id),
+            Action::TakeMarkBack(_) => self.take_mark_back(s),
             Action::Activate(id) => self.activate(s, id),
             Action::Leave(id) => self.leave(s, id),
             Action::LoseRecord => self.lose_record(s),
@@ -225,12 +256,16 @@ impl Model for OfficeModel {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        properties::of(self.reaches)
+        properties::of(self)
+    }
+
+    fn within_boundary(&self, _state: &State) -> bool {
+        !self.budget.is_spent()
     }
 }
 
 impl OfficeModel {
-    fn everybody(&self) -> Members {
+    pub(crate) fn everybody(&self) -> Members {
         self.scope.founders.and(self.scope.joiners)
     }
 
@@ -247,13 +282,17 @@ impl OfficeModel {
         }
         offer(self.may_crash(s, id), Action::Crash(id));
         offer(self.may_confirm(s, id), Action::Confirm(id));
-        offer(self.may_take_beat(s, id), Action::TakeBeat(id));
+        for slot in 0..BEATS {
+            offer(self.may_take_beat(s, id, slot), Action::TakeBeat { member: id, slot });
+        }
+        offer(self.may_step_down(s, id), Action::StepDown(id));
         offer(self.may_list(s, id), Action::List(id));
         offer(Self::may_take_extension(s, id), Action::TakeExtension(id));
         offer(self.may_raise_ceiling(s, id), Action::RaiseCeiling(id));
         offer(self.may_leave(s, id), Action::Leave(id));
         offer(self.may_start(s, id), Action::Start(id));
         offer(self.may_close(s, id), Action::Close(id));
+        offer(self.may_take_mark_back(s, id), Action::TakeMarkBack(id));
         offer(self.may_activate(s, id), Action::Activate(id));
         offer(self.may_reply(s, id), Action::Reply(id));
         offer(self.may_read_back(s, id), Action::ReadBack(id));
@@ -274,6 +313,7 @@ impl OfficeModel {
         offer(self.may_ask(s, id, lock), Action::Ask { member, lock });
         offer(self.may_give_up(s, id, lock), Action::GiveUp { member, lock });
         offer(self.may_take_grant(s, id, lock), Action::TakeGrant { member, lock });
+        offer(Self::may_take_late(s, id, lock), Action::TakeLate { member, lock });
         offer(self.may_release(s, id, lock), Action::Release { member, lock });
         offer(self.may_renew_own(s, id, lock), Action::RenewOwn { leader, lock });
         offer(self.may_forget(s, id, lock), Action::Forget { leader, lock });
@@ -291,9 +331,13 @@ impl OfficeModel {
         let (leader, candidate, member) = (one, one, other);
         offer(self.may_beat(s, leader, member), Action::Beat { leader, member });
         offer(self.may_send_beat(s, leader, member), Action::SendBeat { leader, member });
-        offer(Self::may_take_promise(s, leader, member), Action::TakePromise { leader, member });
+        for slot in 0..BEATS {
+            let promise = Action::TakePromise { leader, member, slot };
+            offer(Self::may_take_promise(s, leader, member, slot), promise);
+        }
         offer(self.may_hand_over(s, leader, other), Action::HandOver { leader, heir: other });
         offer(self.may_extend(s, leader, member), Action::Extend { leader, member });
+        offer(self.may_look(s, leader, member), Action::Look { leader, member });
         for lock in 0..self.scope.locks {
             let grant = Action::Grant { leader, member, lock };
             offer(self.may_grant(s, leader, member, lock), grant);
@@ -307,8 +351,30 @@ impl OfficeModel {
         );
     }
 
-    /// The wait of the closing path: E and then P.
-    pub(crate) fn closing_wait(&self) -> Ticks {
-        self.scope.confirmation + self.scope.promise
+    /// Rule 15 (c), the wait of the closing path: E and then P. A promise that is given in the last tick of E has
+    /// the rest of that tick for its first, so in whole ticks it is one less than their sum.
+    pub(crate) fn closing_wait(&self, id: NodeId, base: &Record) -> Ticks {
+        let waits = self.waits_known_to(id, base.timing);
+        waits.confirmation() + waits.promise() - 1
+    }
+
+    /// Does a promise need the register's confirmation?
+    pub(crate) fn confirms(&self) -> bool {
+        self.longest().confirmation() > 0
+    }
+
+    /// The waits that this node's own configuration has.
+    pub(crate) fn policy_of(&self, id: NodeId) -> Timing {
+        if self.scope.differ.has(id) { self.scope.policy } else { self.scope.timing() }
+    }
+
+    /// The longer of all waits.
+    pub(crate) fn longest(&self) -> Timing {
+        self.scope.timing().longest(self.scope.policy)
+    }
+
+    /// Rule 5: the waits of a view are those in its record, whatever a node's own configuration says.
+    pub(crate) fn waits_known_to(&self, id: NodeId, record: Timing) -> Timing {
+        if self.rules.waits_of_the_record { record } else { self.policy_of(id) }
     }
 }

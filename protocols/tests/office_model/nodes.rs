@@ -5,7 +5,7 @@ use std::ops::{Index, IndexMut};
 /// Most nodes that a search may have.
 pub(crate) const NODES: NodeId = 4;
 /// Most locks that a search may have.
-pub(crate) const LOCKS: usize = 2;
+pub(crate) const LOCKS: usize = 3;
 /// Tokens per epoch are 2 to this power, so that a search reaches the end of an epoch's tokens.
 pub(crate) const TOKEN_BITS: u8 = 1;
 
@@ -19,6 +19,57 @@ pub(crate) type Ticks = u8;
 pub(crate) type View = u8;
 /// A fencing token, `epoch * 2^TOKEN_BITS + n`. Zero is no token.
 pub(crate) type Token = u8;
+
+/// The waits of a view, each from 0 to 3 ticks; one byte, because a state has many.
+#[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(crate) struct Timing(u8);
+
+impl Timing {
+    /// P, L and E.
+    pub(crate) const fn new(promise: Ticks, lock_wait: Ticks, confirmation: Ticks) -> Self {
+        assert!(promise < 4 && lock_wait < 4 && confirmation < 4, "two bits for each");
+        Self(promise | lock_wait << 2 | lock_wait << 4 | confirmation << 6)
+    }
+
+    /// P, the wait of the office.
+    pub(crate) fn promise(self) -> Ticks {
+        self.0 & 3
+    }
+
+    /// L, for which whoever grants a lock waits.
+    pub(crate) fn lock_wait(self) -> Ticks {
+        self.0 >> 2 & 3
+    }
+
+    /// For how long locks are given: L, or less while leases of a longer L may run.
+    pub(crate) fn lease(self) -> Ticks {
+        self.0 >> 4 & 3
+    }
+
+    /// E, the wait of the register.
+    pub(crate) fn confirmation(self) -> Ticks {
+        self.0 >> 6
+    }
+
+    /// The same with a longer L than locks are given for.
+    pub(crate) fn waiting_for(self, lock_wait: Ticks) -> Self {
+        Self(self.0 & !0b1100 | lock_wait << 2)
+    }
+
+    /// The longer of each wait.
+    pub(crate) fn longest(self, other: Self) -> Self {
+        let promise = self.promise().max(other.promise());
+        let lock_wait = self.lock_wait().max(other.lock_wait());
+        Self::new(promise, lock_wait, self.confirmation().max(other.confirmation()))
+    }
+}
+
+impl std::fmt::Debug for Timing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (lock_wait, lease) = (self.lock_wait(), self.lease());
+        write!(f, "P{} L{lock_wait}/{lease} E{}", self.promise(), self.confirmation())
+    }
+}
 
 /// Every node's number.
 pub(crate) fn all_nodes() -> std::ops::Range<NodeId> {

@@ -3,7 +3,7 @@
 use stateright::Property;
 
 use super::model::OfficeModel;
-use super::state::{Event, LOCKS, NodeId, State, all_nodes};
+use super::state::{Event, LOCKS, Members, NodeId, State, all_nodes};
 
 /// At most one node believes that it has the office.
 pub(crate) const ONE_OFFICE: &str = "at most one office at a time";
@@ -11,6 +11,9 @@ pub(crate) const ONE_OFFICE: &str = "at most one office at a time";
 pub(crate) const ONE_HOLDER: &str = "at most one believing holder of a lock";
 /// The tokens of a lock rise in the order of the grants, across views.
 pub(crate) const TOKENS_RISE: &str = "the tokens of a lock rise for ever";
+
+/// When nothing fails any more, there is soon an office that can grant.
+pub(crate) const OFFICE_COMES_BACK: &str = "an office that can grant comes back";
 
 pub(crate) const OFFICE_IN_A_LATER_VIEW: &str = "an office in a later view";
 pub(crate) const GRANTED_LATER: &str = "a grant in a later view without quiet time";
@@ -28,18 +31,29 @@ pub(crate) const READ_BACK_APPLIED: &str = "a write read back as applied";
 pub(crate) const READ_BACK_REFUSED: &str = "a write read back as refused";
 pub(crate) const SEALED_REFUSED: &str = "an office not taken because its view was sealed";
 pub(crate) const OLDER_CONFIRMATION: &str = "a promise on an older view's confirmation";
+pub(crate) const DEAD_SUCCEEDED: &str = "an office taken after E and P from nobody that lives";
+pub(crate) const MARK_CLEARED: &str = "a closing mark cleared by the leader's next view";
+pub(crate) const STEPPED_DOWN: &str = "a lapsed office given up";
+pub(crate) const OVERTAKEN: &str = "a heartbeat that overtook an older one";
+pub(crate) const LATE_GRANT: &str = "a grant that meets a later request";
+pub(crate) const SHORTENED: &str = "a view with a shorter L than the one before";
+pub(crate) const REPLACED: &str = "a grant in a view of which nobody founded the group";
 pub(crate) const EVIDENCE: &str = "evidence of a death counted";
 pub(crate) const CEILING_RAISED: &str = "a ceiling raised";
 
-/// The three promises, and the situations that this search must reach.
-pub(crate) fn of(reaches: &[&'static str]) -> Vec<Property<OfficeModel>> {
+/// The promises, and the situations that this search must reach.
+pub(crate) fn of(model: &OfficeModel) -> Vec<Property<OfficeModel>> {
     let mut properties = vec![
         Property::always(ONE_OFFICE, one_office),
         Property::always(ONE_HOLDER, |_, state: &State| one_holder(state)),
         Property::always(TOKENS_RISE, |_, state: &State| !state.token_went_back),
     ];
-    properties.extend(situations().into_iter().filter(|p| reaches.contains(&p.name)));
-    assert_eq!(properties.len(), 3 + reaches.len(), "an unknown situation is named");
+    if model.scope.recovers {
+        properties.push(Property::always(OFFICE_COMES_BACK, OfficeModel::comes_back));
+    }
+    let promises = properties.len();
+    properties.extend(situations().into_iter().filter(|p| model.reaches.contains(&p.name)));
+    assert_eq!(properties.len(), promises + model.reaches.len(), "an unknown situation is named");
     properties
 }
 
@@ -63,6 +77,22 @@ fn situations() -> Vec<Property<OfficeModel>> {
             let later = |id: NodeId| state.nodes[id].lead.is_some_and(|lead| lead.record.turn > 1);
             all_nodes().any(|id| later(id) && model.office_left(state, id) > 0)
         }),
+        Property::sometimes(REPLACED, |model: &OfficeModel, state: &State| {
+            let strangers = |id: NodeId| {
+                let members = state.nodes[id].lead.map(|lead| lead.record.members);
+                members.is_some_and(|members| members.within(model.scope.founders) == Members::NONE)
+            };
+            let holds = |id: NodeId| state.nodes[id].holds[0].is_live();
+            let leads = |id: NodeId| strangers(id) && model.office_left(state, id) > 0;
+            let newcomers = model.scope.joiners;
+            all_nodes().any(leads) && newcomers.iter().any(holds)
+        }),
+        happens!(DEAD_SUCCEEDED, TookOfficeOfTheDead),
+        happens!(MARK_CLEARED, ClearsTheClosingMark),
+        happens!(STEPPED_DOWN, SteppedDown),
+        happens!(OVERTAKEN, BeatOvertook),
+        happens!(LATE_GRANT, GrantForAnOlderRequest),
+        happens!(SHORTENED, LockWaitShortened),
         happens!(GRANTED_LATER, GrantedInALaterView),
         happens!(GRANTED_AFTER_QUIET, GrantedAfterQuietTime),
         happens!(GRANTED_AFTER_OUTSIDER, GrantedAfterOutsiderRanOut),

@@ -62,7 +62,18 @@ impl OfficeModel {
     pub(crate) fn lose_record(&self, s: &mut State) {
         s.losses += 1;
         let closed = Record { settled: false, closing: true, lost: true, ..s.register };
-        s.register = Record { members: Members::NONE, ..closed };
+        let timing = self.longest();
+        s.register = Record { members: Members::NONE, timing, ..closed };
+        self.refuse_overtaken(s);
+    }
+
+    pub(crate) fn may_take_mark_back(&self, s: &State, id: NodeId) -> bool {
+        !self.rules.mark_stays && s.register.closing && s.nodes[id].leads(s.register.view)
+    }
+
+    /// Rule 15, broken: a leader that lives clears the closing mark and goes on in its view.
+    pub(crate) fn take_mark_back(&self, s: &mut State) {
+        s.register.closing = false;
         self.refuse_overtaken(s);
     }
 
@@ -91,7 +102,7 @@ impl OfficeModel {
             Purpose::Close => {
                 if let Some(bid) = &mut s.nodes[id].bid {
                     bid.record = write.record;
-                    bid.closing = Closing::Waiting(self.closing_wait());
+                    bid.closing = Closing::Waiting(self.closing_wait(id, &write.record));
                 }
             }
         }
@@ -133,11 +144,11 @@ impl OfficeModel {
     }
 
     /// The candidate's base stands; only its ceiling or its closing mark has changed.
-    fn read_again(&self, s: &mut State, id: NodeId) {
+    pub(crate) fn read_again(&self, s: &mut State, id: NodeId) {
         if let Some(bid) = &mut s.nodes[id].bid {
             bid.record = s.register;
             if bid.record.closing && bid.closing == Closing::No {
-                bid.closing = Closing::Waiting(self.closing_wait());
+                bid.closing = Closing::Waiting(self.closing_wait(id, &bid.record));
             }
         }
     }

@@ -56,6 +56,10 @@ pub(crate) struct Rules {
     pub(crate) office_counts_from_send: bool,
     /// Rule 5, locks: a holder counts from before it sent the request.
     pub(crate) lock_counts_from_send: bool,
+    /// Rule 5: the waits of a view are those in its record, not those of a node's configuration.
+    pub(crate) waits_of_the_record: bool,
+    /// Rule 6: one reading of the clock decides a grant.
+    pub(crate) one_reading: bool,
     /// Rule 7: a deadline that passed is final.
     pub(crate) expiry_is_final: bool,
     /// Rule 8: a member that sealed a view makes no more promises in it.
@@ -66,6 +70,10 @@ pub(crate) struct Rules {
     pub(crate) confirmation_carries_over: bool,
     /// Rule 9: the office ends when the leader resigns.
     pub(crate) resigning_ends_the_office: bool,
+    /// Rule 9, liveness: a leader whose office has lapsed steps down.
+    pub(crate) lapsed_leader_steps_down: bool,
+    /// Rule 11, liveness: a nominee that does not reach the register leaves it to the next in rank.
+    pub(crate) nominee_withdraws: bool,
     /// Rule 12: a member seals only after its promise ran out.
     pub(crate) seal_waits_for_the_promise: bool,
     /// Rule 12, refinement: nobody seals early on hearing that the leader resigned.
@@ -82,6 +90,10 @@ pub(crate) struct Rules {
     pub(crate) need: Need,
     /// Rule 15: who waits E and P out has marked the record first.
     pub(crate) closing_is_marked: bool,
+    /// Rule 15: a closing mark stays until there is another view.
+    pub(crate) mark_stays: bool,
+    /// Rule 15, liveness: who waits in vain for seals marks the record and waits E and P out.
+    pub(crate) closing_ends_the_wait: bool,
     /// Rule 15, for a lost record: only E and P end the office, because nobody knows the members.
     pub(crate) lost_record_waits: bool,
     /// Rule 13, without an heir: the leader names nobody only when no lock is held.
@@ -94,6 +106,8 @@ pub(crate) struct Rules {
     pub(crate) write_compares: bool,
     /// Rule 17, tokens: the next epoch is above the ceiling too.
     pub(crate) epoch_above_ceiling: bool,
+    /// Rule 17, waits: a view keeps the longer L of the one before it.
+    pub(crate) longer_lock_wait_stays: bool,
     /// Rule 18: after an unknown outcome the writer reads back.
     pub(crate) unknown_is_read_back: bool,
     /// Rule 19: who has sealed the view it activated does not take its office.
@@ -118,6 +132,10 @@ pub(crate) struct Rules {
     pub(crate) renewal_checks_office: bool,
     /// Rule 23: the token begins with the view.
     pub(crate) token_names_view: bool,
+    /// Rule 23: a grant names the request that it answers.
+    pub(crate) grant_names_request: bool,
+    /// Rule 23: a new request gets a new token, even from whoever has the entry.
+    pub(crate) new_request_gets_new_token: bool,
     /// Rule 23: a release names its token.
     pub(crate) release_names_token: bool,
     /// Rule 24: what the leader does not know of is not renewed.
@@ -138,11 +156,15 @@ impl Rules {
         restart_is_a_new_member: true,
         office_counts_from_send: true,
         lock_counts_from_send: true,
+        waits_of_the_record: true,
+        one_reading: true,
         expiry_is_final: true,
         seal_ends_promises: true,
         promise_needs_confirmation: true,
         confirmation_carries_over: true,
         resigning_ends_the_office: true,
+        lapsed_leader_steps_down: true,
+        nominee_withdraws: true,
         seal_waits_for_the_promise: true,
         hearsay_does_not_seal: true,
         seal_ends_grants: true,
@@ -151,12 +173,15 @@ impl Rules {
         evidence_is_true: true,
         need: Need::BlocksTheOldMajority,
         closing_is_marked: true,
+        mark_stays: true,
+        closing_ends_the_wait: true,
         lost_record_waits: true,
         leaver_waits_for_its_locks: true,
         leaver_resigns_first: true,
         activation: Activation::AfterTheOldOffice,
         write_compares: true,
         epoch_above_ceiling: true,
+        longer_lock_wait_stays: true,
         unknown_is_read_back: true,
         sealed_view_has_no_office: true,
         quiet_time: true,
@@ -169,6 +194,8 @@ impl Rules {
         grant_checks_office: true,
         renewal_checks_office: true,
         token_names_view: true,
+        grant_names_request: true,
+        new_request_gets_new_token: true,
         release_names_token: true,
         renewal_needs_an_entry: true,
         acknowledges_what_was_listed: true,

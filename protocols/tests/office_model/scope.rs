@@ -1,6 +1,6 @@
 //! The bounds of one search: who takes part, how long the waits are, and what may go wrong.
 
-use super::state::{Members, Ticks};
+use super::state::{Members, Ticks, Timing};
 
 /// What one search covers. Everything that is not bounded here is unbounded: time, renewals,
 /// heartbeats, reads of the register and the delay of every message.
@@ -19,6 +19,9 @@ pub(crate) struct Scope {
     pub(crate) admitted: Members,
     /// Nodes that no new view takes in, even if they answered.
     pub(crate) expelled: Members,
+    /// By turn from the second view on, whom it takes in and whom not, where that changes from view
+    /// to view. Empty: `admitted` and `expelled` count for all.
+    pub(crate) succession: &'static [(Members, Members)],
     /// Who asks for locks.
     pub(crate) askers: Members,
     /// Who may crash, and how many of them.
@@ -34,6 +37,10 @@ pub(crate) struct Scope {
     /// E, the wait of the register. Zero: every promise counts as confirmed, and nobody may wait
     /// E out.
     pub(crate) confirmation: Ticks,
+    /// Nodes whose own configuration has other waits, which their views then get.
+    pub(crate) differ: Members,
+    /// Their waits.
+    pub(crate) policy: Timing,
     /// How many views there may be, the first included.
     pub(crate) views: u8,
     /// How many grants there may be, over all locks and views.
@@ -52,6 +59,12 @@ pub(crate) struct Scope {
     pub(crate) drops: bool,
     /// A heartbeat and its answer travel, instead of being exchanged in one step.
     pub(crate) beats_travel: bool,
+    /// Heartbeats, promises, grants and releases overtake each other.
+    pub(crate) overtakes: bool,
+    /// Heartbeats, promises, grants and releases arrive more than once.
+    pub(crate) duplicates: bool,
+    /// A leader without an office may lead no longer.
+    pub(crate) steps_down: bool,
     /// The outcome of a write may stay unknown, so that the writer reads back.
     pub(crate) unknown: bool,
     /// A candidate may drop its candidacy with a write on its way, and start again.
@@ -60,6 +73,10 @@ pub(crate) struct Scope {
     pub(crate) losses: u8,
     /// A leader whose locks are all free may leave and name no successor.
     pub(crate) leaves: bool,
+    /// In every state that is reached, the office must come back once nothing fails any more.
+    pub(crate) recovers: bool,
+    /// Then these still do not reach the register.
+    pub(crate) cut_off: Members,
     /// The kubelet's word on a terminated container may be used.
     pub(crate) evidence: bool,
 }
@@ -74,6 +91,7 @@ impl Scope {
         heirs: Members::NONE,
         admitted: Members::NONE,
         expelled: Members::NONE,
+        succession: &[],
         askers: Members::of(&[1, 2]),
         mortal: Members::NONE,
         crashes: 0,
@@ -81,6 +99,8 @@ impl Scope {
         promise: 1,
         lease: 1,
         confirmation: 0,
+        differ: Members::NONE,
+        policy: Timing::new(0, 0, 0),
         views: 2,
         grants: 3,
         raises: 0,
@@ -90,12 +110,22 @@ impl Scope {
         queues: false,
         drops: false,
         beats_travel: false,
+        overtakes: false,
+        duplicates: false,
+        steps_down: false,
         unknown: false,
         restarts_candidacy: false,
         losses: 0,
         leaves: false,
+        recovers: false,
+        cut_off: Members::NONE,
         evidence: false,
     };
+
+    /// The waits of the first view.
+    pub(crate) const fn timing(&self) -> Timing {
+        Timing::new(self.promise, self.lease, self.confirmation)
+    }
 
     /// Four members, of which two seals are enough to end an office.
     pub(crate) const FOUR: Self = Self { founders: Members::of(&[0, 1, 2, 3]), ..Self::THREE };

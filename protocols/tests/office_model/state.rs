@@ -2,8 +2,8 @@
 //! states repeat and a search needs no horizon.
 
 pub(crate) use super::nodes::{
-    LOCKS, LockId, Members, NODES, NodeId, PerNode, TOKEN_BITS, Ticks, Token, View, all_nodes,
-    epoch_of,
+    LOCKS, LockId, Members, NODES, NodeId, PerNode, TOKEN_BITS, Ticks, Timing, Token, View,
+    all_nodes, epoch_of,
 };
 
 /// What the register holds (rule 1). No two records are ever equal, so the record itself stands
@@ -21,6 +21,8 @@ pub(crate) struct Record {
     pub(crate) nonce: u8,
     /// The record was lost and made anew: nobody knows who belonged to the last view.
     pub(crate) lost: bool,
+    /// The waits of this view.
+    pub(crate) timing: Timing,
     /// How many views there were; only bounds the search.
     pub(crate) turn: u8,
 }
@@ -59,8 +61,11 @@ pub(crate) struct Stamp {
     pub(crate) acknowledged: bool,
 }
 
+/// How many heartbeats and promises of one member may be on their way.
+pub(crate) const BEATS: usize = 2;
+
 /// A heartbeat on its way to a member, or the member's promise on its way back (rule 8).
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(crate) struct Beat {
     /// The view; zero when none is on its way.
     pub(crate) view: View,
@@ -68,6 +73,8 @@ pub(crate) struct Beat {
     pub(crate) left: Ticks,
     pub(crate) settled: bool,
     pub(crate) promised: bool,
+    /// The waits of that view.
+    pub(crate) timing: Timing,
 }
 
 /// The leader's entry for a lock, also used for a report of a hold. Free when `busy` is zero.
@@ -97,6 +104,11 @@ pub(crate) struct Lead {
     pub(crate) reported: [bool; LOCKS],
     /// What is left of the leases that the leader itself had before it led.
     pub(crate) older_own: Ticks,
+    /// What is left of the view's first L, after which leases of a longer L have run out.
+    pub(crate) wearing: Ticks,
+    /// Only where the clock is read twice: for whose requests it looked at its office, and then may
+    /// have gone to sleep.
+    pub(crate) looked: Members,
     /// Only for the `sometimes` properties: the view began with a quiet time.
     pub(crate) began_quiet: bool,
     /// Only for the `sometimes` properties: the lease of a holder outside of the view ran out.
@@ -111,8 +123,9 @@ pub(crate) enum Base {
     /// It is over; `quiet` is the rest of L since then, or what the quiet time was found to be
     /// when the candidate wrote its view.
     Over { quiet: Ticks },
-    /// Its leader handed it over with its table and the rest of its quiet time.
-    HandedOver { quiet: Ticks },
+    /// Its leader handed it over with its table, the rest of its quiet time and the L that every
+    /// hold fits in.
+    HandedOver { quiet: Ticks, lock_wait: Ticks },
 }
 
 /// The wait for E and P (rule 15).
@@ -180,15 +193,20 @@ pub(crate) struct Node {
     /// The highest view it has entered or sealed.
     pub(crate) cur: View,
     pub(crate) sealed: bool,
+    /// The waits of the view that it entered.
+    pub(crate) timing: Timing,
     /// What is left of its own promise.
     pub(crate) promise: Ticks,
-    /// The view that the register last confirmed, and what is left of that confirmation.
+    /// The view that the register last confirmed, and what is left of the longest E since.
     pub(crate) confirmed: (View, Ticks),
     /// The leader of `cur` said that it is settled.
     pub(crate) settled_seen: bool,
-    pub(crate) beat: Beat,
+    /// Heartbeats to it and promises of it on their way, the youngest first.
+    pub(crate) beats: [Beat; BEATS],
     pub(crate) holds: [Hold; LOCKS],
     pub(crate) asks: [Ask; LOCKS],
+    /// By lock, a grant on its way to a request that was given up.
+    pub(crate) late: [Ask; LOCKS],
     pub(crate) stamp: Stamp,
     /// By lock, the token of a release on its way.
     pub(crate) releasing: [Token; LOCKS],
@@ -222,6 +240,12 @@ pub(crate) enum Event {
     PromisedOnAnOlderConfirmation,
     EvidenceCounted,
     CeilingRaised,
+    ClearsTheClosingMark,
+    TookOfficeOfTheDead,
+    SteppedDown,
+    BeatOvertook,
+    GrantForAnOlderRequest,
+    LockWaitShortened,
 }
 
 /// One state of the whole group.
@@ -245,6 +269,11 @@ impl Record {
     pub(crate) fn is_view_of(&self, other: &Self) -> bool {
         !self.lost
             && (self.view, self.leader, self.nonce) == (other.view, other.leader, other.nonce)
+    }
+
+    /// Did its leader leave and name nobody?
+    pub(crate) fn is_left(&self) -> bool {
+        self.members == Members::NONE && !self.lost
     }
 
     /// Does this record tell of the same view, perhaps with another ceiling or closing mark?

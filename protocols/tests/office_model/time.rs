@@ -2,18 +2,18 @@
 
 use super::model::OfficeModel;
 use super::state::{
-    Ask, Base, Beat, Bid, Closing, Entry, Event, Hold, Lead, Node, Stamp, State, Ticks,
+    Ask, Base, Beat, Bid, Closing, Entry, Event, Hold, Lead, Node, NodeId, Stamp, State, Ticks,
 };
 
 impl OfficeModel {
     pub(crate) fn tick(&self, state: &mut State) {
-        for node in state.nodes.iter_mut() {
-            self.age(node);
+        for (id, node) in (0..).zip(state.nodes.iter_mut()) {
+            self.age(id, node);
         }
         state.event = Event::Nothing;
     }
 
-    fn age(&self, node: &mut Node) {
+    fn age(&self, id: NodeId, node: &mut Node) {
         pass(&mut node.dying);
         pass(&mut node.promise);
         pass(&mut node.confirmed.1);
@@ -28,17 +28,20 @@ impl OfficeModel {
             age_lead(lead);
         }
         if let Some(bid) = &mut node.bid {
-            self.age_bid(bid);
+            self.age_bid(id, bid);
         }
     }
 
     /// A message whose worth has run out is as good as lost, unless somebody counts from its
     /// arrival.
     fn age_messages(&self, node: &mut Node) {
-        pass(&mut node.beat.left);
-        if node.beat.promised && node.beat.left == 0 && self.rules.office_counts_from_send {
-            node.beat = Beat::default();
+        for beat in &mut node.beats {
+            pass(&mut beat.left);
+            if beat.promised && beat.left == 0 && self.rules.office_counts_from_send {
+                *beat = Beat::default();
+            }
         }
+        node.beats.sort_unstable_by(|a, b| b.cmp(a));
         let forgets = self.rules.lock_counts_from_send && self.rules.queued_counts_from_seen_answer;
         pass(&mut node.stamp.left);
         if node.stamp.left == 0 && forgets {
@@ -61,19 +64,27 @@ impl OfficeModel {
                 }
             }
         }
+        for late in &mut node.late {
+            if let Ask::Sent { left, .. } | Ask::Granted { left, .. } = late {
+                pass(left);
+                if *left == 0 && self.rules.grant_names_request {
+                    *late = Ask::None;
+                }
+            }
+        }
     }
 
-    fn age_bid(&self, bid: &mut Bid) {
+    fn age_bid(&self, id: NodeId, bid: &mut Bid) {
         bid.reports.iter_mut().for_each(age_entry);
         match &mut bid.base {
             Base::Living => {}
-            Base::Over { quiet } | Base::HandedOver { quiet } => pass(quiet),
+            Base::Over { quiet } | Base::HandedOver { quiet, .. } => pass(quiet),
         }
         if let Closing::Waiting(left) = &mut bid.closing {
             pass(left);
             if *left == 0 {
                 bid.closing = Closing::Passed;
-                self.judge_base(bid);
+                self.judge_base(id, bid);
             }
         }
     }
@@ -83,6 +94,7 @@ fn age_lead(lead: &mut Lead) {
     lead.office.iter_mut().for_each(pass);
     pass(&mut lead.quiet);
     pass(&mut lead.older_own);
+    pass(&mut lead.wearing);
     for entry in &mut lead.entries {
         let outside = entry.busy == 1 && !lead.record.members.has(entry.holder);
         lead.outsider_ran_out |= outside;

@@ -9,7 +9,8 @@ use clap::Args;
 use conclave_protocols::PodUid;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
@@ -17,7 +18,7 @@ use crate::http::Listeners;
 use crate::kubernetes::{Place, Resource};
 use crate::metrics::Metrics;
 use crate::os_clock::{ClockFault, OsClock};
-use crate::register::{KubernetesRegister, Register};
+use crate::register::{KubernetesRegister, Register, Sight};
 use crate::sidecar::{Membership, Sidecar, Sockets};
 use crate::telemetry::{self, LogFormat};
 
@@ -48,6 +49,9 @@ pub(super) struct SidecarArgs {
     /// A Unix socket for the API.
     #[arg(long, env = "CONCLAVE_SOCKET")]
     socket: Option<PathBuf>,
+    /// The container's termination message file: who this process was, should it die.
+    #[arg(long, env = "CONCLAVE_TERMINATION_MESSAGE_PATH", default_value = "/dev/termination-log")]
+    termination_message_path: PathBuf,
     /// What is logged.
     #[arg(long, env = "CONCLAVE_LOG", default_value = "info,kube=warn")]
     log: String,
@@ -103,6 +107,9 @@ fn check(args: &SidecarArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Deaths that may wait for the group task.
+const DEATHS: usize = 64;
+
 async fn live(args: SidecarArgs) -> anyhow::Result<()> {
     let end = CancellationToken::new();
     let terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
@@ -132,7 +139,14 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             metrics.clone(),
         );
         let (says, policies) = watch::channel(Some(resource.policy.clone()));
-        let follower = tokio::spawn(place.clone().follow(uid, sidecar.group(), says));
+        let (sighted, sight) = watch::channel(Sight::default());
+        let (found, endpoints) = watch::channel(None);
+        let (died, dead) = mpsc::channel(DEATHS);
+        let mut watches = JoinSet::new();
+        watches.spawn(place.clone().follow(uid, sidecar.group(), sight.clone(), says));
+        watches.spawn(place.clone().discover(sidecar.group().status(), found));
+        watches.spawn(place.clone().watch_for_evidence(sidecar.group().status(), died));
+        watches.spawn(register.clone().watch(sighted));
         let membership = Membership {
             group: resource.uid,
             pod: args.pod_uid,
@@ -142,9 +156,13 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             status_epoch: resource.epoch,
             register: Register::Kubernetes(Box::new(register)),
             policies,
+            endpoints,
+            sight,
+            dead,
+            termination_message: Some(args.termination_message_path.clone()),
         };
         let lived = sidecar.live(membership, end.clone()).await;
-        follower.abort();
+        watches.abort_all();
         lived.context("listen for the other members")?;
     }
     sidecar.end().await;

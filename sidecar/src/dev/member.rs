@@ -1,5 +1,8 @@
 //! The members of a group in one process, and what can be done to them.
 
+#[cfg(test)]
+mod tests;
+
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -13,11 +16,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::watch::{Journal, listen_in};
 use super::{ADMIN, PEERS, Settings};
+use crate::discovery::Endpoint;
 use crate::group::Group;
 use crate::http::Listeners;
 use crate::metrics::Metrics;
 use crate::os_clock::{ClockFault, OsClock};
-use crate::register::{MemoryRegister, Register};
+use crate::register::{MemoryRegister, Register, Sight};
 use crate::sidecar::{Membership, Sidecar, Sockets, Strings};
 
 /// All members, by their number.
@@ -312,6 +316,10 @@ impl Born {
         let _ = ready.send(Ok(sidecar.group()));
         let (said, heard) = mpsc::channel(1024);
         tokio::spawn(listen_in(self.number, heard, Arc::clone(&self.journal)));
+        // Nobody but the members writes to this register, and all pods are known from the start.
+        let (_still, sight) = watch::channel(Sight::default());
+        let (_known, endpoints) = watch::channel(Some(self.endpoints()));
+        let (_alive, dead) = mpsc::channel(1);
         let membership = Membership {
             group: PodUid(1),
             pod: pod_uid(self.number),
@@ -321,6 +329,10 @@ impl Born {
             status_epoch: Epoch::default(),
             register: Register::Memory(self.register.by(self.cut.clone())),
             policies: self.policies.clone(),
+            endpoints,
+            sight,
+            dead,
+            termination_message: None,
         };
         let strings = Strings { cut: self.cut.clone(), said: Some(said) };
         let lived = sidecar.live_on_strings(membership, self.end.clone(), strings).await;
@@ -331,7 +343,15 @@ impl Born {
     }
 
     fn peer_address(&self) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], self.settings.base_port + PEERS + self.number))
+        peer_address(&self.settings, self.number)
+    }
+
+    fn endpoints(&self) -> Vec<Endpoint> {
+        let endpoint = |number| Endpoint {
+            pod: pod_uid(number),
+            addresses: vec![peer_address(&self.settings, number)],
+        };
+        (0..self.settings.members).map(endpoint).collect()
     }
 
     async fn bind(&self) -> anyhow::Result<Sockets> {
@@ -341,6 +361,10 @@ impl Born {
         let admin = Listeners::on_loopback(admin).await.with_context(|| format!("port {admin}"))?;
         Ok(Sockets { api, peers: vec![self.peer_address()], admin })
     }
+}
+
+fn peer_address(settings: &Settings, number: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], settings.base_port + PEERS + number))
 }
 
 /// The pod of a number: no real one.

@@ -5,6 +5,7 @@
 //! asks again if claims wait: so the members take turns, and the claims of one member do not pass
 //! the lock among themselves.
 
+mod arbiter;
 mod ending;
 mod entry;
 
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::LockEvent;
 use conclave_protocols::member::message::{LockNote, Note};
-use conclave_protocols::policy::Policy;
+use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
@@ -53,6 +54,8 @@ pub(super) type ClaimAlarm = ((LockName, ClaimId, Due), Option<LocalTime>);
 pub(super) struct Book {
     pod: String,
     me: Incarnation,
+    /// What the member goes by.
+    arbiter: Arbiter,
     locks: BTreeMap<LockName, Line>,
     claims: BTreeMap<(LockName, ClaimId), Entry>,
     /// Claims that have ended, the oldest first, and when.
@@ -94,6 +97,7 @@ impl Book {
         Self {
             pod: pod.to_owned(),
             me,
+            arbiter: Arbiter::Quorum,
             locks: BTreeMap::new(),
             claims: BTreeMap::new(),
             ended: VecDeque::new(),
@@ -128,7 +132,7 @@ impl Book {
         if self.claims.len() - self.ended.len() >= LIMITS.1 {
             return Err(AskError::Full { what: "claims of this pod", limit: LIMITS.1 });
         }
-        let entry = Entry::new(now, id.clone(), ask, &self.pod, of_lock, policy.arbiter);
+        let entry = Entry::new(now, id.clone(), ask, &self.pod, of_lock, self.arbiter);
         let claim = entry.watch();
         let (lock, wait) = (key.0.clone(), entry.wait());
         self.claims.insert(key, entry);
@@ -427,21 +431,28 @@ impl Book {
                     self.withdraw_if_nobody_waits(lock);
                 }
             }
-            ClaimState::Held(_) => {
+            ClaimState::Held(held) => {
                 if let Some(line) = self.locks.get_mut(lock) {
                     line.holding = None;
                 }
-                self.end_hold(now, lock, id, ClaimState::Released, HoldEnd::Released);
+                // A deadline that has passed is final, though its alarm may not have rung yet.
+                let (state, end) = if held.safe_until <= now {
+                    let reason = LostReason::LeaseExpired;
+                    (ClaimState::Lost(reason), HoldEnd::Lost(reason))
+                } else {
+                    (ClaimState::Released, HoldEnd::Released)
+                };
+                self.end_hold(now, lock, id, state, end);
                 self.leave(lock);
             }
-            ClaimState::Released => {}
-            ClaimState::Lost(_) | ClaimState::Refused(_) => {
-                return Err(ClaimError::Ended(Box::new(claim.borrow().clone())));
-            }
+            ClaimState::Released | ClaimState::Lost(_) | ClaimState::Refused(_) => {}
         }
         self.count();
         let claim = claim.borrow().clone();
-        Ok(claim)
+        match claim.state {
+            ClaimState::Lost(_) | ClaimState::Refused(_) => Err(ClaimError::Ended(Box::new(claim))),
+            ClaimState::Waiting { .. } | ClaimState::Held(_) | ClaimState::Released => Ok(claim),
+        }
     }
 
     fn tidy(&mut self, lock: &LockName) {

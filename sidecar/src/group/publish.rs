@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use conclave_protocols::member::{self, Member};
-use conclave_protocols::policy::Policy;
+use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::Record;
 use conclave_protocols::time::hold;
 use conclave_protocols::{Incarnation, LocalTime};
@@ -28,10 +28,11 @@ impl Publisher {
             missing: Some("this member is in no view of its group yet".to_owned()),
             epoch: conclave_protocols::Epoch::default(),
             arbiter: policy.arbiter,
+            evidence: policy.evidence,
             policy_generation: policy.generation,
             members: Vec::new(),
             tolerates: 0,
-            outage_survived: Duration::ZERO,
+            outage_survived: None,
             confirmed: None,
             draining: false,
             view_changes: 0,
@@ -62,6 +63,7 @@ impl Publisher {
         self.out("this member is in no view of its group yet");
         self.status.send_modify(|status| {
             status.arbiter = policy.arbiter;
+            status.evidence = policy.evidence;
             status.policy_generation = policy.generation;
             status.draining = false;
         });
@@ -78,9 +80,10 @@ impl Publisher {
             status.missing = None;
             status.epoch = record.epoch;
             status.arbiter = record.policy.arbiter;
+            status.evidence = record.policy.evidence;
             status.policy_generation = record.policy.generation;
             status.members = members(record, *self.me.borrow(), is_open);
-            status.tolerates = tolerated(record.members.len());
+            status.tolerates = tolerated(record);
             status.outage_survived = survived(record);
             status.view_changes += 1;
             status.index += 1;
@@ -91,6 +94,22 @@ impl Publisher {
             election.epoch = record.epoch;
             election.candidates = u32::try_from(record.members.len()).unwrap_or(u32::MAX);
             set_leader(election, leader(now, record))
+        });
+    }
+
+    /// The member goes by that arbiter.
+    pub(super) fn goes_by(&self, arbiter: Arbiter) {
+        self.status.send_if_modified(|status| {
+            let changed = status.arbiter != arbiter;
+            status.arbiter = arbiter;
+            status.index += u64::from(changed);
+            changed
+        });
+        self.election.send_if_modified(|election| {
+            let changed = election.arbiter != arbiter;
+            election.arbiter = arbiter;
+            election.index += u64::from(changed);
+            changed
         });
     }
 
@@ -211,14 +230,17 @@ fn incarnation(member: &MemberStatus) -> Incarnation {
     Incarnation { pod, run: member.run }
 }
 
-/// How many members may be lost at once so that the rest is a majority.
-fn tolerated(members: usize) -> u32 {
-    u32::try_from(members.saturating_sub(members / 2 + 1)).unwrap_or(u32::MAX)
+/// How many members may be lost at once so that the rest can still promise an office.
+fn tolerated(record: &Record) -> u32 {
+    u32::try_from(record.members.len() - record.promises_needed()).unwrap_or(u32::MAX)
 }
 
 /// How long an outage of the API server is surely survived: the promise to confirm, less the time
-/// between two confirmations.
-fn survived(record: &Record) -> Duration {
+/// between two confirmations. Without an arbiter nobody asks it.
+fn survived(record: &Record) -> Option<Duration> {
+    if record.policy.arbiter == Arbiter::None {
+        return None;
+    }
     let outage = record.timing.api_outage;
-    hold(outage).saturating_sub((outage / 6).min(Duration::from_secs(10)))
+    Some(hold(outage).saturating_sub((outage / 6).min(Duration::from_secs(10))))
 }

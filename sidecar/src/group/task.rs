@@ -1,9 +1,10 @@
 //! The one task that owns the group: the member, its clock, its claims, its alarms.
 //!
-//! It takes one thing at a time from five sources (requests, peers, the register, alarms, the end)
-//! and carries out what the protocols want. Nothing else has any of its state.
+//! It takes one thing at a time from its sources (requests, peers, the register, alarms, discovery,
+//! the end) and carries out what the protocols want. Nothing else has any of its state.
 
-use std::future::Future;
+mod arbiter;
+
 use std::time::Duration;
 
 use conclave_protocols::clock::{self, ClockMap};
@@ -17,18 +18,19 @@ use conclave_protocols::{
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
+use super::Request;
 use super::alarms::Alarms;
 use super::book::{Book, Due, Wish};
 use super::publish::Publisher;
+use super::seat::Seat;
 use super::time::{Time, virtual_clock};
-use super::{Group, Request};
-use crate::claims::{AskError, ClaimError, ClaimId};
+use crate::claims::{AskError, ClaimId};
 use crate::links::Links;
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
-use crate::register::Register;
+use crate::register::{Register, Sight};
 use crate::wire::Payload;
 
 /// What a life in a group begins with.
@@ -41,6 +43,12 @@ pub(crate) struct Beginning {
     pub(crate) inbox: mpsc::Receiver<(Incarnation, Payload)>,
     /// What the group's resource says; nothing once the group is dissolved.
     pub(crate) policies: watch::Receiver<Option<Policy>>,
+    /// Whom discovery found, where no register names the members.
+    pub(crate) found: watch::Receiver<Option<Vec<MemberInfo>>>,
+    /// Changes when somebody else may have changed the register.
+    pub(crate) sight: watch::Receiver<Sight>,
+    /// Processes that are surely dead.
+    pub(crate) dead: mpsc::Receiver<Incarnation>,
     /// What the member says, for whoever draws it.
     pub(crate) said: Option<mpsc::Sender<Said>>,
     pub(crate) end: CancellationToken,
@@ -74,6 +82,8 @@ pub(super) struct Task<'a> {
     book: Book,
     pub(super) alarms: Alarms<Alarm>,
     links: Links,
+    /// Whom discovery found.
+    peers: Vec<MemberInfo>,
     register: Register,
     answers: mpsc::Sender<register::Message>,
     publisher: &'a Publisher,
@@ -87,64 +97,10 @@ pub(super) struct Task<'a> {
 /// How long leaving may take: less than what Kubernetes leaves a sidecar at the very end.
 const LEAVE: Duration = Duration::from_millis(1_500);
 
-const REQUESTS: usize = 1024;
+/// Answers of the register that may wait for the task.
 const ANSWERS: usize = 64;
 
-/// Where a group task sits: what the handles to the group lead to, for as long as the process lives.
-pub(crate) struct Seat {
-    asked: mpsc::Receiver<Request>,
-    publisher: Publisher,
-    map: watch::Sender<ClockMap>,
-    clock: OsClock,
-    metrics: Metrics,
-}
-
-/// Makes a seat and the handle to the group.
-pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> (Group, Seat) {
-    let (requests, asked) = mpsc::channel(REQUESTS);
-    let publisher = Publisher::new(group, pod);
-    let map = watch::Sender::new(virtual_clock(clock, &Policy::default()).map());
-    let group = Group {
-        requests,
-        status: publisher.status.subscribe(),
-        election: publisher.election.subscribe(),
-        time: map.subscribe(),
-        clock,
-    };
-    (group, Seat { asked, publisher, map, clock, metrics })
-}
-
 impl Seat {
-    /// Says what is missing.
-    pub(crate) fn lacks(&self, what: &str) {
-        self.publisher.out(what);
-    }
-
-    /// Turns everybody away until something has happened.
-    pub(crate) async fn turn_away_until<T>(&mut self, something: impl Future<Output = T>) -> T {
-        let mut something = std::pin::pin!(something);
-        loop {
-            tokio::select! {
-                biased;
-                happened = &mut something => return happened,
-                Some(request) = self.asked.recv() => self.turn_away(request),
-            }
-        }
-    }
-
-    fn turn_away(&self, request: Request) {
-        let missing = self.publisher.status.borrow().missing.clone().unwrap_or_default();
-        match request {
-            Request::Ask(_, reply) => answered(reply, Err(AskError::NotReady(missing))),
-            Request::Find(_, _, reply) => answered(reply, Err(ClaimError::NotFound)),
-            Request::Renew(_, _, _, reply) | Request::Release(_, _, reply) => {
-                answered(reply, Err(ClaimError::NotFound));
-            }
-            Request::Claims(reply) => answered(reply, Vec::new()),
-            Request::Abandon(..) | Request::Drain => {}
-        }
-    }
-
     /// Lives in the group until it has left it.
     pub(crate) async fn live(&mut self, beginning: Beginning) {
         let Beginning { me, policy, status_epoch, register, links, end, .. } = beginning;
@@ -158,6 +114,7 @@ impl Seat {
             book: Book::new(&me.name, me.incarnation, self.metrics.locks.clone()),
             alarms: Alarms::new(),
             links,
+            peers: Vec::new(),
             register,
             answers,
             publisher: &self.publisher,
@@ -173,6 +130,9 @@ impl Seat {
             answered,
             inbox: beginning.inbox,
             policies: beginning.policies,
+            found: beginning.found,
+            sight: beginning.sight,
+            dead: beginning.dead,
         };
         task.run(sources, end).await;
     }
@@ -183,6 +143,9 @@ struct Sources<'a> {
     answered: mpsc::Receiver<register::Message>,
     inbox: mpsc::Receiver<(Incarnation, Payload)>,
     policies: watch::Receiver<Option<Policy>>,
+    found: watch::Receiver<Option<Vec<MemberInfo>>>,
+    sight: watch::Receiver<Sight>,
+    dead: mpsc::Receiver<Incarnation>,
 }
 
 impl Task<'_> {
@@ -212,6 +175,14 @@ impl Task<'_> {
                     let policy = sources.policies.borrow_and_update().clone();
                     self.on_policy(policy);
                 }
+                Ok(()) = sources.found.changed() => {
+                    let found = sources.found.borrow_and_update().clone();
+                    self.on_found(found);
+                }
+                Ok(()) = sources.sight.changed() => self.feed(Input::Command(Command::Look)),
+                Some(dead) = sources.dead.recv() => {
+                    self.feed(Input::Command(Command::Evidence(dead)));
+                }
             }
         }
         // What was said last is on its way before the links end.
@@ -239,6 +210,7 @@ impl Task<'_> {
     /// Rings every alarm that is due.
     fn ring(&mut self) {
         let now = self.clock.now();
+        self.note_pause(now);
         while let Some(alarm) = self.alarms.take_due(now) {
             match alarm {
                 Alarm::Member(timer) => self.feed(Input::Timer(timer)),
@@ -253,6 +225,17 @@ impl Task<'_> {
                 }
                 Alarm::Leave => self.left = true,
             }
+        }
+    }
+
+    /// A process that was held up for long has missed heartbeats, and deadlines may have passed.
+    fn note_pause(&self, now: LocalTime) {
+        let late = self.alarms.next().map_or(Duration::ZERO, |due| now - due);
+        if late >= NOTICEABLE {
+            self.metrics.members.pauses.observe(late.as_secs_f64());
+        }
+        if late >= LONG {
+            warn!(late_ms = late.as_millis(), "this process was held up");
         }
     }
 
@@ -339,13 +322,6 @@ impl Task<'_> {
         self.grant_wishes();
     }
 
-    fn feed_member(&mut self, input: conclave_protocols::protocol::InputOf<Member>) {
-        let now = self.clock.now();
-        let mut out = Outbox::default();
-        self.member.handle(now, input, &mut out);
-        self.carry_out(now, out);
-    }
-
     fn carry_out(
         &mut self,
         now: LocalTime,
@@ -420,7 +396,8 @@ impl Task<'_> {
         for info in &record.members {
             self.links.meet(info);
         }
-        self.links.keep_only(|peer| record.rank(*peer).is_some());
+        let is_found = |peer| self.peers.iter().any(|info| info.incarnation == peer);
+        self.links.keep_only(|peer| record.rank(*peer).is_some() || is_found(*peer));
         info!(
             epoch = record.epoch.0,
             members = record.members.len(),
@@ -449,13 +426,19 @@ fn election_cost(algorithm: ElectionAlgorithm, members: usize) -> (u32, u32) {
     (small(best), small(worst))
 }
 
+/// By how much an alarm may be late on a busy machine; more is a pause.
+const NOTICEABLE: Duration = Duration::from_millis(50);
+
+/// A pause that costs a leader its office, or nearly.
+const LONG: Duration = Duration::from_secs(1);
+
 /// How often it is told to whom links are open.
 const LINKS: Duration = Duration::from_secs(1);
 
 /// How long links stay after the member has left.
 const FAREWELL: Duration = Duration::from_millis(50);
 
-fn answered<T>(reply: oneshot::Sender<T>, answer: T) {
+pub(super) fn answered<T>(reply: oneshot::Sender<T>, answer: T) {
     // Whoever asked has hung up.
     let _ = reply.send(answer);
 }

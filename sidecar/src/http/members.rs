@@ -76,8 +76,8 @@ pub(super) struct StatusView {
     members: usize,
     /// Members that may be lost at once without losing the group.
     tolerates: u32,
-    /// How long an outage of the API server is surely survived.
-    outage_survived_ms: u64,
+    /// How long an outage of the API server is surely survived; null if any is, without an arbiter.
+    outage_survived_ms: Option<u64>,
     /// Since when the API server has not confirmed the view; null if it never did.
     confirmed_ms: Option<u64>,
     /// Who leads, as far as this member knows.
@@ -167,7 +167,7 @@ impl Watched for Status {
             policy_generation: self.policy_generation,
             members: self.members.len(),
             tolerates: self.tolerates,
-            outage_survived_ms: millis(self.outage_survived),
+            outage_survived_ms: self.outage_survived.map(millis),
             confirmed_ms: self.confirmed.map(|confirmed| millis(now - confirmed)),
             leader: self.members.iter().find(|member| member.leader).map(|one| one.pod.clone()),
             draining: self.draining,

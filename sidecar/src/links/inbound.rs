@@ -14,7 +14,7 @@ use tokio_util::codec::Framed;
 use tracing::{debug, warn};
 
 use super::Local;
-use crate::wire::{self, Frame, FrameError, Hello, Payload, Rejection};
+use crate::wire::{self, Frame, FrameError, Hello, Introduction, Payload, Rejection};
 
 /// How long a peer may take to say who it is.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -116,7 +116,18 @@ impl Inbound {
         let first =
             timeout(HANDSHAKE, connection.next()).await.map_err(|_| InboundError::Silence)?;
         let Some(bytes) = first else { return Ok(()) };
-        let Frame::Hello(hello) = Frame::decode(&bytes?)? else { return Ok(()) };
+        let hello = match Frame::decode(&bytes?)? {
+            Frame::Hello(hello) => hello,
+            Frame::Introduce(introduction) => {
+                let answer = self.introduced(*introduction);
+                return Ok(connection.send(answer.encode()).await?);
+            }
+            Frame::Welcome { .. }
+            | Frame::Reject(_)
+            | Frame::Data { .. }
+            | Frame::Ack { .. }
+            | Frame::Introduced(_) => return Ok(()),
+        };
         match self.admit(hello) {
             Ok(session) => {
                 let welcome = Frame::Welcome { received: session.received };
@@ -131,6 +142,21 @@ impl Inbound {
         }
     }
 
+    /// A peer says who it is, and asks who this is.
+    fn introduced(&self, introduction: Introduction) -> Frame {
+        let Introduction { group, from, to } = introduction;
+        let me = &self.local.info;
+        if group != self.local.group {
+            return Frame::Reject(Rejection::Group);
+        }
+        if to != me.incarnation.pod || !from.is_sound() {
+            return Frame::Reject(Rejection::Incarnation);
+        }
+        // Who does not get in now will ask again.
+        let _ = self.local.introduced.try_send(from);
+        Frame::Introduced(Box::new(me.clone()))
+    }
+
     /// Whether this peer may speak here, and where it goes on.
     fn admit(&self, hello: Hello) -> Result<Session, Rejection> {
         let (lowest, highest) = hello.versions;
@@ -140,7 +166,7 @@ impl Inbound {
         if hello.group != self.local.group {
             return Err(Rejection::Group);
         }
-        if hello.to != self.local.me {
+        if hello.to != self.local.info.incarnation {
             return Err(Rejection::Incarnation);
         }
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);

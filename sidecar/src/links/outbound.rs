@@ -5,7 +5,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use conclave_protocols::Incarnation;
+use conclave_protocols::record::MemberInfo;
+use conclave_protocols::{Incarnation, PodUid};
 use futures::{SinkExt, StreamExt};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
@@ -14,7 +15,7 @@ use tokio_util::codec::Framed;
 use tracing::debug;
 
 use super::Local;
-use crate::wire::{self, Frame, Hello, Payload, Rejection};
+use crate::wire::{self, Frame, Hello, Introduction, Payload, Rejection};
 
 /// How long a connection may take to be made and accepted.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -72,7 +73,7 @@ pub(super) fn open(
 ) -> mpsc::Sender<Payload> {
     let (sender, queue) = mpsc::channel(queue);
     let versions = wire::VERSIONS;
-    let hello = Hello { versions, group: local.group, from: local.me, to, session };
+    let hello = Hello { versions, group: local.group, from: local.info.incarnation, to, session };
     let outbound =
         Outbound { local: local.clone(), hello, addresses, queue, kept: VecDeque::new(), last: 0 };
     let end = local.end.clone();
@@ -160,7 +161,11 @@ impl Outbound {
                 self.failed(reason(rejection));
                 Err(End::Final)
             }
-            Frame::Hello(_) | Frame::Data { .. } | Frame::Ack { .. } => {
+            Frame::Hello(_)
+            | Frame::Data { .. }
+            | Frame::Ack { .. }
+            | Frame::Introduce(_)
+            | Frame::Introduced(_) => {
                 self.failed("protocol");
                 Err(End::Broken(io::ErrorKind::InvalidData.into()))
             }
@@ -229,6 +234,33 @@ impl Outbound {
         match timeout(SILENCE, connection.send(bytes)).await {
             Ok(sent) => sent,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+/// Says who this is, and asks a pod who it is. Nothing if it does not answer in time, or if somebody
+/// else is there.
+pub(crate) async fn introduce(
+    local: &Local,
+    pod: PodUid,
+    addresses: &[SocketAddr],
+) -> Option<MemberInfo> {
+    if *local.cut.borrow() {
+        return None;
+    }
+    let introduction = Introduction { group: local.group, from: local.info.clone(), to: pod };
+    let asked = async {
+        let mut connection = Framed::new(TcpStream::connect(addresses).await?, wire::codec());
+        connection.send(Frame::Introduce(Box::new(introduction)).encode()).await?;
+        receive(&mut connection).await
+    };
+    match timeout(CONNECT, asked).await {
+        Ok(Ok(Frame::Introduced(info))) if info.incarnation.pod == pod && info.is_sound() => {
+            Some(*info)
+        }
+        other => {
+            debug!(%pod, ?other, "introduce");
+            None
         }
     }
 }

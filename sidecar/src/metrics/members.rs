@@ -1,8 +1,8 @@
 //! The view and its members.
 
-use prometheus::{IntCounter, IntGauge, IntGaugeVec};
+use prometheus::{Histogram, IntCounter, IntGauge, IntGaugeVec};
 
-use super::definitions::Definitions;
+use super::definitions::{Definitions, doubling};
 use crate::group::Status;
 
 /// The view and its members: read from the group at every scrape.
@@ -13,6 +13,8 @@ pub(crate) struct MemberMetrics {
     ready: IntGauge,
     tolerates: IntGauge,
     view_changes: IntCounter,
+    /// How late the member was woken.
+    pub(crate) pauses: Histogram,
 }
 
 impl MemberMetrics {
@@ -41,6 +43,12 @@ impl MemberMetrics {
             ),
             view_changes: define
                 .counter("conclave_view_changes_total", "Views that this member has entered."),
+            pauses: define.histogram(
+                "conclave_pause_seconds",
+                "By how much this process was late when it should have done something, if noticeably: \
+                 it or its machine was held up.",
+                &doubling(0.05, 12),
+            ),
         }
     }
 

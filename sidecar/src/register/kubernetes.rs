@@ -1,12 +1,14 @@
 //! The register is one Lease of the API server. Its record stands in an annotation, and is replaced
 //! as a whole with the resourceVersion that was read.
 
+mod watching;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conclave_crds::{RECORD_ANNOTATION, object_name};
 use conclave_protocols::record::Record;
-use conclave_protocols::register::{Message, Value, Version};
+use conclave_protocols::register::{self, Message, Value, Version};
 use conclave_protocols::{Epoch, PodUid};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -17,10 +19,12 @@ use kube::{Client, Resource, ResourceExt};
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, warn};
 
+pub use watching::Sight;
+
 use crate::metrics::Metrics;
 
 /// From 1970 to 2024.
-pub(super) const SECONDS_TO_2024: u64 = 1_704_067_200;
+pub(super) const BEFORE_2024: Duration = Duration::from_secs(1_704_067_200);
 
 /// No call takes longer; whoever asked gives up earlier.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -210,5 +214,5 @@ fn for_people(record: &Record, before: Option<&LeaseSpec>) -> LeaseSpec {
 
 fn time_term(date: Option<Timestamp>) -> Epoch {
     let seconds = date.and_then(|date| u64::try_from(date.as_second()).ok()).unwrap_or(0);
-    Epoch(seconds.saturating_sub(SECONDS_TO_2024))
+    register::time_term(Duration::from_secs(seconds).saturating_sub(BEFORE_2024))
 }

@@ -45,8 +45,8 @@ impl MemoryRegister {
     }
 }
 
-/// Seconds since 2024 by the register's own clock, which in this process is the machine's.
+/// By the register's own clock, which in this process is the machine's.
 fn time_term() -> Epoch {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    Epoch(now.saturating_sub(super::kubernetes::SECONDS_TO_2024))
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    register::time_term(now.saturating_sub(super::kubernetes::BEFORE_2024))
 }

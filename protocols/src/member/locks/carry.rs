@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::message::{Note, Seal, Table, TableHold};
 use super::coordinator::{Docket, Entry};
-use super::holding::Bond;
+use super::holding::{Bond, Hold};
 use super::{Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
 use crate::ids::{FencingToken, Incarnation, LockName};
 use crate::mutex::central::{Central, RequestNumber};
@@ -91,9 +91,18 @@ impl Locks {
 
     /// This member led and was deposed (rule 22): its own holds end.
     pub(in crate::member) fn depose(&mut self, out: &mut LockOut) {
+        self.lose_those(|held| held.bond == Bond::Office, out);
+    }
+
+    /// An arbiter takes over where there was none: advisory holds end. Wishes stay.
+    pub(in crate::member) fn lose_all(&mut self, out: &mut LockOut) {
+        self.lose_those(|_| true, out);
+    }
+
+    fn lose_those(&mut self, ends: impl Fn(Hold) -> bool, out: &mut LockOut) {
         let lost: Vec<LockName> = self
             .mine_all()
-            .filter(|(_, lock)| lock.hold.is_some_and(|held| held.bond == Bond::Office))
+            .filter(|(_, lock)| lock.hold.is_some_and(&ends))
             .map(|(name, _)| name.clone())
             .collect();
         for name in lost {

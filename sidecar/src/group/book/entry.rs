@@ -127,6 +127,16 @@ impl Entry {
         });
     }
 
+    /// Is worth from now on what that arbiter makes of it.
+    pub(super) fn goes_by(&mut self, arbiter: Arbiter) {
+        self.claim.send_if_modified(|claim| {
+            let changed = claim.arbiter != arbiter;
+            claim.arbiter = arbiter;
+            claim.index += u64::from(changed);
+            changed
+        });
+    }
+
     /// Holds from now on. Returns the alarms that this sets.
     pub(super) fn hold(&mut self, now: LocalTime, held: &Held) -> [(Due, Option<LocalTime>); 3] {
         self.lease_until = held.safe_until;

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
 use conclave_protocols::clock::{ClockMap, Rates, VirtualClock};
-use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, LockAlgorithm};
+use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, Evidence, LockAlgorithm};
 use conclave_protocols::{Epoch, FencingToken, LockName};
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -284,10 +284,11 @@ pub(crate) fn status() -> Status {
         missing: None,
         epoch: Epoch(12),
         arbiter: Arbiter::Quorum,
+        evidence: Evidence::None,
         policy_generation: 3,
         members: vec![member("shop-0", 0), member("shop-1", 1)],
         tolerates: 0,
-        outage_survived: Duration::from_secs(47),
+        outage_survived: Some(Duration::from_secs(47)),
         confirmed: Some(OsClock::default().now()),
         draining: false,
         view_changes: 5,

@@ -1,0 +1,173 @@
+//! `cargo xtask campaign`, `sim`, `check` and `replay`: the searches for as long as there is time.
+//!
+//! What they run are tests of the repository, with the variables that those listen to:
+//! `CONCLAVE_SECONDS` says for how long, `CONCLAVE_FROM` with which seed a swarm begins, and
+//! `CONCLAVE_SEED` which one to show.
+
+use std::num::NonZero;
+use std::process::{Child, Command};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{cache, command};
+
+/// The members of a group, by any faults.
+const MEMBERS: Swarm =
+    &["-p", "conclave-protocols", "--test", "group", "--", "any_faults", "--nocapture"];
+
+/// The same with the claims of their applications.
+const SIDECARS: Swarm =
+    &["-p", "conclave-sidecar", "--lib", "--", "claims_keep_what_they_were_told", "--nocapture"];
+
+/// The models that have searches which are too long for every day.
+const MODELS: [&str; 2] = ["office_model", "lease_model"];
+
+/// What `cargo test` is told to run one swarm.
+type Swarm = &'static [&'static str];
+
+/// Seeds that one swarm never reaches.
+const APART: u64 = 1 << 48;
+
+/// Runs everything: the planted bugs once, then swarms and models, each for its share of `time`.
+pub fn campaign(time: Duration) -> Result<()> {
+    planted()?;
+    // The swarm runs the code itself, so it gets most.
+    let from = new_seed()?;
+    swarms(MEMBERS, from, time.mul_f64(0.6))?;
+    swarms(SIDECARS, from, time.mul_f64(0.1))?;
+    check(time.mul_f64(0.3))
+}
+
+/// Runs the swarm of members on all cores, with seeds that were never used.
+pub fn sim(time: Duration) -> Result<()> {
+    swarms(MEMBERS, new_seed()?, time)
+}
+
+/// The same with the same seeds each time: a check must not fail by chance.
+pub fn sim_usual(time: Duration) -> Result<()> {
+    swarms(MEMBERS, 0, time)
+}
+
+/// Larger than that of any earlier campaign.
+fn new_seed() -> Result<u64> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
+    // A swarm runs some hundred seeds a second.
+    Ok(now.as_secs() * 1_000)
+}
+
+/// Searches the models: the everyday searches, then the long ones until the time is over.
+pub fn check(time: Duration) -> Result<()> {
+    for model in MODELS {
+        let test = ["-p", "conclave-protocols", "--test", model];
+        cargo_test(&[&test[..], &["--", "--nocapture"]].concat()).run()?;
+        let listed = cargo_test(&[&test[..], &["--", "--ignored", "--list"]].concat()).output()?;
+        let searches = listed.lines().filter(|line| line.ends_with(": test")).count();
+        if searches == 0 {
+            continue;
+        }
+        let each = (time / u32::try_from(searches)?).as_secs().max(1);
+        println!("{searches} searches of {model}, {each} s each");
+        // Each search uses all cores.
+        let long = ["--", "--ignored", "--nocapture", "--test-threads=1"];
+        cargo_test(&[&test[..], &long].concat()).with("CONCLAVE_SECONDS", each).run()?;
+    }
+    Ok(())
+}
+
+/// Shows what happened in one run of a swarm.
+pub fn replay(seed: u64, of_sidecars: bool) -> Result<()> {
+    let swarm = if of_sidecars { SIDECARS } else { MEMBERS };
+    cargo_test(swarm).with("CONCLAVE_SEED", seed).run()
+}
+
+/// Every planted bug must be found.
+fn planted() -> Result<()> {
+    let test = ["-p", "conclave-protocols", "--test", "planted"];
+    cargo_test(&[&test[..], &["--", "--ignored", "--nocapture"]].concat()).run()
+}
+
+/// One swarm on each core, none with a seed of another.
+fn swarms(swarm: Swarm, first: u64, time: Duration) -> Result<()> {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get);
+    // Built before the time counts.
+    cargo_test(swarm).with("CONCLAVE_SEEDS", 1).output()?;
+    let mut running = Vec::new();
+    for core in 0..u64::try_from(cores)? {
+        let from = first.wrapping_add(core.wrapping_mul(APART));
+        println!("seeds from {from} for {time:?}");
+        let test = cargo_test(swarm).with("CONCLAVE_SECONDS", time.as_secs());
+        running.push(Running(test.with("CONCLAVE_FROM", from).0.spawn()?));
+    }
+    let mut good = true;
+    for swarm in &mut running {
+        good &= swarm.0.wait()?.success();
+    }
+    ensure!(good, "a swarm found something");
+    Ok(())
+}
+
+/// A swarm that ends with its campaign.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended already is no trouble.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A run of tests.
+struct CargoTest(Command);
+
+fn cargo_test(arguments: &[&str]) -> CargoTest {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--quiet", "--locked"]).args(arguments).current_dir(cache::workspace());
+    CargoTest(cargo)
+}
+
+impl CargoTest {
+    fn with(mut self, name: &str, value: u64) -> Self {
+        self.0.env(name, value.to_string());
+        self
+    }
+
+    fn run(mut self) -> Result<()> {
+        command::run(&mut self.0)
+    }
+
+    fn output(mut self) -> Result<String> {
+        command::output(&mut self.0)
+    }
+}
+
+/// A time as it is typed: `90s`, `30m`, `8h`.
+pub fn time(text: &str) -> Result<Duration> {
+    let unit = text.chars().last().unwrap_or_default();
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        _ => 0,
+    };
+    let number = text.strip_suffix(unit).and_then(|number| number.parse::<u64>().ok());
+    let span = number.filter(|_| seconds > 0).and_then(|number| number.checked_mul(seconds));
+    span.map(Duration::from_secs)
+        .with_context(|| format!("`{text}` is no time: expected a number and s, m or h"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_numbers_with_a_unit() {
+        assert_eq!(time("90s").ok(), Some(Duration::from_secs(90)));
+        assert_eq!(time("8h").ok(), Some(Duration::from_secs(28_800)));
+        for wrong in ["", "s", "8", "8d", "-1s", "1.5h", "99999999999999999999h", "é"] {
+            assert!(time(wrong).is_err(), "{wrong}");
+        }
+    }
+}

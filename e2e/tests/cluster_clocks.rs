@@ -1,0 +1,127 @@
+//! Five pods whose clocks are wrong, each in its own way, in one group time.
+
+use std::thread;
+
+use anyhow::{Context, Result, ensure};
+use conclave_e2e::cluster::{Cluster, Namespace, Pod};
+use conclave_e2e::product::{self, APPLICATION, Group, SOON};
+use conclave_e2e::wait;
+use serde_json::Value;
+
+/// How far each pod's clock is off, in milliseconds, and how much too fast it runs, in parts per
+/// million. The drifts are within the group's `maxDriftPpm`.
+const FAULTS: [(i32, i32); 5] = [(0, 0), (1_500, 80), (-2_500, -90), (400, 40), (-700, -60)];
+
+/// How much group time may be set faster or slower, and so move against true time between two
+/// readings.
+const SLEW_PPM: i128 = 1_000;
+
+#[test]
+fn pods_whose_clocks_are_off_and_drift_agree_within_their_bounds() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    cluster.in_namespace("clocks-agree", |namespace| {
+        product::install(&cluster)?;
+        let group = Group::of_wrong_clocks(namespace)?;
+        wait::until("synchronised clocks", SOON, || {
+            for pod in group.pods()? {
+                let time = group.get(&pod, "/v1/time")?;
+                ensure!(time.text("status")? == "synchronized", "{} has {time:?}", pod.name);
+            }
+            Ok(())
+        })?;
+        let pods = group.pods()?;
+        let readings = thread::scope(|scope| {
+            let readers: Vec<_> =
+                pods.iter().map(|pod| scope.spawn(move || read(namespace, pod))).collect();
+            let readings = readers.into_iter().map(|reader| reader.join().expect("no panic"));
+            readings.collect::<Result<Vec<_>>>()
+        })?;
+        let all: Vec<&Reading> = readings.iter().flatten().collect();
+        for one in &all {
+            ensure!(one.bound < 50_000_000, "a bound of {} ns says nothing", one.bound);
+            all.iter().try_for_each(|other| agree(one, other))?;
+        }
+        for of_pod in &readings {
+            let rises = of_pod.windows(2).all(|pair| pair[0].time < pair[1].time);
+            ensure!(rises, "group time went back: {of_pod:?}");
+        }
+        Ok(())
+    })
+}
+
+/// Group time as a pod told it, between two readings of the machine's clock, all in nanoseconds.
+#[derive(Debug)]
+struct Reading {
+    before: i128,
+    time: i128,
+    bound: i128,
+    after: i128,
+}
+
+/// At each moment there is one group time, from which a reading differs by its bound at most.
+fn agree(one: &Reading, other: &Reading) -> Result<()> {
+    let apart = (one.before - other.before).abs().max((one.after - other.after).abs());
+    let slewed = apart * SLEW_PPM / 1_000_000;
+    let earliest = |r: &Reading| r.time - r.bound - r.after;
+    let latest = |r: &Reading| r.time + r.bound - r.before;
+    ensure!(earliest(one) <= latest(other) + slewed, "no group time fits {one:?} and {other:?}");
+    Ok(())
+}
+
+fn read(namespace: &Namespace<'_>, pod: &Pod) -> Result<Vec<Reading>> {
+    let text = namespace.exec(&pod.name, APPLICATION, &["bash", "-c", READ])?;
+    text.lines().map(parse).collect()
+}
+
+fn parse(line: &str) -> Result<Reading> {
+    let (before, rest) = line.split_once(' ').context("no time before")?;
+    let (body, after) = rest.rsplit_once(' ').context("no time after")?;
+    let body: Value = serde_json::from_str(body)?;
+    let time = body["time_ns"].as_str().context("no time_ns")?;
+    let bound = body["error_bound_ns"].as_u64().context("no error_bound_ns")?;
+    Ok(Reading {
+        before: before.parse()?,
+        time: time.parse()?,
+        bound: bound.into(),
+        after: after.parse()?,
+    })
+}
+
+const READ: &str = r#"
+for i in $(seq 20); do
+  before=$(date +%s%N)
+  time=$(curl -fsS http://localhost:7070/v1/time)
+  echo "$before $time $(date +%s%N)"
+done
+"#;
+
+/// What a test of wrong clocks wants of a group.
+trait WrongClocks<'a>: Sized {
+    /// A group of a pod for each of [`FAULTS`].
+    fn of_wrong_clocks(namespace: &'a Namespace<'a>) -> Result<Self>;
+}
+
+impl<'a> WrongClocks<'a> for Group<'a> {
+    fn of_wrong_clocks(namespace: &'a Namespace<'a>) -> Result<Self> {
+        namespace.apply(
+            "{apiVersion: conclave.dev/v1alpha1, kind: Conclave, metadata: {name: orders}, \
+             spec: {}}",
+        )?;
+        let group = Self::of(namespace, "orders");
+        for (number, (offset_ms, drift_ppm)) in FAULTS.iter().enumerate() {
+            let name = format!("shop-{number}");
+            group.apply_deployment(&name, 0)?;
+            let patch = format!(
+                r#"[{{"op":"add","path":"/spec/template/spec/initContainers/0/env/-","value":
+                    {{"name":"CONCLAVE_TEST_CLOCK_OFFSET_MS","value":"{offset_ms}"}}}},
+                   {{"op":"add","path":"/spec/template/spec/initContainers/0/env/-","value":
+                    {{"name":"CONCLAVE_TEST_CLOCK_DRIFT_PPM","value":"{drift_ppm}"}}}},
+                   {{"op":"replace","path":"/spec/replicas","value":1}}]"#
+            );
+            let target = format!("deployment/{name}");
+            namespace.kubectl(&["patch", &target, "--type=json", "--patch", &patch])?;
+        }
+        group.await_members(FAULTS.len())?;
+        Ok(group)
+    }
+}

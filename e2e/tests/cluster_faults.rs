@@ -1,0 +1,378 @@
+//! What goes wrong on a real cluster, under load: every operation of every client is checked.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use conclave_e2e::cluster::{Cluster, Cut, Namespace, Pod, Signal};
+use conclave_e2e::http::Http;
+use conclave_e2e::load::{Diary, HandOvers, LeaderWatch, Load};
+use conclave_e2e::product::{Group, SIDECAR, SOON};
+use conclave_e2e::wait;
+
+/// Short waits, so that the tests need not be long.
+const FAST: &str = "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 60s}}";
+
+/// The same, with an outage of the API server that is soon too long.
+const BRIEF: &str = "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 10s}}";
+
+/// Long enough for any lock of [`FAST`] to come free.
+const CALM: Duration = Duration::from_secs(8);
+
+/// Runs a test of a group of so many pods, on a cluster that may be broken.
+fn with_group(
+    name: &str,
+    spec: &str,
+    pods: usize,
+    test: impl FnOnce(&Cluster, &Group<'_>) -> Result<()>,
+) -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if !cluster.is_ours_or_skip(name) {
+        return Ok(());
+    }
+    cluster.in_namespace(name, |namespace: &Namespace<'_>| {
+        let group = Group::start(namespace, spec, pods)?;
+        test(&cluster, &group)
+    })
+}
+
+/// Does something to the group under load. Prints how long leadership and grants were away.
+fn under_load(
+    name: &str,
+    cluster: &Cluster,
+    group: &Group<'_>,
+    calm: Duration,
+    act: impl FnOnce() -> Result<()>,
+) -> Result<Diary> {
+    let pods = group.pods()?;
+    let leader = group.await_leader()?;
+    let epoch = group.epoch(&leader)?;
+    let load = Load::start(cluster, &pods, HandOvers::None)?;
+    thread::sleep(Duration::from_secs(2));
+    let at = load.now();
+    act()?;
+    let done = load.now();
+    thread::sleep(calm);
+    let end = load.now();
+    let diary = load.end()?;
+    let shown = |took: Result<Duration>| {
+        took.map_or_else(|_| "no other".to_owned(), |took| format!("{} ms", took.as_millis()))
+    };
+    println!(
+        "{name}: next leader {}, its first grant {}, longest pause of all grants {} ms",
+        shown(diary.next_leader(at, epoch)),
+        shown(diary.next_grant(at, epoch)),
+        diary.longest_pause(at, end).as_millis(),
+    );
+    ensure!(
+        diary.grants().iter().any(|grant| grant.asked > done),
+        "{name}: nothing was granted afterwards"
+    );
+    diary.check()?;
+    Ok(diary)
+}
+
+#[test]
+fn sidecars_are_killed() -> Result<()> {
+    with_group("faults-kill", FAST, 5, |cluster, group| {
+        let kill = |pod: &Pod| cluster.signal_container(pod, SIDECAR, Signal::KILL);
+        let leader = group.await_leader()?;
+        under_load("leader killed", cluster, group, CALM, || kill(&leader))?;
+        group.await_members(5)?;
+        let holder = group.followers()?[0].clone();
+        under_load("follower killed", cluster, group, CALM, || kill(&holder))?;
+        group.await_members(5)?;
+        group.await_members(5)
+    })
+}
+
+/// One of three can seal nothing: it waits until the promises of the dead would have ended.
+#[test]
+fn two_of_three_sidecars_are_killed_at_once() -> Result<()> {
+    with_group("faults-kill-two", BRIEF, 3, |cluster, group| {
+        let kill = |pod: &Pod| cluster.signal_container(pod, SIDECAR, Signal::KILL);
+        let leader = group.await_leader()?;
+        let follower = group.followers()?[0].clone();
+        let calm = Duration::from_secs(25);
+        under_load("two of three killed", cluster, group, calm, || {
+            kill(&leader).and_then(|()| kill(&follower))
+        })?;
+        group.await_members(3)
+    })
+}
+
+#[test]
+fn all_pods_go_and_come_back() -> Result<()> {
+    with_group("faults-scale", BRIEF, 5, |_, group| {
+        let pods = group.pods()?;
+        let before = group.lock(&pods[0], "first", "5s")?;
+        scale(group, 0)?;
+        let begin = Instant::now();
+        scale(group, 5)?;
+        let grown = begin.elapsed();
+        let pods = group.pods()?;
+        let after = group.lock(&pods[1], "first", "30s")?;
+        let granted = begin.elapsed();
+        println!("scaled from 0 to 5: members after {grown:.1?}, a grant after {granted:.1?}");
+        ensure!(after.number("token")? > before.number("token")?, "{before:?}, then {after:?}");
+
+        // All at once, without a word.
+        let last = group.lock(&pods[2], "second", "5s")?;
+        let delete = ["delete", "pods", "-l", "app=shop", "--grace-period=0", "--force"];
+        group.namespace.kubectl(&delete)?;
+        let begin = Instant::now();
+        group.await_members(5)?;
+        let pods = group.pods()?;
+        let after = group.lock(&pods[0], "second", "120s")?;
+        println!("all pods deleted by force: a grant after {:.1?}", begin.elapsed());
+        ensure!(after.number("token")? > last.number("token")?, "{last:?}, then {after:?}");
+        Ok(())
+    })
+}
+
+#[test]
+fn rollouts_leave_no_long_hole_without_a_leader() -> Result<()> {
+    with_group("faults-rollout", "{}", 3, |cluster, group| {
+        let name = group.namespace.name().to_owned();
+        let watch = LeaderWatch::start(move || pods_of(&name));
+        group.namespace.kubectl(&["rollout", "restart", "deployment/shop"])?;
+        group.namespace.await_deployment("shop")?;
+        group.await_members(3)?;
+        thread::sleep(Duration::from_secs(2));
+        let hole = watch.longest_hole()?;
+        println!("rolling update: at most {} ms without a leader", hole.as_millis());
+        ensure!(hole < Duration::from_secs(3), "{hole:?} without a leader");
+
+        let held = group.lock(&group.pods()?[0], "across", "5s")?;
+        let recreate = r#"{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}"#;
+        group.namespace.kubectl(&["patch", "deployment/shop", "--patch", recreate])?;
+        group.namespace.kubectl(&["rollout", "restart", "deployment/shop"])?;
+        group.namespace.await_deployment("shop")?;
+        group.await_members(3)?;
+        let pods = group.pods()?;
+        let next = group.lock(&pods[0], "across", "60s")?;
+        ensure!(next.number("token")? > held.number("token")?, "{held:?}, then {next:?}");
+        let load = Load::start(cluster, &pods, HandOvers::None)?;
+        thread::sleep(CALM);
+        load.end()?.check()
+    })
+}
+
+fn pods_of(namespace: &str) -> Vec<Pod> {
+    let cluster = Cluster::from_env().expect("it was there just now");
+    // While a pod starts it has no address yet.
+    cluster.pods_in(namespace, "app=shop").unwrap_or_default()
+}
+
+#[test]
+fn the_api_server_is_away_for_less_than_the_group_bears() -> Result<()> {
+    with_group("faults-outage", FAST, 5, |cluster, group| {
+        let pods = group.pods()?;
+        let load = Load::start(cluster, &pods, HandOvers::None)?;
+        thread::sleep(Duration::from_secs(2));
+        let at = load.now();
+        cluster.stop_api_server()?;
+        thread::sleep(Duration::from_secs(40));
+        let until = load.now();
+        cluster.start_api_server()?;
+        thread::sleep(Duration::from_secs(3));
+        let diary = load.end()?;
+        let pause = diary.longest_pause(at, until);
+        println!("40 s without the API server: longest pause {} ms", pause.as_millis());
+        ensure!(pause < Duration::from_secs(2), "nothing was granted for {pause:?}");
+        diary.check()?;
+
+        // The leader dies meanwhile: nobody can follow it before the API server is back.
+        let leader = group.await_leader()?;
+        let epoch = group.epoch(&leader)?;
+        let load = Load::start(cluster, &pods, HandOvers::None)?;
+        cluster.stop_api_server()?;
+        cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
+        thread::sleep(Duration::from_secs(6));
+        let back = load.now();
+        cluster.start_api_server()?;
+        group.await_members(5)?;
+        thread::sleep(Duration::from_secs(3));
+        let diary = load.end()?;
+        let took = diary.next_grant(back, epoch)?;
+        println!(
+            "leader killed without the API server: next grant {} ms after it",
+            took.as_millis()
+        );
+        ensure!(
+            diary.next_grant(Duration::ZERO, epoch)? > back,
+            "a view began without the register"
+        );
+        diary.check()
+    })
+}
+
+#[test]
+fn the_api_server_is_away_for_longer_than_the_group_bears() -> Result<()> {
+    with_group("faults-long-outage", BRIEF, 3, |cluster, group| {
+        let pods = group.pods()?;
+        let load = Load::start(cluster, &pods, HandOvers::None)?;
+        thread::sleep(Duration::from_secs(2));
+        let at = load.now();
+        cluster.stop_api_server()?;
+        thread::sleep(Duration::from_secs(20));
+        let back = load.now();
+        cluster.start_api_server()?;
+        group.await_leader()?;
+        thread::sleep(CALM);
+        let diary = load.end()?;
+        // apiOutage and officeWait after it began, at the latest.
+        let late = at + Duration::from_millis(11_000);
+        let within = |grant: &&conclave_e2e::load::Grant| (late..back).contains(&grant.at);
+        let wrong = diary.grants().iter().find(within);
+        ensure!(wrong.is_none(), "granted although the register was away for too long: {wrong:?}");
+        let again = diary.grants().iter().find(|grant| grant.at > back);
+        let again = again.map(|grant| grant.at.saturating_sub(back));
+        println!("an outage that is too long: granted again {again:?} after its end");
+        ensure!(again.is_some(), "nothing was granted afterwards");
+        diary.check()
+    })
+}
+
+#[test]
+fn the_network_is_cut() -> Result<()> {
+    with_group("faults-cut", FAST, 5, |cluster, group| {
+        for (name, cut) in
+            [("leader hears nobody", Cut::Incoming), ("leader is not heard", Cut::Outgoing)]
+        {
+            let leader = group.await_leader()?;
+            under_load(name, cluster, group, CALM, || cluster.cut(&leader, cut))?;
+            cluster.heal(&leader)?;
+            group.await_members(5)?;
+        }
+        // The leader and one follower on one side, three on the other, which has the majority.
+        let leader = group.await_leader()?;
+        let followers = group.followers()?;
+        let minority = [leader, followers[0].clone()];
+        let majority: Vec<_> = followers[1..].iter().map(|pod| pod.address).collect();
+        under_load("leader in the minority", cluster, group, CALM, || {
+            minority.iter().try_for_each(|pod| cluster.cut_from(pod, Cut::Both, &majority))
+        })?;
+        minority.iter().try_for_each(|pod| cluster.heal(pod))?;
+        group.await_members(5)
+    })
+}
+
+#[test]
+fn a_sidecar_is_stopped_for_longer_than_its_lease() -> Result<()> {
+    with_group("faults-stop", FAST, 5, |cluster, group| {
+        for leads in [true, false] {
+            let leader = group.await_leader()?;
+            let stopped = if leads { leader } else { group.followers()?[0].clone() };
+            let held = group.lock(&stopped, "stalled", "5s")?;
+            let signal = |signal| cluster.signal_container(&stopped, SIDECAR, signal);
+            let name = if leads { "leader stopped" } else { "follower stopped" };
+            under_load(name, cluster, group, CALM, || {
+                signal(Signal::STOP)?;
+                thread::sleep(Duration::from_secs(5));
+                signal(Signal::CONT)
+            })?;
+            ensure!(group.check(&stopped, &held)? == 410, "it still holds after its lease");
+            group.await_members(5)?;
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn the_lease_is_annotated_edited_and_deleted() -> Result<()> {
+    with_group("faults-lease", BRIEF, 3, |cluster, group| {
+        let namespace = group.namespace;
+        let lease = "lease/conclave-orders";
+        under_load("Lease annotated", cluster, group, CALM, || {
+            namespace.kubectl(&["annotate", lease, "example.org/by=hand"]).map(drop)
+        })?;
+        let before =
+            namespace.kubectl(&["get", lease, "-o", "jsonpath={.metadata.annotations}"])?;
+        ensure!(before.contains("by") && before.contains("record"), "{before}");
+        under_load("Lease edited", cluster, group, CALM, || {
+            let patch = r#"{"spec":{"holderIdentity":"somebody","leaseTransitions":0}}"#;
+            namespace.kubectl(&["patch", lease, "--type=merge", "--patch", patch]).map(drop)
+        })?;
+        // The operator makes it anew; whoever reads that waits until all of before is over.
+        let epoch = group.epoch(&group.await_leader()?)?;
+        let pods = group.pods()?;
+        let load = Load::start(cluster, &pods, HandOvers::None)?;
+        thread::sleep(Duration::from_secs(2));
+        let at = load.now();
+        namespace.kubectl(&["delete", lease])?;
+        wait::until("a view after the loss", SOON, || {
+            let leader = group.leader()?;
+            ensure!(group.epoch(&leader)? > epoch, "it is the old one");
+            Ok(())
+        })?;
+        thread::sleep(CALM);
+        let diary = load.end()?;
+        let took = diary.next_grant(at, epoch)?;
+        println!("Lease deleted: first grant of another view after {} ms", took.as_millis());
+        diary.check()
+    })
+}
+
+/// What the API server has to do for a group: nothing for locks, and a few reads for a group at rest.
+#[test]
+fn the_api_server_is_written_to_neither_at_rest_nor_for_locks() -> Result<()> {
+    with_group("faults-none", "{}", 5, |cluster, group| {
+        let written = || {
+            let lease =
+                ["get", "lease/conclave-orders", "-o", "jsonpath={.metadata.resourceVersion}"];
+            group.namespace.kubectl(&lease)
+        };
+        let pods = group.pods()?;
+        // The last member's view has begun, and everybody has confirmed it.
+        thread::sleep(Duration::from_secs(5));
+        let before = (written()?, reads(&pods)?);
+        let span = Duration::from_secs(30);
+        thread::sleep(span);
+        let at_rest = (written()?, reads(&pods)?);
+        ensure!(before.0 == at_rest.0, "a group at rest wrote to its Lease");
+        let minutes = span.as_secs_f64() / 60.0 * 5.0;
+        println!("at rest: {:.1} reads a member and minute", (at_rest.1 - before.1) / minutes);
+
+        let load = Load::start(cluster, &pods, HandOvers::None)?;
+        thread::sleep(span);
+        let diary = load.end()?;
+        let loaded = (written()?, reads(&pods)?);
+        ensure!(at_rest.0 == loaded.0, "the Lease was written to for a lock");
+        let grants = diary.grants().len();
+        println!(
+            "{grants} grants: no write, {:.1} reads a member and minute",
+            (loaded.1 - at_rest.1) / minutes
+        );
+        ensure!(grants > 1_000, "only {grants} grants: this shows nothing");
+        diary.check()
+    })
+}
+
+/// How often these pods have read the Lease.
+fn reads(pods: &[Pod]) -> Result<f64> {
+    let mut sum = 0.0;
+    for pod in pods {
+        let metrics = Http::connect_to((pod.address, 7072).into())?.call("GET", "/metrics")?.body;
+        let of_reads = |line: &&str| {
+            line.starts_with("conclave_arbiter_requests_total{") && line.contains("verb=\"read\"")
+        };
+        for line in metrics.lines().filter(of_reads) {
+            let (_, number) = line.rsplit_once(' ').context("no number")?;
+            sum += number.parse::<f64>()?;
+        }
+    }
+    Ok(sum)
+}
+
+/// Scales the group, and waits until it has so many members.
+fn scale(group: &Group<'_>, pods: usize) -> Result<()> {
+    let replicas = format!("--replicas={pods}");
+    group.namespace.kubectl(&["scale", "deployment/shop", &replicas])?;
+    wait::until("the pods", SOON, || {
+        let there = group.pods()?.len();
+        ensure!(there == pods, "there are {there} pods");
+        Ok(())
+    })?;
+    group.await_members(pods)
+}

@@ -1,0 +1,270 @@
+//! Histories of locks: what applications saw of them, and whether the promises were kept.
+//!
+//! A history is a list of [`Operation`]s on one axis of time: the time since its beginning, by true
+//! time in the simulator and by one machine's monotonic clock in a real run. It is recorded where
+//! applications stand, not inside the group: what counts is what they were *told*. [`History::check`]
+//! finds every breach of a [`Law`].
+//!
+//! On a real run, record what a program beside the sidecar sees, all by the clock of one machine: the
+//! time before a call for what is asked and given back, the time after it for what is answered. A
+//! deadline is the time before the call plus `safe_for_ms`, which is what an application may count on.
+//!
+//! No search is needed, as it is for registers (Wing and Gong, *Testing and Verifying Concurrent
+//! Objects*, JPDC 1993; Gibbons and Korach, *Testing Shared Memories*, SIAM J. Comput. 1997): each
+//! grant has a token of its own, so the order of the grants is known. Sorting by time is the most
+//! expensive step: n operations take O(n log n).
+//!
+//! ```
+//! use conclave_protocols::history::{History, Law, Operation, Scope};
+//! use std::time::Duration;
+//!
+//! let ms = Duration::from_millis;
+//! let mut history = History::default();
+//! for claim in [1, 2] {
+//!     history.record(ms(0), Operation::Asked { claim, lock: "orders".into() });
+//! }
+//! history.record(ms(1), Operation::Granted { claim: 1, token: Some(7), until: ms(10) });
+//! history.record(ms(9), Operation::Granted { claim: 2, token: Some(8), until: ms(20) });
+//! let violations = history.check(Scope::Everything);
+//! assert_eq!(violations[0].law, Law::Exclusion);
+//! ```
+
+mod check;
+mod violation;
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::violation::Violation;
+
+/// What was recorded, in any order.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct History {
+    entries: Vec<Entry>,
+}
+
+/// An operation, and when it was.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Entry {
+    /// The time since the history began.
+    pub at: Duration,
+    /// What happened.
+    pub operation: Operation,
+}
+
+/// Tells one request for a lock from all others of a history.
+pub type ClaimNumber = u64;
+
+/// Something that an application, or a store that it writes to, did or was told.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Operation {
+    /// An application begins to ask for a lock: the time is from before the request is sent.
+    Asked {
+        /// Its request.
+        claim: ClaimNumber,
+        /// The lock.
+        lock: String,
+    },
+    /// It holds: the time is from after the answer was received.
+    Granted {
+        /// Which request was answered.
+        claim: ClaimNumber,
+        /// The fencing token; none if the grant is advisory, which promises no exclusion.
+        token: Option<u64>,
+        /// Until when the application was told that nobody else holds.
+        until: Duration,
+    },
+    /// It was told a later deadline.
+    Extended {
+        /// Of which request.
+        claim: ClaimNumber,
+        /// Until when nobody else holds.
+        until: Duration,
+    },
+    /// It begins to give the lock back, or gives up waiting: the time is from before the call.
+    Released {
+        /// Which request.
+        claim: ClaimNumber,
+    },
+    /// It was told that it holds no longer. That does not end its belief early: the deadline that it
+    /// was told before stands.
+    Lost {
+        /// Which request.
+        claim: ClaimNumber,
+    },
+    /// A store that the lock protects was shown a token with a write.
+    Stored {
+        /// The lock.
+        lock: String,
+        /// The token shown.
+        token: u64,
+        /// Whether the store took the write.
+        accepted: bool,
+    },
+    /// Somebody renews a hold or gives it back by showing a token: the time is from before the call.
+    /// A release that only finds what an earlier one did is none of these.
+    Shown {
+        /// The lock.
+        lock: String,
+        /// The token shown.
+        token: u64,
+        /// What for.
+        to: Purpose,
+        /// Whether it had its effect.
+        accepted: bool,
+    },
+    /// Somebody is told that it leads, or for how long it goes on leading.
+    Leads {
+        /// Who.
+        who: String,
+        /// In which view.
+        epoch: u64,
+        /// Until when nobody else leads.
+        until: Duration,
+    },
+    /// Somebody is told that it leads no longer, or says so itself.
+    Resigned {
+        /// Who.
+        who: String,
+    },
+}
+
+/// What a token is shown for.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub enum Purpose {
+    /// To go on holding.
+    Renew,
+    /// To give the lock back.
+    Release,
+}
+
+/// What must be true of a history.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+pub enum Law {
+    /// The recording makes sense: nobody holds without having asked, and the like. What breaks it is
+    /// an error of whoever records.
+    Form,
+    /// Nobody believes to hold what another believes to hold. One believes from the answer until the
+    /// release is called, or until the latest deadline that one was told.
+    Exclusion,
+    /// Who asks after another's grant was answered gets a larger token. (A leader whose clock stands
+    /// still may go on granting with the tokens of its view; stores refuse them.)
+    TokenOrder,
+    /// No token of a lock is given twice.
+    TokenOnce,
+    /// A store that took a token takes none below it.
+    Fence,
+    /// A deadline that was told is never taken back.
+    Deadline,
+    /// A hold that was lost is not extended.
+    Final,
+    /// Who shows a token that is not the holder's is refused.
+    Holder,
+    /// At most one believes to lead.
+    OneLeader,
+    /// A view has one leader.
+    LeaderOfEpoch,
+    /// Views only rise.
+    EpochsRise,
+}
+
+impl Law {
+    /// Whether the law is promised without any assumption about clocks.
+    pub fn is_timeless(self) -> bool {
+        match self {
+            Self::Form | Self::TokenOnce | Self::Fence | Self::Final | Self::LeaderOfEpoch => true,
+            Self::Exclusion
+            | Self::TokenOrder
+            | Self::Deadline
+            | Self::Holder
+            | Self::OneLeader
+            | Self::EpochsRise => false,
+        }
+    }
+}
+
+/// Which laws a history must obey.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Scope {
+    /// All: every clock kept to its bound.
+    Everything,
+    /// Those that assume nothing about clocks ([`Law::is_timeless`]): some clock stood still, jumped
+    /// or ran too fast or too slow.
+    Timeless,
+}
+
+impl History {
+    /// Adds what happened. The order of calls counts only for operations of the same time.
+    pub fn record(&mut self, at: Duration, operation: Operation) {
+        self.entries.push(Entry { at, operation });
+    }
+
+    /// Adds what was recorded elsewhere on the same axis of time.
+    pub fn extend(&mut self, other: Self) {
+        self.entries.extend(other.entries);
+    }
+
+    /// What was recorded, in the order of recording.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// How many operations were recorded.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing was recorded.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Every breach of a law in scope, by the time at which it was complete.
+    pub fn check(&self, scope: Scope) -> Vec<Violation> {
+        let mut violations = check::check(&self.entries);
+        violations.retain(|v| scope == Scope::Everything || v.law.is_timeless());
+        violations
+    }
+}
+
+impl From<Vec<Entry>> for History {
+    fn from(entries: Vec<Entry>) -> Self {
+        Self { entries }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:>12.6} s  {}", self.at.as_secs_f64(), self.operation)
+    }
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let done = |accepted: &bool| if *accepted { "accepted" } else { "refused" };
+        match self {
+            Self::Asked { claim, lock } => write!(f, "claim {claim} asks for {lock}"),
+            Self::Granted { claim, token, until } => {
+                let token = token.map_or_else(|| "no token".to_owned(), |t| format!("token {t}"));
+                write!(f, "claim {claim} holds until {:.6} s, {token}", until.as_secs_f64())
+            }
+            Self::Extended { claim, until } => {
+                write!(f, "claim {claim} is extended until {:.6} s", until.as_secs_f64())
+            }
+            Self::Released { claim } => write!(f, "claim {claim} is given back"),
+            Self::Lost { claim } => write!(f, "claim {claim} is lost"),
+            Self::Stored { lock, token, accepted } => {
+                write!(f, "the store of {lock} is shown token {token}: {}", done(accepted))
+            }
+            Self::Shown { lock, token, to, accepted } => {
+                write!(f, "{to:?} of {lock} by token {token}: {}", done(accepted))
+            }
+            Self::Leads { who, epoch, until } => {
+                write!(f, "{who} leads view {epoch} until {:.6} s", until.as_secs_f64())
+            }
+            Self::Resigned { who } => write!(f, "{who} leads no longer"),
+        }
+    }
+}

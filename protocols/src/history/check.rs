@@ -1,0 +1,338 @@
+//! One pass over a history in the order of time, and one over the beliefs that it leaves.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{ClaimNumber, Entry, Law, Operation, Violation};
+
+/// The place of an operation in the recording.
+type Place = usize;
+
+/// Every breach of every law.
+pub(super) fn check(entries: &[Entry]) -> Vec<Violation> {
+    let mut order: Vec<Place> = (0..entries.len()).collect();
+    order.sort_by_key(|place| entries[*place].at);
+    let mut sweep = Sweep { entries, ..Sweep::default() };
+    for place in order {
+        sweep.take(place);
+    }
+    sweep.finish()
+}
+
+#[derive(Default)]
+struct Sweep<'a> {
+    entries: &'a [Entry],
+    locks: BTreeMap<&'a str, Lock>,
+    claims: BTreeMap<ClaimNumber, Claim<'a>>,
+    office: Office<'a>,
+    found: Vec<(Place, Violation)>,
+}
+
+/// What is known of a lock so far.
+#[derive(Default)]
+struct Lock {
+    tokens: BTreeMap<u64, Place>,
+    /// The claims that were granted with a token, by the time of the answer.
+    grants: Vec<ClaimNumber>,
+    /// The largest token that was answered before `latest`.
+    before: Option<(u64, Place)>,
+    /// The time of the latest answers, and the largest token of them.
+    latest: (Duration, Option<(u64, Place)>),
+    /// The largest token that the store took.
+    stored: Option<(u64, Place)>,
+}
+
+/// What is known of a claim so far.
+struct Claim<'a> {
+    lock: &'a str,
+    asked: Place,
+    /// The largest token that was answered before it asked.
+    floor: Option<(u64, Place)>,
+    grant: Option<Grant>,
+    released: Option<Place>,
+    lost: Option<Place>,
+}
+
+#[derive(Clone, Copy)]
+struct Grant {
+    place: Place,
+    until: Duration,
+    /// Where the latest deadline was told.
+    told: Place,
+}
+
+/// What is known of the office of leader so far.
+#[derive(Default)]
+struct Office<'a> {
+    /// Who was told to lead which view first, and where.
+    epochs: BTreeMap<u64, (&'a str, Place)>,
+    /// The latest belief of each.
+    beliefs: BTreeMap<&'a str, Belief>,
+    /// Beliefs by their beginnings, with who had them.
+    past: Vec<(&'a str, Belief)>,
+}
+
+/// Somebody's belief to lead.
+#[derive(Clone, Copy)]
+struct Belief {
+    from: Place,
+    told: Place,
+    epoch: u64,
+    end: Duration,
+}
+
+impl Lock {
+    fn pass_to(&mut self, at: Duration) {
+        if self.latest.0 < at {
+            self.before = self.before.max(self.latest.1.take());
+            self.latest.0 = at;
+        }
+    }
+
+    /// The largest token that was answered so far.
+    fn highest(&self) -> Option<(u64, Place)> {
+        self.before.max(self.latest.1)
+    }
+}
+
+impl<'a> Sweep<'a> {
+    fn at(&self, place: Place) -> Duration {
+        self.entries[place].at
+    }
+
+    fn found(&mut self, law: Law, what: String, places: &[Place]) {
+        let mut places = places.to_vec();
+        places.sort_by_key(|place| self.at(*place));
+        places.dedup();
+        let last = places.last().copied().unwrap_or_default();
+        let operations = places.iter().map(|place| self.entries[*place].clone()).collect();
+        self.found.push((last, Violation { law, what, operations }));
+    }
+
+    fn take(&mut self, place: Place) {
+        let entries = self.entries;
+        match &entries[place].operation {
+            Operation::Asked { claim, lock } => self.asked(place, *claim, lock),
+            Operation::Granted { claim, token, until } => {
+                self.granted(place, *claim, *token, *until);
+            }
+            Operation::Extended { claim, until } => self.extended(place, *claim, *until),
+            Operation::Released { claim } => match self.claims.get_mut(claim) {
+                Some(known) => {
+                    known.released.get_or_insert(place);
+                }
+                None => self.found(Law::Form, "nobody asked for it".into(), &[place]),
+            },
+            Operation::Lost { claim } => match self.claims.get_mut(claim) {
+                Some(known) if known.grant.is_some() => {
+                    known.lost.get_or_insert(place);
+                }
+                Some(_) | None => self.found(Law::Form, "it was not held".into(), &[place]),
+            },
+            Operation::Stored { lock, token, accepted } => {
+                self.stored(place, lock, *token, *accepted);
+            }
+            Operation::Shown { lock, token, accepted, .. } => {
+                self.shown(place, lock, *token, *accepted);
+            }
+            Operation::Leads { who, epoch, until } => self.leads(place, who, *epoch, *until),
+            Operation::Resigned { who } => self.resigned(place, who),
+        }
+    }
+
+    fn asked(&mut self, place: Place, claim: ClaimNumber, name: &'a str) {
+        if let Some(known) = self.claims.get(&claim) {
+            let asked = known.asked;
+            return self.found(Law::Form, "one claim asks twice".into(), &[asked, place]);
+        }
+        let at = self.at(place);
+        let lock = self.locks.entry(name).or_default();
+        lock.pass_to(at);
+        let known = Claim {
+            lock: name,
+            asked: place,
+            floor: lock.before,
+            grant: None,
+            released: None,
+            lost: None,
+        };
+        self.claims.insert(claim, known);
+    }
+
+    fn granted(&mut self, place: Place, claim: ClaimNumber, token: Option<u64>, until: Duration) {
+        let at = self.at(place);
+        let Some(known) = self.claims.get_mut(&claim) else {
+            return self.found(Law::Form, "nobody asked for it".into(), &[place]);
+        };
+        if let Some(grant) = known.grant {
+            return self.found(Law::Form, "it is granted twice".into(), &[grant.place, place]);
+        }
+        known.grant = Some(Grant { place, until, told: place });
+        let Some(token) = token else { return };
+        let (name, asked, floor) = (known.lock, known.asked, known.floor);
+        let lock = self.locks.entry(name).or_default();
+        lock.pass_to(at);
+        lock.grants.push(claim);
+        lock.latest.1 = lock.latest.1.max(Some((token, place)));
+        if let Some(other) = lock.tokens.insert(token, place) {
+            self.found(Law::TokenOnce, format!("token {token} of {name}"), &[other, place]);
+        }
+        if let Some((larger, other)) = floor.filter(|(floor, _)| *floor > token) {
+            let what = format!("{name} went from {larger} back to {token}");
+            self.found(Law::TokenOrder, what, &[other, asked, place]);
+        }
+    }
+
+    fn extended(&mut self, place: Place, claim: ClaimNumber, until: Duration) {
+        let known = self.claims.get_mut(&claim);
+        let Some((grant, lost, lock)) =
+            known.and_then(|c| Some((c.grant.as_mut()?, c.lost, c.lock)))
+        else {
+            return self.found(Law::Form, "it was not held".into(), &[place]);
+        };
+        let (old, told) = (grant.until, grant.told);
+        if until >= old {
+            (grant.until, grant.told) = (until, place);
+        }
+        if let Some(lost) = lost {
+            self.found(Law::Final, lock.to_owned(), &[lost, place]);
+        } else if until < old {
+            self.found(Law::Deadline, lock.to_owned(), &[told, place]);
+        }
+    }
+
+    fn stored(&mut self, place: Place, name: &'a str, token: u64, accepted: bool) {
+        let lock = self.locks.entry(name).or_default();
+        let highest = lock.stored.filter(|(highest, _)| *highest > token);
+        if accepted {
+            lock.stored = lock.stored.max(Some((token, place)));
+        }
+        if let Some((highest, other)) = highest.filter(|_| accepted) {
+            let what = format!("the store of {name} took {token} after {highest}");
+            self.found(Law::Fence, what, &[other, place]);
+        }
+    }
+
+    fn shown(&mut self, place: Place, name: &'a str, token: u64, accepted: bool) {
+        if !accepted {
+            return;
+        }
+        let Some(lock) = self.locks.get(name) else {
+            return self.found(Law::Holder, format!("{name} was never granted"), &[place]);
+        };
+        let granted = lock.tokens.get(&token).copied();
+        let highest = lock.highest().filter(|(highest, _)| *highest > token);
+        let Some(granted) = granted else {
+            return self.found(Law::Holder, format!("{token} was never granted"), &[place]);
+        };
+        if let Some((highest, other)) = highest {
+            let what = format!("{name} was granted with {highest} since");
+            return self.found(Law::Holder, what, &[granted, other, place]);
+        }
+        let Operation::Granted { claim, .. } = self.entries[granted].operation else { return };
+        let Some(known) = self.claims.get(&claim) else { return };
+        // A call to give back may be recorded after the release that it makes, at the same time.
+        let released = known.released.filter(|end| self.at(*end) < self.at(place));
+        let ended = known.lost.or(released);
+        if let Some(ended) = ended {
+            let what = format!("the hold of {name} had ended");
+            self.found(Law::Holder, what, &[granted, ended, place]);
+        }
+    }
+
+    fn leads(&mut self, place: Place, who: &'a str, epoch: u64, until: Duration) {
+        let (first, told) = *self.office.epochs.entry(epoch).or_insert((who, place));
+        if first != who {
+            self.found(Law::LeaderOfEpoch, format!("{epoch} has two"), &[told, place]);
+        }
+        let highest = self.office.epochs.last_key_value().map(|(high, (_, at))| (*high, *at));
+        if let Some((high, other)) = highest.filter(|(high, _)| *high > epoch) {
+            self.found(Law::EpochsRise, format!("from {high} to {epoch}"), &[other, place]);
+        }
+        let belief = Belief { from: place, told: place, epoch, end: until };
+        match self.office.beliefs.get_mut(who) {
+            Some(known) if known.epoch == epoch && known.end >= self.entries[place].at => {
+                let (end, told) = (known.end, known.told);
+                if until < end {
+                    self.found(Law::Deadline, format!("the office of {who}"), &[told, place]);
+                } else {
+                    (known.end, known.told) = (until, place);
+                }
+            }
+            Some(_) | None => {
+                let ended = self.office.beliefs.insert(who, belief);
+                self.office.past.extend(ended.map(|ended| (who, ended)));
+            }
+        }
+    }
+
+    fn resigned(&mut self, place: Place, who: &'a str) {
+        let at = self.at(place);
+        if let Some(mut belief) = self.office.beliefs.remove(who) {
+            belief.end = belief.end.min(at);
+            self.office.past.push((who, belief));
+        }
+    }
+
+    fn finish(mut self) -> Vec<Violation> {
+        for (name, lock) in std::mem::take(&mut self.locks) {
+            self.check_beliefs(name, &lock.grants);
+        }
+        self.check_offices();
+        self.found.sort_by_key(|(place, _)| self.entries[*place].at);
+        self.found.into_iter().map(|(_, violation)| violation).collect()
+    }
+
+    /// Goes through the grants of one lock by the time of their answers. Whoever believed longest so
+    /// far must have stopped before.
+    fn check_beliefs(&mut self, name: &str, grants: &[ClaimNumber]) {
+        let mut longest: Option<(Duration, Vec<Place>)> = None;
+        for number in grants {
+            let claim = &self.claims[number];
+            let Some(grant) = claim.grant else { continue };
+            let begin = self.at(grant.place);
+            let released = claim.released.map(|place| self.at(place));
+            let end = released.map_or(grant.until, |released| released.min(grant.until));
+            if end <= begin {
+                continue;
+            }
+            let mut shown = vec![grant.place, grant.told];
+            shown.extend(claim.released);
+            if let Some((other_end, other)) = &longest
+                && *other_end > begin
+            {
+                let overlap = end.min(*other_end).saturating_sub(begin);
+                let what = format!("two hold {name} for {overlap:?}");
+                let places = [&other[..], &shown[..]].concat();
+                self.found(Law::Exclusion, what, &places);
+            }
+            if longest.as_ref().is_none_or(|(other_end, _)| *other_end < end) {
+                longest = Some((end, shown));
+            }
+        }
+    }
+
+    fn check_offices(&mut self) {
+        let mut beliefs = std::mem::take(&mut self.office.past);
+        beliefs.extend(std::mem::take(&mut self.office.beliefs));
+        beliefs.sort_by_key(|(_, belief)| (self.at(belief.from), belief.from));
+        let mut longest: Option<(&str, Belief)> = None;
+        for (who, belief) in beliefs {
+            let begin = self.at(belief.from);
+            if belief.end <= begin {
+                continue;
+            }
+            if let Some((other, known)) = longest
+                && known.end > begin
+                && other != who
+            {
+                let what = format!("{other} and {who}");
+                let places = [known.from, known.told, belief.from, belief.told];
+                self.found(Law::OneLeader, what, &places);
+            }
+            if longest.is_none_or(|(_, known)| known.end < belief.end) {
+                longest = Some((who, belief));
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! A breach of a law, with the operations that show it.
+
+use std::fmt;
+
+use super::{Entry, Law};
+
+/// A breach of a law.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Violation {
+    /// Which law.
+    pub law: Law,
+    /// What is wrong, in a few words.
+    pub what: String,
+    /// The operations that show it, by time.
+    pub operations: Vec<Entry>,
+}
+
+impl Law {
+    /// The law as a sentence.
+    pub fn statement(self) -> &'static str {
+        match self {
+            Self::Form => "the recording makes sense",
+            Self::Exclusion => "no two believe to hold a lock at once",
+            Self::TokenOrder => "who asks after a grant was answered gets a larger token",
+            Self::TokenOnce => "no token is given twice",
+            Self::Fence => "a store takes no token below one that it took",
+            Self::Deadline => "a deadline that was told is not taken back",
+            Self::Final => "a hold that was lost is not extended",
+            Self::Holder => "who shows a token that is not the holder's is refused",
+            Self::OneLeader => "no two believe to lead at once",
+            Self::LeaderOfEpoch => "a view has one leader",
+            Self::EpochsRise => "views only rise",
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "broken: {} ({:?}): {}", self.law.statement(), self.law, self.what)?;
+        for entry in &self.operations {
+            write!(f, "\n  {entry}")?;
+        }
+        Ok(())
+    }
+}

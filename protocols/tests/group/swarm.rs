@@ -1,0 +1,104 @@
+//! A swarm of groups: each seed draws the size of its group, its waits, its locks, and which kinds of
+//! faults there are, and how often.
+
+#[path = "swarm/effect.rs"]
+mod effect;
+#[path = "swarm/kinds.rs"]
+mod kinds;
+#[path = "swarm/links.rs"]
+mod links;
+#[path = "swarm/plan.rs"]
+mod plan;
+#[path = "swarm/run.rs"]
+mod run;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use self::kinds::Kind;
+use self::plan::Plan;
+use self::run::{Outcome, Run};
+use crate::weather::{first, seconds, seeds, wanted};
+
+/// All runs together.
+#[derive(Debug, Default)]
+struct Tally {
+    runs: u64,
+    simulated: Duration,
+    operations: usize,
+    grants: u64,
+    refused: u64,
+    effects: BTreeMap<Kind, u64>,
+    void: BTreeMap<String, u64>,
+}
+
+impl Tally {
+    fn add(&mut self, outcome: Outcome) {
+        self.runs += 1;
+        self.simulated += outcome.simulated;
+        self.operations += outcome.operations;
+        self.grants += outcome.grants;
+        self.refused += outcome.refused;
+        for (kind, count) in outcome.effects {
+            *self.effects.entry(kind).or_default() += count;
+        }
+        if let Some(why) = outcome.void {
+            *self.void.entry(why).or_default() += 1;
+        }
+    }
+
+    fn print(&self, took: Duration) {
+        let hours = self.simulated.as_secs_f64() / 3600.0;
+        let factor = self.simulated.as_secs_f64() / took.as_secs_f64();
+        println!("{} runs, {hours:.1} simulated hours in {took:.1?}: {factor:.0} times", self.runs);
+        println!("{} operations checked, {} grants", self.operations, self.grants);
+        println!("{} writes with an old token refused; void: {:?}", self.refused, self.void);
+        println!("{:?}", self.effects);
+    }
+}
+
+fn run(seed: u64, trace: bool) -> Outcome {
+    let plan = Plan::draw(seed);
+    if trace {
+        println!("{plan:?}");
+    }
+    catch_unwind(AssertUnwindSafe(|| Run::all(plan, trace))).unwrap_or_else(|panic| {
+        println!(
+            "see it again: CONCLAVE_SEED={seed} cargo test -p conclave-protocols --test group \
+             any_faults -- --nocapture"
+        );
+        resume_unwind(panic)
+    })
+}
+
+#[test]
+#[expect(
+    clippy::disallowed_types,
+    reason = "it is told how long to search, and says how fast it was"
+)]
+fn any_faults_in_any_group_break_no_promise_and_pass() {
+    if let Some(seed) = wanted() {
+        println!("{:?}", run(seed, true));
+        return;
+    }
+    let begin = std::time::Instant::now();
+    let limit = seconds();
+    let seeds = if limit.is_some() { u64::MAX } else { seeds(1_500) };
+    let mut tally = Tally::default();
+    for seed in (first()..).take(usize::try_from(seeds).unwrap_or(usize::MAX)) {
+        if limit.is_some_and(|limit| begin.elapsed() >= limit) {
+            break;
+        }
+        tally.add(run(seed, false));
+    }
+    tally.print(begin.elapsed());
+    let void: u64 = tally.void.values().sum();
+    assert!(void * 10 <= tally.runs, "too many runs say nothing: {:?}", tally.void);
+    if tally.runs >= 500 {
+        for kind in Kind::WITHIN.iter().chain(&Kind::BEYOND) {
+            assert!(tally.effects.contains_key(kind), "{kind:?} never happened");
+        }
+        assert!(tally.refused > 0, "no store was ever shown an old token");
+    }
+}

@@ -1,0 +1,72 @@
+//! What a seed draws before its run begins.
+
+use conclave_protocols::policy::{ElectionAlgorithm, Policy, Timing};
+use conclave_protocols::sim::Random;
+
+use super::kinds::Kind;
+use crate::weather::BRIEF;
+
+/// A run, as its seed has it. Most runs have few kinds of faults: many at once hide what a few would
+/// show (Groce and others, *Swarm Testing*, ISSTA 2012).
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) members: usize,
+    pub(crate) policy: Policy,
+    pub(crate) locks: Vec<&'static str>,
+    pub(crate) kinds: Vec<Kind>,
+    /// The faults, one after another.
+    pub(crate) faults: Vec<Kind>,
+    /// Faults are mended after one in so many.
+    pub(crate) mends: u64,
+    /// Applications do something once in so many parts of an office wait.
+    pub(crate) haste: u32,
+    /// How far the rates of clocks are off.
+    pub(crate) drift: i32,
+}
+
+impl Plan {
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x05ee_d000_5aa7_4d11);
+        let mut up_to = |limit: u64| usize::try_from(random.up_to(limit)).expect("small");
+        let timing = [Timing::default(), Timing::FAST, BRIEF, BRIEF][up_to(4)];
+        let election = [ElectionAlgorithm::Bully, ElectionAlgorithm::Ring][up_to(2)];
+        let policy = Policy { timing, election, ..Policy::default() };
+        let mut plan = Self {
+            seed,
+            members: 1 + up_to(5),
+            policy,
+            locks: vec!["a", "b", "c", "d"],
+            kinds: Vec::new(),
+            faults: Vec::new(),
+            mends: 1 + up_to(3) as u64,
+            haste: 2 + u32::try_from(up_to(8)).expect("small"),
+            drift: 20_000,
+        };
+        plan.locks.truncate(1 + up_to(4));
+        // One run in eight is beyond what clocks are trusted for.
+        let beyond = up_to(8) == 0;
+        if beyond {
+            plan.kinds.push(Kind::BEYOND[up_to(3)]);
+        }
+        let count = plan.kinds.len() + 1 + up_to(6);
+        while plan.kinds.len() < count {
+            let kind = Kind::WITHIN[up_to(Kind::WITHIN.len() as u64)];
+            if kind.fits(&plan) && !plan.kinds.contains(&kind) {
+                plan.kinds.push(kind);
+            }
+        }
+        if plan.kinds.contains(&Kind::ClocksRunWild) {
+            plan.drift = 250_000;
+        }
+        let length = 8 + up_to(25);
+        plan.faults = plan.kinds.clone();
+        while plan.faults.len() < length.max(plan.kinds.len() * 2) {
+            plan.faults.push(plan.kinds[up_to(plan.kinds.len() as u64)]);
+        }
+        for place in (1..plan.faults.len()).rev() {
+            plan.faults.swap(place, up_to(place as u64 + 1));
+        }
+        plan
+    }
+}

@@ -1,0 +1,148 @@
+//! What applications are told, and what must hold at every moment.
+//!
+//! A lock that somebody was told to hold until a time by its own clock, and has not given back, is
+//! held until then, though its member crashed or froze meanwhile. The same goes for the office of
+//! leader. What is broken is found at once; the history of the whole run is checked in the end.
+
+use conclave_protocols::history::{Operation, Scope};
+use conclave_protocols::member::{Event, LockEvent, Node, Standing};
+use conclave_protocols::policy::Arbiter;
+use conclave_protocols::{FencingToken, LocalTime, LockName};
+
+use crate::world::World;
+
+impl World {
+    /// Takes note of what was told, and checks what must hold.
+    pub(crate) fn observe(&mut self) {
+        for (at, node, event) in self.sim.take_told() {
+            let Node::Member(incarnation) = node else { continue };
+            let index = self.members.iter().rposition(|(m, _)| *m == incarnation).expect("known");
+            if self.trace {
+                println!("{at:?} {index} {event:?}");
+            }
+            match event {
+                Event::Lock(lock, event) => self.lock_event(index, lock, &event),
+                Event::Standing(Standing::Leading(until)) => self.leads(index, until),
+                Event::Standing(
+                    Standing::Following(..) | Standing::Electing | Standing::Isolated,
+                ) => {
+                    if self.leads.remove(&index).is_some() {
+                        self.record_now(Operation::Resigned { who: format!("member {index}") });
+                    }
+                }
+                Event::Installed(_) => self.seen.views += 1,
+                Event::Elected { .. } => self.seen.elections += 1,
+                Event::Left => {
+                    self.left.insert(index);
+                }
+                Event::Met(_) | Event::Confirmed(_) | Event::Ignored(_) => {}
+            }
+        }
+    }
+
+    pub(crate) fn record_now(&mut self, operation: Operation) {
+        self.history.record(self.sim.now(), operation);
+    }
+
+    /// Every law that counts in this run.
+    pub(crate) fn check_history(&self) {
+        let violations = self.history.check(self.scope);
+        assert!(
+            violations.is_empty(),
+            "seed {}: {} violations, the first: {}",
+            self.seed,
+            violations.len(),
+            violations[0]
+        );
+    }
+
+    fn trusts_clocks(&self) -> bool {
+        self.scope == Scope::Everything
+    }
+
+    fn leads(&mut self, index: usize, until: LocalTime) {
+        self.leads.insert(index, until);
+        self.check_offices();
+        let epoch = self.member(index).and_then(|member| member.record()).map(|r| r.epoch.0);
+        let until = self.members[index].1.true_time(until);
+        if let (Some(epoch), Arbiter::Quorum) = (epoch, self.policy.arbiter) {
+            let who = format!("member {index}");
+            self.record_now(Operation::Leads { who, epoch, until });
+        }
+    }
+
+    fn lock_event(&mut self, index: usize, lock: LockName, event: &LockEvent) {
+        let key = (index, lock);
+        match *event {
+            LockEvent::Entered { token, deadline, .. } => {
+                self.record_grant(&key, token, deadline);
+                if !self.wants.contains(&key) {
+                    return;
+                }
+                self.seen.grants += 1;
+                self.check_token(&key.1, token);
+                self.holds.insert(key.clone(), deadline);
+                self.check_holders(&key.1);
+            }
+            LockEvent::Extended { deadline, .. } => {
+                if let Some(claim) = self.claims.get(&key) {
+                    let (claim, until) = (claim.number, self.members[index].1.true_time(deadline));
+                    self.record_now(Operation::Extended { claim, until });
+                }
+                let (seed, now, sure) = (self.seed, self.sim.now(), self.trusts_clocks());
+                if let Some(until) = self.holds.get_mut(&key) {
+                    let kept = *until <= deadline || !sure;
+                    assert!(kept, "seed {seed} at {now:?}: {} was taken back", key.1);
+                    *until = deadline;
+                    self.check_holders(&key.1);
+                }
+            }
+            LockEvent::Lost(_) => {
+                self.seen.losses += 1;
+                if let Some(claim) = self.claims.get(&key) {
+                    self.record_now(Operation::Lost { claim: claim.number });
+                }
+                self.wants.remove(&key);
+                self.holds.remove(&key);
+            }
+            LockEvent::Queued(_) => {}
+        }
+    }
+
+    fn record_grant(
+        &mut self,
+        key: &(usize, LockName),
+        token: Option<FencingToken>,
+        deadline: LocalTime,
+    ) {
+        let until = self.members[key.0].1.true_time(deadline);
+        let Some(claim) = self.claims.get_mut(key) else { return };
+        claim.token = token;
+        let (claim, token) = (claim.number, token.map(FencingToken::get));
+        self.record_now(Operation::Granted { claim, token, until });
+    }
+
+    fn check_token(&mut self, lock: &LockName, token: Option<FencingToken>) {
+        assert_eq!(token.is_some(), self.policy.arbiter == Arbiter::Quorum);
+        let Some(token) = token else { return };
+        let last = self.tokens.insert(lock.clone(), token);
+        let (seed, now) = (self.seed, self.sim.now());
+        // Without clocks that can be trusted, answers may come in another order.
+        let rises = last < Some(token) || !self.trusts_clocks();
+        assert!(rises, "seed {seed} at {now:?}: {lock} went from {last:?} to {token}");
+    }
+
+    fn check_holders(&self, lock: &LockName) {
+        let holders = self.holders(lock.as_str());
+        let (seed, now) = (self.seed, self.sim.now());
+        let exempt = self.policy.arbiter == Arbiter::None || !self.trusts_clocks();
+        assert!(holders.len() <= 1 || exempt, "seed {seed} at {now:?}: {holders:?} hold {lock}");
+    }
+
+    fn check_offices(&self) {
+        let leaders = self.leaders();
+        let (seed, now) = (self.seed, self.sim.now());
+        let exempt = self.policy.arbiter == Arbiter::None || !self.trusts_clocks();
+        assert!(leaders.len() <= 1 || exempt, "seed {seed} at {now:?}: {leaders:?} lead");
+    }
+}

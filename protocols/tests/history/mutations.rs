@@ -1,0 +1,185 @@
+//! One change to a good history: it must be found.
+
+use conclave_protocols::history::{Entry, History, Law, Operation, Scope};
+use conclave_protocols::sim::Random;
+
+use crate::reference::{Reference, Weather};
+
+/// A way to spoil a history. It returns false if there is nothing to spoil that way.
+type Mutation = fn(&mut Vec<Entry>, usize) -> bool;
+
+const MUTATIONS: &[(&str, Law, Mutation)] = &[
+    ("a grant is told for longer", Law::Exclusion, |entries, place| {
+        let Some(next) = next_grant(entries, place) else { return false };
+        let end = entries[next].at + std::time::Duration::from_nanos(1);
+        let Operation::Granted { claim, until, .. } = &mut entries[place].operation else {
+            return false;
+        };
+        *until = (*until).max(end);
+        let claim = *claim;
+        entries.retain(|entry| entry.operation != Operation::Released { claim });
+        let told = |entry: &Entry| matches!(entry.operation, Operation::Extended { claim: c, .. } if c == claim);
+        entries.retain(|entry| !told(entry));
+        true
+    }),
+    ("a token is given again", Law::TokenOnce, |entries, place| {
+        let Some(next) = next_grant(entries, place) else { return false };
+        let Operation::Granted { token: given, .. } = entries[place].operation else {
+            return false;
+        };
+        let Operation::Granted { token, .. } = &mut entries[next].operation else { return false };
+        *token = given;
+        true
+    }),
+    ("a token falls", Law::TokenOrder, |entries, place| {
+        let Operation::Granted { claim, .. } = entries[place].operation else { return false };
+        let lock = lock_of(entries, claim);
+        let asked = asked(entries, claim);
+        let before = (0..asked).rev().find(|before| {
+            let Operation::Granted { claim, .. } = entries[*before].operation else { return false };
+            lock_of(entries, claim) == lock
+        });
+        let Some(before) = before else { return false };
+        let Operation::Granted { token: Some(given), .. } = entries[before].operation else {
+            return false;
+        };
+        let below = (0..given).rev().find(|t| !is_given(entries, &lock, *t));
+        let (Some(below), Operation::Granted { token, .. }) =
+            (below, &mut entries[place].operation)
+        else {
+            return false;
+        };
+        *token = Some(below);
+        true
+    }),
+    ("a store takes what it refused", Law::Fence, |entries, place| {
+        let Operation::Stored { accepted, .. } = &mut entries[place].operation else {
+            return false;
+        };
+        !std::mem::replace(accepted, true)
+    }),
+    ("who holds no more is not refused", Law::Holder, |entries, place| {
+        let Operation::Shown { accepted, .. } = &mut entries[place].operation else {
+            return false;
+        };
+        !std::mem::replace(accepted, true)
+    }),
+    ("a deadline is taken back", Law::Deadline, |entries, place| {
+        let Operation::Extended { until, .. } = &mut entries[place].operation else {
+            return false;
+        };
+        *until = std::time::Duration::ZERO;
+        true
+    }),
+    ("a lost hold is extended", Law::Final, |entries, place| {
+        let Operation::Lost { claim } = entries[place].operation else { return false };
+        let at = entries[place].at;
+        let operation = Operation::Extended { claim, until: at };
+        entries.insert(place + 1, Entry { at, operation });
+        true
+    }),
+    ("a request was not recorded", Law::Form, |entries, place| {
+        let Operation::Granted { claim, .. } = entries[place].operation else { return false };
+        let asked = asked(entries, claim);
+        entries.remove(asked);
+        true
+    }),
+    ("a grant was not recorded", Law::Form, |entries, place| {
+        let Operation::Granted { claim, .. } = entries[place].operation else { return false };
+        let of_it = |operation: &Operation| {
+            matches!(operation, Operation::Extended { claim: c, .. } | Operation::Lost { claim: c }
+                if *c == claim)
+        };
+        entries.remove(place);
+        entries.iter().any(|entry| of_it(&entry.operation))
+    }),
+    ("another leads the same view", Law::LeaderOfEpoch, |entries, place| {
+        let Operation::Leads { epoch, .. } = entries[place].operation else { return false };
+        let first = entries.iter().position(
+            |entry| matches!(entry.operation, Operation::Leads { epoch: e, .. } if e == epoch),
+        );
+        let Operation::Leads { who, .. } = &mut entries[place].operation else { return false };
+        "somebody else".clone_into(who);
+        first != Some(place)
+    }),
+    ("somebody else leads besides", Law::OneLeader, |entries, place| {
+        let Operation::Leads { until, epoch, .. } = entries[place].operation else { return false };
+        let next = entries.get(place + 1).map(|entry| entry.at);
+        let Some(at) = next.filter(|at| *at < until) else { return false };
+        let who = "somebody else".to_owned();
+        if matches!(entries[place + 1].operation, Operation::Resigned { .. }) {
+            return false;
+        }
+        let operation = Operation::Leads { who, epoch: epoch + 1_000_000, until };
+        entries.insert(place + 1, Entry { at, operation });
+        true
+    }),
+    ("a view falls", Law::EpochsRise, |entries, place| {
+        let Operation::Leads { epoch, .. } = entries[place].operation else { return false };
+        let lower = epoch.checked_sub(1);
+        let is_last = !entries[place + 1..].iter().any(
+            |entry| matches!(entry.operation, Operation::Leads { epoch: e, .. } if e == epoch),
+        );
+        let before = entries[..place].iter().any(
+            |entry| matches!(entry.operation, Operation::Leads { epoch: e, .. } if e == epoch),
+        );
+        let Operation::Leads { epoch, .. } = &mut entries[place].operation else { return false };
+        let Some(lower) = lower else { return false };
+        *epoch = lower;
+        is_last && before
+    }),
+];
+
+fn lock_of(entries: &[Entry], number: u64) -> String {
+    let lock = entries.iter().find_map(|entry| {
+        let Operation::Asked { claim, lock } = &entry.operation else { return None };
+        (*claim == number).then(|| lock.clone())
+    });
+    lock.expect("a grant of a good history was asked for")
+}
+
+fn asked(entries: &[Entry], number: u64) -> usize {
+    let asked = |entry: &Entry| matches!(entry.operation, Operation::Asked { claim, .. } if claim == number);
+    entries.iter().position(asked).expect("it was asked for")
+}
+
+fn is_given(entries: &[Entry], lock: &str, number: u64) -> bool {
+    entries.iter().any(|entry| {
+        matches!(entry.operation, Operation::Granted { claim, token: Some(token), .. }
+            if token == number && lock_of(entries, claim) == lock)
+    })
+}
+
+/// The next grant of the same lock.
+fn next_grant(entries: &[Entry], place: usize) -> Option<usize> {
+    let Operation::Granted { claim, .. } = entries[place].operation else { return None };
+    let lock = lock_of(entries, claim);
+    (place + 1..entries.len()).find(|next| {
+        let Operation::Granted { claim, .. } = entries[*next].operation else { return false };
+        lock_of(entries, claim) == lock
+    })
+}
+
+#[test]
+fn every_mutation_of_a_good_history_is_found() {
+    let mut random = Random::new(11);
+    for (name, law, mutate) in MUTATIONS {
+        let mut spoiled = 0;
+        for seed in 0..400 {
+            let good = Reference::run(seed, Weather { operations: 150, locks: 2 });
+            let entries = good.entries();
+            let first = usize::try_from(random.up_to(entries.len() as u64)).expect("small");
+            let places = (first..entries.len()).chain(0..first);
+            let bad = places.into_iter().find_map(|place| {
+                let mut entries = entries.to_vec();
+                mutate(&mut entries, place).then_some(entries)
+            });
+            let Some(bad) = bad else { continue };
+            spoiled += 1;
+            let violations = History::from(bad).check(Scope::Everything);
+            assert!(violations.iter().any(|v| v.law == *law), "{name}, {seed}: {violations:#?}");
+        }
+        println!("{name}: {spoiled}");
+        assert!(spoiled > 100, "{name}: {spoiled}");
+    }
+}

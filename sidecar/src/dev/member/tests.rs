@@ -1,0 +1,89 @@
+//! Whole sidecars, over real links, whose group's resource is edited.
+
+use conclave_protocols::LockName;
+use conclave_protocols::policy::{Arbiter, Timing};
+
+use super::*;
+use crate::claims::{Ask, Claim, ClaimState, Held, Wait};
+use crate::group::Status;
+
+const BRIEF: Timing = Timing {
+    office_wait: Duration::from_millis(600),
+    heartbeat: Duration::from_millis(120),
+    lock_wait: Duration::from_secs(3),
+    api_outage: Duration::from_secs(30),
+};
+
+/// Far more than anything takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn until<T: Clone>(
+    what: &str,
+    mut state: watch::Receiver<T>,
+    is_so: impl FnMut(&T) -> bool,
+) -> T {
+    let state = tokio::time::timeout(PATIENCE, state.wait_for(is_so)).await;
+    state.unwrap_or_else(|_| panic!("{what}: not in time")).expect("the sidecar runs").clone()
+}
+
+async fn all_go_by(members: &Members, arbiter: Arbiter) {
+    for number in 0..members.count() {
+        let group = members.group(number).expect("it lives");
+        let count = usize::from(members.count());
+        let belongs = |status: &Status| {
+            status.arbiter == arbiter && status.missing.is_none() && status.members.len() == count
+        };
+        until("all belong", group.status(), belongs).await;
+    }
+}
+
+async fn ask(members: &Members, number: u16) -> watch::Receiver<Claim> {
+    let ask = Ask {
+        lock: LockName::try_from("orders".to_owned()).expect("a good name"),
+        claim: None,
+        owner: None,
+        metadata: None,
+        wait: Wait::Forever,
+        ttl: None,
+        max_hold: None,
+    };
+    let group = members.group(number).expect("it lives");
+    group.ask(ask).await.expect("it belongs").claim
+}
+
+async fn held(claim: &watch::Receiver<Claim>, arbiter: Arbiter) -> Held {
+    let is_held =
+        |claim: &Claim| claim.arbiter == arbiter && matches!(claim.state, ClaimState::Held(_));
+    let state = until("held", claim.clone(), is_held).await.state;
+    let ClaimState::Held(held) = state else { unreachable!("it was waited for") };
+    held
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_whose_arbiter_is_taken_away_and_given_back_goes_on() {
+    let policy = Policy { generation: 1, timing: BRIEF, ..Policy::default() };
+    // Below the ports that the system draws by itself.
+    let base_port = 20_000 + u16::try_from(std::process::id() % 10_000).expect("small");
+    let settings =
+        Settings { members: 3, group: "dev".to_owned(), policy: policy.clone(), base_port };
+    let members = Members::start(settings).await.expect("the ports are free");
+    let edit = |generation, arbiter| {
+        members.policy.send_replace(Some(Policy { generation, arbiter, ..policy.clone() }));
+    };
+    all_go_by(&members, Arbiter::Quorum).await;
+    let first = ask(&members, 0).await;
+    let token = held(&first, Arbiter::Quorum).await.token;
+    assert!(token.is_some());
+
+    edit(2, Arbiter::None);
+    all_go_by(&members, Arbiter::None).await;
+    assert_eq!(held(&first, Arbiter::None).await.token, token, "told once, it stays told");
+    let second = ask(&members, 1).await;
+
+    edit(3, Arbiter::Quorum);
+    let lost = |claim: &Claim| matches!(claim.state, ClaimState::Lost(_));
+    assert_eq!(until("lost", first, lost).await.arbiter, Arbiter::None);
+    assert!(held(&second, Arbiter::Quorum).await.token > token);
+    all_go_by(&members, Arbiter::Quorum).await;
+    members.end().await;
+}

@@ -1,0 +1,121 @@
+//! What claims are worth: safe with an arbiter, advisory without one.
+
+use conclave_protocols::policy::Arbiter;
+
+use super::Book;
+
+impl Book {
+    /// The member goes by that arbiter from now on: so does every claim that waits or holds.
+    pub(in crate::group) fn goes_by(&mut self, arbiter: Arbiter) {
+        if std::mem::replace(&mut self.arbiter, arbiter) == arbiter {
+            return;
+        }
+        for (lock, line) in &self.locks {
+            for id in line.holding.iter().chain(&line.waiting) {
+                if let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) {
+                    entry.goes_by(arbiter);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_protocols::member::{LockEvent, LostReason};
+    use conclave_protocols::policy::Policy;
+    use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid};
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::claims::{Ask, Claim, ClaimState, Wait};
+    use crate::metrics::Metrics;
+
+    const NOW: LocalTime = LocalTime(1_000_000_000);
+
+    fn lock(name: &str) -> LockName {
+        LockName::try_from(name.to_owned()).expect("a good name")
+    }
+
+    fn ask(book: &mut Book, name: &str) -> watch::Receiver<Claim> {
+        let ask = Ask {
+            lock: lock(name),
+            claim: None,
+            owner: None,
+            metadata: None,
+            wait: Wait::Forever,
+            ttl: None,
+            max_hold: None,
+        };
+        book.ask(NOW, ask, &Policy::default()).expect("it may be asked for").claim
+    }
+
+    fn tell(book: &mut Book, name: &str, event: LockEvent) {
+        book.on_event(NOW, &lock(name), event, |member| member.pod.to_string());
+    }
+
+    /// A claim that is held with a token, one that waits, and one that was given back.
+    fn claims(book: &mut Book) -> [watch::Receiver<Claim>; 3] {
+        let claims = [ask(book, "a"), ask(book, "b"), ask(book, "c")];
+        for name in ["a", "c"] {
+            let entered = LockEvent::Entered {
+                token: Some(FencingToken::before(Epoch(7))),
+                epoch: Epoch(7),
+                deadline: LocalTime(9_000_000_000),
+                messages: 3,
+            };
+            tell(book, name, entered);
+        }
+        let given_back = claims[2].borrow().id.clone();
+        book.release(NOW, &lock("c"), &given_back).expect("it is held");
+        claims
+    }
+
+    fn book() -> Book {
+        let me = Incarnation { pod: PodUid(1), run: 7 };
+        Book::new("shop-0", me, Metrics::new("orders").locks)
+    }
+
+    #[test]
+    fn what_is_held_becomes_advisory_and_says_so() {
+        let mut book = book();
+        let mut claims = claims(&mut book);
+        let before = claims.clone().map(|mut claim| claim.borrow_and_update().clone());
+        for claim in &mut claims {
+            claim.mark_unchanged();
+        }
+        book.goes_by(Arbiter::None);
+        for (claim, before) in claims.iter().zip(&before).take(2) {
+            assert!(claim.has_changed().expect("it is kept"));
+            let claim = claim.borrow();
+            assert_eq!((claim.arbiter, claim.index), (Arbiter::None, before.index + 1));
+            assert_eq!(claim.state, before.state, "a token once told stays told");
+        }
+        assert!(!claims[2].has_changed().expect("it is kept"), "what has ended was safe");
+        for claim in &mut claims {
+            claim.mark_unchanged();
+        }
+        book.goes_by(Arbiter::None);
+        assert!(claims.iter().all(|claim| !claim.has_changed().expect("it is kept")));
+    }
+
+    #[test]
+    fn what_is_lost_to_an_arbiter_was_advisory_and_what_waits_will_be_safe() {
+        let mut book = book();
+        let claims = claims(&mut book);
+        book.goes_by(Arbiter::None);
+        tell(&mut book, "a", LockEvent::Lost(LostReason::ViewChange));
+        book.goes_by(Arbiter::Quorum);
+        assert!(matches!(claims[0].borrow().state, ClaimState::Lost(_)));
+        assert_eq!(claims[0].borrow().arbiter, Arbiter::None);
+        assert!(matches!(claims[1].borrow().state, ClaimState::Waiting { .. }));
+        assert_eq!(claims[1].borrow().arbiter, Arbiter::Quorum);
+    }
+
+    #[test]
+    fn a_claim_is_worth_what_the_member_goes_by_and_not_what_a_policy_says() {
+        let mut book = book();
+        book.goes_by(Arbiter::None);
+        assert_eq!(ask(&mut book, "a").borrow().arbiter, Arbiter::None);
+    }
+}

@@ -1,0 +1,268 @@
+//! One run: a calm beginning, faults, fair weather, and the laws.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use conclave_protocols::member::Node;
+use conclave_protocols::policy::{Policy, Timing};
+use conclave_protocols::sim::Random;
+
+use super::applications::LOCKS;
+use super::pod::{Call, Limits, Number};
+use super::world::{State, World};
+
+pub(super) struct Run {
+    pub(super) world: World,
+    pods: usize,
+    pub(super) locks: usize,
+}
+
+/// What a run came to.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    pub(super) operations: usize,
+    pub(super) simulated: Duration,
+    pub(super) seen: BTreeMap<&'static str, u64>,
+    /// Too little happened.
+    pub(super) void: bool,
+}
+
+/// What a test does to a group.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    Crash,
+    End,
+    Drain,
+    Freeze,
+    Isolate,
+    Split,
+    HoldBack,
+    RegisterAway,
+    RegisterUnsure,
+}
+
+const FAULTS: [Fault; 9] = [
+    Fault::Crash,
+    Fault::End,
+    Fault::Drain,
+    Fault::Freeze,
+    Fault::Isolate,
+    Fault::Split,
+    Fault::HoldBack,
+    Fault::RegisterAway,
+    Fault::RegisterUnsure,
+];
+
+const BRIEF: Timing = Timing {
+    office_wait: Duration::from_millis(600),
+    heartbeat: Duration::from_millis(120),
+    lock_wait: Duration::from_secs(3),
+    api_outage: Duration::from_secs(5),
+};
+
+impl Run {
+    /// Everything, from beginning to end. It panics if a promise is broken.
+    pub(super) fn all(seed: u64, trace: bool) -> Outcome {
+        let mut random = Random::new(seed ^ 0x51de_ca45);
+        let mut up_to = |limit: u64| usize::try_from(random.up_to(limit)).expect("small");
+        let timing = [Timing::default(), Timing::FAST, BRIEF, BRIEF][up_to(4)];
+        let policy = Policy { timing, ..Policy::default() };
+        let (pods, locks) = (1 + up_to(5), 1 + up_to(LOCKS.len() as u64));
+        let kinds: Vec<Fault> = (0..=up_to(4)).map(|_| FAULTS[up_to(9)]).collect();
+        let faults: Vec<Fault> =
+            (0..6 + up_to(12)).map(|_| kinds[up_to(kinds.len() as u64)]).collect();
+        let mut run = Self { world: World::new(seed, policy, trace), pods, locks };
+        run.begin();
+        let calm = run.held();
+        for fault in faults {
+            run.fault(fault, trace);
+        }
+        run.heal();
+        run.replace();
+        run.live(timing.office_wait * 4);
+        let storm = run.held();
+        run.end();
+        run.world.check();
+        let grew = run.world.views > pods as u64;
+        Outcome {
+            operations: run.world.history.len(),
+            simulated: run.world.sim.now(),
+            void: calm < 3 || storm == calm || !grew,
+            seen: run.world.seen,
+        }
+    }
+
+    fn held(&self) -> u64 {
+        self.world.seen.get("held").copied().unwrap_or(0)
+    }
+
+    fn begin(&mut self) {
+        for _ in 0..self.pods {
+            self.world.join();
+        }
+        self.all_belong();
+        let timing = self.world.policy.timing;
+        let end = self.world.sim.now() + timing.lock_wait * 8;
+        while self.held() < 4 && self.world.sim.now() < end {
+            self.live(timing.office_wait);
+        }
+    }
+
+    fn fault(&mut self, fault: Fault, trace: bool) {
+        if trace {
+            println!("{:?} {fault:?}", self.world.sim.now());
+        }
+        self.replace();
+        let living = self.world.living();
+        let one = living[self.world.any(living.len())];
+        let timing = self.world.policy.timing;
+        match fault {
+            Fault::Crash => {
+                self.world.count("crash");
+                self.world.crash(one);
+            }
+            Fault::End => {
+                self.world.count("end");
+                self.world.end(one);
+            }
+            Fault::Drain => self.world.call(one, Call::Drain),
+            Fault::Freeze => self.freeze(one),
+            Fault::Isolate => {
+                self.world.count("isolate");
+                let all = (0..self.world.pods.len()).map(|pod| self.world.pods[pod].0);
+                let all: Vec<Node> = all.chain([Node::Register]).collect();
+                self.cut(&[self.world.pods[one].0], &all);
+            }
+            Fault::Split => {
+                self.world.count("split");
+                let (side, rest): (Vec<usize>, Vec<usize>) =
+                    living.iter().partition(|_| self.world.sim.random().once_in(2));
+                let nodes = |pods: &[usize]| -> Vec<Node> {
+                    pods.iter().map(|pod| self.world.pods[*pod].0).collect()
+                };
+                let (side, rest) = (nodes(&side), nodes(&rest));
+                self.cut(&side, &rest);
+            }
+            Fault::HoldBack => {
+                self.world.count("hold back");
+                let me = self.world.pods[one].0;
+                for (other, _) in self.world.pods.clone() {
+                    self.world.sim.hold_back(me, other);
+                }
+            }
+            Fault::RegisterAway => {
+                self.world.count("register away");
+                let all: Vec<Node> = self.world.pods.iter().map(|(node, _)| *node).collect();
+                self.cut(&[Node::Register], &all);
+            }
+            Fault::RegisterUnsure => {
+                let unsure = 1 + self.world.sim.random().up_to(4);
+                let before = self.world.register().unsaid;
+                self.world.sim.command(Node::Register, Call::Unsure(unsure));
+                self.live(timing.api_outage / 4);
+                if self.world.register().unsaid > before {
+                    self.world.count("register unsure");
+                }
+            }
+        }
+        let span = self.world.sim.random().below(timing.office_wait * 8);
+        self.live(span);
+        if self.world.sim.random().once_in(2) {
+            self.heal();
+            self.live(span);
+        }
+    }
+
+    fn freeze(&mut self, pod: usize) {
+        self.world.count("freeze");
+        let timing = self.world.policy.timing;
+        let longest = [timing.office_wait, timing.lock_wait * 3 / 2][self.world.any(2)];
+        let span = self.world.sim.random().below(longest);
+        let node = self.world.pods[pod].0;
+        self.world.sim.freeze(node);
+        self.live(span);
+        self.world.sim.thaw(node);
+        self.world.run_for(Duration::ZERO);
+    }
+
+    fn cut(&mut self, side: &[Node], other: &[Node]) {
+        for one in side {
+            for other in other {
+                self.world.sim.cut(*one, *other);
+                self.world.sim.cut(*other, *one);
+            }
+        }
+    }
+
+    /// Other pods come for those that are gone.
+    fn replace(&mut self) {
+        while self.world.living().len() < self.pods {
+            self.world.join();
+        }
+    }
+
+    fn heal(&mut self) {
+        self.world.sim.heal();
+        self.world.sim.command(Node::Register, Call::Unsure(0));
+        self.world.run_for(Duration::ZERO);
+    }
+
+    /// All pods that live are in the latest view.
+    fn all_belong(&mut self) {
+        let timing = self.world.policy.timing;
+        let longest = timing.api_outage * 2 + timing.office_wait * 20 + timing.lock_wait * 4;
+        self.wait("all belong", longest, |world| {
+            let epoch = world.epoch();
+            world.living().into_iter().all(|index| {
+                let member = world.pod(index).map(super::pod::Pod::member);
+                let record = member.and_then(|member| member.record());
+                let me = member.map(conclave_protocols::member::Member::me);
+                record.is_some_and(|record| {
+                    record.epoch == epoch && me.is_some_and(|me| record.rank(me).is_some())
+                })
+            })
+        });
+    }
+
+    fn wait(&mut self, what: &str, patience: Duration, is_so: impl Fn(&World) -> bool) {
+        let end = self.world.sim.now() + patience;
+        while !is_so(&self.world) {
+            let seed = self.world.seed;
+            assert!(self.world.sim.now() < end, "seed {seed}: {what}: not within {patience:?}");
+            self.world.run_for(Duration::from_millis(10));
+        }
+    }
+
+    /// Nothing is wrong any more: every pod gets every lock.
+    fn end(&mut self) {
+        self.all_belong();
+        let open: Vec<Number> = self
+            .world
+            .claims
+            .iter()
+            .filter(|(_, claim)| matches!(claim.state, State::Waiting | State::Held))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in open {
+            self.world.release(number);
+        }
+        let timing = self.world.policy.timing;
+        // Claims whose callers hung up hold as long as they may.
+        let longest = timing.lock_wait * 10 + timing.office_wait * 10;
+        let forever = Limits { wait: None, max_hold: Duration::from_secs(600) };
+        for lock in &LOCKS[..self.locks] {
+            let living = self.world.living();
+            let asked: Vec<Number> =
+                living.iter().map(|pod| self.world.ask(*pod, lock, true, forever, None)).collect();
+            for _ in &asked {
+                let holds = |world: &World| {
+                    asked.iter().copied().find(|number| world.claims[number].state == State::Held)
+                };
+                self.wait(lock, longest, |world| holds(world).is_some());
+                let holder = holds(&self.world).expect("just seen");
+                self.world.write(holder);
+                self.world.release(holder);
+            }
+        }
+    }
+}

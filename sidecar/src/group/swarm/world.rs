@@ -1,0 +1,302 @@
+//! The group, and what its applications saw.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use conclave_protocols::history::{History, Operation, Purpose, Scope};
+use conclave_protocols::member::Node;
+use conclave_protocols::policy::Policy;
+use conclave_protocols::record::MemberInfo;
+use conclave_protocols::sim::{Clock, Simulator};
+use conclave_protocols::{Epoch, Incarnation, LockName, PodUid};
+
+use super::pod::{Call, Limits, Number, Place, Pod, Register, Seen, Shows};
+use crate::metrics::Metrics;
+
+pub(super) struct World {
+    pub(super) sim: Simulator<Place>,
+    pub(super) seed: u64,
+    trace: bool,
+    pub(super) policy: Policy,
+    metrics: Metrics,
+    pub(super) pods: Vec<(Node, Clock)>,
+    pub(super) claims: BTreeMap<Number, Asked>,
+    /// What the store of each lock took last.
+    stores: BTreeMap<String, u64>,
+    pub(super) history: History,
+    /// How often what happened.
+    pub(super) seen: BTreeMap<&'static str, u64>,
+    pub(super) views: u64,
+}
+
+/// A claim, as its application knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) pod: usize,
+    pub(super) lock: String,
+    pub(super) token: Option<u64>,
+    pub(super) state: State,
+    /// When it was last renewed or given back, and the token that its application knew then.
+    called: (Duration, Option<u64>),
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum State {
+    Waiting,
+    Held,
+    /// Given back, or given up.
+    Left,
+    /// Lost or refused.
+    Ended,
+}
+
+impl World {
+    pub(super) fn new(seed: u64, policy: Policy, trace: bool) -> Self {
+        let mut sim = Simulator::new(seed);
+        sim.add(Node::Register, Place::Register(Box::new(Register::new(seed))));
+        Self {
+            sim,
+            seed,
+            trace,
+            policy,
+            metrics: Metrics::new("swarm"),
+            pods: Vec::new(),
+            claims: BTreeMap::new(),
+            stores: BTreeMap::new(),
+            history: History::default(),
+            seen: BTreeMap::new(),
+            views: 0,
+        }
+    }
+
+    pub(super) fn join(&mut self) {
+        let index = self.pods.len();
+        let run = self.sim.random().up_to(1 << 53);
+        let incarnation = Incarnation { pod: PodUid(index as u128 + 1), run };
+        let info = MemberInfo {
+            incarnation,
+            name: format!("pod-{index}"),
+            addresses: Vec::new(),
+            priority: 0,
+            admission: 0,
+            protocol: (1, 1),
+        };
+        let offset = Duration::from_secs(self.sim.random().up_to(1_000_000));
+        let rate = i32::try_from(self.sim.random().up_to(40_001)).expect("small") - 20_000;
+        let clock = Clock { offset, rate_ppm: rate };
+        let node = Node::Member(incarnation);
+        self.pods.push((node, clock));
+        let metrics = self.metrics.locks.clone();
+        let pod = Pod::new(info, self.policy.clone(), self.epoch(), metrics);
+        self.sim.add_with_clock(node, Place::Pod(Box::new(pod)), clock);
+        self.observe();
+    }
+
+    pub(super) fn register(&self) -> &Register {
+        match self.sim.node(Node::Register) {
+            Some(Place::Register(register)) => register,
+            Some(Place::Pod(_)) | None => unreachable!("the register does not crash"),
+        }
+    }
+
+    pub(super) fn epoch(&self) -> Epoch {
+        self.register().epoch()
+    }
+
+    pub(super) fn pod(&self, index: usize) -> Option<&Pod> {
+        match self.sim.node(self.pods[index].0)? {
+            Place::Pod(pod) if !pod.has_left() => Some(pod),
+            Place::Pod(_) | Place::Register(_) => None,
+        }
+    }
+
+    pub(super) fn living(&self) -> Vec<usize> {
+        (0..self.pods.len()).filter(|index| self.pod(*index).is_some()).collect()
+    }
+
+    /// One of so many.
+    pub(super) fn any(&mut self, count: usize) -> usize {
+        usize::try_from(self.sim.random().up_to(count as u64)).expect("small")
+    }
+
+    pub(super) fn count(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
+    fn record(&mut self, operation: Operation) {
+        self.history.record(self.sim.now(), operation);
+    }
+
+    // ----- what applications do
+
+    pub(super) fn ask(
+        &mut self,
+        pod: usize,
+        lock: &str,
+        named: bool,
+        limits: Limits,
+        ttl: Option<Duration>,
+    ) -> Number {
+        let number = self.claims.len() as Number + 1;
+        let called = (self.sim.now(), None);
+        let lock = lock.to_owned();
+        let asked = Asked { pod, lock: lock.clone(), token: None, state: State::Waiting, called };
+        self.claims.insert(number, asked);
+        self.record(Operation::Asked { claim: number, lock: lock.clone() });
+        let lock = LockName::try_from(lock).expect("a good name");
+        self.call(pod, Call::Ask { number, lock, named, limits, ttl });
+        number
+    }
+
+    pub(super) fn release(&mut self, number: Number) {
+        self.give_up(number, Call::Release(number));
+    }
+
+    pub(super) fn hang_up(&mut self, number: Number) {
+        self.count("hung up");
+        self.give_up(number, Call::HangUp(number));
+    }
+
+    fn give_up(&mut self, number: Number, call: Call) {
+        let now = self.sim.now();
+        let Some(claim) = self.claims.get_mut(&number) else { return };
+        let pod = claim.pod;
+        if matches!(claim.state, State::Waiting | State::Held) {
+            (claim.state, claim.called) = (State::Left, (now, claim.token));
+            self.record(Operation::Released { claim: number });
+        }
+        self.call(pod, call);
+    }
+
+    pub(super) fn renew(&mut self, number: Number) {
+        let now = self.sim.now();
+        let Some(claim) = self.claims.get_mut(&number) else { return };
+        claim.called = (now, claim.token);
+        let pod = claim.pod;
+        self.call(pod, Call::Renew(number));
+    }
+
+    /// A claim's application writes to the store that its lock protects, though it may have lost it.
+    pub(super) fn write(&mut self, number: Number) {
+        let claim = &self.claims[&number];
+        let (Some(token), lock) = (claim.token, claim.lock.clone()) else { return };
+        let highest = self.stores.entry(lock.clone()).or_default();
+        let accepted = token >= *highest;
+        *highest = token.max(*highest);
+        if !accepted {
+            self.count("old token refused");
+        }
+        self.record(Operation::Stored { lock, token, accepted });
+    }
+
+    /// A pod ends in order: its application first, then its sidecar.
+    pub(super) fn end(&mut self, pod: usize) {
+        let open =
+            |claim: &Asked| claim.pod == pod && matches!(claim.state, State::Waiting | State::Held);
+        let all: Vec<Number> = self
+            .claims
+            .iter()
+            .filter(|(_, claim)| open(claim))
+            .map(|(number, _)| *number)
+            .collect();
+        for claim in all {
+            self.record(Operation::Released { claim });
+        }
+        self.call(pod, Call::End);
+    }
+
+    pub(super) fn crash(&mut self, pod: usize) {
+        self.sim.crash(self.pods[pod].0);
+    }
+
+    pub(super) fn call(&mut self, pod: usize, call: Call) {
+        self.sim.command(self.pods[pod].0, call);
+        self.observe();
+    }
+
+    pub(super) fn run_for(&mut self, span: Duration) {
+        let end = self.sim.now() + span;
+        while self.sim.step_until(end) {
+            self.observe();
+        }
+        self.sim.run_for(end.saturating_sub(self.sim.now()));
+    }
+
+    // ----- what they see
+
+    fn observe(&mut self) {
+        for (at, node, seen) in self.sim.take_told() {
+            let known = self.pods.iter().rposition(|(pod, _)| *pod == node);
+            let index = known.expect("only pods tell");
+            if self.trace {
+                println!("{at:?} {index} {seen:?}");
+            }
+            self.see(index, seen);
+        }
+    }
+
+    fn see(&mut self, pod: usize, seen: Seen) {
+        let clock = self.pods[pod].1;
+        match seen {
+            Seen::Claim(number, shows) => self.claim_shows(number, shows, clock),
+            Seen::Renewed(number, accepted) => {
+                self.count(if accepted { "renewed" } else { "renewal refused" });
+                self.shown(number, Purpose::Renew, accepted);
+            }
+            Seen::Released(number, accepted) => self.shown(number, Purpose::Release, accepted),
+            Seen::Leads { epoch, until } => {
+                let (who, until) = (format!("pod {pod}"), clock.true_time(until));
+                self.record(Operation::Leads { who, epoch: epoch.0, until });
+            }
+            Seen::LeadsNot => self.record(Operation::Resigned { who: format!("pod {pod}") }),
+            Seen::View => self.views += 1,
+            Seen::Left => {}
+        }
+    }
+
+    fn claim_shows(&mut self, number: Number, shows: Shows, clock: Clock) {
+        let Some(claim) = self.claims.get_mut(&number) else { return };
+        let first = claim.token.is_none();
+        match shows {
+            Shows::Held { token, until } => {
+                claim.token = token;
+                if claim.state == State::Waiting {
+                    claim.state = State::Held;
+                }
+                let until = clock.true_time(until);
+                if first {
+                    self.count("held");
+                    self.record(Operation::Granted { claim: number, token, until });
+                } else {
+                    self.count("extended");
+                    self.record(Operation::Extended { claim: number, until });
+                }
+            }
+            Shows::Released => self.count("released"),
+            Shows::Refused => {
+                claim.state = State::Ended;
+                self.count("refused");
+            }
+            Shows::Lost(reason) => {
+                claim.state = State::Ended;
+                self.count(reason);
+                if !first {
+                    self.record(Operation::Lost { claim: number });
+                }
+            }
+        }
+    }
+
+    /// A call that names a hold was answered; it counts from when it was made.
+    fn shown(&mut self, number: Number, to: Purpose, accepted: bool) {
+        let Some(claim) = self.claims.get(&number) else { return };
+        let ((at, Some(token)), lock) = (claim.called, claim.lock.clone()) else { return };
+        self.history.record(at, Operation::Shown { lock, token, to, accepted });
+    }
+
+    pub(super) fn check(&self) {
+        let violations = self.history.check(Scope::Everything);
+        let (seed, count) = (self.seed, violations.len());
+        assert!(violations.is_empty(), "seed {seed}: {count} violations: {}", violations[0]);
+    }
+}
