@@ -29,4 +29,4 @@ pub use names::{
 };
 pub use period::{Period, PeriodError};
 pub use policy::{PolicyError, policy};
-pub use status::{ConclaveStatus, LeaderStatus, WaitsStatus};
+pub use status::{AuthorityStatus, ConclaveStatus, LeaderStatus, WaitsStatus};

@@ -44,6 +44,9 @@ pub struct ConclaveStatus {
     #[schemars(length(max = 16))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness: Option<String>,
+    /// Who certifies the members to one another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authority: Option<AuthorityStatus>,
     /// `Ready` sums up the others.
     #[schemars(
         length(max = 16),
@@ -67,6 +70,20 @@ pub struct LeaderStatus {
     /// The UID of the pod.
     #[schemars(length(max = 64))]
     pub uid: String,
+}
+
+/// Who certifies the members of a group to one another: where sidecars ask for a certificate, and
+/// which certificates they trust.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuthorityStatus {
+    /// Where certificates are issued: `IP:port`, over TLS. The server is `authority.conclave.dev`.
+    #[schemars(length(max = 64))]
+    pub address: String,
+    /// The certificates of the authority in PEM, one after another: of members, and of the server at
+    /// the address. While the authority changes there are two.
+    #[schemars(length(max = 16384))]
+    pub bundle: String,
 }
 
 /// The waits of a view.

@@ -70,7 +70,10 @@ impl Book {
         }
     }
 
-    /// The sidecar is going: nobody gets anything any more, and everything held is given back.
+    /// The sidecar is going: nobody gets anything any more.
+    ///
+    /// What is held is not given back: a sidecar may be told to end while its application lives and
+    /// goes by its last `safe_for_ms`. So the member leaves as a holder, and others wait for its lease.
     pub(in crate::group) fn close(&mut self, now: LocalTime) {
         let locks: Vec<LockName> = self.locks.keys().cloned().collect();
         for lock in locks {
@@ -79,11 +82,13 @@ impl Book {
             for id in waiting {
                 self.end(now, &lock, &id, ClaimState::Refused(Refusal::Terminated), true);
             }
-            if let Some(id) = self.locks.get_mut(&lock).and_then(|line| line.holding.take()) {
-                let reason = LostReason::Terminated;
-                self.end_hold(now, &lock, &id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
+            match self.locks.get_mut(&lock).and_then(|line| line.holding.take()) {
+                Some(id) => {
+                    let reason = LostReason::Terminated;
+                    self.end_hold(now, &lock, &id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
+                }
+                None => self.leave(&lock),
             }
-            self.leave(&lock);
         }
         self.count();
     }

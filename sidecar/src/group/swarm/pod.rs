@@ -175,7 +175,7 @@ impl Pod {
         self.open.insert(number, (asked.claim, None));
     }
 
-    /// As the group task does: everything is given back, then the member leaves.
+    /// As the group task does: the claims end, then the member leaves.
     fn leave(&mut self, now: LocalTime, out: &mut Out) {
         self.leaving = true;
         self.book.close(now);

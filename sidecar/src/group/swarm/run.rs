@@ -32,6 +32,7 @@ pub(super) struct Outcome {
 enum Fault {
     Crash,
     End,
+    Terminate,
     Drain,
     Freeze,
     Isolate,
@@ -41,9 +42,10 @@ enum Fault {
     RegisterUnsure,
 }
 
-const FAULTS: [Fault; 9] = [
+const FAULTS: [Fault; 10] = [
     Fault::Crash,
     Fault::End,
+    Fault::Terminate,
     Fault::Drain,
     Fault::Freeze,
     Fault::Isolate,
@@ -68,7 +70,8 @@ impl Run {
         let timing = [Timing::default(), Timing::FAST, BRIEF, BRIEF][up_to(4)];
         let policy = Policy { timing, ..Policy::default() };
         let (pods, locks) = (1 + up_to(5), 1 + up_to(LOCKS.len() as u64));
-        let kinds: Vec<Fault> = (0..=up_to(4)).map(|_| FAULTS[up_to(9)]).collect();
+        let kinds: Vec<Fault> =
+            (0..=up_to(4)).map(|_| FAULTS[up_to(FAULTS.len() as u64)]).collect();
         let faults: Vec<Fault> =
             (0..6 + up_to(12)).map(|_| kinds[up_to(kinds.len() as u64)]).collect();
         let mut run = Self { world: World::new(seed, policy, trace), pods, locks };
@@ -124,6 +127,10 @@ impl Run {
             Fault::End => {
                 self.world.count("end");
                 self.world.end(one);
+            }
+            Fault::Terminate => {
+                self.world.count("terminate");
+                self.world.terminate(one);
             }
             Fault::Drain => self.world.call(one, Call::Drain),
             Fault::Freeze => self.freeze(one),

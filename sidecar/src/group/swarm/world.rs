@@ -202,6 +202,11 @@ impl World {
         for claim in all {
             self.record(Operation::Released { claim });
         }
+        self.terminate(pod);
+    }
+
+    /// A sidecar is told to end, by its kubelet for example, and its application works on.
+    pub(super) fn terminate(&mut self, pod: usize) {
         self.call(pod, Call::End);
     }
 
