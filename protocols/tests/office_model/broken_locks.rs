@@ -118,9 +118,15 @@ fn sealing_early_on_hearsay_of_a_resignation_gives_two_holders() {
 }
 
 #[test]
-fn a_last_leaver_that_does_not_wait_for_its_locks_gives_two_holders() {
+fn a_last_leaver_that_calls_its_view_settled_gives_two_holders() {
     let scope = Scope { leaves: true, views: 3, ..LONGER };
-    breaks(ONE_HOLDER, scope, |rules| rules.leaver_waits_for_its_locks = false);
+    breaks(ONE_HOLDER, scope, |rules| rules.leaver_says_if_locks_are_held = false);
+}
+
+#[test]
+fn a_closed_view_taken_for_a_settled_one_gives_two_holders() {
+    let scope = Scope { leaves: true, ..LONGER };
+    breaks(ONE_HOLDER, scope, |rules| rules.leavers_word_counts = false);
 }
 
 #[test]

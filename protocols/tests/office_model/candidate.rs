@@ -23,7 +23,7 @@ impl OfficeModel {
     /// Rule 11: read the register; a member of the base seals it at once.
     pub(crate) fn start(&self, s: &mut State, id: NodeId) {
         let mut bid = self.bid_on(id, s.register);
-        if s.register.members.has(id) {
+        if s.register.members.has(id) && !s.register.is_left() {
             self.collect(&mut bid, &mut s.nodes[id], (id, id));
         } else {
             self.judge_base(id, &mut bid);
@@ -41,7 +41,8 @@ impl OfficeModel {
         let Some(bid) = self.collects(s, candidate) else { return false };
         let node = &s.nodes[member];
         let base = bid.record.view;
-        let asked = bid.record.members.has(member) && !bid.seals.has(member);
+        let asked =
+            bid.record.members.has(member) && !bid.seals.has(member) && !bid.record.is_left();
         let resigned = || s.nodes[bid.record.leader].lead.is_some_and(|lead| lead.resigned);
         let free = node.promise == 0
             || bid.dead.has(bid.record.leader)
@@ -117,7 +118,7 @@ impl OfficeModel {
         };
         let heard = enough || leader.all_in(answered);
         let unknown = bid.record.lost && self.rules.lost_record_waits;
-        let over = (heard && !unknown) || bid.closing == Closing::Passed;
+        let over = (heard && !unknown) || bid.closing == Closing::Passed || bid.record.is_left();
         if over && bid.base == Base::Living {
             let quiet = self.waits_known_to(id, bid.record.timing).lock_wait();
             bid.base = Base::Over { quiet };
@@ -191,7 +192,7 @@ impl OfficeModel {
     fn next_timing(&self, id: NodeId, bid: &Bid) -> Timing {
         let least = match bid.base {
             Base::HandedOver { lock_wait, .. } => lock_wait,
-            Base::Living | Base::Over { .. } if bid.record.is_left() => 0,
+            Base::Living | Base::Over { .. } if bid.record.is_left() && bid.record.settled => 0,
             Base::Living | Base::Over { .. } => bid.record.timing.lock_wait(),
         };
         let least = if self.rules.longer_lock_wait_stays { least } else { 0 };
@@ -202,11 +203,14 @@ impl OfficeModel {
     /// Rule 20: how long no lock is newly granted.
     fn quiet_time(&self, bid: &Bid) -> u8 {
         let everybody = bid.seals.and(bid.dead).with(bid.record.leader);
+        let left = bid.record.is_left();
         let known = bid.record.members.all_in(everybody)
             && !bid.record.lost
             && (bid.settled || !self.rules.unsettled_base_waits);
         match bid.base {
             _ if !self.rules.quiet_time => 0,
+            Base::Over { .. } if left && !self.rules.leavers_word_counts => 0,
+            Base::Over { .. } if left && bid.record.settled => 0,
             Base::HandedOver { quiet, .. } => quiet,
             Base::Over { .. } if known => 0,
             Base::Over { quiet } => quiet,
@@ -246,6 +250,9 @@ impl OfficeModel {
             }
             Base::Over { quiet } if bid.closing == Closing::Passed => {
                 (quiet, Event::TookOfficeAfterClosing)
+            }
+            Base::Over { quiet } if bid.record.is_left() && !bid.record.settled => {
+                (quiet, Event::TookOfficeOfALeaver)
             }
             Base::Over { quiet: 0 } => (0, Event::TookOfficeWithoutQuietTime),
             Base::Over { quiet } => (quiet, Event::Nothing),

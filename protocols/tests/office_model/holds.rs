@@ -290,6 +290,20 @@ fn the_last_leaver_names_nobody_and_nothing_waits() {
 }
 
 #[test]
+fn a_leader_leaves_while_others_hold() {
+    let scope = Scope {
+        heirs: SECOND,
+        candidates: FOLLOWERS,
+        askers: BOTH,
+        leaves: true,
+        lease: 2,
+        grants: 2,
+        ..Scope::THREE
+    };
+    holds(scope, &[p::LEFT, p::HANDED_OVER, p::GRANTED_AFTER_QUIET, p::READ_BACK_REFUSED]);
+}
+
+#[test]
 fn a_lost_record_is_waited_out() {
     let scope = Scope {
         confirmation: 1,

@@ -3,8 +3,8 @@
 use super::model::OfficeModel;
 use super::rules::OwnHolds;
 use super::state::{
-    Base, Bid, Closing, Event, LOCKS, Lead, Members, NodeId, PerNode, Purpose, Record, State,
-    Ticks, Write, all_nodes, epoch_of,
+    Base, Bid, Closing, Event, LOCKS, Lead, Members, NOBODY, NodeId, PerNode, Purpose, Record,
+    State, Ticks, Write, all_nodes, epoch_of,
 };
 
 impl Lead {
@@ -63,7 +63,7 @@ impl OfficeModel {
 
     pub(crate) fn may_hand_over(&self, s: &State, leader: NodeId, heir: NodeId) -> bool {
         let base = s.register.view;
-        if s.register.lost {
+        if s.register.lost || s.register.is_left() {
             return false;
         }
         if !self.scope.heirs.has(heir) || !s.nodes[heir].alive || !s.nodes[leader].leads(base) {
@@ -138,40 +138,30 @@ impl OfficeModel {
 
     pub(crate) fn may_leave(&self, s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
-        let Some(lead) = &node.lead else { return false };
-        let free = lead.entries.iter().all(|entry| entry.is_free());
         self.scope.leaves
-            && lead.record.view == s.register.view
+            && node.leads(s.register.view)
+            && s.register.leader == id
             && !s.register.lost
-            && !lead.resigned
             && node.write.is_none()
-            && lead.quiet == 0
-            && (free || !self.rules.leaver_waits_for_its_locks)
+            && node.bid.is_none()
             && s.register.turn < self.scope.views
     }
 
-    /// Rule 13 without an heir: the leader resigns, and the next view names nobody. It is settled,
-    /// because nobody holds anything and no more is granted.
+    /// Rule 13 without an heir, or with one that is silent: the leader resigns, and the record names
+    /// nobody as the view's leader. It is settled if nobody holds anything and the leader had not
+    /// resigned before, since an heir has the table then.
     pub(crate) fn leave(&self, s: &mut State, id: NodeId) {
         let base = s.register;
         let mut node = s.nodes[id];
-        if let Some(lead) = node.lead.as_mut().filter(|_| self.rules.leaver_resigns_first) {
+        let Some(lead) = node.lead.as_mut() else { return };
+        let free = lead.entries.iter().all(|entry| entry.is_free());
+        let known = free && !lead.resigned && self.is_settled(s, id);
+        if self.rules.leaver_resigns_first {
             lead.resigned = true;
             self.give_seal(&mut node, base.view);
         }
-        let view = self.next_epoch(&base);
-        let record = Record {
-            view,
-            members: Members::NONE,
-            leader: id,
-            settled: true,
-            closing: false,
-            ceiling: view,
-            nonce: 0,
-            lost: false,
-            timing: base.timing,
-            turn: base.turn + 1,
-        };
+        let settled = known || !self.rules.leaver_says_if_locks_are_held;
+        let record = Record { leader: NOBODY, settled, ..base };
         node.write = Some(Write::new(base, record, Purpose::Activate));
         s.nodes[id] = node;
     }

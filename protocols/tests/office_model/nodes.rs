@@ -11,6 +11,8 @@ pub(crate) const TOKEN_BITS: u8 = 1;
 
 /// A node's number. Small, because a search keeps millions of states.
 pub(crate) type NodeId = u8;
+/// No node: leads a view whose leader has left it.
+pub(crate) const NOBODY: NodeId = 7;
 /// A lock's number.
 pub(crate) type LockId = usize;
 /// Remaining ticks; a deadline has passed at zero.

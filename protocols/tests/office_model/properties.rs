@@ -27,6 +27,7 @@ pub(crate) const QUIET_SKIPPED: &str = "an office taken without quiet time";
 pub(crate) const HANDED_OVER: &str = "an office taken by hand-over";
 pub(crate) const CLOSED: &str = "an office taken after E and P";
 pub(crate) const OLDER_WRITE: &str = "an office taken because of an older write";
+pub(crate) const LEFT: &str = "an office taken after a leader left while a lock may be held";
 pub(crate) const READ_BACK_APPLIED: &str = "a write read back as applied";
 pub(crate) const READ_BACK_REFUSED: &str = "a write read back as refused";
 pub(crate) const SEALED_REFUSED: &str = "an office not taken because its view was sealed";
@@ -104,6 +105,7 @@ fn situations() -> Vec<Property<OfficeModel>> {
         happens!(HANDED_OVER, TookOfficeByHandOver),
         happens!(CLOSED, TookOfficeAfterClosing),
         happens!(OLDER_WRITE, TookOfficeByOlderWrite),
+        happens!(LEFT, TookOfficeOfALeaver),
         happens!(READ_BACK_APPLIED, FoundOwnWriteApplied),
         happens!(READ_BACK_REFUSED, FoundOwnWriteRefused),
         happens!(SEALED_REFUSED, RefusedToTakeASealedOffice),

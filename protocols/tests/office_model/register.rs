@@ -150,6 +150,9 @@ impl OfficeModel {
             if bid.record.closing && bid.closing == Closing::No {
                 bid.closing = Closing::Waiting(self.closing_wait(id, &bid.record));
             }
+            let mut bid = *bid;
+            self.judge_base(id, &mut bid);
+            s.nodes[id].bid = Some(bid);
         }
     }
 }

@@ -96,8 +96,10 @@ pub(crate) struct Rules {
     pub(crate) closing_ends_the_wait: bool,
     /// Rule 15, for a lost record: only E and P end the office, because nobody knows the members.
     pub(crate) lost_record_waits: bool,
-    /// Rule 13, without an heir: the leader names nobody only when no lock is held.
-    pub(crate) leaver_waits_for_its_locks: bool,
+    /// Rule 13, without an heir: the record says whether a lock may be held.
+    pub(crate) leaver_says_if_locks_are_held: bool,
+    /// Rule 13, without an heir: who finds that a lock may be held waits for it.
+    pub(crate) leavers_word_counts: bool,
     /// Rule 13, without an heir: the leader resigns before it writes that nobody leads.
     pub(crate) leaver_resigns_first: bool,
     /// Rule 17: what comes before activation.
@@ -176,7 +178,8 @@ impl Rules {
         mark_stays: true,
         closing_ends_the_wait: true,
         lost_record_waits: true,
-        leaver_waits_for_its_locks: true,
+        leaver_says_if_locks_are_held: true,
+        leavers_word_counts: true,
         leaver_resigns_first: true,
         activation: Activation::AfterTheOldOffice,
         write_compares: true,

@@ -2,7 +2,7 @@
 //! states repeat and a search needs no horizon.
 
 pub(crate) use super::nodes::{
-    LOCKS, LockId, Members, NODES, NodeId, PerNode, TOKEN_BITS, Ticks, Timing, Token, View,
+    LOCKS, LockId, Members, NOBODY, NODES, NodeId, PerNode, TOKEN_BITS, Ticks, Timing, Token, View,
     all_nodes, epoch_of,
 };
 
@@ -234,6 +234,7 @@ pub(crate) enum Event {
     TookOfficeByHandOver,
     TookOfficeAfterClosing,
     TookOfficeByOlderWrite,
+    TookOfficeOfALeaver,
     FoundOwnWriteApplied,
     FoundOwnWriteRefused,
     RefusedToTakeASealedOffice,
@@ -271,9 +272,9 @@ impl Record {
             && (self.view, self.leader, self.nonce) == (other.view, other.leader, other.nonce)
     }
 
-    /// Did its leader leave and name nobody?
+    /// Did its leader leave it to nobody?
     pub(crate) fn is_left(&self) -> bool {
-        self.members == Members::NONE && !self.lost
+        self.leader == NOBODY && !self.lost
     }
 
     /// Does this record tell of the same view, perhaps with another ceiling or closing mark?
