@@ -5,13 +5,14 @@
 
 use axum::Router;
 use axum::extract::State;
-use axum::http::header::{CONTENT_TYPE, ORIGIN};
+use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::sync::watch;
 
 use crate::group::Group;
+use crate::http::{is_from_page, names_an_address};
 use crate::metrics::{MEDIA_TYPE, Metrics};
 
 /// What the handlers have.
@@ -66,9 +67,9 @@ async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {
 
 /// What `preStop` calls: the leadership goes to another, locks stay. Done again it does nothing.
 ///
-/// A kubelet can only GET. A browser is kept from it as from the rest of the API.
+/// A kubelet can only GET, and names the pod's address. A browser is kept from it as from the API.
 async fn drain(State(admin): State<Admin>, headers: HeaderMap) -> impl IntoResponse {
-    if headers.contains_key(ORIGIN) {
+    if is_from_page(&headers) || !names_an_address(&headers) {
         return (StatusCode::FORBIDDEN, "not from a page\n");
     }
     admin.group.drain().await;
@@ -90,13 +91,13 @@ mod tests {
     use crate::group;
     use crate::http::tests::double::{Double, soon};
 
-    async fn call(double: &Double, bound: bool, line: &str, origin: bool) -> Response<Body> {
+    async fn call(double: &Double, bound: bool, line: &str, header: &str) -> Response<Body> {
         let (_sender, bound) = watch::channel(bound);
         let admin = Admin::new(double.group.clone(), double.metrics.clone(), bound);
         let (method, path) = line.split_once(' ').unwrap();
         let mut request = Request::builder().method(method).uri(path);
-        if origin {
-            request = request.header(ORIGIN, "http://localhost");
+        if let Some((name, value)) = header.split_once(": ") {
+            request = request.header(name, value);
         }
         router(admin).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     }
@@ -109,30 +110,46 @@ mod tests {
         let mut seen = Vec::new();
         for bound in [false, true] {
             for probe in probes {
-                let answer = call(&double, bound, &format!("GET {probe}"), false).await;
+                let answer = call(&double, bound, &format!("GET {probe}"), "").await;
                 seen.push(answer.status().as_u16());
             }
         }
         assert_eq!(seen, [200, 503, 503, 200, 200, 200]);
         double.requests.close();
-        assert_eq!(call(&double, true, "GET /readyz", false).await.status().as_u16(), 503);
-        assert_eq!(call(&double, true, "GET /livez", false).await.status().as_u16(), 200);
+        assert_eq!(call(&double, true, "GET /readyz", "").await.status().as_u16(), 503);
+        assert_eq!(call(&double, true, "GET /livez", "").await.status().as_u16(), 200);
     }
 
     #[tokio::test]
     async fn draining_is_told_to_the_group_by_get_and_by_post() {
         let mut double = Double::new();
         for line in ["GET /drain", "POST /drain"] {
-            assert_eq!(call(&double, true, line, false).await.status().as_u16(), 200);
-            assert!(matches!(soon(double.requests.recv()).await, Some(group::Request::Drain)));
+            for host in ["", "Host: 10.1.2.3:7072", "Host: [fd00::1]:7072", "Host: localhost"] {
+                assert_eq!(call(&double, true, line, host).await.status().as_u16(), 200, "{host}");
+                assert!(matches!(soon(double.requests.recv()).await, Some(group::Request::Drain)));
+            }
         }
-        assert_eq!(call(&double, true, "GET /drain", true).await.status().as_u16(), 403);
+    }
+
+    #[tokio::test]
+    async fn no_page_drains() {
+        let mut double = Double::new();
+        for header in [
+            "Origin: http://localhost",
+            "Sec-Fetch-Site: cross-site",
+            "Host: evil.example:7072",
+            "Host: 10.1.2.3.evil.example",
+        ] {
+            for line in ["GET /drain", "POST /drain"] {
+                assert_eq!(call(&double, true, line, header).await.status().as_u16(), 403);
+            }
+        }
         assert!(double.requests.try_recv().is_err());
     }
 
     #[tokio::test]
     async fn metrics_have_the_media_type_of_the_text_format() {
-        let answer = call(&Double::new(), true, "GET /metrics", false).await;
+        let answer = call(&Double::new(), true, "GET /metrics", "").await;
         assert_eq!(answer.headers()[CONTENT_TYPE], MEDIA_TYPE);
         let text = answer.into_body().collect().await.unwrap().to_bytes();
         assert!(text.starts_with(b"# HELP conclave_"));

@@ -15,13 +15,19 @@ mod openapi;
 mod paths;
 mod problem;
 mod problem_type;
+mod scope;
 mod server;
 mod time;
+mod tokens;
+mod unread;
 mod watched;
 
+pub(crate) use guard::{is_from_page, names_an_address};
 pub use openapi::document;
 pub use problem_type::{ProblemType, Row};
+pub use scope::Scope;
 pub use server::{Limits, Listeners, Via, serve_router};
+pub use tokens::{TokenFile, TokenFileError};
 
 use std::sync::Arc;
 
@@ -40,12 +46,19 @@ pub struct Api {
     metrics: Metrics,
     limits: Limits,
     long_calls: Arc<Semaphore>,
+    tokens: Option<TokenFile>,
 }
 
 impl Api {
-    /// The API of one group.
+    /// The API of one group, for everybody who reaches it.
     pub fn new(group: Group, metrics: Metrics, limits: Limits) -> Self {
-        Self { group, metrics, limits, long_calls: Arc::new(Semaphore::new(limits.long_calls)) }
+        let long_calls = Arc::new(Semaphore::new(limits.long_calls));
+        Self { group, metrics, limits, long_calls, tokens: None }
+    }
+
+    /// The same for those alone who have a token, if there is a file of them.
+    pub fn for_tokens(self, tokens: Option<TokenFile>) -> Self {
+        Self { tokens, ..self }
     }
 
     /// What is missing before locks can be asked for.
@@ -63,7 +76,7 @@ impl Api {
     }
 }
 
-/// Serves the API until `shutdown`.
+/// Serves the API until `shutdown`, to whom the listeners take calls from.
 pub async fn serve(
     listeners: Listeners,
     group: Group,
@@ -71,7 +84,8 @@ pub async fn serve(
     limits: Limits,
     shutdown: CancellationToken,
 ) {
-    let router = router(Api::new(group, metrics, limits));
+    let tokens = listeners.tokens().cloned();
+    let router = router(Api::new(group, metrics, limits).for_tokens(tokens));
     serve_router(listeners, router, limits, shutdown).await;
 }
 
@@ -81,6 +95,7 @@ pub fn router(api: Api) -> Router {
     router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(axum::middleware::from_fn_with_state(api.clone(), tokens::admit))
         .layer(axum::middleware::from_fn_with_state(api.clone(), guard::guard))
         .layer(axum::middleware::from_fn_with_state(api.clone(), count::count))
         .with_state(api)

@@ -144,6 +144,7 @@ pub(super) async fn check_claim(
     ),
     responses(
         (status = 204, description = "It neither holds nor waits any more."),
+        (status = 400, description = "`invalid`", body = ProblemBody),
         (status = 404, description = "`not-found`: there never was one", body = ProblemBody),
         (status = 410, description = "`lost`: it had been lost before", body = ProblemBody),
         (status = 503, description = "`not-ready`, `terminating`", body = ProblemBody)
@@ -152,7 +153,9 @@ pub(super) async fn check_claim(
 pub(super) async fn release_claim(
     State(api): State<Api>,
     path: ClaimPath,
+    fields: Fields,
 ) -> Result<Response, Problem> {
+    fields.finish(&[])?;
     match api.group.release(path.lock, path.claim).await {
         Ok(_) => Ok(StatusCode::NO_CONTENT.into_response()),
         Err(ClaimError::Ended(claim)) if !was_lost(&claim.state) => {

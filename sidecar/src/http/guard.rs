@@ -1,15 +1,15 @@
 //! What every request must be before anything else looks at it.
 //!
 //! The API listens on loopback, and a browser can reach loopback: by a page of another site, or by
-//! a name that is made to point there. So a request must name a loopback host, must carry no
-//! `Origin`, and when it changes something its body must be JSON, which no form can send.
+//! a name that is made to point there. So a request must name a loopback host, must not say that it
+//! comes from a page, and when it changes something its body must be JSON, which no form can send.
 
 use std::net::IpAddr;
 
 use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, Version};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -30,7 +30,7 @@ pub(super) async fn guard(State(api): State<Api>, request: Request, next: Next) 
 }
 
 fn check(request: &Request, body_bytes: usize) -> Result<(), Problem> {
-    check_origin(request.headers())?;
+    check_page(request.headers())?;
     check_host(request)?;
     if !request.method().is_safe() {
         check_type(request.headers())?;
@@ -38,26 +38,45 @@ fn check(request: &Request, body_bytes: usize) -> Result<(), Problem> {
     check_length(request.headers(), body_bytes)
 }
 
-fn check_origin(headers: &HeaderMap) -> Result<(), Problem> {
-    if headers.contains_key(ORIGIN) {
-        let detail = "a request with an `Origin` comes from a browser's page";
+fn check_page(headers: &HeaderMap) -> Result<(), Problem> {
+    if is_from_page(headers) {
+        let detail = "a request with an `Origin` or a `Sec-Fetch-Site` comes from a browser's page";
         return Err(Problem::new(ProblemType::Forbidden, detail));
     }
     Ok(())
 }
 
-/// Every host that the request names must be the loopback; one that names none came through the
-/// Unix socket, or is HTTP/1.0.
+/// Whether a browser sent this for a page. It sends no `Origin` with what only loads something, such
+/// as an image, but tells where that belongs (W3C, Fetch Metadata Request Headers); `none` is what
+/// somebody typed.
+pub(crate) fn is_from_page(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
+    headers.contains_key(ORIGIN) || sites.any(|site| site.as_bytes() != b"none")
+}
+
+/// Whether all hosts that the headers name are addresses or `localhost`: a name can be made to point
+/// anywhere by whoever has it.
+pub(crate) fn names_an_address(headers: &HeaderMap) -> bool {
+    let is_address = |host: &HeaderValue| {
+        let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
+        host.is_some_and(|host| address(&host).is_some() || is_loopback(&host))
+    };
+    headers.get_all(HOST).iter().all(is_address)
+}
+
+/// Every host that the request names must be the loopback; one that names none is HTTP/1.0. Through
+/// the Unix socket it does not matter: no browser reaches that.
 fn check_host(request: &Request) -> Result<(), Problem> {
+    if request.extensions().get::<Via>() == Some(&Via::Unix) {
+        return Ok(());
+    }
     let hosts = request.headers().get_all(HOST).iter();
     let named: Vec<Option<Authority>> = hosts
         .map(|host| host.to_str().ok().and_then(|host| host.parse().ok()))
         .chain(request.uri().authority().map(|authority| Some(authority.clone())))
         .collect();
-    let none_needed = request.version() == Version::HTTP_10
-        || request.extensions().get::<Via>() == Some(&Via::Unix);
     let allowed = match named.as_slice() {
-        [] => none_needed,
+        [] => request.version() == Version::HTTP_10,
         named => named.iter().all(|host| host.as_ref().is_some_and(is_loopback)),
     };
     if allowed {
@@ -68,14 +87,16 @@ fn check_host(request: &Request) -> Result<(), Problem> {
 }
 
 fn is_loopback(host: &Authority) -> bool {
-    let name = host.host();
-    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    let known = match address {
-        Ok(IpAddr::V4(address)) => address.octets() == [127, 0, 0, 1],
-        Ok(IpAddr::V6(address)) => address.is_loopback(),
-        Err(_) => name.eq_ignore_ascii_case("localhost"),
+    let known = match address(host) {
+        Some(IpAddr::V4(address)) => address.octets() == [127, 0, 0, 1],
+        Some(IpAddr::V6(address)) => address.is_loopback(),
+        None => host.host().eq_ignore_ascii_case("localhost"),
     };
     known && !host.as_str().contains('@')
+}
+
+fn address(host: &Authority) -> Option<IpAddr> {
+    host.host().trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
@@ -97,3 +118,5 @@ fn check_length(headers: &HeaderMap, body_bytes: usize) -> Result<(), Problem> {
         Some(_) | None => Ok(()),
     }
 }
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");

@@ -6,7 +6,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Api, claim, elections, locks, members, time};
+use super::{Api, claim, elections, locks, members, scope, time};
 
 /// What the document says besides the routes.
 #[derive(OpenApi)]
@@ -15,7 +15,8 @@ use super::{Api, claim, elections, locks, members, time};
         title = "Conclave",
         description = "Coordination among the pods of a group, on localhost. \
             Tokens, epochs and indices are integers below 2^53. \
-            Besides what each call lists, any may answer `forbidden` (403), `request-timeout` (408), \
+            Besides what each call lists, any may answer `unauthorized` (401), `forbidden` (403), \
+            `request-timeout` (408), \
             `body-too-large` (413) or `unsupported-media-type` (415).",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
@@ -47,7 +48,9 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
 
 /// The document.
 pub fn document() -> utoipa::openapi::OpenApi {
-    routes().into_openapi()
+    let mut document = routes().into_openapi();
+    scope::describe(&mut document);
+    document
 }
 
 /// Shows this document.

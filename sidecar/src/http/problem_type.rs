@@ -31,7 +31,9 @@ pub enum ProblemType {
     NotAllowed,
     /// Something in the request is wrong: `field` and `expected` say what.
     Invalid,
-    /// The request came from where requests must not come from.
+    /// The request has no token that is known.
+    Unauthorized,
+    /// The request came from where requests must not come from, or its token is for something else.
     Forbidden,
     /// There is no such thing.
     NotFound,
@@ -62,7 +64,7 @@ pub struct Row {
 
 impl ProblemType {
     /// Every type, for the documentation and its test.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Held,
         Self::WaitTimeout,
         Self::QueueFull,
@@ -76,6 +78,7 @@ impl ProblemType {
         Self::NotHeld,
         Self::NotAllowed,
         Self::Invalid,
+        Self::Unauthorized,
         Self::Forbidden,
         Self::NotFound,
         Self::MethodNotAllowed,
@@ -101,7 +104,8 @@ impl ProblemType {
             Self::NotHeld => soon(409, "not-held", "The claim does not hold yet"),
             Self::NotAllowed => never(403, "not-allowed", "No policy allows a lock of this name"),
             Self::Invalid => never(400, "invalid", "The request is wrong"),
-            Self::Forbidden => never(403, "forbidden", "The request came from where none may come from"),
+            Self::Unauthorized => never(401, "unauthorized", "The request has no token that is known"),
+            Self::Forbidden => never(403, "forbidden", "The caller may not do this"),
             Self::NotFound => never(404, "not-found", "There is no such thing"),
             Self::MethodNotAllowed => never(405, "method-not-allowed", "The path does not know this method"),
             Self::RequestTimeout => never(408, "request-timeout", "The body came too slowly"),

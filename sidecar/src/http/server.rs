@@ -19,6 +19,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, warn};
 
+use super::tokens::TokenFile;
+use super::unread::Unread;
+
 /// What a client may use up.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Limits {
@@ -37,6 +40,8 @@ pub struct Limits {
     pub body_bytes: usize,
     /// How long a body may take.
     pub body_time: Duration,
+    /// How long a client may take nothing of what it is sent.
+    pub unread_time: Duration,
     /// How often a silent stream says that it is still there.
     pub keep_alive: Duration,
     /// How long connections may take to end at shutdown.
@@ -53,17 +58,19 @@ impl Default for Limits {
             head_time: Duration::from_secs(5),
             body_bytes: 64 * 1024,
             body_time: Duration::from_secs(5),
+            unread_time: Duration::from_secs(10),
             keep_alive: Duration::from_secs(10),
             end_time: Duration::from_secs(1),
         }
     }
 }
 
-/// The sockets of a service. They take connections from the moment they exist.
+/// The sockets of a service, and whom it is for. They take connections from the moment they exist.
 #[derive(Debug, Default)]
 pub struct Listeners {
     tcp: Vec<TcpListener>,
     unix: Vec<UnixListener>,
+    tokens: Option<TokenFile>,
 }
 
 /// How a request came in.
@@ -86,10 +93,10 @@ impl Listeners {
         };
         let second = TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await;
         match (first, second) {
-            (Ok(first), Ok(second)) => Ok(Self { tcp: vec![first, second], unix: Vec::new() }),
+            (Ok(first), Ok(second)) => Ok(Self { tcp: vec![first, second], ..Self::default() }),
             (Ok(one), Err(error)) | (Err(error), Ok(one)) => {
                 warn!(%error, port, "only one loopback address can be listened on");
-                Ok(Self { tcp: vec![one], unix: Vec::new() })
+                Ok(Self { tcp: vec![one], ..Self::default() })
             }
             (Err(error), Err(_)) => Err(error),
         }
@@ -97,10 +104,10 @@ impl Listeners {
 
     /// Listens on one address.
     pub async fn on(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self { tcp: vec![TcpListener::bind(address).await?], unix: Vec::new() })
+        Ok(Self { tcp: vec![TcpListener::bind(address).await?], ..Self::default() })
     }
 
-    /// Listens on a Unix socket too, which everybody may use who sees it. A socket that an earlier
+    /// Listens on a Unix socket (too), which everybody may use who sees it. A socket that an earlier
     /// process left behind is replaced.
     pub fn and_unix(mut self, path: &Path) -> io::Result<Self> {
         match std::fs::symlink_metadata(path) {
@@ -111,6 +118,16 @@ impl Listeners {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
         self.unix.push(listener);
         Ok(self)
+    }
+
+    /// Takes calls from those alone who have a token of this file.
+    pub fn for_tokens(self, tokens: TokenFile) -> Self {
+        Self { tokens: Some(tokens), ..self }
+    }
+
+    /// Who may call; everybody if there is none.
+    pub(super) fn tokens(&self) -> Option<&TokenFile> {
+        self.tokens.as_ref()
     }
 
     /// The TCP addresses.
@@ -127,7 +144,8 @@ pub async fn serve_router(
     limits: Limits,
     shutdown: CancellationToken,
 ) {
-    let Listeners { tcp, unix } = listeners;
+    // Who may call is the router's business.
+    let Listeners { tcp, unix, tokens: _ } = listeners;
     let server = Server {
         limits,
         free: Arc::new(Semaphore::new(limits.connections)),
@@ -190,7 +208,8 @@ impl Server {
             .max_header_size(self.limits.head_bytes)
             .max_buf_size(2 * self.limits.head_bytes.max(8 * 1024));
         let service = TowerToHyperService::new(router);
-        let mut connection = pin!(builder.serve_connection(TokioIo::new(io), service));
+        let io = TokioIo::new(Unread::new(io, self.limits.unread_time));
+        let mut connection = pin!(builder.serve_connection(io, service));
         let ended = tokio::select! {
             ended = connection.as_mut() => Some(ended),
             () = self.shutdown.cancelled() => {

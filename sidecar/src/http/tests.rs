@@ -4,6 +4,7 @@ mod claims;
 pub(crate) mod documents;
 pub(crate) mod double;
 mod elections;
+mod enduring;
 mod guarding;
 mod hanging_up;
 mod members;

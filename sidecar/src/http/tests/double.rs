@@ -67,14 +67,7 @@ impl Double {
     /// Begins a call such as `POST /v1/locks/a`, with headers such as `Prefer: respond-async`.
     pub(crate) fn call(&self, line: &str, headers: &[&str], body: &str) -> JoinHandle<Answer> {
         let request = request(line, headers, body);
-        let router = self.router();
-        tokio::spawn(async move {
-            let response = soon(router.oneshot(request)).await.expect("a router does not fail");
-            let (parts, body) = response.into_parts();
-            let bytes = body.collect().await.expect("the body ends").to_bytes();
-            let text = String::from_utf8(bytes.to_vec()).expect("text");
-            Answer { status: parts.status, headers: parts.headers, text }
-        })
+        tokio::spawn(answer(self.router(), request))
     }
 
     /// Calls something that the group has no part in.
@@ -156,6 +149,15 @@ impl Answer {
         let kind = problem["type"].as_str().expect("a type");
         kind.strip_prefix("https://conclave.dev/problems/").expect("one of ours").to_owned()
     }
+}
+
+/// What a router answers.
+pub(crate) async fn answer(router: Router, request: HttpRequest<Body>) -> Answer {
+    let response = soon(router.oneshot(request)).await.expect("a router does not fail");
+    let (parts, body) = response.into_parts();
+    let bytes = body.collect().await.expect("the body ends").to_bytes();
+    let text = String::from_utf8(bytes.to_vec()).expect("text");
+    Answer { status: parts.status, headers: parts.headers, text }
 }
 
 /// Fails the test rather than wait for ever.

@@ -107,6 +107,20 @@ async fn no_page_of_a_browser_is_served() {
 }
 
 #[tokio::test]
+async fn nothing_that_a_page_loads_is_served() {
+    let double = Double::new();
+    for site in ["cross-site", "same-site", "same-origin", "None", ""] {
+        for line in ["GET /v1/status", "GET /v1/locks/a/claims/b?wait=1h", "POST /v1/locks/a"] {
+            let answer =
+                double.call(line, &[&format!("Sec-Fetch-Site: {site}")], "").await.unwrap();
+            assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (403, "forbidden"));
+        }
+    }
+    let typed = double.call("GET /v1/status", &["Sec-Fetch-Site: none"], "").await.unwrap();
+    assert_eq!(typed.status.as_u16(), 200);
+}
+
+#[tokio::test]
 async fn what_a_form_can_send_changes_nothing() {
     let double = Double::new();
     let forms =
@@ -126,8 +140,10 @@ async fn what_a_form_can_send_changes_nothing() {
             }
         }
     }
-    let untyped = double.call("POST /v1/locks/a", &[], "wait=1s").await.unwrap();
-    assert_eq!(untyped.status.as_u16(), 415);
+    for line in ["POST /v1/locks/a", "PUT /v1/locks/a/claims/b", "DELETE /v1/locks/a/claims/b"] {
+        let untyped = double.call(line, &[], "wait=1s").await.unwrap();
+        assert_eq!(untyped.status.as_u16(), 415, "{line}");
+    }
 }
 
 #[tokio::test]
