@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::http::Listeners;
+use crate::http::{Listeners, TokenFile};
 use crate::kubernetes::{Place, Resource};
 use crate::metrics::Metrics;
 use crate::os_clock::{ClockFault, OsClock};
@@ -49,6 +49,12 @@ pub(super) struct SidecarArgs {
     /// A Unix socket for the API.
     #[arg(long, env = "CONCLAVE_SOCKET")]
     socket: Option<PathBuf>,
+    /// The API has its Unix socket alone: no port is opened for it.
+    #[arg(long, env = "CONCLAVE_API_SOCKET_ONLY")]
+    api_socket_only: bool,
+    /// A file of tokens, `SCOPE TOKEN` on each line: without it, whatever is in the pod may call.
+    #[arg(long, env = "CONCLAVE_API_TOKEN_PATH")]
+    api_token_path: Option<PathBuf>,
     /// The container's termination message file: who this process was, should it die.
     #[arg(long, env = "CONCLAVE_TERMINATION_MESSAGE_PATH", default_value = "/dev/termination-log")]
     termination_message_path: PathBuf,
@@ -97,6 +103,9 @@ fn check(args: &SidecarArgs) -> anyhow::Result<()> {
     }
     if args.base_port > u16::MAX - 2 {
         complaints.push("CONCLAVE_BASE_PORT leaves no room for three ports");
+    }
+    if args.api_socket_only && args.socket.is_none() {
+        complaints.push("CONCLAVE_API_SOCKET_ONLY needs a socket: expected CONCLAVE_SOCKET");
     }
     anyhow::ensure!(
         complaints.is_empty(),
@@ -200,14 +209,27 @@ async fn end_on_signal(mut signal: tokio::signal::unix::Signal, end: Cancellatio
 
 async fn bind(args: &SidecarArgs) -> anyhow::Result<Sockets> {
     let port = args.base_port;
-    let mut api =
-        Listeners::on_loopback(port).await.with_context(|| format!("listen on port {port}"))?;
-    if let Some(path) = &args.socket {
-        api = api.and_unix(path).with_context(|| format!("listen on {}", path.display()))?;
-    }
+    let api = bind_api(args).await?;
     let anywhere = SocketAddr::from((any(&args.pod_ips), port + 2));
     let admin = Listeners::on(anywhere).await.with_context(|| format!("listen on {anywhere}"))?;
     Ok(Sockets { api, peers: vec![SocketAddr::from((any(&args.pod_ips), port + 1))], admin })
+}
+
+async fn bind_api(args: &SidecarArgs) -> anyhow::Result<Listeners> {
+    let port = args.base_port;
+    let mut api = if args.api_socket_only {
+        Listeners::default()
+    } else {
+        Listeners::on_loopback(port).await.with_context(|| format!("listen on port {port}"))?
+    };
+    if let Some(path) = &args.socket {
+        api = api.and_unix(path).with_context(|| format!("listen on {}", path.display()))?;
+    }
+    if let Some(path) = &args.api_token_path {
+        let tokens = TokenFile::open(path).with_context(|| path.display().to_string())?;
+        api = api.for_tokens(tokens);
+    }
+    Ok(api)
 }
 
 /// Both families, unless the pod knows no IPv6.
@@ -222,3 +244,6 @@ fn any(pod_ips: &[IpAddr]) -> IpAddr {
 fn peer_addresses(args: &SidecarArgs) -> Vec<SocketAddr> {
     args.pod_ips.iter().map(|ip| SocketAddr::from((*ip, args.base_port + 1))).collect()
 }
+
+#[cfg(test)]
+mod tests;

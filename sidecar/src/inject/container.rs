@@ -44,11 +44,7 @@ pub(super) fn container(group: &str, image: &str, settings: &Settings) -> Value 
         "args": ["sidecar"],
         "restartPolicy": "Always",
         "env": environment(group, settings),
-        "ports": [
-            {"name": API_PORT_NAME, "containerPort": API_PORT},
-            {"name": PEER_PORT_NAME, "containerPort": PEER_PORT},
-            {"name": ADMIN_PORT_NAME, "containerPort": ADMIN_PORT},
-        ],
+        "ports": ports(settings),
         "startupProbe": {"httpGet": probe("/startupz"), "periodSeconds": 1, "failureThreshold": 120},
         "readinessProbe": {"httpGet": probe("/readyz"), "periodSeconds": 5},
         "livenessProbe": {"httpGet": probe("/livez"), "periodSeconds": 10, "failureThreshold": 6},
@@ -78,6 +74,14 @@ pub(super) fn container(group: &str, image: &str, settings: &Settings) -> Value 
     })
 }
 
+/// What is listened on.
+fn ports(settings: &Settings) -> Vec<Value> {
+    let port = |name: &str, number: u16| json!({"name": name, "containerPort": number});
+    let api = (!settings.socket_only).then(|| port(API_PORT_NAME, API_PORT));
+    let others = [port(PEER_PORT_NAME, PEER_PORT), port(ADMIN_PORT_NAME, ADMIN_PORT)];
+    api.into_iter().chain(others).collect()
+}
+
 fn environment(group: &str, settings: &Settings) -> Vec<Value> {
     let of_pod = |name: &str, path: &str| json!({"name": name, "valueFrom": from_field(path)});
     let mut environment = vec![
@@ -90,6 +94,9 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
         json!({"name": "CONCLAVE_GROUP", "value": group}),
         json!({"name": "CONCLAVE_SOCKET", "value": SOCKET_PATH}),
     ];
+    if settings.socket_only {
+        environment.push(json!({"name": "CONCLAVE_API_SOCKET_ONLY", "value": "true"}));
+    }
     if let Some(level) = &settings.log_level {
         environment.push(json!({"name": "CONCLAVE_LOG", "value": level}));
     }

@@ -97,7 +97,8 @@ fn put_in(
     for container in containers_mut(spec) {
         let wants_socket = settings.mount_socket.iter().any(|wanted| wanted == name(container));
         let path = format!("spec.containers[{}]", name(container));
-        tell(container, wants_socket).map_err(|problem| problem.below(&path))?;
+        tell(container, wants_socket, !settings.socket_only)
+            .map_err(|problem| problem.below(&path))?;
     }
     let below_spec = |problem: Problem| problem.below("spec");
     // First, so that the application's own init containers find it running.
@@ -110,14 +111,21 @@ fn put_in(
 
 /// Tells an application where the API is. First, so that its other variables may refer to it; a
 /// variable that it sets itself stays.
-fn tell(container: &mut Map<String, Value>, wants_socket: bool) -> Result<(), Problem> {
+fn tell(
+    container: &mut Map<String, Value>,
+    wants_socket: bool,
+    has_url: bool,
+) -> Result<(), Problem> {
     if wants_socket {
         let mount = json!({"name": RUN_VOLUME, "mountPath": RUN_PATH});
         list(container, "volumeMounts")?.push(mount);
     }
+    let wanted = [wants_socket.then(socket_variable), has_url.then(url_variable)];
+    if wanted.iter().all(Option::is_none) {
+        return Ok(());
+    }
     let variables = list(container, "env")?;
-    let wanted = wants_socket.then(socket_variable).into_iter().chain([url_variable()]);
-    for variable in wanted {
+    for variable in wanted.into_iter().flatten() {
         if variables.iter().all(|other| other["name"] != variable["name"]) {
             variables.insert(0, variable);
         }

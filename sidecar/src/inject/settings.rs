@@ -20,6 +20,8 @@ pub(super) struct Settings {
     pub(super) memory_limit: Option<String>,
     /// The containers that see its Unix socket.
     pub(super) mount_socket: Vec<String>,
+    /// Whether its API has that socket alone.
+    pub(super) socket_only: bool,
 }
 
 impl Settings {
@@ -48,6 +50,7 @@ impl Settings {
                 let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
                 self.mount_socket = names.map(str::to_owned).collect();
             }
+            "socket-only" => self.socket_only = truth(text)?,
             _ => return Err(format!("is unknown; there are {}", KNOWN.join(", "))),
         }
         Ok(())
@@ -73,6 +76,10 @@ fn log_level(text: &str) -> Result<String, String> {
     Err(format!("must be a level or directives such as `info,kube=warn`: {filter}"))
 }
 
+fn truth(text: &str) -> Result<bool, String> {
+    text.parse().map_err(|_| format!("must be `true` or `false`, and is `{text}`"))
+}
+
 /// A quantity of Kubernetes, such as `10m`, `0.5` or `64Mi`.
 fn quantity(text: &str) -> Result<String, String> {
     let is_number = |c: char| c.is_ascii_digit() || c == '.';
@@ -86,8 +93,15 @@ fn quantity(text: &str) -> Result<String, String> {
 
 pub(super) const PREFIX: &str = "config.conclave.dev/";
 
-pub(super) const KNOWN: [&str; 6] =
-    ["image", "log-level", "cpu-request", "memory-request", "memory-limit", "mount-socket"];
+pub(super) const KNOWN: [&str; 7] = [
+    "image",
+    "log-level",
+    "cpu-request",
+    "memory-request",
+    "memory-limit",
+    "mount-socket",
+    "socket-only",
+];
 
 const UNITS: [&str; 16] =
     ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];

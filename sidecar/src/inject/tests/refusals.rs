@@ -46,6 +46,7 @@ fn an_annotation_that_is_unknown_or_wrong_is_named() {
         ("image", "", "must be the name of an image"),
         ("log-level", "conclave=loudly", "must be a level or directives"),
         ("memory-limit", "much", "must be a quantity such as `10m` or `64Mi`, and is `much`"),
+        ("socket-only", "yes", "must be `true` or `false`, and is `yes`"),
         ("cpu-request", "1.2.3", "must be a quantity"),
     ] {
         let key = format!("config.conclave.dev/{key}");

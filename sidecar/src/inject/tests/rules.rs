@@ -118,6 +118,35 @@ fn only_the_named_containers_see_the_socket() {
 }
 
 #[test]
+fn with_its_socket_alone_no_port_and_no_address_is_told() {
+    let till = |value: &str| {
+        injected(|pod| {
+            pod["metadata"]["annotations"] = json!({
+                "config.conclave.dev/socket-only": value,
+                "config.conclave.dev/mount-socket": "till",
+            });
+            pod["spec"]["containers"] = json!([{"name": "till"}, {"name": "proxy"}]);
+        })
+    };
+    let names = |container: &Value| -> Vec<String> {
+        environment(container).into_iter().map(|(name, _)| name.to_owned()).collect()
+    };
+    let alone = till("true");
+    let only = json!({"name": "CONCLAVE_API_SOCKET_ONLY", "value": "true"});
+    assert!(environment(sidecar(&alone)).contains(&("CONCLAVE_API_SOCKET_ONLY", &only)));
+    let ports = |pod: &Value| sidecar(pod)["ports"].as_array().map(Vec::len);
+    assert_eq!(ports(&alone), Some(2));
+    assert!(!sidecar(&alone)["ports"].to_string().contains(API_PORT_NAME));
+    assert_eq!(names(&alone["spec"]["containers"][0]), ["CONCLAVE_SOCKET"]);
+    assert!(alone["spec"]["containers"][1]["env"].is_null(), "nothing is added that is empty");
+
+    let both = till("false");
+    assert_eq!(ports(&both), Some(3));
+    assert!(!names(sidecar(&both)).contains(&"CONCLAVE_API_SOCKET_ONLY".to_owned()));
+    assert_eq!(names(&both["spec"]["containers"][0]), ["CONCLAVE_URL", "CONCLAVE_SOCKET"]);
+}
+
+#[test]
 fn annotations_change_the_sidecar() {
     let with = |key: &str, value: &str| annotated(&format!("config.conclave.dev/{key}"), value);
     for (key, value, field) in [

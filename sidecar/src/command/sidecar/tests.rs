@@ -1,0 +1,64 @@
+//! Where the API is served, as the command line has it.
+
+use std::path::Path;
+
+use clap::Parser;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: SidecarArgs,
+}
+
+/// What the pod's manifest says, and this besides.
+fn args(port: u16, more: &[&str]) -> SidecarArgs {
+    let port = port.to_string();
+    let uid = "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01";
+    let pod = ["--pod-name", "shop-0", "--pod-namespace", "shop", "--pod-uid", uid];
+    let rest = ["--pod-ips", "10.1.2.3", "--group", "orders", "--base-port", &port];
+    let words = ["sidecar"].into_iter().chain(pod).chain(rest).chain(more.iter().copied());
+    Line::parse_from(words).args
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+#[tokio::test]
+async fn with_its_socket_alone_the_api_opens_no_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = folder.path().join("conclave.sock");
+    // Both are taken: whoever opens this port fails.
+    let taken = Listeners::on_loopback(0).await.unwrap();
+    let port = taken.addresses()[0].port();
+    let alone = ["--socket", text(&socket), "--api-socket-only"];
+    let api = bind_api(&args(port, &alone)).await.unwrap();
+    assert!(api.addresses().is_empty());
+    tokio::net::UnixStream::connect(&socket).await.unwrap();
+    assert!(bind_api(&args(port, &alone[..2])).await.is_err(), "the port is opened otherwise");
+}
+
+#[test]
+fn without_a_socket_it_cannot_be_alone() {
+    let error = check(&args(7070, &["--api-socket-only"])).unwrap_err().to_string();
+    assert!(error.contains("CONCLAVE_API_SOCKET_ONLY needs a socket"), "{error}");
+    assert!(check(&args(7070, &["--api-socket-only", "--socket", "/run/x"])).is_ok());
+}
+
+#[tokio::test]
+async fn a_file_of_tokens_that_is_wrong_stops_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let (tokens, socket) = (folder.path().join("tokens"), folder.path().join("conclave.sock"));
+    let told = args(
+        0,
+        &["--api-socket-only", "--socket", text(&socket), "--api-token-path", text(&tokens)],
+    );
+    assert!(bind_api(&told).await.is_err(), "there is none");
+    std::fs::write(&tokens, "use short").unwrap();
+    let error = format!("{:#}", bind_api(&told).await.unwrap_err());
+    assert!(error.contains("line 1 of the file of tokens must be"), "{error}");
+    std::fs::write(&tokens, "use 1sGxOBQaStJ3vS8b").unwrap();
+    assert!(bind_api(&told).await.is_ok());
+}
