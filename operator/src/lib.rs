@@ -7,6 +7,7 @@
 //! Two replicas may run: [`leadership`] lets one of them act.
 
 pub mod apply;
+pub mod authority;
 mod conditions;
 pub mod config;
 pub mod controller;

@@ -1,0 +1,75 @@
+//! When an authority gives way to the next, and how.
+//!
+//! 1. The next one is made. The groups and the webhook get its certificate beside the present one.
+//! 2. Once all of them have it, everybody has the overlap's time to learn of it.
+//! 3. Then it signs. The one before is still trusted, because certificates of its own are alive.
+//! 4. When the last of them has ended, and the overlap has passed again, it is forgotten.
+//!
+//! So at any time whoever trusted one certificate of the bundle trusts what is shown to him.
+
+use jiff::Timestamp;
+
+use super::{Authority, CertificateError, Lifetimes, Next, Previous, Signer, later};
+
+/// What is to be done next with an authority.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Step {
+    /// Make the next one.
+    Begin,
+    /// Note that everybody has the certificate of the next one, once that is so.
+    Publish,
+    /// Let the next one sign.
+    Switch,
+    /// Forget the previous one.
+    Forget,
+}
+
+impl Authority {
+    /// What is to be done now; mostly nothing.
+    pub fn due(&self, now: Timestamp, lifetimes: &Lifetimes) -> Option<Step> {
+        match (&self.next, &self.previous) {
+            (Some(Next { published: None, .. }), _) => Some(Step::Publish),
+            (Some(Next { published: Some(published), .. }), _) => {
+                (now >= later(*published, lifetimes.overlap)).then_some(Step::Switch)
+            }
+            (None, Some(Previous { until, .. })) => {
+                let trusted = lifetimes.certificate + lifetimes.overlap;
+                (now >= later(*until, trusted)).then_some(Step::Forget)
+            }
+            (None, None) => {
+                let is_old = now >= self.current.life().after(2, 3);
+                let is_asked = self.asked.is_some() && self.asked != self.answered;
+                (is_old || is_asked).then_some(Step::Begin)
+            }
+        }
+    }
+
+    /// The authority after a step that is due.
+    pub fn after(
+        self,
+        step: Step,
+        now: Timestamp,
+        lifetimes: &Lifetimes,
+    ) -> Result<Self, CertificateError> {
+        Ok(match step {
+            Step::Begin => {
+                let signer = Signer::new(now, lifetimes.authority)?;
+                let next = Some(Next { signer, published: None });
+                Self { next, answered: self.asked.clone(), ..self }
+            }
+            Step::Publish => {
+                let next = self.next.map(|next| Next { published: Some(now), ..next });
+                Self { next, ..self }
+            }
+            Step::Switch => match self.next {
+                None => self,
+                Some(next) => {
+                    let certificate = self.current.certificate;
+                    let previous = Some(Previous { certificate, until: now });
+                    Self { current: next.signer, next: None, previous, ..self }
+                }
+            },
+            Step::Forget => Self { previous: None, ..self },
+        })
+    }
+}

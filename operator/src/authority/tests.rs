@@ -1,0 +1,90 @@
+use super::*;
+
+const HOUR: Duration = Duration::from_hours(1);
+
+const LIFETIMES: Lifetimes =
+    Lifetimes { authority: Duration::from_hours(900), overlap: HOUR, certificate: HOUR };
+
+fn start() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).expect("a time")
+}
+
+fn hours(hours: u32) -> Timestamp {
+    later(start(), HOUR * hours)
+}
+
+fn fresh() -> Authority {
+    Authority::new(start(), &LIFETIMES).expect("an authority")
+}
+
+/// Does what is due at this time, which must be this.
+fn step(authority: Authority, at: Timestamp, expected: Step) -> Authority {
+    assert_eq!(authority.due(at, &LIFETIMES), Some(expected));
+    authority.after(expected, at, &LIFETIMES).expect("a step")
+}
+
+#[test]
+fn an_authority_begins_to_give_way_at_two_thirds_of_its_life() {
+    let authority = fresh();
+    assert_eq!(authority.due(hours(599), &LIFETIMES), None);
+    assert_eq!(authority.due(hours(601), &LIFETIMES), Some(Step::Begin));
+}
+
+#[test]
+fn whoever_trusts_a_bundle_trusts_what_signs_until_the_bundle_is_replaced_twice() {
+    let first = fresh();
+    let begun = step(first.clone(), hours(601), Step::Begin);
+    assert_eq!(begun.current, first.current, "nobody knows the next one yet");
+    let next = begun.next.clone().expect("a next one").signer;
+    assert_eq!(begun.bundle(), format!("{}{}", first.current.certificate, next.certificate));
+
+    let published = step(begun, hours(700), Step::Publish);
+    assert_eq!(published.due(hours(700), &LIFETIMES), None, "everybody has the overlap's time");
+    let switched = step(published.clone(), hours(701), Step::Switch);
+    assert_eq!(switched.current, next);
+    let both = format!("{}{}", next.certificate, first.current.certificate);
+    assert_eq!(switched.bundle(), both, "the last certificate of the first one lives for an hour");
+
+    assert_eq!(switched.due(hours(702), &LIFETIMES), None);
+    let forgotten = step(switched, hours(703), Step::Forget);
+    assert_eq!(forgotten.bundle(), next.certificate);
+    assert_eq!(forgotten.due(hours(704), &LIFETIMES), None);
+}
+
+#[test]
+fn a_person_who_asks_for_another_authority_gets_one_and_no_more() {
+    let mut authority = fresh();
+    authority.asked = Some("today".to_owned());
+    let begun = step(authority, hours(1), Step::Begin);
+    let published = step(begun, hours(1), Step::Publish);
+    let mut switched = step(published, hours(2), Step::Switch);
+    switched.asked = Some("again".to_owned());
+    assert_eq!(switched.due(hours(3), &LIFETIMES), None, "one after the other");
+    let forgotten = step(switched, hours(4), Step::Forget);
+    let again = step(forgotten, hours(4), Step::Begin);
+    assert_eq!(again.answered.as_deref(), Some("again"));
+}
+
+#[test]
+fn a_secret_keeps_all_of_an_authority_and_what_others_wrote_on_it() {
+    let mut authority = fresh();
+    let mut secret = authority.write(None);
+    for due in [Step::Begin, Step::Publish, Step::Switch, Step::Forget] {
+        secret.metadata.resource_version = Some("7".to_owned());
+        secret.metadata.annotations.get_or_insert_default().insert("a".to_owned(), "b".to_owned());
+        authority = authority.after(due, hours(1), &LIFETIMES).expect("a step");
+        secret = authority.write(Some(&secret));
+        assert_eq!(Authority::read(&secret).expect("readable"), authority, "{due:?}");
+        assert_eq!(secret.metadata.annotations.clone().unwrap_or_default()["a"], "b");
+        assert_eq!(secret.metadata.resource_version.as_deref(), Some("7"));
+    }
+    assert_eq!(secret.type_.as_deref(), Some("Opaque"));
+}
+
+#[test]
+fn a_key_of_another_certificate_is_no_authority() {
+    let (one, other) = (fresh().current, fresh().current);
+    let mixed = Signer::read(one.certificate.clone(), other.key);
+    assert!(matches!(mixed, Err(CertificateError::ForeignKey)), "{mixed:?}");
+    assert!(!format!("{one:?}").contains("PRIVATE"), "no key in a log");
+}
