@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use conclave_crds::Period;
+use conclave_sidecar::inject::DEFAULT_IMAGE;
 use tracing_subscriber::EnvFilter;
+
+use crate::authority::Lifetimes;
 
 /// Flags and environment, as they came.
 #[derive(Clone, Debug, Parser)]
@@ -35,6 +38,28 @@ pub struct Flags {
     /// Where metrics and probes are served.
     #[arg(long, env = "CONCLAVE_METRICS_ADDRESS", default_value = "[::]:8080")]
     metrics_address: String,
+    /// Where certificates are issued and pods are reviewed.
+    #[arg(long, env = "CONCLAVE_AUTHORITY_ADDRESS", default_value = "[::]:8443")]
+    authority_address: String,
+    /// The Service in the operator's own namespace by which that address is reached.
+    #[arg(long, env = "CONCLAVE_SERVICE_NAME", default_value = "conclave-operator")]
+    service_name: String,
+    /// The MutatingWebhookConfiguration that is to trust the authority; none, if it is empty.
+    #[arg(long, env = "CONCLAVE_WEBHOOK_NAME", default_value = "")]
+    webhook_name: String,
+    /// How long a certificate of the authority is valid: at least six times overlap and lifetime of
+    /// other certificates together.
+    #[arg(long, env = "CONCLAVE_AUTHORITY_LIFETIME", default_value = "87600h")]
+    authority_lifetime: String,
+    /// How long everybody has to learn of another authority before it signs.
+    #[arg(long, env = "CONCLAVE_AUTHORITY_OVERLAP", default_value = "1h")]
+    authority_overlap: String,
+    /// How long a certificate of a member is valid.
+    #[arg(long, env = "CONCLAVE_CERTIFICATE_LIFETIME", default_value = "24h")]
+    certificate_lifetime: String,
+    /// The image of the sidecars, where the annotation of a pod names no other.
+    #[arg(long, env = "CONCLAVE_SIDECAR_IMAGE", default_value = DEFAULT_IMAGE)]
+    sidecar_image: String,
     /// How logs are written.
     #[arg(long, env = "CONCLAVE_LOG_FORMAT", value_enum, default_value = "json")]
     log_format: LogFormat,
@@ -67,6 +92,16 @@ pub struct Config {
     pub terms: Terms,
     /// Where metrics and probes are served.
     pub metrics_address: SocketAddr,
+    /// Where certificates are issued and pods are reviewed.
+    pub authority_address: SocketAddr,
+    /// The Service by which that address is reached.
+    pub service_name: String,
+    /// The configuration of the webhook, if there is one.
+    pub webhook_name: Option<String>,
+    /// How long certificates are valid.
+    pub lifetimes: Lifetimes,
+    /// The image of the sidecars.
+    pub sidecar_image: String,
     /// How logs are written.
     pub log_format: LogFormat,
     /// What is logged.
@@ -95,10 +130,9 @@ impl TryFrom<Flags> for Config {
     fn try_from(flags: Flags) -> Result<Self, ConfigError> {
         let mut wrong = Vec::new();
         let terms = terms(&flags, &mut wrong);
-        let metrics_address = flags.metrics_address.parse();
-        if metrics_address.is_err() {
-            wrong.push(format!("`metrics-address` is no address: `{}`", flags.metrics_address));
-        }
+        let lifetimes = lifetimes(&flags, &mut wrong);
+        let metrics_address = address("metrics-address", &flags.metrics_address, &mut wrong);
+        let authority_address = address("authority-address", &flags.authority_address, &mut wrong);
         let log = EnvFilter::try_new(&flags.log);
         if let Err(error) = &log {
             wrong.push(format!("`log` is no filter: {error}"));
@@ -106,14 +140,25 @@ impl TryFrom<Flags> for Config {
         if flags.lease_name.is_empty() {
             wrong.push("`lease-name` may not be empty".to_owned());
         }
-        match (terms, metrics_address, log) {
-            (Some(terms), Ok(metrics_address), Ok(log)) if wrong.is_empty() => Ok(Self {
+        match (terms, lifetimes, metrics_address, authority_address, log) {
+            (
+                Some(terms),
+                Some(lifetimes),
+                Some(metrics_address),
+                Some(authority_address),
+                Ok(log),
+            ) if wrong.is_empty() => Ok(Self {
                 namespaces: flags.namespaces.into_iter().filter(|name| !name.is_empty()).collect(),
                 lease_name: flags.lease_name,
                 lease_namespace: flags.lease_namespace.filter(|name| !name.is_empty()),
                 replica: flags.replica,
                 terms,
                 metrics_address,
+                authority_address,
+                service_name: flags.service_name,
+                webhook_name: Some(flags.webhook_name).filter(|name| !name.is_empty()),
+                lifetimes,
+                sidecar_image: flags.sidecar_image,
                 log_format: flags.log_format,
                 log,
             }),
@@ -122,14 +167,45 @@ impl TryFrom<Flags> for Config {
     }
 }
 
+fn address(name: &str, text: &str, wrong: &mut Vec<String>) -> Option<SocketAddr> {
+    let address = text.parse().ok();
+    if address.is_none() {
+        wrong.push(format!("`{name}` is no address: `{text}`"));
+    }
+    address
+}
+
+fn period(name: &str, text: &str, wrong: &mut Vec<String>) -> Option<Duration> {
+    let duration = Period::new(text).duration();
+    duration.map_err(|error| wrong.push(format!("`{name}`: {error}"))).ok()
+}
+
+fn lifetimes(flags: &Flags, wrong: &mut Vec<String>) -> Option<Lifetimes> {
+    let authority = period("authority-lifetime", &flags.authority_lifetime, wrong);
+    let overlap = period("authority-overlap", &flags.authority_overlap, wrong);
+    let certificate = period("certificate-lifetime", &flags.certificate_lifetime, wrong);
+    let lifetimes =
+        Lifetimes { authority: authority?, overlap: overlap?, certificate: certificate? };
+    // The last third of its life must be enough for a rotation, and for one that begins late.
+    if lifetimes.authority < (lifetimes.overlap + lifetimes.certificate) * 6 {
+        wrong.push(
+            "`authority-lifetime` must be at least six times `authority-overlap` and \
+             `certificate-lifetime` together"
+                .to_owned(),
+        );
+    }
+    if lifetimes.certificate < CERTIFICATE_MIN || lifetimes.overlap.is_zero() {
+        wrong.push(
+            "`certificate-lifetime` must be at least 10s, and `authority-overlap` not 0".to_owned(),
+        );
+    }
+    Some(lifetimes)
+}
+
 fn terms(flags: &Flags, wrong: &mut Vec<String>) -> Option<Terms> {
-    let mut read = |name: &str, text: &str| {
-        let duration = Period::new(text).duration();
-        duration.map_err(|error| wrong.push(format!("`{name}`: {error}"))).ok()
-    };
-    let duration = read("lease-duration", &flags.lease_duration);
-    let deadline = read("renew-deadline", &flags.renew_deadline);
-    let retry = read("retry-period", &flags.retry_period);
+    let duration = period("lease-duration", &flags.lease_duration, wrong);
+    let deadline = period("renew-deadline", &flags.renew_deadline, wrong);
+    let retry = period("retry-period", &flags.retry_period, wrong);
     let terms = Terms { duration: duration?, deadline: deadline?, retry: retry? };
     if terms.duration <= terms.deadline {
         wrong.push("`lease-duration` must be longer than `renew-deadline`".to_owned());
@@ -140,6 +216,9 @@ fn terms(flags: &Flags, wrong: &mut Vec<String>) -> Option<Terms> {
     }
     Some(terms)
 }
+
+/// Shorter ones would be renewed all the time.
+const CERTIFICATE_MIN: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -165,6 +244,15 @@ mod tests {
     fn namespaces_are_separated_by_commas() {
         let config = config(&["--namespaces", "shop,till"]).expect("a configuration");
         assert_eq!(config.namespaces, ["shop", "till"]);
+    }
+
+    #[test]
+    fn an_authority_lives_long_enough_for_a_rotation() {
+        let error = config(&["--authority-lifetime", "149h"]).expect_err("too short");
+        assert!(error.contains("six times"), "{error}");
+        config(&["--authority-lifetime", "150h"]).expect("just long enough");
+        let error = config(&["--certificate-lifetime", "9s"]).expect_err("too short");
+        assert!(error.contains("`certificate-lifetime`"), "{error}");
     }
 
     #[test]

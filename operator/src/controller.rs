@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use conclave_crds::{Conclave, GROUP_LABEL};
-use futures::StreamExt;
+use conclave_crds::{AuthorityStatus, Conclave, GROUP_LABEL};
 use futures::future::join_all;
+use futures::{Stream, StreamExt, stream};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Service};
@@ -17,6 +17,7 @@ use kube::runtime::controller::{Action, Config, Error};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
@@ -33,20 +34,28 @@ pub struct Context {
     client: Client,
     hands: Hands,
     metrics: Metrics,
+    authority: watch::Receiver<Option<AuthorityStatus>>,
     seen: Seen,
 }
 
 impl Context {
-    /// A context for this replica.
-    pub fn new(client: Client, metrics: Metrics, replica: &str) -> Arc<Self> {
+    /// A context for this replica, which tells groups of this authority.
+    pub fn new(
+        client: Client,
+        metrics: Metrics,
+        replica: &str,
+        authority: watch::Receiver<Option<AuthorityStatus>>,
+    ) -> Arc<Self> {
         let hands = Hands::new(client.clone(), replica);
-        Arc::new(Self { client, hands, metrics, seen: Seen::default() })
+        Arc::new(Self { client, hands, metrics, authority, seen: Seen::default() })
     }
 
     /// Brings one group to where it should be. A resource that is gone needs nothing.
     pub async fn bring_about(&self, namespace: &str, group: &str) -> kube::Result<()> {
         let before = self.seen.members(namespace, group);
-        let Some(observed) = observe(&self.client, namespace, group, before).await? else {
+        let authority = self.authority.borrow().clone();
+        let Some(observed) = observe(&self.client, namespace, group, before, authority).await?
+        else {
             return Ok(());
         };
         self.metrics.uninjected(namespace, group, without_sidecar(&observed.pods).count());
@@ -110,6 +119,7 @@ async fn run_in(context: Arc<Context>, scope: Option<&str>, stop: CancellationTo
         .owns(api::<PartialObjectMeta<RoleBinding>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<NetworkPolicy>>(client, scope), labelled())
         .watches(api::<PartialObjectMeta<Pod>>(client, scope), labelled(), |pod| group_of(&pod))
+        .reconcile_all_on(changes(context.authority.clone()))
         .with_config(Config::default().concurrency(WORKERS).debounce(DEBOUNCE))
         .graceful_shutdown_on(stop.cancelled_owned())
         .run(reconcile, retry, Arc::clone(&context))
@@ -118,6 +128,16 @@ async fn run_in(context: Arc<Context>, scope: Option<&str>, stop: CancellationTo
             std::future::ready(())
         })
         .await;
+}
+
+/// Whenever groups must be told of another authority.
+fn changes(
+    authority: watch::Receiver<Option<AuthorityStatus>>,
+) -> impl Stream<Item = ()> + Send + 'static {
+    stream::unfold(authority, async |mut authority| {
+        authority.changed().await.ok()?;
+        Some(((), authority))
+    })
 }
 
 /// Everything of a kind, in one namespace or in all.

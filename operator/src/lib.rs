@@ -4,13 +4,15 @@
 //! The path of a change: [`controller`] is told that something moved, [`observe`] reads what there
 //! is, [`plan()`](plan::plan) decides what to do (pure, with all the rules), [`apply`] does it.
 //!
-//! Two replicas may run: [`leadership`] lets one of them act.
+//! Two replicas may run: [`leadership`] lets one of them act. All of them serve certificates
+//! ([`authority`]) and add sidecars to pods ([`injector`]).
 
 pub mod apply;
 pub mod authority;
 mod conditions;
 pub mod config;
 pub mod controller;
+pub mod injector;
 pub mod leadership;
 pub mod metrics;
 pub mod notices;

@@ -4,14 +4,19 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser;
+use conclave_operator::authority::issuing::Issuing;
+use conclave_operator::authority::keeper::{Keeper, Settings};
+use conclave_operator::authority::serving::{self, Certificate};
 use conclave_operator::config::{Config, Flags};
 use conclave_operator::controller::{self, Context};
+use conclave_operator::injector::Injector;
 use conclave_operator::leadership::{Candidate, Turn};
 use conclave_operator::metrics::Metrics;
 use conclave_operator::server::{self, Readiness};
 use conclave_operator::telemetry;
 use kube::{Api, Client};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info};
 
@@ -65,10 +70,18 @@ async fn act(
     readiness: &Readiness,
     stop: &CancellationToken,
 ) -> anyhow::Result<()> {
-    telemetry::init(config.log_format, config.log);
+    let Config { log_format, log, .. } = &config;
+    telemetry::init(*log_format, log.clone());
     info!(version = env!("CARGO_PKG_VERSION"), replica = config.replica, "starting");
     let client = Client::try_default().await.context("no way to the API server is known")?;
-    let namespace = config.lease_namespace.unwrap_or_else(|| client.default_namespace().to_owned());
+    let default = || client.default_namespace().to_owned();
+    let namespace = config.lease_namespace.clone().unwrap_or_else(default);
+    let keeper = keeper(&client, &config, &namespace);
+    let authority = keeper.status();
+    let (acts, acting) = watch::channel(false);
+    serve(&client, &config, &namespace, &keeper).await?;
+    let looked = readiness.clone();
+    tokio::spawn(keeper.run(acting, move || looked.set_looked()));
     let candidate = Candidate::new(
         Api::namespaced(client.clone(), &namespace),
         &config.lease_name,
@@ -77,11 +90,12 @@ async fn act(
     );
     metrics.leads(&config.lease_name, false);
     let mut turn: Turn = tokio::select! {
-        turn = candidate.acquire(|| readiness.set()) => turn,
+        turn = candidate.acquire(|| readiness.set_answered()) => turn,
         () = stop.cancelled() => return Ok(()),
     };
     metrics.leads(&config.lease_name, true);
-    let context = Context::new(client, metrics.clone(), &config.replica);
+    acts.send_replace(true);
+    let context = Context::new(client, metrics.clone(), &config.replica, authority);
     tokio::select! {
         () = controller::run(context, &config.namespaces, stop) => {
             turn.release().await;
@@ -90,6 +104,39 @@ async fn act(
         // The process ends, and with it whatever is under way.
         ended = turn.keep() => Err(ended.into()),
     }
+}
+
+fn keeper(client: &Client, config: &Config, namespace: &str) -> Keeper {
+    let settings = Settings {
+        namespace: namespace.to_owned(),
+        namespaces: config.namespaces.clone(),
+        service: config.service_name.clone(),
+        webhook: config.webhook_name.clone(),
+        lifetimes: config.lifetimes,
+    };
+    Keeper::new(client, settings)
+}
+
+/// Issues certificates and reviews pods, whether or not this replica acts.
+async fn serve(
+    client: &Client,
+    config: &Config,
+    namespace: &str,
+    keeper: &Keeper,
+) -> anyhow::Result<()> {
+    let lifetime = config.lifetimes.certificate;
+    let name = format!("{}.{namespace}.svc", config.service_name);
+    let certificate = Certificate::new(keeper.authority(), [name], lifetime);
+    let tls = certificate.config().context("TLS cannot be set up")?;
+    let listener = server::bind(config.authority_address)
+        .await
+        .with_context(|| format!("{} cannot be opened", config.authority_address))?;
+    let router = Issuing::new(client.clone(), keeper.authority(), lifetime)
+        .router()
+        .merge(Injector::new(config.sidecar_image.clone()).router());
+    tokio::spawn(certificate.renew());
+    tokio::spawn(serving::serve(listener, tls, router));
+    Ok(())
 }
 
 /// No two processes have the same.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use conclave_crds::{Conclave, GROUP_LABEL, LEADER_LABEL, SIDECAR_CONTAINER, object_name};
+use conclave_crds::{
+    AuthorityStatus, Conclave, GROUP_LABEL, LEADER_LABEL, SIDECAR_CONTAINER, object_name,
+};
 use conclave_protocols::ids::Incarnation;
 use futures::try_join;
 use jiff::Timestamp;
@@ -28,6 +30,8 @@ pub struct Observed {
     pub pods: Vec<PodSeen>,
     /// The members that the last plan saw, if this process made it.
     pub members_before: Option<BTreeSet<Member>>,
+    /// Who certifies members, if this process knows.
+    pub authority: Option<AuthorityStatus>,
     /// The time for conditions. Nothing is decided by it.
     pub now: Timestamp,
 }
@@ -104,6 +108,7 @@ pub async fn observe(
     namespace: &str,
     name: &str,
     members_before: Option<BTreeSet<Member>>,
+    authority: Option<AuthorityStatus>,
 ) -> kube::Result<Option<Observed>> {
     // First, so that everything below is at least as new as the resource.
     let conclaves: Api<Conclave> = Api::namespaced(client.clone(), namespace);
@@ -131,6 +136,7 @@ pub async fn observe(
         children: Children { service, role, role_binding, network_policy },
         pods: pods.iter().map(PodSeen::from).collect(),
         members_before,
+        authority,
         now: Timestamp::now(),
     }))
 }

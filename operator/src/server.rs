@@ -16,19 +16,36 @@ use tracing::warn;
 use crate::metrics::Metrics;
 use crate::telemetry::chain;
 
-/// Says when the operator has spoken to the API server for the first time. A replica that waits for
-/// its turn is ready too.
+/// Says when the operator has spoken to the API server for the first time, and has looked for its
+/// authority. A replica that waits for its turn is ready too, and one that has found no authority:
+/// the replica that makes it may wait for this one.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<AtomicBool>);
+pub struct Readiness(Arc<Done>);
+
+#[derive(Debug, Default)]
+struct Done {
+    answered: AtomicBool,
+    looked: AtomicBool,
+}
 
 impl Readiness {
-    /// It has.
-    pub fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
+    /// The API server has answered.
+    pub fn set_answered(&self) {
+        self.0.answered.store(true, Ordering::Relaxed);
     }
 
-    fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    /// The authority was looked for.
+    pub fn set_looked(&self) {
+        self.0.looked.store(true, Ordering::Relaxed);
+    }
+
+    /// What is missing.
+    fn missing(&self) -> Option<&'static str> {
+        if !self.0.answered.load(Ordering::Relaxed) {
+            return Some("the API server has not answered yet\n");
+        }
+        let looked = self.0.looked.load(Ordering::Relaxed);
+        (!looked).then_some("the Secret of the authority was not read yet\n")
     }
 }
 
@@ -51,10 +68,9 @@ pub fn router(metrics: Metrics, readiness: Readiness) -> Router {
 }
 
 async fn readyz(State(readiness): State<Readiness>) -> (StatusCode, &'static str) {
-    if readiness.get() {
-        (StatusCode::OK, "ok\n")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "the API server has not answered yet\n")
+    match readiness.missing() {
+        None => (StatusCode::OK, "ok\n"),
+        Some(missing) => (StatusCode::SERVICE_UNAVAILABLE, missing),
     }
 }
 
@@ -89,7 +105,9 @@ mod tests {
         let router = router(Metrics::new().expect("metrics"), readiness.clone());
         assert_eq!(status(&router, "/livez").await, StatusCode::OK);
         assert_eq!(status(&router, "/readyz").await, StatusCode::SERVICE_UNAVAILABLE);
-        readiness.set();
+        readiness.set_answered();
+        assert_eq!(status(&router, "/readyz").await, StatusCode::SERVICE_UNAVAILABLE);
+        readiness.set_looked();
         assert_eq!(status(&router, "/readyz").await, StatusCode::OK);
         assert_eq!(status(&router, "/metrics").await, StatusCode::OK);
     }

@@ -40,7 +40,7 @@ pub(crate) fn status(observed: &Observed) -> ConclaveStatus {
         members,
         ready_members,
         readiness: members.zip(ready_members).map(|(all, ready)| format!("{ready}/{all}")),
-        authority: before.authority,
+        authority: observed.authority.clone().or(before.authority),
         conditions: conditions::conditions(
             findings(observed),
             &before.conditions,

@@ -28,6 +28,7 @@ fn settled() -> Observed {
         conclave,
         pods,
         members_before: None,
+        authority: None,
         now: Timestamp::UNIX_EPOCH,
     };
     observed.pods[0].has_leader_label = true;

@@ -6,6 +6,7 @@ use axum::http::{Method, StatusCode};
 use conclave_operator::controller::Context;
 use conclave_operator::metrics::Metrics;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::server::{ApiServer, Call};
 
@@ -37,7 +38,8 @@ fn cluster() -> (ApiServer, Arc<Context>) {
         }),
     );
     let metrics = Metrics::new().expect("metrics");
-    let context = Context::new(server.client(), metrics, "operator-0");
+    let authority = watch::Sender::new(None).subscribe();
+    let context = Context::new(server.client(), metrics, "operator-0", authority);
     (server, context)
 }
 
