@@ -88,12 +88,42 @@ pub const PERMISSIONS: &[Permission] = &[
 ];
 
 /// What the operator may do in its own namespace, beside [`PERMISSIONS`].
-pub const OWN_NAMESPACE: &[Permission] = &[Permission {
-    group: "coordination.k8s.io",
-    resource: "leases",
-    verbs: &["get", "create", "update"],
-    why: "`leadership`: which replica acts",
-}];
+pub const OWN_NAMESPACE: &[Permission] = &[
+    Permission {
+        group: "coordination.k8s.io",
+        resource: "leases",
+        verbs: &["get", "create", "update"],
+        why: "`leadership`: which replica acts",
+    },
+    Permission {
+        group: "",
+        resource: "secrets",
+        verbs: &["get", "create", "update"],
+        why: "`authority`: one Secret, by its name",
+    },
+    Permission {
+        group: "",
+        resource: "services",
+        verbs: &["get"],
+        why: "`authority`: its own address, by its name",
+    },
+];
+
+/// What the operator may do with what belongs to no namespace.
+pub const CLUSTER: &[Permission] = &[
+    Permission {
+        group: "authentication.k8s.io",
+        resource: "tokenreviews",
+        verbs: &["create"],
+        why: "`authority`: which pod a token belongs to",
+    },
+    Permission {
+        group: "admissionregistration.k8s.io",
+        resource: "mutatingwebhookconfigurations",
+        verbs: &["get", "patch"],
+        why: "`authority`: whom the API server trusts when it calls the webhook, by its name",
+    },
+];
 
 #[cfg(test)]
 mod tests {

@@ -134,7 +134,9 @@ impl Keeper {
         };
         match self.secrets.create(&params(), &authority.write(None)).await {
             Ok(_) => info!(name = SECRET_NAME, "the authority is kept"),
-            Err(kube::Error::Api(status)) if status.is_already_exists() => return Ok(()),
+            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         }
         self.tell(authority);

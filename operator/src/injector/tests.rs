@@ -56,7 +56,10 @@ fn pod() -> Value {
 
 /// The template of the pods in a golden manifest of `conclave inject`.
 fn template(manifest: &str) -> Value {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(manifest).expect("YAML");
+    // As kubectl reads it: `0400` is octal.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple_with_options(manifest, options).expect("YAML");
     let mut deployments = documents.into_iter().filter(|document| document["kind"] == "Deployment");
     deployments.next().expect("a Deployment")["spec"]["template"].clone()
 }

@@ -1,5 +1,8 @@
 //! What the operator says to an API server that keeps objects in memory.
 
 mod calls;
+mod certificates;
+mod keeping;
 mod server;
+mod tls;
 mod turns;

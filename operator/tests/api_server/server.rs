@@ -25,6 +25,7 @@ pub(crate) struct ApiServer(Arc<Mutex<State>>);
 struct State {
     objects: BTreeMap<String, Value>,
     refusals: BTreeMap<(String, String), StatusCode>,
+    answers: BTreeMap<String, Value>,
     calls: Vec<Call>,
     version: u64,
 }
@@ -59,6 +60,11 @@ impl ApiServer {
     pub(crate) fn refuse(&self, method: &Method, path: &str, status: StatusCode) {
         let key = (method.to_string(), path.to_owned());
         self.state().refusals.insert(key, status);
+    }
+
+    /// Answers everything that is posted to this path with this object, and keeps nothing.
+    pub(crate) fn answer_posts(&self, path: &str, object: Value) {
+        self.state().answers.insert(path.to_owned(), object);
     }
 
     /// The calls since the last time this was asked, reads apart from writes.
@@ -100,6 +106,9 @@ impl State {
                 Some(object) => (StatusCode::OK, object.clone()),
                 None => refusal(StatusCode::NOT_FOUND),
             },
+            "POST" if self.answers.contains_key(path) => {
+                (StatusCode::CREATED, self.answers[path].clone())
+            }
             "POST" => {
                 let name = body["metadata"]["name"].as_str().unwrap_or_default();
                 let path = format!("{path}/{name}");
