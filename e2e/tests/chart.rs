@@ -7,20 +7,70 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use conclave_e2e::cache;
+use conclave_operator::authority::SECRET_NAME;
 use conclave_operator::config::{Config, Flags};
-use conclave_operator::rbac::{OWN_NAMESPACE, PERMISSIONS, Permission};
-use serde_json::Value;
+use conclave_operator::rbac::{CLUSTER, OWN_NAMESPACE, PERMISSIONS, Permission};
+use serde_json::{Value, json};
 
 #[test]
 fn the_operator_may_do_what_its_code_needs_and_nothing_else() -> Result<()> {
     let everywhere = object("ClusterRole", "conclave-operator")?;
     assert_eq!(rights_of_role(&everywhere), rights(PERMISSIONS));
 
-    let of_turns = object("Role", "conclave-operator-turns")?;
-    assert_eq!(rights_of_role(&of_turns), rights(OWN_NAMESPACE));
-    let lease = &of_turns["rules"][1];
-    assert_eq!(lease["resourceNames"][0], "conclave-operator");
-    assert!(lease_argument()?.ends_with("=conclave-operator"));
+    let own = object("Role", "conclave-operator-own")?;
+    assert_eq!(rights_of_role(&own), rights(OWN_NAMESPACE));
+    let lease = argument("--lease-name=")?;
+    let service = argument("--service-name=")?;
+    let expected = [lease.as_str(), SECRET_NAME, service.as_str()];
+    assert_eq!(names_of_role(&own), expected, "but for `create`, which knows no names");
+
+    let trust = object("ClusterRole", "conclave-operator-trust")?;
+    assert_eq!(rights_of_role(&trust), rights(CLUSTER));
+    assert_eq!(names_of_role(&trust), [argument("--webhook-name=")?]);
+    Ok(())
+}
+
+#[test]
+fn the_webhook_sees_labelled_pods_of_the_users_and_nothing_else() -> Result<()> {
+    let hook = object("MutatingWebhookConfiguration", "conclave-operator")?["webhooks"][0].clone();
+    let service = json!({
+        "name": argument("--service-name=")?, "namespace": "conclave-system",
+        "path": "/v1/inject", "port": 443,
+    });
+    // Without `caBundle`: what the chart does not have, no upgrade takes away.
+    assert_eq!(hook["clientConfig"], json!({ "service": service }));
+    let rule = json!({
+        "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
+        "operations": ["CREATE"], "scope": "Namespaced",
+    });
+    assert_eq!(hook["rules"], json!([rule]));
+    let labelled = json!([{ "key": "conclave.dev/group", "operator": "Exists" }]);
+    assert_eq!(hook["objectSelector"], json!({ "matchExpressions": labelled }));
+    let not =
+        |key: &str, values: &[&str]| json!({ "key": key, "operator": "NotIn", "values": values });
+    let system = ["kube-system", "kube-node-lease", "kube-public", "conclave-system"];
+    let expected = [
+        not("kubernetes.io/metadata.name", &system),
+        not("conclave.dev/admission-webhooks", &["disabled"]),
+    ];
+    assert_eq!(hook["namespaceSelector"], json!({ "matchExpressions": expected }));
+    assert_eq!((&hook["failurePolicy"], &hook["sideEffects"]), (&json!("Fail"), &json!("None")));
+    assert_eq!(
+        (&hook["timeoutSeconds"], &hook["reinvocationPolicy"]),
+        (&json!(5), &json!("IfNeeded"))
+    );
+    Ok(())
+}
+
+#[test]
+fn the_service_leads_to_the_port_of_the_operator() -> Result<()> {
+    let port = object("Service", "conclave-operator")?["spec"]["ports"][0].clone();
+    assert_eq!((&port["port"], &port["targetPort"]), (&json!(443), &json!("https")));
+    let pod = &object("Deployment", "conclave-operator")?["spec"]["template"]["spec"];
+    let ports = pod["containers"][0]["ports"].as_array().context("ports")?;
+    let https = ports.iter().find(|port| port["name"] == "https").context("https")?;
+    let flags = Flags::try_parse_from(["conclave-operator"])?;
+    assert_eq!(https["containerPort"], Config::try_from(flags)?.authority_address.port());
     Ok(())
 }
 
@@ -116,7 +166,8 @@ fn every_object_says_what_it_belongs_to() -> Result<()> {
         ensure!(marks.iter().all(has) && labels["helm.sh/chart"].is_string(), "{object}");
         let kind = object["kind"].as_str().unwrap_or_default();
         let is_in_namespace = object["metadata"]["namespace"].is_string();
-        assert_eq!(is_in_namespace, !kind.starts_with("Cluster"), "{object}");
+        let is_of_cluster = kind.starts_with("Cluster") || kind == "MutatingWebhookConfiguration";
+        assert_eq!(is_in_namespace, !is_of_cluster, "{object}");
     }
     Ok(())
 }
@@ -130,13 +181,14 @@ fn nothing_in_the_chart_belongs_to_a_group() -> Result<()> {
             kinds
         });
     let expected = [
-        ("ClusterRole", 3),
-        ("ClusterRoleBinding", 1),
+        ("ClusterRole", 4),
+        ("ClusterRoleBinding", 2),
         ("Deployment", 1),
+        ("MutatingWebhookConfiguration", 1),
         ("PodDisruptionBudget", 1),
         ("Role", 1),
         ("RoleBinding", 1),
-        ("Service", 1),
+        ("Service", 2),
         ("ServiceAccount", 1),
     ];
     assert_eq!(kinds, expected.map(|(kind, count)| (kind.to_owned(), count)).into());
@@ -195,6 +247,12 @@ fn rights_of_role(role: &Value) -> BTreeSet<Right> {
     rights
 }
 
+/// The names that the rules of a role are about, in their order.
+fn names_of_role(role: &Value) -> Vec<String> {
+    let rules = role["rules"].as_array().into_iter().flatten();
+    rules.flat_map(|rule| texts(&rule["resourceNames"])).collect()
+}
+
 fn texts(list: &Value) -> Vec<String> {
     let texts = list.as_array().into_iter().flatten().filter_map(Value::as_str);
     texts.map(str::to_owned).collect()
@@ -205,9 +263,11 @@ fn arguments() -> Result<Vec<String>> {
     Ok(texts(&operator["spec"]["template"]["spec"]["containers"][0]["args"]))
 }
 
-fn lease_argument() -> Result<String> {
-    let mut arguments = arguments()?.into_iter();
-    arguments.find(|argument| argument.starts_with("--lease-name=")).context("no lease is named")
+/// The value of an argument.
+fn argument(name: &str) -> Result<String> {
+    let arguments = arguments()?;
+    let value = arguments.iter().find_map(|argument| argument.strip_prefix(name));
+    Ok(value.with_context(|| format!("{name} is not given"))?.to_owned())
 }
 
 /// The paths of all leaves of the schema; objects must refuse what they do not know.
