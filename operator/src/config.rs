@@ -44,7 +44,7 @@ pub struct Flags {
     /// The Service in the operator's own namespace by which that address is reached.
     #[arg(long, env = "CONCLAVE_SERVICE_NAME", default_value = "conclave-operator")]
     service_name: String,
-    /// The MutatingWebhookConfiguration that is to trust the authority; none, if it is empty.
+    /// The webhook configuration that is to trust the authority; none, if it is empty.
     #[arg(long, env = "CONCLAVE_WEBHOOK_NAME", default_value = "")]
     webhook_name: String,
     /// How long a certificate of the authority is valid: at least six times overlap and lifetime of

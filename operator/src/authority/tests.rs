@@ -40,7 +40,7 @@ fn whoever_trusts_a_bundle_trusts_what_signs_until_the_bundle_is_replaced_twice(
 
     let published = step(begun, hours(700), Step::Publish);
     assert_eq!(published.due(hours(700), &LIFETIMES), None, "everybody has the overlap's time");
-    let switched = step(published.clone(), hours(701), Step::Switch);
+    let switched = step(published, hours(701), Step::Switch);
     assert_eq!(switched.current, next);
     let both = format!("{}{}", next.certificate, first.current.certificate);
     assert_eq!(switched.bundle(), both, "the last certificate of the first one lives for an hour");

@@ -121,7 +121,7 @@ async fn what_is_no_review_is_a_bad_request() {
     older["apiVersion"] = json!("admission.k8s.io/v1beta1");
     let mut bare = review(&pod());
     bare["request"] = Value::Null;
-    for body in ["".to_owned(), "[".repeat(1_000), older.to_string(), bare.to_string()] {
+    for body in [String::new(), "[".repeat(1_000), older.to_string(), bare.to_string()] {
         assert_eq!(call(body).await.0, StatusCode::BAD_REQUEST);
     }
     let long = " ".repeat(BODY_MAX + 1);
