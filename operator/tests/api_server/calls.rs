@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::{Method, StatusCode};
+use conclave_crds::AuthorityStatus;
 use conclave_operator::controller::Context;
 use conclave_operator::metrics::Metrics;
 use serde_json::{Value, json};
@@ -25,6 +26,12 @@ const LEADER: &str = "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01";
 
 /// A cluster with one `Conclave` and nothing else of it.
 fn cluster() -> (ApiServer, Arc<Context>) {
+    let (server, context, _) = cluster_and_authority();
+    (server, context)
+}
+
+/// The same, and what tells of the authority.
+fn cluster_and_authority() -> (ApiServer, Arc<Context>, watch::Sender<Option<AuthorityStatus>>) {
     let server = ApiServer::default();
     server.put(
         CONCLAVE,
@@ -38,9 +45,9 @@ fn cluster() -> (ApiServer, Arc<Context>) {
         }),
     );
     let metrics = Metrics::new().expect("metrics");
-    let authority = watch::Sender::new(None).subscribe();
-    let context = Context::new(server.client(), metrics, "operator-0", authority);
-    (server, context)
+    let authority = watch::Sender::new(None);
+    let context = Context::new(server.client(), metrics, "operator-0", authority.subscribe());
+    (server, context, authority)
 }
 
 /// Method and path of each call.
@@ -103,6 +110,27 @@ async fn a_new_group_takes_seven_reads_and_six_writes_and_then_none() {
     assert_eq!(named(&server.take_calls().1), [("PATCH", STATUS)]);
     context.bring_about("shop", "orders").await.expect("it works");
     assert_eq!(named(&server.take_calls().1), []);
+}
+
+#[tokio::test]
+async fn a_group_is_told_of_the_authority_and_keeps_it_while_nobody_knows_better() {
+    let (server, context, authority) = cluster_and_authority();
+    context.bring_about("shop", "orders").await.expect("it works");
+    assert!(server.object(CONCLAVE)["status"]["authority"].is_null());
+
+    let told = |bundle: &str| {
+        let address = "10.96.0.7:443".to_owned();
+        Some(AuthorityStatus { address, bundle: bundle.to_owned() })
+    };
+    for bundle in ["one", "one and two"] {
+        authority.send_replace(told(bundle));
+        context.bring_about("shop", "orders").await.expect("it works");
+        let expected = json!({ "address": "10.96.0.7:443", "bundle": bundle });
+        assert_eq!(server.object(CONCLAVE)["status"]["authority"], expected);
+    }
+    authority.send_replace(None);
+    context.bring_about("shop", "orders").await.expect("it works");
+    assert_eq!(server.object(CONCLAVE)["status"]["authority"]["bundle"], "one and two");
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::certificates::LIFETIMES;
 use crate::server::ApiServer;
@@ -122,6 +123,23 @@ async fn the_replica_that_acts_makes_the_authority_and_the_others_read_it() {
     assert_eq!(trusted(&server), bundle);
     round(&mut acting, true, 1).await;
     assert_eq!(server.take_calls().1, [], "nothing is due");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_looks_before_its_turn_and_makes_the_authority_when_it_comes() {
+    let server = cluster();
+    let keeper = keeper(&server);
+    let mut authority = keeper.authority();
+    let (acts, acting) = watch::channel(false);
+    let (looked, mut has_looked) = watch::channel(false);
+    tokio::spawn(keeper.run(acting, move || {
+        looked.send_replace(true);
+    }));
+    has_looked.changed().await.expect("the Secret was looked for");
+    assert_eq!(server.object(SECRET), Value::Null);
+    acts.send_replace(true);
+    authority.changed().await.expect("an authority");
+    assert_eq!(authority.borrow().as_deref(), Some(&kept(&server)));
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
@@ -16,6 +17,7 @@ use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVers
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -62,12 +64,15 @@ impl Server {
 
     /// Connects as soon as there is a certificate that this bundle trusts.
     async fn connect_soon(&self, name: &'static str, bundle: &str) -> TlsStream<TcpStream> {
-        loop {
-            if let Ok(stream) = self.connect(name, bundle, &TLS13).await {
-                return stream;
+        let connected = async {
+            loop {
+                if let Ok(stream) = self.connect(name, bundle, &TLS13).await {
+                    return stream;
+                }
+                tokio::task::yield_now().await;
             }
-            tokio::task::yield_now().await;
-        }
+        };
+        timeout(Duration::from_secs(60), connected).await.expect("a certificate")
     }
 }
 
