@@ -76,7 +76,7 @@ async fn act(
     let client = Client::try_default().await.context("no way to the API server is known")?;
     let default = || client.default_namespace().to_owned();
     let namespace = config.lease_namespace.clone().unwrap_or_else(default);
-    let keeper = keeper(&client, &config, &namespace);
+    let keeper = keeper(&client, &config, &namespace, metrics.clone());
     let authority = keeper.status();
     let (acts, acting) = watch::channel(false);
     serve(&client, &config, &namespace, &keeper).await?;
@@ -106,7 +106,7 @@ async fn act(
     }
 }
 
-fn keeper(client: &Client, config: &Config, namespace: &str) -> Keeper {
+fn keeper(client: &Client, config: &Config, namespace: &str, metrics: Metrics) -> Keeper {
     let settings = Settings {
         namespace: namespace.to_owned(),
         namespaces: config.namespaces.clone(),
@@ -114,7 +114,7 @@ fn keeper(client: &Client, config: &Config, namespace: &str) -> Keeper {
         webhook: config.webhook_name.clone(),
         lifetimes: config.lifetimes,
     };
-    Keeper::new(client, settings)
+    Keeper::new(client, settings, metrics)
 }
 
 /// Issues certificates and reviews pods, whether or not this replica acts.

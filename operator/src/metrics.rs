@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
+    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
 };
 
 /// All metrics of the operator, in a registry of their own.
@@ -16,6 +18,7 @@ pub struct Metrics {
     active: IntGaugeVec,
     uninjected: IntGaugeVec,
     master: IntGaugeVec,
+    authority: IntGauge,
 }
 
 impl Metrics {
@@ -63,6 +66,10 @@ impl Metrics {
                 ),
                 &["name"],
             )?,
+            authority: IntGauge::new(
+                "conclave_authority_expiry_timestamp_seconds",
+                "When the certificate that signs for members ends; 0 while there is none.",
+            )?,
             registry,
         };
         metrics.register()?;
@@ -101,6 +108,11 @@ impl Metrics {
         self.master.with_label_values(&[lease]).set(i64::from(leads));
     }
 
+    /// When the certificate of the authority ends.
+    pub fn authority_ends(&self, at: Timestamp) {
+        self.authority.set(at.as_second());
+    }
+
     /// Everything, as Prometheus reads it.
     pub fn text(&self) -> prometheus::Result<Vec<u8>> {
         let mut text = Vec::new();
@@ -121,6 +133,7 @@ impl Metrics {
         self.registry.register(Box::new(self.active.clone()))?;
         self.registry.register(Box::new(self.uninjected.clone()))?;
         self.registry.register(Box::new(self.master.clone()))?;
+        self.registry.register(Box::new(self.authority.clone()))?;
         let process = prometheus::process_collector::ProcessCollector::for_self();
         self.registry.register(Box::new(process))
     }
@@ -175,6 +188,7 @@ mod tests {
         metrics.reconciled(Outcome::Error, Duration::from_millis(20));
         drop(under_way);
         metrics.leads("conclave-operator", true);
+        metrics.authority_ends(Timestamp::from_second(1_800_000_000).expect("a time"));
         let text = String::from_utf8(metrics.text().expect("text")).expect("UTF-8");
         for line in [
             "conclave_operator_reconcile_total{controller=\"conclave\",result=\"error\"} 1",
@@ -182,6 +196,7 @@ mod tests {
             "conclave_operator_active_workers{controller=\"conclave\"} 0",
             "conclave_uninjected_pods{group=\"orders\",namespace_name=\"shop\"} 2",
             "leader_election_master_status{name=\"conclave-operator\"} 1",
+            "conclave_authority_expiry_timestamp_seconds 1800000000",
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }

@@ -16,6 +16,7 @@ use super::publishing::Publishing;
 use super::secret::SECRET_NAME;
 use super::{Authority, CertificateError, Lifetimes, SecretError, Step};
 use crate::FIELD_MANAGER;
+use crate::metrics::Metrics;
 use crate::telemetry::chain;
 
 /// Where things are, and how long they last.
@@ -40,6 +41,7 @@ pub struct Keeper {
     lifetimes: Lifetimes,
     authority: watch::Sender<Option<Arc<Authority>>>,
     status: watch::Sender<Option<AuthorityStatus>>,
+    metrics: Metrics,
     has_address: bool,
 }
 
@@ -59,7 +61,7 @@ pub enum KeepError {
 
 impl Keeper {
     /// A keeper that knows nothing yet.
-    pub fn new(client: &Client, settings: Settings) -> Self {
+    pub fn new(client: &Client, settings: Settings, metrics: Metrics) -> Self {
         let Settings { namespace, namespaces, service, webhook, lifetimes } = settings;
         let publishing = Publishing {
             client: client.clone(),
@@ -74,6 +76,7 @@ impl Keeper {
             lifetimes,
             authority: watch::Sender::new(None),
             status: watch::Sender::new(None),
+            metrics,
             has_address: true,
         }
     }
@@ -166,6 +169,7 @@ impl Keeper {
     }
 
     fn tell(&self, authority: Authority) {
+        self.metrics.authority_ends(authority.current.life().ends);
         self.authority.send_if_modified(|known| {
             let is_new = known.as_deref() != Some(&authority);
             if is_new {

@@ -129,8 +129,9 @@ async fn a_group_is_told_of_the_authority_and_keeps_it_while_nobody_knows_better
         assert_eq!(server.object(CONCLAVE)["status"]["authority"], expected);
     }
     authority.send_replace(None);
+    server.take_calls();
     context.bring_about("shop", "orders").await.expect("it works");
-    assert_eq!(server.object(CONCLAVE)["status"]["authority"]["bundle"], "one and two");
+    assert_eq!(named(&server.take_calls().1), [], "nothing is taken from the status");
 }
 
 #[tokio::test]

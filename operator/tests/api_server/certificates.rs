@@ -143,7 +143,8 @@ async fn a_member_gets_one_name_and_nothing_that_it_asked_for_itself() {
     let name = format!("spiffe://conclave.dev/ns/shop/sa/till/group/{GROUP_UID}/pod/{POD_UID}");
     assert_eq!(names.value.general_names, [GeneralName::URI(&name)]);
     assert_eq!(leaf.subject().iter().count(), 0);
-    assert!(!leaf.is_ca());
+    let constraints = leaf.basic_constraints().expect("one extension").expect("constraints");
+    assert!(!constraints.value.ca);
     let usage = leaf.extended_key_usage().expect("one extension").expect("usages").value;
     assert!(usage.client_auth && usage.server_auth && !usage.any && usage.other.is_empty());
     let life = leaf.validity().not_after.timestamp() - leaf.validity().not_before.timestamp();

@@ -5,6 +5,7 @@ use std::time::Duration;
 use axum::http::{Method, StatusCode};
 use conclave_operator::authority::keeper::{Keeper, Settings};
 use conclave_operator::authority::{Authority, ROTATE_ANNOTATION};
+use conclave_operator::metrics::Metrics;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
@@ -73,7 +74,7 @@ fn keeper(server: &ApiServer) -> Keeper {
         webhook: Some("conclave-operator".to_owned()),
         lifetimes: LIFETIMES,
     };
-    Keeper::new(&server.client(), settings)
+    Keeper::new(&server.client(), settings, Metrics::new().expect("metrics"))
 }
 
 fn kept(server: &ApiServer) -> Authority {
