@@ -12,8 +12,8 @@ pub mod issuing;
 pub mod keeper;
 mod problem;
 mod publishing;
-mod rotation;
-mod secret;
+pub mod rotation;
+pub mod secret;
 pub mod serving;
 
 use std::fmt;
