@@ -1,5 +1,6 @@
 //! Reconciles `Conclave` resources: it makes what a group of pods needs to coordinate, and reports
-//! what the group does. It takes no part in the coordination: groups go on without it.
+//! what the group does. It takes no part in the coordination: groups go on without it for as long as
+//! their certificates live.
 //!
 //! The path of a change: [`controller`] is told that something moved, [`observe`] reads what there
 //! is, [`plan()`](plan::plan) decides what to do (pure, with all the rules), [`apply`] does it.
