@@ -15,7 +15,10 @@ mod settings;
 mod workload;
 
 pub use args::{InjectArgs, InjectError};
-pub use container::{ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, API_URL, SOCKET_PATH};
+pub use container::{
+    ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, API_URL, CERTIFICATE_TOKEN_PATH,
+    SOCKET_PATH,
+};
 pub use pod::{INJECTED_LABEL, inject_pod};
 pub use problem::Problem;
 

@@ -23,6 +23,10 @@ pub const API_URL: &str = "http://127.0.0.1:7070";
 /// The API's Unix socket; containers that mount it have the path as `CONCLAVE_SOCKET`.
 pub const SOCKET_PATH: &str = "/run/conclave/conclave.sock";
 
+/// Where the sidecar finds the token by which its pod gets a certificate.
+pub const CERTIFICATE_TOKEN_PATH: &str =
+    "/var/run/secrets/kubernetes.io/serviceaccount/conclave-token";
+
 /// The volume of the socket.
 pub(super) const RUN_VOLUME: &str = "conclave-run";
 
@@ -114,9 +118,12 @@ pub(super) fn volumes() -> [Value; 2] {
     // As the API server's own plugin makes it for a pod that wants a token: an hour, and seven
     // seconds by which such tokens are told from others.
     let token = json!({"path": "token", "expirationSeconds": 3_607});
+    // For the operator's authority and for nobody else, and for the shortest time that there is.
+    let own = json!({"audience": AUDIENCE, "path": "conclave-token", "expirationSeconds": 600});
     [
         json!({"name": TOKEN_VOLUME, "projected": {"sources": [
             {"serviceAccountToken": token},
+            {"serviceAccountToken": own},
             {"configMap": certificate},
             {"downwardAPI": namespace},
         ]}}),
@@ -130,6 +137,9 @@ fn from_field(path: &str) -> Value {
 
 /// Where Kubernetes' clients look for a token.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Whom the token is for by which a pod gets its certificate.
+const AUDIENCE: &str = "conclave";
 
 /// The user and the group of the image.
 const USER: u32 = 65_532;

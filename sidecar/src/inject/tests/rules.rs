@@ -73,8 +73,12 @@ fn only_the_sidecar_has_its_token() {
     assert!(pod["spec"]["containers"][0]["volumeMounts"].is_null());
     let sources = &pod["spec"]["volumes"][0]["projected"]["sources"];
     assert_eq!(sources[0]["serviceAccountToken"]["expirationSeconds"], 3607);
-    assert_eq!(sources[1]["configMap"]["name"], "kube-root-ca.crt");
-    assert_eq!(sources[2]["downwardAPI"]["items"][0]["path"], "namespace");
+    let own = json!({"audience": "conclave", "path": "conclave-token", "expirationSeconds": 600});
+    assert_eq!(sources[1]["serviceAccountToken"], own);
+    let path = CERTIFICATE_TOKEN_PATH.strip_suffix("/conclave-token");
+    assert_eq!(path, token["mountPath"].as_str());
+    assert_eq!(sources[2]["configMap"]["name"], "kube-root-ca.crt");
+    assert_eq!(sources[3]["downwardAPI"]["items"][0]["path"], "namespace");
 }
 
 #[test]
