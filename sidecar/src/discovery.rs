@@ -161,7 +161,7 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::links::Links;
+    use crate::links::{Links, Warnings};
     use crate::metrics::Metrics;
 
     /// A process of a pod, with its links and its discovery.
@@ -193,6 +193,8 @@ mod tests {
         let local = Local {
             group,
             info: info.clone(),
+            held: crate::identity::tests::held(group, info.incarnation.pod),
+            warnings: Warnings::default(),
             introduced,
             metrics: Metrics::new("orders"),
             cut,

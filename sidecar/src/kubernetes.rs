@@ -7,7 +7,7 @@ mod endpoints;
 use std::error::Error;
 use std::time::Duration;
 
-use conclave_crds::{Conclave, object_name};
+use conclave_crds::{AuthorityStatus, Conclave, object_name};
 use conclave_protocols::policy::Policy;
 use conclave_protocols::{Epoch, PodUid};
 use futures::{StreamExt, TryStreamExt};
@@ -19,7 +19,6 @@ use tokio::sync::watch;
 use tracing::{debug, info, warn};
 
 pub use self::containers::write_termination_message;
-use crate::group::{Group, Standing};
 use crate::register::Sight;
 
 /// A group's resource, as far as a member needs it to begin.
@@ -31,6 +30,17 @@ pub struct Resource {
     pub policy: Policy,
     /// The epoch in its status.
     pub epoch: Epoch,
+    /// Where certificates come from; nothing before the operator has said so.
+    pub authority: Option<AuthorityStatus>,
+}
+
+/// What a resource says, for whoever wants to know at once.
+#[derive(Debug)]
+pub struct Says {
+    /// Its policies; nothing once it is gone.
+    pub policy: watch::Sender<Option<Policy>>,
+    /// Where certificates come from.
+    pub authority: watch::Sender<Option<AuthorityStatus>>,
 }
 
 /// Where the resource of a group is.
@@ -44,8 +54,8 @@ pub struct Place {
 /// Between two looks at what is missing.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Between two looks of a follower whether the resource is still there; the leader watches it. With
-/// the resource its Lease is deleted, which all see at once.
+/// Between two looks whether the resource is still there, should the watch miss it. With the resource
+/// its Lease is deleted.
 const STILL_THERE: Duration = Duration::from_secs(30);
 
 impl Place {
@@ -98,42 +108,29 @@ impl Place {
         let what = format!("Lease {namespace}/{lease}");
         self.leases().get(&lease).await.map_err(|error| absent(&what, &error))?;
         let epoch = Epoch(u64::try_from(epoch).unwrap_or(0));
-        Ok(Resource { uid, policy, epoch })
+        let authority = conclave.status.and_then(|status| status.authority);
+        Ok(Resource { uid, policy, epoch, authority })
     }
 
-    /// Follows the resource while this member leads: the view carries the policy to the others.
-    /// Says nothing more once the resource is gone.
-    pub async fn follow(
-        self,
-        uid: PodUid,
-        group: Group,
-        mut sight: watch::Receiver<Sight>,
-        says: watch::Sender<Option<Policy>>,
-    ) {
-        let mut election = group.election();
+    /// Follows the resource. Says nothing more once it is gone.
+    pub async fn follow(self, uid: PodUid, mut sight: watch::Receiver<Sight>, says: Says) {
         loop {
             tokio::select! {
-                leads = election.wait_for(|election| election.standing == Standing::Leading) => {
-                    if leads.is_err() {
-                        return;
-                    }
-                }
-                () = self.until_gone(uid, &mut sight) => return dissolve(&says),
-            }
-            let mut leading = group.election();
-            tokio::select! {
-                _ = leading.wait_for(|election| election.standing != Standing::Leading) => {}
                 gone = self.watch(uid, &says) => {
-                    if gone {
-                        return dissolve(&says);
+                    if !gone {
+                        continue;
                     }
                 }
+                // A watch may break, and may lag.
+                () = self.until_gone(uid, &mut sight) => {}
             }
+            says.policy.send_replace(None);
+            return;
         }
     }
 
     /// Hands on every change of the resource. True once it is gone.
-    async fn watch(&self, uid: PodUid, says: &watch::Sender<Option<Policy>>) -> bool {
+    async fn watch(&self, uid: PodUid, says: &Says) -> bool {
         let field = format!("metadata.name={}", self.name);
         let config = watcher::Config::default().fields(&field);
         let mut events = watch_objects(self.conclaves(), config).default_backoff().boxed();
@@ -147,12 +144,7 @@ impl Place {
                     if !is(&conclave, uid) {
                         return true;
                     }
-                    match conclave_crds::policy(&conclave) {
-                        Ok(policy) => {
-                            says.send_replace(Some(policy));
-                        }
-                        Err(error) => warn!(%error, "the resource cannot be used"),
-                    }
+                    says.tell(conclave);
                 }
                 Ok(Some(Event::Delete(conclave))) if is(&conclave, uid) => return true,
                 Ok(Some(Event::Delete(_) | Event::InitDone)) => {}
@@ -188,8 +180,25 @@ async fn lease_is_gone(sight: &mut watch::Receiver<Sight>) {
     std::future::pending::<()>().await;
 }
 
-fn dissolve(says: &watch::Sender<Option<Policy>>) {
-    says.send_replace(None);
+impl Says {
+    /// Hands on what is new. An authority that is no longer said stays the last one.
+    fn tell(&self, conclave: Conclave) {
+        match conclave_crds::policy(&conclave) {
+            Ok(policy) => {
+                self.policy.send_if_modified(|last| set(last, Some(policy)));
+            }
+            Err(error) => warn!(%error, "the resource cannot be used"),
+        }
+        if let Some(said) = conclave.status.and_then(|status| status.authority) {
+            self.authority.send_if_modified(|last| set(last, Some(said)));
+        }
+    }
+}
+
+fn set<T: PartialEq>(last: &mut T, now: T) -> bool {
+    let is_new = *last != now;
+    *last = now;
+    is_new
 }
 
 fn is(conclave: &Conclave, uid: PodUid) -> bool {
@@ -204,5 +213,43 @@ fn absent(what: &str, error: &kube::Error) -> String {
         format!("no right to read {what}: the operator grants it to the pods that it sees")
     } else {
         format!("{what} cannot be read: {error}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_new_in_the_resource_is_said_and_an_authority_is_not_forgotten() {
+        let (policy, mut policies) = watch::channel(None);
+        let (authority, mut authorities) = watch::channel(None);
+        let says = Says { policy, authority };
+        let conclave = |status: serde_json::Value| -> Conclave {
+            let conclave = serde_json::json!({
+                "apiVersion": "conclave.dev/v1alpha1",
+                "kind": "Conclave",
+                "metadata": {"name": "orders"},
+                "spec": {},
+                "status": status,
+            });
+            serde_json::from_value(conclave).expect("a resource")
+        };
+        let at = |address: &str| {
+            conclave(serde_json::json!({"authority": {"address": address, "bundle": "PEM"}}))
+        };
+        says.tell(at("10.0.0.1:443"));
+        assert!(policies.has_changed().expect("it goes on"));
+        assert!(policies.borrow_and_update().is_some());
+        let said = authorities.borrow_and_update().clone().expect("an authority");
+        assert_eq!((said.address.as_str(), said.bundle.as_str()), ("10.0.0.1:443", "PEM"));
+
+        says.tell(at("10.0.0.1:443"));
+        says.tell(conclave(serde_json::json!({"epoch": 7})));
+        assert!(!policies.has_changed().expect("it goes on"), "nothing is new");
+        assert!(!authorities.has_changed().expect("it goes on"));
+
+        says.tell(at("10.0.0.2:443"));
+        assert!(authorities.has_changed().expect("it goes on"));
     }
 }

@@ -7,6 +7,7 @@ pub mod dev;
 pub mod discovery;
 pub mod group;
 pub mod http;
+pub mod identity;
 pub mod inject;
 pub mod kubernetes;
 pub(crate) mod links;

@@ -3,11 +3,18 @@
 //! A link goes one way. It is opened when something is said to a peer for the first time, and
 //! closed when nothing was said for long. What a peer has not acknowledged is kept, within limits;
 //! what would be of no use when it is late is dropped instead.
+//!
+//! Both ends show a certificate of the group ([`crate::identity`]), and are who it says.
 
 mod inbound;
 mod outbound;
+mod refusals;
+mod secure;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use outbound::introduce;
+pub(crate) use refusals::Warnings;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -21,6 +28,7 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::identity::Held;
 use crate::metrics::Metrics;
 use crate::wire::Payload;
 
@@ -31,6 +39,9 @@ pub(crate) struct Local {
     pub(crate) group: u128,
     /// Who this is.
     pub(crate) info: MemberInfo,
+    /// What it shows to others, and whom it believes.
+    pub(crate) held: Held,
+    pub(crate) warnings: Warnings,
     /// Who introduces itself.
     pub(crate) introduced: mpsc::Sender<MemberInfo>,
     pub(crate) metrics: Metrics,

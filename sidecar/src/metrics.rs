@@ -4,6 +4,7 @@
 //! from closed sets; no lock, owner or peer is ever a label. The table in `docs/metrics.md` is made
 //! from these definitions.
 
+mod certificates;
 mod clock;
 mod definitions;
 mod elections;
@@ -15,6 +16,7 @@ mod peers;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use certificates::CertificateMetrics;
 pub(crate) use clock::ClockMetrics;
 pub use definitions::{Definition, Kind};
 pub(crate) use elections::ElectionMetrics;
@@ -43,6 +45,8 @@ pub struct Metrics {
     pub(crate) clock: ClockMetrics,
     /// What goes to other members and comes from them.
     pub(crate) peers: PeerMetrics,
+    /// What this member shows to others.
+    pub(crate) certificates: CertificateMetrics,
     /// What goes to the API server.
     pub(crate) register: RegisterMetrics,
     /// What applications ask.
@@ -59,6 +63,7 @@ impl Metrics {
             elections: ElectionMetrics::new(&mut definitions),
             clock: ClockMetrics::new(&mut definitions),
             peers: PeerMetrics::new(&mut definitions),
+            certificates: CertificateMetrics::new(&mut definitions),
             register: RegisterMetrics::new(&mut definitions),
             http: HttpMetrics::new(&mut definitions),
             registry: definitions.registry,

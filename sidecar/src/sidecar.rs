@@ -19,8 +19,9 @@ use crate::group::Group;
 use crate::group::seat::{self, Seat};
 use crate::group::task::{Beginning, Said};
 use crate::http::{self, Limits, Listeners};
+use crate::identity::Held;
 use crate::kubernetes::write_termination_message;
-use crate::links::{Links, Local};
+use crate::links::{Links, Local, Warnings};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
 use crate::register::{Register, Sight};
@@ -57,6 +58,8 @@ pub struct Membership {
     pub name: String,
     /// Where the other members reach this one.
     pub addresses: Vec<std::net::SocketAddr>,
+    /// What this member shows to the others; it has a certificate.
+    pub held: Held,
     /// What the resource says.
     pub policy: Policy,
     /// The epoch in the resource's status.
@@ -120,6 +123,30 @@ impl Sidecar {
         self.seat.turn_away_until(something).await
     }
 
+    /// Turns calls away until something has happened, and says what is missing for it.
+    pub async fn turn_away_until_found<T>(
+        &mut self,
+        something: impl Future<Output = T>,
+        mut missing: watch::Receiver<String>,
+    ) -> T {
+        let mut something = std::pin::pin!(something);
+        loop {
+            let what = missing.borrow_and_update().clone();
+            if !what.is_empty() {
+                self.lacks(&what);
+            }
+            let step = async {
+                tokio::select! {
+                    happened = &mut something => Some(happened),
+                    Ok(()) = missing.changed() => None,
+                }
+            };
+            if let Some(happened) = self.turn_away_until(step).await {
+                return happened;
+            }
+        }
+    }
+
     /// Lives in a group, as a process that is new to it, until `end` or until the group is
     /// dissolved. Fails if the peer port is taken.
     pub async fn live(&mut self, membership: Membership, end: CancellationToken) -> io::Result<()> {
@@ -158,6 +185,8 @@ impl Sidecar {
         let local = Local {
             group: membership.group.0,
             info: info.clone(),
+            held: membership.held,
+            warnings: Warnings::default(),
             introduced,
             metrics: self.metrics.clone(),
             cut: strings.cut,

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use conclave_protocols::PodUid;
+use conclave_protocols::policy::Policy;
 use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -15,7 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::info;
 
 use crate::http::{Listeners, TokenFile};
-use crate::kubernetes::{Place, Resource};
+use crate::identity::{AuthorityClient, Held, Issuer, Renewal};
+use crate::inject::CERTIFICATE_TOKEN_PATH;
+use crate::kubernetes::{Place, Resource, Says};
 use crate::metrics::Metrics;
 use crate::os_clock::{ClockFault, OsClock};
 use crate::register::{KubernetesRegister, Register, Sight};
@@ -58,6 +61,9 @@ pub(super) struct SidecarArgs {
     /// The container's termination message file: who this process was, should it die.
     #[arg(long, env = "CONCLAVE_TERMINATION_MESSAGE_PATH", default_value = "/dev/termination-log")]
     termination_message_path: PathBuf,
+    /// The token that proves to the operator's authority which pod this is.
+    #[arg(long, env = "CONCLAVE_TOKEN_PATH", default_value = CERTIFICATE_TOKEN_PATH)]
+    token_path: PathBuf,
     /// What is logged.
     #[arg(long, env = "CONCLAVE_LOG", default_value = "info,kube=warn")]
     log: String,
@@ -147,20 +153,35 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             resource.epoch,
             metrics.clone(),
         );
-        let (says, policies) = watch::channel(Some(resource.policy.clone()));
+        let (policy, policies) = watch::channel(Some(resource.policy.clone()));
+        let (authority, trusted) = watch::channel(resource.authority.clone());
+        let says = Says { policy, authority };
         let (sighted, sight) = watch::channel(Sight::default());
         let (found, endpoints) = watch::channel(None);
         let (died, dead) = mpsc::channel(DEATHS);
         let mut watches = JoinSet::new();
-        watches.spawn(place.clone().follow(uid, sidecar.group(), sight.clone(), says));
+        watches.spawn(place.clone().follow(uid, sight.clone(), says));
         watches.spawn(place.clone().discover(sidecar.group().status(), found));
         watches.spawn(place.clone().watch_for_evidence(sidecar.group().status(), died));
         watches.spawn(register.clone().watch(sighted));
+        let client = AuthorityClient::new(&args.group, args.token_path.clone());
+        let issuer = Issuer::Authority(client);
+        let renewal = Renewal::new(issuer, uid, args.pod_uid, trusted, metrics.clone());
+        let (held, missing) = (renewal.held(), renewal.missing());
+        watches.spawn(renewal.run());
+        let certified = wait_for_certificate(held.clone(), policies.clone());
+        let certified = end.run_until_cancelled(certified);
+        match sidecar.turn_away_until_found(certified, missing).await {
+            Some(true) => {}
+            Some(false) => continue,
+            None => break,
+        }
         let membership = Membership {
             group: resource.uid,
             pod: args.pod_uid,
             name: args.pod_name.clone(),
             addresses: peer_addresses(&args),
+            held,
             policy: resource.policy,
             status_epoch: resource.epoch,
             register: Register::Kubernetes(Box::new(register)),
@@ -184,20 +205,19 @@ async fn wait_for_group(
     place: &Place,
     end: &CancellationToken,
 ) -> Option<Resource> {
-    let (missing, mut lacks) = watch::channel(String::new());
+    let (missing, lacks) = watch::channel(String::new());
     let wait = end.run_until_cancelled(place.wait(&missing));
-    let mut wait = std::pin::pin!(wait);
-    loop {
-        let step = async {
-            tokio::select! {
-                found = &mut wait => Some(found),
-                _ = lacks.changed() => None,
-            }
-        };
-        match sidecar.turn_away_until(step).await {
-            Some(found) => return found,
-            None => sidecar.lacks(&lacks.borrow_and_update()),
-        }
+    sidecar.turn_away_until_found(wait, lacks).await
+}
+
+/// Returns once there is a certificate, with true; or once the group is dissolved, with false.
+async fn wait_for_certificate(
+    mut held: Held,
+    mut policies: watch::Receiver<Option<Policy>>,
+) -> bool {
+    tokio::select! {
+        certified = held.wait_for(Option::is_some) => certified.is_ok(),
+        _ = policies.wait_for(Option::is_none) => false,
     }
 }
 

@@ -9,16 +9,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context;
+use conclave_crds::AuthorityStatus;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::{Epoch, PodUid};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::watch::{Journal, listen_in};
 use super::{ADMIN, PEERS, Settings};
 use crate::discovery::Endpoint;
 use crate::group::Group;
 use crate::http::Listeners;
+use crate::identity::{Issuer, LocalAuthority, PeerId, Renewal};
 use crate::metrics::Metrics;
 use crate::os_clock::{ClockFault, OsClock};
 use crate::register::{MemoryRegister, Register, Sight};
@@ -29,6 +32,7 @@ pub(super) struct Members {
     settings: Settings,
     register: MemoryRegister,
     register_cut: watch::Sender<bool>,
+    authority: Arc<LocalAuthority>,
     policy: watch::Sender<Option<Policy>>,
     each: Mutex<Vec<Member>>,
     changed: watch::Sender<u64>,
@@ -93,8 +97,10 @@ impl Members {
     pub(super) async fn start(settings: Settings) -> anyhow::Result<Self> {
         let (register_cut, cut) = watch::channel(false);
         let register = MemoryRegister::start(cut);
+        let authority = LocalAuthority::new().context("make an authority")?;
         let count = settings.members;
         let members = Self {
+            authority: Arc::new(authority),
             policy: watch::Sender::new(Some(settings.policy.clone())),
             register,
             register_cut,
@@ -215,6 +221,7 @@ impl Members {
             number,
             settings: self.settings.clone(),
             register: self.register.clone(),
+            authority: Arc::clone(&self.authority),
             cut,
             policies: self.policy.subscribe(),
             clock: OsClock::with_fault(fault),
@@ -268,6 +275,7 @@ struct Born {
     number: u16,
     settings: Settings,
     register: MemoryRegister,
+    authority: Arc<LocalAuthority>,
     cut: watch::Receiver<bool>,
     policies: watch::Receiver<Option<Policy>>,
     clock: OsClock,
@@ -312,6 +320,7 @@ impl Born {
         });
         let pod = format!("{}-{}", self.settings.group, self.number);
         let metrics = Metrics::new(&self.settings.group);
+        let renewal = self.renewal(metrics.clone());
         let mut sidecar = Sidecar::serve(&self.settings.group, &pod, sockets, self.clock, metrics);
         let _ = ready.send(Ok(sidecar.group()));
         let (said, heard) = mpsc::channel(1024);
@@ -320,9 +329,15 @@ impl Born {
         let (_still, sight) = watch::channel(Sight::default());
         let (_known, endpoints) = watch::channel(Some(self.endpoints()));
         let (_alive, dead) = mpsc::channel(1);
+        let (mut held, missing) = (renewal.held(), renewal.missing());
+        let _renewing = AbortOnDropHandle::new(tokio::spawn(renewal.run()));
+        let certified = async { held.wait_for(Option::is_some).await.is_ok() };
+        let certified = self.end.run_until_cancelled(certified);
+        sidecar.turn_away_until_found(certified, missing).await;
         let membership = Membership {
-            group: PodUid(1),
+            group: GROUP,
             pod: pod_uid(self.number),
+            held,
             name: pod,
             addresses: vec![self.peer_address()],
             policy: self.settings.policy.clone(),
@@ -340,6 +355,21 @@ impl Born {
             tracing::error!(%error, member = self.number, "listen for peers");
         }
         sidecar.end().await;
+    }
+
+    /// Has certificates, as a member in a pod has them from the operator.
+    fn renewal(&self, metrics: Metrics) -> Renewal {
+        let pod = pod_uid(self.number);
+        let id = PeerId {
+            namespace: "dev".to_owned(),
+            service_account: "dev".to_owned(),
+            group: GROUP,
+            pod,
+        };
+        let said = AuthorityStatus { address: String::new(), bundle: self.authority.bundle() };
+        let (_still, said) = watch::channel(Some(said));
+        let issuer = Issuer::Local(Arc::clone(&self.authority), id);
+        Renewal::new(issuer, GROUP, pod, said, metrics)
     }
 
     fn peer_address(&self) -> SocketAddr {
@@ -366,6 +396,9 @@ impl Born {
 fn peer_address(settings: &Settings, number: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], settings.base_port + PEERS + number))
 }
+
+/// The group's UID: no real one.
+const GROUP: PodUid = PodUid(1);
 
 /// The pod of a number: no real one.
 pub(super) fn pod_uid(number: u16) -> PodUid {

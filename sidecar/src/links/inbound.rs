@@ -2,18 +2,20 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use conclave_protocols::Incarnation;
+use bytes::BytesMut;
+use conclave_protocols::{Incarnation, PodUid};
 use futures::{SinkExt, StreamExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::timeout;
-use tokio_util::codec::Framed;
+use tokio::time::{sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::Local;
+use super::secure::{self, Connection, Refusal};
 use crate::wire::{self, Frame, FrameError, Hello, Introduction, Payload, Rejection};
 
 /// How long a peer may take to say who it is.
@@ -64,8 +66,8 @@ async fn accept(
 ) {
     loop {
         let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
+        let (stream, address) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Out of file descriptors, most likely: it passes.
                 warn!(%error, "accept a peer");
@@ -77,7 +79,9 @@ async fn accept(
             Inbound { local: local.clone(), inbox: inbox.clone(), sessions: Arc::clone(&sessions) };
         let end = local.end.clone();
         local.tracker.spawn(async move {
-            if let Some(Err(error)) = end.run_until_cancelled(conversation.run(stream)).await {
+            if let Some(Err(error)) =
+                end.run_until_cancelled(conversation.run(stream, address)).await
+            {
                 debug!(%error, "incoming link");
             }
             drop(permit);
@@ -96,31 +100,35 @@ struct Inbound {
 enum InboundError {
     #[error("the connection failed")]
     Io(#[from] io::Error),
+    #[error("the peer is not believed")]
+    Refused,
     #[error("the peer sent something that makes no sense")]
     Frame(#[from] FrameError),
     #[error("the peer said nothing")]
     Silence,
+    #[error("the peer's certificate has ended")]
+    Ended,
     #[error("cut off")]
     Cut,
 }
 
-type Connection = Framed<TcpStream, tokio_util::codec::LengthDelimitedCodec>;
-
 impl Inbound {
-    async fn run(self, stream: TcpStream) -> Result<(), InboundError> {
+    async fn run(self, stream: TcpStream, address: SocketAddr) -> Result<(), InboundError> {
         if *self.local.cut.borrow() {
             return Err(InboundError::Cut);
         }
-        stream.set_nodelay(true)?;
-        let mut connection = Framed::new(stream, wire::codec());
-        let first =
-            timeout(HANDSHAKE, connection.next()).await.map_err(|_| InboundError::Silence)?;
+        let begun = timeout(HANDSHAKE, self.begin(stream, address)).await;
+        let (mut connection, first) = begun.map_err(|_| InboundError::Silence)??;
         let Some(bytes) = first else { return Ok(()) };
-        let hello = match Frame::decode(&bytes?)? {
+        let hello = match Frame::decode(&bytes)? {
             Frame::Hello(hello) => hello,
             Frame::Introduce(introduction) => {
-                let answer = self.introduced(*introduction);
-                return Ok(connection.send(answer.encode()).await?);
+                let claimed = introduction.from.incarnation.pod;
+                let answer = match self.check(&connection, address, claimed) {
+                    Ok(()) => self.introduced(*introduction),
+                    Err(rejection) => Frame::Reject(rejection),
+                };
+                return Ok(connection.frames.send(answer.encode()).await?);
             }
             Frame::Welcome { .. }
             | Frame::Reject(_)
@@ -128,18 +136,48 @@ impl Inbound {
             | Frame::Ack { .. }
             | Frame::Introduced(_) => return Ok(()),
         };
-        match self.admit(hello) {
+        let checked = self.check(&connection, address, hello.from.pod);
+        let rejected = &self.local.metrics.peers.connect_failures;
+        let admit =
+            || self.admit(hello).inspect_err(|_| rejected.with_label_values(&["rejected"]).inc());
+        match checked.and_then(|()| admit()) {
             Ok(session) => {
                 let welcome = Frame::Welcome { received: session.received };
-                connection.send(welcome.encode()).await?;
+                connection.frames.send(welcome.encode()).await?;
                 self.listen(hello.from, session, connection).await
             }
             Err(rejection) => {
-                self.local.metrics.peers.connect_failures.with_label_values(&["rejected"]).inc();
-                connection.send(Frame::Reject(rejection).encode()).await?;
+                connection.frames.send(Frame::Reject(rejection).encode()).await?;
                 Ok(())
             }
         }
+    }
+
+    /// Finds out who connected, and what it says first.
+    async fn begin(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+    ) -> Result<(Connection, Option<BytesMut>), InboundError> {
+        let mut connection = secure::accept(&self.local, stream).await.map_err(|refusal| {
+            self.local.refused(address, &refusal);
+            InboundError::Refused
+        })?;
+        let first = connection.frames.next().await.transpose()?;
+        Ok((connection, first))
+    }
+
+    /// Whether a peer is the pod that it says it is.
+    fn check(
+        &self,
+        connection: &Connection,
+        address: SocketAddr,
+        claimed: PodUid,
+    ) -> Result<(), Rejection> {
+        connection.is(claimed).map_err(|refusal: Refusal| {
+            self.local.refused(address, &refusal);
+            Rejection::Incarnation
+        })
     }
 
     /// A peer says who it is, and asks who this is.
@@ -193,7 +231,8 @@ impl Inbound {
         let mut cut = self.local.cut.clone();
         loop {
             let bytes = tokio::select! {
-                bytes = connection.next() => bytes,
+                bytes = connection.frames.next() => bytes,
+                () = sleep_until(connection.ends) => return Err(InboundError::Ended),
                 () = super::cut_off(&mut cut) => return Err(InboundError::Cut),
             };
             let Some(bytes) = bytes else { return Ok(()) };
@@ -209,7 +248,7 @@ impl Inbound {
                     return Ok(());
                 }
             }
-            connection.send(Frame::Ack { received: number }.encode()).await?;
+            connection.frames.send(Frame::Ack { received: number }.encode()).await?;
         }
     }
 

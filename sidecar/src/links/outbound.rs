@@ -8,13 +8,12 @@ use std::time::Duration;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::{Incarnation, PodUid};
 use futures::{SinkExt, StreamExt};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
-use tokio_util::codec::Framed;
+use tokio::time::{Instant, sleep_until, timeout};
 use tracing::debug;
 
 use super::Local;
+use super::secure::{self, Connection, Refusal};
 use crate::wire::{self, Frame, Hello, Introduction, Payload, Rejection};
 
 /// How long a connection may take to be made and accepted.
@@ -34,8 +33,6 @@ const IDLE: Duration = Duration::from_secs(60);
 
 /// What may wait for an acknowledgement; more, and the link ends: the peer is gone.
 const UNACKNOWLEDGED: usize = 16_384;
-
-type Connection = Framed<TcpStream, tokio_util::codec::LengthDelimitedCodec>;
 
 struct Outbound {
     local: Local,
@@ -145,14 +142,13 @@ impl Outbound {
     }
 
     async fn shake_hands(&mut self) -> Result<Connection, End> {
-        let stream = TcpStream::connect(&self.addresses[..]).await.map_err(|error| {
-            self.failed("unreachable");
-            End::Broken(error)
-        })?;
-        stream.set_nodelay(true).map_err(End::Broken)?;
-        let mut connection = Framed::new(stream, wire::codec());
-        connection.send(Frame::Hello(self.hello).encode()).await.map_err(End::Broken)?;
-        match receive(&mut connection).await.map_err(End::Broken)? {
+        let pod = self.hello.to.pod;
+        let connection = secure::connect(&self.local, &self.addresses, pod).await;
+        let mut connection = connection.map_err(|refusal| self.refused(refusal))?;
+        let hello = Frame::Hello(self.hello).encode();
+        connection.frames.send(hello).await.map_err(|e| self.refused(Refusal::of(e)))?;
+        // Only here is heard whether our certificate is believed.
+        match receive(&mut connection).await.map_err(|e| self.refused(Refusal::of(e)))? {
             Frame::Welcome { received } => {
                 self.acknowledge(received);
                 Ok(connection)
@@ -170,6 +166,12 @@ impl Outbound {
                 Err(End::Broken(io::ErrorKind::InvalidData.into()))
             }
         }
+    }
+
+    /// What is kept stays: nobody else at that address, or on the way to it, may end a link.
+    fn refused(&self, refusal: Refusal) -> End {
+        self.local.refused(self.hello.to, &refusal);
+        End::Broken(io::Error::other(refusal))
     }
 
     fn failed(&self, reason: &str) {
@@ -191,6 +193,7 @@ impl Outbound {
             }
         }
         let mut cut = self.local.cut.clone();
+        let ends = connection.ends;
         let mut heard = Instant::now();
         loop {
             if self.kept.len() > UNACKNOWLEDGED {
@@ -216,10 +219,13 @@ impl Outbound {
                     Ok(_) => return End::Broken(io::ErrorKind::InvalidData.into()),
                     Err(error) => return End::Broken(error),
                 },
-                () = tokio::time::sleep_until(heard + SILENCE), if !self.kept.is_empty() => {
+                () = sleep_until(heard + SILENCE), if !self.kept.is_empty() => {
                     return End::Broken(io::ErrorKind::TimedOut.into());
                 }
                 () = tokio::time::sleep(IDLE), if self.kept.is_empty() => return End::Final,
+                () = sleep_until(ends) => {
+                    return End::Broken(io::Error::other("the peer's certificate has ended"));
+                }
                 () = super::cut_off(&mut cut) => {
                     return End::Broken(io::Error::other("cut off"));
                 }
@@ -231,7 +237,7 @@ impl Outbound {
         let bytes = frame.encode();
         self.local.metrics.peers.bytes_sent.inc_by(bytes.len() as u64);
         // A peer that reads nothing must not hold up the link for ever.
-        match timeout(SILENCE, connection.send(bytes)).await {
+        match timeout(SILENCE, connection.frames.send(bytes)).await {
             Ok(sent) => sent,
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         }
@@ -250,13 +256,18 @@ pub(crate) async fn introduce(
     }
     let introduction = Introduction { group: local.group, from: local.info.clone(), to: pod };
     let asked = async {
-        let mut connection = Framed::new(TcpStream::connect(addresses).await?, wire::codec());
-        connection.send(Frame::Introduce(Box::new(introduction)).encode()).await?;
-        receive(&mut connection).await
+        let mut connection = secure::connect(local, addresses, pod).await?;
+        let introduce = Frame::Introduce(Box::new(introduction)).encode();
+        connection.frames.send(introduce).await.map_err(Refusal::of)?;
+        receive(&mut connection).await.map_err(Refusal::of)
     };
     match timeout(CONNECT, asked).await {
         Ok(Ok(Frame::Introduced(info))) if info.incarnation.pod == pod && info.is_sound() => {
             Some(*info)
+        }
+        Ok(Err(refusal)) => {
+            local.refused(pod, &refusal);
+            None
         }
         other => {
             debug!(%pod, ?other, "introduce");
@@ -266,7 +277,7 @@ pub(crate) async fn introduce(
 }
 
 async fn receive(connection: &mut Connection) -> io::Result<Frame> {
-    let bytes = connection.next().await.ok_or(io::ErrorKind::UnexpectedEof)??;
+    let bytes = connection.frames.next().await.ok_or(io::ErrorKind::UnexpectedEof)??;
     Frame::decode(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 

@@ -1,0 +1,59 @@
+//! Whom a member believes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+
+/// The certificates of the authority: while it changes, those of the old one and of the new one.
+#[derive(Clone)]
+pub struct Bundle {
+    pem: Arc<str>,
+    roots: Arc<RootCertStore>,
+}
+
+/// Why a text is no bundle.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum BundleError {
+    /// There is no certificate in it.
+    #[error("the authority's bundle has no certificate")]
+    Empty,
+    /// One of its certificates cannot be read.
+    #[error("the authority's bundle has a certificate that cannot be read")]
+    Malformed,
+}
+
+impl Bundle {
+    /// Reads certificates in PEM, one after another.
+    pub fn read(pem: &str) -> Result<Self, BundleError> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+            let certificate = certificate.map_err(|_| BundleError::Malformed)?;
+            roots.add(certificate).map_err(|_| BundleError::Malformed)?;
+        }
+        if roots.is_empty() {
+            return Err(BundleError::Empty);
+        }
+        Ok(Self { pem: pem.into(), roots: Arc::new(roots) })
+    }
+
+    pub(super) fn roots(&self) -> Arc<RootCertStore> {
+        Arc::clone(&self.roots)
+    }
+}
+
+impl PartialEq for Bundle {
+    fn eq(&self, other: &Self) -> bool {
+        self.pem == other.pem
+    }
+}
+
+impl Eq for Bundle {}
+
+impl fmt::Debug for Bundle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Bundle({} certificates)", self.roots.len())
+    }
+}

@@ -1,0 +1,130 @@
+//! Who is let in, who is spoken to, and what a change of certificates does to a link.
+
+mod refusing;
+mod renewing;
+mod stranger;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use conclave_protocols::member::message::PeerMessage;
+use conclave_protocols::record::MemberInfo;
+use conclave_protocols::{Incarnation, PodUid};
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::*;
+use crate::identity::tests::{authority, credentials, id, until};
+use crate::identity::{Credentials, LocalAuthority, PeerId};
+
+/// The group of all these tests.
+const GROUP: u128 = 0x0c9d_8f1e_6b1a_4f0e_9f4f_3f1f_7a2b_9c01;
+
+/// A member with its links.
+struct Process {
+    info: MemberInfo,
+    local: Local,
+    links: Links,
+    heard: mpsc::Receiver<(Incarnation, Payload)>,
+    held: watch::Sender<Option<Arc<Credentials>>>,
+    _cut: watch::Sender<bool>,
+    _introductions: mpsc::Receiver<MemberInfo>,
+}
+
+async fn process(pod: u128, credentials: Option<Arc<Credentials>>) -> Process {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    let (cutter, cut) = watch::channel(false);
+    let (introduced, introductions) = mpsc::channel(8);
+    let (held, holds) = watch::channel(credentials);
+    let local = Local {
+        group: GROUP,
+        info: info(pod, address),
+        held: holds,
+        warnings: Warnings::default(),
+        introduced,
+        metrics: Metrics::new("orders"),
+        cut,
+        tracker: TaskTracker::new(),
+        end: CancellationToken::new(),
+    };
+    let (inbox, heard) = mpsc::channel(64);
+    let links = Links::new(local.clone(), vec![listener], &inbox);
+    Process {
+        info: local.info.clone(),
+        local,
+        links,
+        heard,
+        held,
+        _cut: cutter,
+        _introductions: introductions,
+    }
+}
+
+fn info(pod: u128, address: SocketAddr) -> MemberInfo {
+    MemberInfo {
+        incarnation: Incarnation { pod: PodUid(pod), run: 1 },
+        name: format!("pod-{pod}"),
+        addresses: vec![address],
+        priority: 0,
+        admission: 0,
+        protocol: (1, 1),
+    }
+}
+
+/// The credentials of a pod of the group.
+fn of_pod(pod: u128, by: &LocalAuthority, believed: &[&LocalAuthority]) -> Arc<Credentials> {
+    credentials(by, &id(GROUP, pod), believed)
+}
+
+impl Process {
+    fn address(&self) -> SocketAddr {
+        self.info.addresses[0]
+    }
+
+    /// How often connections failed for this reason.
+    fn failures(&self, reason: &str) -> u64 {
+        self.local.metrics.peers.connect_failures.with_label_values(&[reason]).get()
+    }
+
+    /// Says something that must arrive.
+    fn says(&mut self, to: &MemberInfo) {
+        self.links.meet(to);
+        self.links.send(to.incarnation, Payload::Member(PeerMessage::Leave));
+    }
+
+    async fn hears(&mut self) -> Incarnation {
+        let heard = tokio::time::timeout(crate::identity::tests::PATIENCE, self.heard.recv()).await;
+        let (from, payload) = heard.expect("not in time").expect("it goes on");
+        assert!(matches!(payload, Payload::Member(PeerMessage::Leave)));
+        from
+    }
+}
+
+#[tokio::test]
+async fn members_of_a_group_speak_with_each_other() {
+    let authority = authority();
+    let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
+    one.says(&two.info);
+    assert_eq!(two.hears().await, one.info.incarnation);
+    two.says(&one.info);
+    assert_eq!(one.hears().await, two.info.incarnation);
+    let found = introduce(&one.local, PodUid(2), &two.info.addresses).await;
+    assert_eq!(found.as_ref(), Some(&two.info));
+}
+
+#[tokio::test]
+async fn without_a_certificate_nobody_is_let_in_and_what_is_said_waits() {
+    let authority = authority();
+    let mut one = process(1, None).await;
+    let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
+    one.says(&two.info);
+    two.says(&one.info);
+    until("both wait", || one.failures("no-certificate") > 2 && two.failures("broken") > 0).await;
+    one.held.send_replace(Some(of_pod(1, &authority, &[&authority])));
+    assert_eq!(two.hears().await, one.info.incarnation);
+    assert_eq!(one.hears().await, two.info.incarnation);
+}

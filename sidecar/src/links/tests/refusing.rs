@@ -1,0 +1,184 @@
+//! Those who are not believed.
+
+use std::time::{Duration, SystemTime};
+
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::stranger::Stranger;
+use super::*;
+use crate::identity::tests::certified;
+use crate::wire::{Frame, Rejection};
+
+/// A certificate, and how it is refused: of whoever connects, and of whoever is connected to.
+struct Case {
+    name: &'static str,
+    shown: (KeyPair, String),
+    inbound: Option<&'static str>,
+    outbound: Option<&'static str>,
+}
+
+/// The pod that all strangers say they are.
+const CLAIMED: u128 = 7;
+
+fn cases(authority: &LocalAuthority) -> Vec<Case> {
+    let me = id(GROUP, CLAIMED);
+    let foreign = super::authority();
+    let bad = Some("certificate");
+    let case = |name, shown, inbound, outbound| Case { name, shown, inbound, outbound };
+    let changed = |change: fn(&mut CertificateParams)| certified(authority, &me, change);
+    let names =
+        |names: Vec<SanType>| certified(authority, &me, |params| params.subject_alt_names = names);
+    let uri = |text: String| SanType::URI(text.try_into().expect("ASCII"));
+    let of = |id: &PeerId| certified(authority, id, |_| {});
+    let dns = SanType::DnsName("till.shop.svc".try_into().expect("ASCII"));
+    let mine = me.to_string();
+
+    let key = KeyPair::generate().expect("a key");
+    let params = crate::identity::tests::params_of(&me);
+    let alone = params.self_signed(&key).expect("a certificate").pem();
+    let (issuer, by_issuer) = of(&id(GROUP, 8));
+    let issuer = rcgen::Issuer::from_ca_cert_pem(&by_issuer, issuer).expect("an issuer");
+    let below = KeyPair::generate().expect("a key");
+    let by_member = params.signed_by(&below, &issuer).expect("a certificate").pem() + &by_issuer;
+
+    vec![
+        case("the right one", of(&me), None, None),
+        case("another group", of(&id(GROUP + 1, CLAIMED)), Some("group"), Some("group")),
+        case("another pod", of(&id(GROUP, 8)), Some("pod"), Some("pod")),
+        case("another authority", certified(&foreign, &me, |_| {}), bad, bad),
+        case("signed by itself", (key, alone), bad, bad),
+        case("signed by a member", (below, by_member), bad, bad),
+        case("no longer good", changed(expired), bad, bad),
+        case("not good yet", changed(early), bad, bad),
+        case("no name", names(vec![]), bad, bad),
+        case("a DNS name", names(vec![dns.clone()]), bad, bad),
+        case("a DNS name too", names(vec![uri(mine.clone()), dns]), bad, bad),
+        case("two names", names(vec![uri(mine.clone()), uri(mine.clone())]), bad, bad),
+        case("a name with more", names(vec![uri(mine.clone() + "/")]), bad, bad),
+        case("capitals", names(vec![uri(mine.replace("0c9d", "0C9D"))]), bad, bad),
+        case(
+            "another domain",
+            names(vec![uri(mine.replace("conclave.dev", "example.com"))]),
+            bad,
+            bad,
+        ),
+        case("an authority", changed(authorised), bad, bad),
+        case("only to connect", changed(only_client), None, bad),
+        case("only to be connected to", changed(only_server), bad, None),
+    ]
+}
+
+fn expired(params: &mut CertificateParams) {
+    params.not_before = (SystemTime::now() - Duration::from_hours(2)).into();
+    params.not_after = (SystemTime::now() - Duration::from_hours(1)).into();
+}
+
+fn early(params: &mut CertificateParams) {
+    params.not_before = (SystemTime::now() + Duration::from_hours(1)).into();
+}
+
+fn authorised(params: &mut CertificateParams) {
+    params.is_ca = IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+}
+
+fn only_client(params: &mut CertificateParams) {
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+}
+
+fn only_server(params: &mut CertificateParams) {
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+}
+
+#[tokio::test]
+async fn nobody_is_let_in_with_a_bad_certificate() {
+    let authority = authority();
+    for Case { name, shown, inbound, .. } in cases(&authority) {
+        let me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+        let from = Incarnation { pod: PodUid(CLAIMED), run: 1 };
+        let told = Stranger::new(shown).calls(&me, from).await;
+        let told = told.map(|(frame, _)| frame);
+        let Some(reason) = inbound else {
+            assert!(matches!(told, Some(Frame::Welcome { .. })), "{name}: {told:?}");
+            continue;
+        };
+        let is_turned_away = matches!(told, None | Some(Frame::Reject(Rejection::Incarnation)));
+        assert!(is_turned_away, "{name}: {told:?}");
+        until(name, || me.failures(reason) == 1).await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_said_to_anybody_with_a_bad_certificate() {
+    let authority = authority();
+    for Case { name, shown, outbound, .. } in cases(&authority) {
+        let mut me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+        let (address, mut tells) = Stranger::new(shown).listens().await;
+        me.says(&info(CLAIMED, address));
+        if let Some(reason) = outbound {
+            until(name, || me.failures(reason) > 1).await;
+            while let Ok(told) = tells.try_recv() {
+                assert!(told.is_none(), "{name}: {told:?}");
+            }
+            let found = introduce(&me.local, PodUid(CLAIMED), &[address]).await;
+            assert_eq!(found, None, "{name}");
+        } else {
+            let told = tells.recv().await;
+            assert!(matches!(told, Some(Some(Frame::Hello(_)))), "{name}: {told:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_let_in_without_a_certificate_or_with_another_protocol() {
+    let authority = authority();
+    let me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let from = Incarnation { pod: PodUid(CLAIMED), run: 1 };
+    let good = || Stranger::new(certified(&authority, &id(GROUP, CLAIMED), |_| {}));
+    let bare = Stranger { chain: String::new(), ..good() };
+    assert!(bare.calls(&me, from).await.is_none());
+    until("refused", || me.failures("certificate") == 1).await;
+    for protocols in [vec![], vec![b"conclave/2".to_vec()]] {
+        let before = me.failures("tls");
+        assert!(Stranger { protocols, ..good() }.calls(&me, from).await.is_none());
+        until("refused", || me.failures("tls") == before + 1).await;
+    }
+}
+
+#[tokio::test]
+async fn who_speaks_without_tls_is_told_nothing() {
+    let authority = authority();
+    let mut me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let mut stream = TcpStream::connect(me.address()).await.expect("it listens");
+    stream.write_all(&[0, 0, 0, 2, 1, 0]).await.expect("written");
+    let mut told = Vec::new();
+    // It may be reset: what was said is not read.
+    let _ = stream.read_to_end(&mut told).await;
+    assert_eq!(told, b"");
+    until("counted", || me.failures("plain-text") == 1).await;
+
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("it is bound");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    });
+    me.says(&info(CLAIMED, address));
+    until("counted", || me.failures("plain-text") > 1).await;
+}
+
+#[tokio::test]
+async fn an_address_that_another_pod_has_now_ends_no_link() {
+    let authority = authority();
+    let mut me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let mut other = process(8, Some(of_pod(8, &authority, &[&authority]))).await;
+    let gone = info(CLAIMED, other.address());
+    me.says(&gone);
+    until("refused", || me.failures("pod") > 1).await;
+    assert!(me.links.is_open(gone.incarnation), "what is kept stays");
+    assert!(other.heard.try_recv().is_err());
+    assert_eq!(introduce(&me.local, PodUid(CLAIMED), &gone.addresses).await, None);
+}

@@ -1,0 +1,65 @@
+//! What a change of certificates does to a link.
+
+use std::time::{Duration, SystemTime};
+
+use super::stranger::{Stranger, hears};
+use super::*;
+use crate::identity::tests::certified;
+use crate::wire::Frame;
+
+#[tokio::test]
+async fn a_link_goes_on_when_certificates_are_renewed() {
+    let (old, new) = (authority(), authority());
+    let mut one = process(1, Some(of_pod(1, &old, &[&old]))).await;
+    let mut two = process(2, Some(of_pod(2, &old, &[&old]))).await;
+    one.says(&two.info);
+    two.hears().await;
+    // First everybody believes both, then some have certificates of the new one already.
+    one.held.send_replace(Some(of_pod(1, &old, &[&old, &new])));
+    two.held.send_replace(Some(of_pod(2, &new, &[&old, &new])));
+    one.says(&two.info);
+    assert_eq!(two.hears().await, one.info.incarnation);
+    assert_eq!(one.local.metrics.peers.connections.get(), 1, "the connection of before");
+
+    two.says(&one.info);
+    assert_eq!(one.hears().await, two.info.incarnation, "a new connection");
+    let mut three = process(3, Some(of_pod(3, &new, &[&new]))).await;
+    three.says(&two.info);
+    assert_eq!(two.hears().await, three.info.incarnation);
+
+    // Who still shows the old one is refused by those who do not believe it any more.
+    three.says(&one.info);
+    until("refused", || three.failures("certificate") > 0).await;
+    one.says(&three.info);
+    until("refused", || three.failures("certificate") > 1).await;
+    one.held.send_replace(Some(of_pod(1, &new, &[&old, &new])));
+    assert_eq!(three.hears().await, one.info.incarnation);
+    assert_eq!(one.hears().await, three.info.incarnation);
+}
+
+#[tokio::test]
+async fn a_connection_ends_with_the_certificate_of_the_other_end() {
+    let authority = authority();
+    let mut me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let brief = || {
+        Stranger::new(certified(&authority, &id(GROUP, 7), |params| {
+            params.not_after = (SystemTime::now() + Duration::from_secs(3)).into();
+        }))
+    };
+    let from = Incarnation { pod: PodUid(7), run: 1 };
+    let Some((Frame::Welcome { .. }, mut frames)) = brief().calls(&me, from).await else {
+        panic!("let in");
+    };
+    assert!(hears(&mut frames).await.is_none(), "inbound");
+
+    let (address, mut tells) = brief().listens().await;
+    me.says(&info(7, address));
+    let mut last = tells.recv().await.flatten();
+    assert!(matches!(last, Some(Frame::Hello(_))));
+    while last.is_some() {
+        last = tokio::time::timeout(Duration::from_secs(20), tells.recv())
+            .await
+            .expect("outbound: the connection goes on")
+            .flatten();
+    }
+}
