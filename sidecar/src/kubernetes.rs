@@ -114,19 +114,13 @@ impl Place {
 
     /// Follows the resource. Says nothing more once it is gone.
     pub async fn follow(self, uid: PodUid, mut sight: watch::Receiver<Sight>, says: Says) {
-        loop {
-            tokio::select! {
-                gone = self.watch(uid, &says) => {
-                    if !gone {
-                        continue;
-                    }
-                }
-                // A watch may break, and may lag.
-                () = self.until_gone(uid, &mut sight) => {}
-            }
-            says.policy.send_replace(None);
-            return;
+        let watched = async { while !self.watch(uid, &says).await {} };
+        tokio::select! {
+            () = watched => {}
+            // A watch may break, and may lag.
+            () = self.until_gone(uid, &mut sight) => {}
         }
+        says.policy.send_replace(None);
     }
 
     /// Hands on every change of the resource. True once it is gone.

@@ -1,9 +1,9 @@
 //! What travels between sidecars.
 //!
-//! A connection carries frames: a length, a version byte, and a [`Frame`] in postcard. Connections
-//! go one way: whoever has something to say to a peer opens one, and the peer only acknowledges.
-//! A sender numbers its messages and keeps them until they are acknowledged, so that a new
-//! connection goes on where the last one broke off.
+//! A connection, which is TLS, carries frames: a length, a version byte, and a [`Frame`] in postcard.
+//! Connections go one way: whoever has something to say to a peer opens one, and the peer only
+//! acknowledges. A sender numbers its messages and keeps them until they are acknowledged, so that a
+//! new connection goes on where the last one broke off.
 
 use bytes::Bytes;
 use conclave_protocols::clock;

@@ -184,3 +184,46 @@ fn part(period: Duration, at_least: u32) -> Duration {
     let chance = getrandom::u32().expect("the system has a source of chance");
     period * (at_least + chance % (101 - at_least)) / 100
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::tests::{authority, id};
+    use crate::identity::{AuthorityClient, LocalAuthority};
+
+    fn renewal(issuer: Issuer, authority: &LocalAuthority) -> Renewal {
+        let said = AuthorityStatus { address: String::new(), bundle: authority.bundle() };
+        let (_, said) = watch::channel(Some(said));
+        let me = id(1, 2);
+        let mut renewal = Renewal::new(issuer, me.group, me.pod, said, Metrics::new("orders"));
+        renewal.adopt();
+        renewal
+    }
+
+    #[tokio::test]
+    async fn a_certificate_is_renewed_at_half_of_its_life() {
+        let authority = Arc::new(authority());
+        let issuer = Issuer::Local(Arc::clone(&authority), id(1, 2));
+        let mut renewal = renewal(issuer, &authority);
+        assert!(renewal.wait().is_zero(), "the first at once");
+        renewal.renew().await;
+        let left = renewal.held.borrow().as_ref().expect("credentials").remaining();
+        let wait = renewal.wait();
+        assert!(wait <= left / 2 && wait >= left * 44 / 100, "{wait:?} of {left:?}");
+    }
+
+    #[tokio::test]
+    async fn failures_are_further_and_further_apart_and_a_new_authority_is_asked_at_once() {
+        let client = AuthorityClient::new("orders", "/nowhere/token".into());
+        let mut renewal = renewal(Issuer::Authority(client), &authority());
+        for pause in [1, 2, 4, 8, 16, 32, 60, 60].map(Duration::from_secs) {
+            let before = Instant::now();
+            renewal.renew().await;
+            assert!(renewal.again >= before + pause / 2, "{pause:?}");
+            assert!(renewal.again <= Instant::now() + pause, "{pause:?}");
+        }
+        assert!(!renewal.wait().is_zero());
+        renewal.adopt();
+        assert!(renewal.wait().is_zero());
+    }
+}

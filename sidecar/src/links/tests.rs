@@ -30,7 +30,7 @@ struct Process {
     heard: mpsc::Receiver<(Incarnation, Payload)>,
     held: watch::Sender<Option<Arc<Credentials>>>,
     _cut: watch::Sender<bool>,
-    _introductions: mpsc::Receiver<MemberInfo>,
+    introductions: mpsc::Receiver<MemberInfo>,
 }
 
 async fn process(pod: u128, credentials: Option<Arc<Credentials>>) -> Process {
@@ -52,15 +52,7 @@ async fn process(pod: u128, credentials: Option<Arc<Credentials>>) -> Process {
     };
     let (inbox, heard) = mpsc::channel(64);
     let links = Links::new(local.clone(), vec![listener], &inbox);
-    Process {
-        info: local.info.clone(),
-        local,
-        links,
-        heard,
-        held,
-        _cut: cutter,
-        _introductions: introductions,
-    }
+    Process { info: local.info.clone(), local, links, heard, held, _cut: cutter, introductions }
 }
 
 fn info(pod: u128, address: SocketAddr) -> MemberInfo {

@@ -3,13 +3,14 @@
 use std::time::{Duration, SystemTime};
 
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType};
+use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::stranger::Stranger;
+use super::stranger::{Stranger, calls, says};
 use super::*;
 use crate::identity::tests::certified;
-use crate::wire::{Frame, Rejection};
+use crate::wire::{Frame, Introduction, Rejection};
 
 /// A certificate, and how it is refused: of whoever connects, and of whoever is connected to.
 struct Case {
@@ -143,6 +144,38 @@ async fn nobody_is_let_in_without_a_certificate_or_with_another_protocol() {
         let before = me.failures("tls");
         assert!(Stranger { protocols, ..good() }.calls(&me, from).await.is_none());
         until("refused", || me.failures("tls") == before + 1).await;
+    }
+}
+
+#[tokio::test]
+async fn nobody_is_introduced_as_another_pod() {
+    let authority = authority();
+    let mut me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let connector = Stranger::new(certified(&authority, &id(GROUP, CLAIMED), |_| {})).connector();
+    for (pod, is_believed) in [(8, false), (CLAIMED, true)] {
+        let from = info(pod, me.address());
+        let introduction = Introduction { group: GROUP, from: from.clone(), to: PodUid(1) };
+        let first = Frame::Introduce(Box::new(introduction));
+        let told = says(&connector, &me, first).await.map(|(frame, _)| frame);
+        assert_eq!(matches!(told, Some(Frame::Introduced(_))), is_believed, "{told:?}");
+        assert_eq!(me.introductions.try_recv().ok(), is_believed.then_some(from));
+    }
+    assert_eq!(me.failures("pod"), 1);
+}
+
+#[tokio::test]
+async fn each_connection_looks_at_the_certificate() {
+    let authority = authority();
+    let me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let from = Incarnation { pod: PodUid(CLAIMED), run: 1 };
+    // It would resume a session, if it could.
+    let connector = Stranger::new(certified(&authority, &id(GROUP, CLAIMED), |_| {})).connector();
+    for _ in 0..2 {
+        let Some((Frame::Welcome { .. }, frames)) = calls(&connector, &me, from).await else {
+            panic!("let in");
+        };
+        let (_, connection) = frames.get_ref().get_ref();
+        assert_eq!(connection.handshake_kind(), Some(HandshakeKind::Full));
     }
 }
 

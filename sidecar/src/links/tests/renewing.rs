@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::stranger::{Stranger, hears};
 use super::*;
-use crate::identity::tests::certified;
+use crate::identity::tests::{bundle_of, certified};
 use crate::wire::Frame;
 
 #[tokio::test]
@@ -62,4 +62,22 @@ async fn a_connection_ends_with_the_certificate_of_the_other_end() {
             .expect("outbound: the connection goes on")
             .flatten();
     }
+}
+
+#[tokio::test]
+async fn a_certificate_that_has_ended_is_not_shown() {
+    let authority = authority();
+    let me = id(GROUP, 1);
+    let (key, certificate) = certified(&authority, &me, |params| {
+        params.not_after = (SystemTime::now() + Duration::from_secs(2)).into();
+    });
+    let bundle = bundle_of(&[&authority]);
+    let credentials = Credentials::new(me.group, me.pod, &key, &certificate, bundle);
+    let credentials = Arc::new(credentials.expect("credentials"));
+    let mut one = process(1, Some(Arc::clone(&credentials))).await;
+    let two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
+    until("it ends", || credentials.has_ended()).await;
+    one.says(&two.info);
+    until("it waits", || one.failures("no-certificate") > 0).await;
+    assert_eq!(two.failures("certificate"), 0);
 }

@@ -44,7 +44,7 @@ impl Stranger {
         (chain, PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(self.key.serialize_der())))
     }
 
-    fn connector(&self) -> TlsConnector {
+    pub(super) fn connector(&self) -> TlsConnector {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&TLS13])
@@ -76,15 +76,7 @@ impl Stranger {
 
     /// Connects, says that it is this incarnation, and returns what it is told.
     pub(super) async fn calls(&self, to: &Process, from: Incarnation) -> Option<(Frame, Frames)> {
-        let stream = TcpStream::connect(to.address()).await.expect("it listens");
-        let name = ServerName::try_from("anybody").expect("a name");
-        let stream = self.connector().connect(name, stream).await.ok()?;
-        let mut frames = Framed::new(TlsStream::from(stream), wire::codec());
-        let to = to.info.incarnation;
-        let hello = Hello { versions: wire::VERSIONS, group: GROUP, from, to, session: 1 };
-        frames.send(Frame::Hello(hello).encode()).await.ok()?;
-        let told = hears(&mut frames).await?;
-        Some((told, frames))
+        calls(&self.connector(), to, from).await
     }
 
     /// Listens where a pod is expected, and lets everybody in. Returns its address, and what it is
@@ -113,6 +105,32 @@ impl Stranger {
         });
         (address, tells)
     }
+}
+
+/// Connects in one way, as [`Stranger::calls`] does.
+pub(super) async fn calls(
+    connector: &TlsConnector,
+    to: &Process,
+    from: Incarnation,
+) -> Option<(Frame, Frames)> {
+    let expected = to.info.incarnation;
+    let hello = Hello { versions: wire::VERSIONS, group: GROUP, from, to: expected, session: 1 };
+    says(connector, to, Frame::Hello(hello)).await
+}
+
+/// Connects, says something, and returns what it is told.
+pub(super) async fn says(
+    connector: &TlsConnector,
+    to: &Process,
+    first: Frame,
+) -> Option<(Frame, Frames)> {
+    let stream = TcpStream::connect(to.address()).await.expect("it listens");
+    let name = ServerName::try_from("anybody").expect("a name");
+    let stream = connector.connect(name, stream).await.ok()?;
+    let mut frames = Framed::new(TlsStream::from(stream), wire::codec());
+    frames.send(first.encode()).await.ok()?;
+    let told = hears(&mut frames).await?;
+    Some((told, frames))
 }
 
 /// The next frame; nothing at the end of the connection, which must come in time.
