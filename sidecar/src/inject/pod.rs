@@ -67,12 +67,15 @@ fn take_out(pod: &mut Value) {
     drop_items(spec, "volumes", |volume| {
         volume["name"] == TOKEN_VOLUME || volume["name"] == RUN_VOLUME
     });
-    for container in containers_mut(spec) {
-        drop_items(container, "volumeMounts", |mount| mount["name"] == RUN_VOLUME);
-        drop_items(container, "env", |variable| {
-            *variable == url_variable() || *variable == socket_variable()
-        });
-    }
+    containers_mut(spec).for_each(take_out_of);
+}
+
+/// Takes out of a container what was injected before, or was written as if it had been.
+fn take_out_of(container: &mut Map<String, Value>) {
+    drop_items(container, "volumeMounts", |mount| mount["name"] == RUN_VOLUME);
+    drop_items(container, "env", |variable| {
+        *variable == url_variable() || *variable == socket_variable()
+    });
 }
 
 /// Drops some items of a list, and the list if it is empty then.
@@ -97,6 +100,8 @@ fn put_in(
     for container in containers_mut(spec) {
         let wants_socket = settings.mount_socket.iter().any(|wanted| wanted == name(container));
         let path = format!("spec.containers[{}]", name(container));
+        // Nobody can tell later who wrote it, so it must not stay where it is now.
+        take_out_of(container);
         tell(container, wants_socket, !settings.socket_only)
             .map_err(|problem| problem.below(&path))?;
     }

@@ -208,3 +208,18 @@ fn the_page_for_operators_names_every_label_annotation_and_port() {
         assert!(page.contains(&format!("| `{label}: ")), "{label}");
     }
 }
+
+#[test]
+fn a_variable_that_the_application_wrote_as_we_do_changes_nothing_the_second_time() {
+    for own in [("CONCLAVE_SOCKET", SOCKET_PATH), ("CONCLAVE_URL", API_URL)] {
+        let (name, value) = own;
+        let mut once = injected(|pod| {
+            let first = json!({"name": "FIRST", "value": "1"});
+            let own = json!({"name": name, "value": value});
+            pod["spec"]["containers"][0]["env"] = json!([first, own]);
+        });
+        let twice = once.clone();
+        assert_eq!(inject_pod(&mut once, &Options::default()), Ok(true));
+        assert_eq!(once, twice, "{name}");
+    }
+}
