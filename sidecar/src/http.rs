@@ -26,6 +26,8 @@ pub(crate) use guard::{is_from_page, names_an_address};
 pub use openapi::document;
 pub use problem_type::{ProblemType, Row};
 pub use scope::Scope;
+#[cfg(feature = "fuzzing")]
+pub(crate) use server::serve_one;
 pub use server::{Limits, Listeners, Via, serve_router};
 pub use tokens::{TokenFile, TokenFileError};
 
@@ -109,5 +111,12 @@ async fn method_not_allowed() -> Problem {
     Problem::new(ProblemType::MethodNotAllowed, "see the header `Allow`")
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "fuzzing"))]
+#[cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        reason = "fuzzing needs the group that is played, not all that tests do with it"
+    )
+)]
 pub(crate) mod tests;

@@ -5,6 +5,9 @@ pub mod claims;
 pub mod command;
 pub mod dev;
 pub mod discovery;
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod group;
 pub mod http;
 pub mod identity;

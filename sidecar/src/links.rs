@@ -13,6 +13,8 @@ mod secure;
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "fuzzing")]
+pub(crate) use inbound::hear;
 pub(crate) use outbound::introduce;
 pub(crate) use refusals::Warnings;
 

@@ -167,6 +167,22 @@ pub async fn serve_router(
     server.connections.wait().await;
 }
 
+/// Serves one connection to its end, as if it had come in over TCP.
+#[cfg(feature = "fuzzing")]
+pub(crate) async fn serve_one<I>(io: I, router: Router, limits: Limits)
+where
+    I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    let server = Server {
+        limits,
+        free: Arc::new(Semaphore::new(1)),
+        connections: TaskTracker::new(),
+        shutdown: CancellationToken::new(),
+    };
+    let Ok(permit) = Arc::clone(&server.free).acquire_owned().await else { return };
+    server.converse(io, router.layer(Extension(Via::Tcp)), permit).await;
+}
+
 /// What the sockets of a service share.
 #[derive(Clone, Debug)]
 struct Server {

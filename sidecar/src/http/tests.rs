@@ -1,13 +1,23 @@
 //! The API against a group that the test plays.
 
+#[cfg(test)]
 mod claims;
+#[cfg(test)]
 pub(crate) mod documents;
 pub(crate) mod double;
+#[cfg(test)]
 mod elections;
+#[cfg(test)]
 mod enduring;
+#[cfg(test)]
 mod guarding;
+#[cfg(test)]
 mod hanging_up;
+#[cfg(test)]
 mod members;
+#[cfg(test)]
 mod serving;
+#[cfg(test)]
 mod time;
+#[cfg(test)]
 mod watching;

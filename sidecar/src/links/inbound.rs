@@ -9,13 +9,14 @@ use std::time::Duration;
 use bytes::BytesMut;
 use conclave_protocols::{Incarnation, PodUid};
 use futures::{SinkExt, StreamExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::Local;
-use super::secure::{self, Connection, Refusal};
+use super::secure::{self, Connection, Refusal, Secure};
 use crate::wire::{self, Frame, FrameError, Hello, Introduction, Payload, Rejection};
 
 /// How long a peer may take to say who it is.
@@ -89,6 +90,22 @@ async fn accept(
     }
 }
 
+/// Hears one connection to its end, as if the certificate of that pod had been shown on it.
+#[cfg(feature = "fuzzing")]
+pub(crate) async fn hear(
+    local: Local,
+    inbox: Inbox,
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    pod: PodUid,
+) {
+    let mut connection = Connection::of(stream, pod, HANDSHAKE * 100);
+    let Ok(first) = connection.frames.next().await.transpose() else { return };
+    let address = SocketAddr::from(([127, 0, 0, 1], 1));
+    let inbound = Inbound { local, inbox, sessions: Sessions::default() };
+    // However it ends is well.
+    let _ = inbound.converse(connection, first, address).await;
+}
+
 struct Inbound {
     local: Local,
     inbox: Inbox,
@@ -118,7 +135,17 @@ impl Inbound {
             return Err(InboundError::Cut);
         }
         let begun = timeout(HANDSHAKE, self.begin(stream, address)).await;
-        let (mut connection, first) = begun.map_err(|_| InboundError::Silence)??;
+        let (connection, first) = begun.map_err(|_| InboundError::Silence)??;
+        self.converse(connection, first, address).await
+    }
+
+    /// Goes on after the first words of a peer whose certificate is known.
+    async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+        self,
+        mut connection: Connection<S>,
+        first: Option<BytesMut>,
+        address: SocketAddr,
+    ) -> Result<(), InboundError> {
         let Some(bytes) = first else { return Ok(()) };
         let hello = match Frame::decode(&bytes)? {
             Frame::Hello(hello) => hello,
@@ -158,7 +185,7 @@ impl Inbound {
         &self,
         stream: TcpStream,
         address: SocketAddr,
-    ) -> Result<(Connection, Option<BytesMut>), InboundError> {
+    ) -> Result<(Secure, Option<BytesMut>), InboundError> {
         let mut connection = secure::accept(&self.local, stream).await.map_err(|refusal| {
             self.local.refused(address, &refusal);
             InboundError::Refused
@@ -168,9 +195,9 @@ impl Inbound {
     }
 
     /// Whether a peer is the pod that it says it is.
-    fn check(
+    fn check<S>(
         &self,
-        connection: &Connection,
+        connection: &Connection<S>,
         address: SocketAddr,
         claimed: PodUid,
     ) -> Result<(), Rejection> {
@@ -222,11 +249,11 @@ impl Inbound {
         Ok(*session)
     }
 
-    async fn listen(
+    async fn listen<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         from: Incarnation,
         mine: Session,
-        mut connection: Connection,
+        mut connection: Connection<S>,
     ) -> Result<(), InboundError> {
         let mut cut = self.local.cut.clone();
         loop {

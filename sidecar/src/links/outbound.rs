@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tracing::debug;
 
 use super::Local;
-use super::secure::{self, Connection, Refusal};
+use super::secure::{self, Refusal, Secure};
 use crate::wire::{self, Frame, Hello, Introduction, Payload, Rejection};
 
 /// How long a connection may take to be made and accepted.
@@ -127,7 +127,7 @@ impl Outbound {
         self.kept.retain(|kept| !kept.payload.is_fleeting() || kept.since.elapsed() < FLEETING);
     }
 
-    async fn connect(&mut self) -> Result<Connection, End> {
+    async fn connect(&mut self) -> Result<Secure, End> {
         if *self.local.cut.borrow() {
             return Err(End::Broken(io::Error::other("cut off")));
         }
@@ -141,7 +141,7 @@ impl Outbound {
         }
     }
 
-    async fn shake_hands(&mut self) -> Result<Connection, End> {
+    async fn shake_hands(&mut self) -> Result<Secure, End> {
         let pod = self.hello.to.pod;
         let connection = secure::connect(&self.local, &self.addresses, pod).await;
         let mut connection = connection.map_err(|refusal| self.refused(refusal))?;
@@ -185,7 +185,7 @@ impl Outbound {
     }
 
     /// Says what is kept, then whatever comes, and listens for acknowledgements.
-    async fn converse(&mut self, mut connection: Connection) -> End {
+    async fn converse(&mut self, mut connection: Secure) -> End {
         for kept in &self.kept {
             let frame = Frame::Data { number: kept.number, payload: kept.payload.clone() };
             if let Err(error) = self.say(&mut connection, frame).await {
@@ -233,7 +233,7 @@ impl Outbound {
         }
     }
 
-    async fn say(&self, connection: &mut Connection, frame: Frame) -> io::Result<()> {
+    async fn say(&self, connection: &mut Secure, frame: Frame) -> io::Result<()> {
         let bytes = frame.encode();
         self.local.metrics.peers.bytes_sent.inc_by(bytes.len() as u64);
         // A peer that reads nothing must not hold up the link for ever.
@@ -276,7 +276,7 @@ pub(crate) async fn introduce(
     }
 }
 
-async fn receive(connection: &mut Connection) -> io::Result<Frame> {
+async fn receive(connection: &mut Secure) -> io::Result<Frame> {
     let bytes = connection.frames.next().await.ok_or(io::ErrorKind::UnexpectedEof)??;
     Frame::decode(&bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }

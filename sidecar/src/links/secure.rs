@@ -5,9 +5,11 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use conclave_protocols::PodUid;
 use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_rustls::TlsStream;
@@ -18,13 +20,16 @@ use crate::identity::{Credentials, Distrust, Leaf};
 use crate::wire;
 
 /// A connection with a member of the group.
-pub(super) struct Connection {
-    pub(super) frames: Framed<TlsStream<TcpStream>, LengthDelimitedCodec>,
+pub(super) struct Connection<S> {
+    pub(super) frames: Framed<S, LengthDelimitedCodec>,
     /// The pod at the other end.
     pub(super) pod: PodUid,
     /// When its certificate ends, and the connection with it.
     pub(super) ends: Instant,
 }
+
+/// The one kind of connection that leaves this process.
+pub(super) type Secure = Connection<TlsStream<TcpStream>>;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
@@ -114,7 +119,7 @@ impl Refusal {
 const HANDSHAKE: u8 = 22;
 
 /// Finds out who connected. Whoever does not begin a handshake is told nothing.
-pub(super) async fn accept(local: &Local, stream: TcpStream) -> Result<Connection, Refusal> {
+pub(super) async fn accept(local: &Local, stream: TcpStream) -> Result<Secure, Refusal> {
     let credentials = local.credentials().ok_or(Refusal::Bare)?;
     stream.set_nodelay(true).map_err(Refusal::Broken)?;
     let mut first = [0];
@@ -132,7 +137,7 @@ pub(super) async fn connect(
     local: &Local,
     addresses: &[SocketAddr],
     pod: PodUid,
-) -> Result<Connection, Refusal> {
+) -> Result<Secure, Refusal> {
     let credentials = local.credentials().ok_or(Refusal::Bare)?;
     let stream = TcpStream::connect(addresses).await.map_err(Refusal::Unreachable)?;
     stream.set_nodelay(true).map_err(Refusal::Broken)?;
@@ -145,15 +150,22 @@ pub(super) async fn connect(
 }
 
 /// Puts together what is known after a handshake.
-fn known(stream: TlsStream<TcpStream>) -> Result<Connection, Refusal> {
+fn known(stream: TlsStream<TcpStream>) -> Result<Secure, Refusal> {
     let speaks = || Refusal::Protocol("no version of our protocol".to_owned());
     let leaf: Leaf = Credentials::peer(stream.get_ref().1).ok_or_else(speaks)?;
     let left = leaf.ends.duration_since(std::time::SystemTime::now()).unwrap_or_default();
-    let ends = Instant::now() + left.min(LONGEST);
-    Ok(Connection { frames: Framed::new(stream, wire::codec()), pod: leaf.pod(), ends })
+    Ok(Connection::of(stream, leaf.pod(), left))
 }
 
-impl Connection {
+impl<S: AsyncRead + AsyncWrite> Connection<S> {
+    /// A stream whose other end is this pod, for so long.
+    pub(super) fn of(stream: S, pod: PodUid, left: Duration) -> Self {
+        let ends = Instant::now() + left.min(LONGEST);
+        Self { frames: Framed::new(stream, wire::codec()), pod, ends }
+    }
+}
+
+impl<S> Connection<S> {
     /// Whether the other end is this pod.
     pub(super) fn is(&self, expected: PodUid) -> Result<(), Refusal> {
         if self.pod == expected {
@@ -171,4 +183,4 @@ impl Local {
 }
 
 /// No connection lasts longer, whatever a certificate says.
-const LONGEST: std::time::Duration = std::time::Duration::from_hours(24);
+const LONGEST: Duration = Duration::from_hours(24);
