@@ -1,0 +1,84 @@
+//! The inputs where the engine begins.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use bytes::Bytes;
+use conclave_protocols::Epoch;
+use conclave_protocols::member::message::{Announcement, Heartbeat, PeerMessage, Table};
+use conclave_protocols::policy::{Policy, Timing};
+use conclave_protocols::record::{RECORD_VERSION, Record};
+use conclave_sidecar::fuzzing::{data, framed, greeting};
+use conclave_sidecar::wire::Payload;
+
+use crate::frame::member;
+
+/// Where those of a target are.
+pub fn directory(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target)
+}
+
+/// Those of a target, by name.
+pub fn of(target: &str) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
+    let mut seeds = Vec::new();
+    for entry in fs::read_dir(directory(target))? {
+        let path = entry?.path();
+        let seed = fs::read(&path)?;
+        seeds.push((path, seed));
+    }
+    seeds.sort();
+    Ok(seeds)
+}
+
+/// Those that are made from our own types: target, name, content.
+pub fn made() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let record = serde_json::to_vec(&record()).expect("a record is JSON");
+    let mut made = vec![
+        ("lease", "view.json", record),
+        ("handshake", "introduction", greeting(true).to_vec()),
+    ];
+    let mut conversation = greeting(false).to_vec();
+    for (number, (name, message)) in (1..).zip(messages()) {
+        let frame: Bytes = data(number, Payload::Member(message));
+        conversation.extend(framed(frame.clone()));
+        made.push(("frame", name, frame.to_vec()));
+    }
+    made.push(("handshake", "conversation", conversation));
+    made
+}
+
+fn messages() -> Vec<(&'static str, PeerMessage)> {
+    let announcement = Announcement { record: record(), carried: Table::default() };
+    let heartbeat = Heartbeat {
+        epoch: Epoch(12),
+        seq: 1,
+        settled: true,
+        extended: None,
+        announcement: Some(Box::new(announcement)),
+    };
+    vec![
+        ("heartbeat", PeerMessage::Heartbeat(Box::new(heartbeat))),
+        ("join", PeerMessage::Join(Box::new(member(2)))),
+        ("leave", PeerMessage::Leave),
+        ("refusal", PeerMessage::Refusal { floor: Epoch(12) }),
+        ("seal-request", PeerMessage::SealRequest { base: Epoch(12) }),
+        ("taken", PeerMessage::Taken { epoch: Epoch(13) }),
+    ]
+}
+
+fn record() -> Record {
+    let members = vec![member(1), member(2)];
+    Record {
+        version: RECORD_VERSION,
+        epoch: Epoch(12),
+        ceiling: Epoch(15),
+        leader: members.last().map(|member| member.incarnation),
+        members,
+        settled: true,
+        closing: false,
+        base_unknown: false,
+        timing: Timing::default(),
+        policy: Policy::default(),
+        nonce: 7,
+    }
+}
