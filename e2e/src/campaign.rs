@@ -1,6 +1,6 @@
 //! `cargo xtask campaign`, `sim`, `check` and `replay`: the searches for as long as there is time.
 //!
-//! What they run are tests of the repository, with the variables that those listen to:
+//! Besides the targets of `crate::fuzz`, what they run are tests of the repository, with the variables that those listen to:
 //! `CONCLAVE_SECONDS` says for how long, `CONCLAVE_FROM` with which seed a swarm begins, and
 //! `CONCLAVE_SEED` which one to show.
 
@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{cache, command};
+use crate::{cache, command, fuzz};
 
 /// The members of a group, by any faults.
 const MEMBERS: Swarm =
@@ -30,13 +30,15 @@ type Swarm = &'static [&'static str];
 /// Seeds that one swarm never reaches.
 const APART: u64 = 1 << 48;
 
-/// Runs everything: the planted bugs once, then swarms and models, each for its share of `time`.
+/// Runs everything: the planted bugs once, then swarms, targets of the fuzzer and models, each for
+/// its share of `time`.
 pub fn campaign(time: Duration) -> Result<()> {
     planted()?;
     // The swarm runs the code itself, so it gets most.
     let from = new_seed()?;
-    swarms(MEMBERS, from, time.mul_f64(0.6))?;
+    swarms(MEMBERS, from, time.mul_f64(0.5))?;
     swarms(SIDECARS, from, time.mul_f64(0.1))?;
+    fuzz::all(fuzz::share(time.mul_f64(0.1))?)?;
     check(time.mul_f64(0.3))
 }
 

@@ -11,6 +11,7 @@ pub mod cache;
 pub mod campaign;
 pub mod cluster;
 pub mod command;
+pub mod fuzz;
 pub mod http;
 pub mod image;
 pub mod load;

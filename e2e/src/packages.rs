@@ -19,6 +19,7 @@ const PACKAGES: &[&str] = &[
     "containernetworking-plugins",
     "curl",
     "debootstrap", // makes the root of the client image
+    "g++",         // builds the fuzzer
     "gcc",         // links Rust
     "iproute2",
     "iptables",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use conclave_e2e::stages::{self, Wanted};
-use conclave_e2e::{bench, binaries, campaign};
+use conclave_e2e::{bench, binaries, campaign, fuzz};
 
 /// Checks, generates, builds and boots what belongs to this repository.
 #[derive(Parser)]
@@ -48,6 +48,17 @@ enum Task {
         /// For how long, besides the everyday searches.
         #[arg(long, value_parser = campaign::time, default_value = "10m")]
         time: Duration,
+    },
+    /// Hands arbitrary input to what reads it.
+    Fuzz {
+        /// For how long each target runs.
+        #[arg(long, value_parser = campaign::time, default_value = "60s")]
+        time: Duration,
+        /// Which; all, if none is named.
+        target: Option<String>,
+        /// Shows what the target does with this input instead.
+        #[arg(long, value_name = "FILE", requires = "target")]
+        input: Option<PathBuf>,
     },
     /// Shows what happened in one run of a swarm.
     Replay {
@@ -108,6 +119,9 @@ fn run(task: Task) -> Result<()> {
         Task::Campaign { time } => campaign::campaign(time),
         Task::Sim { time } => campaign::sim(time),
         Task::Check { time } => campaign::check(time),
+        Task::Fuzz { time, target: None, .. } => fuzz::all(time),
+        Task::Fuzz { target: Some(target), input: Some(input), .. } => fuzz::again(&target, &input),
+        Task::Fuzz { time, target: Some(target), input: None } => fuzz::one(&target, time),
         Task::Replay { seed, sidecars } => campaign::replay(seed, sidecars),
         Task::Fix => stages::fix(),
         Task::Image { out } => {
