@@ -34,12 +34,12 @@ pub async fn conversation(bytes: &[u8], metrics: &Metrics) {
         tracker: TaskTracker::new(),
         end: CancellationToken::new(),
     };
-    let (mut peer, here) = tokio::io::duplex(BUFFER);
-    peer.write_all(bytes).await.expect("there is room for it");
-    peer.shutdown().await.expect("it is connected");
+    let (mut far, here) = tokio::io::duplex(BUFFER);
+    far.write_all(bytes).await.expect("there is room for it");
+    far.shutdown().await.expect("it is connected");
     hear(local, inbox, here, peer().incarnation.pod).await;
 
-    let answers = answers(peer).await;
+    let answers = answers(far).await;
     let first = frames(bytes).into_iter().next();
     let (hello, is_expected_here) = match &first {
         Some(Frame::Hello(hello)) if is_welcome(hello) => (Some(hello), false),
@@ -99,9 +99,9 @@ fn is_expected(introduction: &Introduction) -> bool {
         && introduction.from.incarnation.pod == peer().incarnation.pod
 }
 
-async fn answers(mut peer: DuplexStream) -> Vec<Frame> {
+async fn answers(mut far: DuplexStream) -> Vec<Frame> {
     let mut bytes = Vec::new();
-    peer.read_to_end(&mut bytes).await.expect("it is connected");
+    far.read_to_end(&mut bytes).await.expect("it is connected");
     frames(&bytes)
 }
 
