@@ -140,6 +140,13 @@ pub(super) async fn hears(frames: &mut Frames) -> Option<Frame> {
     Some(Frame::decode(&bytes).expect("a frame"))
 }
 
+/// What a stranger that listens is told next, which must come in time; nothing when a connection
+/// has ended.
+pub(super) async fn told(tells: &mut mpsc::Receiver<Option<Frame>>) -> Option<Frame> {
+    let next = tokio::time::timeout(Duration::from_secs(20), tells.recv()).await;
+    next.expect("nothing is told").flatten()
+}
+
 impl ServerCertVerifier for Gullible {
     fn verify_server_cert(
         &self,
