@@ -1,0 +1,393 @@
+//! Who gets in: a labelled deployment does, and nobody else.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use conclave_e2e::cluster::{Cluster, Namespace, Pod, Signal};
+use conclave_e2e::load::{HandOvers, Load};
+use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SIDECAR, SOON, SYSTEM};
+use conclave_e2e::wait;
+use serde_json::Value;
+
+/// What a user does in the first five minutes: a group, a label, a lock from their own container.
+#[test]
+fn a_label_is_all_that_a_deployment_needs() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    product::install(&cluster)?;
+    cluster.in_namespace("trust-label", |namespace| {
+        enforce_restricted(namespace)?;
+        namespace.apply(CONCLAVE)?;
+        namespace.apply(&labelled(&cluster, DEPLOYMENT))?;
+        namespace.await_deployment("shop")?;
+        let group = Group::of(namespace, "orders");
+        group.await_members(3)?;
+        let pods = group.pods()?;
+        let held = group.lock(&pods[0], "report", "5s")?;
+        group.unlock(&pods[0], &held)?;
+        the_webhook_and_the_command_make_the_same_pod(&cluster, namespace)
+    })
+}
+
+fn the_webhook_and_the_command_make_the_same_pod(
+    cluster: &Cluster,
+    namespace: &Namespace<'_>,
+) -> Result<()> {
+    let plain = labelled(cluster, POD);
+    let by_webhook = as_created(namespace, &plain)?;
+    let injected = product::inject(&plain, "orders", &cluster.images().product)?;
+    let by_command = as_created(namespace, &injected)?;
+    ensure!(by_webhook == by_command, "{by_webhook:#}\nis not\n{by_command:#}");
+    let first = &by_webhook["spec"]["initContainers"][0];
+    ensure!(first["name"] == SIDECAR, "the first init container is {}", first["name"]);
+    Ok(())
+}
+
+/// What the API server would make of a manifest.
+fn as_created(namespace: &Namespace<'_>, manifest: &str) -> Result<Value> {
+    let cluster = namespace.cluster();
+    let create = ["--namespace", namespace.name(), "create", "--dry-run=server"];
+    let create = [&create[..], &["--output=json", "--filename=-"]].concat();
+    let mut pod: Value = serde_json::from_str(&cluster.kubectl_with_input(&create, manifest)?)?;
+    let spec = pod["spec"].take().to_string();
+    // The API server draws the name of the volume with its token.
+    let drawn = spec.find("kube-api-access-").and_then(|at| spec.get(at..at + 21));
+    let spec = drawn.map_or_else(|| spec.clone(), |name| spec.replace(name, "kube-api-access"));
+    Ok(serde_json::json!({
+        "spec": serde_json::from_str::<Value>(&spec)?,
+        "labels": pod["metadata"]["labels"],
+        "annotations": pod["metadata"]["annotations"],
+    }))
+}
+
+#[test]
+fn a_pod_that_cannot_have_the_sidecar_is_refused_with_the_reason() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    product::install(&cluster)?;
+    cluster.in_namespace("trust-refused", |namespace| {
+        let pod = labelled(&cluster, POD).replace("spec:", "spec:\n  hostNetwork: true");
+        let refused = namespace.apply(&pod).err().context("it was accepted")?.to_string();
+        ensure!(refused.contains("hostNetwork"), "refused without the field: {refused}");
+        let pod = labelled(&cluster, POD)
+            .replace("metadata:", "metadata:\n  annotations: {config.conclave.dev/imag: x}");
+        let refused = namespace.apply(&pod).err().context("it was accepted")?.to_string();
+        ensure!(refused.contains("config.conclave.dev/imag"), "without the key: {refused}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_job_with_a_sidecar_completes() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    cluster.in_namespace("trust-job", |namespace| {
+        let group = Group::start(namespace, "{}", 3)?;
+        namespace.apply(&labelled(&cluster, JOB))?;
+        namespace.kubectl(&["wait", "job/report", "--for=condition=complete", "--timeout=120s"])?;
+        let printed = namespace.logs("job/report", APPLICATION)?;
+        ensure!(printed.contains("\"token\""), "the job got no lock: {printed}");
+        let init = namespace.logs("job/report", "prepare")?;
+        ensure!(init.contains("\"members\""), "an init container found no sidecar: {init}");
+        // It ended without giving the lock back: that comes free when its lease is over.
+        let held = group.lock(&group.pods()?[0], "job", "30s")?;
+        group.unlock(&group.pods()?[0], &held)
+    })
+}
+
+/// Nobody is certified and nobody is injected meanwhile; all else goes on.
+#[test]
+fn the_operator_is_away() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    cluster.in_namespace("trust-operator", |namespace| {
+        let group = Group::start(namespace, "{}", 3)?;
+        let outcome = without_operator(&cluster, || {
+            let plain = labelled(&cluster, POD).replace("conclave.dev/group", "group");
+            namespace.apply(&plain)?;
+            namespace.kubectl(&["wait", "pod/alone", "--for=condition=Ready", "--timeout=60s"])?;
+            let mine = labelled(&cluster, POD).replace("name: alone", "name: mine");
+            let refused = namespace.apply(&mine).err().context("it was accepted")?.to_string();
+            ensure!(refused.contains("conclave"), "refused by somebody else: {refused}");
+            let leader = group.await_leader()?;
+            let held = group.lock(&leader, "kept", "5s")?;
+            // It comes back as another process, which has no certificate yet.
+            let follower = group.followers()?[0].clone();
+            cluster.signal_container(&follower, SIDECAR, Signal::TERM)?;
+            wait::until("what is missing", SOON, || {
+                let answer = group.post(&follower, "/v1/locks/none")?;
+                ensure!(answer.text("detail")?.contains("certificate"), "{answer:?}");
+                Ok(())
+            })?;
+            group.unlock(&leader, &held)
+        });
+        outcome?;
+        group.await_members(3)
+    })
+}
+
+fn without_operator(cluster: &Cluster, act: impl FnOnce() -> Result<()>) -> Result<()> {
+    let scale = |to: &str| {
+        let deployment = format!("deployment/{RELEASE}-operator");
+        cluster.kubectl(&["--namespace", SYSTEM, "scale", &deployment, "--replicas", to])?;
+        let done = ["--namespace", SYSTEM, "rollout", "status", &deployment, "--timeout=120s"];
+        cluster.kubectl(&done)
+    };
+    scale("0")?;
+    wait::until("no operator", SOON, || {
+        let left = cluster.pods_in(SYSTEM, "app.kubernetes.io/name=conclave")?;
+        ensure!(left.is_empty(), "{} are left", left.len());
+        Ok(())
+    })?;
+    let outcome = act();
+    scale("2")?;
+    outcome
+}
+
+/// A pod that is no member speaks to a member's peer port, and to the authority.
+#[test]
+fn a_hostile_pod_gets_nothing() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    cluster.in_namespace("trust-hostile", |namespace| {
+        let group = Group::start(namespace, "{}", 3)?;
+        let leader = group.await_leader()?;
+        let held = group.lock(&leader, "kept", "5s")?;
+        namespace.apply(&labelled(&cluster, HOSTILE))?;
+        namespace.kubectl(&["wait", "pod/alone", "--for=condition=Ready", "--timeout=60s"])?;
+
+        let peer = leader.address;
+        let plain =
+            format!("exec 3<>/dev/tcp/{peer}/7071; echo hello hello >&3; timeout 5 cat <&3 2>&-");
+        let said = attempt(namespace, &plain)?;
+        ensure!(said.is_empty(), "it answered in plain text: {said}");
+        let tls = format!(
+            "curl --no-alpn --silent --show-error --insecure --max-time 5 https://{peer}:7071/"
+        );
+        let said = attempt(namespace, &tls)?;
+        ensure!(said.contains("alert"), "without a certificate it was told: {said}");
+        for reason in ["plain-text", "certificate"] {
+            await_refusal(&group, &leader, reason)?;
+        }
+
+        // A token that is for the API server, and one for the authority in a pod of no group.
+        for (token, expected) in [("api/token", "401"), ("conclave/token", "403")] {
+            let said = attempt(namespace, &ask_for_certificate(namespace, token)?)?;
+            ensure!(said.ends_with(expected), "with {token} the authority answered {said:?}");
+        }
+        ensure!(group.check(&leader, &held)? == 204, "the lock was lost");
+        ensure!(group.await_leader()?.uid == leader.uid, "another leads");
+        group.unlock(&leader, &held)
+    })
+}
+
+/// What a script of the hostile pod prints, whether it succeeds or not.
+fn attempt(namespace: &Namespace<'_>, script: &str) -> Result<String> {
+    let script = format!("({script}) 2>&1 || true");
+    Ok(namespace.exec("alone", APPLICATION, &["bash", "-c", &script])?.trim().to_owned())
+}
+
+fn ask_for_certificate(namespace: &Namespace<'_>, token: &str) -> Result<String> {
+    let path = "jsonpath={.status.authority.address}";
+    let address = namespace.kubectl(&["get", "conclave/orders", "--output", path])?;
+    Ok(format!(
+        "curl --silent --insecure --max-time 10 --output /dev/null --write-out '%{{http_code}}' \
+         --header \"Authorization: Bearer $(cat /tokens/{token})\" \
+         --json '{{\"group\": \"orders\", \"request\": \"none\"}}' https://{address}/v1/certificates"
+    ))
+}
+
+fn await_refusal(group: &Group<'_>, pod: &Pod, reason: &str) -> Result<()> {
+    wait::until(reason, SOON, || {
+        let curl = ["curl", "--silent", "--fail", "http://localhost:7072/metrics"];
+        let metrics = group.namespace.exec(&pod.name, APPLICATION, &curl)?;
+        let label = format!("reason=\"{reason}\"");
+        let counted = metrics.lines().find(|line| {
+            line.starts_with("conclave_peer_") && line.contains(&label) && !line.ends_with(" 0")
+        });
+        ensure!(counted.is_some(), "no refusal was counted as {reason}");
+        Ok(())
+    })
+}
+
+/// The authority is replaced under load: nobody is refused, and nothing is lost.
+#[test]
+fn the_authority_is_replaced_under_load() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if !cluster.is_ours_or_skip("clients in the pods' networks") {
+        return Ok(());
+    }
+    cluster.in_namespace("trust-rotation", |namespace| {
+        let short = "authority.overlap=10s,authority.certificateLifetime=60s";
+        product::helm_install(&cluster, &["--set", short])?;
+        let group = Group::form(namespace, "{}", 3)?;
+        let before = bundle(namespace)?;
+        ensure!(before.len() == 1, "{} authorities at first", before.len());
+        let pods = group.pods()?;
+        let load = Load::start(&cluster, &pods, HandOvers::None)?;
+        let begun = load.now();
+        let rotate = ["annotate", "--overwrite", "secret/conclave-authority"];
+        let rotate = [&["--namespace", SYSTEM][..], &rotate, &["conclave.dev/rotate=now"]].concat();
+        cluster.kubectl(&rotate)?;
+        await_authorities(namespace, "both", |now| now.len() == 2 && now[0] == before[0])?;
+        // Somebody new comes while there are two.
+        group.apply_deployment("more", 2)?;
+        namespace.await_deployment("more")?;
+        group.await_members(5)?;
+        await_authorities(namespace, "the new one", |now| now.len() == 1 && now != before)?;
+        thread::sleep(Duration::from_secs(5));
+        let end = load.now();
+        let diary = load.end()?;
+        let pause = diary.longest_pause(begun, end);
+        println!("the authority is replaced: longest pause of all grants {} ms", pause.as_millis());
+        ensure!(pause < Duration::from_secs(3), "nothing was granted for {pause:?}");
+        diary.check()?;
+        group.await_members(5)?;
+        product::helm_install(&cluster, &["--reset-values"])
+    })
+}
+
+fn await_authorities(
+    namespace: &Namespace<'_>,
+    what: &str,
+    is_so: impl Fn(&[String]) -> bool,
+) -> Result<()> {
+    wait::until(what, Duration::from_secs(240), || {
+        let now = bundle(namespace)?;
+        ensure!(is_so(&now), "{} certificates of authorities", now.len());
+        Ok(())
+    })
+}
+
+/// The certificates of the authority that a group trusts.
+fn bundle(namespace: &Namespace<'_>) -> Result<Vec<String>> {
+    let path = "jsonpath={.status.authority.bundle}";
+    let bundle = namespace.kubectl(&["get", "conclave/orders", "--output", path])?;
+    Ok(bundle.split_inclusive("-----END CERTIFICATE-----").filter_map(certificate).collect())
+}
+
+fn certificate(part: &str) -> Option<String> {
+    part.contains("BEGIN CERTIFICATE").then(|| part.trim().to_owned())
+}
+
+/// What the service account of a group's pods may do that one of no group may not.
+#[test]
+fn the_pods_of_a_group_have_exactly_the_rights_that_are_documented() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    cluster.in_namespace("trust-rights", |namespace| {
+        let _group = Group::start(namespace, "{}", 1)?;
+        namespace.kubectl(&["create", "serviceaccount", "bare"])?;
+        let bare = rights(namespace, "bare")?;
+        let more: BTreeSet<String> = &rights(namespace, "default")? - &bare;
+        let documented = [
+            "conclaves.conclave.dev [] [orders] [get list watch]",
+            "endpointslices.discovery.k8s.io [] [] [get list watch]",
+            "leases.coordination.k8s.io [] [conclave-orders] [get list watch update]",
+        ];
+        ensure!(more.iter().eq(&documented), "the pods of a group may {more:#?}");
+        Ok(())
+    })
+}
+
+/// Resource, paths, names and verbs, as `kubectl auth can-i --list` prints them.
+fn rights(namespace: &Namespace<'_>, account: &str) -> Result<BTreeSet<String>> {
+    let account = format!("--as=system:serviceaccount:{}:{account}", namespace.name());
+    let listed = namespace.kubectl(&["auth", "can-i", "--list", "--no-headers", &account])?;
+    Ok(listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect())
+}
+
+fn enforce_restricted(namespace: &Namespace<'_>) -> Result<()> {
+    let label = "pod-security.kubernetes.io/enforce=restricted";
+    namespace.cluster().kubectl(&["label", "namespace", namespace.name(), label]).map(drop)
+}
+
+fn labelled(cluster: &Cluster, manifest: &str) -> String {
+    manifest.replace("IMAGE", &cluster.images().client).replace("RESTRICTED", RESTRICTED)
+}
+
+const CONCLAVE: &str = "
+apiVersion: conclave.dev/v1alpha1
+kind: Conclave
+metadata: {name: orders}
+spec: {}
+";
+
+/// What Pod Security asks of a container.
+const RESTRICTED: &str = "{runAsNonRoot: true, runAsUser: 1000, allowPrivilegeEscalation: false, \
+     capabilities: {drop: [ALL]}, seccompProfile: {type: RuntimeDefault}}";
+
+const DEPLOYMENT: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: shop}}
+  template:
+    metadata: {labels: {app: shop, conclave.dev/group: orders}}
+    spec:
+      terminationGracePeriodSeconds: 5
+      containers:
+      - name: application
+        image: IMAGE
+        imagePullPolicy: IfNotPresent
+        command: [bash, -c, 'trap exit TERM; while true; do sleep 0.2; done']
+        securityContext: RESTRICTED
+";
+
+const POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: alone
+  labels: {conclave.dev/group: orders}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: application
+    image: IMAGE
+    imagePullPolicy: IfNotPresent
+    command: [bash, -c, 'trap exit TERM; while true; do sleep 0.2; done']
+    securityContext: RESTRICTED
+";
+
+/// It has every token that a pod can ask for, and is in no group.
+const HOSTILE: &str = "
+apiVersion: v1
+kind: Pod
+metadata: {name: alone}
+spec:
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: application
+    image: IMAGE
+    imagePullPolicy: IfNotPresent
+    command: [bash, -c, 'trap exit TERM; while true; do sleep 0.2; done']
+    securityContext: RESTRICTED
+    volumeMounts:
+    - {name: api, mountPath: /tokens/api}
+    - {name: conclave, mountPath: /tokens/conclave}
+  volumes:
+  - name: api
+    projected: {sources: [{serviceAccountToken: {path: token}}]}
+  - name: conclave
+    projected: {sources: [{serviceAccountToken: {path: token, audience: conclave}}]}
+";
+
+const JOB: &str = r#"
+apiVersion: batch/v1
+kind: Job
+metadata: {name: report}
+spec:
+  template:
+    metadata: {labels: {conclave.dev/group: orders}}
+    spec:
+      restartPolicy: Never
+      initContainers:
+      - name: prepare
+        image: IMAGE
+        imagePullPolicy: IfNotPresent
+        command: [bash, -c, 'for i in $(seq 100); do curl -fsS localhost:7070/v1/members && exit; sleep 0.3; done; exit 1']
+      containers:
+      - name: application
+        image: IMAGE
+        imagePullPolicy: IfNotPresent
+        command: [bash, -c, 'curl -fsS -X POST -H "Accept: application/json" "localhost:7070/v1/locks/job?wait=30s"']
+"#;
