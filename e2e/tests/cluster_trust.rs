@@ -9,6 +9,7 @@ use conclave_e2e::cluster::{Cluster, Namespace, Pod, Signal};
 use conclave_e2e::load::{HandOvers, Load};
 use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SIDECAR, SOON, SYSTEM};
 use conclave_e2e::wait;
+use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
 
 /// What a user does in the first five minutes: a group, a label, a lock from their own container.
@@ -187,10 +188,12 @@ fn attempt(namespace: &Namespace<'_>, script: &str) -> Result<String> {
 fn ask_for_certificate(namespace: &Namespace<'_>, token: &str) -> Result<String> {
     let path = "jsonpath={.status.authority.address}";
     let address = namespace.kubectl(&["get", "conclave/orders", "--output", path])?;
+    let request = CertificateParams::default().serialize_request(&KeyPair::generate()?)?.pem()?;
+    let body = serde_json::json!({"group": "orders", "request": request});
     Ok(format!(
         "curl --silent --insecure --max-time 10 --output /dev/null --write-out '%{{http_code}}' \
          --header \"Authorization: Bearer $(cat /tokens/{token})\" \
-         --json '{{\"group\": \"orders\", \"request\": \"none\"}}' https://{address}/v1/certificates"
+         --json '{body}' https://{address}/v1/certificates"
     ))
 }
 
