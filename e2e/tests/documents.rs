@@ -33,6 +33,37 @@ fn every_file_that_a_document_names_exists() -> Result<()> {
     Ok(())
 }
 
+/// The threat model names the test that covers each line.
+#[test]
+fn every_test_that_the_threat_model_names_exists() -> Result<()> {
+    let root = cache::workspace();
+    let model = fs::read_to_string(root.join("docs/security.md"))?;
+    let rows = model.lines().filter(|line| line.starts_with("| ") && line.contains('_'));
+    let is_test = |name: &&str| name.contains('_') && !name.contains(['/', '.', ' ']);
+    let named: BTreeSet<&str> = rows.flat_map(|row| row.split('`')).filter(is_test).collect();
+    ensure!(named.len() > 20, "only {} tests are named", named.len());
+    let mut sources = String::new();
+    for name in CRATES {
+        read_sources(&root.join(name), &mut sources)?;
+    }
+    let missing: Vec<&str> =
+        named.into_iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
+    ensure!(missing.is_empty(), "there is no test {missing:?}");
+    Ok(())
+}
+
+fn read_sources(directory: &Path, sources: &mut String) -> Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            read_sources(&path, sources)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            sources.push_str(&fs::read_to_string(&path)?);
+        }
+    }
+    Ok(())
+}
+
 fn documents(root: &Path) -> Result<Vec<PathBuf>> {
     let mut documents = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
     for entry in fs::read_dir(root.join("docs"))? {
