@@ -251,9 +251,9 @@ impl World {
     }
 
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
-        if self.wants.remove(&(member, name(lock)))
-            && let Some(claim) = self.claims.get(&(member, name(lock)))
-        {
+        // An application outlives the membership of its sidecar, and may give back even then.
+        let wanted = self.wants.remove(&(member, name(lock))) || self.left.contains(&member);
+        if wanted && let Some(claim) = self.claims.get(&(member, name(lock))) {
             self.record_now(Operation::Released { claim: claim.number });
         }
         self.holds.remove(&(member, name(lock)));
