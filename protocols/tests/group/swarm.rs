@@ -72,6 +72,14 @@ fn run(seed: u64, trace: bool) -> Outcome {
     })
 }
 
+/// Seeds in which that happened while the history took no note of it.
+#[test]
+fn applications_give_back_after_their_sidecars_have_left() {
+    for seed in [283_270_276_659_180, 1_795_299_925_928] {
+        run(seed, false);
+    }
+}
+
 #[test]
 #[expect(
     clippy::disallowed_types,
