@@ -73,6 +73,20 @@ fn a_group_goes_on_through_upgrade_uninstall_and_install_again() -> Result<()> {
 }
 
 #[test]
+fn a_group_forms_soon_after_the_api_server_was_away() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if !cluster.is_ours_or_skip("the API server is stopped") {
+        return Ok(());
+    }
+    product::install(&cluster)?;
+    // Long enough to break every watch, and too short for the operator to lose its turn.
+    cluster.stop_api_server()?;
+    std::thread::sleep(Duration::from_secs(3));
+    cluster.start_api_server()?;
+    cluster.in_namespace("install-soon", |namespace| Group::form(namespace, "{}", 3).map(drop))
+}
+
+#[test]
 fn prometheus_finds_the_pods_and_counts_one_leader() -> Result<()> {
     let cluster = Cluster::from_env()?;
     if !cluster.is_ours_or_skip("a Prometheus beside the cluster") {
