@@ -6,8 +6,9 @@ case " $* " in
 *) exec "$@" ;; # runs at build time
 esac
 case " $* " in
-*" --crate-name conclave"* | *" --crate-name granit_parser "* | *" --crate-name httparse "* | \
-    *" --crate-name postcard "* | *" --crate-name serde_saphyr "*) ;;
+*" --crate-name conclave"* | *" --crate-name asn1_rs "* | *" --crate-name granit_parser "* | \
+    *" --crate-name httparse "* | *" --crate-name postcard "* | *" --crate-name serde_saphyr "* | \
+    *" --crate-name x509_parser "*) ;;
 *) exec "$@" ;;
 esac
 exec "$@" -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

@@ -16,12 +16,22 @@ use crate::{cache, command};
 
 /// Runs every target for so long, as many at a time as there are cores; then says what each reached.
 pub fn all(each: Duration) -> Result<()> {
+    every(each, Chance::New)
+}
+
+/// The same, with the same chance each time, and from the seeds alone: a check must not fail by
+/// chance. One run differs from another by how far it gets.
+pub fn all_usual(each: Duration) -> Result<()> {
+    every(each, Chance::Usual)
+}
+
+fn every(each: Duration, chance: Chance) -> Result<()> {
     let engine = build()?;
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let mut found = Vec::new();
     for together in targets()?.chunks(cores) {
         let begun: Result<Vec<_>> =
-            together.iter().map(|target| Running::begin(&engine, target, each)).collect();
+            together.iter().map(|target| Running::begin(&engine, target, each, chance)).collect();
         for mut running in begun? {
             if !running.end()? {
                 found.push(running.target.clone());
@@ -35,7 +45,7 @@ pub fn all(each: Duration) -> Result<()> {
 /// Runs one target for so long.
 pub fn one(target: &str, time: Duration) -> Result<()> {
     check_name(target)?;
-    let is_good = Running::begin(&build()?, target, time)?.end()?;
+    let is_good = Running::begin(&build()?, target, time, Chance::New)?.end()?;
     ensure!(is_good, "fuzzing found something in {target}");
     Ok(())
 }
@@ -54,6 +64,15 @@ pub fn share(time: Duration) -> Result<Duration> {
     Ok(time / rounds.max(1))
 }
 
+/// What a run draws, and where it begins.
+#[derive(Clone, Copy)]
+enum Chance {
+    /// Anything, and where the last run ended.
+    New,
+    /// The same as ever, from the seeds.
+    Usual,
+}
+
 /// One run of a target, which ends with whoever began it.
 struct Running {
     target: String,
@@ -61,10 +80,31 @@ struct Running {
     log: PathBuf,
 }
 
+impl Chance {
+    /// The directory of what reached something new.
+    fn corpus(self) -> &'static str {
+        match self {
+            Self::New => "corpus",
+            Self::Usual => "usual",
+        }
+    }
+
+    /// What the engine is told of it.
+    fn arguments(self) -> &'static [&'static str] {
+        match self {
+            Self::New => &[],
+            Self::Usual => &["-seed=1"],
+        }
+    }
+}
+
 impl Running {
-    fn begin(engine: &Path, target: &str, time: Duration) -> Result<Self> {
+    fn begin(engine: &Path, target: &str, time: Duration, chance: Chance) -> Result<Self> {
         let place = place();
-        let corpus = place.join("corpus").join(target);
+        let corpus = place.join(chance.corpus()).join(target);
+        if matches!(chance, Chance::Usual) && corpus.exists() {
+            fs::remove_dir_all(&corpus)?;
+        }
         fs::create_dir_all(&corpus)?;
         fs::create_dir_all(place.join("found"))?;
         let log = place.join(format!("{target}.log"));
@@ -73,7 +113,8 @@ impl Running {
             .arg(format!("-max_total_time={}", time.as_secs().max(1)))
             .arg(format!("-artifact_prefix={}/{target}-", place.join("found").display()))
             .args(["-max_len=8192", "-timeout=10", "-rss_limit_mb=2048"])
-            .args(["-print_final_stats=1", "-verbosity=1"]);
+            .args(["-print_final_stats=1", "-verbosity=1"])
+            .args(chance.arguments());
         let words = seeds().with_file_name("words").join(target);
         if words.exists() {
             engine.arg(format!("-dict={}", words.display()));

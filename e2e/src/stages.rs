@@ -169,7 +169,7 @@ fn install_packages(_: &mut Run) -> Result<()> {
 }
 
 fn run_targets(_: &mut Run) -> Result<()> {
-    fuzz::all(FUZZING)
+    fuzz::all_usual(FUZZING)
 }
 
 fn test_page(_: &mut Run) -> Result<()> {

@@ -46,6 +46,9 @@ fn foreign(input: &[u8]) -> Option<&'static str> {
         if name.eq_ignore_ascii_case("origin") {
             return Some("it has an origin");
         }
+        if name.eq_ignore_ascii_case("sec-fetch-site") && value.trim() != "none" {
+            return Some("a page asks for it");
+        }
         if name.eq_ignore_ascii_case("host") && !is_local(value.trim()) {
             return Some("it has a foreign host");
         }

@@ -1,4 +1,5 @@
-//! Hands arbitrary input to what reads it: frames of peers, requests, manifests, Leases.
+//! Hands arbitrary input to what reads it: frames and names of peers, requests,
+//! manifests, reviews, Leases.
 //!
 //! A target is a function of bytes, which panics when something is wrong. The engine (libFuzzer, in
 //! the program of this crate) looks for input that reaches code that no earlier one reached;
@@ -8,8 +9,10 @@ mod bodies;
 mod frame;
 mod handshake;
 mod http;
+mod identity;
 mod lease;
 mod manifest;
+mod review;
 pub mod seeds;
 mod service;
 
@@ -28,8 +31,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "frame", run: frame::run },
     Target { name: "handshake", run: handshake::run },
     Target { name: "http", run: http::run },
+    Target { name: "identity", run: identity::run },
     Target { name: "lease", run: lease::run },
     Target { name: "manifest", run: manifest::run },
+    Target { name: "review", run: review::run },
 ];
 
 /// The target of that name.
