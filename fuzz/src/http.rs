@@ -8,8 +8,13 @@ use crate::service::{PATIENCE, on_runtime};
 
 /// No answer says that the server failed, and no browser gets what it asks for.
 pub(crate) fn run(input: &[u8]) {
-    let answer = on_runtime(|runtime, api| runtime.block_on(answer(api, input)));
-    let Some(first) = status(&answer) else { return };
+    for hangs_up in [false, true] {
+        check(input, &on_runtime(|runtime, api| runtime.block_on(answer(api, input, hangs_up))));
+    }
+}
+
+fn check(input: &[u8], answer: &[u8]) {
+    let Some(first) = status(answer) else { return };
     assert!(first < 500 || first == 503, "{first} answers {:?}", String::from_utf8_lossy(input));
     if let Some(why) = foreign(input) {
         let is_success = (200..300).contains(&first);
@@ -17,10 +22,13 @@ pub(crate) fn run(input: &[u8]) {
     }
 }
 
-async fn answer(api: &PlayedApi, input: &[u8]) -> Vec<u8> {
+/// What is answered. Whoever hangs up is answered only what needs no waiting.
+async fn answer(api: &PlayedApi, input: &[u8], hangs_up: bool) -> Vec<u8> {
     let (mut client, server) = tokio::io::duplex(BUFFER);
     client.write_all(input).await.expect("there is room for it");
-    client.shutdown().await.expect("it is connected");
+    if hangs_up {
+        client.shutdown().await.expect("it is connected");
+    }
     // A stream of events has no end.
     let _ = timeout(PATIENCE, api.serve(server)).await;
     let mut answer = Vec::new();
