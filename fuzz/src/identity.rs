@@ -23,10 +23,9 @@ pub(crate) fn run(input: &[u8]) {
 /// Every name, whichever extension has it.
 fn names<'a>(certificate: &'a X509Certificate<'_>) -> impl Iterator<Item = &'a GeneralName<'a>> {
     let lists = certificate.extensions().iter().filter_map(|extension| {
-        match extension.parsed_extension() {
-            ParsedExtension::SubjectAlternativeName(names) => Some(&names.general_names),
-            _ => None,
-        }
+        let parsed = extension.parsed_extension();
+        let ParsedExtension::SubjectAlternativeName(names) = parsed else { return None };
+        Some(&names.general_names)
     });
     lists.flatten()
 }
