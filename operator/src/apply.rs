@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use conclave_crds::{Conclave, ConclaveStatus, LEADER_LABEL};
+use conclave_crds::{AuthorityStatus, Conclave, ConclaveStatus, LEADER_LABEL};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
@@ -14,9 +14,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
-use crate::FIELD_MANAGER;
 use crate::notices::Notice;
 use crate::plan::{Change, PodRef};
+use crate::{AUTHORITY_FIELD_MANAGER, FIELD_MANAGER};
 
 /// What carries out changes.
 #[derive(Clone)]
@@ -33,9 +33,10 @@ impl Hands {
         Self { recorder: Recorder::new(client.clone(), reporter), client }
     }
 
-    /// Carries out one change.
-    pub async fn apply(&self, conclave: &Conclave, change: &Change) -> kube::Result<()> {
+    /// Carries out one change. The resource has the version of what was written of it after that.
+    pub async fn apply(&self, conclave: &mut Conclave, change: &Change) -> kube::Result<()> {
         match change {
+            Change::SetAuthority(authority) => self.set_authority(conclave, authority).await,
             Change::ApplyService(service) => self.apply_object(service.as_ref()).await,
             Change::ApplyRole(role) => self.apply_object(role.as_ref()).await,
             Change::ApplyRoleBinding(binding) => self.apply_object(binding.as_ref()).await,
@@ -65,9 +66,32 @@ impl Hands {
         Ok(())
     }
 
+    /// Of the status this alone, so that it needs nothing else to be in order.
+    async fn set_authority(
+        &self,
+        conclave: &mut Conclave,
+        authority: &AuthorityStatus,
+    ) -> kube::Result<()> {
+        let params = PatchParams::apply(AUTHORITY_FIELD_MANAGER).force();
+        self.patch_status(conclave, &params, json!({ "authority": authority })).await
+    }
+
+    async fn set_status(
+        &self,
+        conclave: &mut Conclave,
+        status: &ConclaveStatus,
+    ) -> kube::Result<()> {
+        self.patch_status(conclave, &applied(), json!(status)).await
+    }
+
     /// With the resource version that was read: a replica that slept, or that read before somebody
     /// else wrote, must not put an old epoch in place of a new one.
-    async fn set_status(&self, conclave: &Conclave, status: &ConclaveStatus) -> kube::Result<()> {
+    async fn patch_status(
+        &self,
+        conclave: &mut Conclave,
+        params: &PatchParams,
+        status: Value,
+    ) -> kube::Result<()> {
         let api: Api<Conclave> = self.api(conclave.namespace());
         let body = json!({
             "apiVersion": Conclave::api_version(&()),
@@ -78,7 +102,9 @@ impl Hands {
             },
             "status": status,
         });
-        api.patch_status(&conclave.name_any(), &applied(), &Patch::Apply(body)).await?;
+        let patch = Patch::Apply(body);
+        let patched = api.patch_status(&conclave.name_any(), params, &patch).await?;
+        conclave.metadata.resource_version = patched.metadata.resource_version;
         Ok(())
     }
 

@@ -125,6 +125,11 @@ impl Signer {
         &self.certificate
     }
 
+    /// When it was made.
+    fn made(&self) -> Timestamp {
+        later(self.life.begins, certificates::BACKDATED)
+    }
+
     /// When the certificate is valid.
     pub fn life(&self) -> Life {
         self.life

@@ -60,8 +60,9 @@ impl Context {
             return Ok(());
         };
         self.metrics.uninjected(namespace, group, without_sidecar(&observed.pods).count());
+        let mut conclave = observed.conclave.clone();
         for change in plan(&observed) {
-            self.hands.apply(&observed.conclave, &change).await?;
+            self.hands.apply(&mut conclave, &change).await?;
         }
         if let Some(members) = notices::present(&observed) {
             self.seen.remember(namespace, group, members);

@@ -28,3 +28,6 @@ pub mod telemetry;
 
 /// The field manager of everything that the operator applies.
 pub const FIELD_MANAGER: &str = "conclave-operator";
+
+/// The field manager of what tells of the authority: it does not wait for the rest.
+pub(crate) const AUTHORITY_FIELD_MANAGER: &str = "conclave-operator-authority";

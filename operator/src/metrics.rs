@@ -19,6 +19,7 @@ pub struct Metrics {
     uninjected: IntGaugeVec,
     master: IntGaugeVec,
     authority: IntGauge,
+    lacking: IntGauge,
 }
 
 impl Metrics {
@@ -70,6 +71,10 @@ impl Metrics {
                 "conclave_authority_expiry_timestamp_seconds",
                 "When the certificate that signs for members ends; 0 while there is none.",
             )?,
+            lacking: IntGauge::new(
+                "conclave_authority_lacking",
+                "Groups, and the webhook, that have not got the next certificate of the authority.",
+            )?,
             registry,
         };
         metrics.register()?;
@@ -113,6 +118,11 @@ impl Metrics {
         self.authority.set(at.as_second());
     }
 
+    /// How many have not got the next certificate of the authority.
+    pub fn authority_lacking(&self, count: usize) {
+        self.lacking.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
     /// Everything, as Prometheus reads it.
     pub fn text(&self) -> prometheus::Result<Vec<u8>> {
         let mut text = Vec::new();
@@ -134,6 +144,7 @@ impl Metrics {
         self.registry.register(Box::new(self.uninjected.clone()))?;
         self.registry.register(Box::new(self.master.clone()))?;
         self.registry.register(Box::new(self.authority.clone()))?;
+        self.registry.register(Box::new(self.lacking.clone()))?;
         let process = prometheus::process_collector::ProcessCollector::for_self();
         self.registry.register(Box::new(process))
     }
@@ -189,6 +200,7 @@ mod tests {
         drop(under_way);
         metrics.leads("conclave-operator", true);
         metrics.authority_ends(Timestamp::from_second(1_800_000_000).expect("a time"));
+        metrics.authority_lacking(3);
         let text = String::from_utf8(metrics.text().expect("text")).expect("UTF-8");
         for line in [
             "conclave_operator_reconcile_total{controller=\"conclave\",result=\"error\"} 1",
@@ -197,6 +209,7 @@ mod tests {
             "conclave_uninjected_pods{group=\"orders\",namespace_name=\"shop\"} 2",
             "leader_election_master_status{name=\"conclave-operator\"} 1",
             "conclave_authority_expiry_timestamp_seconds 1800000000",
+            "conclave_authority_lacking 3",
         ] {
             assert!(text.contains(line), "{line} is missing in\n{text}");
         }

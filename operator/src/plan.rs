@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use conclave_crds::ConclaveStatus;
+use conclave_crds::{AuthorityStatus, ConclaveStatus};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -17,6 +17,8 @@ use crate::status;
 /// One thing to do.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
+    /// Tell the group who certifies its members, if nobody has changed the resource since.
+    SetAuthority(AuthorityStatus),
     /// Make the headless Service as it should be.
     ApplyService(Box<Service>),
     /// Make the Role as it should be.
@@ -56,14 +58,25 @@ pub fn plan(observed: &Observed) -> Vec<Change> {
         return Vec::new();
     }
     let status = status::status(observed);
-    let mut changes = children(observed);
-    if observed.conclave.status.as_ref() != Some(&status) {
+    let mut changes: Vec<_> = authority(observed).into_iter().collect();
+    changes.extend(children(observed));
+    let authority = status.authority.clone();
+    let before = observed.conclave.status.clone();
+    if before.map(|before| ConclaveStatus { authority, ..before }).as_ref() != Some(&status) {
         changes.push(Change::SetStatus(Box::new(status.clone())));
     }
     changes.extend(register(observed));
     changes.extend(labels(observed));
     changes.extend(notices(observed, &status).into_iter().map(Change::Announce));
     changes
+}
+
+/// Who certifies the members comes first: what is refused of the rest may not keep it from them, and
+/// whoever may refuse it may not keep the authority from being replaced.
+fn authority(observed: &Observed) -> Option<Change> {
+    let known = observed.conclave.status.as_ref().and_then(|status| status.authority.as_ref());
+    let told = observed.authority.as_ref().filter(|told| Some(*told) != known)?;
+    Some(Change::SetAuthority(told.clone()))
 }
 
 fn children(observed: &Observed) -> Vec<Change> {

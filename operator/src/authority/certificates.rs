@@ -150,7 +150,7 @@ fn backdated(now: Timestamp) -> Timestamp {
     now.checked_sub(BACKDATED).unwrap_or(now)
 }
 
-const BACKDATED: Duration = Duration::from_mins(5);
+pub(super) const BACKDATED: Duration = Duration::from_mins(5);
 
 /// The length of an uncompressed point of P-256.
 const P256_POINT: usize = 65;

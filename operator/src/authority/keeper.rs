@@ -149,13 +149,20 @@ impl Keeper {
     async fn follow(&self, secret: &Secret, acts: bool, now: Timestamp) -> Result<(), KeepError> {
         let authority = Authority::read(secret)?;
         let due = authority.due(now, &self.lifetimes).filter(|_| acts);
-        let Some(step) = due else {
+        let lacking = match due {
+            Some(Step::Publish) => self.publishing.lacking(&authority.bundle()).await?,
+            Some(Step::Begin | Step::Switch | Step::Forget) | None => Vec::new(),
+        };
+        self.metrics.authority_lacking(lacking.len());
+        let is_waited_for = !lacking.is_empty() && now < authority.patience(&self.lifetimes);
+        let Some(step) = due.filter(|_| !is_waited_for) else {
             self.tell(authority);
             return Ok(());
         };
-        if step == Step::Publish && !self.publishing.is_done(&authority.bundle()).await? {
-            self.tell(authority);
-            return Ok(());
+        if !lacking.is_empty() {
+            let some = lacking.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>();
+            let (count, some) = (lacking.len(), some.join(", "));
+            warn!(count, some, "the authority is replaced, although not all have the next one");
         }
         let after = authority.after(step, now, &self.lifetimes)?;
         // With the version that was read. After a conflict the next round reads what is there.
@@ -205,6 +212,9 @@ impl Keeper {
 fn params() -> PostParams {
     PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() }
 }
+
+/// How many that lack a certificate are named in a line of the log.
+const NAMED: usize = 20;
 
 /// How often the Secret is read.
 const PAUSE: Duration = Duration::from_secs(10);

@@ -4,13 +4,12 @@ use conclave_crds::{AuthorityStatus, Conclave};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhook, MutatingWebhookConfiguration};
 use k8s_openapi::api::core::v1::Service;
-use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt};
 use serde_json::json;
 use tracing::info;
 
-/// The field manager of the one field in the webhook's configuration that is not the chart's.
-const FIELD_MANAGER: &str = "conclave-operator-authority";
+use crate::AUTHORITY_FIELD_MANAGER;
 
 /// The port of the Service.
 const PORT: u16 = 443;
@@ -59,19 +58,21 @@ impl Publishing {
             "metadata": { "name": name },
             "webhooks": stale,
         });
-        let params = PatchParams::apply(FIELD_MANAGER).force();
+        // One field is not the chart's.
+        let params = PatchParams::apply(AUTHORITY_FIELD_MANAGER).force();
         api.patch(name, &params, &Patch::Apply(body)).await?;
         info!(name, "the webhook has the certificates of the authority");
         Ok(())
     }
 
-    /// Whether every group and the webhook have these certificates.
-    pub(super) async fn is_done(&self, bundle: &str) -> kube::Result<bool> {
+    /// Who has not got these certificates yet: groups, by namespace and name, and the webhook.
+    pub(super) async fn lacking(&self, bundle: &str) -> kube::Result<Vec<String>> {
+        let mut lacking = Vec::new();
         if let Some(name) = &self.webhook {
             let api: Api<MutatingWebhookConfiguration> = Api::all(self.client.clone());
             let found = api.get_opt(name).await?.unwrap_or_default();
             if !webhooks(&found).iter().all(|webhook| trusts(webhook, bundle)) {
-                return Ok(false);
+                lacking.push(format!("the webhook {name}"));
             }
         }
         let apis: Vec<Api<Conclave>> = match self.namespaces.as_slice() {
@@ -80,11 +81,12 @@ impl Publishing {
         };
         for api in apis {
             let groups = api.list(&ListParams::default()).await?;
-            if !groups.iter().all(|group| knows(group, bundle)) {
-                return Ok(false);
-            }
+            let without = groups.iter().filter(|group| !knows(group, bundle));
+            lacking.extend(without.map(|group| {
+                format!("{}/{}", group.namespace().unwrap_or_default(), group.name_any())
+            }));
         }
-        Ok(true)
+        Ok(lacking)
     }
 }
 
@@ -96,9 +98,10 @@ fn trusts(webhook: &MutatingWebhook, bundle: &str) -> bool {
     webhook.client_config.ca_bundle.as_ref().is_some_and(|found| found.0 == bundle.as_bytes())
 }
 
-/// A group that is being deleted is told nothing more.
+/// A group that is being deleted is told nothing more. One that was never told of an authority has no
+/// member that trusts another one, and will be told of this.
 fn knows(group: &Conclave, bundle: &str) -> bool {
     let status = group.status.as_ref().and_then(|status| status.authority.as_ref());
     group.metadata.deletion_timestamp.is_some()
-        || status.is_some_and(|AuthorityStatus { bundle: found, .. }| found == bundle)
+        || status.is_none_or(|AuthorityStatus { bundle: found, .. }| found == bundle)
 }

@@ -1,11 +1,15 @@
 //! When an authority gives way to the next, and how.
 //!
 //! 1. The next one is made. The groups and the webhook get its certificate beside the present one.
-//! 2. Once all of them have it, everybody has the overlap's time to learn of it.
+//! 2. Once all of them have it, everybody has the overlap's time to learn of it. Whoever has not got it
+//!    in that time, or in ten minutes if that is longer, is not waited for: one group must not keep the
+//!    others from another authority.
 //! 3. Then it signs. The one before is still trusted, because certificates of its own are alive.
 //! 4. When the last of them has ended, and the overlap has passed again, it is forgotten.
 //!
 //! So at any time whoever trusted one certificate of the bundle trusts what is shown to him.
+
+use std::time::Duration;
 
 use jiff::Timestamp;
 
@@ -44,6 +48,12 @@ impl Authority {
         }
     }
 
+    /// Until when the next one waits for those who have not got it.
+    pub(super) fn patience(&self, lifetimes: &Lifetimes) -> Timestamp {
+        let made = self.next.as_ref().map(|next| next.signer.made());
+        later(made.unwrap_or(Timestamp::MIN), lifetimes.overlap.max(PATIENCE_MIN))
+    }
+
     /// The authority after a step that is due.
     pub fn after(
         self,
@@ -73,3 +83,5 @@ impl Authority {
         })
     }
 }
+
+const PATIENCE_MIN: Duration = Duration::from_mins(10);

@@ -82,6 +82,7 @@ fn new_status(changes: &[Change]) -> ConclaveStatus {
         | Change::ApplyRole(_)
         | Change::ApplyRoleBinding(_)
         | Change::ApplyNetworkPolicy(_)
+        | Change::SetAuthority(_)
         | Change::CreateLease(_)
         | Change::UnlabelLeader(_)
         | Change::LabelLeader(_)
@@ -103,6 +104,7 @@ fn is(status: &str, reason: &str) -> (String, String) {
 /// The names of the changes, without their details.
 fn names(changes: &[Change]) -> Vec<&'static str> {
     let name = |change: &Change| match change {
+        Change::SetAuthority(_) => "authority",
         Change::ApplyService(_) => "service",
         Change::ApplyRole(_) => "role",
         Change::ApplyRoleBinding(_) => "role binding",
@@ -120,7 +122,8 @@ fn names(changes: &[Change]) -> Vec<&'static str> {
 fn created_record(changes: &[Change]) -> Option<Record> {
     let lease = changes.iter().find_map(|change| match change {
         Change::CreateLease(lease) => Some(lease),
-        Change::ApplyService(_)
+        Change::SetAuthority(_)
+        | Change::ApplyService(_)
         | Change::ApplyRole(_)
         | Change::ApplyRoleBinding(_)
         | Change::ApplyNetworkPolicy(_)

@@ -201,6 +201,36 @@ async fn a_pod_that_vanishes_meanwhile_and_an_event_that_is_refused_are_no_error
 }
 
 #[tokio::test]
+async fn what_is_refused_of_a_group_does_not_keep_the_authority_from_it() {
+    let (server, context, authority) = cluster_and_authority();
+    let told = AuthorityStatus { address: "10.96.0.7:443".to_owned(), bundle: "one".to_owned() };
+    authority.send_replace(Some(told.clone()));
+    server.refuse(&Method::PATCH, SERVICE, StatusCode::FORBIDDEN);
+    context.bring_about("shop", "orders").await.expect_err("the Service is refused");
+    let (_, writes) = server.take_calls();
+    assert_eq!(named(&writes), [("PATCH", STATUS), ("PATCH", SERVICE)]);
+    assert_eq!(writes[0].body["status"], json!({ "authority": told }), "and nothing else");
+    assert_eq!(writes[0].body["metadata"]["resourceVersion"], "1");
+}
+
+#[tokio::test]
+async fn the_status_is_set_on_top_of_the_authority_that_was_told_before() {
+    let (server, context, authority) = cluster_and_authority();
+    let told = AuthorityStatus { address: "10.96.0.7:443".to_owned(), bundle: "one".to_owned() };
+    authority.send_replace(Some(told));
+    context.bring_about("shop", "orders").await.expect("no conflict with itself");
+    let (_, writes) = server.take_calls();
+    let versions = writes.iter().filter(|call| call.path == STATUS);
+    let versions: Vec<_> = versions.map(|call| &call.body["metadata"]["resourceVersion"]).collect();
+    assert_eq!(versions[0], "1");
+    assert_ne!(versions[1], "1", "the version that came of it");
+    context.bring_about("shop", "orders").await.expect("it works");
+    server.take_calls();
+    context.bring_about("shop", "orders").await.expect("it works");
+    assert_eq!(server.take_calls().1, []);
+}
+
+#[tokio::test]
 async fn a_resource_that_is_gone_needs_one_read() {
     let (server, context) = cluster();
     server.remove(CONCLAVE);

@@ -158,7 +158,7 @@ async fn the_next_authority_signs_only_when_every_group_has_had_it_for_the_overl
     let begun = kept(&server);
     assert!(begun.bundle().starts_with(&first.bundle()) && begun.next.is_some());
     assert_eq!(trusted(&server), begun.bundle());
-    round(&mut keeper, true, 100).await;
+    round(&mut keeper, true, 1).await;
     assert_eq!(kept(&server), begun, "a group has not got it");
 
     put_group(&server, Some(&begun.bundle()));
@@ -176,6 +176,39 @@ async fn the_next_authority_signs_only_when_every_group_has_had_it_for_the_overl
     round(&mut keeper, true, 126).await;
     assert!(!trusted(&server).contains(first.current.certificate()));
     assert_eq!(server.object(SECRET)["metadata"]["annotations"][ROTATE_ANNOTATION], "now");
+}
+
+#[tokio::test]
+async fn a_group_that_does_not_get_the_next_authority_holds_it_up_for_the_overlap_alone() {
+    let server = cluster();
+    let mut keeper = keeper(&server);
+    round(&mut keeper, true, 0).await;
+    put_group(&server, Some(&kept(&server).bundle()));
+    let mut secret = server.object(SECRET);
+    secret["metadata"]["annotations"][ROTATE_ANNOTATION] = json!("now");
+    server.put(SECRET, secret);
+    round(&mut keeper, true, 1).await;
+    let begun = kept(&server);
+    let late = at(2).checked_sub(Duration::from_secs(1)).expect("a time");
+    keeper.round(true, late, || ()).await.expect("a round");
+    assert_eq!(kept(&server), begun);
+    round(&mut keeper, true, 2).await;
+    assert_eq!(kept(&server).next.expect("it is still to come").published, Some(at(2)));
+    round(&mut keeper, true, 3).await;
+    assert_eq!(kept(&server).current, begun.next.expect("a next one").signer);
+}
+
+#[tokio::test]
+async fn a_group_that_was_never_told_of_an_authority_holds_nothing_up() {
+    let server = cluster();
+    let mut keeper = keeper(&server);
+    round(&mut keeper, true, 0).await;
+    let mut secret = server.object(SECRET);
+    secret["metadata"]["annotations"][ROTATE_ANNOTATION] = json!("now");
+    server.put(SECRET, secret);
+    round(&mut keeper, true, 1).await;
+    round(&mut keeper, true, 1).await;
+    assert_eq!(kept(&server).next.expect("a next one").published, Some(at(1)));
 }
 
 #[tokio::test]
