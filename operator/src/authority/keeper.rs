@@ -91,7 +91,7 @@ impl Keeper {
         self.status.subscribe()
     }
 
-    /// Keeps it for good. `read` is called when the Secret was read, or found to be missing.
+    /// Keeps it for good. `read` is called when the authority was read, or found to be missing.
     pub async fn run(mut self, mut acts: watch::Receiver<bool>, read: impl Fn()) {
         loop {
             let is_acting = *acts.borrow_and_update();
@@ -113,9 +113,10 @@ impl Keeper {
         read: impl Fn(),
     ) -> Result<(), KeepError> {
         let secret = self.secrets.get_opt(SECRET_NAME).await?;
+        let kept = secret.as_ref().map(Authority::read).transpose()?;
         read();
-        match secret {
-            Some(secret) => self.follow(&secret, acts, now).await?,
+        match secret.zip(kept) {
+            Some((secret, kept)) => self.follow(&secret, kept, acts, now).await?,
             None if acts => self.create(now).await?,
             // The replica that acts is about to make it.
             None => {}
@@ -123,9 +124,11 @@ impl Keeper {
         self.publish(acts).await
     }
 
-    /// What others need less than half of the overlap for must not take all of it here.
+    /// What others need less than half of the overlap for must not take all of it here. Without an
+    /// authority nobody is certified, and no pod of a group can be made.
     fn pause(&self) -> Duration {
-        PAUSE.min(self.lifetimes.overlap / 4).max(PAUSE_MIN)
+        let longest = if self.authority.borrow().is_none() { PAUSE_UNKNOWN } else { PAUSE };
+        longest.min(self.lifetimes.overlap / 4).max(PAUSE_MIN)
     }
 
     /// A Secret that somebody has deleted is made anew as it was: who trusts the authority goes on.
@@ -146,8 +149,13 @@ impl Keeper {
         Ok(())
     }
 
-    async fn follow(&self, secret: &Secret, acts: bool, now: Timestamp) -> Result<(), KeepError> {
-        let authority = Authority::read(secret)?;
+    async fn follow(
+        &self,
+        secret: &Secret,
+        authority: Authority,
+        acts: bool,
+        now: Timestamp,
+    ) -> Result<(), KeepError> {
         let due = authority.due(now, &self.lifetimes).filter(|_| acts);
         let lacking = match due {
             Some(Step::Publish) => self.publishing.lacking(&authority.bundle()).await?,
@@ -218,4 +226,6 @@ const NAMED: usize = 20;
 
 /// How often the Secret is read.
 const PAUSE: Duration = Duration::from_secs(10);
+/// How often, while no authority is known.
+const PAUSE_UNKNOWN: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(100);

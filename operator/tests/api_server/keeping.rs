@@ -11,6 +11,7 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::certificates::LIFETIMES;
 use crate::server::ApiServer;
@@ -143,6 +144,22 @@ async fn a_replica_looks_before_its_turn_and_makes_the_authority_when_it_comes()
     assert_eq!(authority.borrow().as_deref(), Some(&kept(&server)));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_replica_that_waits_learns_of_the_authority_within_a_second() {
+    let server = cluster();
+    let (mut acting, waiting) = (keeper(&server), keeper(&server));
+    let mut authority = waiting.authority();
+    let (_acts, does_act) = watch::channel(false);
+    let (looked, mut has_looked) = watch::channel(false);
+    tokio::spawn(waiting.run(does_act, move || {
+        looked.send_replace(true);
+    }));
+    has_looked.changed().await.expect("the Secret was looked for");
+    round(&mut acting, true, 0).await;
+    let known = timeout(Duration::from_millis(1100), authority.changed()).await;
+    known.expect("soon").expect("an authority");
+}
+
 #[tokio::test]
 async fn the_next_authority_signs_only_when_every_group_has_had_it_for_the_overlap() {
     let server = cluster();
@@ -246,9 +263,10 @@ async fn a_secret_that_cannot_be_read_is_left_alone() {
     round(&mut keeper, true, 0).await;
     let known = kept(&server);
     let mut secret = server.object(SECRET);
-    secret["data"]["current.key"] = Value::Null;
+    secret["data"]["current.key"] = json!("AA==");
     server.put(SECRET, secret.clone());
-    keeper.round(true, at(1), || ()).await.expect_err("it is damaged");
+    let is_ready = || panic!("without an authority nobody is served");
+    keeper.round(true, at(1), is_ready).await.expect_err("it is damaged");
     assert_eq!(server.object(SECRET)["data"], secret["data"]);
     assert_eq!(keeper.authority().borrow().as_deref(), Some(&known), "what is known goes on");
 }
