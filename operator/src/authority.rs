@@ -99,11 +99,13 @@ impl Authority {
         })
     }
 
-    /// The certificates that are trusted in PEM, one after another.
+    /// The certificates that are trusted in PEM, one after another, each with one end of line behind
+    /// it: somebody may have edited the Secret.
     pub fn bundle(&self) -> String {
         let next = self.next.as_ref().map(|next| next.signer.certificate.as_str());
         let previous = self.previous.as_ref().map(|previous| previous.certificate.as_str());
-        [Some(self.current.certificate.as_str()), next, previous].into_iter().flatten().collect()
+        let all = [Some(self.current.certificate.as_str()), next, previous];
+        all.into_iter().flatten().flat_map(|certificate| [certificate.trim(), "\n"]).collect()
     }
 }
 

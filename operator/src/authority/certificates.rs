@@ -56,11 +56,25 @@ pub(super) fn authority(
 
 /// Whether this is an authority's certificate with its key, and when it is valid.
 pub(super) fn check_authority(certificate: &str, key: &str) -> Result<Life, CertificateError> {
-    let unreadable = |_| CertificateError::Unreadable;
-    let (_, pem) = parse_x509_pem(certificate.as_bytes()).map_err(unreadable)?;
-    let parsed = pem.parse_x509().map_err(|_| CertificateError::Unreadable)?;
     let key = KeyPair::from_pem(key)?;
-    if parsed.public_key().subject_public_key.data.as_ref() != key.der_bytes() {
+    check(certificate, Some(key.der_bytes()))
+}
+
+/// Whether this is one certificate, and when it is valid.
+pub(super) fn check_certificate(certificate: &str) -> Result<Life, CertificateError> {
+    check(certificate, None)
+}
+
+fn check(certificate: &str, key: Option<&[u8]>) -> Result<Life, CertificateError> {
+    let unreadable = |_| CertificateError::Unreadable;
+    let (rest, pem) = parse_x509_pem(certificate.as_bytes()).map_err(unreadable)?;
+    // Whatever follows would be trusted, too.
+    if !rest.trim_ascii().is_empty() {
+        return Err(CertificateError::Unreadable);
+    }
+    let parsed = pem.parse_x509().map_err(|_| CertificateError::Unreadable)?;
+    let found = parsed.public_key().subject_public_key.data.as_ref();
+    if key.is_some_and(|key| key != found) {
         return Err(CertificateError::ForeignKey);
     }
     let validity = parsed.validity();

@@ -21,7 +21,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::ObjectMeta;
 
-use super::{Authority, CertificateError, Next, Previous, Signer};
+use super::{Authority, CertificateError, Next, Previous, Signer, certificates};
 
 /// The name of the Secret in the operator's namespace.
 pub const SECRET_NAME: &str = "conclave-authority";
@@ -32,23 +32,26 @@ pub const ROTATE_ANNOTATION: &str = "conclave.dev/rotate";
 /// Why a Secret is no authority. It is never overwritten then: somebody must look.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// A key is missing, or is no text.
-    #[error("the key `{0}` is missing or no text")]
+    /// A key is missing.
+    #[error("the key `{0}` is missing")]
     Missing(&'static str),
+    /// What a key holds is no text.
+    #[error("what the key `{0}` holds is no text")]
+    NoText(&'static str),
     /// An annotation is missing, or is no time.
     #[error("the annotation `{0}` is missing or no time")]
     NoTime(&'static str),
     /// A certificate cannot be read, or has another key.
-    #[error("`{0}.crt` and `{0}.key` are no authority")]
+    #[error("what is kept as `{0}` is no authority")]
     NoAuthority(&'static str, #[source] CertificateError),
 }
 
 impl Authority {
     /// What a Secret keeps.
     pub fn read(secret: &Secret) -> Result<Self, SecretError> {
-        let next = match text(secret, NEXT_CERTIFICATE) {
-            None => None,
-            Some(_) => Some(Next {
+        let next = match (text(secret, NEXT_CERTIFICATE)?, text(secret, NEXT_KEY)?) {
+            (None, None) => None,
+            (Some(_), _) | (_, Some(_)) => Some(Next {
                 signer: signer(secret, "next", NEXT_CERTIFICATE, NEXT_KEY)?,
                 published: secret
                     .annotations()
@@ -57,9 +60,13 @@ impl Authority {
                     .transpose()?,
             }),
         };
-        let previous = match text(secret, PREVIOUS_CERTIFICATE) {
+        let previous = match text(secret, PREVIOUS_CERTIFICATE)? {
             None => None,
-            Some(certificate) => Some(Previous { certificate, until: time(secret, UNTIL)? }),
+            Some(certificate) => {
+                certificates::check_certificate(&certificate)
+                    .map_err(|error| SecretError::NoAuthority("previous", error))?;
+                Some(Previous { certificate, until: time(secret, UNTIL)? })
+            }
         };
         let annotation = |name| secret.annotations().get(name).cloned();
         Ok(Self {
@@ -122,14 +129,17 @@ fn signer(
     certificate: &'static str,
     key: &'static str,
 ) -> Result<Signer, SecretError> {
-    let needed = |name| text(secret, name).ok_or(SecretError::Missing(name));
+    let needed = |name| text(secret, name)?.ok_or(SecretError::Missing(name));
     Signer::read(needed(certificate)?, needed(key)?)
         .map_err(|error| SecretError::NoAuthority(name, error))
 }
 
-fn text(secret: &Secret, key: &str) -> Option<String> {
-    let bytes = secret.data.as_ref()?.get(key)?;
-    String::from_utf8(bytes.0.clone()).ok()
+/// The text of a key, if there is such a key. What is there and cannot be read is not as if it were
+/// missing: then the next write would delete it.
+fn text(secret: &Secret, key: &'static str) -> Result<Option<String>, SecretError> {
+    let bytes = secret.data.as_ref().and_then(|data| data.get(key));
+    let text = bytes.map(|bytes| String::from_utf8(bytes.0.clone()));
+    text.transpose().map_err(|_| SecretError::NoText(key))
 }
 
 fn time(secret: &Secret, annotation: &'static str) -> Result<Timestamp, SecretError> {

@@ -1,3 +1,6 @@
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+
 use super::*;
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -87,4 +90,54 @@ fn a_key_of_another_certificate_is_no_authority() {
     let mixed = Signer::read(one.certificate.clone(), other.key);
     assert!(matches!(mixed, Err(CertificateError::ForeignKey)), "{mixed:?}");
     assert!(!format!("{one:?}").contains("PRIVATE"), "no key in a log");
+}
+
+/// A Secret with all that there can be in one.
+fn full() -> Secret {
+    let mut authority = fresh();
+    for due in [Step::Begin, Step::Publish, Step::Switch, Step::Begin] {
+        authority = authority.after(due, hours(1), &LIFETIMES).expect("a step");
+    }
+    authority.write(None)
+}
+
+#[test]
+fn what_cannot_be_read_of_a_secret_is_not_taken_for_missing() {
+    let read = |key: &str, bytes: Option<&[u8]>| {
+        let mut secret = full();
+        let data = secret.data.as_mut().expect("data");
+        assert!(data.remove(key).is_some(), "{key}");
+        data.extend(bytes.map(|bytes| (key.to_owned(), ByteString(bytes.to_vec()))));
+        Authority::read(&secret)
+    };
+    for key in ["current.crt", "current.key", "next.crt", "next.key", "previous.crt"] {
+        let found = read(key, Some(b"\xff"));
+        assert!(matches!(found, Err(SecretError::NoText(named)) if named == key), "{found:?}");
+        let found = read(key, Some(b"text"));
+        assert!(matches!(found, Err(SecretError::NoAuthority(..))), "{key}: {found:?}");
+    }
+    for key in ["current.crt", "current.key", "next.crt", "next.key"] {
+        let found = read(key, None);
+        assert!(matches!(found, Err(SecretError::Missing(named)) if named == key), "{found:?}");
+    }
+    assert_eq!(read("previous.crt", None).expect("nobody was before").previous, None);
+    let more = [fresh().current.certificate(), fresh().current.certificate()].concat();
+    let found = read("previous.crt", Some(more.as_bytes()));
+    assert!(matches!(found, Err(SecretError::NoAuthority(..))), "one is kept there: {found:?}");
+}
+
+#[test]
+fn certificates_do_not_run_together_whatever_somebody_has_done_to_the_ends_of_lines() {
+    let mut secret = full();
+    let expected = Authority::read(&secret).expect("readable").bundle();
+    assert_eq!(expected.matches("-----END CERTIFICATE-----\n").count(), 3);
+    for end in ["", "\n\n"] {
+        for bytes in secret.data.as_mut().expect("data").values_mut() {
+            let text = String::from_utf8(bytes.0.clone()).expect("text");
+            if text.contains("CERTIFICATE") {
+                bytes.0 = format!("{}{end}", text.trim()).into_bytes();
+            }
+        }
+        assert_eq!(Authority::read(&secret).expect("readable").bundle(), expected);
+    }
 }
