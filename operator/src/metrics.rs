@@ -20,6 +20,7 @@ pub struct Metrics {
     master: IntGaugeVec,
     authority: IntGauge,
     lacking: IntGauge,
+    kept: IntGauge,
 }
 
 impl Metrics {
@@ -75,6 +76,10 @@ impl Metrics {
                 "conclave_authority_lacking",
                 "Groups, and the webhook, that have not got the next certificate of the authority.",
             )?,
+            kept: IntGauge::new(
+                "conclave_authority_kept_timestamp_seconds",
+                "When the authority was last read, and all done that was due; 0 before.",
+            )?,
             registry,
         };
         metrics.register()?;
@@ -123,6 +128,11 @@ impl Metrics {
         self.lacking.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
+    /// The authority was read, and all was done that was due.
+    pub fn authority_kept(&self, at: Timestamp) {
+        self.kept.set(at.as_second());
+    }
+
     /// Everything, as Prometheus reads it.
     pub fn text(&self) -> prometheus::Result<Vec<u8>> {
         let mut text = Vec::new();
@@ -145,6 +155,7 @@ impl Metrics {
         self.registry.register(Box::new(self.master.clone()))?;
         self.registry.register(Box::new(self.authority.clone()))?;
         self.registry.register(Box::new(self.lacking.clone()))?;
+        self.registry.register(Box::new(self.kept.clone()))?;
         let process = prometheus::process_collector::ProcessCollector::for_self();
         self.registry.register(Box::new(process))
     }

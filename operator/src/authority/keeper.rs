@@ -9,7 +9,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::error::Elapsed;
+use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::publishing::Publishing;
@@ -51,6 +52,9 @@ pub enum KeepError {
     /// A call failed.
     #[error("the API server has not helped to keep the authority")]
     Api(#[from] kube::Error),
+    /// The API server has not answered at all.
+    #[error("the API server has not answered in time")]
+    Late(#[from] Elapsed),
     /// The Secret is none of ours, or damaged.
     #[error("the Secret `{SECRET_NAME}` cannot be used")]
     Secret(#[from] SecretError),
@@ -95,8 +99,11 @@ impl Keeper {
     pub async fn run(mut self, mut acts: watch::Receiver<bool>, read: impl Fn()) {
         loop {
             let is_acting = *acts.borrow_and_update();
-            if let Err(error) = self.round(is_acting, Timestamp::now(), &read).await {
-                warn!(error = chain(&error), "the authority stays as it is known");
+            // A call that is never answered must not be the last one. What it has done is read then.
+            let round = timeout(ROUND, self.round(is_acting, Timestamp::now(), &read)).await;
+            match round.map_err(KeepError::from).flatten() {
+                Ok(()) => self.metrics.authority_kept(Timestamp::now()),
+                Err(error) => warn!(error = chain(&error), "the authority stays as it is known"),
             }
             tokio::select! {
                 () = sleep(self.pause()) => {}
@@ -223,6 +230,9 @@ fn params() -> PostParams {
 
 /// How many that lack a certificate are named in a line of the log.
 const NAMED: usize = 20;
+
+/// How long a round may take.
+const ROUND: Duration = Duration::from_secs(30);
 
 /// How often the Secret is read.
 const PAUSE: Duration = Duration::from_secs(10);

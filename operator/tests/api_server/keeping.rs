@@ -68,6 +68,10 @@ fn put_group(server: &ApiServer, bundle: Option<&str>) {
 }
 
 fn keeper(server: &ApiServer) -> Keeper {
+    keeper_with(server, Metrics::new().expect("metrics"))
+}
+
+fn keeper_with(server: &ApiServer, metrics: Metrics) -> Keeper {
     let settings = Settings {
         namespace: "conclave-system".to_owned(),
         namespaces: Vec::new(),
@@ -75,7 +79,7 @@ fn keeper(server: &ApiServer) -> Keeper {
         webhook: Some("conclave-operator".to_owned()),
         lifetimes: LIFETIMES,
     };
-    Keeper::new(&server.client(), settings, Metrics::new().expect("metrics"))
+    Keeper::new(&server.client(), settings, metrics)
 }
 
 fn kept(server: &ApiServer) -> Authority {
@@ -158,6 +162,26 @@ async fn a_replica_that_waits_learns_of_the_authority_within_a_second() {
     round(&mut acting, true, 0).await;
     let known = timeout(Duration::from_millis(1100), authority.changed()).await;
     known.expect("soon").expect("an authority");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_never_answered_does_not_stop_the_keeper() {
+    let (server, metrics) = (cluster(), Metrics::new().expect("metrics"));
+    server.hang(&Method::GET, SECRET);
+    let keeper = keeper_with(&server, metrics.clone());
+    let mut authority = keeper.authority();
+    let (_acts, does_act) = watch::channel(true);
+    tokio::spawn(keeper.run(does_act, || ()));
+    let has_kept = || {
+        let text = String::from_utf8(metrics.text().expect("text")).expect("UTF-8");
+        !text.contains("conclave_authority_kept_timestamp_seconds 0")
+    };
+    assert!(!has_kept());
+    let made = timeout(Duration::from_mins(5), authority.changed()).await;
+    made.expect("the keeper goes on").expect("an authority");
+    while !has_kept() {
+        tokio::task::yield_now().await;
+    }
 }
 
 #[tokio::test]

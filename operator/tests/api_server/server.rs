@@ -1,6 +1,6 @@
 //! An API server that keeps objects, counts versions, and remembers every call.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -25,6 +25,7 @@ pub(crate) struct ApiServer(Arc<Mutex<State>>);
 struct State {
     objects: BTreeMap<String, Value>,
     refusals: BTreeMap<(String, String), StatusCode>,
+    hanging: BTreeSet<(String, String)>,
     answers: BTreeMap<String, Value>,
     calls: Vec<Call>,
     version: u64,
@@ -62,6 +63,12 @@ impl ApiServer {
         self.state().refusals.insert(key, status);
     }
 
+    /// Never answers the next call of this method to this path.
+    pub(crate) fn hang(&self, method: &Method, path: &str) {
+        let key = (method.to_string(), path.to_owned());
+        self.state().hanging.insert(key);
+    }
+
     /// Answers everything that is posted to this path with this object, and keeps nothing.
     pub(crate) fn answer_posts(&self, path: &str, object: Value) {
         self.state().answers.insert(path.to_owned(), object);
@@ -85,6 +92,11 @@ impl ApiServer {
         let body = serde_json::from_slice(&body).unwrap_or_default();
         let path = head.uri.path().to_owned();
         let call = Call { method: head.method, path, body };
+        let key = (call.method.to_string(), call.path.clone());
+        let hangs = self.state().hanging.remove(&key);
+        if hangs {
+            std::future::pending::<()>().await;
+        }
         let mut state = self.state();
         state.calls.push(call.clone());
         let (status, object) = state.answer(&call);
