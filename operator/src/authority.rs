@@ -63,7 +63,7 @@ pub struct Next {
 pub struct Previous {
     /// The certificate in PEM. The key is gone.
     pub certificate: String,
-    /// When the next one began to sign.
+    /// Until when it is trusted.
     pub until: Timestamp,
 }
 

@@ -24,6 +24,9 @@ pub enum CertificateError {
     /// A certificate of an authority is none.
     #[error("a certificate of the authority cannot be read")]
     Unreadable,
+    /// The certificate that would sign has ended.
+    #[error("the authority has ended")]
+    Ended,
     /// A key belongs to another certificate.
     #[error("a key of the authority belongs to another certificate")]
     ForeignKey,
@@ -134,6 +137,9 @@ fn leaf(
     lifetime: Duration,
 ) -> Result<CertificateParams, CertificateError> {
     let life = Life { begins: backdated(now), ends: leaf_end(signer, now, lifetime) };
+    if life.ends <= now {
+        return Err(CertificateError::Ended);
+    }
     let mut params = params(life)?;
     params.is_ca = IsCa::ExplicitNoCa;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

@@ -166,7 +166,7 @@ impl Keeper {
         let due = authority.due(now, &self.lifetimes).filter(|_| acts);
         let lacking = match due {
             Some(Step::Publish) => self.publishing.lacking(&authority.bundle()).await?,
-            Some(Step::Begin | Step::Switch | Step::Forget) | None => Vec::new(),
+            Some(Step::Begin | Step::Switch | Step::Forget | Step::Replace) | None => Vec::new(),
         };
         self.metrics.authority_lacking(lacking.len());
         let is_waited_for = !lacking.is_empty() && now < authority.patience(&self.lifetimes);

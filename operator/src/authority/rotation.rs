@@ -7,7 +7,10 @@
 //! 3. Then it signs. The one before is still trusted, because certificates of its own are alive.
 //! 4. When the last of them has ended, and the overlap has passed again, it is forgotten.
 //!
-//! So at any time whoever trusted one certificate of the bundle trusts what is shown to him.
+//! An authority that has ended is not waited for: the next one signs at once, and is made at once if
+//! there is none. Nothing that the ended one has signed is good any more.
+//!
+//! So at any other time whoever trusted one certificate of the bundle trusts what is shown to him.
 
 use std::time::Duration;
 
@@ -26,20 +29,22 @@ pub enum Step {
     Switch,
     /// Forget the previous one.
     Forget,
+    /// Let another one sign at once, and trust no other.
+    Replace,
 }
 
 impl Authority {
     /// What is to be done now; mostly nothing.
     pub fn due(&self, now: Timestamp, lifetimes: &Lifetimes) -> Option<Step> {
+        if now >= self.current.life().ends {
+            return Some(if self.next.is_some() { Step::Switch } else { Step::Replace });
+        }
         match (&self.next, &self.previous) {
             (Some(Next { published: None, .. }), _) => Some(Step::Publish),
             (Some(Next { published: Some(published), .. }), _) => {
                 (now >= later(*published, lifetimes.overlap)).then_some(Step::Switch)
             }
-            (None, Some(Previous { until, .. })) => {
-                let trusted = lifetimes.certificate + lifetimes.overlap;
-                (now >= later(*until, trusted)).then_some(Step::Forget)
-            }
+            (None, Some(Previous { until, .. })) => (now >= *until).then_some(Step::Forget),
             (None, None) => {
                 let is_old = now >= self.current.life().after(2, 3);
                 let is_asked = self.asked.is_some() && self.asked != self.answered;
@@ -75,11 +80,18 @@ impl Authority {
                 None => self,
                 Some(next) => {
                     let certificate = self.current.certificate;
-                    let previous = Some(Previous { certificate, until: now });
+                    // By what is in force now: later it may be less.
+                    let until = later(now, lifetimes.certificate + lifetimes.overlap);
+                    let previous = Some(Previous { certificate, until });
                     Self { current: next.signer, next: None, previous, ..self }
                 }
             },
             Step::Forget => Self { previous: None, ..self },
+            Step::Replace => {
+                let current = Signer::new(now, lifetimes.authority)?;
+                let answered = self.asked.clone();
+                Self { current, next: None, previous: None, answered, ..self }
+            }
         })
     }
 }

@@ -11,7 +11,7 @@
 //! | `conclave.dev/rotate` | set by a person to anything new: rotate now |
 //! | `conclave.dev/rotated` | the last such text that was answered |
 //! | `conclave.dev/next-published` | since when everybody has `next.crt` |
-//! | `conclave.dev/previous-until` | when `previous.crt` ceased to sign |
+//! | `conclave.dev/previous-until` | until when `previous.crt` is trusted |
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use rcgen::CertificateParams;
 
 use super::*;
 
@@ -72,7 +73,7 @@ fn a_person_who_asks_for_another_authority_gets_one_and_no_more() {
 fn a_secret_keeps_all_of_an_authority_and_what_others_wrote_on_it() {
     let mut authority = fresh();
     let mut secret = authority.write(None);
-    for due in [Step::Begin, Step::Publish, Step::Switch, Step::Forget] {
+    for due in [Step::Begin, Step::Publish, Step::Switch, Step::Forget, Step::Replace] {
         secret.metadata.resource_version = Some("7".to_owned());
         secret.metadata.annotations.get_or_insert_default().insert("a".to_owned(), "b".to_owned());
         authority = authority.after(due, hours(1), &LIFETIMES).expect("a step");
@@ -140,4 +141,44 @@ fn certificates_do_not_run_together_whatever_somebody_has_done_to_the_ends_of_li
         }
         assert_eq!(Authority::read(&secret).expect("readable").bundle(), expected);
     }
+}
+
+#[test]
+fn an_authority_that_has_ended_is_replaced_at_once() {
+    let first = fresh();
+    let replaced = step(first.clone(), hours(900), Step::Replace);
+    assert_eq!(replaced.bundle(), replaced.current.certificate);
+    assert_ne!(replaced.current, first.current);
+    assert_eq!(replaced.due(hours(900), &LIFETIMES), None);
+
+    let begun = step(first, hours(899), Step::Begin);
+    let next = begun.next.clone().expect("a next one").signer;
+    let switched = step(begun, hours(900), Step::Switch);
+    assert_eq!(switched.current, next, "who has learnt of the next one trusts it");
+}
+
+#[test]
+fn an_authority_that_has_ended_signs_nothing() {
+    let signer = fresh().current;
+    let (_, key, _) = certificates::server(&signer, &[], hours(899), HOUR).expect("a certificate");
+    let request = CertificateParams::default().serialize_request(&key).expect("a request");
+    let key = certificates::requested_key(&request.pem().expect("PEM")).expect("a key");
+    let member = |at| certificates::member(&signer, &key, "spiffe://conclave.dev/a", at, HOUR);
+    member(hours(899)).expect("a certificate");
+    let ended = member(hours(900));
+    assert!(matches!(ended, Err(CertificateError::Ended)), "{ended:?}");
+    let ended = certificates::server(&signer, &[], hours(900), HOUR).map(|(_, _, life)| life);
+    assert!(matches!(ended, Err(CertificateError::Ended)), "{ended:?}");
+}
+
+#[test]
+fn what_has_signed_is_trusted_as_long_as_certificates_were_made_for() {
+    let long = Lifetimes { certificate: HOUR * 24, ..LIFETIMES };
+    let mut authority = fresh();
+    for due in [Step::Begin, Step::Publish, Step::Switch] {
+        authority = authority.after(due, hours(1), &long).expect("a step");
+    }
+    let kept = Authority::read(&authority.write(None)).expect("readable");
+    assert_eq!(kept.due(hours(25), &LIFETIMES), None, "they are shorter since, but not those");
+    assert_eq!(kept.due(hours(26), &LIFETIMES), Some(Step::Forget));
 }
