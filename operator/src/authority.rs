@@ -24,7 +24,7 @@ use rcgen::{Issuer, KeyPair};
 
 pub use certificates::CertificateError;
 pub use rotation::Step;
-pub use secret::{ROTATE_ANNOTATION, SECRET_NAME, SecretError};
+pub use secret::{REVOKE_ANNOTATION, ROTATE_ANNOTATION, SECRET_NAME, SecretError};
 
 /// The certificates that are trusted, and the key that signs.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -39,6 +39,10 @@ pub struct Authority {
     pub asked: Option<String>,
     /// What the last rotation answered.
     pub answered: Option<String>,
+    /// What a person revoked the authority with; whatever is new is another revocation.
+    pub revoke: Option<String>,
+    /// What the last revocation answered.
+    pub revoked: Option<String>,
 }
 
 /// A certificate of an authority and its key.
@@ -96,6 +100,8 @@ impl Authority {
             previous: None,
             asked: None,
             answered: None,
+            revoke: None,
+            revoked: None,
         })
     }
 

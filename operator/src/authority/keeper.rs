@@ -14,7 +14,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{info, warn};
 
 use super::publishing::Publishing;
-use super::secret::SECRET_NAME;
+use super::secret::{REVOKE_ANNOTATION, SECRET_NAME};
 use super::{Authority, CertificateError, Lifetimes, SecretError, Step};
 use crate::FIELD_MANAGER;
 use crate::metrics::Metrics;
@@ -142,7 +142,14 @@ impl Keeper {
     async fn create(&self, now: Timestamp) -> Result<(), KeepError> {
         let known = self.authority.borrow().clone();
         let authority = match known {
-            Some(known) => known.as_ref().clone(),
+            Some(known) => {
+                warn!(
+                    name = SECRET_NAME,
+                    "the Secret was deleted, and is made anew with the same keys: to be rid of \
+                     them, set its annotation {REVOKE_ANNOTATION}"
+                );
+                known.as_ref().clone()
+            }
             None => Authority::new(now, &self.lifetimes)?,
         };
         match self.secrets.create(&params(), &authority.write(None)).await {
@@ -182,6 +189,9 @@ impl Keeper {
         let after = authority.after(step, now, &self.lifetimes)?;
         // With the version that was read. After a conflict the next round reads what is there.
         match self.secrets.replace(SECRET_NAME, &params(), &after.write(Some(secret))).await {
+            Ok(_) if step == Step::Replace => {
+                warn!("the authority is replaced at once: members are refused until they renew");
+            }
             Ok(_) => info!(?step, "the authority rotates"),
             Err(kube::Error::Api(status)) if status.is_conflict() => return Ok(()),
             Err(error) => return Err(error.into()),

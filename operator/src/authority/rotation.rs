@@ -10,6 +10,9 @@
 //! An authority that has ended is not waited for: the next one signs at once, and is made at once if
 //! there is none. Nothing that the ended one has signed is good any more.
 //!
+//! Nor is one that a person has revoked: its key may be another's. Another one is made, signs at once,
+//! and is the only one that is trusted. Members are refused until they have a certificate of its own.
+//!
 //! So at any other time whoever trusted one certificate of the bundle trusts what is shown to him.
 
 use std::time::Duration;
@@ -36,6 +39,9 @@ pub enum Step {
 impl Authority {
     /// What is to be done now; mostly nothing.
     pub fn due(&self, now: Timestamp, lifetimes: &Lifetimes) -> Option<Step> {
+        if self.revoke.is_some() && self.revoke != self.revoked {
+            return Some(Step::Replace);
+        }
         if now >= self.current.life().ends {
             return Some(if self.next.is_some() { Step::Switch } else { Step::Replace });
         }
@@ -89,8 +95,8 @@ impl Authority {
             Step::Forget => Self { previous: None, ..self },
             Step::Replace => {
                 let current = Signer::new(now, lifetimes.authority)?;
-                let answered = self.asked.clone();
-                Self { current, next: None, previous: None, answered, ..self }
+                let (answered, revoked) = (self.asked.clone(), self.revoke.clone());
+                Self { current, next: None, previous: None, answered, revoked, ..self }
             }
         })
     }

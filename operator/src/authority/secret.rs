@@ -10,6 +10,8 @@
 //! | --- | --- |
 //! | `conclave.dev/rotate` | set by a person to anything new: rotate now |
 //! | `conclave.dev/rotated` | the last such text that was answered |
+//! | `conclave.dev/revoke` | set by a person to anything new: trust none of these keys any more |
+//! | `conclave.dev/revoked` | the last such text that was answered |
 //! | `conclave.dev/next-published` | since when everybody has `next.crt` |
 //! | `conclave.dev/previous-until` | until when `previous.crt` is trusted |
 
@@ -28,6 +30,9 @@ pub const SECRET_NAME: &str = "conclave-authority";
 
 /// The annotation by which a person asks for a new authority.
 pub const ROTATE_ANNOTATION: &str = "conclave.dev/rotate";
+
+/// The annotation by which a person has an authority replaced at once.
+pub const REVOKE_ANNOTATION: &str = "conclave.dev/revoke";
 
 /// Why a Secret is no authority. It is never overwritten then: somebody must look.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +80,8 @@ impl Authority {
             previous,
             asked: annotation(ROTATE_ANNOTATION),
             answered: annotation(ANSWERED),
+            revoke: annotation(REVOKE_ANNOTATION),
+            revoked: annotation(REVOKED),
         })
     }
 
@@ -102,6 +109,7 @@ impl Authority {
             (PUBLISHED, published.map(|time| time.to_string())),
             (UNTIL, until.map(|time| time.to_string())),
             (ANSWERED, self.answered.clone()),
+            (REVOKED, self.revoked.clone()),
         ] {
             match value {
                 Some(value) => annotations.insert(name.to_owned(), value),
@@ -155,3 +163,4 @@ const PREVIOUS_CERTIFICATE: &str = "previous.crt";
 const PUBLISHED: &str = "conclave.dev/next-published";
 const UNTIL: &str = "conclave.dev/previous-until";
 const ANSWERED: &str = "conclave.dev/rotated";
+const REVOKED: &str = "conclave.dev/revoked";

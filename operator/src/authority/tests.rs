@@ -182,3 +182,22 @@ fn what_has_signed_is_trusted_as_long_as_certificates_were_made_for() {
     assert_eq!(kept.due(hours(25), &LIFETIMES), None, "they are shorter since, but not those");
     assert_eq!(kept.due(hours(26), &LIFETIMES), Some(Step::Forget));
 }
+
+#[test]
+fn an_authority_that_was_revoked_is_trusted_no_more_whatever_was_under_way() {
+    let mut authority = fresh();
+    let mut secret = authority.write(None);
+    for (nth, due) in [Step::Begin, Step::Publish, Step::Switch].into_iter().enumerate() {
+        authority = authority.after(due, hours(1), &LIFETIMES).expect("a step");
+        secret = authority.write(Some(&secret));
+        let annotations = secret.metadata.annotations.get_or_insert_default();
+        annotations.insert(REVOKE_ANNOTATION.to_owned(), nth.to_string());
+        let before = Authority::read(&secret).expect("readable");
+        let after = step(before.clone(), hours(1), Step::Replace);
+        assert_eq!(after.bundle(), after.current.certificate, "{due:?}");
+        assert!(!before.bundle().contains(&after.current.certificate));
+        let kept = Authority::read(&after.write(Some(&secret))).expect("readable");
+        assert_eq!(kept, after);
+        assert_eq!(kept.due(hours(2), &LIFETIMES), None, "once is enough");
+    }
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
 use conclave_operator::authority::keeper::{Keeper, Settings};
-use conclave_operator::authority::{Authority, ROTATE_ANNOTATION};
+use conclave_operator::authority::{Authority, REVOKE_ANNOTATION, ROTATE_ANNOTATION};
 use conclave_operator::metrics::Metrics;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -278,6 +278,27 @@ async fn a_secret_that_was_deleted_is_made_anew_as_it_was() {
     server.remove(SECRET);
     round(&mut keeper, true, 1).await;
     assert_eq!(kept(&server), before);
+}
+
+#[tokio::test]
+async fn an_authority_that_was_revoked_is_gone_at_once_and_stays_away() {
+    let server = cluster();
+    let mut keeper = keeper(&server);
+    round(&mut keeper, true, 0).await;
+    let stolen = kept(&server);
+    put_group(&server, Some(&stolen.bundle()));
+    let mut secret = server.object(SECRET);
+    secret["metadata"]["annotations"][REVOKE_ANNOTATION] = json!("stolen");
+    server.put(SECRET, secret);
+    round(&mut keeper, true, 1).await;
+    let fresh = kept(&server);
+    assert_ne!(fresh.current, stolen.current);
+    assert_eq!(trusted(&server), fresh.current.certificate());
+    assert_eq!(keeper.status().borrow().clone().expect("one").bundle, trusted(&server));
+
+    server.remove(SECRET);
+    round(&mut keeper, true, 2).await;
+    assert_eq!(kept(&server).bundle(), fresh.bundle(), "no key comes back");
 }
 
 #[tokio::test]
