@@ -16,6 +16,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use kube::{Api, Client};
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 pub use self::containers::write_termination_message;
@@ -54,6 +55,9 @@ pub struct Place {
 /// Between two looks at what is missing.
 const LOOK: Duration = Duration::from_millis(500);
 
+/// How long the API server may take to answer; kube itself would wait for ever.
+const CALL: Duration = Duration::from_secs(30);
+
 /// Between two looks whether the resource is still there, should the watch miss it. With the resource
 /// its Lease is deleted.
 const STILL_THERE: Duration = Duration::from_secs(30);
@@ -75,7 +79,8 @@ impl Place {
     /// Waits until the resource and its Lease are there and may be read. Says what is missing.
     pub async fn wait(&self, missing: &watch::Sender<String>) -> Resource {
         loop {
-            match self.look().await {
+            let looked = timeout(CALL, self.look()).await;
+            match looked.unwrap_or_else(|_| Err("the API server does not answer".to_owned())) {
                 Ok(resource) => return resource,
                 Err(what) => {
                     missing.send_if_modified(|missing| {
@@ -151,14 +156,15 @@ impl Place {
     /// Returns once the resource is surely gone: not found, or another one of the same name.
     async fn until_gone(&self, uid: PodUid, sight: &mut watch::Receiver<Sight>) {
         loop {
-            if tokio::time::timeout(STILL_THERE, lease_is_gone(sight)).await.is_ok() {
+            if timeout(STILL_THERE, lease_is_gone(sight)).await.is_ok() {
                 // With the resource in the foreground, its Lease goes first.
                 tokio::time::sleep(LOOK).await;
             }
-            match self.conclaves().get_opt(&self.name).await {
-                Ok(Some(conclave)) if is(&conclave, uid) => {}
-                Ok(_) => return,
-                Err(error) => debug!(error = &error as &dyn Error, "look for the resource"),
+            match timeout(CALL, self.conclaves().get_opt(&self.name)).await {
+                Ok(Ok(Some(conclave))) if is(&conclave, uid) => {}
+                Ok(Ok(_)) => return,
+                Ok(Err(error)) => debug!(error = &error as &dyn Error, "look for the resource"),
+                Err(_) => debug!("look for the resource: the API server does not answer"),
             }
         }
     }
@@ -212,6 +218,11 @@ fn absent(what: &str, error: &kube::Error) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use axum::http::{Request, Response, StatusCode};
+    use kube::client::Body;
+
     use super::*;
 
     #[test]
@@ -245,5 +256,46 @@ mod tests {
 
         says.tell(at("10.0.0.2:443"));
         assert!(authorities.has_changed().expect("it goes on"));
+    }
+
+    /// A resource at an API server whose first call hangs, and which knows nothing.
+    fn hung_once() -> Place {
+        let calls = AtomicUsize::new(0);
+        let service = tower::service_fn(move |_: Request<Body>| {
+            let is_first = calls.fetch_add(1, Ordering::Relaxed) == 0;
+            async move {
+                if is_first {
+                    std::future::pending::<()>().await;
+                }
+                let answer = Response::builder().status(StatusCode::NOT_FOUND);
+                answer.body(Body::from(br#"{"code": 404, "reason": "NotFound"}"#.to_vec()))
+            }
+        });
+        Place::new(Client::new(service, "shop"), "shop", "orders")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_hangs_is_given_up() {
+        let (missing, mut lacks) = watch::channel(String::new());
+        let place = hung_once();
+        let seen = async {
+            lacks.changed().await.expect("it goes on");
+            assert_eq!(*lacks.borrow_and_update(), "the API server does not answer");
+            let exists = lacks.wait_for(|what| what.ends_with("does not exist")).await;
+            assert!(exists.is_ok());
+        };
+        let waited = tokio::select! {
+            _ = place.wait(&missing) => None,
+            seen = timeout(CALL * 10, seen) => Some(seen),
+        };
+        assert_eq!(waited, Some(Ok(())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_hangs_hides_no_end_of_the_resource() {
+        let (_sighted, mut sight) = watch::channel(Sight::default());
+        let place = hung_once();
+        let gone = place.until_gone(PodUid(1), &mut sight);
+        assert_eq!(timeout(CALL * 10, gone).await, Ok(()));
     }
 }
