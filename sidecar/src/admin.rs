@@ -3,12 +3,14 @@
 //! None of the probes depends on other pods or on the API server: a group that cannot form must not
 //! get its members restarted.
 
-use axum::Router;
-use axum::extract::State;
+use std::net::SocketAddr;
+
+use axum::extract::{ConnectInfo, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use axum::{Extension, Router};
 use tokio::sync::watch;
 
 use crate::group::Group;
@@ -65,15 +67,29 @@ async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {
     ([(CONTENT_TYPE, MEDIA_TYPE)], admin.metrics.scrape(&admin.group))
 }
 
-/// What `preStop` calls: the leadership goes to another, locks stay. Done again it does nothing.
+/// What `preStop` calls by `conclave drain`: the leadership goes to another, locks stay. Done again
+/// it does nothing.
 ///
-/// A kubelet can only GET, and names the pod's address. A browser is kept from it as from the API.
-async fn drain(State(admin): State<Admin>, headers: HeaderMap) -> impl IntoResponse {
+/// Only the pod itself may do so: whoever is drained does not come back. A browser is kept from it
+/// as from the API.
+async fn drain(
+    State(admin): State<Admin>,
+    peer: Option<Extension<ConnectInfo<SocketAddr>>>,
+    headers: HeaderMap,
+) -> impl IntoResponse {
+    if !peer.is_some_and(|Extension(ConnectInfo(peer))| is_loopback(peer)) {
+        return (StatusCode::FORBIDDEN, "only from within the pod\n");
+    }
     if is_from_page(&headers) || !names_an_address(&headers) {
         return (StatusCode::FORBIDDEN, "not from a page\n");
     }
     admin.group.drain().await;
     (StatusCode::OK, "draining\n")
+}
+
+/// Whether somebody calls from the same pod. A socket of both families has IPv4 within IPv6.
+fn is_loopback(peer: SocketAddr) -> bool {
+    peer.ip().to_canonical().is_loopback()
 }
 
 fn verdict(good: bool, yes: &'static str, no: &'static str) -> (StatusCode, &'static str) {
@@ -92,12 +108,25 @@ mod tests {
     use crate::http::tests::double::{Double, soon};
 
     async fn call(double: &Double, bound: bool, line: &str, header: &str) -> Response<Body> {
+        call_from(Some("127.0.0.1:1"), double, bound, line, header).await
+    }
+
+    async fn call_from(
+        peer: Option<&str>,
+        double: &Double,
+        bound: bool,
+        line: &str,
+        header: &str,
+    ) -> Response<Body> {
         let (_sender, bound) = watch::channel(bound);
         let admin = Admin::new(double.group.clone(), double.metrics.clone(), bound);
         let (method, path) = line.split_once(' ').unwrap();
         let mut request = Request::builder().method(method).uri(path);
         if let Some((name, value)) = header.split_once(": ") {
             request = request.header(name, value);
+        }
+        if let Some(peer) = peer {
+            request = request.extension(ConnectInfo(peer.parse::<SocketAddr>().unwrap()));
         }
         router(admin).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     }
@@ -128,6 +157,24 @@ mod tests {
                 assert_eq!(call(&double, true, line, host).await.status().as_u16(), 200, "{host}");
                 assert!(matches!(soon(double.requests.recv()).await, Some(group::Request::Drain)));
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn only_the_pod_itself_drains() {
+        let mut double = Double::new();
+        let strangers = ["10.1.2.4:1", "[fd00::2]:1", "[::ffff:10.1.2.4]:1", "0.0.0.0:1", "[::]:1"];
+        for stranger in strangers.map(Some).into_iter().chain([None]) {
+            for line in ["GET /drain", "POST /drain"] {
+                let answer = call_from(stranger, &double, true, line, "Host: localhost").await;
+                assert_eq!(answer.status().as_u16(), 403, "{stranger:?}");
+            }
+        }
+        assert!(double.requests.try_recv().is_err());
+        for own in ["127.0.0.1:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            let answer = call_from(Some(own), &double, true, "GET /drain", "").await;
+            assert_eq!(answer.status().as_u16(), 200, "{own}");
+            assert!(matches!(soon(double.requests.recv()).await, Some(group::Request::Drain)));
         }
     }
 

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod dev;
+mod drain;
 mod inject;
 mod sidecar;
 
@@ -22,6 +23,8 @@ pub struct Cli {
 enum Command {
     /// Runs beside an application in a pod.
     Sidecar(Box<sidecar::SidecarArgs>),
+    /// Tells the sidecar of this pod that the pod is about to end: it hands its leadership on.
+    Drain(drain::DrainArgs),
     /// Adds the sidecar to the workloads in manifests, and writes them to standard output.
     Inject(InjectArgs),
     /// Runs a whole group in this process, to try out; no Kubernetes is needed.
@@ -32,6 +35,7 @@ enum Command {
 pub fn run(cli: Cli) -> ExitCode {
     match cli.command {
         Command::Sidecar(args) => sidecar::run(*args),
+        Command::Drain(args) => drain::run(&args),
         Command::Inject(args) => inject::run(&args),
         Command::Dev(args) => dev::run(&args),
     }

@@ -109,13 +109,23 @@ fn lose(cluster: &Cluster, load: &Load, leader: &Pod, loss: Loss) -> Result<Dura
             Ok(at)
         }
         Loss::Drained => {
-            let mut admin = Http::connect_to((leader.address, 7072).into())?;
+            let mut admin = within(cluster, leader)?;
             let at = load.now();
             let reply = admin.call("POST", "/drain")?;
             ensure!((200..300).contains(&reply.status), "{reply:?}");
             Ok(at)
         }
     }
+}
+
+/// A connection with the admin port of a pod, from within it: from elsewhere nobody drains.
+fn within(cluster: &Cluster, pod: &Pod) -> Result<Http> {
+    let network = cluster.network_of(pod)?;
+    let connecting = thread::spawn(move || {
+        network.enter()?;
+        Http::connect(7072)
+    });
+    connecting.join().ok().context("the connection panicked")?
 }
 
 /// Elections that run beside one another, and rounds of killing their leaders.

@@ -8,6 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::ConnectInfo;
 use axum::serve::Listener;
 use axum::{Extension, Router};
 use hyper::server::conn::http1;
@@ -17,6 +18,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::Layer;
 use tracing::{debug, warn};
 
 use super::tokens::TokenFile;
@@ -180,7 +182,8 @@ where
         shutdown: CancellationToken::new(),
     };
     let Ok(permit) = Arc::clone(&server.free).acquire_owned().await else { return };
-    server.converse(io, router.layer(Extension(Via::Tcp)), permit).await;
+    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    server.converse(io, peer, router.layer(Extension(Via::Tcp)), permit).await;
 }
 
 /// What the sockets of a service share.
@@ -193,26 +196,32 @@ struct Server {
 }
 
 impl Server {
-    async fn accept<L: Listener>(self, mut listener: L, router: Router) {
+    async fn accept<L>(self, mut listener: L, router: Router)
+    where
+        L: Listener,
+        L::Addr: Clone + Sync + 'static,
+    {
         loop {
             // A permit is not waited for before there is a connection: an idle socket would keep it.
             let accept = async {
-                let (io, _) = listener.accept().await;
-                Some((Arc::clone(&self.free).acquire_owned().await.ok()?, io))
+                let (io, peer) = listener.accept().await;
+                Some((Arc::clone(&self.free).acquire_owned().await.ok()?, io, peer))
             };
             let accepted = tokio::select! {
                 biased;
                 () = self.shutdown.cancelled() => return,
                 accepted = accept => accepted,
             };
-            let Some((permit, io)) = accepted else { return };
-            self.connections.spawn(self.clone().converse(io, router.clone(), permit));
+            let Some((permit, io, peer)) = accepted else { return };
+            self.connections.spawn(self.clone().converse(io, peer, router.clone(), permit));
         }
     }
 
-    async fn converse<I>(self, io: I, router: Router, permit: OwnedSemaphorePermit)
+    /// Serves a connection to its end. Requests carry who is at its other end.
+    async fn converse<I, A>(self, io: I, peer: A, router: Router, permit: OwnedSemaphorePermit)
     where
         I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+        A: Clone + Send + Sync + 'static,
     {
         // HTTP/1 alone: on loopback a second connection is cheaper than the ways in which HTTP/2
         // can be abused.
@@ -223,7 +232,7 @@ impl Server {
             .max_headers(self.limits.headers)
             .max_header_size(self.limits.head_bytes)
             .max_buf_size(2 * self.limits.head_bytes.max(8 * 1024));
-        let service = TowerToHyperService::new(router);
+        let service = TowerToHyperService::new(Extension(ConnectInfo(peer)).layer(router));
         let io = TokioIo::new(Unread::new(io, self.limits.unread_time));
         let mut connection = pin!(builder.serve_connection(io, service));
         let ended = tokio::select! {

@@ -52,7 +52,8 @@ pub(super) fn container(group: &str, image: &str, settings: &Settings) -> Value 
         "startupProbe": {"httpGet": probe("/startupz"), "periodSeconds": 1, "failureThreshold": 120},
         "readinessProbe": {"httpGet": probe("/readyz"), "periodSeconds": 5},
         "livenessProbe": {"httpGet": probe("/livez"), "periodSeconds": 10, "failureThreshold": 6},
-        "lifecycle": {"preStop": {"httpGet": probe("/drain")}},
+        // The port for the platform takes this from the pod alone, and a kubelet is outside of it.
+        "lifecycle": {"preStop": {"exec": {"command": ["/conclave", "drain"]}}},
         "resources": {
             "requests": {
                 "cpu": settings.cpu_request.as_deref().unwrap_or("10m"),

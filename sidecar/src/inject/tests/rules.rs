@@ -37,7 +37,7 @@ fn the_sidecar_keeps_the_restricted_standard() {
 }
 
 #[test]
-fn the_kubelet_asks_and_drains_at_the_admin_port() {
+fn the_kubelet_asks_at_the_admin_port_and_has_the_sidecar_drain_itself() {
     let pod = injected(|_| {});
     let sidecar = sidecar(&pod);
     for (probe, path) in
@@ -45,8 +45,8 @@ fn the_kubelet_asks_and_drains_at_the_admin_port() {
     {
         assert_eq!(sidecar[probe]["httpGet"], json!({"path": path, "port": ADMIN_PORT_NAME}));
     }
-    let drain = &sidecar["lifecycle"]["preStop"]["httpGet"];
-    assert_eq!(*drain, json!({"path": "/drain", "port": ADMIN_PORT_NAME}));
+    let drain = &sidecar["lifecycle"]["preStop"];
+    assert_eq!(*drain, json!({"exec": {"command": ["/conclave", "drain"]}}));
     assert_eq!(sidecar["startupProbe"]["failureThreshold"], 120);
     let ports = sidecar["ports"].as_array().expect("ports");
     assert!(ports.iter().all(|port| port["name"].as_str().is_some_and(|name| name.len() <= 15)));
