@@ -10,6 +10,7 @@ mod inbound;
 mod outbound;
 mod refusals;
 mod secure;
+mod sessions;
 #[cfg(test)]
 mod tests;
 

@@ -1,9 +1,8 @@
 //! Incoming links: who speaks, whether it may, and in what order.
 
-use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -12,11 +11,13 @@ use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
-use tokio::time::{sleep_until, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::Local;
+use super::outbound::IDLE;
 use super::secure::{self, Connection, Refusal, Secure};
+use super::sessions::{Sessions, Turn};
 use crate::wire::{self, Frame, FrameError, Hello, Introduction, Payload, Rejection};
 
 /// How long a peer may take to say who it is.
@@ -25,22 +26,13 @@ const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Incoming connections at a time.
 const CONNECTIONS: usize = 1024;
 
-/// Peers whose sessions are remembered; far more than a group has members.
-const SESSIONS: usize = 4096;
+/// A link on which nothing came for that long ends. Its peer would have ended it long before.
+const SILENCE: Duration = IDLE.saturating_mul(2);
+
+/// How long a peer may read nothing of what it is sent.
+const UNREAD: Duration = Duration::from_secs(2);
 
 type Inbox = mpsc::Sender<(Incarnation, Payload)>;
-
-/// What arrived so far, by sender. Shared by the connections, of which a peer may have two for a
-/// moment; nobody waits while holding it.
-type Sessions = Arc<Mutex<HashMap<Incarnation, Session>>>;
-
-#[derive(Clone, Copy, Default)]
-struct Session {
-    id: u64,
-    received: u64,
-    /// Counts the connections: an older one hears nothing more.
-    connection: u64,
-}
 
 /// Accepts connections until the sidecar ends.
 pub(super) fn listen(local: &Local, listeners: Vec<TcpListener>, inbox: &Inbox) {
@@ -48,7 +40,7 @@ pub(super) fn listen(local: &Local, listeners: Vec<TcpListener>, inbox: &Inbox) 
     let permits = Arc::new(Semaphore::new(CONNECTIONS));
     for listener in listeners {
         let (local, inbox) = (local.clone(), inbox.clone());
-        let (sessions, permits) = (Arc::clone(&sessions), Arc::clone(&permits));
+        let (sessions, permits) = (sessions.clone(), Arc::clone(&permits));
         let (tracker, end) = (local.tracker.clone(), local.end.clone());
         tracker.spawn(async move {
             let accepting = accept(local, listener, inbox, sessions, permits);
@@ -72,17 +64,16 @@ async fn accept(
             Err(error) => {
                 // Out of file descriptors, most likely: it passes.
                 warn!(%error, "accept a peer");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
         let conversation =
-            Inbound { local: local.clone(), inbox: inbox.clone(), sessions: Arc::clone(&sessions) };
+            Inbound { local: local.clone(), inbox: inbox.clone(), sessions: sessions.clone() };
         let end = local.end.clone();
         local.tracker.spawn(async move {
-            if let Some(Err(error)) =
-                end.run_until_cancelled(conversation.run(stream, address)).await
-            {
+            let conversation = Box::pin(conversation.run(stream, address));
+            if let Some(Err(error)) = end.run_until_cancelled(conversation).await {
                 debug!(%error, "incoming link");
             }
             drop(permit);
@@ -91,7 +82,7 @@ async fn accept(
 }
 
 /// Hears one connection to its end, as if the certificate of that pod had been shown on it.
-#[cfg(feature = "fuzzing")]
+#[cfg(any(test, feature = "fuzzing"))]
 pub(crate) async fn hear(
     local: Local,
     inbox: Inbox,
@@ -123,6 +114,8 @@ enum InboundError {
     Frame(#[from] FrameError),
     #[error("the peer said nothing")]
     Silence,
+    #[error("the peer reads nothing")]
+    Unread,
     #[error("the peer's certificate has ended")]
     Ended,
     #[error("cut off")]
@@ -155,7 +148,7 @@ impl Inbound {
                     Ok(()) => self.introduced(*introduction),
                     Err(rejection) => Frame::Reject(rejection),
                 };
-                return Ok(connection.frames.send(answer.encode()).await?);
+                return say(&mut connection, &answer).await;
             }
             Frame::Welcome { .. }
             | Frame::Reject(_)
@@ -168,15 +161,11 @@ impl Inbound {
         let admit =
             || self.admit(hello).inspect_err(|_| rejected.with_label_values(&["rejected"]).inc());
         match checked.and_then(|()| admit()) {
-            Ok(session) => {
-                let welcome = Frame::Welcome { received: session.received };
-                connection.frames.send(welcome.encode()).await?;
-                self.listen(hello.from, session, connection).await
+            Ok(turn) => {
+                say(&mut connection, &Frame::Welcome { received: turn.received }).await?;
+                self.listen(hello.from, turn, connection).await
             }
-            Err(rejection) => {
-                connection.frames.send(Frame::Reject(rejection).encode()).await?;
-                Ok(())
-            }
+            Err(rejection) => say(&mut connection, &Frame::Reject(rejection)).await,
         }
     }
 
@@ -223,7 +212,7 @@ impl Inbound {
     }
 
     /// Whether this peer may speak here, and where it goes on.
-    fn admit(&self, hello: Hello) -> Result<Session, Rejection> {
+    fn admit(&self, hello: Hello) -> Result<Turn, Rejection> {
         let (lowest, highest) = hello.versions;
         if lowest > wire::VERSIONS.1 || highest < wire::VERSIONS.0 {
             return Err(Rejection::Version);
@@ -234,31 +223,21 @@ impl Inbound {
         if hello.to != self.local.info.incarnation {
             return Err(Rejection::Incarnation);
         }
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        if sessions.len() >= SESSIONS && !sessions.contains_key(&hello.from) {
-            sessions.clear();
-        }
-        let session = sessions.entry(hello.from).or_default();
-        if session.id > hello.session {
-            return Err(Rejection::Session);
-        }
-        if session.id < hello.session {
-            *session = Session { id: hello.session, ..Session::default() };
-        }
-        session.connection += 1;
-        Ok(*session)
+        self.sessions.admit(hello.from, hello.session).ok_or(Rejection::Session)
     }
 
     async fn listen<S: AsyncRead + AsyncWrite + Unpin>(
         &self,
         from: Incarnation,
-        mine: Session,
+        turn: Turn,
         mut connection: Connection<S>,
     ) -> Result<(), InboundError> {
         let mut cut = self.local.cut.clone();
         loop {
             let bytes = tokio::select! {
                 bytes = connection.frames.next() => bytes,
+                () = turn.is_over() => return Ok(()),
+                () = sleep(SILENCE) => return Err(InboundError::Silence),
                 () = sleep_until(connection.ends) => return Err(InboundError::Ended),
                 () = super::cut_off(&mut cut) => return Err(InboundError::Cut),
             };
@@ -266,7 +245,7 @@ impl Inbound {
             let bytes = bytes?;
             self.local.metrics.peers.bytes_received.inc_by(bytes.len() as u64);
             let Frame::Data { number, payload } = Frame::decode(&bytes)? else { return Ok(()) };
-            let Some(is_new) = self.note(from, mine, number) else { return Ok(()) };
+            let Some(is_new) = self.sessions.note(&turn, number) else { return Ok(()) };
             if is_new {
                 let (protocol, name) = payload.names();
                 let received = &self.local.metrics.peers.messages_received;
@@ -275,19 +254,16 @@ impl Inbound {
                     return Ok(());
                 }
             }
-            connection.frames.send(Frame::Ack { received: number }.encode()).await?;
+            say(&mut connection, &Frame::Ack { received: number }).await?;
         }
     }
+}
 
-    /// Takes note of a message. False if it was here before; nothing if a later connection has
-    /// taken over.
-    fn note(&self, from: Incarnation, mine: Session, number: u64) -> Option<bool> {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let session = sessions
-            .get_mut(&from)
-            .filter(|now| now.id == mine.id && now.connection == mine.connection)?;
-        let is_new = number > session.received;
-        session.received = session.received.max(number);
-        Some(is_new)
-    }
+/// Says something to a peer, which must not hold up the link by reading nothing.
+async fn say<S: AsyncRead + AsyncWrite + Unpin>(
+    connection: &mut Connection<S>,
+    frame: &Frame,
+) -> Result<(), InboundError> {
+    let said = timeout(UNREAD, connection.frames.send(frame.encode())).await;
+    Ok(said.map_err(|_| InboundError::Unread)??)
 }

@@ -29,7 +29,7 @@ const FLEETING: Duration = Duration::from_millis(400);
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// A link over which nothing was said for that long ends.
-const IDLE: Duration = Duration::from_secs(60);
+pub(super) const IDLE: Duration = Duration::from_secs(60);
 
 /// What may wait for an acknowledgement; more, and the link ends: the peer is gone.
 const UNACKNOWLEDGED: usize = 16_384;
