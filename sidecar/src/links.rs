@@ -6,6 +6,7 @@
 //!
 //! Both ends show a certificate of the group ([`crate::identity`]), and are who it says.
 
+mod crowd;
 mod inbound;
 mod outbound;
 mod refusals;

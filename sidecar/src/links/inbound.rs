@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -10,11 +9,12 @@ use conclave_protocols::{Incarnation, PodUid};
 use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::Local;
+use super::crowd::{Crowd, Stranger};
 use super::outbound::IDLE;
 use super::secure::{self, Connection, Refusal, Secure};
 use super::sessions::{Sessions, Turn};
@@ -22,9 +22,6 @@ use crate::wire::{self, Frame, FrameError, Hello, Introduction, Payload, Rejecti
 
 /// How long a peer may take to say who it is.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-
-/// Incoming connections at a time.
-const CONNECTIONS: usize = 1024;
 
 /// A link on which nothing came for that long ends. Its peer would have ended it long before.
 const SILENCE: Duration = IDLE.saturating_mul(2);
@@ -37,13 +34,13 @@ type Inbox = mpsc::Sender<(Incarnation, Payload)>;
 /// Accepts connections until the sidecar ends.
 pub(super) fn listen(local: &Local, listeners: Vec<TcpListener>, inbox: &Inbox) {
     let sessions = Sessions::default();
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    let crowd = Crowd::new();
     for listener in listeners {
         let (local, inbox) = (local.clone(), inbox.clone());
-        let (sessions, permits) = (sessions.clone(), Arc::clone(&permits));
+        let (sessions, crowd) = (sessions.clone(), crowd.clone());
         let (tracker, end) = (local.tracker.clone(), local.end.clone());
         tracker.spawn(async move {
-            let accepting = accept(local, listener, inbox, sessions, permits);
+            let accepting = accept(local, listener, inbox, sessions, crowd);
             // The end of the sidecar ends it.
             let _ = end.run_until_cancelled(accepting).await;
         });
@@ -55,10 +52,9 @@ async fn accept(
     listener: TcpListener,
     inbox: Inbox,
     sessions: Sessions,
-    permits: Arc<Semaphore>,
+    crowd: Crowd,
 ) {
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let (stream, address) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -68,15 +64,18 @@ async fn accept(
                 continue;
             }
         };
+        let Some(place) = crowd.enter(address.ip()).await else {
+            local.refused(address, &Refusal::Crowded);
+            continue;
+        };
         let conversation =
             Inbound { local: local.clone(), inbox: inbox.clone(), sessions: sessions.clone() };
         let end = local.end.clone();
         local.tracker.spawn(async move {
-            let conversation = Box::pin(conversation.run(stream, address));
+            let conversation = Box::pin(conversation.run(stream, address, place));
             if let Some(Err(error)) = end.run_until_cancelled(conversation).await {
                 debug!(%error, "incoming link");
             }
-            drop(permit);
         });
     }
 }
@@ -123,12 +122,21 @@ enum InboundError {
 }
 
 impl Inbound {
-    async fn run(self, stream: TcpStream, address: SocketAddr) -> Result<(), InboundError> {
+    async fn run(
+        self,
+        stream: TcpStream,
+        address: SocketAddr,
+        place: Stranger,
+    ) -> Result<(), InboundError> {
         if *self.local.cut.borrow() {
             return Err(InboundError::Cut);
         }
         let begun = timeout(HANDSHAKE, self.begin(stream, address)).await;
         let (connection, first) = begun.map_err(|_| InboundError::Silence)??;
+        let _place = place.known().ok_or_else(|| {
+            self.local.refused(address, &Refusal::Crowded);
+            InboundError::Refused
+        })?;
         self.converse(connection, first, address).await
     }
 

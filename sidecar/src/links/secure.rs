@@ -63,6 +63,9 @@ pub(super) enum Refusal {
     /// It does not believe us.
     #[error("it refuses us: {0}")]
     Refused(String),
+    /// There is no place for it.
+    #[error("too many connections at a time, from there or in all")]
+    Crowded,
     /// The connection broke.
     #[error("the connection broke: {0}")]
     Broken(#[source] io::Error),
@@ -80,11 +83,13 @@ impl Refusal {
             Self::Group(_) => "group",
             Self::Pod { .. } => "pod",
             Self::Refused(_) => "refused",
+            Self::Crowded => "crowded",
             Self::Broken(_) => "broken",
         }
     }
 
-    /// Whether somebody should look at it: it is about trust, and not about a pod that went away.
+    /// Whether somebody should look at it: it is about trust or a flood, and not about a pod that went
+    /// away.
     pub(super) fn is_suspicious(&self) -> bool {
         match self {
             Self::PlainText
@@ -92,7 +97,8 @@ impl Refusal {
             | Self::Certificate(_)
             | Self::Group(_)
             | Self::Pod { .. }
-            | Self::Refused(_) => true,
+            | Self::Refused(_)
+            | Self::Crowded => true,
             Self::Bare | Self::Unreachable(_) | Self::Broken(_) => false,
         }
     }

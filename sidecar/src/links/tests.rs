@@ -1,5 +1,6 @@
 //! Who is let in, who is spoken to, and what a change of certificates does to a link.
 
+mod crowding;
 mod hearing;
 mod refusing;
 mod renewing;

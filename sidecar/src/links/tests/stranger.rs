@@ -125,6 +125,15 @@ pub(super) async fn says(
     first: Frame,
 ) -> Option<(Frame, Frames)> {
     let stream = TcpStream::connect(to.address()).await.expect("it listens");
+    says_on(connector, stream, first).await
+}
+
+/// Says something on a connection that is there already, as [`says`] does.
+pub(super) async fn says_on(
+    connector: &TlsConnector,
+    stream: TcpStream,
+    first: Frame,
+) -> Option<(Frame, Frames)> {
     let name = ServerName::try_from("anybody").expect("a name");
     let stream = connector.connect(name, stream).await.ok()?;
     let mut frames = Framed::new(TlsStream::from(stream), wire::codec());
