@@ -15,7 +15,7 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::core::PartialObjectMeta;
 use kube::runtime::controller::{Action, Config, Error};
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher::ExponentialBackoff;
+use kube::runtime::utils::Backoff;
 use kube::runtime::{Controller, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use tokio::sync::watch;
@@ -122,7 +122,7 @@ async fn run_in(context: Arc<Context>, scope: Option<&str>, stop: CancellationTo
         .owns(api::<PartialObjectMeta<NetworkPolicy>>(client, scope), labelled())
         .watches(api::<PartialObjectMeta<Pod>>(client, scope), labelled(), |pod| group_of(&pod))
         .reconcile_all_on(changes(context.authority.clone()))
-        .trigger_backoff(ExponentialBackoff::new(PAUSE.0, PAUSE.1, 2.0, true))
+        .trigger_backoff(Pause)
         .with_config(Config::default().concurrency(WORKERS).debounce(DEBOUNCE))
         .graceful_shutdown_on(stop.cancelled_owned())
         .run(reconcile, retry, Arc::clone(&context))
@@ -206,13 +206,28 @@ fn report(
     }
 }
 
+/// The pause after a watch was interrupted. All watches share it: they break together when the API
+/// server goes, and if it grew with each of them, the last would wait for minutes.
+struct Pause;
+
+impl Iterator for Pause {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(PAUSE)
+    }
+}
+
+impl Backoff for Pause {
+    fn reset(&mut self) {}
+}
+
 fn is_conflict(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.is_conflict())
 }
 
-/// The pause after a watch was interrupted, shortest and longest. All watches share it: they break
-/// together when the API server goes, and each of them would wait for all the others.
-const PAUSE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
+/// Between two tries to watch.
+const PAUSE: Duration = Duration::from_millis(500);
 /// How many groups are reconciled at a time.
 const WORKERS: u16 = 8;
 /// How long changes are gathered: a rollout is many at once.
