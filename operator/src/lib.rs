@@ -12,6 +12,7 @@ pub mod apply;
 pub mod authority;
 mod conditions;
 pub mod config;
+mod connections;
 pub mod controller;
 pub mod injector;
 pub mod leadership;

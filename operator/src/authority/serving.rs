@@ -3,31 +3,24 @@
 //! The certificate and its key live in memory. They are made anew at half of their life and when
 //! another signer takes over; connections that there are go on.
 
-use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::StatusCode;
-use axum::serve::Listener;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use jiff::Timestamp;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio::time::{sleep, timeout};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
-use tower_http::timeout::TimeoutLayer;
-use tracing::{debug, error, info};
+use tracing::{error, info};
 
 use super::{Authority, CertificateError, Life, Signer, certificates};
+use crate::connections::{self, Limits};
 use crate::telemetry::chain;
 
 /// The name by which sidecars know the server, whatever its address.
@@ -115,34 +108,10 @@ impl Certificate {
 }
 
 /// Serves the router.
-pub async fn serve(mut listener: TcpListener, config: ServerConfig, router: Router) {
-    let late = TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, REQUEST_TIME);
-    let (acceptor, router) = (TlsAcceptor::from(Arc::new(config)), router.layer(late));
-    let free = Arc::new(Semaphore::new(CONNECTIONS));
-    loop {
-        let (stream, _) = Listener::accept(&mut listener).await;
-        let Ok(permit) = Arc::clone(&free).acquire_owned().await else { return };
-        let (acceptor, router) = (acceptor.clone(), router.clone());
-        tokio::spawn(async move {
-            if let Err(error) = converse(acceptor, stream, router).await {
-                debug!(error = chain(error.as_ref()), "connection ended");
-            }
-            drop(permit);
-        });
-    }
-}
-
-async fn converse(acceptor: TlsAcceptor, stream: TcpStream, router: Router) -> anyhow::Result<()> {
-    let stream = timeout(HEAD_TIME, acceptor.accept(stream)).await.map_err(io::Error::from)??;
-    let mut builder = http1::Builder::new();
-    builder
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIME)
-        .max_headers(HEADERS)
-        .max_buf_size(HEAD_BYTES);
-    let service = TowerToHyperService::new(router);
-    pin!(builder.serve_connection(TokioIo::new(stream), service)).await?;
-    Ok(())
+pub async fn serve(listener: TcpListener, config: ServerConfig, router: Router) {
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let handshake = move |stream| acceptor.accept(stream);
+    connections::serve(listener, handshake, router, Limits::serving(CONNECTIONS)).await;
 }
 
 /// How long it is until then, from now on.
@@ -150,13 +119,7 @@ fn until(time: Timestamp) -> Duration {
     Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default().max(RETRY)
 }
 
-/// Connections at a time; further ones wait to be accepted.
-const CONNECTIONS: usize = 64;
-/// How long a handshake and a head may take, and how long a connection may idle.
-const HEAD_TIME: Duration = Duration::from_secs(5);
-/// How long a request may take, with its body.
-const REQUEST_TIME: Duration = Duration::from_secs(10);
-const HEADERS: usize = 64;
-const HEAD_BYTES: usize = 32 * 1024;
+/// Connections at a time. It takes sixteen addresses to take all of them.
+const CONNECTIONS: usize = 256;
 /// The shortest time between two certificates.
 const RETRY: Duration = Duration::from_secs(1);
