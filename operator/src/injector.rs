@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, State};
+use axum::body::{Body, Bytes, HttpBody, to_bytes};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
@@ -15,14 +15,17 @@ use conclave_sidecar::inject::{Options, inject_pod};
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::Semaphore;
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tracing::info;
+
+use crate::telemetry::excerpt;
 
 /// What injects. Clones are the same.
 #[derive(Clone)]
 pub struct Injector {
     options: Arc<Options>,
     free: Arc<Semaphore>,
+    room: Arc<Semaphore>,
 }
 
 /// The part of an `AdmissionReview` that is looked at.
@@ -56,15 +59,31 @@ impl Injector {
     /// Injects a sidecar with this image, where a pod's annotation names no other.
     pub fn new(image: String) -> Self {
         let options = Arc::new(Options { group: None, image });
-        Self { options, free: Arc::new(Semaphore::new(REVIEWS)) }
+        let [free, room] = [REVIEWS, ROOM].map(|permits| Arc::new(Semaphore::new(permits)));
+        Self { options, free, room }
     }
 
     /// The route.
     pub fn router(self) -> Router {
-        Router::new()
-            .route("/v1/inject", post(inject))
-            .layer(DefaultBodyLimit::max(BODY_MAX))
-            .with_state(self)
+        Router::new().route("/v1/inject", post(inject)).with_state(self)
+    }
+
+    /// Reads a body, as soon as there is room for all of it. A small one has room in any case: who
+    /// sends large ones slowly keeps no usual pod waiting.
+    async fn receive(&self, body: Body) -> Result<(Bytes, Option<SemaphorePermit<'_>>), Refusal> {
+        let length = body.size_hint().exact().ok_or_else(|| {
+            (StatusCode::LENGTH_REQUIRED, "the length of the body is not given\n".to_owned())
+        })?;
+        let length = u32::try_from(length).ok().filter(|length| *length <= BODY_MAX);
+        let length = length.ok_or_else(|| {
+            (StatusCode::PAYLOAD_TOO_LARGE, format!("the body is longer than {BODY_MAX} bytes\n"))
+        })?;
+        let room = match length {
+            0..=BODY_SMALL => None,
+            _ => Some(self.room.acquire_many(length).await.map_err(closed)?),
+        };
+        let body = to_bytes(body, BODY_MAX as usize).await;
+        Ok((body.map_err(|error| invalid(&error.to_string()))?, room))
     }
 
     /// The answer to one request.
@@ -90,12 +109,14 @@ impl Injector {
                 })
             }
             Err(problem) => {
-                info!(namespace, %problem, "a pod was refused");
+                let told = problem.to_string();
+                let (namespace, problem) = (excerpt(&namespace), excerpt(&told));
+                info!(%namespace, %problem, "a pod was refused");
                 let status = json!({
                     "status": "Failure",
                     "reason": "Invalid",
                     "code": StatusCode::UNPROCESSABLE_ENTITY.as_u16(),
-                    "message": format!("the pod cannot have the sidecar of Conclave: {problem}"),
+                    "message": format!("the pod cannot have the sidecar of Conclave: {told}"),
                 });
                 json!({ "uid": uid, "allowed": false, "status": status })
             }
@@ -104,20 +125,28 @@ impl Injector {
 }
 
 /// What is no review of this version gets 400.
-async fn inject(
-    State(injector): State<Injector>,
-    body: Bytes,
-) -> Result<Json<Value>, (StatusCode, String)> {
-    let invalid = |reason: String| (StatusCode::BAD_REQUEST, format!("{reason}\n"));
+async fn inject(State(injector): State<Injector>, body: Body) -> Result<Json<Value>, Refusal> {
+    let (body, _room) = injector.receive(body).await?;
     // Waited for with the body in hand: a slow sender keeps nobody waiting.
-    let _permit = injector.free.acquire().await;
+    let _permit = injector.free.acquire().await.map_err(closed)?;
     let review: Review =
-        serde_json::from_slice(&body).map_err(|error| invalid(error.to_string()))?;
+        serde_json::from_slice(&body).map_err(|error| invalid(&error.to_string()))?;
     if review.api_version != API_VERSION || review.kind != KIND {
-        return Err(invalid(format!("expected {KIND} of {API_VERSION}")));
+        return Err(invalid(&format!("expected {KIND} of {API_VERSION}")));
     }
     let response = injector.answer(review.request);
     Ok(Json(json!({ "apiVersion": API_VERSION, "kind": KIND, "response": response })))
+}
+
+/// Status and reason.
+type Refusal = (StatusCode, String);
+
+fn invalid(reason: &str) -> Refusal {
+    (StatusCode::BAD_REQUEST, format!("{reason}\n"))
+}
+
+fn closed(error: AcquireError) -> Refusal {
+    (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"))
 }
 
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -127,7 +156,12 @@ const KIND: &str = "AdmissionReview";
 const REVIEWS: usize = 2;
 
 /// The API server stores no object that is larger than about 1.5 MiB.
-const BODY_MAX: usize = 2 * 1024 * 1024;
+const BODY_MAX: u32 = 2 * 1024 * 1024;
+/// A review of a usual pod is shorter.
+const BODY_SMALL: u32 = 32 * 1024;
+/// Bytes of larger bodies that are held at a time. As many connections as are served, each with a
+/// small body, hold as much again.
+const ROOM: usize = 8 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests;

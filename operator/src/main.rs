@@ -54,10 +54,9 @@ async fn start(config: Config) -> anyhow::Result<()> {
         .await
         .with_context(|| format!("{} cannot be opened", config.metrics_address))?;
     let router = server::router(metrics.clone(), readiness.clone());
-    let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+    let serving = tokio::spawn(server::serve(listener, router));
     let result = tokio::select! {
-        result = serving => result.context("the server of metrics and probes panicked")?
-            .context("metrics and probes cannot be served"),
+        result = serving => result.context("the server of metrics and probes panicked"),
         result = act(config, &metrics, &readiness, &stop) => result,
     };
     result

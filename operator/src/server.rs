@@ -1,5 +1,6 @@
 //! What the operator serves: probes and metrics.
 
+use std::future::ready;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tracing::warn;
 
+use crate::connections::{self, Limits};
 use crate::metrics::Metrics;
 use crate::telemetry::chain;
 
@@ -59,6 +61,12 @@ pub async fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     }
 }
 
+/// Serves the router, in plain text.
+pub async fn serve(listener: TcpListener, router: Router) {
+    let plain = |stream| ready(Ok(stream));
+    connections::serve(listener, plain, router, Limits::serving(CONNECTIONS)).await;
+}
+
 /// The routes.
 pub fn router(metrics: Metrics, readiness: Readiness) -> Router {
     Router::new()
@@ -84,12 +92,19 @@ async fn scrape(State(metrics): State<Metrics>) -> Response {
     }
 }
 
+/// Connections at a time: there are the kubelet's probes, and what collects metrics.
+const CONNECTIONS: usize = 64;
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use axum::body::Body;
     use axum::http::Request;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
+    use tokio::time::timeout;
     use tower::ServiceExt;
 
     use super::*;
@@ -110,5 +125,19 @@ mod tests {
         readiness.set_looked();
         assert_eq!(status(&router, "/readyz").await, StatusCode::OK);
         assert_eq!(status(&router, "/metrics").await, StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn probes_are_served_with_the_limits_of_the_authority() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let router = router(Metrics::new().expect("metrics"), Readiness::default());
+        tokio::spawn(serve(listener, router));
+        let mut stream = TcpStream::connect(address).await.expect("connected");
+        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("written");
+        let mut answer = String::new();
+        let end = timeout(Duration::from_secs(60), stream.read_to_string(&mut answer)).await;
+        end.expect("it ends with its one answer").expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("ok\n"), "{answer}");
     }
 }

@@ -1,5 +1,6 @@
 //! Logs, and errors in them.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -33,4 +34,27 @@ pub fn chain(error: &dyn Error) -> String {
         next = cause.source();
     }
     text
+}
+
+/// The beginning of a text that somebody else wrote.
+pub fn excerpt(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(EXCERPT) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}
+
+/// Characters of a stranger's text that are logged.
+const EXCERPT: usize = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_long_text_the_beginning_is_logged() {
+        assert_eq!(excerpt("short"), "short");
+        assert_eq!(excerpt(&"ü".repeat(300)), "ü".repeat(300));
+        assert_eq!(excerpt(&"ü".repeat(301)), format!("{}…", "ü".repeat(300)));
+    }
 }

@@ -1,7 +1,11 @@
+use std::io;
 use std::path::Path;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
 
-use axum::body::{Body, to_bytes};
 use axum::http::Request as HttpRequest;
+use hyper::body::{Frame, SizeHint};
 use tower::ServiceExt;
 
 use super::*;
@@ -124,6 +128,60 @@ async fn what_is_no_review_is_a_bad_request() {
     for body in [String::new(), "[".repeat(1_000), older.to_string(), bare.to_string()] {
         assert_eq!(call(body).await.0, StatusCode::BAD_REQUEST);
     }
-    let long = " ".repeat(BODY_MAX + 1);
+    let long = " ".repeat(BODY_MAX as usize + 1);
     assert_eq!(call(long).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn a_body_without_a_length_is_not_read() {
+    let review = Ok::<_, io::Error>(review(&pod()).to_string());
+    let body = Body::from_stream(futures::stream::iter([review]));
+    let request = HttpRequest::post("/v1/inject").body(body).expect("a request");
+    let response = Injector::new(IMAGE.to_owned()).router().oneshot(request).await;
+    assert_eq!(response.expect("an answer").status(), StatusCode::LENGTH_REQUIRED);
+}
+
+/// A body of this length, of which nothing comes; says whether somebody has begun to read it.
+struct Silent(u32, Arc<AtomicBool>);
+
+impl HttpBody for Silent {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        self.1.store(true, Ordering::Relaxed);
+        Poll::Pending
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.into())
+    }
+}
+
+#[tokio::test]
+async fn large_bodies_wait_until_there_is_room_and_keep_no_usual_pod_waiting() {
+    let injector = Injector::new(IMAGE.to_owned());
+    let send = |body| {
+        let request = HttpRequest::post("/v1/inject").body(body).expect("a request");
+        Box::pin(injector.clone().router().oneshot(request))
+    };
+    let silent = |length| {
+        let read = Arc::new(AtomicBool::new(false));
+        (send(Body::new(Silent(length, Arc::clone(&read)))), read)
+    };
+    let mut held = Vec::new();
+    for _ in 0..ROOM / BODY_MAX as usize {
+        let (mut sending, read) = silent(BODY_MAX);
+        assert!(futures::poll!(&mut sending).is_pending() && read.load(Ordering::Relaxed));
+        held.push(sending);
+    }
+    let (mut waiting, read) = silent(BODY_SMALL + 1);
+    assert!(futures::poll!(&mut waiting).is_pending() && !read.load(Ordering::Relaxed));
+    let usual = send(Body::from(review(&pod()).to_string())).await.expect("an answer");
+    assert_eq!(usual.status(), StatusCode::OK);
+    held.pop();
+    assert!(futures::poll!(&mut waiting).is_pending() && read.load(Ordering::Relaxed));
 }
