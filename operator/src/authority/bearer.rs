@@ -2,9 +2,13 @@
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::problem::{Kind, Problem};
 
@@ -21,16 +25,53 @@ pub(super) struct Bearer {
     pub(super) uid: String,
 }
 
-/// The token of a request.
-pub(super) fn token(headers: &HeaderMap) -> Result<String, Problem> {
+/// What a token says about itself, which nobody has proved.
+#[derive(Deserialize)]
+struct Claims {
+    aud: Audiences,
+    exp: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Audiences {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// The token of a request, if by what it says itself the API server is worth asking about it.
+pub(super) fn token(headers: &HeaderMap, now: Timestamp) -> Result<String, Problem> {
     let value = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token = value.and_then(|value| value.split_once(' '));
-    match token {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") && !token.is_empty() => {
-            Ok(token.to_owned())
-        }
-        _ => Err(unauthenticated("`Authorization: Bearer TOKEN` is missing")),
+    let token = match value.and_then(|value| value.split_once(' ')) {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token,
+        _ => return Err(unauthenticated("`Authorization: Bearer TOKEN` is missing")),
+    };
+    let claims = claims(token).ok_or_else(|| unauthenticated("the token is no JWT"))?;
+    let is_for_us = match claims.aud {
+        Audiences::One(audience) => audience == AUDIENCE,
+        Audiences::Several(audiences) => audiences.iter().any(|audience| audience == AUDIENCE),
+    };
+    if !is_for_us {
+        return Err(unauthenticated("the token has not the audience `conclave`"));
     }
+    if claims.exp + SKEW_SECONDS < now.as_duration().as_secs_f64() {
+        return Err(unauthenticated("the token has ended"));
+    }
+    Ok(token.to_owned())
+}
+
+/// The middle one of the three parts, which is JSON in base64 as URLs have it.
+fn claims(token: &str) -> Option<Claims> {
+    let mut parts = token.split('.');
+    let (_, claims, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {
+        return None;
+    };
+    let mut base64 = claims.replace('-', "+").replace('_', "/");
+    while !base64.len().is_multiple_of(4) {
+        base64.push('=');
+    }
+    let ByteString(json) = serde_json::from_value(Value::String(base64)).ok()?;
+    serde_json::from_slice(&json).ok()
 }
 
 /// Asks the API server whose token this is.
@@ -71,3 +112,6 @@ fn bearer(user: UserInfo) -> Option<Bearer> {
 fn unauthenticated(detail: &str) -> Problem {
     Problem::new(Kind::Unauthenticated, detail)
 }
+
+/// How far the clock of the API server may be behind this one.
+const SKEW_SECONDS: f64 = 60.0;

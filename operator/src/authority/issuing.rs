@@ -18,7 +18,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tracing::{debug, error, info, warn};
 
 use super::bearer::{self, Bearer};
@@ -26,7 +26,7 @@ use super::identity::PeerUri;
 use super::problem::{Kind, Problem};
 use super::{Authority, certificates};
 use crate::observe::PodSeen;
-use crate::telemetry::chain;
+use crate::telemetry::{chain, excerpt};
 
 /// What certifies. Clones are the same.
 #[derive(Clone)]
@@ -34,6 +34,7 @@ pub struct Issuing {
     client: Client,
     authority: watch::Receiver<Option<Arc<Authority>>>,
     lifetime: Duration,
+    reviews: Arc<Semaphore>,
 }
 
 /// What a pod asks for.
@@ -50,7 +51,7 @@ impl Issuing {
         authority: watch::Receiver<Option<Arc<Authority>>>,
         lifetime: Duration,
     ) -> Self {
-        Self { client, authority, lifetime }
+        Self { client, authority, lifetime, reviews: Arc::new(Semaphore::new(REVIEWS)) }
     }
 
     /// The route.
@@ -61,8 +62,9 @@ impl Issuing {
             .with_state(self)
     }
 
-    async fn certify(&self, token: String, body: &[u8]) -> Result<String, Problem> {
-        let bearer = bearer::review(&self.client, token).await?;
+    /// The API server is asked about nothing that can be refused without it.
+    async fn certify(&self, headers: &HeaderMap, body: &[u8]) -> Result<String, Problem> {
+        let token = bearer::token(headers, Timestamp::now())?;
         let invalid = |detail: String| Problem::new(Kind::Invalid, detail);
         let wanted: Wanted =
             serde_json::from_slice(body).map_err(|error| invalid(format!("the body: {error}")))?;
@@ -71,6 +73,7 @@ impl Issuing {
         }
         let key = certificates::requested_key(&wanted.request)
             .map_err(|error| invalid(error.to_string()))?;
+        let bearer = self.review(token).await?;
         let pod = self.pod(&bearer, &wanted.group).await?;
         let group = self.group(&bearer.namespace, &wanted.group).await?;
         let Bearer { namespace, service_account, .. } = &bearer;
@@ -86,6 +89,13 @@ impl Issuing {
         })?;
         info!(namespace, pod = bearer.pod, group = wanted.group, "certified");
         Ok(certificate)
+    }
+
+    /// Few at a time: anybody can make the operator ask.
+    async fn review(&self, token: String) -> Result<Bearer, Problem> {
+        let permit = self.reviews.acquire().await;
+        let _permit = permit.map_err(|_| unavailable("no token is reviewed any more"))?;
+        bearer::review(&self.client, token).await
     }
 
     /// The pod of the token, which must live and be in the group.
@@ -126,14 +136,10 @@ async fn certify(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, Problem> {
-    let certified = match bearer::token(&headers) {
-        Ok(token) => issuing.certify(token, &body).await,
-        Err(problem) => Err(problem),
-    };
-    match certified {
+    match issuing.certify(&headers, &body).await {
         Ok(certificate) => Ok(Json(json!({ "certificate": certificate }))),
         Err(problem) => {
-            debug!(%problem, "not certified");
+            debug!(problem = %excerpt(&problem.detail), "not certified");
             Err(problem)
         }
     }
@@ -153,3 +159,5 @@ fn unavailable(detail: &str) -> Problem {
 /// A token has about one kilobyte, a request half of that.
 const BODY_MAX: usize = 64 * 1024;
 const REQUEST_MAX: usize = 8 * 1024;
+/// Tokens that the API server is asked about at a time.
+const REVIEWS: usize = 8;

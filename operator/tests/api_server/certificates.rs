@@ -1,14 +1,17 @@
 //! Who gets a certificate, and what is in it.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::http::{Method, Request, StatusCode};
+use axum::http::{Method, Request, Response, StatusCode};
 use conclave_operator::authority::issuing::Issuing;
 use conclave_operator::authority::{Authority, Lifetimes};
 use jiff::Timestamp;
+use kube::Client;
 use rcgen::{CertificateParams, KeyPair, SanType};
 use rustls::RootCertStore;
 use rustls::crypto::ring;
@@ -17,6 +20,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use serde_json::{Value, json};
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tower::ServiceExt;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
@@ -60,8 +64,7 @@ impl Shop {
     }
 
     async fn send(&self, body: String) -> (StatusCode, Value) {
-        let request = Request::post("/v1/certificates").header("Authorization", "Bearer t.o.k");
-        answer(self.router(), request.body(Body::from(body)).expect("a request")).await
+        answer(self.router(), shown(&token(&claims()), body)).await
     }
 
     async fn ask(&self, group: &str, request: &str) -> (StatusCode, Value) {
@@ -84,6 +87,24 @@ async fn answer(router: Router, request: Request<Body>) -> (StatusCode, Value) {
     let status = response.status();
     let body = to_bytes(response.into_body(), usize::MAX).await.expect("a body");
     (status, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+/// A request with a token.
+fn shown(token: &str, body: String) -> Request<Body> {
+    let request = Request::post("/v1/certificates");
+    let request = request.header("Authorization", format!("Bearer {token}"));
+    request.body(Body::from(body)).expect("a request")
+}
+
+/// What the kubelet's token says, as far as it is looked at. What is said of the subject makes both
+/// characters that URLs have in place of others.
+fn claims() -> Value {
+    json!({ "aud": ["conclave"], "exp": Timestamp::now().as_second() + 600, "sub": "~~~???>>>" })
+}
+
+fn token(claims: &Value) -> String {
+    let base64 = base64(claims.to_string().as_bytes()).replace('+', "-").replace('/', "_");
+    format!("e30.{}.c2lnbmF0dXJl", base64.trim_end_matches('='))
 }
 
 fn review() -> Value {
@@ -165,11 +186,86 @@ async fn a_member_gets_one_name_and_nothing_that_it_asked_for_itself() {
 #[tokio::test]
 async fn the_api_server_is_asked_for_one_audience() {
     let shop = Shop::new();
-    shop.ask("orders", &request()).await;
+    let token = token(&claims());
+    let body = json!({ "group": "orders", "request": request() });
+    answer(shop.router(), shown(&token, body.to_string())).await;
     let (reads, writes) = shop.server.take_calls();
     assert_eq!(reads, [POD, CONCLAVE]);
     assert_eq!((writes.len(), writes[0].path.as_str()), (1, REVIEWS));
-    assert_eq!(writes[0].body["spec"], json!({ "token": "t.o.k", "audiences": ["conclave"] }));
+    assert_eq!(writes[0].body["spec"], json!({ "token": token, "audiences": ["conclave"] }));
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_a_token_that_does_not_even_claim_to_be_good() {
+    let shop = Shop::new();
+    let body = json!({ "group": "orders", "request": request() }).to_string();
+    let good = token(&claims());
+    let parts: Vec<&str> = good.split('.').collect();
+    let mut tokens = vec![
+        ("no JWT", "opaque".to_owned()),
+        ("no JWT", parts[..2].join(".")),
+        ("no JWT", format!("{good}.")),
+        ("no JWT", format!("{}.%.{}", parts[0], parts[2])),
+        ("no JWT", format!("{}.AAAA.{}", parts[0], parts[2])),
+        ("no JWT", format!("{}.AAAAA.{}", parts[0], parts[2])),
+    ];
+    for (expected, field, value) in [
+        ("not the audience", "aud", json!(["https://kubernetes"])),
+        ("not the audience", "aud", json!("https://conclave")),
+        ("not the audience", "aud", json!([])),
+        ("has ended", "exp", json!(1_600_000_000)),
+        ("no JWT", "exp", Value::Null),
+        ("no JWT", "aud", Value::Null),
+    ] {
+        let mut claims = claims();
+        claims[field] = value;
+        tokens.push((expected, token(&claims)));
+    }
+    for (expected, token) in tokens {
+        let (status, answer) = answer(shop.router(), shown(&token, body.clone())).await;
+        assert_eq!(status, StatusCode::UNAUTHORIZED, "{token}");
+        assert!(answer["detail"].as_str().unwrap_or_default().contains(expected), "{answer}");
+    }
+    assert_eq!(shop.server.take_calls(), (Vec::new(), Vec::new()));
+
+    let mut claims = claims();
+    claims["aud"] = json!("conclave");
+    let (status, _) = answer(shop.router(), shown(&token(&claims), body)).await;
+    assert_eq!(status, StatusCode::OK, "an only audience may stand alone");
+}
+
+#[tokio::test]
+async fn few_tokens_are_reviewed_at_a_time() {
+    let (free, freed) = watch::channel(false);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let service = tower::service_fn(move |_: Request<kube::client::Body>| {
+        count.fetch_add(1, Ordering::Relaxed);
+        let mut freed = freed.clone();
+        async move {
+            freed.wait_for(|free| *free).await.expect("the sender lives");
+            let mut response = Response::new(kube::client::Body::empty());
+            *response.status_mut() = StatusCode::FORBIDDEN;
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let (client, told) = (Client::new(service, "shop"), Shop::new().told.subscribe());
+    let router = Issuing::new(client, told, LIFETIMES.certificate).router();
+    let body = json!({ "group": "orders", "request": request() }).to_string();
+    let mut calls = JoinSet::new();
+    for _ in 0..20 {
+        calls.spawn(answer(router.clone(), shown(&token(&claims()), body.clone())));
+    }
+    // There is one thread, and nothing to wait for but the permits.
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 8);
+    free.send_replace(true);
+    while let Some(call) = calls.join_next().await {
+        assert_eq!(call.expect("no panic").0, StatusCode::SERVICE_UNAVAILABLE);
+    }
+    assert_eq!(asked.load(Ordering::Relaxed), 20);
 }
 
 #[tokio::test]
@@ -264,6 +360,7 @@ async fn what_is_no_request_of_its_own_key_is_refused() {
     }
     let long = " ".repeat(64 * 1024 + 1);
     assert_eq!(shop.send(long).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+    assert_eq!(shop.server.take_calls(), (Vec::new(), Vec::new()), "nobody is asked about it");
 }
 
 #[tokio::test]
@@ -285,7 +382,11 @@ fn pem_bytes(text: &str) -> Vec<u8> {
 }
 
 fn pem(bytes: &[u8]) -> String {
-    let base64 = serde_json::to_value(k8s_openapi::ByteString(bytes.to_vec())).expect("JSON");
-    let base64 = base64.as_str().expect("a text");
+    let base64 = base64(bytes);
     format!("-----BEGIN CERTIFICATE REQUEST-----\n{base64}\n-----END CERTIFICATE REQUEST-----\n")
+}
+
+fn base64(bytes: &[u8]) -> String {
+    let base64 = serde_json::to_value(k8s_openapi::ByteString(bytes.to_vec())).expect("JSON");
+    base64.as_str().expect("a text").to_owned()
 }
