@@ -61,7 +61,10 @@ impl Member {
             return self.begin_first_view(now, value, out);
         };
         if record.is_closed() {
-            self.record = Some(record);
+            // An older one was brought back from a backup: what is known stays known.
+            if self.record.as_ref().is_none_or(|known| known.epoch <= record.epoch) {
+                self.record = Some(record);
+            }
             return self.begin_first_view(now, value, out);
         }
         if self.yields_to(&record) {

@@ -72,6 +72,12 @@ fn run(seed: u64, trace: bool) -> Outcome {
     })
 }
 
+/// A joiner forgot the latest view that it had read, and led beside its leader.
+#[test]
+fn a_closed_view_that_is_brought_back_from_a_backup_is_not_the_latest() {
+    run(1_795_304_003_060, false);
+}
+
 /// Seeds in which that happened while the history took no note of it.
 #[test]
 fn applications_give_back_after_their_sidecars_have_left() {
