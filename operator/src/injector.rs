@@ -80,7 +80,7 @@ impl Injector {
         })?;
         let room = match length {
             0..=BODY_SMALL => None,
-            _ => Some(self.room.acquire_many(length).await.map_err(closed)?),
+            _ => Some(self.room.acquire_many(length).await.map_err(|error| closed(&error))?),
         };
         let body = to_bytes(body, BODY_MAX as usize).await;
         Ok((body.map_err(|error| invalid(&error.to_string()))?, room))
@@ -128,7 +128,7 @@ impl Injector {
 async fn inject(State(injector): State<Injector>, body: Body) -> Result<Json<Value>, Refusal> {
     let (body, _room) = injector.receive(body).await?;
     // Waited for with the body in hand: a slow sender keeps nobody waiting.
-    let _permit = injector.free.acquire().await.map_err(closed)?;
+    let _permit = injector.free.acquire().await.map_err(|error| closed(&error))?;
     let review: Review =
         serde_json::from_slice(&body).map_err(|error| invalid(&error.to_string()))?;
     if review.api_version != API_VERSION || review.kind != KIND {
@@ -145,7 +145,7 @@ fn invalid(reason: &str) -> Refusal {
     (StatusCode::BAD_REQUEST, format!("{reason}\n"))
 }
 
-fn closed(error: AcquireError) -> Refusal {
+fn closed(error: &AcquireError) -> Refusal {
     (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"))
 }
 
