@@ -85,12 +85,16 @@ pub enum Evidence {
 #[serde(rename_all = "camelCase")]
 pub struct Timing {
     /// How long a member promises not to follow another leader: P.
+    #[serde(deserialize_with = "crate::time::read_wait")]
     pub office_wait: Duration,
     /// How often the leader asks for promises: h.
+    #[serde(deserialize_with = "crate::time::read_wait")]
     pub heartbeat: Duration,
     /// How long a grant keeps others out without being renewed: L.
+    #[serde(deserialize_with = "crate::time::read_wait")]
     pub lock_wait: Duration,
     /// How long a view goes on without the API server: E.
+    #[serde(deserialize_with = "crate::time::read_wait")]
     pub api_outage: Duration,
 }
 
@@ -199,6 +203,17 @@ impl Default for ClockPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wait_that_no_sum_can_hold_is_refused() {
+        let read = |secs: u64| {
+            let mut timing = serde_json::to_value(Timing::default()).expect("JSON");
+            timing["lockWait"]["secs"] = secs.into();
+            serde_json::from_value::<Timing>(timing).is_ok()
+        };
+        assert!(read(86_400));
+        assert!(!read(u64::MAX));
+    }
 
     #[test]
     fn an_exact_name_beats_the_longest_prefix() {

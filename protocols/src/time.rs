@@ -3,7 +3,7 @@
 use std::ops::Sub;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 
 /// A reading of one member's own clock, which counts suspended time too: nanoseconds since some
 /// moment of its own. Readings of different members are never compared.
@@ -43,8 +43,20 @@ impl Sub for LocalTime {
 /// rates, 20 ms the grain of timers. There is no other conversion between members' clocks.
 #[must_use]
 pub fn hold(wait: Duration) -> Duration {
-    wait.saturating_sub(MARGIN) * 20 / 21
+    wait.saturating_sub(MARGIN) / 21 * 20
 }
+
+/// Reads a wait or a period. One that is longer than a year is nobody's: sums and multiples of those
+/// that are left stay far from the end of numbers.
+pub(crate) fn read_wait<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let wait = Duration::deserialize(from)?;
+    if wait > WAIT_MAX {
+        return Err(de::Error::custom("a wait of more than a year"));
+    }
+    Ok(wait)
+}
+
+const WAIT_MAX: Duration = Duration::from_hours(366 * 24);
 
 const MARGIN: Duration = Duration::from_millis(20);
 
@@ -64,5 +76,6 @@ mod tests {
     fn arithmetic_saturates() {
         assert_eq!(LocalTime(5).after(Duration::MAX), LocalTime(u64::MAX));
         assert_eq!(LocalTime(5) - LocalTime(9), Duration::ZERO);
+        assert!(hold(Duration::MAX) < Duration::MAX);
     }
 }

@@ -32,7 +32,9 @@ impl<'a> Document<'a> {
         let is_head = |line: &&str| {
             let content = if is_marker(line) { &line[MARKER.len()..] } else { line };
             let content = content.trim();
-            content.is_empty() || content.starts_with('#') || line.starts_with('%')
+            let silent = content.is_empty() || content.starts_with('#') || line.starts_with('%');
+            // What follows another break than that of a line may be content.
+            silent && !content.contains(BREAKS)
         };
         let head = text.split_inclusive('\n').take_while(is_head).map(str::len).sum();
         Self { text, head }
@@ -72,6 +74,10 @@ fn is_marker(line: &str) -> bool {
 }
 
 const MARKER: &str = "---";
+
+/// What ends a line, and a comment, besides the line feed: in YAML 1.2 the carriage return, in 1.1,
+/// which kubectl reads, these three too.
+const BREAKS: [char; 4] = ['\r', '\u{85}', '\u{2028}', '\u{2029}'];
 
 #[cfg(test)]
 mod tests {
@@ -115,6 +121,14 @@ mod tests {
         );
         assert_eq!(with("--- {a: 1}\n"), Ok("---\na: 2\n".into()));
         assert_eq!(with("a: 1"), Ok("a: 2\n".into()));
+    }
+
+    #[test]
+    fn a_comment_ends_at_every_break() {
+        for text in ["# one\ra: 1\n", "# one\u{2028}a: 1\n", "--- # one\ra: 1\r\n"] {
+            let written = split(text)[0].with(&serde_json::json!({"a": 2})).expect("YAML");
+            assert_eq!(written.trim_start_matches("---\n"), "a: 2\n", "{text:?}");
+        }
     }
 
     #[test]
