@@ -133,12 +133,18 @@ impl<'a> Group<'a> {
 
     /// Applies a deployment of the application with its sidecar.
     pub fn apply_deployment(&self, name: &str, pods: usize) -> Result<()> {
+        let sidecar = &self.namespace.cluster().images().product;
+        self.apply_deployment_with(name, pods, sidecar)
+    }
+
+    /// The same, with a sidecar of that image.
+    pub fn apply_deployment_with(&self, name: &str, pods: usize, sidecar: &str) -> Result<()> {
         let images = self.namespace.cluster().images();
         let manifest = APPLICATION_MANIFEST
             .replace("DEPLOYMENT", name)
             .replace("REPLICAS", &pods.to_string())
             .replace("IMAGE", &images.client);
-        let injected = inject(&manifest, self.name, &images.product)?;
+        let injected = inject(&manifest, self.name, sidecar)?;
         self.namespace.apply(&injected).map(drop)
     }
 

@@ -202,6 +202,8 @@ fn build_binaries(_: &mut Run) -> Result<()> {
 
 fn make_images(_: &mut Run) -> Result<()> {
     make_harness_images()?;
+    make_directory_of(&lower_archive())?;
+    image::product::write_lower(&lower_archive())?;
     product_image(&product_archive())
 }
 
@@ -212,7 +214,7 @@ fn make_harness_images() -> Result<()> {
 }
 
 fn boot_cluster(run: &mut Run) -> Result<()> {
-    boot(run, &[pause_archive(), product_archive(), image::client::archive()?])
+    boot(run, &[pause_archive(), lower_archive(), product_archive(), image::client::archive()?])
 }
 
 fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
@@ -265,6 +267,10 @@ fn print_times(times: &[(&str, Duration, bool)]) {
         let outcome = if *is_good { "" } else { "  FAILED" };
         println!("{name:>16} {:>7.1} s{outcome}", time.as_secs_f64());
     }
+}
+
+fn lower_archive() -> PathBuf {
+    product_archive().with_file_name("lower-version.tar")
 }
 
 fn pause_archive() -> PathBuf {

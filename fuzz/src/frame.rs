@@ -118,7 +118,7 @@ pub(crate) fn member(number: u8) -> MemberInfo {
         addresses: vec![([10, 1, 2, number], 7071).into()],
         priority: 0,
         admission: 0,
-        protocol: (1, 1),
+        protocol: conclave_sidecar::wire::VERSIONS,
     }
 }
 

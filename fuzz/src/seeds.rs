@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use bytes::Bytes;
 use conclave_protocols::Epoch;
-use conclave_protocols::member::message::{Announcement, Heartbeat, PeerMessage, Table};
+use conclave_protocols::member::message::{Announcement, Gate, Heartbeat, PeerMessage, Table};
 use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::record::{RECORD_VERSION, Record};
 use conclave_sidecar::fuzzing::{data, framed, greeting};
@@ -56,8 +56,10 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         extended: None,
         announcement: Some(Box::new(announcement)),
     };
+    let gate = Gate { open: true, ceiling: Epoch(15) };
     vec![
-        ("heartbeat", PeerMessage::Heartbeat(Box::new(heartbeat))),
+        ("heartbeat", PeerMessage::Heartbeat(Box::new(heartbeat.clone()))),
+        ("gated-heartbeat", PeerMessage::GatedHeartbeat { heartbeat: Box::new(heartbeat), gate }),
         ("join", PeerMessage::Join(Box::new(member(2)))),
         ("leave", PeerMessage::Leave),
         ("refusal", PeerMessage::Refusal { floor: Epoch(12) }),

@@ -21,6 +21,7 @@ pub mod record;
 pub mod register;
 pub mod sim;
 pub mod time;
+pub mod version;
 pub mod view;
 
 pub use ids::{Epoch, FencingToken, Incarnation, LamportTime, LockName, MemberId, PodUid};

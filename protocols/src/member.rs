@@ -21,6 +21,7 @@ mod candidacy;
 mod changing;
 mod election;
 mod evidence;
+mod gate;
 mod joining;
 mod leading;
 mod leaving;
@@ -29,6 +30,7 @@ pub mod message;
 mod promising;
 mod registering;
 mod sealing;
+mod standing;
 mod switching;
 
 use std::time::Duration;
@@ -37,6 +39,7 @@ use self::advisory::Peers;
 use self::candidacy::Candidate;
 use self::election::Electing;
 use self::evidence::Dead;
+use self::gate::Gates;
 use self::leading::Leader;
 use self::leaving::Bequest;
 use self::locks::{LockEffect, LockOut, Locks};
@@ -79,6 +82,7 @@ pub struct Member {
     dead: Dead,
     /// The last standing told.
     told: Option<Standing>,
+    gates: Gates,
 }
 
 /// What a member is at the moment.
@@ -198,6 +202,8 @@ pub enum Event {
     Installed(Box<Record>),
     /// This member stands so from now on.
     Standing(Standing),
+    /// Whether locks are granted in the group at the moment; nothing if this member cannot know.
+    Grants(Option<bool>),
     /// The register confirmed the view, counted from that time.
     Confirmed(LocalTime),
     /// An election that this member took part in has ended.
@@ -293,6 +299,7 @@ impl Member {
             peers: Peers::default(),
             dead: Dead::default(),
             told: None,
+            gates: Gates::default(),
         }
     }
 
@@ -344,6 +351,9 @@ impl Member {
 
     fn on_peer(&mut self, now: LocalTime, from: Incarnation, message: PeerMessage, out: &mut Out) {
         self.hear_of(now, from);
+        if message.since() > self.me.protocol.1 {
+            return out.tell(Event::Ignored("version"));
+        }
         match message {
             PeerMessage::Join(info) => self.on_join(now, from, *info, out),
             PeerMessage::Noted => {}
@@ -362,6 +372,11 @@ impl Member {
                 self.on_election(now, from, epoch, message, out);
             }
             PeerMessage::Lock(message) => self.on_lock(now, from, *message, out),
+            PeerMessage::GatedHeartbeat { heartbeat, gate } => {
+                let epoch = heartbeat.epoch;
+                self.on_heartbeat(now, from, *heartbeat, out);
+                self.hear_gate(from, epoch, gate);
+            }
         }
     }
 
@@ -432,30 +447,6 @@ impl Member {
             None => out.disarm(Timer::Holds),
         }
     }
-
-    /// Tells how this member stands, if that has changed.
-    fn tell_standing(&mut self, now: LocalTime, out: &mut Out) {
-        let standing = self.standing(now);
-        if self.told != Some(standing) {
-            self.told = Some(standing);
-            out.tell(Event::Standing(standing));
-        }
-    }
-
-    fn standing(&self, now: LocalTime) -> Standing {
-        let leader = self.record.as_ref().and_then(|record| record.leader);
-        match &self.role {
-            Role::Leader(office) if office.office_until() > now => {
-                Standing::Leading(office.office_until())
-            }
-            Role::Candidate(_) => Standing::Electing,
-            Role::Follower => match leader {
-                Some(leader) if self.follows(now) => Standing::Following(leader, self.pledge.until),
-                Some(_) | None => Standing::Electing,
-            },
-            Role::Leader(_) | Role::Joiner { .. } | Role::Gone => Standing::Isolated,
-        }
-    }
 }
 
 impl Protocol for Member {
@@ -470,6 +461,7 @@ impl Protocol for Member {
             self.begin_joining(now, out);
         }
         self.tell_standing(now, out);
+        self.tell_gate(now, out);
     }
 
     /// Rule 6: `now` is the one reading of the clock by which everything is decided.
@@ -489,6 +481,7 @@ impl Protocol for Member {
             Input::Timer(timer) => self.on_timer(now, timer, out),
         }
         self.tell_standing(now, out);
+        self.tell_gate(now, out);
     }
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{Epoch, Incarnation, MemberId};
 use crate::policy::{Arbiter, Policy, Timing};
+use crate::version::{self, Versions};
 use crate::view::View;
 
 /// One view: number, frozen members, leader, policy. Replaced as a whole by compare-and-swap (rule 1
@@ -60,7 +61,7 @@ pub struct MemberInfo {
     /// The order of admission; smaller is more senior. Zero until admitted.
     pub admission: u64,
     /// The protocol versions that it speaks, lowest and highest.
-    pub protocol: (u16, u16),
+    pub protocol: Versions,
 }
 
 impl Record {
@@ -81,6 +82,20 @@ impl Record {
     /// Who has a rank.
     pub fn member(&self, rank: MemberId) -> Option<&MemberInfo> {
         self.members.get(rank.0 as usize)
+    }
+
+    /// The version that the members of this view speak: the highest that all of them do.
+    pub fn speaks(&self) -> u16 {
+        version::common(self.versions()).unwrap_or(version::FIRST)
+    }
+
+    fn versions(&self) -> impl Iterator<Item = Versions> + '_ {
+        self.members.iter().map(|info| info.protocol)
+    }
+
+    /// Whether a member would leave this view a version that all speak.
+    pub fn can_speak_with(&self, joiner: &MemberInfo) -> bool {
+        version::common(self.versions().chain([joiner.protocol])).is_some()
     }
 
     /// All incarnations, by rank.
@@ -117,7 +132,8 @@ impl Record {
         vec![MemberInfo { admission: 1, ..me.clone() }]
     }
 
-    /// The members of the next view: those that stay, by their seniority, then the joiners.
+    /// The members of the next view: those that stay, by their seniority, then the joiners. Whoever
+    /// would leave them no version that all speak is left out.
     pub fn succession(
         &self,
         stays: impl Fn(Incarnation) -> bool,
@@ -127,7 +143,9 @@ impl Record {
             self.members.iter().filter(|info| stays(info.incarnation)).cloned().collect();
         let mut admission = self.members.iter().map(|info| info.admission).max().unwrap_or(0);
         for joiner in joiners {
+            let versions = members.iter().map(|info| info.protocol).chain([joiner.protocol]);
             if members.len() < MEMBERS_MAX
+                && version::common(versions).is_some()
                 && members.iter().all(|info| info.incarnation != joiner.incarnation)
             {
                 admission += 1;

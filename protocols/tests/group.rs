@@ -22,6 +22,8 @@ mod storm;
 mod swarm;
 #[path = "group/switching.rs"]
 mod switching;
+#[path = "group/versions.rs"]
+mod versions;
 #[path = "group/watch.rs"]
 mod watch;
 #[path = "group/weather.rs"]

@@ -186,7 +186,7 @@ mod tests {
             addresses: vec![address],
             priority: 0,
             admission: 0,
-            protocol: (1, 1),
+            protocol: crate::wire::VERSIONS,
         };
         let (cutter, cut) = watch::channel(false);
         let (introduced, introductions) = mpsc::channel(8);

@@ -155,6 +155,10 @@ pub struct Status {
     pub evidence: Evidence,
     /// The generation of the policy in force.
     pub policy_generation: i64,
+    /// The version that the members of the view speak.
+    pub speaks: u16,
+    /// Whether locks are granted in the group; nothing if that is not known.
+    pub grants: Option<bool>,
     /// The members of the view, the highest rank last.
     pub members: Vec<MemberStatus>,
     /// Members that may be lost at once without losing the group.

@@ -9,12 +9,19 @@ use bytes::Bytes;
 use conclave_protocols::clock;
 use conclave_protocols::member::message::PeerMessage;
 use conclave_protocols::record::MemberInfo;
+use conclave_protocols::version::{self, Versions};
 use conclave_protocols::{Epoch, Incarnation, Named, PodUid};
 use serde::{Deserialize, Serialize};
 use tokio_util::codec::LengthDelimitedCodec;
 
-/// The protocol versions that this code speaks, lowest and highest.
-pub const VERSIONS: (u16, u16) = (1, 1);
+/// The protocol versions that this code speaks, lowest and highest. What a version has is said at
+/// [`conclave_protocols::version`].
+pub const VERSIONS: Versions = (version::FIRST, HIGHEST);
+
+/// A build of which the highest version is lower by one stands in for the release before, in the
+/// tests of an upgrade.
+const HIGHEST: u16 =
+    if cfg!(feature = "lower-version") { version::GATES - 1 } else { version::GATES };
 
 /// The layout of frames; the first byte of each.
 const LAYOUT: u8 = 1;
@@ -67,7 +74,7 @@ pub(crate) struct Introduction {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Hello {
     /// The versions that the sender speaks.
-    pub(crate) versions: (u16, u16),
+    pub(crate) versions: Versions,
     /// The group: the UID of its resource.
     pub(crate) group: u128,
     /// The sender.
@@ -117,6 +124,7 @@ impl Payload {
                     | PeerMessage::Noted
                     | PeerMessage::Leave
                     | PeerMessage::Heartbeat(_)
+                    | PeerMessage::GatedHeartbeat { .. }
                     | PeerMessage::Promise(_)
                     | PeerMessage::Refusal { .. }
                     | PeerMessage::SealRequest { .. }
@@ -139,6 +147,7 @@ impl Payload {
                 PeerMessage::Join(_)
                 | PeerMessage::Noted
                 | PeerMessage::Heartbeat(_)
+                | PeerMessage::GatedHeartbeat { .. }
                 | PeerMessage::Promise(_)
                 | PeerMessage::Refusal { .. }
                 | PeerMessage::SealRequest { .. }
@@ -166,6 +175,9 @@ pub(crate) enum FrameError {
     /// Its content makes no sense.
     #[error("a malformed frame")]
     Malformed(#[source] postcard::Error),
+    /// It is newer than this code.
+    #[error("a message of version {0}; this program speaks up to version {HIGHEST}")]
+    Version(u16),
 }
 
 impl Frame {
@@ -180,7 +192,13 @@ impl Frame {
         if *layout != LAYOUT {
             return Err(FrameError::Layout(*layout));
         }
-        postcard::from_bytes(content).map_err(FrameError::Malformed)
+        let frame = postcard::from_bytes(content).map_err(FrameError::Malformed)?;
+        if let Self::Data { payload: Payload::Member(message), .. } = &frame
+            && message.since() > HIGHEST
+        {
+            return Err(FrameError::Version(message.since()));
+        }
+        Ok(frame)
     }
 }
 
@@ -188,6 +206,9 @@ impl Frame {
 pub(crate) fn codec() -> LengthDelimitedCodec {
     LengthDelimitedCodec::builder().max_frame_length(FRAME_MAX).new_codec()
 }
+
+#[cfg(test)]
+mod recorded;
 
 #[cfg(test)]
 mod tests {

@@ -11,12 +11,15 @@ use crate::{cache, command};
 /// The reference of the product's image on the test cluster.
 pub const PRODUCT: &str = "conclave.local/conclave:dev";
 
+/// The reference of the image of a build that speaks only what the release before spoke.
+pub const LOWER: &str = "conclave.local/conclave:lower-version";
+
 /// The reference of the image of which every sandbox is made.
 pub const PAUSE: &str = "conclave.local/pause:1";
 
 /// Builds the product's programs; [`binary`] tells where they are.
 pub fn make() -> Result<()> {
-    build(&[("conclave-sidecar", "conclave"), ("conclave-operator", "conclave-operator")])
+    build(&["conclave-sidecar", "conclave-operator"], &["conclave", "conclave-operator"], &[])
 }
 
 /// Builds the product and writes its image.
@@ -25,14 +28,25 @@ pub fn write(path: &Path) -> Result<()> {
     image(PRODUCT, &["conclave", "conclave-operator"]).write(path)
 }
 
+/// Builds a sidecar of which the highest protocol version is lower by one, and writes its image.
+///
+/// Its program lies where that of the product is to be: this comes first.
+pub fn write_lower(path: &Path) -> Result<()> {
+    // With the operator, of which nothing is built, the crates that both need are those of the
+    // product.
+    let features = ["--features", "conclave-sidecar/lower-version"];
+    build(&["conclave-sidecar", "conclave-operator"], &["conclave"], &features)?;
+    image(LOWER, &["conclave"]).write(path)
+}
+
 /// Builds the pause program and writes its image.
 pub fn write_pause(path: &Path) -> Result<()> {
-    build(&[("conclave-e2e", "pause")])?;
+    build(&["conclave-e2e"], &["pause"], &[])?;
     image(PAUSE, &["pause"]).write(path)
 }
 
-/// Builds static binaries, given by package and name.
-fn build(binaries: &[(&str, &str)]) -> Result<()> {
+/// Builds static binaries of packages.
+fn build(packages: &[&str], binaries: &[&str], more: &[&str]) -> Result<()> {
     let mut cargo = Command::new("cargo");
     cargo
         .current_dir(cache::workspace())
@@ -40,10 +54,9 @@ fn build(binaries: &[(&str, &str)]) -> Result<()> {
         // scripts and procedural macros, which cannot be linked statically.
         .env("RUSTFLAGS", "-C target-feature=+crt-static")
         .args(["build", "--quiet", "--release", "--locked", "--target", TARGET]);
-    for (package, binary) in binaries {
-        cargo.args(["--package", package, "--bin", binary]);
-    }
-    command::run(&mut cargo)
+    cargo.args(packages.iter().flat_map(|package| ["--package", package]));
+    cargo.args(binaries.iter().flat_map(|binary| ["--bin", binary]));
+    command::run(cargo.args(more))
 }
 
 /// An image of programs at its root; the first is what it runs.

@@ -140,6 +140,9 @@ impl Member {
         }
         out.tell(Event::Met(Box::new(info.clone())));
         say(from, PeerMessage::Noted, out);
+        if self.record.as_ref().is_some_and(|record| !record.can_speak_with(&info)) {
+            return out.tell(Event::Ignored("version"));
+        }
         match &mut self.role {
             Role::Leader(leader) => leader.note_joiner(now, info),
             Role::Candidate(candidate) => candidate.joiners.note(now, info),

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::changing::Errand;
 use super::joining::Joiners;
 use super::locks::Locks;
-use super::message::{Announcement, Extended, Heartbeat, Promise, Table};
+use super::message::{Announcement, Extended, Gate, Heartbeat, Promise, Table};
 use super::{Event, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::Incarnation;
 use crate::record::{MemberInfo, Record};
 use crate::time::{LocalTime, hold};
+use crate::version;
 
 /// A member that leads its view, and has the office while a majority promises (rule 3).
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -109,13 +110,23 @@ impl Leader {
             let (record, carried) = (self.record.clone(), self.carried.clone());
             Box::new(Announcement { record, carried })
         });
-        PeerMessage::Heartbeat(Box::new(Heartbeat {
+        let heartbeat = Box::new(Heartbeat {
             epoch: self.record.epoch,
             seq,
             settled: self.settled,
             extended: self.extended.remove(&member),
             announcement,
-        }))
+        });
+        if self.record.speaks() < version::GATES {
+            return PeerMessage::Heartbeat(heartbeat);
+        }
+        let gate = Gate { open: self.grants(now), ceiling: self.record.ceiling };
+        PeerMessage::GatedHeartbeat { heartbeat, gate }
+    }
+
+    /// Whether the gate before the locks is open.
+    pub(super) fn grants(&self, now: LocalTime) -> bool {
+        self.quiet_over && self.office_until() > now
     }
 }
 
@@ -234,7 +245,7 @@ impl Member {
         }
         let first = !leader.quiet_over && leader.quiet_until <= now && until > now;
         leader.quiet_over |= first;
-        let open = leader.quiet_over && until > now;
+        let open = leader.grants(now);
         self.with_locks(now, out, |locks, effects| {
             locks.set_office(now, until, effects);
             locks.set_open(now, open, effects);

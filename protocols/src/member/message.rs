@@ -11,6 +11,7 @@ use crate::protocol::Named;
 use crate::record::{MemberInfo, Record};
 use crate::register;
 use crate::time::LocalTime;
+use crate::version;
 
 /// A message between members, or between a member and the register.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -21,7 +22,7 @@ pub enum Message {
     Register(register::Message),
 }
 
-/// A message between members.
+/// A message between members. Later versions append to it, and change nothing ([`version`]).
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum PeerMessage {
     /// "I want to be a member." To everybody in the recorded view.
@@ -67,6 +68,35 @@ pub enum PeerMessage {
     },
     /// A message of a lock.
     Lock(Box<LockMessage>),
+    /// A heartbeat that tells of the gate before the locks.
+    GatedHeartbeat {
+        /// What every heartbeat says.
+        heartbeat: Box<Heartbeat>,
+        /// The gate.
+        gate: Gate,
+    },
+}
+
+impl PeerMessage {
+    /// The first version that has this message.
+    pub fn since(&self) -> u16 {
+        match self {
+            Self::Join(_)
+            | Self::Noted
+            | Self::Leave
+            | Self::Heartbeat(_)
+            | Self::Promise(_)
+            | Self::Refusal { .. }
+            | Self::SealRequest { .. }
+            | Self::Seal(_)
+            | Self::SealRefused { .. }
+            | Self::HandOver(_)
+            | Self::Taken { .. }
+            | Self::Election { .. }
+            | Self::Lock(_) => version::FIRST,
+            Self::GatedHeartbeat { .. } => version::GATES,
+        }
+    }
 }
 
 /// A leader's heartbeat.
@@ -82,6 +112,15 @@ pub struct Heartbeat {
     pub extended: Option<Extended>,
     /// The view itself, until the member has promised once.
     pub announcement: Option<Box<Announcement>>,
+}
+
+/// The gate before the locks of a view.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Gate {
+    /// Locks are granted: the leader has its office, and the quiet time is over.
+    pub open: bool,
+    /// The highest `high` of a token that the view may give.
+    pub ceiling: Epoch,
 }
 
 /// The beginning of a view.
@@ -234,7 +273,7 @@ impl Named for PeerMessage {
             Self::Join(_) => "join",
             Self::Noted => "noted",
             Self::Leave => "leave",
-            Self::Heartbeat(_) => "heartbeat",
+            Self::Heartbeat(_) | Self::GatedHeartbeat { .. } => "heartbeat",
             Self::Promise(_) => "promise",
             Self::Refusal { .. } => "refusal",
             Self::SealRequest { .. } => "seal_request",

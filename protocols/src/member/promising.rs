@@ -72,7 +72,7 @@ impl Member {
     }
 
     /// Whether this member entered the view of that leader, and did not leave it since.
-    fn is_in(&self, epoch: Epoch, leader: Incarnation) -> bool {
+    pub(super) fn is_in(&self, epoch: Epoch, leader: Incarnation) -> bool {
         self.pledge.epoch == epoch
             && !self.pledge.sealed
             && self.record.as_ref().is_some_and(|r| r.epoch == epoch && r.leader == Some(leader))

@@ -10,6 +10,7 @@ use conclave_protocols::policy::Policy;
 use conclave_protocols::protocol::{Effect, Input, InputOf, Named, Outbox};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::register::{MemoryRegister, time_term};
+use conclave_protocols::version::{self, Versions};
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid, Protocol};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
@@ -38,6 +39,8 @@ pub(crate) struct Bench {
     still: BTreeSet<usize>,
     /// Messages of this name are lost.
     pub(crate) lost: Option<&'static str>,
+    /// What whoever starts next speaks.
+    pub(crate) versions: Versions,
 }
 
 impl Bench {
@@ -55,6 +58,7 @@ impl Bench {
             alarms: BTreeMap::new(),
             still: BTreeSet::new(),
             lost: None,
+            versions: (version::FIRST, version::GATES),
         }
     }
 
@@ -75,7 +79,8 @@ impl Bench {
     pub(crate) fn start(&mut self) -> usize {
         let index = self.members.len();
         let epoch = self.register.record().map_or(Epoch(0), |record| record.epoch);
-        let member = Member::new(info(index, 7), self.policy.clone(), epoch);
+        let info = MemberInfo { protocol: self.versions, ..info(index, 7) };
+        let member = Member::new(info, self.policy.clone(), epoch);
         self.members.push(member);
         let mut out = Outbox::default();
         self.members[index].start(self.now, &mut out);
@@ -333,7 +338,7 @@ pub(crate) fn info(index: usize, run: u64) -> MemberInfo {
         addresses: Vec::new(),
         priority: 0,
         admission: 0,
-        protocol: (1, 1),
+        protocol: (version::FIRST, version::GATES),
     }
 }
 

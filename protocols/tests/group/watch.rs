@@ -35,7 +35,10 @@ impl World {
                 Event::Left => {
                     self.left.insert(index);
                 }
-                Event::Met(_) | Event::Confirmed(_) | Event::Ignored(_) => {}
+                Event::Ignored("version") => {
+                    panic!("seed {}: {index} heard a version that it does not speak", self.seed)
+                }
+                Event::Met(_) | Event::Grants(_) | Event::Confirmed(_) | Event::Ignored(_) => {}
             }
         }
     }

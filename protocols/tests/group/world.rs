@@ -9,6 +9,7 @@ use conclave_protocols::member::{Command, Member, Node};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::sim::{Clock, Simulator};
+use conclave_protocols::version;
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid};
 
 use crate::nodes::{Ask, Mood, Place, Register};
@@ -411,7 +412,8 @@ fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
         addresses: Vec::new(),
         priority: 0,
         admission: 0,
-        protocol: (1, 1),
+        // One process in four is of the release before.
+        protocol: (version::FIRST, version::GATES - u16::from(incarnation.run.is_multiple_of(4))),
     }
 }
 

@@ -492,3 +492,6 @@ fn as_holder(note: LockNote, pod_of: impl Fn(Incarnation) -> String) -> Holder {
         metadata: note.note.metadata,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@ use conclave_protocols::member::{self, Member};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::Record;
 use conclave_protocols::time::hold;
+use conclave_protocols::version;
 use conclave_protocols::{Incarnation, LocalTime};
 use tokio::sync::watch;
 
@@ -30,6 +31,8 @@ impl Publisher {
             arbiter: policy.arbiter,
             evidence: policy.evidence,
             policy_generation: policy.generation,
+            speaks: version::FIRST,
+            grants: None,
             members: Vec::new(),
             tolerates: 0,
             outage_survived: None,
@@ -82,6 +85,7 @@ impl Publisher {
             status.arbiter = record.policy.arbiter;
             status.evidence = record.policy.evidence;
             status.policy_generation = record.policy.generation;
+            status.speaks = record.speaks();
             status.members = members(record, *self.me.borrow(), is_open);
             status.tolerates = tolerated(record);
             status.outage_survived = survived(record);
@@ -144,6 +148,14 @@ impl Publisher {
         self.election.send_if_modified(|election| {
             election.last = Some(LastElection { messages, duration });
             false
+        });
+    }
+
+    /// Whether locks are granted in the group, if that is known.
+    pub(super) fn grants(&self, grants: Option<bool>) {
+        self.status.send_modify(|status| {
+            status.grants = grants;
+            status.index += 1;
         });
     }
 

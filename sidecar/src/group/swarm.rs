@@ -15,64 +15,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
-use conclave_protocols::member::LockEvent;
-use conclave_protocols::policy::Policy;
-use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid};
-
 use self::run::{Outcome, Run};
-use super::book::Book;
-use crate::claims::{Ask, Wait};
-use crate::metrics::Metrics;
-
-/// Found by a pod that took calls before it rang its alarms when it was thawed.
-#[test]
-fn a_claim_that_is_given_back_after_its_deadline_was_lost() {
-    let me = Incarnation { pod: PodUid(1), run: 1 };
-    let mut book = Book::new("pod", me, Metrics::new("swarm").locks);
-    let lock = LockName::try_from("a".to_owned()).expect("a good name");
-    let ask = Ask {
-        lock: lock.clone(),
-        claim: None,
-        wait: Wait::Forever,
-        ttl: None,
-        max_hold: None,
-        owner: None,
-        metadata: None,
-    };
-    let asked = book.ask(LocalTime(1), ask, &Policy::default()).expect("allowed");
-    let id = asked.claim.borrow().id.clone();
-    let (token, epoch) = (FencingToken::before(Epoch(1)).successor(Epoch(1)), Epoch(1));
-    let event = LockEvent::Entered { token, epoch, deadline: LocalTime(9), messages: 0 };
-    book.on_event(LocalTime(2), &lock, event, |member| member.pod.to_string());
-    assert!(book.release(LocalTime(10), &lock, &id).is_err(), "others may have held it since");
-}
-
-/// Found on a cluster: pods that were recreated gave back what their applications still held.
-#[test]
-fn a_sidecar_that_ends_gives_back_nothing_that_is_held() {
-    let me = Incarnation { pod: PodUid(1), run: 1 };
-    let mut book = Book::new("pod", me, Metrics::new("swarm").locks);
-    let held = LockName::try_from("held".to_owned()).expect("a good name");
-    let wanted = LockName::try_from("wanted".to_owned()).expect("a good name");
-    for lock in [&held, &wanted] {
-        let ask = Ask {
-            lock: lock.clone(),
-            claim: None,
-            wait: Wait::Forever,
-            ttl: None,
-            max_hold: None,
-            owner: None,
-            metadata: None,
-        };
-        book.ask(LocalTime(1), ask, &Policy::default()).expect("allowed");
-    }
-    let (token, epoch) = (FencingToken::before(Epoch(1)).successor(Epoch(1)), Epoch(1));
-    let event = LockEvent::Entered { token, epoch, deadline: LocalTime(9), messages: 0 };
-    book.on_event(LocalTime(2), &held, event, |member| member.pod.to_string());
-    book.wishes.clear();
-    book.close(LocalTime(3));
-    assert_eq!(book.wishes, [super::book::Wish::Exit(wanted)]);
-}
 
 fn run(seed: u64, trace: bool) -> Outcome {
     catch_unwind(AssertUnwindSafe(|| Run::all(seed, trace))).unwrap_or_else(|panic| {

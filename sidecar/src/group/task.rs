@@ -373,6 +373,7 @@ impl Task<'_> {
                 debug!(?standing, "standing");
                 self.publisher.stands(now, &self.member, standing);
             }
+            Event::Grants(grants) => self.publisher.grants(grants),
             Event::Confirmed(at) => self.publisher.confirmed(at),
             Event::Elected { winner, messages, took } => {
                 self.publisher.elected(messages, took);

@@ -72,6 +72,11 @@ pub(super) struct StatusView {
     guarantee: Guarantee,
     /// The generation of the policy in force.
     policy_generation: i64,
+    /// The version of the protocol that the members of the view speak: the highest that all do.
+    protocol_version: u16,
+    /// Whether locks are granted in the group at the moment: not while a view begins. Null if this
+    /// member cannot know: nobody leads, or the leader does not say, below version 2.
+    grants: Option<bool>,
     /// Members of the view.
     members: usize,
     /// Members that may be lost at once without losing the group.
@@ -165,6 +170,8 @@ impl Watched for Status {
             arbiter: self.arbiter,
             guarantee: self.arbiter.into(),
             policy_generation: self.policy_generation,
+            protocol_version: self.speaks,
+            grants: self.grants,
             members: self.members.len(),
             tolerates: self.tolerates,
             outage_survived_ms: self.outage_survived.map(millis),

@@ -123,6 +123,87 @@ mod tests {
         assert_eq!(with("a: 1"), Ok("a: 2\n".into()));
     }
 
+    /// Texts that mean something else without quotes, or are hard to quote, in all combinations.
+    #[test]
+    fn any_text_is_written_so_that_it_is_read_again() {
+        let pieces = [
+            "",
+            " ",
+            "\n",
+            "\r",
+            "\t",
+            "\\",
+            "'",
+            "\"",
+            "#",
+            " #",
+            ":",
+            ": ",
+            "-",
+            "- ",
+            "---",
+            "...",
+            "?",
+            "? ",
+            "!",
+            "&a",
+            "*a",
+            "%",
+            "@",
+            "`",
+            "|",
+            ">",
+            "{",
+            "}",
+            "[",
+            "]",
+            ",",
+            "=",
+            "<<",
+            "~",
+            "null",
+            "yes",
+            "No",
+            "true",
+            "0",
+            "07",
+            "0644",
+            "0o17",
+            "0x1F",
+            "0b1",
+            "1_0",
+            "1e3",
+            ".5",
+            ".inf",
+            "-.INF",
+            ".nan",
+            "1:30",
+            "+1",
+            "2024-01-01",
+            "a",
+            "é",
+            "\u{85}",
+            "\u{a0}",
+            "\u{2028}",
+            "\u{feff}",
+            "\u{1f600}",
+            "\u{0}",
+            "\u{7}",
+            "\u{1b}",
+            "\u{7f}",
+        ];
+        for first in pieces {
+            for second in pieces {
+                for third in ["", "x", "\n", " "] {
+                    let text = format!("{first}{second}{third}");
+                    let value = serde_json::json!({"key": text, text.clone(): [text]});
+                    let written = split("")[0].with(&value).expect("YAML");
+                    assert_eq!(split(&written)[0].value(), Ok(Some(value)), "{text:?}: {written}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_comment_ends_at_every_break() {
         for text in ["# one\ra: 1\n", "# one\u{2028}a: 1\n", "--- # one\ra: 1\r\n"] {

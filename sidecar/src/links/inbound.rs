@@ -223,6 +223,7 @@ impl Inbound {
     fn admit(&self, hello: Hello) -> Result<Turn, Rejection> {
         let (lowest, highest) = hello.versions;
         if lowest > wire::VERSIONS.1 || highest < wire::VERSIONS.0 {
+            self.local.speaks_otherwise(hello.from);
             return Err(Rejection::Version);
         }
         if hello.group != self.local.group {

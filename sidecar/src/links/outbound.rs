@@ -155,6 +155,9 @@ impl Outbound {
             }
             Frame::Reject(rejection) => {
                 self.failed(reason(rejection));
+                if rejection == Rejection::Version {
+                    self.local.speaks_otherwise(self.hello.to);
+                }
                 Err(End::Final)
             }
             Frame::Hello(_)

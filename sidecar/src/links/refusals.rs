@@ -10,6 +10,7 @@ use tracing::{debug, warn};
 
 use super::Local;
 use super::secure::Refusal;
+use crate::wire;
 
 /// When a reason was last warned of. Cheap to clone.
 #[derive(Clone, Default)]
@@ -39,6 +40,14 @@ impl Local {
             warn!(%peer, reason, "no connection: {refusal}");
         } else {
             debug!(%peer, reason, "no connection: {refusal}");
+        }
+    }
+
+    /// There is no version of the protocol that a peer and this program speak.
+    pub(super) fn speaks_otherwise(&self, peer: impl Display) {
+        let (lowest, highest) = wire::VERSIONS;
+        if self.warnings.is_due("version", Instant::now()) {
+            warn!(%peer, "no connection: it speaks no version of the protocol from {lowest} to {highest}");
         }
     }
 }

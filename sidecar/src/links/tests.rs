@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 use super::*;
 use crate::identity::tests::{authority, credentials, id, until};
 use crate::identity::{Credentials, LocalAuthority, PeerId};
+use crate::wire;
 
 /// The group of all these tests.
 const GROUP: u128 = 0x0c9d_8f1e_6b1a_4f0e_9f4f_3f1f_7a2b_9c01;
@@ -64,7 +65,7 @@ fn info(pod: u128, address: SocketAddr) -> MemberInfo {
         addresses: vec![address],
         priority: 0,
         admission: 0,
-        protocol: (1, 1),
+        protocol: wire::VERSIONS,
     }
 }
 

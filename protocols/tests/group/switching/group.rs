@@ -8,7 +8,7 @@ use conclave_protocols::member::message::Note;
 use conclave_protocols::member::{Command, Event, LockEvent, LostReason, Member, Node, Standing};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
-use conclave_protocols::{FencingToken, LocalTime, LockName};
+use conclave_protocols::{FencingToken, LocalTime, LockName, version};
 
 use crate::nodes::{Ask, Mood, Place};
 use crate::world::{World, name};
@@ -188,7 +188,7 @@ impl Group {
                 addresses: Vec::new(),
                 priority: 0,
                 admission: 0,
-                protocol: (1, 1),
+                protocol: (version::FIRST, version::GATES),
             })
             .collect();
         for index in living {
@@ -296,8 +296,11 @@ impl Group {
                 Event::Left => {
                     self.world.left.insert(index);
                 }
-                Event::Met(_) | Event::Confirmed(_) | Event::Elected { .. } | Event::Ignored(_) => {
-                }
+                Event::Met(_)
+                | Event::Grants(_)
+                | Event::Confirmed(_)
+                | Event::Elected { .. }
+                | Event::Ignored(_) => {}
             }
         }
     }

@@ -264,7 +264,14 @@ impl Pod {
             }
             Event::Installed(_) => out.tell(Seen::View),
             Event::Left => self.left = true,
-            Event::Met(_) | Event::Confirmed(_) | Event::Elected { .. } | Event::Ignored(_) => {}
+            Event::Ignored("version") => {
+                panic!("a message of a version that this member does not speak")
+            }
+            Event::Met(_)
+            | Event::Grants(_)
+            | Event::Confirmed(_)
+            | Event::Elected { .. }
+            | Event::Ignored(_) => {}
         }
     }
 

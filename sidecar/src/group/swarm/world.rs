@@ -8,6 +8,7 @@ use conclave_protocols::member::Node;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::sim::{Clock, Simulator};
+use conclave_protocols::version;
 use conclave_protocols::{Epoch, Incarnation, LockName, PodUid};
 
 use super::pod::{Call, Limits, Number, Place, Pod, Register, Seen, Shows};
@@ -79,7 +80,8 @@ impl World {
             addresses: Vec::new(),
             priority: 0,
             admission: 0,
-            protocol: (1, 1),
+            // One process in four is of the release before.
+            protocol: (version::FIRST, version::GATES - u16::from(run.is_multiple_of(4))),
         };
         let offset = Duration::from_secs(self.sim.random().up_to(1_000_000));
         let rate = i32::try_from(self.sim.random().up_to(40_001)).expect("small") - 20_000;

@@ -288,6 +288,8 @@ pub(crate) fn status() -> Status {
         arbiter: Arbiter::Quorum,
         evidence: Evidence::None,
         policy_generation: 3,
+        speaks: 2,
+        grants: Some(true),
         members: vec![member("shop-0", 0), member("shop-1", 1)],
         tolerates: 0,
         outage_survived: Some(Duration::from_secs(47)),

@@ -1,0 +1,96 @@
+//! A group is upgraded pod by pod, and back, while it works.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use conclave_e2e::cluster::{Cluster, Namespace, Pod};
+use conclave_e2e::image;
+use conclave_e2e::load::{HandOvers, LeaderWatch, Load};
+use conclave_e2e::product::{self, Group, SELECTOR, SOON};
+use conclave_e2e::wait;
+
+/// Short waits, so that the test need not be long.
+const FAST: &str = "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 60s}}";
+
+/// Between two steps, so that the load sees each version at work.
+const WHILE: Duration = Duration::from_secs(3);
+
+#[test]
+fn a_group_is_upgraded_and_rolled_back_under_load() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    // Nobody else's cluster has a sidecar of the release before.
+    if !cluster.is_ours_or_skip("versions-rolling") {
+        return Ok(());
+    }
+    product::install(&cluster)?;
+    cluster.in_namespace("versions-rolling", |namespace| {
+        let group = Group::of(namespace, "orders");
+        namespace.apply(&format!(
+            "apiVersion: conclave.dev/v1alpha1\nkind: Conclave\nmetadata: {{name: orders}}\n\
+             spec: {FAST}\n"
+        ))?;
+        roll(&group, image::LOWER, 3)?;
+        let lower = await_version(&group, 3, |_| true)?;
+        // Two that are newer from the beginning: the load is theirs, and they follow an older one.
+        group.apply_deployment("till", 2)?;
+        namespace.await_deployment("till")?;
+        ensure!(await_version(&group, 5, |_| true)? == lower, "not all speak more than {lower}");
+        let load = Load::start(&cluster, &pods_of(namespace, "till")?, HandOvers::Some)?;
+        let name = namespace.name().to_owned();
+        let watch = LeaderWatch::start(move || watched(&name));
+        let began = load.now();
+        thread::sleep(WHILE);
+        roll(&group, &cluster.images().product, 3)?;
+        await_version(&group, 5, |version| version == lower + 1)?;
+        thread::sleep(WHILE);
+        roll(&group, image::LOWER, 3)?;
+        await_version(&group, 5, |version| version == lower)?;
+        thread::sleep(WHILE);
+        let end = load.now();
+        let diary = load.end()?;
+        println!(
+            "upgrade and back under load: {} grants, longest pause of all grants {} ms, at most {} \
+             ms without a leader",
+            diary.grants().len(),
+            diary.longest_pause(began, end).as_millis(),
+            watch.longest_hole()?.as_millis(),
+        );
+        ensure!(diary.grants().len() > 100, "there was no load");
+        diary.check()
+    })
+}
+
+/// Gives the pods of the deployment `shop` that image, one after another.
+fn roll(group: &Group<'_>, image: &str, pods: usize) -> Result<()> {
+    group.apply_deployment_with("shop", pods, image)?;
+    group.namespace.await_deployment("shop")
+}
+
+/// Waits until so many pods agree on the version that their view speaks, and that it is a good one.
+fn await_version(group: &Group<'_>, members: u64, is_good: impl Fn(u64) -> bool) -> Result<u64> {
+    wait::until("one version for all", SOON, || {
+        let mut spoken = Vec::new();
+        for pod in group.pods()? {
+            let status = group.get(&pod, "/v1/status")?;
+            ensure!(status.number("members")? == members, "{} knows {status:?}", pod.name);
+            spoken.push(status.number("protocol_version")?);
+        }
+        spoken.dedup();
+        let [version] = spoken[..] else { anyhow::bail!("they speak {spoken:?}") };
+        ensure!(is_good(version), "they speak version {version}");
+        Ok(version)
+    })
+}
+
+fn pods_of(namespace: &Namespace<'_>, deployment: &str) -> Result<Vec<Pod>> {
+    let pods = namespace.pods(&format!("of={deployment}"))?;
+    (!pods.is_empty()).then_some(pods).with_context(|| format!("{deployment} has no pods"))
+}
+
+/// The pods of the group at the moment.
+fn watched(namespace: &str) -> Vec<Pod> {
+    let cluster = Cluster::from_env().expect("it was there just now");
+    // While a pod starts it has no address yet.
+    cluster.pods_in(namespace, SELECTOR).unwrap_or_default()
+}

@@ -1,0 +1,50 @@
+//! The gate before the locks, as the members other than the leader see it.
+//!
+//! While a view begins its leader grants nothing (rule 23), and keeps what arrives. From version 2
+//! on its heartbeats tell whether the gate is open, and the ceiling of tokens.
+
+use super::message::Gate;
+use super::{Event, Member, Out, Role};
+use crate::ids::{Epoch, Incarnation};
+use crate::time::LocalTime;
+
+/// What a member knows of the gate.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Gates {
+    /// The latest word of a leader, and in which view.
+    heard: Option<(Epoch, bool)>,
+    /// What was last told.
+    told: Option<bool>,
+}
+
+impl Member {
+    /// A heartbeat of the view of this member, which follows its leader, tells of the gate.
+    pub(super) fn hear_gate(&mut self, from: Incarnation, epoch: Epoch, gate: Gate) {
+        if self.is_in(epoch, from) {
+            self.gates.heard = Some((epoch, gate.open));
+            self.locks.set_ceiling(gate.ceiling);
+        }
+    }
+
+    /// Whether locks are granted in the group at the moment. Nothing if this member cannot know:
+    /// nobody leads it, or its view speaks a version in which leaders do not say.
+    pub(super) fn grants(&self, now: LocalTime) -> Option<bool> {
+        match &self.role {
+            Role::Leader(leader) => Some(leader.grants(now)),
+            Role::Follower if self.follows(now) => {
+                let (epoch, open) = self.gates.heard?;
+                (epoch == self.pledge.epoch).then_some(open)
+            }
+            Role::Follower | Role::Joiner { .. } | Role::Candidate(_) | Role::Gone => None,
+        }
+    }
+
+    /// Tells whether locks are granted, if that has changed.
+    pub(super) fn tell_gate(&mut self, now: LocalTime, out: &mut Out) {
+        let grants = self.grants(now);
+        if self.gates.told != grants {
+            self.gates.told = grants;
+            out.tell(Event::Grants(grants));
+        }
+    }
+}

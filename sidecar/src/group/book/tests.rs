@@ -1,0 +1,95 @@
+use conclave_protocols::{Epoch, FencingToken, PodUid};
+
+use super::*;
+use crate::metrics::Metrics;
+
+fn book() -> Book {
+    let me = Incarnation { pod: PodUid(1), run: 1 };
+    Book::new("pod", me, Metrics::new("book").locks)
+}
+
+fn name(lock: &str) -> LockName {
+    LockName::try_from(lock.to_owned()).expect("a good name")
+}
+
+/// A claim that waits as long as it takes.
+fn ask(book: &mut Book, lock: &LockName) -> Result<ClaimId, AskError> {
+    let ask = Ask {
+        lock: lock.clone(),
+        claim: None,
+        wait: Wait::Forever,
+        ttl: None,
+        max_hold: None,
+        owner: None,
+        metadata: None,
+    };
+    let asked = book.ask(LocalTime(1), ask, &Policy::default())?;
+    let id = asked.claim.borrow().id.clone();
+    Ok(id)
+}
+
+/// The member is let into a lock, until 9.
+fn enter(book: &mut Book, lock: &LockName) {
+    let (token, epoch) = (FencingToken::before(Epoch(1)).successor(Epoch(1)), Epoch(1));
+    let event = LockEvent::Entered { token, epoch, deadline: LocalTime(9), messages: 0 };
+    book.on_event(LocalTime(2), lock, event, |member| member.pod.to_string());
+}
+
+/// Found by a pod that took calls before it rang its alarms when it was thawed.
+#[test]
+fn a_claim_that_is_given_back_after_its_deadline_was_lost() {
+    let (mut book, lock) = (book(), name("a"));
+    let id = ask(&mut book, &lock).expect("allowed");
+    enter(&mut book, &lock);
+    assert!(book.release(LocalTime(10), &lock, &id).is_err(), "others may have held it since");
+}
+
+/// Found on a cluster: pods that were recreated gave back what their applications still held.
+#[test]
+fn a_sidecar_that_ends_gives_back_nothing_that_is_held() {
+    let (mut book, held, wanted) = (book(), name("held"), name("wanted"));
+    for lock in [&held, &wanted] {
+        ask(&mut book, lock).expect("allowed");
+    }
+    enter(&mut book, &held);
+    book.wishes.clear();
+    book.close(LocalTime(3));
+    assert_eq!(book.wishes, [Wish::Exit(wanted)]);
+}
+
+fn full(asked: &Result<ClaimId, AskError>) -> Option<usize> {
+    match asked {
+        Err(AskError::Full { limit, .. }) => Some(*limit),
+        Err(error) => panic!("{error}"),
+        Ok(_) => None,
+    }
+}
+
+#[test]
+fn no_more_than_a_thousand_claims_wait_for_one_lock() {
+    let (mut book, lock) = (book(), name("a"));
+    let first = ask(&mut book, &lock).expect("allowed");
+    for _ in 1..1_000 {
+        ask(&mut book, &lock).expect("there is room");
+    }
+    assert_eq!(full(&ask(&mut book, &lock)), Some(1_000));
+    ask(&mut book, &name("b")).expect("another lock has room");
+    book.release(LocalTime(2), &lock, &first).expect("it waited");
+    ask(&mut book, &lock).expect("there is room again");
+}
+
+#[test]
+fn a_pod_has_no_more_than_ten_thousand_claims_and_ended_ones_do_not_count() {
+    let mut book = book();
+    let locks: Vec<LockName> = (0..10).map(|number| name(&format!("lock-{number}"))).collect();
+    let mut last = None;
+    for lock in &locks {
+        for _ in 0..1_000 {
+            last = Some((lock, ask(&mut book, lock).expect("there is room")));
+        }
+    }
+    assert_eq!(full(&ask(&mut book, &name("another"))), Some(10_000));
+    let (lock, id) = last.expect("many");
+    book.release(LocalTime(2), lock, &id).expect("it waited");
+    ask(&mut book, &name("another")).expect("there is room again");
+}

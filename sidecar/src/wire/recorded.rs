@@ -1,0 +1,307 @@
+//! Frames as each version wrote them, kept for ever: what was once said must be read by every later
+//! program, and written as it was.
+//!
+//! `UPDATE=1` adds the frames of new messages. It never changes one that is there.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+use std::{env, fs};
+
+use conclave_protocols::member::message::{
+    Announcement, Extended, Gate, HandOver, Heartbeat, LockMessage, LockNote, Note, Promise, Seal,
+    Table, TableHold,
+};
+use conclave_protocols::mutex::central::{self, RequestNumber};
+use conclave_protocols::policy::{Policy, Timing};
+use conclave_protocols::record::{RECORD_VERSION, Record};
+use conclave_protocols::{FencingToken, LocalTime, LockName, MemberId, election};
+
+use super::*;
+
+/// The frames of every message and of every shape that it has, with the version that brought it.
+fn frames() -> Vec<(u16, &'static str, Frame)> {
+    let mut frames: Vec<_> =
+        connecting().into_iter().map(|(name, frame)| (1, name, frame)).collect();
+    for (number, (name, message)) in (1..).zip(messages()) {
+        let since = message.since();
+        frames.push((since, name, Frame::Data { number, payload: Payload::Member(message) }));
+    }
+    for (number, (name, message)) in (100..).zip(clocks()) {
+        let payload = Payload::Clock { epoch: Epoch(12), message };
+        frames.push((version::FIRST, name, Frame::Data { number, payload }));
+    }
+    frames
+}
+
+fn connecting() -> Vec<(&'static str, Frame)> {
+    let hello =
+        Hello { versions: (1, 1), group: 0x0c9d_8f1e, from: one(1), to: one(2), session: 3 };
+    let introduction = Introduction { group: 0x0c9d_8f1e, from: member(1), to: one(2).pod };
+    vec![
+        ("hello", Frame::Hello(hello)),
+        ("welcome", Frame::Welcome { received: 300 }),
+        ("reject-version", Frame::Reject(Rejection::Version)),
+        ("reject-group", Frame::Reject(Rejection::Group)),
+        ("reject-incarnation", Frame::Reject(Rejection::Incarnation)),
+        ("reject-session", Frame::Reject(Rejection::Session)),
+        ("ack", Frame::Ack { received: 300 }),
+        ("introduce", Frame::Introduce(Box::new(introduction))),
+        ("introduced", Frame::Introduced(Box::new(member(2)))),
+    ]
+}
+
+fn messages() -> Vec<(&'static str, PeerMessage)> {
+    let mut messages = office();
+    messages.extend(elections());
+    messages.extend(locks());
+    messages
+}
+
+fn office() -> Vec<(&'static str, PeerMessage)> {
+    let promise = Promise {
+        epoch: Epoch(12),
+        seq: 7,
+        stamp: LocalTime(5_000_000_000),
+        holds: vec![(lock(), token())],
+        waits: vec![(lock(), RequestNumber(4))],
+        drains: true,
+    };
+    let seal = Seal {
+        base: Epoch(12),
+        holds: vec![(lock(), token(), note())],
+        waits: vec![(lock(), Duration::from_millis(1_250))],
+        settled: true,
+        hand_over: Some(Box::new(hand_over())),
+    };
+    let (open, ceiling) = (true, Epoch(15));
+    vec![
+        ("join", PeerMessage::Join(Box::new(member(2)))),
+        ("noted", PeerMessage::Noted),
+        ("leave", PeerMessage::Leave),
+        ("heartbeat", PeerMessage::Heartbeat(Box::new(heartbeat()))),
+        ("promise", PeerMessage::Promise(Box::new(promise))),
+        ("refusal", PeerMessage::Refusal { floor: Epoch(12) }),
+        ("seal-request", PeerMessage::SealRequest { base: Epoch(12) }),
+        ("seal", PeerMessage::Seal(Box::new(seal))),
+        ("seal-refused", PeerMessage::SealRefused { base: Epoch(12) }),
+        ("hand-over", PeerMessage::HandOver(Box::new(hand_over()))),
+        ("taken", PeerMessage::Taken { epoch: Epoch(13) }),
+        (
+            "gated-heartbeat",
+            PeerMessage::GatedHeartbeat {
+                heartbeat: Box::new(heartbeat()),
+                gate: Gate { open, ceiling },
+            },
+        ),
+    ]
+}
+
+fn elections() -> Vec<(&'static str, PeerMessage)> {
+    use election::AnyMessage::{Bully, Ring};
+    let living = vec![MemberId(0), MemberId(2)];
+    let leader = MemberId(2);
+    let coordinator = election::ring::Message::Coordinator {
+        leader,
+        living: living.clone(),
+        told: living.clone(),
+    };
+    let inquiry = election::ring::Message::Inquiry { leader: Some(leader), asked: living.clone() };
+    let said = [
+        ("bully-election", Bully(election::bully::Message::Election)),
+        ("bully-answer", Bully(election::bully::Message::Answer)),
+        ("bully-coordinator", Bully(election::bully::Message::Coordinator)),
+        ("ring-election", Ring(election::ring::Message::Election { living })),
+        ("ring-coordinator", Ring(coordinator)),
+        ("ring-inquiry", Ring(inquiry)),
+        ("ring-ack", Ring(election::ring::Message::Ack)),
+    ];
+    let epoch = Epoch(12);
+    said.map(|(name, message)| (name, PeerMessage::Election { epoch, message })).into()
+}
+
+fn locks() -> Vec<(&'static str, PeerMessage)> {
+    let number = RequestNumber(4);
+    let said = [
+        ("lock-request", central::Message::Request(number)),
+        ("lock-queued", central::Message::Queued(number)),
+        ("lock-grant", central::Message::Grant(number)),
+        ("lock-release", central::Message::Release(number)),
+    ];
+    let message = |message| LockMessage {
+        epoch: Epoch(12),
+        lock: lock(),
+        stamp: LocalTime(5_000_000_000),
+        heard: Some(LocalTime(9)),
+        highest: token(),
+        note: Some(Box::new(LockNote {
+            member: one(1),
+            note: note(),
+            token: Some(token()),
+            held: Duration::from_secs(2),
+        })),
+        message,
+    };
+    said.map(|(name, said)| (name, PeerMessage::Lock(Box::new(message(said))))).into()
+}
+
+fn clocks() -> Vec<(&'static str, clock::Message)> {
+    let (round, reading_ns) = (7, -1_500);
+    let correction = clock::Correction { delta_ns: -250, ahead_ns: 40, error_ns: 900 };
+    vec![
+        ("clock-poll", clock::Message::Poll { round }),
+        ("clock-answer", clock::Message::Answer { round, reading_ns, error_ns: Some(800) }),
+        ("clock-adjust", clock::Message::Adjust { round, correction }),
+    ]
+}
+
+fn heartbeat() -> Heartbeat {
+    let announcement = Announcement { record: record(), carried: table() };
+    Heartbeat {
+        epoch: Epoch(12),
+        seq: 7,
+        settled: true,
+        extended: Some(Extended {
+            stamp: LocalTime(5_000_000_000),
+            refused: vec![(lock(), token())],
+            contended: vec![lock()],
+        }),
+        announcement: Some(Box::new(announcement)),
+    }
+}
+
+fn hand_over() -> HandOver {
+    HandOver {
+        base: Epoch(12),
+        table: table(),
+        quiet: Duration::from_millis(300),
+        lock_wait: Duration::from_secs(10),
+        stays: vec![one(1), one(2)],
+        joins: vec![member(3)],
+    }
+}
+
+fn table() -> Table {
+    let (lock, holder, rest) = (lock(), one(1), Some(Duration::from_secs(3)));
+    let held = TableHold { lock: lock.clone(), holder, token: token(), rest, note: note() };
+    Table { holds: vec![held], waits: vec![(lock, vec![one(2)])] }
+}
+
+fn record() -> Record {
+    let members = vec![member(1), member(2)];
+    Record {
+        version: RECORD_VERSION,
+        epoch: Epoch(12),
+        ceiling: Epoch(15),
+        leader: members.last().map(|member| member.incarnation),
+        members,
+        settled: true,
+        closing: false,
+        base_unknown: false,
+        timing: Timing::default(),
+        policy: Policy::default(),
+        nonce: 7,
+    }
+}
+
+fn member(number: u8) -> MemberInfo {
+    MemberInfo {
+        incarnation: one(number),
+        name: format!("shop-{number}"),
+        addresses: vec![([10, 1, 2, number], 7071).into()],
+        priority: 0,
+        admission: u64::from(number),
+        protocol: (1, 1),
+    }
+}
+
+fn one(number: u8) -> Incarnation {
+    Incarnation { pod: PodUid(number.into()), run: 7 }
+}
+
+fn lock() -> LockName {
+    LockName::try_from("orders".to_owned()).expect("a good name")
+}
+
+fn token() -> FencingToken {
+    FencingToken::before(Epoch(12)).successor(Epoch(15)).expect("below the ceiling")
+}
+
+fn note() -> Note {
+    Note { owner: "till".to_owned(), metadata: Some("{\"shift\":2}".to_owned()) }
+}
+
+fn path(version: u16) -> PathBuf {
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/wire/recorded");
+    directory.join(format!("version-{version}.txt"))
+}
+
+/// What a version wrote: names, and frames in hexadecimal digits.
+fn recorded(version: u16) -> Vec<(String, Vec<u8>)> {
+    let text = fs::read_to_string(path(version)).unwrap_or_default();
+    let line = |line: &str| {
+        let (name, digits) = line.split_once(' ').expect("a name and a frame");
+        let byte = |place| u8::from_str_radix(&digits[place..place + 2], 16).expect("two digits");
+        (name.to_owned(), (0..digits.len()).step_by(2).map(byte).collect())
+    };
+    text.lines().map(line).collect()
+}
+
+fn add(version: u16, name: &str, bytes: &[u8]) {
+    let mut text = fs::read_to_string(path(version)).unwrap_or_default();
+    write!(text, "{name} ").expect("a string");
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a string");
+    }
+    text.push('\n');
+    fs::write(path(version), text).expect("the sources can be written");
+}
+
+#[test]
+fn every_message_is_written_as_the_version_that_brought_it_wrote_it() {
+    for (version, name, frame) in frames() {
+        let bytes = frame.encode();
+        let known = recorded(version).into_iter().find(|(other, _)| other == name);
+        if known.is_none() && env::var_os("UPDATE").is_some() {
+            add(version, name, &bytes);
+            continue;
+        }
+        let (_, known) = known.unwrap_or_else(|| panic!("{name} is not recorded: UPDATE=1"));
+        assert_eq!(*bytes, *known, "{name} is no longer written as version {version} wrote it");
+    }
+}
+
+/// Where the number of a member's message stands in a frame: after the layout, the kind of the frame,
+/// a small number and the kind of the payload.
+const NUMBER: usize = 4;
+
+#[test]
+fn no_message_is_without_a_record() {
+    let begin = [LAYOUT, 3, 0, 0];
+    let numbers: BTreeSet<u8> = frames()
+        .iter()
+        .filter(|(_, _, frame)| matches!(frame, Frame::Data { payload: Payload::Member(_), .. }))
+        .map(|(_, _, frame)| frame.encode()[NUMBER])
+        .collect();
+    let next = u8::try_from(numbers.len()).expect("few");
+    assert!(numbers.into_iter().eq(0..next), "a number without a message");
+    let unknown: Vec<u8> = begin.into_iter().chain([next]).chain([0; 256]).collect();
+    let read = Frame::decode(&unknown);
+    assert!(matches!(read, Err(FrameError::Malformed(_))), "no record of the like of {read:?}");
+}
+
+#[test]
+fn every_frame_of_a_version_that_is_spoken_is_read_and_a_newer_one_is_refused() {
+    for version in version::FIRST..=version::GATES {
+        let recorded = recorded(version);
+        assert!(!recorded.is_empty(), "version {version} has no frames");
+        for (name, bytes) in recorded {
+            match Frame::decode(&bytes) {
+                Ok(frame) if version <= HIGHEST => assert_eq!(*frame.encode(), *bytes, "{name}"),
+                Err(FrameError::Version(newer)) if version > HIGHEST => assert_eq!(newer, version),
+                other => panic!("{name} of version {version}: {other:?}"),
+            }
+        }
+    }
+}
