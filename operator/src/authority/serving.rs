@@ -83,7 +83,7 @@ impl Certificate {
                     Ok(life) => until(life.after(1, 2)),
                     Err(error) => {
                         error!(error = chain(&error), "no certificate of this server");
-                        RETRY
+                        PAUSE
                     }
                 };
                 made_by = Some(signer);
@@ -123,3 +123,58 @@ fn until(time: Timestamp) -> Duration {
 const CONNECTIONS: usize = 256;
 /// The shortest time between two certificates.
 const RETRY: Duration = Duration::from_secs(1);
+/// The time between two tries that fail. A signer that has ended does not come back, and its
+/// successor is not waited for: whoever has it tells.
+const PAUSE: Duration = Duration::from_mins(1);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tracing::{Event, Level, Subscriber};
+    use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+
+    use super::*;
+    use crate::authority::Lifetimes;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    /// Counts what is logged as an error.
+    struct Errors(Arc<AtomicUsize>);
+
+    impl<S: Subscriber> Layer<S> for Errors {
+        fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+            if *event.metadata().level() == Level::ERROR {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// An authority that was made so many hours ago, for two hours.
+    fn authority(hours: u32) -> Arc<Authority> {
+        let made = Timestamp::now().checked_sub(HOUR * hours).expect("a time");
+        let lifetimes = Lifetimes { authority: 2 * HOUR, overlap: HOUR, certificate: HOUR };
+        Arc::new(Authority::new(made, &lifetimes).expect("an authority"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_a_signer_that_has_ended_cannot_make_is_tried_once_a_minute() {
+        let errors = Arc::new(AtomicUsize::new(0));
+        let subscriber = tracing_subscriber::registry().with(Errors(Arc::clone(&errors)));
+        let _logged = tracing::subscriber::set_default(subscriber);
+        let told = watch::Sender::new(Some(authority(3)));
+        let certificate = Certificate::new(told.subscribe(), [], HOUR);
+        let mut shown = certificate.shown.subscribe();
+        tokio::spawn(certificate.renew());
+
+        sleep(PAUSE * 10 + PAUSE / 2).await;
+        assert_eq!(errors.load(Ordering::Relaxed), 11, "at once, and after each minute");
+        assert!(shown.borrow_and_update().is_none());
+
+        told.send_replace(Some(authority(1)));
+        sleep(RETRY).await;
+        assert!(shown.borrow().is_some(), "its successor is not kept waiting");
+        sleep(PAUSE * 2).await;
+        assert_eq!(errors.load(Ordering::Relaxed), 11);
+    }
+}
