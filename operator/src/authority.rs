@@ -10,6 +10,7 @@ mod certificates;
 pub mod identity;
 pub mod issuing;
 pub mod keeper;
+pub mod mounted;
 mod problem;
 mod publishing;
 pub mod rotation;

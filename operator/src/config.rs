@@ -1,6 +1,7 @@
 //! What the operator is told.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
@@ -47,6 +48,11 @@ pub struct Flags {
     /// The webhook configuration that is to trust the authority; none, if it is empty.
     #[arg(long, env = "CONCLAVE_WEBHOOK_NAME", default_value = "")]
     webhook_name: String,
+    /// A directory with `tls.crt` and `tls.key`, which are shown to the API server when it calls the
+    /// webhook, and are read anew when they change; none, if it is empty. Then somebody else tells the
+    /// API server whom to trust, and the name of the webhook must be empty.
+    #[arg(long, env = "CONCLAVE_WEBHOOK_CERTIFICATE_PATH", default_value = "")]
+    webhook_certificate_path: String,
     /// How long a certificate of the authority is valid: at least six times overlap and lifetime of
     /// other certificates together.
     #[arg(long, env = "CONCLAVE_AUTHORITY_LIFETIME", default_value = "87600h")]
@@ -98,6 +104,8 @@ pub struct Config {
     pub service_name: String,
     /// The configuration of the webhook, if there is one.
     pub webhook_name: Option<String>,
+    /// Where the certificate of the webhook is, if the authority does not make it.
+    pub webhook_certificate_path: Option<PathBuf>,
     /// How long certificates are valid.
     pub lifetimes: Lifetimes,
     /// The image of the sidecars.
@@ -140,6 +148,16 @@ impl TryFrom<Flags> for Config {
         if flags.lease_name.is_empty() {
             wrong.push("`lease-name` may not be empty".to_owned());
         }
+        let webhook_name = Some(flags.webhook_name).filter(|name| !name.is_empty());
+        let path = Some(flags.webhook_certificate_path).filter(|path| !path.is_empty());
+        let webhook_certificate_path = path.map(PathBuf::from);
+        if webhook_name.is_some() && webhook_certificate_path.is_some() {
+            wrong.push(
+                "`webhook-name` must be empty with `webhook-certificate-path`: whoever makes the \
+                 certificate tells the API server whom to trust"
+                    .to_owned(),
+            );
+        }
         match (terms, lifetimes, metrics_address, authority_address, log) {
             (
                 Some(terms),
@@ -156,7 +174,8 @@ impl TryFrom<Flags> for Config {
                 metrics_address,
                 authority_address,
                 service_name: flags.service_name,
-                webhook_name: Some(flags.webhook_name).filter(|name| !name.is_empty()),
+                webhook_name,
+                webhook_certificate_path,
                 lifetimes,
                 sidecar_image: flags.sidecar_image,
                 log_format: flags.log_format,
@@ -253,6 +272,17 @@ mod tests {
         config(&["--authority-lifetime", "150h"]).expect("just long enough");
         let error = config(&["--certificate-lifetime", "9s"]).expect_err("too short");
         assert!(error.contains("`certificate-lifetime`"), "{error}");
+    }
+
+    #[test]
+    fn one_alone_says_whom_the_webhook_is_trusted_by() {
+        assert_eq!(config(&[]).expect("a configuration").webhook_certificate_path, None);
+        let mounted = ["--webhook-certificate-path", "/etc/conclave/webhook"];
+        let known = config(&mounted).expect("a configuration").webhook_certificate_path;
+        assert_eq!(known, Some(PathBuf::from("/etc/conclave/webhook")));
+        let both = [&mounted[..], &["--webhook-name", "conclave-operator"]].concat();
+        let error = config(&both).expect_err("both");
+        assert!(error.contains("`webhook-name` must be empty"), "{error}");
     }
 
     #[test]

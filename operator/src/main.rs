@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use clap::Parser;
 use conclave_operator::authority::issuing::Issuing;
 use conclave_operator::authority::keeper::{Keeper, Settings};
+use conclave_operator::authority::mounted::Mounted;
 use conclave_operator::authority::serving::{self, Certificate};
 use conclave_operator::config::{Config, Flags};
 use conclave_operator::controller::{self, Context};
@@ -78,7 +79,7 @@ async fn act(
     let keeper = keeper(&client, &config, &namespace, metrics.clone());
     let authority = keeper.status();
     let (acts, acting) = watch::channel(false);
-    serve(&client, &config, &namespace, &keeper).await?;
+    serve(&client, &config, &namespace, &keeper, metrics).await?;
     let looked = readiness.clone();
     tokio::spawn(keeper.run(acting, move || looked.set_looked()));
     let candidate = Candidate::new(
@@ -122,11 +123,14 @@ async fn serve(
     config: &Config,
     namespace: &str,
     keeper: &Keeper,
+    metrics: &Metrics,
 ) -> anyhow::Result<()> {
     let lifetime = config.lifetimes.certificate;
     let name = format!("{}.{namespace}.svc", config.service_name);
     let certificate = Certificate::new(keeper.authority(), [name], lifetime);
-    let tls = certificate.config().context("TLS cannot be set up")?;
+    let path = config.webhook_certificate_path.clone();
+    let mounted = path.map(|path| Mounted::new(path, metrics.clone()));
+    let tls = certificate.config(mounted.as_ref()).context("TLS cannot be set up")?;
     let listener = server::bind(config.authority_address)
         .await
         .with_context(|| format!("{} cannot be opened", config.authority_address))?;
@@ -134,6 +138,9 @@ async fn serve(
         .router()
         .merge(Injector::new(config.sidecar_image.clone()).router());
     tokio::spawn(certificate.renew());
+    if let Some(mounted) = mounted {
+        tokio::spawn(mounted.watch());
+    }
     tokio::spawn(serving::serve(listener, tls, router));
     Ok(())
 }

@@ -21,6 +21,7 @@ pub struct Metrics {
     authority: IntGauge,
     lacking: IntGauge,
     kept: IntGauge,
+    webhook: IntGauge,
 }
 
 impl Metrics {
@@ -80,6 +81,10 @@ impl Metrics {
                 "conclave_authority_kept_timestamp_seconds",
                 "When the authority was last read, and all done that was due; 0 before.",
             )?,
+            webhook: IntGauge::new(
+                "conclave_webhook_certificate_expiry_timestamp_seconds",
+                "When the mounted certificate of the webhook ends; 0 while there is none.",
+            )?,
             registry,
         };
         metrics.register()?;
@@ -133,6 +138,11 @@ impl Metrics {
         self.kept.set(at.as_second());
     }
 
+    /// When the mounted certificate of the webhook ends.
+    pub fn webhook_certificate_ends(&self, at: Timestamp) {
+        self.webhook.set(at.as_second());
+    }
+
     /// Everything, as Prometheus reads it.
     pub fn text(&self) -> prometheus::Result<Vec<u8>> {
         let mut text = Vec::new();
@@ -156,6 +166,7 @@ impl Metrics {
         self.registry.register(Box::new(self.authority.clone()))?;
         self.registry.register(Box::new(self.lacking.clone()))?;
         self.registry.register(Box::new(self.kept.clone()))?;
+        self.registry.register(Box::new(self.webhook.clone()))?;
         let process = prometheus::process_collector::ProcessCollector::for_self();
         self.registry.register(Box::new(process))
     }

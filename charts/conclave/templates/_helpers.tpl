@@ -52,6 +52,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- end -}}
 {{- end -}}
 
+{{/* Whether cert-manager makes the certificate of the webhook: a non-empty text for yes. */}}
+{{- define "conclave.certManager" -}}
+{{- if and .Values.injector.enabled (eq .Values.certificates.provider "CertManager") -}}
+yes
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret in which cert-manager keeps it. */}}
+{{- define "conclave.webhookSecret" -}}
+{{- include "conclave.operator" . }}-webhook
+{{- end -}}
+
 {{/*
 Whether a monitor is to be rendered: a non-empty text for yes.
 Takes the values of the monitor (`monitor`), its kind (`kind`) and the root (`root`).

@@ -2,6 +2,11 @@
 //!
 //! The certificate and its key live in memory. They are made anew at half of their life and when
 //! another signer takes over; connections that there are go on.
+//!
+//! Where somebody else makes the certificate of the webhook ([`mounted`](super::mounted)), the name
+//! that a client asks for tells which one it is shown. A sidecar asks for [`SERVER_NAME`] and trusts
+//! the authority, the API server asks for the Service and trusts that somebody. So whoever else may
+//! sign for the webhook does not become somebody whom members believe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +24,7 @@ use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 use tracing::{error, info};
 
+use super::mounted::Mounted;
 use super::{Authority, CertificateError, Life, Signer, certificates};
 use crate::connections::{self, Limits};
 use crate::telemetry::chain;
@@ -35,13 +41,21 @@ pub struct Certificate {
     shown: watch::Sender<Option<Arc<CertifiedKey>>>,
 }
 
-/// What is shown at present.
+/// What is shown at present, and to whom.
 #[derive(Debug)]
-struct Shown(watch::Receiver<Option<Arc<CertifiedKey>>>);
+struct Shown {
+    own: watch::Receiver<Option<Arc<CertifiedKey>>>,
+    /// To whoever asks for another name than [`SERVER_NAME`], if it is not the same.
+    mounted: Option<watch::Receiver<Option<Arc<CertifiedKey>>>>,
+}
 
 impl ResolvesServerCert for Shown {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.borrow().clone()
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let shown = match &self.mounted {
+            Some(mounted) if hello.server_name() != Some(SERVER_NAME) => mounted,
+            Some(_) | None => &self.own,
+        };
+        shown.borrow().clone()
     }
 }
 
@@ -57,13 +71,15 @@ impl Certificate {
         Self { authority, names, lifetime, shown: watch::Sender::new(None) }
     }
 
-    /// What rustls needs: TLS 1.3, no client certificates, and nothing that is resumed.
-    pub fn config(&self) -> Result<ServerConfig, rustls::Error> {
+    /// What rustls needs: TLS 1.3, no client certificates, and nothing that is resumed. Whoever asks
+    /// for another name than [`SERVER_NAME`] is shown the mounted certificate, if there is one.
+    pub fn config(&self, mounted: Option<&Mounted>) -> Result<ServerConfig, rustls::Error> {
+        let shown = Shown { own: self.shown.subscribe(), mounted: mounted.map(Mounted::shown) };
         let provider = Arc::new(ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_no_client_auth()
-            .with_cert_resolver(Arc::new(Shown(self.shown.subscribe())));
+            .with_cert_resolver(Arc::new(shown));
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
+use conclave_operator::authority::mounted::Mounted;
 use conclave_operator::authority::serving::{Certificate, SERVER_NAME, serve};
 use conclave_operator::authority::{Authority, Lifetimes};
+use conclave_operator::metrics::Metrics;
 use jiff::Timestamp;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
@@ -31,13 +33,21 @@ struct Server {
 
 impl Server {
     async fn new(authority: &Authority, lifetimes: Lifetimes) -> Self {
+        Self::with(authority, lifetimes, None).await
+    }
+
+    async fn with(authority: &Authority, lifetimes: Lifetimes, mounted: Option<&Mounted>) -> Self {
         let told = watch::Sender::new(Some(Arc::new(authority.clone())));
-        let names = ["conclave-operator.conclave-system.svc".to_owned()];
+        let names = [SERVICE_NAME.to_owned()];
         let certificate = Certificate::new(told.subscribe(), names, lifetimes.certificate);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let router = Router::new().route("/hello", get(|| async { "hello" }));
-        tokio::spawn(serve(listener, certificate.config().expect("a configuration"), router));
+        tokio::spawn(serve(
+            listener,
+            certificate.config(mounted).expect("a configuration"),
+            router,
+        ));
         tokio::spawn(certificate.renew());
         Self { address, told }
     }
@@ -76,6 +86,9 @@ impl Server {
     }
 }
 
+/// What the API server asks for.
+const SERVICE_NAME: &str = "conclave-operator.conclave-system.svc";
+
 fn authority() -> Authority {
     Authority::new(Timestamp::now(), &LIFETIMES).expect("an authority")
 }
@@ -84,7 +97,7 @@ fn authority() -> Authority {
 async fn a_sidecar_that_has_the_bundle_talks_to_the_server_by_either_name() {
     let authority = authority();
     let server = Server::new(&authority, LIFETIMES).await;
-    for name in [SERVER_NAME, "conclave-operator.conclave-system.svc"] {
+    for name in [SERVER_NAME, SERVICE_NAME] {
         let mut stream = server.connect_soon(name, &authority.bundle()).await;
         assert_eq!(stream.get_ref().1.protocol_version(), Some(ProtocolVersion::TLSv1_3));
         let request = b"GET /hello HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
@@ -110,4 +123,35 @@ async fn the_server_shows_a_new_certificate_when_another_signer_takes_over() {
     server.told.send_replace(Some(Arc::new(second.clone())));
     server.connect_soon(SERVER_NAME, &second.bundle()).await;
     server.connect(SERVER_NAME, &first.bundle(), &TLS13).await.expect_err("it is no longer shown");
+}
+
+#[tokio::test]
+async fn who_makes_the_certificate_of_the_webhook_is_nobody_to_sidecars() {
+    let authority = authority();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut mounted = Mounted::new(directory.path().to_owned(), Metrics::new().expect("metrics"));
+    let server = Server::with(&authority, LIFETIMES, Some(&mounted)).await;
+    let own = authority.bundle();
+    server.connect_soon(SERVER_NAME, &own).await;
+    server.connect(SERVICE_NAME, &own, &TLS13).await.expect_err("there are no files yet");
+
+    let mut trusted = Vec::new();
+    for _ in 0..2 {
+        let names = [SERVICE_NAME.to_owned(), SERVER_NAME.to_owned()];
+        let made = rcgen::generate_simple_self_signed(names).expect("a certificate");
+        for (name, text) in
+            [("tls.crt", made.cert.pem()), ("tls.key", made.signing_key.serialize_pem())]
+        {
+            std::fs::write(directory.path().join(name), text).expect("written");
+        }
+        assert!(mounted.look().expect("files"));
+        trusted.push(made.cert.pem());
+        let new = trusted.last().expect("just made");
+        server.connect(SERVICE_NAME, new, &TLS13).await.expect("the API server is shown it");
+        server.connect(SERVICE_NAME, &own, &TLS13).await.expect_err("and not the authority's");
+        server.connect(SERVER_NAME, &own, &TLS13).await.expect("sidecars go by the authority");
+        server.connect(SERVER_NAME, new, &TLS13).await.expect_err("and by nobody else");
+    }
+    let first = &trusted[0];
+    server.connect(SERVICE_NAME, first, &TLS13).await.expect_err("it is no longer shown");
 }
