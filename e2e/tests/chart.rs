@@ -54,7 +54,10 @@ fn the_webhook_sees_labelled_pods_of_the_users_and_nothing_else() -> Result<()> 
         not("conclave.dev/admission-webhooks", &["disabled"]),
     ];
     assert_eq!(hook["namespaceSelector"], json!({ "matchExpressions": expected }));
-    assert_eq!((&hook["failurePolicy"], &hook["sideEffects"]), (&json!("Fail"), &json!("None")));
+    assert_eq!(
+        (&hook["failurePolicy"], &hook["sideEffects"]),
+        (&json!("Fail"), &json!("NoneOnDryRun"))
+    );
     assert_eq!(
         (&hook["timeoutSeconds"], &hook["reinvocationPolicy"]),
         (&json!(5), &json!("IfNeeded"))

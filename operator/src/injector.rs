@@ -2,7 +2,10 @@
 //!
 //! What it does to a pod is what `conclave inject` does to a manifest
 //! ([`conclave_sidecar::inject`]). A pod that cannot have the sidecar is refused, with the field that
-//! must change; whoever creates pods for a workload tells that as an Event of the workload.
+//! must change; whoever creates pods for a workload tells that as an Event of the workload, and an
+//! Event of the group says so too ([`refusals`]).
+
+pub mod refusals;
 
 use std::sync::Arc;
 
@@ -19,6 +22,7 @@ use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tracing::info;
 
 use crate::telemetry::excerpt;
+use refusals::{Refused, Teller};
 
 /// What injects. Clones are the same.
 #[derive(Clone)]
@@ -26,6 +30,7 @@ pub struct Injector {
     options: Arc<Options>,
     free: Arc<Semaphore>,
     room: Arc<Semaphore>,
+    teller: Option<Teller>,
 }
 
 /// The part of an `AdmissionReview` that is looked at.
@@ -38,12 +43,15 @@ struct Review {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Request {
     uid: String,
     operation: String,
     resource: GroupVersionResource,
     #[serde(default)]
     namespace: String,
+    /// Nothing is to come of it but the answer.
+    dry_run: Option<bool>,
     #[serde(default)]
     object: Value,
 }
@@ -60,7 +68,12 @@ impl Injector {
     pub fn new(image: String) -> Self {
         let options = Arc::new(Options { group: None, image });
         let [free, room] = [REVIEWS, ROOM].map(|permits| Arc::new(Semaphore::new(permits)));
-        Self { options, free, room }
+        Self { options, free, room, teller: None }
+    }
+
+    /// Has it told when a pod is refused.
+    pub fn telling(self, teller: Teller) -> Self {
+        Self { teller: Some(teller), ..self }
     }
 
     /// The route.
@@ -88,7 +101,7 @@ impl Injector {
 
     /// The answer to one request.
     fn answer(&self, request: Request) -> Value {
-        let Request { uid, operation, resource, namespace, object } = request;
+        let Request { uid, operation, resource, namespace, dry_run, object } = request;
         let is_new_pod = operation == "CREATE"
             && resource.group.is_empty()
             && resource.version == "v1"
@@ -110,8 +123,7 @@ impl Injector {
             }
             Err(problem) => {
                 let told = problem.to_string();
-                let (namespace, problem) = (excerpt(&namespace), excerpt(&told));
-                info!(%namespace, %problem, "a pod was refused");
+                self.refuse(&namespace, &object, &told, dry_run == Some(true));
                 let status = json!({
                     "status": "Failure",
                     "reason": "Invalid",
@@ -121,6 +133,17 @@ impl Injector {
                 json!({ "uid": uid, "allowed": false, "status": status })
             }
         }
+    }
+
+    /// Logs that a pod is refused, and has it told unless nothing was to be made anyway.
+    fn refuse(&self, namespace: &str, pod: &Value, problem: &str, is_dry: bool) {
+        if let Some(teller) = self.teller.as_ref().filter(|_| !is_dry)
+            && let Some(refused) = Refused::new(namespace, pod, problem)
+        {
+            teller.tell(refused);
+        }
+        let (namespace, problem) = (excerpt(namespace), excerpt(problem));
+        info!(%namespace, %problem, "a pod was refused");
     }
 }
 

@@ -11,6 +11,7 @@ use conclave_operator::authority::serving::{self, Certificate};
 use conclave_operator::config::{Config, Flags};
 use conclave_operator::controller::{self, Context};
 use conclave_operator::injector::Injector;
+use conclave_operator::injector::refusals::Telling;
 use conclave_operator::leadership::{Candidate, Turn};
 use conclave_operator::metrics::Metrics;
 use conclave_operator::server::{self, Readiness};
@@ -131,12 +132,14 @@ async fn serve(
     let path = config.webhook_certificate_path.clone();
     let mounted = path.map(|path| Mounted::new(path, metrics.clone()));
     let tls = certificate.config(mounted.as_ref()).context("TLS cannot be set up")?;
+    let (telling, teller) = Telling::new(client.clone(), &config.replica);
     let listener = server::bind(config.authority_address)
         .await
         .with_context(|| format!("{} cannot be opened", config.authority_address))?;
     let router = Issuing::new(client.clone(), keeper.authority(), lifetime)
         .router()
-        .merge(Injector::new(config.sidecar_image.clone()).router());
+        .merge(Injector::new(config.sidecar_image.clone()).telling(teller).router());
+    tokio::spawn(telling.run());
     tokio::spawn(certificate.renew());
     if let Some(mounted) = mounted {
         tokio::spawn(mounted.watch());

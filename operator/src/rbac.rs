@@ -22,7 +22,7 @@ pub const PERMISSIONS: &[Permission] = &[
         group: "conclave.dev",
         resource: "conclaves",
         verbs: &["get", "list", "watch"],
-        why: "`observe` and the watch; granted to members",
+        why: "`observe` and the watch; `authority` and `injector` look a group up; granted to members",
     },
     Permission {
         group: "conclave.dev",
@@ -83,7 +83,7 @@ pub const PERMISSIONS: &[Permission] = &[
         group: "events.k8s.io",
         resource: "events",
         verbs: &["create", "patch"],
-        why: "Events",
+        why: "Events: `apply`, and `injector` of pods that are refused",
     },
 ];
 

@@ -3,6 +3,7 @@
 mod calls;
 mod certificates;
 mod keeping;
+mod refusals;
 mod server;
 mod tls;
 mod turns;
