@@ -37,6 +37,9 @@ pub(super) const RUN_PATH: &str = "/run/conclave";
 /// (`automountServiceAccountToken: false`).
 pub(super) const TOKEN_VOLUME: &str = "conclave-token";
 
+/// The volume of the file of tokens that the API asks for, where a pod wants one.
+pub(super) const API_TOKENS_VOLUME: &str = "conclave-api-tokens";
+
 /// The native sidecar: an init container that goes on. The application starts once its API is
 /// bound, and it ends after the application.
 pub(super) fn container(group: &str, image: &str, settings: &Settings) -> Value {
@@ -72,11 +75,21 @@ pub(super) fn container(group: &str, image: &str, settings: &Settings) -> Value 
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [
-            {"name": TOKEN_VOLUME, "mountPath": TOKEN_PATH, "readOnly": true},
-            {"name": RUN_VOLUME, "mountPath": RUN_PATH},
-        ],
+        "volumeMounts": mounts(settings),
     })
+}
+
+fn mounts(settings: &Settings) -> Vec<Value> {
+    let mut mounts = vec![
+        json!({"name": TOKEN_VOLUME, "mountPath": TOKEN_PATH, "readOnly": true}),
+        json!({"name": RUN_VOLUME, "mountPath": RUN_PATH}),
+    ];
+    if settings.api_tokens.is_some() {
+        let tokens =
+            json!({"name": API_TOKENS_VOLUME, "mountPath": API_TOKENS_PATH, "readOnly": true});
+        mounts.push(tokens);
+    }
+    mounts
 }
 
 /// What is listened on.
@@ -102,6 +115,10 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
     if settings.socket_only {
         environment.push(json!({"name": "CONCLAVE_API_SOCKET_ONLY", "value": "true"}));
     }
+    if settings.api_tokens.is_some() {
+        let path = format!("{API_TOKENS_PATH}/{API_TOKENS_FILE}");
+        environment.push(json!({"name": "CONCLAVE_API_TOKEN_PATH", "value": path}));
+    }
     if let Some(level) = &settings.log_level {
         environment.push(json!({"name": "CONCLAVE_LOG", "value": level}));
     }
@@ -109,7 +126,7 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
 }
 
 /// The volumes that the sidecar brings.
-pub(super) fn volumes() -> [Value; 2] {
+pub(super) fn volumes(settings: &Settings) -> Vec<Value> {
     let certificate =
         json!({"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]});
     let namespace = json!({"items": [{
@@ -121,7 +138,7 @@ pub(super) fn volumes() -> [Value; 2] {
     let token = json!({"path": "token", "expirationSeconds": 3_607});
     // For the operator's authority and for nobody else, and for the shortest time that there is.
     let own = json!({"audience": AUDIENCE, "path": "conclave-token", "expirationSeconds": 600});
-    [
+    let mut volumes = vec![
         json!({"name": TOKEN_VOLUME, "projected": {"sources": [
             {"serviceAccountToken": token},
             {"serviceAccountToken": own},
@@ -129,7 +146,14 @@ pub(super) fn volumes() -> [Value; 2] {
             {"downwardAPI": namespace},
         ]}}),
         json!({"name": RUN_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}),
-    ]
+    ];
+    if let Some(secret) = &settings.api_tokens {
+        // Of the Secret this file alone: it may hold what applications are given, too.
+        let items = json!([{"key": API_TOKENS_FILE, "path": API_TOKENS_FILE}]);
+        let secret = json!({"secretName": secret, "items": items});
+        volumes.push(json!({"name": API_TOKENS_VOLUME, "secret": secret}));
+    }
+    volumes
 }
 
 fn from_field(path: &str) -> Value {
@@ -138,6 +162,12 @@ fn from_field(path: &str) -> Value {
 
 /// Where Kubernetes' clients look for a token.
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/// Where the file of tokens is, in the sidecar alone.
+const API_TOKENS_PATH: &str = "/var/run/secrets/conclave.dev";
+
+/// What it is called, there and in its Secret.
+const API_TOKENS_FILE: &str = "tokens";
 
 /// Whom the token is for by which a pod gets its certificate.
 const AUDIENCE: &str = "conclave";

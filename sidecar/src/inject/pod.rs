@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::Options;
 use super::container::{
-    API_URL, RUN_PATH, RUN_VOLUME, SOCKET_PATH, TOKEN_VOLUME, container, volumes,
+    API_TOKENS_VOLUME, API_URL, RUN_PATH, RUN_VOLUME, SOCKET_PATH, TOKEN_VOLUME, container, volumes,
 };
 use super::problem::Problem;
 use super::room::{self, CONTAINERS};
@@ -64,9 +64,7 @@ fn label<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
 fn take_out(pod: &mut Value) {
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
     drop_items(spec, "initContainers", |container| container["name"] == SIDECAR_CONTAINER);
-    drop_items(spec, "volumes", |volume| {
-        volume["name"] == TOKEN_VOLUME || volume["name"] == RUN_VOLUME
-    });
+    drop_items(spec, "volumes", |volume| VOLUMES.iter().any(|name| volume["name"] == *name));
     containers_mut(spec).for_each(take_out_of);
 }
 
@@ -110,7 +108,7 @@ fn put_in(
     list(spec, "initContainers")
         .map_err(below_spec)?
         .insert(0, container(group, &options.image, settings));
-    list(spec, "volumes").map_err(below_spec)?.extend(volumes());
+    list(spec, "volumes").map_err(below_spec)?.extend(volumes(settings));
     Ok(())
 }
 
@@ -177,6 +175,9 @@ fn url_variable() -> Value {
 fn socket_variable() -> Value {
     json!({"name": "CONCLAVE_SOCKET", "value": SOCKET_PATH})
 }
+
+/// The volumes that the sidecar may bring.
+pub(super) const VOLUMES: [&str; 3] = [TOKEN_VOLUME, RUN_VOLUME, API_TOKENS_VOLUME];
 
 /// What the schema of a `Conclave` allows.
 const GROUP_LENGTH_MAX: usize = 40;

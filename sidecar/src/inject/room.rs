@@ -3,9 +3,8 @@
 use conclave_crds::{PEER_PORT, PEER_PORT_NAME, SIDECAR_CONTAINER};
 use serde_json::Value;
 
-use super::container::{
-    ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, RUN_PATH, RUN_VOLUME, TOKEN_VOLUME,
-};
+use super::container::{ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, RUN_PATH};
+use super::pod::VOLUMES;
 use super::problem::Problem;
 use super::settings::Settings;
 
@@ -23,7 +22,7 @@ pub(super) fn check(pod: &Value, settings: &Settings) -> Result<(), Problem> {
         }
     }
     for (index, volume) in items("volumes") {
-        if volume["name"] == TOKEN_VOLUME || volume["name"] == RUN_VOLUME {
+        if VOLUMES.iter().any(|name| volume["name"] == *name) {
             return Err(in_use(&format!("spec.volumes[{index}].name"), &volume["name"]));
         }
     }

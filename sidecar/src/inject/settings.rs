@@ -22,6 +22,8 @@ pub(super) struct Settings {
     pub(super) mount_socket: Vec<String>,
     /// Whether its API has that socket alone.
     pub(super) socket_only: bool,
+    /// The Secret with the file of tokens that its API asks for.
+    pub(super) api_tokens: Option<String>,
 }
 
 impl Settings {
@@ -51,6 +53,7 @@ impl Settings {
                 self.mount_socket = names.map(str::to_owned).collect();
             }
             "socket-only" => self.socket_only = truth(text)?,
+            "api-tokens" => self.api_tokens = Some(secret(text)?),
             _ => return Err(format!("is unknown; there are {}", KNOWN.join(", "))),
         }
         Ok(())
@@ -76,6 +79,21 @@ fn log_level(text: &str) -> Result<String, String> {
     Err(format!("must be a level or directives such as `info,kube=warn`: {filter}"))
 }
 
+/// The name of a Secret: a DNS subdomain.
+fn secret(text: &str) -> Result<String, String> {
+    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(is_inner)
+    };
+    if text.len() > SECRET_NAME_MAX || !text.split('.').all(is_label) {
+        return Err(format!("must be the name of a Secret, and is `{text}`"));
+    }
+    Ok(text.to_owned())
+}
+
 fn truth(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| format!("must be `true` or `false`, and is `{text}`"))
 }
@@ -93,7 +111,7 @@ fn quantity(text: &str) -> Result<String, String> {
 
 pub(super) const PREFIX: &str = "config.conclave.dev/";
 
-pub(super) const KNOWN: [&str; 7] = [
+pub(super) const KNOWN: [&str; 8] = [
     "image",
     "log-level",
     "cpu-request",
@@ -101,7 +119,10 @@ pub(super) const KNOWN: [&str; 7] = [
     "memory-limit",
     "mount-socket",
     "socket-only",
+    "api-tokens",
 ];
+
+const SECRET_NAME_MAX: usize = 253;
 
 const UNITS: [&str; 16] =
     ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];

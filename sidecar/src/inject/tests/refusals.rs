@@ -34,9 +34,11 @@ fn names_and_ports_of_the_sidecar_are_taken() {
         let error = refusal(|pod| pod["spec"]["containers"][0] = container);
         assert!(error.starts_with(expected), "{error}");
     }
-    let error =
-        refusal(|pod| pod["spec"]["volumes"] = json!([{"name": "a"}, {"name": "conclave-run"}]));
-    assert!(error.starts_with("`spec.volumes[1].name` may not be `conclave-run`"), "{error}");
+    for name in ["conclave-run", "conclave-token", "conclave-api-tokens"] {
+        let error = refusal(|pod| pod["spec"]["volumes"] = json!([{"name": "a"}, {"name": name}]));
+        let expected = format!("`spec.volumes[1].name` may not be `{name}`");
+        assert!(error.starts_with(&expected), "{error}");
+    }
 }
 
 #[test]
@@ -48,6 +50,11 @@ fn an_annotation_that_is_unknown_or_wrong_is_named() {
         ("memory-limit", "much", "must be a quantity such as `10m` or `64Mi`, and is `much`"),
         ("socket-only", "yes", "must be `true` or `false`, and is `yes`"),
         ("cpu-request", "1.2.3", "must be a quantity"),
+        ("api-tokens", "", "must be the name of a Secret, and is ``"),
+        ("api-tokens", "../tokens", "must be the name of a Secret"),
+        ("api-tokens", "a..b", "must be the name of a Secret"),
+        ("api-tokens", "Tokens", "must be the name of a Secret"),
+        ("api-tokens", "-tokens", "must be the name of a Secret"),
     ] {
         let key = format!("config.conclave.dev/{key}");
         let error = refusal(|pod| pod["metadata"]["annotations"] = json!({ key.clone(): value }));

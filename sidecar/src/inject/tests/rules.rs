@@ -151,6 +151,30 @@ fn with_its_socket_alone_no_port_and_no_address_is_told() {
 }
 
 #[test]
+fn only_the_sidecar_sees_the_tokens_that_its_api_asks_for() {
+    let pod = injected(|pod| {
+        pod["metadata"]["annotations"] = json!({"config.conclave.dev/api-tokens": "till.tokens"});
+    });
+    let secret =
+        json!({"secretName": "till.tokens", "items": [{"key": "tokens", "path": "tokens"}]});
+    let volume = json!({"name": "conclave-api-tokens", "secret": secret});
+    assert_eq!(pod["spec"]["volumes"][2], volume);
+    let path = "/var/run/secrets/conclave.dev";
+    let mount = json!({"name": "conclave-api-tokens", "mountPath": path, "readOnly": true});
+    assert_eq!(sidecar(&pod)["volumeMounts"][2], mount);
+    let variable = json!({"name": "CONCLAVE_API_TOKEN_PATH", "value": format!("{path}/tokens")});
+    assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_API_TOKEN_PATH", &variable)));
+    assert!(pod["spec"]["containers"][0]["volumeMounts"].is_null());
+
+    let mut again = pod.clone();
+    assert_eq!(inject_pod(&mut again, &Options::default()), Ok(true));
+    assert_eq!(again, pod, "twice is once");
+    again["metadata"]["annotations"] = json!({});
+    assert_eq!(inject_pod(&mut again, &Options::default()), Ok(true));
+    assert_eq!(again, injected(|pod| pod["metadata"]["annotations"] = json!({})), "and gone again");
+}
+
+#[test]
 fn annotations_change_the_sidecar() {
     let with = |key: &str, value: &str| annotated(&format!("config.conclave.dev/{key}"), value);
     for (key, value, field) in [
@@ -182,7 +206,12 @@ fn nothing_that_is_added_is_null() {
 
 #[test]
 fn the_api_server_knows_every_field_of_the_pod() {
-    let pod = annotated("config.conclave.dev/mount-socket", "till");
+    let pod = injected(|pod| {
+        pod["metadata"]["annotations"] = json!({
+            "config.conclave.dev/mount-socket": "till",
+            "config.conclave.dev/api-tokens": "till",
+        });
+    });
     let read: k8s_openapi::api::core::v1::Pod = serde_json::from_value(pod.clone()).expect("a pod");
     // A field that the type does not have is lost on the way.
     assert_eq!(serde_json::to_value(read).expect("JSON"), pod);
