@@ -3,9 +3,24 @@
 //! They are those of the textbooks: at most one is inside; whoever waits gets in, if whoever is
 //! inside leaves; nobody is overtaken without end. Each law is also seen to fail, on locks that are
 //! made to break it.
+//!
+//! What is here and in `laws.rs` looks at the messages of the central coordinator. The laws in
+//! `any.rs` and `storm.rs` hold for every lock, and each has a file of its own that calls for them.
 
+#[path = "mutex_laws/any.rs"]
+mod any;
+#[path = "mutex_laws/counted.rs"]
+mod counted;
+#[path = "mutex_laws/found.rs"]
+mod found;
 #[path = "mutex_laws/laws.rs"]
 mod laws;
+#[path = "mutex_laws/ledger.rs"]
+mod ledger;
+#[path = "mutex_laws/office_hours.rs"]
+mod office_hours;
+#[path = "mutex_laws/storm.rs"]
+mod storm;
 mod support;
 #[path = "mutex_laws/wrong.rs"]
 mod wrong;

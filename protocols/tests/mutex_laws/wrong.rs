@@ -19,6 +19,7 @@ pub(crate) enum Fault {
     LastComeFirstServed,
     DoesNotNumberRequests,
     ForgetsWithdrawals,
+    DoesNotTell,
 }
 
 /// A lock with a coordinator, as simple as it can be.
@@ -51,7 +52,8 @@ impl Wrong {
                     | Fault::GrantsOnlyTo(_)
                     | Fault::ForgetsWhoIsInside
                     | Fault::DoesNotNumberRequests
-                    | Fault::ForgetsWithdrawals => self.queue.push_back((from, number)),
+                    | Fault::ForgetsWithdrawals
+                    | Fault::DoesNotTell => self.queue.push_back((from, number)),
                 }
                 self.admit(out);
                 if self.queue.contains(&(from, number)) {
@@ -71,7 +73,9 @@ impl Wrong {
                 let mine = number == self.latest || self.fault == Fault::DoesNotNumberRequests;
                 if self.phase == Phase::Waiting && mine {
                     self.phase = Phase::Inside;
-                    out.tell(Event::Entered);
+                    if self.fault != Fault::DoesNotTell {
+                        out.tell(Event::Entered);
+                    }
                 }
             }
             Message::Queued(number) => {
@@ -97,7 +101,8 @@ impl Wrong {
             | Fault::LastComeFirstServed
             | Fault::ForgetsWhoIsInside
             | Fault::DoesNotNumberRequests
-            | Fault::ForgetsWithdrawals => self.queue.pop_front(),
+            | Fault::ForgetsWithdrawals
+            | Fault::DoesNotTell => self.queue.pop_front(),
         };
         let Some((member, number)) = next else { return };
         self.inside = next;
@@ -116,10 +121,22 @@ impl Mutex for Wrong {
 }
 
 impl Line for Wrong {
-    fn make(me: MemberId, view: View, _carried: &Carried, fault: Fault) -> Self {
+    fn make(me: MemberId, view: View, carried: &Carried, fault: Fault) -> Self {
         let latest = RequestNumber::default();
-        let queue = VecDeque::new();
-        Self { me, view, fault, phase: Phase::Idle, latest, inside: None, queue }
+        let phase = if carried.holder == Some(me) {
+            Phase::Inside
+        } else if carried.waiting.contains(&me) {
+            Phase::Waiting
+        } else {
+            Phase::Idle
+        };
+        let mut lock =
+            Self { me, view, fault, phase, latest, inside: None, queue: VecDeque::new() };
+        if me == view.leader {
+            lock.inside = carried.holder.map(|holder| (holder, latest));
+            lock.queue = carried.waiting.iter().map(|waiting| (*waiting, latest)).collect();
+        }
+        lock
     }
 
     fn line(&self) -> Vec<MemberId> {
@@ -133,6 +150,10 @@ impl Protocol for Wrong {
     type Message = Message;
     type Timer = Timer;
     type Event = Event;
+
+    fn start(&mut self, _now: LocalTime, out: &mut OutboxOf<Self>) {
+        self.admit(out);
+    }
 
     fn handle(&mut self, _now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
         match input {

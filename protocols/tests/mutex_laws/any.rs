@@ -1,0 +1,364 @@
+//! The laws of mutual exclusion for any lock, whatever its members say to each other.
+//!
+//! A [`Lock`] says how a member is made, and what the algorithm promises beyond what every lock
+//! does. It is searched over all interleavings of three members, and run in a simulator. In a file of
+//! its own beside this one:
+//!
+//! ```ignore
+//! fn lock() -> Lock<Lamport> {
+//!     Lock::new(Lamport::new).in_order(|inside, waiting| inside.stamp() < waiting.stamp())
+//! }
+//!
+//! laws_of!(lock());
+//! ```
+//!
+//! A lock whose alarms go off though nobody wants anything says so with [`Lock::idling`]. Runs of it
+//! have no end; but none of them may go on for ever while somebody waits and nobody is inside.
+
+use std::collections::BTreeMap;
+
+use conclave_protocols::mutex::{Carried, Command, Mutex, Phase};
+use conclave_protocols::{MemberId, View};
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use crate::ledger::{Ledger, Since};
+use crate::support::Subject;
+use crate::support::endless::assert_runs_go_round_only_where;
+use crate::support::world::{Fact, Group, Laws, World};
+
+/// A lock, and what it promises.
+pub(crate) struct Lock<P: Subject + Mutex> {
+    make: Make<P>,
+    pub(crate) promises: Promises<P>,
+}
+
+/// Makes one member.
+type Make<P> = Box<dyn Fn(MemberId, View, &Carried) -> P>;
+
+/// What an algorithm promises beyond what every lock does.
+pub(crate) struct Promises<P: Subject> {
+    /// Whether this one, which is inside, may be there while the other waits.
+    pub(crate) precedes: Option<fn(&P, &P) -> bool>,
+    pub(crate) overtaking: Option<Overtaking>,
+    /// Whether an alarm may be set though nobody wants anything.
+    is_idle: fn(P::Timer) -> bool,
+}
+
+/// How often others may be let in before a member that waits.
+#[derive(Clone, Copy)]
+pub(crate) struct Overtaking {
+    since: Since,
+    /// In a group of this size.
+    at_most: fn(u32) -> u32,
+}
+
+impl<P: Subject + Mutex> Lock<P> {
+    /// A lock that promises what every lock does, and no more.
+    pub(crate) fn new(make: impl Fn(MemberId, View, &Carried) -> P + 'static) -> Self {
+        let promises = Promises { precedes: None, overtaking: None, is_idle: |_| false };
+        Self { make: Box::new(make), promises }
+    }
+
+    /// Members are let in in an order: whether the first, which is inside, comes before the second,
+    /// which waits.
+    pub(crate) fn in_order(mut self, precedes: fn(&P, &P) -> bool) -> Self {
+        self.promises.precedes = Some(precedes);
+        self
+    }
+
+    /// Others are let in so often before a member that waits, and no more, in a group of a size.
+    pub(crate) fn overtaken(mut self, since: Since, at_most: fn(u32) -> u32) -> Self {
+        self.promises.overtaking = Some(Overtaking { since, at_most });
+        self
+    }
+
+    /// These alarms go off though nobody wants anything.
+    pub(crate) fn idling(mut self, is_idle: fn(P::Timer) -> bool) -> Self {
+        self.promises.is_idle = is_idle;
+        self
+    }
+
+    /// One member's part.
+    pub(crate) fn member(&self, me: MemberId, view: View, carried: &Carried) -> P {
+        (self.make)(me, view, carried)
+    }
+
+    /// Three members, or as many as ask.
+    pub(crate) fn world(&self, visits: Visits) -> World<P, AnyLock<P>> {
+        let size = u32::try_from(visits.each.len()).expect("a small group");
+        let carried = visits.carried.clone();
+        let member = |me| self.member(me, crate::view(size), &carried);
+        World::new(size, member, AnyLock { visits, promises: self.promises.clone() })
+    }
+}
+
+impl<P: Subject> Clone for Promises<P> {
+    fn clone(&self) -> Self {
+        let Self { precedes, overtaking, is_idle } = *self;
+        Self { precedes, overtaking, is_idle }
+    }
+}
+
+impl<P: Subject> Promises<P> {
+    pub(crate) fn since(&self) -> Option<Since> {
+        self.overtaking.map(|overtaking| overtaking.since)
+    }
+
+    /// Whether nobody is inside before its turn.
+    pub(crate) fn keeps_order<'a>(&self, members: impl Iterator<Item = &'a P> + Clone) -> bool
+    where
+        P: Mutex,
+    {
+        let Some(precedes) = self.precedes else { return true };
+        let waiting = members.clone().filter(|member| member.phase() == Phase::Waiting);
+        let mut inside = members.filter(|member| member.phase() == Phase::Inside);
+        inside.all(|inside| waiting.clone().all(|waiting| precedes(inside, waiting)))
+    }
+
+    /// Whether nobody was overtaken too often.
+    pub(crate) fn keeps_bound(&self, ledger: &Ledger, size: u32) -> bool {
+        let Some(Overtaking { at_most, .. }) = self.overtaking else { return true };
+        ledger.most_overtaken() <= at_most(size)
+    }
+}
+
+/// Members that go in and out.
+#[derive(Clone, Debug)]
+pub(crate) struct Visits {
+    /// How often each asks, by rank.
+    each: Vec<u8>,
+    /// How often in all somebody gives up while it waits.
+    withdrawals: u32,
+    carried: Carried,
+}
+
+impl Visits {
+    /// Each member asks so often.
+    pub(crate) fn of(each: impl Into<Vec<u8>>) -> Self {
+        Self { each: each.into(), withdrawals: 0, carried: Carried::default() }
+    }
+
+    /// So often somebody gives up while it waits.
+    pub(crate) fn with_withdrawals(self, withdrawals: u32) -> Self {
+        Self { withdrawals, ..self }
+    }
+
+    /// Somebody was inside in the view before, or waited.
+    pub(crate) fn carrying(self, holder: Option<u32>, waiting: &[u32]) -> Self {
+        let waiting = waiting.iter().copied().map(MemberId).collect();
+        Self { carried: Carried { holder: holder.map(MemberId), waiting }, ..self }
+    }
+}
+
+/// The laws of a lock, with what its members do.
+pub(crate) struct AnyLock<P: Subject> {
+    visits: Visits,
+    promises: Promises<P>,
+}
+
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Memory {
+    asked: BTreeMap<MemberId, u8>,
+    /// Nothing until anything happens.
+    ledger: Option<Ledger>,
+}
+
+type State<P> = Group<P, Memory>;
+type Law<P> = Property<World<P, AnyLock<P>>>;
+
+impl<P: Subject> AnyLock<P> {
+    fn opening(&self) -> Ledger {
+        Ledger::new(&self.visits.carried, self.promises.since())
+    }
+
+    fn may_ask(&self, group: &State<P>, member: MemberId) -> bool {
+        let asked = group.memory.asked.get(&member).copied().unwrap_or_default();
+        self.visits.each.get(member.0 as usize).is_some_and(|each| asked < *each)
+    }
+}
+
+impl<P: Subject + Mutex> Laws<P> for AnyLock<P> {
+    type Memory = Memory;
+
+    fn commands(&self, group: &State<P>, member: MemberId) -> Vec<Command> {
+        let given_up = group.memory.ledger.as_ref().map_or(0, Ledger::given_up);
+        match group.members[member.0 as usize].protocol.phase() {
+            Phase::Idle if self.may_ask(group, member) => vec![Command::Enter],
+            Phase::Waiting if given_up < self.visits.withdrawals => vec![Command::Exit],
+            Phase::Inside => vec![Command::Exit],
+            Phase::Idle | Phase::Waiting => vec![],
+        }
+    }
+
+    fn remember(&self, memory: &mut Memory, member: MemberId, fact: Fact<'_, P>) {
+        let since = self.promises.since();
+        let ledger = memory.ledger.get_or_insert_with(|| self.opening());
+        match fact {
+            Fact::Asked(command) => {
+                if *command == Command::Enter {
+                    *memory.asked.entry(member).or_default() += 1;
+                }
+                ledger.asks(member, *command, since);
+            }
+            Fact::Told(event) => ledger.hears(member, *event, since),
+            Fact::Sent { .. } | Fact::Crashed => {}
+        }
+    }
+
+    fn properties(&self) -> Vec<Law<P>> {
+        let mut laws = vec![
+            Property::always("at most one is inside", |_, group: &State<P>| {
+                count(group, Phase::Inside) <= 1
+            }),
+            Property::always("whoever waits gets in", |_, group: &State<P>| {
+                !is_over(group) || count(group, Phase::Waiting) == 0
+            }),
+            Property::always(
+                "applications are told what is so",
+                |world: &World<P, Self>, group: &State<P>| {
+                    let phases = group.living().map(|(id, member)| (id, member.protocol.phase()));
+                    match &group.memory.ledger {
+                        Some(ledger) => ledger.is_so(phases),
+                        None => world.laws.opening().is_so(phases),
+                    }
+                },
+            ),
+            Property::sometimes("all others wait while one is inside", |_, group: &State<P>| {
+                let inside = count(group, Phase::Inside);
+                inside == 1 && count(group, Phase::Waiting) == group.members.len() - 1
+            }),
+            Property::sometimes(
+                "everybody got in as often as it asked",
+                |world: &World<P, Self>, group: &State<P>| {
+                    let mut members = group.living();
+                    members.all(|(id, member)| {
+                        member.protocol.phase() == Phase::Idle
+                            && !world.laws.may_ask(group, id)
+                            && member
+                                .alarms
+                                .keys()
+                                .all(|alarm| (world.laws.promises.is_idle)(*alarm))
+                    })
+                },
+            ),
+        ];
+        laws.extend(self.promised());
+        if self.visits.withdrawals > 0 {
+            laws.push(Property::sometimes(
+                "all that give up have",
+                |world: &World<P, Self>, group: &State<P>| {
+                    let ledger = group.memory.ledger.as_ref();
+                    ledger.is_some_and(|ledger| ledger.given_up() == world.laws.visits.withdrawals)
+                },
+            ));
+        }
+        laws
+    }
+}
+
+impl<P: Subject + Mutex> AnyLock<P> {
+    /// The laws of this algorithm alone.
+    fn promised(&self) -> Vec<Law<P>> {
+        let mut laws = vec![];
+        if self.promises.precedes.is_some() {
+            laws.push(Property::always(
+                "everybody gets in in its turn",
+                |world: &World<P, Self>, group: &State<P>| {
+                    let members = group.members.iter().map(|member| &member.protocol);
+                    world.laws.promises.keeps_order(members)
+                },
+            ));
+        }
+        if self.promises.overtaking.is_some() {
+            laws.push(Property::always(
+                "nobody is overtaken too often",
+                |world: &World<P, Self>, group: &State<P>| {
+                    let size = u32::try_from(group.members.len()).expect("a small group");
+                    let ledger = group.memory.ledger.as_ref();
+                    ledger.is_none_or(|ledger| world.laws.promises.keeps_bound(ledger, size))
+                },
+            ));
+        }
+        laws
+    }
+}
+
+/// Asserts that the laws hold in every state.
+pub(crate) fn check<P: Subject + Mutex>(world: World<P, AnyLock<P>>) {
+    let checker = world.checker().threads(2).finish_when(HasDiscoveries::AnyFailures);
+    let checker = checker.spawn_bfs().join();
+    println!("{} states", checker.unique_state_count());
+    checker.assert_properties();
+}
+
+/// Asserts that a law is broken in some state.
+pub(crate) fn assert_breaks<P: Subject + Mutex>(world: World<P, AnyLock<P>>, law: &'static str) {
+    let finish = HasDiscoveries::AnyOf([law].into());
+    let found = world.checker().threads(2).finish_when(finish).spawn_bfs().join();
+    assert!(found.discovery(law).is_some(), "`{law}` holds");
+}
+
+/// Asserts that no run goes on for ever while somebody waits and nobody is inside. Where members
+/// stand does not change on a cycle: it is remembered how often each asked.
+pub(crate) fn assert_every_wait_ends<P: Subject + Mutex>(world: &World<P, AnyLock<P>>) {
+    assert_runs_go_round_only_where(world, |group| {
+        count(group, Phase::Waiting) == 0 || count(group, Phase::Inside) > 0
+    });
+}
+
+/// How many stand there.
+fn count<P: Subject + Mutex>(group: &State<P>, phase: Phase) -> usize {
+    group.living().filter(|(_, member)| member.protocol.phase() == phase).count()
+}
+
+/// Whether nothing happens any more unless an application asks for something that it need not. An
+/// alarm that is set will go off: what a wait for it leads to is judged by
+/// [`assert_every_wait_ends`].
+fn is_over<P: Subject + Mutex>(group: &State<P>) -> bool {
+    group.links.is_empty()
+        && count(group, Phase::Inside) == 0
+        && group.living().all(|(_, member)| member.alarms.is_empty())
+}
+
+/// The tests that every lock has to pass. `asks` is how often each member asks: two visits of one
+/// are the least in which somebody overtakes.
+macro_rules! laws_of {
+    ($lock:expr) => {
+        $crate::any::laws_of!($lock, asks: [2, 1, 1]);
+    };
+    ($lock:expr, asks: $asks:expr) => {
+        #[test]
+        fn one_at_a_time_everybody_gets_in_as_often_as_it_asks() {
+            $crate::any::check($lock.world($crate::any::Visits::of($asks)));
+        }
+
+        #[test]
+        fn the_same_holds_if_members_give_up_while_they_wait() {
+            let visits = $crate::any::Visits::of($asks).with_withdrawals(2);
+            $crate::any::check($lock.world(visits));
+        }
+
+        #[test]
+        fn the_same_holds_if_somebody_was_inside_or_waited_in_the_view_before() {
+            let carried: [(Option<u32>, &[u32]); 4] =
+                [(Some(0), &[2, 1]), (Some(2), &[1, 0]), (None, &[1, 2]), (None, &[0])];
+            for (holder, waiting) in carried {
+                let visits = $crate::any::Visits::of([1, 1, 1]).with_withdrawals(1);
+                $crate::any::check($lock.world(visits.carrying(holder, waiting)));
+            }
+        }
+
+        #[test]
+        fn no_wait_goes_on_for_ever() {
+            let visits = $crate::any::Visits::of($asks).with_withdrawals(1);
+            $crate::any::assert_every_wait_ends(&$lock.world(visits));
+        }
+
+        #[test]
+        fn a_thousand_runs_of_up_to_eight_members_keep_the_laws() {
+            $crate::storm::blow(&$lock);
+        }
+    };
+}
+
+pub(crate) use laws_of;

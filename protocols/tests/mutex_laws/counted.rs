@@ -1,0 +1,84 @@
+//! Runs of a lock in which messages are counted, or the time that they take.
+
+use std::time::Duration;
+
+use conclave_protocols::MemberId;
+use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
+use conclave_protocols::sim::Simulator;
+
+use crate::any::Lock;
+use crate::support::Subject;
+use crate::support::walk::Walk;
+
+/// So many members, none of which has asked yet.
+pub(crate) fn group<P: Subject + Mutex>(lock: &Lock<P>, size: u32) -> Walk<P> {
+    Walk::new(size, [], |me| lock.member(me, crate::view(size), &Carried::default()))
+}
+
+/// Everybody asks at the same moment, and leaves when it is in.
+pub(crate) fn all_at_once<P: Subject + Mutex>(lock: &Lock<P>, size: u32) -> Walk<P> {
+    let mut walk = group(lock, size);
+    for member in 0..size {
+        walk.ask(member, Command::Enter);
+    }
+    walk.settle();
+    for _ in 0..size {
+        let inside = whoever_is_inside(&walk).expect("somebody is in");
+        walk.ask(inside, Command::Exit);
+        walk.settle();
+    }
+    assert!(walk.members.iter().all(|member| member.phase() == Phase::Idle));
+    walk
+}
+
+/// A member goes in and out while nobody else wants in.
+pub(crate) fn visit<P: Subject + Mutex>(walk: &mut Walk<P>, member: u32) {
+    walk.ask(member, Command::Enter);
+    walk.settle();
+    assert_eq!(whoever_is_inside(walk), Some(member));
+    walk.ask(member, Command::Exit);
+    walk.settle();
+}
+
+/// The rank of the one that is inside.
+pub(crate) fn whoever_is_inside<P: Subject + Mutex>(walk: &Walk<P>) -> Option<u32> {
+    (0..).zip(&walk.members).find(|(_, member)| member.phase() == Phase::Inside).map(|(id, _)| id)
+}
+
+/// How many messages of this name were sent.
+pub(crate) fn sent<P: Subject>(walk: &Walk<P>, name: &str) -> u64 {
+    walk.count(name, true)
+}
+
+/// How long, in times that a message takes, until the first is in, and from when it leaves until
+/// the second is. Both ask at about the same moment, and a visit takes ten.
+pub(crate) fn delays<P: Subject + Mutex>(lock: &Lock<P>, size: u32) -> (Duration, Duration) {
+    let unit = Duration::from_secs(1);
+    let mut sim = Simulator::new(1);
+    sim.set_delay(unit, unit);
+    for me in crate::view(size).members() {
+        sim.add(me, lock.member(me, crate::view(size), &Carried::default()));
+    }
+    let [first, second] = [MemberId(0), MemberId(1)];
+    sim.command(first, Command::Enter);
+    sim.run_for(unit / 10);
+    sim.command(second, Command::Enter);
+    let entered = enters(&mut sim, first);
+    sim.run_for((entered + unit * 10).saturating_sub(sim.now()));
+    sim.command(first, Command::Exit);
+    let left = sim.now();
+    (entered, enters(&mut sim, second).saturating_sub(left))
+}
+
+fn enters<P: Subject + Mutex>(sim: &mut Simulator<P>, member: MemberId) -> Duration {
+    let end = sim.now() + Duration::from_secs(100);
+    while sim.step_until(end) {
+        let told = sim.take_told();
+        if let Some((at, ..)) =
+            told.into_iter().find(|told| told.1 == member && told.2 == Event::Entered)
+        {
+            return at;
+        }
+    }
+    panic!("{member} waits")
+}
