@@ -57,3 +57,24 @@ pub const fn central(entries_of_others: u64) -> u64 {
 pub const fn central_queued(others_that_wait: u64) -> u64 {
     others_that_wait
 }
+
+/// The token ring, for one entry that nobody else wants: the token's steps from where it is when it
+/// is asked for. A token that pauses there has `steps` to go; one that has just left has gone one
+/// step more in vain.
+#[must_use]
+pub const fn token_ring(steps: u64) -> u64 {
+    steps
+}
+
+/// The token ring, when all want in: one step for each entry, but none for the first, if the token
+/// begins there.
+#[must_use]
+pub const fn token_ring_busy(entries: u64) -> u64 {
+    entries.saturating_sub(1)
+}
+
+/// What waking a token that pauses adds: as many messages the other way.
+#[must_use]
+pub const fn token_ring_wakes(steps: u64) -> u64 {
+    steps
+}

@@ -4,6 +4,7 @@
 //! they lack is put around them by the member that runs them.
 
 pub mod central;
+pub mod token_ring;
 
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +48,15 @@ pub struct Carried {
     pub holder: Option<MemberId>,
     /// Who waits, the first in line first.
     pub waiting: Vec<MemberId>,
+}
+
+impl Carried {
+    /// Where the token of an algorithm that has one begins a view: with whoever is inside, else with
+    /// the first in line, else with rank 0.
+    fn token_begins_at(&self, view: View) -> MemberId {
+        let candidates = self.holder.iter().chain(&self.waiting);
+        candidates.copied().find(|member| view.has(*member)).unwrap_or(MemberId(0))
+    }
 }
 
 /// What every mutex is to tests, to metrics and to the member that runs it.

@@ -19,9 +19,13 @@ mod laws;
 mod ledger;
 #[path = "mutex_laws/office_hours.rs"]
 mod office_hours;
+#[path = "mutex_laws/one_token.rs"]
+mod one_token;
 #[path = "mutex_laws/storm.rs"]
 mod storm;
 mod support;
+#[path = "mutex_laws/token_ring.rs"]
+mod token_ring;
 #[path = "mutex_laws/wrong.rs"]
 mod wrong;
 
