@@ -78,3 +78,18 @@ pub const fn token_ring_busy(entries: u64) -> u64 {
 pub const fn token_ring_wakes(steps: u64) -> u64 {
     steps
 }
+
+/// Raymond's tree, for one entry that nobody else wants: requests up the path to an idle token, and
+/// the token down the same path.
+#[must_use]
+pub const fn raymond(distance: u64) -> u64 {
+    2 * distance
+}
+
+/// Raymond's tree of n members, when all ask at once while the token is at the root: the token walks
+/// round the tree, with a request in each direction on each edge before it, but does not return from
+/// the last that it lets in, so far from the root. That is nearly four messages for each entry.
+#[must_use]
+pub const fn raymond_busy(n: u64, last: u64) -> u64 {
+    (4 * n.saturating_sub(1)).saturating_sub(2 * last)
+}

@@ -4,6 +4,7 @@
 //! they lack is put around them by the member that runs them.
 
 pub mod central;
+pub mod raymond;
 pub mod token_ring;
 
 use serde::{Deserialize, Serialize};

@@ -21,6 +21,8 @@ mod ledger;
 mod office_hours;
 #[path = "mutex_laws/one_token.rs"]
 mod one_token;
+#[path = "mutex_laws/raymond.rs"]
+mod raymond;
 #[path = "mutex_laws/storm.rs"]
 mod storm;
 mod support;

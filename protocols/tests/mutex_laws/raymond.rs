@@ -1,0 +1,171 @@
+//! The laws of Raymond's tree, and what it costs.
+
+use std::time::Duration;
+
+use conclave_protocols::mutex::raymond::{Message, Raymond};
+use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
+use conclave_protocols::sim::Simulator;
+use conclave_protocols::{MemberId, cost};
+
+use crate::any::{Lock, laws_of};
+use crate::one_token::{OneToken, State, Token, check};
+use crate::support::walk::Walk;
+use crate::support::world::{Order, World};
+use crate::view;
+
+laws_of!(lock());
+
+fn lock() -> Lock<Raymond> {
+    Lock::new(Raymond::new)
+}
+
+impl Token for Raymond {
+    fn has_token(&self) -> bool {
+        self.has_token()
+    }
+
+    fn is_token(message: &Message) -> bool {
+        match message {
+            Message::Privilege => true,
+            Message::Request => false,
+        }
+    }
+}
+
+/// Whoever follows the pointers comes to the privilege, or to where it is under way.
+fn pointers_lead_to_the_token(group: &State<Raymond>) -> bool {
+    let is_under_way = |from, to| count(group, from, to, Message::Privilege) > 0;
+    group.living().all(|(member, _)| {
+        let next = |at: &MemberId| Some(protocol(group, *at).holder());
+        let mut path = std::iter::successors(Some(member), next).take(group.members.len());
+        path.any(|at| {
+            protocol(group, at).has_token() || is_under_way(at, protocol(group, at).holder())
+        })
+    })
+}
+
+/// A member that has asked is either about to be heard, or in its neighbour's queue, or about to get
+/// the privilege; and no other member is.
+fn everybody_asks_once(group: &State<Raymond>) -> bool {
+    group.living().all(|(member, state)| {
+        let asked_at = |neighbour: MemberId| {
+            let queued = protocol(group, neighbour).requests().filter(|other| *other == member);
+            queued.count()
+                + count(group, member, neighbour, Message::Request)
+                + count(group, neighbour, member, Message::Privilege)
+        };
+        let others = group.living().map(|(id, _)| id).filter(|other| *other != member);
+        let asked: usize = others.map(asked_at).sum();
+        asked == usize::from(state.protocol.has_asked())
+    })
+}
+
+fn protocol(group: &State<Raymond>, member: MemberId) -> &Raymond {
+    &group.members[member.0 as usize].protocol
+}
+
+/// How many such messages are under way.
+fn count(group: &State<Raymond>, from: MemberId, to: MemberId, message: Message) -> usize {
+    let link = group.links.get(&(from, to)).into_iter().flatten();
+    link.filter(|under_way| **under_way == message).count()
+}
+
+fn tree(size: u32, each: u8, withdrawals: u8) -> World<Raymond, OneToken<Raymond>> {
+    let laws = &[
+        ("pointers lead to the token", pointers_lead_to_the_token as _),
+        ("everybody asks once", everybody_asks_once as _),
+    ];
+    let make = |me| Raymond::new(me, view(size), &Carried::default());
+    World::new(size, make, OneToken { each, withdrawals, laws })
+}
+
+#[test]
+fn there_is_one_privilege_and_all_pointers_lead_to_it() {
+    check(tree(3, 2, 2));
+    check(tree(4, 1, 2));
+    check(tree(5, 1, 0));
+}
+
+#[test]
+fn the_same_holds_if_messages_overtake_each_other() {
+    check(tree(3, 2, 1).with_order(Order::Any));
+    check(tree(4, 1, 1).with_order(Order::Any));
+}
+
+#[test]
+fn an_entry_costs_two_messages_for_each_step_to_an_idle_privilege() {
+    for size in 2..=16 {
+        for (holder, member) in pairs(size) {
+            let carried = Carried { holder: Some(MemberId(holder)), waiting: vec![] };
+            let mut walk = Walk::new(size, [], |me| Raymond::new(me, view(size), &carried));
+            walk.ask(holder, Command::Exit);
+            walk.ask(member, Command::Enter);
+            walk.settle();
+            let d = distance(holder, member);
+            assert_eq!(walk.sent.len() as u64, cost::raymond(d), "{holder} to {member} of {size}");
+            assert_eq!(walk.count("request", true), d);
+            assert_eq!(walk.members[member as usize].phase(), Phase::Inside);
+        }
+    }
+}
+
+#[test]
+fn if_all_ask_at_once_an_entry_costs_nearly_four_messages() {
+    for size in 2..=16 {
+        let mut walk = Walk::new(size, [], |me| Raymond::new(me, view(size), &Carried::default()));
+        for member in 0..size {
+            walk.ask(member, Command::Enter);
+        }
+        walk.settle();
+        let inside = |walk: &Walk<Raymond>| {
+            (0..size).find(|m| walk.members[*m as usize].phase() == Phase::Inside)
+        };
+        let mut entered = vec![];
+        while let Some(member) = inside(&walk) {
+            entered.push(member);
+            walk.ask(member, Command::Exit);
+            walk.settle();
+        }
+        assert_eq!(entered.len() as u64, u64::from(size));
+        let last = distance(0, entered[entered.len() - 1]);
+        assert_eq!(walk.sent.len() as u64, cost::raymond_busy(size.into(), last));
+    }
+}
+
+#[test]
+fn no_two_members_are_further_apart_than_twice_the_logarithm() {
+    for size in 2..=256 {
+        let furthest = pairs(size).map(|(from, to)| distance(from, to)).max();
+        assert!(furthest <= Some(2 * u64::from(size.ilog2())), "{furthest:?} of {size}");
+    }
+}
+
+#[test]
+fn an_idle_privilege_comes_after_twice_the_time_of_its_way() {
+    let unit = Duration::from_millis(1);
+    let mut sim = Simulator::new(1);
+    sim.set_delay(unit, unit);
+    for me in view(8).members() {
+        sim.add(me, Raymond::new(me, view(8), &Carried::default()));
+    }
+    sim.command(MemberId(7), Command::Enter);
+    sim.run_for(unit * 20);
+    assert_eq!(sim.take_told(), [(unit * 6, MemberId(7), Event::Entered)]);
+    assert_eq!(sim.sent_in_all(), cost::raymond(distance(0, 7)));
+}
+
+fn pairs(size: u32) -> impl Iterator<Item = (u32, u32)> {
+    (0..size).flat_map(move |from| (0..size).map(move |to| (from, to)))
+}
+
+/// How far apart two places of a heap are, which begins at 0: whichever is greater is deeper or as
+/// deep, and goes up until they meet.
+fn distance(one: u32, other: u32) -> u64 {
+    let (mut low, mut high, mut steps) = (one.min(other), one.max(other), 0);
+    while low != high {
+        high = (high - 1) / 2;
+        (low, high) = (low.min(high), low.max(high));
+        steps += 1;
+    }
+    steps
+}
