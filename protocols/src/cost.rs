@@ -93,3 +93,37 @@ pub const fn raymond(distance: u64) -> u64 {
 pub const fn raymond_busy(n: u64, last: u64) -> u64 {
     (4 * n.saturating_sub(1)).saturating_sub(2 * last)
 }
+
+/// Maekawa's algorithm when nobody else asks: request, locked and release for each voter of a quorum
+/// but the member itself, whose own vote is no message.
+#[must_use]
+pub const fn maekawa(quorum: u64) -> u64 {
+    3 * quorum.saturating_sub(1)
+}
+
+/// The same in a square of n = side² members, where a quorum is a row and a column: 3(2√n - 2).
+#[must_use]
+pub const fn maekawa_grid(side: u64) -> u64 {
+    maekawa((2 * side).saturating_sub(1))
+}
+
+/// The most that an entry of Maekawa's algorithm costs when others ask too. A request that comes
+/// before the one that has the vote takes inquire, relinquish and, for the other, locked again; a
+/// request that does not, or that displaces one, takes failed.
+#[must_use]
+pub const fn maekawa_most(quorum: u64) -> u64 {
+    2 * maekawa(quorum)
+}
+
+/// An entry by so many votes at the so-manieth attempt, at least: 2mk + m. Request and answer for
+/// each attempt, and one release in the end; the votes of attempts that failed are given back free.
+#[must_use]
+pub const fn voting_least(votes: u64, attempts: u64) -> u64 {
+    2 * votes * attempts + votes
+}
+
+/// The same at most: 3mk. All votes are given back after each attempt.
+#[must_use]
+pub const fn voting_most(votes: u64, attempts: u64) -> u64 {
+    3 * votes * attempts
+}

@@ -4,8 +4,10 @@
 //! they lack is put around them by the member that runs them.
 
 pub mod central;
+pub mod maekawa;
 pub mod raymond;
 pub mod token_ring;
+pub mod voting;
 
 use serde::{Deserialize, Serialize};
 

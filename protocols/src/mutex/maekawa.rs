@@ -1,0 +1,480 @@
+//! Mutual exclusion by the votes of a few.
+//!
+//! Source: Maekawa, *A √N Algorithm for Mutual Exclusion in Decentralized Systems*, ACM TOCS 3(2),
+//! 1985; the message to whoever is displaced is from Sanders, *The Information Structure of
+//! Distributed Mutual Exclusion Algorithms*, ACM TOCS 5(3), 1987.
+//!
+//! ```text
+//! to enter:         stamp the request; send REQUEST to all of the own quorum, oneself among them
+//!                   inside when all have sent LOCKED
+//! to exit:          send RELEASE to all of the quorum
+//! on FAILED:        the request cannot succeed yet: send RELINQUISH for each INQUIRE so far
+//! on INQUIRE:       inside: nothing, a RELEASE will come; failed: send RELINQUISH;
+//!                   otherwise wait for what comes first, all votes or FAILED
+//! voter:
+//!   on REQUEST(p):  has not voted: vote for p, send LOCKED to it
+//!                   otherwise queue p by its stamp, and
+//!                     if p comes after the vote or after another in the queue: send FAILED to p
+//!                     else: send INQUIRE to whoever has the vote, once,
+//!                           and FAILED to whom p displaces as the first of the queue
+//!   on RELINQUISH(p): queue p again; vote for the first of the queue, send LOCKED to it
+//!   on RELEASE(p):  forget p; vote for the first of the queue, if any, send LOCKED to it
+//! ```
+//!
+//! | property | value |
+//! | --- | --- |
+//! | messages per entry and exit, nobody else asks | 3(K - 1): request, locked, release to a quorum of K |
+//! | the same, in a grid of n = k² members | 3(2√n - 2) |
+//! | messages, others ask too | for each voter at most 3 more: failed, or inquire, relinquish and locked again |
+//! | delay before entry, nobody else inside | one round trip |
+//! | delay between an exit and the next entry | one round trip: release, locked |
+//! | order | by stamp, at each voter, among those that wait there |
+//! | overtaking | each other member enters at most twice more before one whose requests have arrived |
+//! | tolerates | the crash of a member that no candidate asks; of any other only the next view |
+//! | links | reliable, FIFO |
+//!
+//! Deviations:
+//!
+//! - A member's own vote goes the way of all others, without a message. A member that does not take
+//!   its own vote lets two in (`the_printed_code_lets_two_in`).
+//! - A stamp is one more than the highest that its member knows of, with the rank to tell equal ones
+//!   apart. A vote tells the highest that its voter has seen, so that nobody who is let in past a
+//!   request that waits there goes on overtaking it.
+//! - Every message names the stamp of the request that it is about. A member that gives up while it
+//!   waits sends a RELEASE; what is said of that request later is stale
+//!   (`a_vote_that_crosses_a_withdrawal_lets_nobody_in`).
+//! - Who gives a vote back has failed at that voter: it is not told.
+//! - [`Maekawa::basic`] has neither INQUIRE nor FAILED. It lets one in at a time too, and may leave
+//!   all waiting for ever, although its queues are in the order of stamps.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Carried, Command, Event, Mutex, Phase};
+use crate::ids::{LamportTime, MemberId};
+use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
+use crate::time::LocalTime;
+use crate::view::View;
+
+mod quorums;
+
+pub use quorums::{QuorumError, Quorums};
+
+/// One member's part in the algorithm.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Maekawa {
+    me: MemberId,
+    view: View,
+    /// Whose votes this member needs.
+    quorum: BTreeSet<MemberId>,
+    form: Form,
+    /// The highest time of a request that this member knows of.
+    highest: LamportTime,
+    state: State,
+    voter: Voter,
+}
+
+/// What members say to each other, of the request that was made at a time.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub enum Message {
+    /// "I want in, and this is when I said so."
+    Request(LamportTime),
+    /// "You have my vote."
+    Locked {
+        /// Which request it is for.
+        request: LamportTime,
+        /// The highest time of a request that the voter has seen.
+        highest: LamportTime,
+    },
+    /// "Another comes before you."
+    Failed(LamportTime),
+    /// "Another comes before you: can you still succeed, or may I have my vote back?"
+    Inquire(LamportTime),
+    /// "Have your vote back, and keep my request."
+    Relinquish(LamportTime),
+    /// "I am out, or no longer want in."
+    Release(LamportTime),
+}
+
+/// The protocol has no alarms.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Timer {}
+
+/// When a request was made, and by whom: the order in which voters prefer requests.
+type Stamp = (LamportTime, MemberId);
+
+/// When a member that asks itself gets the answer.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum OwnVote {
+    /// At once.
+    AtOnce,
+    /// By a message over a link to itself, which takes its time.
+    ByMessage,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Form {
+    /// Votes are asked back; nobody waits for ever.
+    DeadlockFree,
+    /// Votes are never asked back.
+    Basic(OwnVote),
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum State {
+    Idle,
+    Waiting(Candidacy),
+    Inside { since: LamportTime },
+}
+
+/// How a request of this member stands.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct Candidacy {
+    since: LamportTime,
+    /// Who voted for it.
+    votes: BTreeSet<MemberId>,
+    /// Who will vote for another before.
+    failed: BTreeSet<MemberId>,
+    /// Who asks for a vote back.
+    inquired: BTreeSet<MemberId>,
+}
+
+/// What this member knows as a voter.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+struct Voter {
+    vote: Option<Vote>,
+    /// Requests without this member's vote.
+    queue: BTreeSet<Stamp>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Vote {
+    stamp: Stamp,
+    /// Whether it was asked back.
+    inquired: bool,
+}
+
+impl Maekawa {
+    /// One member's part, with these quorums instead of the grid.
+    #[must_use]
+    pub fn with_quorums(me: MemberId, view: View, carried: &Carried, quorums: &Quorums) -> Self {
+        Self::make(me, view, carried, quorums, Form::DeadlockFree)
+    }
+
+    /// One member's part in the form that never asks for a vote back. It may deadlock, and is here
+    /// to be compared with.
+    #[must_use]
+    pub fn basic(
+        me: MemberId,
+        view: View,
+        carried: &Carried,
+        quorums: &Quorums,
+        own: OwnVote,
+    ) -> Self {
+        Self::make(me, view, carried, quorums, Form::Basic(own))
+    }
+
+    /// Every member computes its own part of the votes and queues from what was carried over: each
+    /// voter has voted for the first that asks it, and all know how they stand.
+    fn make(me: MemberId, view: View, carried: &Carried, quorums: &Quorums, form: Form) -> Self {
+        assert_eq!(quorums.members(), view.size as usize, "there is a quorum for each member");
+        let (requests, highest) = stamped(view, carried);
+        let first_at = |voter: MemberId| {
+            requests.iter().copied().find(|(_, member)| quorums.asks(*member, voter))
+        };
+        let quorum = quorums.of(me);
+        let state = match requests.iter().find(|(_, member)| *member == me) {
+            None => State::Idle,
+            Some((since, _)) if carried.holder == Some(me) => State::Inside { since: *since },
+            Some(mine) => {
+                let (votes, failed) =
+                    quorum.iter().copied().partition(|voter| first_at(*voter) == Some(*mine));
+                State::Waiting(Candidacy {
+                    since: mine.0,
+                    votes,
+                    failed,
+                    inquired: BTreeSet::new(),
+                })
+            }
+        };
+        let vote = first_at(me).map(|stamp| Vote { stamp, inquired: false });
+        let asking = requests.iter().copied().filter(|(_, member)| quorums.asks(*member, me));
+        let voter = Voter { vote, queue: asking.skip(1).collect() };
+        Self { me, view, quorum, form, highest, state, voter }
+    }
+
+    /// Who has this member's vote.
+    pub fn voted_for(&self) -> Option<MemberId> {
+        self.voter.vote.map(|vote| vote.stamp.1)
+    }
+
+    /// Who waits for this member's vote, the first in line first.
+    pub fn queue(&self) -> impl Iterator<Item = MemberId> + '_ {
+        self.voter.queue.iter().map(|(_, member)| *member)
+    }
+}
+
+/// The rules of whoever wants in.
+impl Maekawa {
+    fn enter(&mut self, out: &mut OutboxOf<Self>) {
+        let State::Idle = self.state else { return };
+        let since = self.highest.tick();
+        let none = BTreeSet::new;
+        let candidacy = Candidacy { since, votes: none(), failed: none(), inquired: none() };
+        self.state = State::Waiting(candidacy);
+        self.say_all(Message::Request(since), out);
+    }
+
+    fn exit(&mut self, out: &mut OutboxOf<Self>) {
+        let since = match &self.state {
+            State::Idle => return,
+            State::Waiting(candidacy) => candidacy.since,
+            State::Inside { since } => *since,
+        };
+        self.state = State::Idle;
+        self.say_all(Message::Release(since), out);
+    }
+
+    fn on_locked(
+        &mut self,
+        from: MemberId,
+        request: LamportTime,
+        highest: LamportTime,
+        out: &mut OutboxOf<Self>,
+    ) {
+        self.highest = self.highest.max(highest);
+        if let Some(candidacy) = self.candidacy(from, request) {
+            candidacy.failed.remove(&from);
+            candidacy.votes.insert(from);
+            self.hold_if_complete(out);
+        }
+    }
+
+    fn on_failed(&mut self, from: MemberId, request: LamportTime, out: &mut OutboxOf<Self>) {
+        let Some(candidacy) = self.candidacy(from, request) else { return };
+        if candidacy.votes.contains(&from) {
+            return;
+        }
+        if candidacy.failed.is_empty() {
+            out.tell(Event::Queued);
+        }
+        candidacy.failed.insert(from);
+        self.relinquish(out);
+    }
+
+    fn on_inquire(&mut self, from: MemberId, request: LamportTime, out: &mut OutboxOf<Self>) {
+        let Some(candidacy) = self.candidacy(from, request) else { return };
+        if candidacy.votes.contains(&from) {
+            candidacy.inquired.insert(from);
+            self.relinquish(out);
+        }
+    }
+
+    /// Gives back the votes that were asked for, if it is known that they are of no use yet.
+    fn relinquish(&mut self, out: &mut OutboxOf<Self>) {
+        let State::Waiting(candidacy) = &mut self.state else { return };
+        if candidacy.failed.is_empty() {
+            return;
+        }
+        let since = candidacy.since;
+        let inquired = std::mem::take(&mut candidacy.inquired);
+        candidacy.votes.retain(|voter| !inquired.contains(voter));
+        candidacy.failed.extend(&inquired);
+        for voter in inquired {
+            self.say(voter, Message::Relinquish(since), out);
+        }
+    }
+
+    fn hold_if_complete(&mut self, out: &mut OutboxOf<Self>) {
+        let State::Waiting(candidacy) = &self.state else { return };
+        if candidacy.votes == self.quorum {
+            self.state = State::Inside { since: candidacy.since };
+            out.tell(Event::Entered);
+        }
+    }
+
+    /// How the request stands of which a voter speaks; nothing, if it was given up.
+    fn candidacy(&mut self, voter: MemberId, request: LamportTime) -> Option<&mut Candidacy> {
+        let State::Waiting(candidacy) = &mut self.state else { return None };
+        let is_meant = candidacy.since == request && self.quorum.contains(&voter);
+        is_meant.then_some(candidacy)
+    }
+}
+
+/// The rules of a voter.
+impl Maekawa {
+    fn on_request(&mut self, from: MemberId, request: LamportTime, out: &mut OutboxOf<Self>) {
+        self.highest = self.highest.max(request);
+        if self.voter.knows(from) {
+            return;
+        }
+        let first = self.voter.queue.first().copied();
+        self.voter.queue.insert((request, from));
+        match self.voter.vote {
+            None => self.vote_for_first(out),
+            Some(vote) => match self.form {
+                Form::DeadlockFree => self.settle((request, from), vote, first, out),
+                Form::Basic(_) => {}
+            },
+        }
+    }
+
+    /// Tells whoever fails because of a request that was queued, or because of the vote.
+    fn settle(
+        &mut self,
+        (request, from): Stamp,
+        vote: Vote,
+        first: Option<Stamp>,
+        out: &mut OutboxOf<Self>,
+    ) {
+        let stamp = (request, from);
+        if stamp > vote.stamp || first.is_some_and(|first| stamp > first) {
+            return self.say(from, Message::Failed(request), out);
+        }
+        self.voter.vote = Some(Vote { inquired: true, ..vote });
+        if let Some((displaced, member)) = first.filter(|first| *first < vote.stamp) {
+            self.say(member, Message::Failed(displaced), out);
+        }
+        if !vote.inquired {
+            let (inquired, member) = vote.stamp;
+            self.say(member, Message::Inquire(inquired), out);
+        }
+    }
+
+    fn on_relinquish(&mut self, from: MemberId, request: LamportTime, out: &mut OutboxOf<Self>) {
+        if self.voter.has_voted_for((request, from)) {
+            self.voter.queue.insert((request, from));
+            self.vote_for_first(out);
+        }
+    }
+
+    fn on_release(&mut self, from: MemberId, request: LamportTime, out: &mut OutboxOf<Self>) {
+        self.voter.queue.remove(&(request, from));
+        if self.voter.has_voted_for((request, from)) {
+            self.vote_for_first(out);
+        }
+    }
+
+    fn vote_for_first(&mut self, out: &mut OutboxOf<Self>) {
+        let first = self.voter.queue.pop_first();
+        self.voter.vote = first.map(|stamp| Vote { stamp, inquired: false });
+        if let Some((request, member)) = first {
+            self.say(member, Message::Locked { request, highest: self.highest }, out);
+        }
+    }
+}
+
+impl Voter {
+    fn has_voted_for(&self, stamp: Stamp) -> bool {
+        self.vote.is_some_and(|vote| vote.stamp == stamp)
+    }
+
+    /// Whether a request of this member is here that was neither given up nor left.
+    fn knows(&self, member: MemberId) -> bool {
+        let mut requests = self.vote.iter().map(|vote| &vote.stamp).chain(&self.queue);
+        requests.any(|(_, known)| *known == member)
+    }
+}
+
+/// How messages get about, and what they mean.
+impl Maekawa {
+    fn say_all(&mut self, message: Message, out: &mut OutboxOf<Self>) {
+        for voter in self.quorum.clone() {
+            self.say(voter, message, out);
+        }
+    }
+
+    /// Speaks to a member, who may be this one.
+    fn say(&mut self, to: MemberId, message: Message, out: &mut OutboxOf<Self>) {
+        let at_once = match self.form {
+            Form::DeadlockFree | Form::Basic(OwnVote::AtOnce) => to == self.me,
+            Form::Basic(OwnVote::ByMessage) => false,
+        };
+        if at_once {
+            self.hear(to, message, out);
+        } else {
+            out.send(to, message);
+        }
+    }
+
+    fn hear(&mut self, from: MemberId, message: Message, out: &mut OutboxOf<Self>) {
+        match message {
+            Message::Request(request) => self.on_request(from, request, out),
+            Message::Locked { request, highest } => self.on_locked(from, request, highest, out),
+            Message::Failed(request) => self.on_failed(from, request, out),
+            Message::Inquire(request) => self.on_inquire(from, request, out),
+            Message::Relinquish(request) => self.on_relinquish(from, request, out),
+            Message::Release(request) => self.on_release(from, request, out),
+        }
+    }
+}
+
+/// The requests that were carried over, the holder's first, with stamps in their order; and the
+/// highest time among them.
+fn stamped(view: View, carried: &Carried) -> (Vec<Stamp>, LamportTime) {
+    let mut time = LamportTime::default();
+    let mut requests: Vec<Stamp> = Vec::new();
+    for member in carried.holder.iter().chain(&carried.waiting).copied() {
+        if view.has(member) && !requests.iter().any(|(_, known)| *known == member) {
+            requests.push((time.tick(), member));
+        }
+    }
+    (requests, time)
+}
+
+impl Mutex for Maekawa {
+    fn new(me: MemberId, view: View, carried: &Carried) -> Self {
+        Self::with_quorums(me, view, carried, &Quorums::grid(view.size))
+    }
+
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Idle => Phase::Idle,
+            State::Waiting(_) => Phase::Waiting,
+            State::Inside { .. } => Phase::Inside,
+        }
+    }
+}
+
+impl Protocol for Maekawa {
+    type Peer = MemberId;
+    type Command = Command;
+    type Message = Message;
+    type Timer = Timer;
+    type Event = Event;
+
+    /// The first that was carried over has all its votes, if nobody was inside.
+    fn start(&mut self, _now: LocalTime, out: &mut OutboxOf<Self>) {
+        self.hold_if_complete(out);
+    }
+
+    fn handle(&mut self, _now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
+        match input {
+            Input::Command(Command::Enter) => self.enter(out),
+            Input::Command(Command::Exit) => self.exit(out),
+            Input::Message { from, message } => {
+                if self.view.has(from) {
+                    self.hear(from, message, out);
+                }
+            }
+            Input::Timer(never) => match never {},
+        }
+    }
+}
+
+impl Named for Message {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Request(_) => "request",
+            Self::Locked { .. } => "locked",
+            Self::Failed(_) => "failed",
+            Self::Inquire(_) => "inquire",
+            Self::Relinquish(_) => "relinquish",
+            Self::Release(_) => "release",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
