@@ -17,10 +17,14 @@ mod found;
 mod laws;
 #[path = "mutex_laws/ledger.rs"]
 mod ledger;
+#[path = "mutex_laws/maekawa.rs"]
+mod maekawa;
 #[path = "mutex_laws/office_hours.rs"]
 mod office_hours;
 #[path = "mutex_laws/one_token.rs"]
 mod one_token;
+#[path = "mutex_laws/printed.rs"]
+mod printed;
 #[path = "mutex_laws/raymond.rs"]
 mod raymond;
 #[path = "mutex_laws/storm.rs"]
@@ -28,6 +32,8 @@ mod storm;
 mod support;
 #[path = "mutex_laws/token_ring.rs"]
 mod token_ring;
+#[path = "mutex_laws/voting.rs"]
+mod voting;
 #[path = "mutex_laws/wrong.rs"]
 mod wrong;
 

@@ -26,7 +26,7 @@
 //! | messages per entry and exit, nobody else asks | 3(K - 1): request, locked, release to a quorum of K |
 //! | the same, in a grid of n = k² members | 3(2√n - 2) |
 //! | messages, others ask too | for each voter at most 3 more: failed, or inquire, relinquish and locked again |
-//! | delay before entry, nobody else inside | one round trip |
+//! | delay before entry, nobody else asks | one round trip |
 //! | delay between an exit and the next entry | one round trip: release, locked |
 //! | order | by stamp, at each voter, among those that wait there |
 //! | overtaking | each other member enters at most twice more before one whose requests have arrived |

@@ -18,9 +18,9 @@
 //! | property | value |
 //! | --- | --- |
 //! | messages per entry and exit, k attempts | 2ak + a and the votes given back, so 2ak + a to 3ak; a = m - 1 others are asked |
-//! | delay before entry, nobody else inside | one round trip |
+//! | delay before entry, nobody else asks | one round trip |
 //! | delay between an exit and the next entry | until somebody tries again: up to 640 ms and a round trip |
-//! | order | none, and no promise that whoever waits gets in; chance makes it likely |
+//! | order | none, and no promise that whoever waits gets in; chance makes it likely if a round trip is much shorter than the longest pause |
 //! | tolerates | fewer than 2m - n coordinators that forget their votes while somebody is inside |
 //! | | the crash of a member that no candidate asks; of any other only the next view |
 //! | links | reliable, FIFO |

@@ -70,6 +70,27 @@ pub(crate) fn delays<P: Subject + Mutex>(lock: &Lock<P>, size: u32) -> (Duration
     (entered, enters(&mut sim, second).saturating_sub(left))
 }
 
+/// The same, if the second asks only when the first is in.
+pub(crate) fn delays_in_turn<P: Subject + Mutex>(
+    lock: &Lock<P>,
+    size: u32,
+) -> (Duration, Duration) {
+    let unit = Duration::from_secs(1);
+    let mut sim = Simulator::new(1);
+    sim.set_delay(unit, unit);
+    for me in crate::view(size).members() {
+        sim.add(me, lock.member(me, crate::view(size), &Carried::default()));
+    }
+    let [first, second] = [MemberId(0), MemberId(1)];
+    sim.command(first, Command::Enter);
+    let entered = enters(&mut sim, first);
+    sim.command(second, Command::Enter);
+    sim.run_for(unit * 10);
+    sim.command(first, Command::Exit);
+    let left = sim.now();
+    (entered, enters(&mut sim, second).saturating_sub(left))
+}
+
 fn enters<P: Subject + Mutex>(sim: &mut Simulator<P>, member: MemberId) -> Duration {
     let end = sim.now() + Duration::from_secs(100);
     while sim.step_until(end) {
