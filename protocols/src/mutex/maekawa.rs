@@ -27,7 +27,7 @@
 //! | the same, in a grid of n = k² members | 3(2√n - 2) |
 //! | messages, others ask too | for each voter at most 3 more: failed, or inquire, relinquish and locked again |
 //! | delay before entry, nobody else asks | one round trip |
-//! | delay between an exit and the next entry | one round trip: release, locked |
+//! | delay between an exit and the next entry | one round trip: release, locked; half of it if all voters in common are the two |
 //! | order | by stamp, at each voter, among those that wait there |
 //! | overtaking | each other member enters at most twice more before one whose requests have arrived |
 //! | tolerates | the crash of a member that no candidate asks; of any other only the next view |

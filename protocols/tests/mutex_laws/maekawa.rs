@@ -192,9 +192,12 @@ fn in_a_square_that_is_fewer_than_all_but_oneself_twice_if_there_are_more_than_f
 #[test]
 fn the_first_is_in_after_a_round_trip_and_the_next_a_round_trip_after_it_has_left() {
     let round_trip = Duration::from_secs(2);
-    for size in [3, 4, 9, 16] {
+    // In a small grid the first two of a row vote for each other, and a third is not needed.
+    for (size, next) in
+        [(3, round_trip / 2), (4, round_trip / 2), (9, round_trip), (16, round_trip)]
+    {
         let delays = delays_in_turn(&Lock::new(Maekawa::new), size);
-        assert_eq!(delays, (round_trip, round_trip), "n = {size}");
+        assert_eq!(delays, (round_trip, next), "n = {size}");
     }
 }
 
