@@ -143,6 +143,7 @@ impl<'a> Group<'a> {
         let manifest = APPLICATION_MANIFEST
             .replace("DEPLOYMENT", name)
             .replace("REPLICAS", &pods.to_string())
+            .replace("SIDECAR", sidecar)
             .replace("IMAGE", &images.client);
         let injected = inject(&manifest, self.name, sidecar)?;
         self.namespace.apply(&injected).map(drop)
@@ -326,7 +327,10 @@ spec:
   replicas: REPLICAS
   selector: {matchLabels: {app: shop, of: DEPLOYMENT}}
   template:
-    metadata: {labels: {app: shop, of: DEPLOYMENT}}
+    metadata:
+      labels: {app: shop, of: DEPLOYMENT}
+      # Else the webhook would give each pod the sidecar of the release that is installed.
+      annotations: {config.conclave.dev/image: SIDECAR}
     spec:
       terminationGracePeriodSeconds: 5
       topologySpreadConstraints:

@@ -49,13 +49,15 @@ fn a_group_is_upgraded_and_rolled_back_under_load() -> Result<()> {
         thread::sleep(WHILE);
         let end = load.now();
         let diary = load.end()?;
+        let hole = watch.longest_hole()?;
         println!(
             "upgrade and back under load: {} grants, longest pause of all grants {} ms, at most {} \
              ms without a leader",
             diary.grants().len(),
             diary.longest_pause(began, end).as_millis(),
-            watch.longest_hole()?.as_millis(),
+            hole.as_millis(),
         );
+        ensure!(hole < Duration::from_secs(3), "{hole:?} without a leader");
         ensure!(diary.grants().len() > 100, "there was no load");
         diary.check()
     })
