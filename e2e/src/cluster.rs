@@ -26,6 +26,7 @@ mod sysctls;
 mod teardown;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -163,6 +164,16 @@ impl Cluster {
     /// Runs helm and returns what it prints.
     pub fn helm(&self, arguments: &[&str]) -> Result<String> {
         command::output(self.client(binaries::HELM).args(arguments))
+    }
+
+    /// What a service account may do in a namespace, beside what it may do everywhere: resource,
+    /// paths, names and verbs, as `kubectl auth can-i --list` prints them.
+    pub fn rights(&self, [owner, account]: [&str; 2], namespace: &str) -> Result<BTreeSet<String>> {
+        let account = format!("--as=system:serviceaccount:{owner}:{account}");
+        let list = ["auth", "can-i", "--list", "--no-headers"];
+        let listed = self.kubectl(&[&list[..], &["--namespace", namespace, &account]].concat())?;
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        Ok(listed.lines().map(words).collect())
     }
 
     /// Runs a command in the network of a node.

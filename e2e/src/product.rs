@@ -40,17 +40,22 @@ pub fn install(cluster: &Cluster) -> Result<()> {
 
 /// Installs the operator with further arguments.
 pub fn helm_install(cluster: &Cluster, more: &[&str]) -> Result<()> {
-    let (name, tag) = cluster.images().product.rsplit_once(':').context("the image has no tag")?;
-    let (registry, repository) = name.split_once('/').context("the image has no registry")?;
-    let set = format!(
-        "image.registry={registry},image.repository={repository},image.tag={tag},\
-         image.pullPolicy=IfNotPresent"
-    );
+    let set = image_values(cluster)?;
     let chart = chart();
     let chart = chart.to_str().context("the path of the chart is text")?;
     let arguments = ["upgrade", "--install", RELEASE, chart, "--namespace", SYSTEM];
     let options = ["--create-namespace", "--wait", "--timeout=120s", "--set", &set];
     cluster.helm(&[&arguments[..], &options, more].concat()).map(drop)
+}
+
+/// The values by which the chart takes the image that is on the cluster.
+pub fn image_values(cluster: &Cluster) -> Result<String> {
+    let (name, tag) = cluster.images().product.rsplit_once(':').context("the image has no tag")?;
+    let (registry, repository) = name.split_once('/').context("the image has no registry")?;
+    Ok(format!(
+        "image.registry={registry},image.repository={repository},image.tag={tag},\
+         image.pullPolicy=IfNotPresent"
+    ))
 }
 
 /// The chart in the source tree.

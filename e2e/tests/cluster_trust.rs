@@ -285,8 +285,9 @@ fn the_pods_of_a_group_have_exactly_the_rights_that_are_documented() -> Result<(
     cluster.in_namespace("trust-rights", |namespace| {
         let _group = Group::start(namespace, "{}", 1)?;
         namespace.kubectl(&["create", "serviceaccount", "bare"])?;
-        let bare = rights(namespace, "bare")?;
-        let more: BTreeSet<String> = &rights(namespace, "default")? - &bare;
+        let name = namespace.name();
+        let bare = cluster.rights([name, "bare"], name)?;
+        let more: BTreeSet<String> = &cluster.rights([name, "default"], name)? - &bare;
         let documented = [
             "conclaves.conclave.dev [] [orders] [get list watch]",
             "endpointslices.discovery.k8s.io [] [] [get list watch]",
@@ -295,13 +296,6 @@ fn the_pods_of_a_group_have_exactly_the_rights_that_are_documented() -> Result<(
         ensure!(more.iter().eq(&documented), "the pods of a group may {more:#?}");
         Ok(())
     })
-}
-
-/// Resource, paths, names and verbs, as `kubectl auth can-i --list` prints them.
-fn rights(namespace: &Namespace<'_>, account: &str) -> Result<BTreeSet<String>> {
-    let account = format!("--as=system:serviceaccount:{}:{account}", namespace.name());
-    let listed = namespace.kubectl(&["auth", "can-i", "--list", "--no-headers", &account])?;
-    Ok(listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect())
 }
 
 fn enforce_restricted(namespace: &Namespace<'_>) -> Result<()> {
