@@ -249,6 +249,14 @@ fn all_know_how_they_stand_when_a_view_begins() {
 }
 
 #[test]
+fn who_was_carried_over_behind_others_knows_that_it_fails() {
+    let carried = Carried { holder: Some(OTHER), waiting: vec![MemberId(3), PEER] };
+    let mut third = Maekawa::new(MemberId(3), view(4), &carried);
+    let back = send(PEER, Message::Relinquish(at(2)));
+    assert_eq!(hear(&mut third, PEER, Message::Inquire(at(2))), [back]);
+}
+
+#[test]
 fn the_first_that_waited_is_let_in_when_a_view_begins_with_nobody_inside() {
     let carried = Carried { holder: None, waiting: vec![MemberId(3), PEER] };
     let entered = view(4).members().filter(|me| {
@@ -277,6 +285,9 @@ fn what_makes_no_sense_is_ignored() {
         assert_eq!(hear(&mut me, OTHER, message), [], "it has no vote");
     }
     assert_eq!((me.voted_for(), me.queue().count()), (Some(PEER), 0));
+    let mut contradicted = candidate(&[PEER]);
+    assert_eq!(hear(&mut contradicted, PEER, Message::Failed(at(1))), [], "it has voted");
+    assert_eq!(hear(&mut contradicted, PEER, Message::Inquire(at(1))), []);
     let mut grid = Maekawa::new(ME, view(4), &Carried::default());
     command(&mut grid, Command::Enter);
     hear(&mut grid, PEER, locked(1, 1));

@@ -124,6 +124,7 @@ fn a_vote_that_crosses_a_withdrawal_lets_nobody_in() {
     command(&mut me, Command::Enter);
     for voter in [PEER, OTHER] {
         assert_eq!(hear(&mut me, voter, Message::Grant(number(1))), []);
+        assert_eq!(hear(&mut me, voter, Message::Deny(number(1))), []);
     }
     hear(&mut me, PEER, Message::Grant(number(2)));
     assert_eq!(me.phase(), Phase::Waiting);
