@@ -94,8 +94,8 @@ pub const fn raymond_busy(n: u64, last: u64) -> u64 {
     (4 * n.saturating_sub(1)).saturating_sub(2 * last)
 }
 
-/// Maekawa's algorithm when nobody else asks: request, locked and release for each voter of a quorum
-/// but the member itself, whose own vote is no message.
+/// Maekawa's algorithm when nobody else asks: request, locked and release for each voter of a
+/// quorum but the member itself, whose own vote is no message.
 #[must_use]
 pub const fn maekawa(quorum: u64) -> u64 {
     3 * quorum.saturating_sub(1)
@@ -115,14 +115,14 @@ pub const fn maekawa_most(quorum: u64) -> u64 {
     2 * maekawa(quorum)
 }
 
-/// An entry by so many votes at the so-manieth attempt, at least: 2mk + m. Request and answer for
-/// each attempt, and one release in the end; the votes of attempts that failed are given back free.
+/// An entry by m votes that takes k attempts, at least: 2mk + m. Request and answer in each attempt,
+/// and a release in the end; no vote was granted in the attempts that failed.
 #[must_use]
 pub const fn voting_least(votes: u64, attempts: u64) -> u64 {
     2 * votes * attempts + votes
 }
 
-/// The same at most: 3mk. All votes are given back after each attempt.
+/// The same at most: 3mk. A release for each vote after each attempt.
 #[must_use]
 pub const fn voting_most(votes: u64, attempts: u64) -> u64 {
     3 * votes * attempts

@@ -23,13 +23,14 @@
 //!
 //! | property | value |
 //! | --- | --- |
-//! | messages per entry and exit, nobody else asks | 3(K - 1): request, locked, release to a quorum of K |
+//! | messages per entry and exit, nobody else asks | 3(K - 1): request, locked, release; quorum of K |
 //! | the same, in a grid of n = k² members | 3(2√n - 2) |
-//! | messages, others ask too | for each voter at most 3 more: failed, or inquire, relinquish and locked again |
+//! | messages, others ask too | for each voter at most 3 more: failed; inquire, relinquish, locked |
 //! | delay before entry, nobody else asks | one round trip |
-//! | delay between an exit and the next entry | one round trip: release, locked; half of it if all voters in common are the two |
+//! | delay between an exit and the next entry | one round trip: release, locked; half of it, if |
+//! | | the two are the only voters that they have in common |
 //! | order | by stamp, at each voter, among those that wait there |
-//! | overtaking | each other member enters at most twice more before one whose requests have arrived |
+//! | overtaking | each other enters at most twice more before one whose requests have arrived |
 //! | tolerates | the crash of a member that no candidate asks; of any other only the next view |
 //! | links | reliable, FIFO |
 //!
@@ -37,9 +38,9 @@
 //!
 //! - A member's own vote goes the way of all others, without a message. A member that does not take
 //!   its own vote lets two in (`the_printed_code_lets_two_in`).
-//! - A stamp is one more than the highest that its member knows of, with the rank to tell equal ones
-//!   apart. A vote tells the highest that its voter has seen, so that nobody who is let in past a
-//!   request that waits there goes on overtaking it.
+//! - A stamp is one more than the highest that its member knows of, with the rank to tell equal
+//!   ones apart. A vote tells the highest that its voter has seen, so that nobody who is let in
+//!   past a request that waits there goes on overtaking it.
 //! - Every message names the stamp of the request that it is about. A member that gives up while it
 //!   waits sends a RELEASE; what is said of that request later is stale
 //!   (`a_vote_that_crosses_a_withdrawal_lets_nobody_in`).

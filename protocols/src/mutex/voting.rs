@@ -3,7 +3,8 @@
 //! Source: Tanenbaum and van Steen, *Distributed Systems*, 2nd edition, 6.3.3, "A decentralized
 //! algorithm", after Lin, Lian, Chen and Zhang, *A Practical Distributed Mutual Exclusion Protocol
 //! in Dynamic Peer-to-Peer Systems*, IPTPS 2004; how long to wait before another attempt: Metcalfe
-//! and Boggs, *Ethernet: Distributed Packet Switching for Local Computer Networks*, CACM 19(7), 1976.
+//! and Boggs, *Ethernet: Distributed Packet Switching for Local Computer Networks*, CACM 19(7),
+//! 1976.
 //!
 //! ```text
 //! to enter:           send REQUEST to m coordinators, wait for the answers of all
@@ -17,10 +18,13 @@
 //!
 //! | property | value |
 //! | --- | --- |
-//! | messages per entry and exit, k attempts | 2ak + a and the votes given back, so 2ak + a to 3ak; a = m - 1 others are asked |
+//! | messages per entry and exit | 2ak + a and the votes given back, so 2ak + a to 3ak, |
+//! | | for k attempts, each of which asks a = m - 1 others |
 //! | delay before entry, nobody else asks | one round trip |
-//! | delay between an exit and the next entry | until somebody tries again: up to 640 ms and a round trip |
-//! | order | none, and no promise that whoever waits gets in; chance makes it likely if a round trip is much shorter than the longest pause |
+//! | delay between an exit and the next entry | until somebody tries again: a pause of up to |
+//! | | 640 ms, after an attempt that may come too early, and a round trip |
+//! | order | none, and no promise that whoever waits gets in: chance makes it likely, |
+//! | | if a round trip is much shorter than the longest pause |
 //! | tolerates | fewer than 2m - n coordinators that forget their votes while somebody is inside |
 //! | | the crash of a member that no candidate asks; of any other only the next view |
 //! | links | reliable, FIFO |
@@ -34,9 +38,9 @@
 //! - The books do not say what becomes of the votes of an attempt that failed. They are given back,
 //!   or two candidates could keep each other out for ever.
 //! - Every attempt has a number. What is answered to a request that was given up is stale.
-//! - A protocol draws no random numbers. The time before another attempt is computed from the epoch,
-//!   the member's rank and the number of its attempt, by the generator of the simulator: it looks
-//!   random, differs between members, and is the same when a run is repeated.
+//! - A protocol draws no random numbers. The time before another attempt is computed from the
+//!   epoch, the member's rank and the number of its attempt, by the generator of the simulator: it
+//!   looks random, differs between members, and is the same when a run is repeated.
 //! - Lin and others let the coordinators keep a queue, because under load these attempts fail again
 //!   and again. Whoever wants a queue takes another algorithm here.
 
@@ -138,9 +142,9 @@ impl Voting {
         self.voted.map(|(member, _)| member)
     }
 
-    /// What happens to a coordinator that crashes and comes back at once: its vote is forgotten. This
-    /// breaks the promise that the votes are for, and is here to show when it does; nobody calls it
-    /// in a real group, where a member that crashes is another one afterwards.
+    /// What happens to a coordinator that crashes and comes back at once: its vote is forgotten.
+    /// This breaks the promise that the votes are for, and is here to show when it does; nobody
+    /// calls it in a real group, where a member that crashes is another one afterwards.
     pub fn forget(&mut self) {
         self.voted = None;
     }
@@ -220,7 +224,7 @@ impl Voting {
         let limit = FIRST_PAUSE.saturating_mul(1 << failed.saturating_sub(1).min(DOUBLINGS));
         let [epoch, rank, number] = [self.view.epoch.0, self.me.0.into(), self.latest.0];
         let seed = [rank, number].into_iter().fold(epoch, |mixed, next| {
-            // Each part is scrambled before the next is added, so that no sum of parts is another's.
+            // Scrambled before the next part is added, so that no sum of parts is another's.
             Random::new(mixed).draw().wrapping_add(next)
         });
         Random::new(seed).below(limit)

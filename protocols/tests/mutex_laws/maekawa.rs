@@ -265,8 +265,8 @@ impl Patience {
     }
 }
 
-/// Everybody asks again as soon as it has left. How often somebody entered before one whose requests
-/// had arrived, at most.
+/// Everybody asks again as soon as it has left. How often somebody entered before one whose
+/// requests had arrived, at most.
 fn most_overtaken(seed: u64) -> u32 {
     let size = 3 + u32::try_from(seed % 6).expect("a small number");
     let quorums = Quorums::grid(size);
