@@ -1,8 +1,7 @@
 //! Mutual exclusion by the votes of a few.
 //!
 //! Source: Maekawa, *A √N Algorithm for Mutual Exclusion in Decentralized Systems*, ACM TOCS 3(2),
-//! 1985; the message to whoever is displaced is from Sanders, *The Information Structure of
-//! Distributed Mutual Exclusion Algorithms*, ACM TOCS 5(3), 1987.
+//! 1985.
 //!
 //! ```text
 //! to enter:         stamp the request; send REQUEST to all of the own quorum, oneself among them
@@ -44,7 +43,9 @@
 //! - Every message names the stamp of the request that it is about. A member that gives up while it
 //!   waits sends a RELEASE; what is said of that request later is stale
 //!   (`a_vote_that_crosses_a_withdrawal_lets_nobody_in`).
-//! - Who gives a vote back has failed at that voter: it is not told.
+//! - Whoever is displaced as the first in line is told FAILED, not only who comes too late for it.
+//!   Without that message all may wait: the seeded runs find it. Who gives a vote back has failed
+//!   at that voter, and is not told.
 //! - [`Maekawa::basic`] has neither INQUIRE nor FAILED. It lets one in at a time too, and may leave
 //!   all waiting for ever, although its queues are in the order of stamps.
 
