@@ -54,8 +54,8 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Where the token of an algorithm that has one begins a view: with whoever is inside, else with
-    /// the first in line, else with rank 0.
+    /// Where the token of an algorithm that has one begins a view: with whoever is inside, else
+    /// with the first in line, else with rank 0.
     fn token_begins_at(&self, view: View) -> MemberId {
         let candidates = self.holder.iter().chain(&self.waiting);
         candidates.copied().find(|member| view.has(*member)).unwrap_or(MemberId(0))

@@ -2,8 +2,8 @@
 //!
 //! Source: Le Lann, *Distributed Systems: Towards a Formal Approach*, IFIP Congress 1977; in the
 //! form of Tanenbaum and van Steen, *Distributed Systems*, 2nd edition, section "A token ring
-//! algorithm"; Coulouris, Dollimore, Kindberg and Blair, *Distributed Systems: Concepts and Design*,
-//! 5th ed., section 15.2, "A ring-based algorithm".
+//! algorithm"; Coulouris, Dollimore, Kindberg and Blair, *Distributed Systems: Concepts and
+//! Design*, 5th ed., section 15.2, "A ring-based algorithm".
 //!
 //! ```text
 //! the token begins at rank 0
@@ -22,32 +22,32 @@
 //! | delay between an exit and the next entry | 1 to n - 1 transfers |
 //! | order | of the ring: not that of asking |
 //! | is overtaken by | each other member once, at most, after its wake has arrived |
-//! | tolerates | the crash of a member that does not have the token, once all are told ([`TokenRing::skip`]) |
+//! | tolerates | the crash of a member, if the token is not there and not sent there before all are told ([`TokenRing::skip`]) |
 //! | links | reliable, any order |
 //!
 //! Deviations:
 //!
-//! * The token begins with whoever was inside when the view before ended, or else with the first that
-//!   waited.
+//! * The token begins with whoever was inside when the view before ended, or else with the first
+//!   that waited.
 //! * In the books a token that nobody wants goes round as fast as it can. Here it pauses at each
-//!   member, 50 ms at first and twice as long each time, up to a second. It also pauses after a visit,
-//!   if nobody else is known to want it. Where it pauses one may enter without a message.
-//! * A request wakes the token. `wake` goes round the ring the other way, and so meets the token after as
-//!   many messages as the token then needs; to tell all members would take n - 1. A member that has
-//!   passed one on sends the token on at once when it comes, and passes no other on until then. The
-//!   token comes without `wake` too, only later.
-//! * A `wake` that crosses the token on its way would go round for nothing. So the token carries a lap,
-//!   which changes when it comes to rank 0 again, or past it; whoever asks says which lap it has seen
-//!   last, and from that the member before knows whether the token has yet to come there
-//!   (`a_wake_that_crosses_the_token_goes_no_further`). Two laps are enough, as in the alternating-bit
-//!   protocol: a `wake` that is more than a lap late may be mistaken for a new one, and then the token goes
-//!   round once without a pause.
+//!   member, 50 ms at first and twice as long each time, up to a second. It also pauses after a
+//!   visit, if nobody else is known to want it. Where it pauses one may enter without a message.
+//! * A request wakes the token. `wake` goes round the ring the other way, and so meets the token
+//!   after as many messages as the token then needs; to tell all members would take n - 1. A member
+//!   that has passed one on sends the token on at once when it comes, and passes no other on until
+//!   then. The token comes without `wake` too, only later.
+//! * A `wake` that crosses the token on its way would go round for nothing. So the token carries a
+//!   lap, which changes when it comes to rank 0 again, or past it; whoever asks says which lap it
+//!   has seen last, and from that the member before knows whether the token has yet to come there
+//!   (`a_wake_that_crosses_the_token_goes_no_further`). Two laps are enough, as in the
+//!   alternating-bit protocol: a `wake` that is more than a lap late may be mistaken for a new one,
+//!   and then the token goes round once without a pause.
 //! * A second token is ignored where there is one.
-//! * Requests have no numbers: a token is no answer to any of them, and lets in whoever wants in when
-//!   it comes. If a member gave up meanwhile, it goes on from there.
-//! * A token that is lost with a member is not made anew within the view, since nobody can tell it from
-//!   one that is only slow (`a_token_that_is_sent_to_a_dead_member_stops_the_ring_for_good`). The next
-//!   view has one.
+//! * Requests have no numbers: a token is no answer to any of them, and lets in whoever wants in
+//!   when it comes. If a member gave up meanwhile, it goes on from there.
+//! * A token that is lost with a member is not made anew within the view, since nobody can tell it
+//!   from one that is only slow (`a_token_that_is_sent_to_a_dead_member_stops_the_ring_for_good`).
+//!   The next view has one.
 //! * Nobody is told that it is queued: nobody knows.
 
 use std::collections::BTreeSet;
@@ -92,7 +92,7 @@ pub enum Message {
     Wake(Lap),
 }
 
-/// The token's way from rank 0 to the highest. Only two are told apart: this one and the one before.
+/// The token's way from rank 0 to the highest. Each is told apart from the one before.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Lap(bool);
 
@@ -212,8 +212,8 @@ impl TokenRing {
         }
     }
 
-    /// Takes a member out of the ring, for the rest of this view: it is dead. Nothing more is sent to
-    /// it. What it sent before counts, and a token that was sent to it is lost.
+    /// Takes a member out of the ring, for the rest of this view: it is dead. Nothing more is sent
+    /// to it. What it sent before counts, and a token that was sent to it is lost.
     pub fn skip(&mut self, dead: MemberId, out: &mut OutboxOf<Self>) {
         let was_asked = self.asked && self.predecessor() == Some(dead);
         self.dead.insert(dead);
@@ -249,8 +249,8 @@ impl TokenRing {
 }
 
 impl Mutex for TokenRing {
-    /// Every member knows who waits. So it stands as if their wakes had arrived already, and as if the
-    /// token had come all the way round to where it begins.
+    /// Every member knows who waits. So it stands as if their wakes had arrived already, and as if
+    /// the token had come all the way round to where it begins.
     fn new(me: MemberId, view: View, carried: &Carried) -> Self {
         let begin = carried.token_begins_at(view);
         let waiting = carried.waiting.iter().filter(|member| view.has(**member));

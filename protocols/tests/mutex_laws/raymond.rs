@@ -44,8 +44,8 @@ fn pointers_lead_to_the_token(group: &State<Raymond>) -> bool {
     })
 }
 
-/// A member that has asked is either about to be heard, or in its neighbour's queue, or about to get
-/// the privilege; and no other member is.
+/// A member that has asked is either about to be heard, or in its neighbour's queue, or about to
+/// get the privilege; and no other member is.
 fn everybody_asks_once(group: &State<Raymond>) -> bool {
     group.living().all(|(member, state)| {
         let asked_at = |neighbour: MemberId| {
