@@ -181,6 +181,7 @@ fn whoever_waits_or_is_inside_does_not_ask_again() {
         group.command(member, Command::Enter);
     }
     assert_eq!(group.entered, [1]);
+    assert_eq!(group.members[2].requests, ids([2]));
     group.command(1, Command::Exit);
     group.command(2, Command::Exit);
     assert_eq!((group.entered.clone(), group.members[1].phase()), (vec![1, 2], Phase::Idle));
