@@ -127,3 +127,36 @@ pub const fn voting_least(votes: u64, attempts: u64) -> u64 {
 pub const fn voting_most(votes: u64, attempts: u64) -> u64 {
     3 * votes * attempts
 }
+
+/// Lamport's algorithm: a request, an acknowledgment and a release for every other of n members.
+#[must_use]
+pub const fn lamport(n: u64, entries: u64) -> u64 {
+    3 * n.saturating_sub(1) * entries
+}
+
+/// Lamport's algorithm, for each entry, if no acknowledgment is needed: every other member has sent a
+/// message with a later stamp.
+#[must_use]
+pub const fn lamport_least(n: u64) -> u64 {
+    2 * n.saturating_sub(1)
+}
+
+/// Ricart and Agrawala's algorithm: a request to every other of n members, and a reply.
+#[must_use]
+pub const fn ricart_agrawala(n: u64, entries: u64) -> u64 {
+    2 * n.saturating_sub(1) * entries
+}
+
+/// The optional answer of Ricart and Agrawala's algorithm when a reply is withheld, which comes on
+/// top.
+#[must_use]
+pub const fn ricart_agrawala_withheld(replies_withheld: u64) -> u64 {
+    replies_withheld
+}
+
+/// Carvalho and Roucairol's variant, for each entry: a request and a reply for each permission that
+/// is not at hand.
+#[must_use]
+pub const fn carvalho_roucairol(permissions_missing: u64) -> u64 {
+    2 * permissions_missing
+}

@@ -4,6 +4,7 @@
 //! they lack is put around them by the member that runs them.
 
 pub mod central;
+pub mod lamport;
 pub mod maekawa;
 pub mod raymond;
 pub mod token_ring;

@@ -13,6 +13,8 @@ mod any;
 mod counted;
 #[path = "mutex_laws/found.rs"]
 mod found;
+#[path = "mutex_laws/lamport.rs"]
+mod lamport;
 #[path = "mutex_laws/laws.rs"]
 mod laws;
 #[path = "mutex_laws/ledger.rs"]

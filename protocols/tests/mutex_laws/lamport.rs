@@ -1,0 +1,71 @@
+//! Lamport's lock: its laws, what it costs, and what it needs.
+
+use std::time::Duration;
+
+use conclave_protocols::cost;
+use conclave_protocols::mutex::Mutex;
+use conclave_protocols::mutex::lamport::{Acknowledgments, Lamport};
+
+use crate::any::{Lock, Search, Visits, assert_breaks, laws_of};
+use crate::counted::{all_at_once, delays, group, sent, visit};
+use crate::support::world::Order;
+
+mod with_every_acknowledgment {
+    super::laws_of!(super::lock(), super::Search::small());
+}
+
+mod with_acknowledgments_if_needed {
+    super::laws_of!(super::sparing(), super::Search::small());
+}
+
+fn lock() -> Lock<Lamport> {
+    Lock::new(Lamport::new).in_order(|inside, waiting| inside.turn() < waiting.turn())
+}
+
+fn sparing() -> Lock<Lamport> {
+    Lock::new(|me, view, carried| {
+        Lamport::new(me, view, carried).acknowledging(Acknowledgments::IfNeeded)
+    })
+    .in_order(|inside, waiting| inside.turn() < waiting.turn())
+}
+
+#[test]
+fn where_messages_overtake_one_another_two_get_in() {
+    for lock in [lock(), sparing()] {
+        let world = lock.world(Visits::of([1, 1, 1])).with_order(Order::Any);
+        assert_breaks(world, "at most one is inside");
+    }
+}
+
+#[test]
+fn an_entry_costs_what_the_formula_says_for_every_size() {
+    for size in 2..=16 {
+        let n = u64::from(size);
+        let walk = all_at_once(&lock(), size);
+        assert_eq!(walk.sent.len() as u64, cost::lamport(n, n));
+        for name in ["request", "acknowledgment", "release"] {
+            assert_eq!(sent(&walk, name), n * (n - 1), "{name}");
+        }
+    }
+    assert_eq!((cost::lamport(3, 1), cost::lamport(5, 1)), (6, 12));
+}
+
+#[test]
+fn acknowledgments_are_spared_where_a_later_stamp_was_sent() {
+    for size in 2..=16 {
+        let n = u64::from(size);
+        let contended = all_at_once(&sparing(), size);
+        let pairs = n * (n - 1) / 2;
+        assert_eq!(sent(&contended, "acknowledgment"), pairs, "of two requests the later is one");
+        let mut alone = group(&sparing(), size);
+        visit(&mut alone, 0);
+        assert_eq!(alone.sent.len() as u64, cost::lamport(n, 1), "nobody has sent anything");
+        assert!(contended.sent.len() as u64 >= n * cost::lamport_least(n));
+    }
+}
+
+#[test]
+fn the_first_waits_two_messages_and_the_second_one_after_the_first_has_left() {
+    let unit = Duration::from_secs(1);
+    assert_eq!(delays(&lock(), 3), (unit * 2, unit));
+}
