@@ -7,6 +7,7 @@ pub mod central;
 pub mod lamport;
 pub mod maekawa;
 pub mod raymond;
+pub mod ricart_agrawala;
 pub mod token_ring;
 pub mod voting;
 

@@ -27,8 +27,12 @@ mod office_hours;
 mod one_token;
 #[path = "mutex_laws/printed.rs"]
 mod printed;
+#[path = "mutex_laws/rankless.rs"]
+mod rankless;
 #[path = "mutex_laws/raymond.rs"]
 mod raymond;
+#[path = "mutex_laws/ricart_agrawala.rs"]
+mod ricart_agrawala;
 #[path = "mutex_laws/storm.rs"]
 mod storm;
 mod support;

@@ -1,0 +1,384 @@
+//! Ricart and Agrawala's mutual exclusion: everybody permits, or lets the asker wait.
+//!
+//! Source: Ricart and Agrawala, *An Optimal Algorithm for Mutual Exclusion in Computer Networks*,
+//! CACM 24(1), 1981. Variants: Tanenbaum and van Steen, *Distributed Systems*, 2nd edition, 6.3.3
+//! (an answer to every request at once); Carvalho and Roucairol, *On Mutual Exclusion in Computer
+//! Networks*, CACM 26(2), 1983 (permissions that are kept).
+//!
+//! ```text
+//! to enter:              T := clock; state := WANTED; send request (T, i) to all others
+//!                        when all have replied: state := HELD
+//! on request (Tj, j):    if state = HELD, or state = WANTED and (T, i) < (Tj, j): defer j
+//!                        else reply to j
+//! to exit:               state := RELEASED; reply to all deferred
+//! ```
+//!
+//! | property | value |
+//! | --- | --- |
+//! | messages per entry and exit | 2(n - 1): request, reply |
+//! | with an answer where a reply is withheld | one more for each that is |
+//! | with permissions that are kept | from 0 to 2(n - 1): two for each permission that is not at hand |
+//! | delay before entry, nobody else inside | one round trip; none if all permissions are at hand |
+//! | delay between an exit and the next entry | one message: reply |
+//! | order | of the stamps; none with permissions that are kept, as whoever has them all goes in before it hears of an older request |
+//! | tolerates | no crash: one silent member blocks everyone, until a view change |
+//! | links | reliable, any order |
+//!
+//! Deviations:
+//!
+//! * The stamp is drawn before the first request is sent. Drawn afterwards, as some descriptions have
+//!   it, a request that arrives in between would be compared with an old one.
+//! * Stamps are compared with ranks. By times alone two members with equal ones would defer each
+//!   other for ever.
+//! * Members give up: then they reply to all deferred, as if they had been inside. Every answer names
+//!   the stamp of the request that it answers, so that a reply to a request given up lets nobody in.
+//! * Of the requests of one member only the latest is deferred, in whatever order they arrive.
+//! * What follows from silence is up to whoever runs this: [`RicartAgrawala::silent`] says who has
+//!   not answered. "No answer for some time counts as a reply" would let a second member in if the
+//!   silent one is inside. The next view leaves out who is dead.
+//! * With [`Withheld::Denied`] requests are repeated to who is silent, and everything that is repeated
+//!   may be: that covers the loss of a request, a reply or a denial. The reply that follows a denial is
+//!   not asked for again.
+//! * With permissions that are kept, at most one of two members has the other's. Who asks with an older
+//!   stamp gets it back also from somebody that wants in, who then asks in turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Carried, Command, Event, Mutex, Phase};
+use crate::ids::{LamportTime, MemberId};
+use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
+use crate::time::LocalTime;
+use crate::view::View;
+
+/// One member's part in the algorithm.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct RicartAgrawala {
+    me: MemberId,
+    view: View,
+    variant: Variant,
+    clock: LamportTime,
+    state: State,
+    /// Whose requests wait until this member leaves, and which.
+    deferred: BTreeMap<MemberId, LamportTime>,
+    /// Whose permissions are at hand, if they are kept.
+    permitted: BTreeSet<MemberId>,
+}
+
+/// In what a group may differ from the source.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Variant {
+    /// What is said instead of a reply.
+    pub withheld: Withheld,
+    /// How long a permission is good.
+    pub permissions: Permissions,
+}
+
+/// What is said to a member whose request is deferred.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Withheld {
+    /// Nothing, as the source has it: who is slow cannot be told from who is dead.
+    #[default]
+    Silently,
+    /// That it is queued.
+    Queued,
+    /// That it is denied, so that every request is answered at once; one that is not is repeated.
+    Denied {
+        /// How long the answer to a request may take.
+        patience: Duration,
+    },
+}
+
+/// How long a permission is good.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Permissions {
+    /// For one entry.
+    #[default]
+    ForOneEntry,
+    /// Until its giver asks for one in turn.
+    Kept,
+}
+
+/// What members say to each other. Answers name the stamp of the request.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub enum Message {
+    /// "I want in, and this is when I said so."
+    Request(LamportTime),
+    /// "Not before you, as far as I am concerned."
+    Reply(LamportTime),
+    /// "After me. I live."
+    Queued(LamportTime),
+    /// "No, not yet."
+    Denied(LamportTime),
+}
+
+/// The alarms.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Timer {
+    /// Somebody has not answered.
+    Answers,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum State {
+    Released,
+    Wanted {
+        since: LamportTime,
+        /// Whose permissions are missing.
+        missing: BTreeSet<MemberId>,
+        /// Those of them who were asked and have said nothing.
+        silent: BTreeSet<MemberId>,
+    },
+    Held {
+        since: LamportTime,
+    },
+}
+
+impl RicartAgrawala {
+    /// One member's part in this variant, which is that of all.
+    pub fn of(variant: Variant, me: MemberId, view: View, carried: &Carried) -> Self {
+        let mut clock = LamportTime::default();
+        let line = carried.holder.iter().chain(&carried.waiting);
+        let line: Vec<_> = line.map(|member| (*member, clock.tick())).collect();
+        let mut member = Self {
+            me,
+            view,
+            variant,
+            clock,
+            state: State::Released,
+            deferred: BTreeMap::new(),
+            permitted: BTreeSet::new(),
+        };
+        if let Some(place) = line.iter().position(|(other, _)| *other == me) {
+            member.take_place(&line, place, carried.holder == Some(me));
+        }
+        member
+    }
+
+    /// All ahead in the line are yet to permit this member, and it is to permit all behind.
+    fn take_place(&mut self, line: &[(MemberId, LamportTime)], place: usize, inside: bool) {
+        let (_, since) = line[place];
+        let missing: BTreeSet<_> = line[..place].iter().map(|(ahead, _)| *ahead).collect();
+        self.deferred = line[place + 1..].iter().copied().collect();
+        if self.variant.permissions == Permissions::Kept {
+            let others = self.view.peers(self.me);
+            self.permitted = others.filter(|other| !missing.contains(other)).collect();
+        }
+        self.state = if inside {
+            State::Held { since }
+        } else {
+            State::Wanted { since, missing, silent: BTreeSet::new() }
+        };
+    }
+
+    fn enter(&mut self, out: &mut OutboxOf<Self>) {
+        let State::Released = self.state else { return };
+        let since = self.clock.tick();
+        let others = self.view.peers(self.me);
+        let missing: BTreeSet<_> = others.filter(|peer| !self.permitted.contains(peer)).collect();
+        let silent = missing.clone();
+        self.state = State::Wanted { since, missing, silent };
+        self.ask_the_silent(out);
+        self.hold_if_complete(out);
+    }
+
+    fn exit(&mut self, out: &mut OutboxOf<Self>) {
+        let (State::Wanted { .. } | State::Held { .. }) = self.state else { return };
+        self.state = State::Released;
+        self.await_nobody(out);
+        for (peer, since) in std::mem::take(&mut self.deferred) {
+            self.permit(peer, since, out);
+        }
+    }
+
+    fn on_request(&mut self, from: MemberId, theirs: LamportTime, out: &mut OutboxOf<Self>) {
+        self.clock.witness(theirs);
+        let mine_is_first = match self.state {
+            State::Released => false,
+            State::Wanted { since, .. } => (since, self.me) < (theirs, from),
+            State::Held { .. } => true,
+        };
+        if mine_is_first {
+            self.defer(from, theirs, out);
+        } else {
+            self.permit(from, theirs, out);
+        }
+    }
+
+    fn defer(&mut self, from: MemberId, theirs: LamportTime, out: &mut OutboxOf<Self>) {
+        let latest = self.deferred.entry(from).or_default();
+        *latest = theirs.max(*latest);
+        match self.variant.withheld {
+            Withheld::Silently => {}
+            Withheld::Queued => out.send(from, Message::Queued(theirs)),
+            Withheld::Denied { .. } => out.send(from, Message::Denied(theirs)),
+        }
+    }
+
+    /// Replies. Whoever has the other's permission gives it back with that, and needs it anew.
+    fn permit(&mut self, to: MemberId, theirs: LamportTime, out: &mut OutboxOf<Self>) {
+        out.send(to, Message::Reply(theirs));
+        let was_at_hand = self.permitted.remove(&to);
+        if let (State::Wanted { since, missing, silent }, true) = (&mut self.state, was_at_hand) {
+            missing.insert(to);
+            silent.insert(to);
+            out.send(to, Message::Request(*since));
+            self.await_answers(out);
+        }
+    }
+
+    fn on_reply(&mut self, from: MemberId, answered: LamportTime, out: &mut OutboxOf<Self>) {
+        let State::Wanted { since, missing, .. } = &mut self.state else { return };
+        if *since != answered || !missing.remove(&from) {
+            return;
+        }
+        match self.variant.permissions {
+            Permissions::ForOneEntry => {}
+            Permissions::Kept => {
+                self.permitted.insert(from);
+            }
+        }
+        self.has_spoken(from, out);
+        self.hold_if_complete(out);
+    }
+
+    /// The reply is withheld.
+    fn on_withheld(&mut self, from: MemberId, answered: LamportTime, out: &mut OutboxOf<Self>) {
+        if let State::Wanted { since, .. } = self.state
+            && since == answered
+        {
+            self.has_spoken(from, out);
+        }
+    }
+
+    /// Whoever hears from everybody but is not permitted by all is known to wait.
+    fn has_spoken(&mut self, from: MemberId, out: &mut OutboxOf<Self>) {
+        let State::Wanted { missing, silent, .. } = &mut self.state else { return };
+        if silent.remove(&from) && silent.is_empty() {
+            if !missing.is_empty() {
+                out.tell(Event::Queued);
+            }
+            self.await_nobody(out);
+        }
+    }
+
+    fn hold_if_complete(&mut self, out: &mut OutboxOf<Self>) {
+        if let State::Wanted { since, missing, .. } = &self.state
+            && missing.is_empty()
+        {
+            self.state = State::Held { since: *since };
+            out.tell(Event::Entered);
+        }
+    }
+
+    /// Asks for the first time, or again.
+    fn ask_the_silent(&self, out: &mut OutboxOf<Self>) {
+        let State::Wanted { since, silent, .. } = &self.state else { return };
+        if !silent.is_empty() {
+            out.send_each(silent.iter().copied(), &Message::Request(*since));
+            self.await_answers(out);
+        }
+    }
+
+    fn await_answers(&self, out: &mut OutboxOf<Self>) {
+        match self.variant.withheld {
+            Withheld::Silently | Withheld::Queued => {}
+            Withheld::Denied { patience } => out.arm(Timer::Answers, patience),
+        }
+    }
+
+    fn await_nobody(&self, out: &mut OutboxOf<Self>) {
+        match self.variant.withheld {
+            Withheld::Silently | Withheld::Queued => {}
+            Withheld::Denied { .. } => out.disarm(Timer::Answers),
+        }
+    }
+
+    /// Goes on after this time. A value that is dropped and made anew within one view must not use a
+    /// stamp again: replies to it may be under way.
+    #[must_use]
+    pub fn clocked_after(self, clock: LamportTime) -> Self {
+        Self { clock: self.clock.max(clock), ..self }
+    }
+
+    /// The place of this member in the order, if it waits or is inside.
+    pub fn turn(&self) -> Option<(LamportTime, MemberId)> {
+        match self.state {
+            State::Released => None,
+            State::Wanted { since, .. } | State::Held { since } => Some((since, self.me)),
+        }
+    }
+
+    /// Who was asked and has said nothing: it is slow, or dead, or the group is one in which members
+    /// withhold silently.
+    pub fn silent(&self) -> impl Iterator<Item = MemberId> + '_ {
+        let silent = match &self.state {
+            State::Wanted { silent, .. } => Some(silent),
+            State::Released | State::Held { .. } => None,
+        };
+        silent.into_iter().flatten().copied()
+    }
+
+    fn is_peer(&self, member: MemberId) -> bool {
+        member != self.me && self.view.has(member)
+    }
+}
+
+impl Mutex for RicartAgrawala {
+    fn new(me: MemberId, view: View, carried: &Carried) -> Self {
+        Self::of(Variant::default(), me, view, carried)
+    }
+
+    fn phase(&self) -> Phase {
+        match self.state {
+            State::Released => Phase::Idle,
+            State::Wanted { .. } => Phase::Waiting,
+            State::Held { .. } => Phase::Inside,
+        }
+    }
+}
+
+impl Protocol for RicartAgrawala {
+    type Peer = MemberId;
+    type Command = Command;
+    type Message = Message;
+    type Timer = Timer;
+    type Event = Event;
+
+    /// The lock may have come free when the view before ended.
+    fn start(&mut self, _now: LocalTime, out: &mut OutboxOf<Self>) {
+        self.hold_if_complete(out);
+    }
+
+    fn handle(&mut self, _now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
+        match input {
+            Input::Command(Command::Enter) => self.enter(out),
+            Input::Command(Command::Exit) => self.exit(out),
+            Input::Message { from, .. } if !self.is_peer(from) => {}
+            Input::Message { from, message: Message::Request(at) } => {
+                self.on_request(from, at, out);
+            }
+            Input::Message { from, message: Message::Reply(to) } => self.on_reply(from, to, out),
+            Input::Message { from, message: Message::Queued(to) | Message::Denied(to) } => {
+                self.on_withheld(from, to, out);
+            }
+            Input::Timer(Timer::Answers) => self.ask_the_silent(out),
+        }
+    }
+}
+
+impl Named for Message {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Request(_) => "request",
+            Self::Reply(_) => "reply",
+            Self::Queued(_) => "queued",
+            Self::Denied(_) => "denied",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! Ricart and Agrawala's lock and its variants: their laws, what they cost, and the examples of the
+//! books.
+
+use std::time::Duration;
+
+use conclave_protocols::mutex::ricart_agrawala::{
+    Message, Permissions, RicartAgrawala, Variant, Withheld,
+};
+use conclave_protocols::mutex::{Carried, Command, Mutex, Phase};
+use conclave_protocols::sim::Simulator;
+use conclave_protocols::{LamportTime, MemberId, cost};
+
+use crate::any::{Lock, Search, Visits, assert_breaks, check, laws_of};
+use crate::counted::{all_at_once, delays, group, sent, visit, whoever_is_inside};
+use crate::ledger::Since;
+use crate::rankless::Rankless;
+use crate::storm::{self, Broken};
+use crate::support::walk::Walk;
+use crate::support::world::{Alarms, Order};
+
+mod as_published {
+    super::laws_of!(super::with(super::Withheld::Silently));
+}
+
+mod with_queued {
+    super::laws_of!(super::with(super::Withheld::Queued), super::Search::small());
+}
+
+mod with_denials {
+    super::laws_of!(super::with(super::DENIED), super::Search::small());
+}
+
+mod with_permissions_that_are_kept {
+    super::laws_of!(super::kept(super::Withheld::Silently));
+}
+
+mod with_permissions_that_are_kept_and_denials {
+    super::laws_of!(super::kept(super::DENIED), super::Search::small());
+}
+
+/// Whoever asks learns nothing of stamps from replies, so each other member may go first twice: on
+/// a reply that was under way when this one asked, and once more before it hears of this one.
+fn with(withheld: Withheld) -> Lock<RicartAgrawala> {
+    in_any_order(withheld).overtaken(Since::Asked, |size| 2 * (size - 1))
+}
+
+fn in_any_order(withheld: Withheld) -> Lock<RicartAgrawala> {
+    let variant = Variant { withheld, permissions: Permissions::ForOneEntry };
+    Lock::new(move |me, view, carried| RicartAgrawala::of(variant, me, view, carried))
+        .in_order(|inside, waiting| inside.turn() < waiting.turn())
+}
+
+fn kept(withheld: Withheld) -> Lock<RicartAgrawala> {
+    let variant = Variant { withheld, permissions: Permissions::Kept };
+    Lock::new(move |me, view, carried| RicartAgrawala::of(variant, me, view, carried))
+}
+
+fn visits() -> Visits {
+    Visits::of([2, 1, 1])
+}
+
+#[test]
+fn links_need_not_keep_the_order() {
+    for lock in [in_any_order(Withheld::Silently), kept(Withheld::Silently)] {
+        check(lock.world(Visits::of([1, 1, 1])).with_order(Order::Any));
+        let two_of_three = Visits::of([2, 1, 0]).with_withdrawals(1);
+        check(lock.world(two_of_three).with_order(Order::Any));
+    }
+}
+
+#[test]
+fn requests_that_are_repeated_too_early_harm_nobody() {
+    for lock in [with(DENIED), kept(DENIED)] {
+        let visits = Visits::of([1, 1, 0]).with_withdrawals(1);
+        check(lock.world(visits).with_alarms(Alarms::AtAnyTime(2)));
+    }
+}
+
+#[test]
+fn each_other_member_may_go_first_twice() {
+    let lock = in_any_order(Withheld::Silently).overtaken(Since::Asked, |size| size - 1);
+    let broken = (0..1_000).find_map(|seed| storm::run(&lock, seed).err());
+    assert_eq!(broken, Some(Broken::OvertakenTooOften));
+}
+
+#[test]
+fn permissions_that_are_kept_let_somebody_in_before_an_older_request() {
+    let variant = Variant { permissions: Permissions::Kept, ..Variant::default() };
+    let in_order =
+        Lock::new(move |me, view, carried: &_| RicartAgrawala::of(variant, me, view, carried))
+            .in_order(|inside, waiting| inside.turn() < waiting.turn());
+    assert_breaks(in_order.world(visits()), "everybody gets in in its turn");
+    let broken = (0..100).find_map(|seed| storm::run(&in_order, seed).err());
+    assert_eq!(broken, Some(Broken::OutOfTurn));
+}
+
+#[test]
+fn two_requests_with_the_same_time_defer_each_other_if_ranks_are_not_compared() {
+    let world = Lock::new(Rankless::new).world(Visits::of([1, 1, 1]));
+    assert_breaks(world, "whoever waits gets in");
+}
+
+#[test]
+fn an_entry_costs_what_the_formula_says_for_every_size() {
+    for size in 2..=16 {
+        let n = u64::from(size);
+        let withheld = cost::ricart_agrawala_withheld(n * (n - 1) / 2);
+        for (how, name) in [(Withheld::Queued, "queued"), (DENIED, "denied")] {
+            let walk = all_at_once(&with(how), size);
+            assert_eq!(sent(&walk, name), withheld, "each is withheld from all after it");
+            assert_eq!(walk.sent.len() as u64 - withheld, cost::ricart_agrawala(n, n));
+        }
+        let walk = all_at_once(&with(Withheld::Silently), size);
+        assert_eq!(walk.sent.len() as u64, cost::ricart_agrawala(n, n));
+        assert_eq!(sent(&walk, "request"), sent(&walk, "reply"));
+    }
+    assert_eq!((cost::ricart_agrawala(3, 1), cost::ricart_agrawala(5, 1)), (4, 8));
+}
+
+#[test]
+fn permissions_that_are_kept_cost_two_messages_each_time_they_change_hands() {
+    for size in 2..=16 {
+        let n = u64::from(size);
+        let mut walk = group(&kept(Withheld::Silently), size);
+        let mut since = 0;
+        let mut costs = |walk: &mut Walk<_>, member| {
+            visit(walk, member);
+            let all = walk.sent.len() as u64;
+            all - std::mem::replace(&mut since, all)
+        };
+        assert_eq!(costs(&mut walk, 0), cost::carvalho_roucairol(n - 1));
+        assert_eq!(costs(&mut walk, 0), cost::carvalho_roucairol(0), "all are at hand");
+        assert_eq!(costs(&mut walk, 1), cost::carvalho_roucairol(n - 1));
+        assert_eq!(costs(&mut walk, 0), cost::carvalho_roucairol(1), "only one has asked since");
+    }
+}
+
+#[test]
+fn the_first_waits_two_messages_and_the_second_one_after_the_first_has_left() {
+    let unit = Duration::from_secs(1);
+    for withheld in [Withheld::Silently, Withheld::Queued, DENIED] {
+        assert_eq!(delays(&with(withheld), 3), (unit * 2, unit));
+    }
+    assert_eq!(delays(&kept(Withheld::Silently), 3), (unit * 2, unit));
+}
+
+/// Three members with these clocks, of which the first and the last ask at the same moment.
+fn first_and_last_ask(withheld: Withheld, clocks: [u64; 3]) -> Walk<RicartAgrawala> {
+    let variant = Variant { withheld, ..Variant::default() };
+    let mut walk = Walk::new(3, [], |me| {
+        let clock = time(clocks[me.0 as usize]);
+        RicartAgrawala::of(variant, me, crate::view(3), &Carried::default()).clocked_after(clock)
+    });
+    walk.ask(0, Command::Enter);
+    walk.ask(2, Command::Enter);
+    walk.settle();
+    walk
+}
+
+fn time(ticks: u64) -> LamportTime {
+    let mut time = LamportTime::default();
+    (0..ticks).for_each(|_| {
+        time.tick();
+    });
+    time
+}
+
+/// The figure of Tanenbaum and van Steen: the first asks at 8 and the last at 12. Others have 4 and 8.
+#[test]
+fn the_lower_stamp_goes_first_and_its_reply_lets_the_higher_in() {
+    for [lower, higher] in [[4, 8], [8, 12]] {
+        let mut walk = first_and_last_ask(Withheld::Silently, [lower - 1, 0, higher - 1]);
+        let replies = |walk: &Walk<RicartAgrawala>| -> Vec<_> {
+            let said = walk.sent.iter().filter_map(|sent| match sent.message {
+                Message::Reply(to) => Some((sent.from.0, sent.to.0, to)),
+                Message::Request(_) | Message::Queued(_) | Message::Denied(_) => None,
+            });
+            said.collect()
+        };
+        let (first, last) = (time(lower), time(higher));
+        assert_eq!(whoever_is_inside(&walk), Some(0));
+        let mut at_once = replies(&walk);
+        at_once.sort_unstable();
+        assert_eq!(at_once, [(1, 0, first), (1, 2, last), (2, 0, first)], "0 defers 2");
+        walk.ask(0, Command::Exit);
+        walk.settle();
+        assert_eq!(replies(&walk).last(), Some(&(0, 2, last)));
+        assert_eq!(whoever_is_inside(&walk), Some(2));
+        walk.ask(2, Command::Exit);
+        assert_eq!(walk.sent.len() as u64, cost::ricart_agrawala(3, 2));
+    }
+}
+
+#[test]
+fn an_answer_at_once_makes_it_nine_messages() {
+    let mut walk = first_and_last_ask(DENIED, [3, 0, 7]);
+    walk.ask(0, Command::Exit);
+    walk.settle();
+    walk.ask(2, Command::Exit);
+    assert_eq!(sent(&walk, "denied"), 1);
+    assert_eq!(walk.sent.len() as u64, cost::ricart_agrawala(3, 2) + 1);
+}
+
+#[test]
+fn of_equal_times_the_lower_rank_goes_first() {
+    let mut walk = first_and_last_ask(Withheld::Silently, [4, 0, 4]);
+    assert_eq!(whoever_is_inside(&walk), Some(0));
+    walk.ask(0, Command::Exit);
+    walk.settle();
+    assert_eq!(whoever_is_inside(&walk), Some(2));
+}
+
+/// "The dead permit" needs a detector of crashes that is never wrong. A view that leaves somebody out
+/// is such a detector only because it waits until the leases of those that it leaves out are over.
+#[test]
+fn a_view_without_the_dead_asks_only_the_living_and_one_that_errs_lets_a_second_in() {
+    let lock = with(Withheld::Silently);
+    let before = Carried { holder: Some(MemberId(2)), waiting: vec![] };
+    let left_out = lock.member(MemberId(2), crate::view(3), &before);
+    let mut walk = group(&lock, 2);
+    walk.ask(0, Command::Enter);
+    walk.settle();
+    assert_eq!(walk.sent.len() as u64, cost::ricart_agrawala(2, 1));
+    assert_eq!([walk.members[0].phase(), left_out.phase()], [Phase::Inside; 2]);
+}
+
+#[test]
+fn a_request_or_a_reply_that_was_lost_is_asked_for_again() {
+    let [asks, answers] = [MemberId(0), MemberId(1)];
+    for (from, to) in [(asks, answers), (answers, asks)] {
+        let run = |withheld| {
+            let mut sim = Simulator::new(1);
+            for me in crate::view(3).members() {
+                sim.add(me, with(withheld).member(me, crate::view(3), &Carried::default()));
+            }
+            sim.cut(from, to);
+            sim.command(asks, Command::Enter);
+            sim.run_for(PATIENCE / 2);
+            let silent: Vec<_> = sim.node(asks).expect("it lives").silent().collect();
+            assert_eq!(silent, [answers]);
+            sim.join(from, to);
+            sim.run_for(PATIENCE * 2);
+            sim.node(asks).map(RicartAgrawala::phase)
+        };
+        assert_eq!(run(DENIED), Some(Phase::Inside));
+        assert_eq!(run(Withheld::Queued), Some(Phase::Waiting), "only denials repeat");
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+const DENIED: Withheld = Withheld::Denied { patience: PATIENCE };
