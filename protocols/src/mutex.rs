@@ -1,7 +1,8 @@
 //! Mutual exclusion inside one view.
 //!
 //! The algorithms stand here as their sources have them: no leases, no tokens, no crashes. What
-//! they lack is put around them by the member that runs them.
+//! they lack is put around them by the member that runs them. Members run [`central`] alone so far;
+//! the others run in the simulator and in the searches of `protocols/tests/mutex_laws.rs`.
 
 pub mod central;
 pub mod lamport;

@@ -405,7 +405,8 @@ impl World {
     }
 }
 
-fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
+/// What a member says of itself.
+pub(crate) fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
     MemberInfo {
         incarnation,
         name: format!("pod-{index}"),

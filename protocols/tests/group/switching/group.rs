@@ -8,10 +8,10 @@ use conclave_protocols::member::message::Note;
 use conclave_protocols::member::{Command, Event, LockEvent, LostReason, Member, Node, Standing};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
-use conclave_protocols::{FencingToken, LocalTime, LockName, version};
+use conclave_protocols::{FencingToken, LocalTime, LockName};
 
 use crate::nodes::{Ask, Mood, Place};
-use crate::world::{World, name};
+use crate::world::{World, info, name};
 
 pub(super) struct Group {
     /// Its own watch is not asked: it knows of one arbiter for all.
@@ -180,17 +180,8 @@ impl Group {
     /// Discovery speaks to those that have no arbiter.
     pub(super) fn discover(&mut self) {
         let living = self.living();
-        let infos: Vec<MemberInfo> = living
-            .iter()
-            .map(|index| MemberInfo {
-                incarnation: self.world.incarnation(*index),
-                name: format!("pod-{index}"),
-                addresses: Vec::new(),
-                priority: 0,
-                admission: 0,
-                protocol: (version::FIRST, version::GATES),
-            })
-            .collect();
+        let infos: Vec<MemberInfo> =
+            living.iter().map(|index| info(*index, self.world.incarnation(*index))).collect();
         for index in living {
             if self.arbiter(index) == Some(Arbiter::None) {
                 self.command(index, Command::Peers(infos.clone()));
