@@ -315,7 +315,7 @@ fn a_view_that_a_backup_forgot_does_not_come_again() {
 /// A lock wait was made longer, and shorter again; in between a lease of the longer one was given. The
 /// register was brought back from a backup of before: whoever starts then waits for the shorter one.
 #[test]
-#[ignore = "not prevented: the resource's status tells no waits"]
+#[ignore = "a limit that docs/guarantees.md states: a backup knows nothing of the longer wait"]
 fn a_lease_that_a_backup_forgot_keeps_others_out() {
     let short = Policy { timing: BRIEF, ..Policy::default() };
     let timing = Timing { lock_wait: SECOND * 60, ..BRIEF };

@@ -260,7 +260,7 @@ fn an_office_of_three_holds_when_clocks_drift() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn an_office_of_three_holds_with_finer_clocks() {
     holds(three(Counting::FINER));
 }

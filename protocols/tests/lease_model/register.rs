@@ -269,7 +269,7 @@ fn a_lease_holds_between_three_processes_with_drifting_clocks() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn a_lease_holds_between_three_processes_with_finer_clocks_and_crashes() {
     holds(Lease { counting: Counting::FINER, processes: 3, crashes: 2, ..two() });
 }

@@ -81,7 +81,7 @@ fn two_locks_of_two_members_on_one_lease_each() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn two_candidates_leases_of_three_ticks_a_crash_and_three_views() {
     let scope = Scope {
         mortal: ALL_THREE,
@@ -95,14 +95,14 @@ fn two_candidates_leases_of_three_ticks_a_crash_and_three_views() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn three_locks_on_one_lease_for_each_member() {
     let scope = Scope { locks: 3, grants: 3, askers: FOLLOWERS, views: 2, ..RIVALS };
     holds(scope, &[p::CARRIED_RENEWED, p::GRANTED_LATER]);
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn every_member_is_replaced_with_every_fault() {
     let scope = Scope {
         candidates: Members::of(&[1, 2, 3]),
@@ -115,7 +115,7 @@ fn every_member_is_replaced_with_every_fault() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn a_lone_member_is_replaced_three_times_with_every_fault() {
     let scope = Scope {
         joiners: Members::of(&[1, 2, 3]),
@@ -133,7 +133,7 @@ fn a_lone_member_is_replaced_three_times_with_every_fault() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn a_group_that_died_as_a_whole_is_followed_by_rivals() {
     let newcomers = Members::of(&[2, 3]);
     let scope = Scope {
@@ -147,7 +147,7 @@ fn a_group_that_died_as_a_whole_is_followed_by_rivals() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn a_leader_of_three_clears_the_closing_mark() {
     let scope = Scope {
         founders: ALL_THREE,
@@ -160,7 +160,7 @@ fn a_leader_of_three_clears_the_closing_mark() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn a_record_is_lost_twice_between_two_candidates() {
     let scope = Scope {
         candidates: FOLLOWERS,
@@ -174,7 +174,7 @@ fn a_record_is_lost_twice_between_two_candidates() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn shorter_waits_of_one_member_of_three() {
     let scope = Scope {
         founders: ALL_THREE,
@@ -187,14 +187,14 @@ fn shorter_waits_of_one_member_of_three() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn a_shorter_lock_wait_comes_to_three_members() {
     let scope = Scope { founders: ALL_THREE, candidates: FOLLOWERS, ..journeys::SHORTENED };
     holds(scope, &[p::SHORTENED, p::HANDED_OVER, p::CARRIED_RENEWED]);
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn longer_waits_come_to_three_members() {
     let scope = Scope {
         founders: ALL_THREE,
@@ -207,14 +207,14 @@ fn longer_waits_come_to_three_members() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn all_messages_overtake_each_other_in_three_views() {
     let scope = Scope { views: 3, candidates: FOLLOWERS, heirs: SECOND, ..journeys::OVERTAKEN };
     holds(scope, &[p::LATE_GRANT, p::GRANTED_LATER, p::CARRIED_RENEWED]);
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn heartbeats_overtake_each_other_in_three_views() {
     let scope = Scope { views: 3, confirmation: 1, unknown: true, ..journeys::OVERTAKEN_BEATS };
     holds(scope, &[p::OVERTAKEN, p::OFFICE_IN_A_LATER_VIEW]);
@@ -268,7 +268,7 @@ fn everything_at_once_with_three_views() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn an_office_comes_back_to_two_members_after_every_fault() {
     let scope = Scope {
         lease: 2,
@@ -283,7 +283,7 @@ fn an_office_comes_back_to_two_members_after_every_fault() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn an_office_comes_back_to_three_members_after_every_fault() {
     let scope =
         Scope { confirmation: 1, lease: 2, crashes: 2, unknown: true, losses: 1, ..live::THREE };
@@ -291,7 +291,7 @@ fn an_office_comes_back_to_three_members_after_every_fault() {
 }
 
 #[test]
-#[ignore = "campaign"]
+#[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn an_office_comes_back_to_four_members() {
     let scope = Scope { founders: Members::of(&[0, 1, 2, 3]), ..live::THREE };
     holds(scope, &[p::STEPPED_DOWN, p::HANDED_OVER]);
