@@ -97,6 +97,18 @@ impl LamportTime {
         *self
     }
 
+    /// A clock that has come to this number.
+    #[must_use]
+    pub fn at(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// As a number.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        self.0
+    }
+
     /// IR2(b): on receipt, moves past the sender's timestamp.
     pub fn witness(&mut self, received: Self) -> Self {
         self.0 = self.0.max(received.0).saturating_add(1);

@@ -21,6 +21,7 @@ mod candidacy;
 mod changing;
 mod election;
 mod evidence;
+mod freezing;
 mod gate;
 mod joining;
 mod leading;
@@ -185,6 +186,8 @@ pub enum Timer {
     Join,
     /// The end of a hold.
     Holds,
+    /// The next alarm of a mutex.
+    Mutexes,
     /// The end of the quiet time.
     Quiet,
     /// An heir did not answer.
@@ -373,10 +376,11 @@ impl Member {
             }
             PeerMessage::Lock(message) => self.on_lock(now, from, *message, out),
             PeerMessage::GatedHeartbeat { heartbeat, gate } => {
-                let epoch = heartbeat.epoch;
+                let (epoch, seq) = (heartbeat.epoch, heartbeat.seq);
                 self.on_heartbeat(now, from, *heartbeat, out);
-                self.hear_gate(from, epoch, gate);
+                self.hear_gate(now, from, (epoch, seq), gate, out);
             }
+            PeerMessage::PeerLock(message) => self.on_peer_lock(now, from, *message, out),
         }
     }
 
@@ -394,6 +398,23 @@ impl Member {
         self.with_locks(now, out, |locks, effects| locks.on_message(now, from, message, effects));
     }
 
+    /// Who entered a view earlier may speak of its locks before this member has entered it.
+    fn on_peer_lock(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        message: message::PeerLockMessage,
+        out: &mut Out,
+    ) {
+        if message.epoch > self.pledge.epoch {
+            return self.locks.keep_early(from, message);
+        }
+        if self.pledge.sealed {
+            return out.tell(Event::Ignored("sealed"));
+        }
+        self.with_locks(now, out, |locks, effects| locks.on_peer(now, from, message, effects));
+    }
+
     fn on_timer(&mut self, now: LocalTime, timer: Timer, out: &mut Out) {
         match timer {
             Timer::Heartbeat => self.beat(now, out),
@@ -404,6 +425,7 @@ impl Member {
             Timer::Nominee => self.nominee_is_late(now, out),
             Timer::Join => self.try_to_join(now, out),
             Timer::Holds => self.arm_holds(now, out),
+            Timer::Mutexes => self.with_locks(now, out, |locks, effects| locks.ring(now, effects)),
             Timer::Quiet => self.quiet_is_over(now, out),
             Timer::Leave => self.heir_is_silent(now, out),
             Timer::Election(timer) => self.election_timer(now, timer, out),
@@ -420,15 +442,11 @@ impl Member {
         let mut effects = LockOut::new();
         let result = act(&mut self.locks, &mut effects);
         let told = effects.iter().any(|effect| matches!(effect, LockEffect::Tell(..)));
-        for effect in effects {
-            match effect {
-                LockEffect::Send(to, message) => say(to, PeerMessage::Lock(message), out),
-                LockEffect::Tell(lock, event) => out.tell(Event::Lock(lock, event)),
-            }
-        }
+        carry_out(effects, out);
         if told {
             self.arm_holds(now, out);
         }
+        self.arm_mutexes(now, out);
         result
     }
 
@@ -436,15 +454,20 @@ impl Member {
     fn arm_holds(&mut self, now: LocalTime, out: &mut Out) {
         let mut effects = LockOut::new();
         let next = self.locks.expire_holds(now, &mut effects);
-        for effect in effects {
-            match effect {
-                LockEffect::Send(to, message) => say(to, PeerMessage::Lock(message), out),
-                LockEffect::Tell(lock, event) => out.tell(Event::Lock(lock, event)),
-            }
-        }
+        carry_out(effects, out);
         match next {
             Some(deadline) => out.arm(Timer::Holds, now.until(deadline)),
             None => out.disarm(Timer::Holds),
+        }
+        self.arm_mutexes(now, out);
+    }
+
+    /// Sets the alarm for the next alarm of a mutex, if that has changed.
+    fn arm_mutexes(&mut self, now: LocalTime, out: &mut Out) {
+        match self.locks.alarm_change() {
+            Some(Some(at)) => out.arm(Timer::Mutexes, now.until(at)),
+            Some(None) => out.disarm(Timer::Mutexes),
+            None => {}
         }
     }
 }
@@ -482,6 +505,15 @@ impl Protocol for Member {
         }
         self.tell_standing(now, out);
         self.tell_gate(now, out);
+    }
+}
+
+fn carry_out(effects: LockOut, out: &mut Out) {
+    for effect in effects {
+        match effect {
+            LockEffect::Send(to, message) => say(to, message, out),
+            LockEffect::Tell(lock, event) => out.tell(Event::Lock(lock, event)),
+        }
     }
 }
 

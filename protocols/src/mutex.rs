@@ -1,9 +1,10 @@
 //! Mutual exclusion inside one view.
 //!
 //! The algorithms stand here as their sources have them: no leases, no tokens, no crashes. What
-//! they lack is put around them by the member that runs them. Members run [`central`] alone so far;
-//! the others run in the simulator and in the searches of `protocols/tests/mutex_laws.rs`.
+//! they lack is put around them by the member that runs them. A member runs [`AnyMutex`]: the one
+//! that the policy of its view names for the lock.
 
+mod any;
 pub mod central;
 pub mod lamport;
 pub mod maekawa;
@@ -14,6 +15,7 @@ pub mod voting;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::any::{AnyMessage, AnyMutex, AnyTimer, PaidBy};
 use crate::ids::MemberId;
 use crate::protocol::Protocol;
 use crate::view::View;
@@ -72,4 +74,22 @@ pub trait Mutex: Protocol<Peer = MemberId, Command = Command, Event = Event> + S
 
     /// Where this member stands.
     fn phase(&self) -> Phase;
+
+    /// Whether it knows that another wants in. Nobody is bound to know.
+    fn is_contended(&self) -> bool;
+
+    /// The latest number or time that a request of this member had, if requests have one.
+    fn latest(&self) -> u64 {
+        0
+    }
+
+    /// Numbers requests from there on. A value that is dropped and made anew within one view must not
+    /// use a number again: an answer to the request that had it may be under way.
+    #[must_use]
+    fn numbered_after(self, _latest: u64) -> Self {
+        self
+    }
+
+    /// Whether nothing but [`Mutex::latest`] would be lost if this value were dropped and made anew.
+    fn is_unused(&self) -> bool;
 }

@@ -5,6 +5,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::version;
+
+mod written;
+
 /// The policy of a group.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,6 +54,33 @@ impl Policy {
             .iter()
             .filter(fits)
             .max_by_key(|policy| policy.names.iter().filter_map(|p| pattern_rank(p, name)).max())
+    }
+}
+
+impl Policy {
+    /// The policy as members of this version can follow it: locks whose algorithms they do not have
+    /// are granted by the leader.
+    #[must_use]
+    pub fn spoken(&self, version: u16) -> Self {
+        let mut policy = self.clone();
+        if version < version::PEER_LOCKS {
+            for lock in &mut policy.locks {
+                lock.algorithm = LockAlgorithm::Central;
+            }
+        }
+        policy
+    }
+
+    /// Whether some lock is granted by the members among themselves.
+    #[must_use]
+    pub fn has_peer_locks(&self) -> bool {
+        self.locks.iter().any(|lock| !lock.algorithm.is_led())
+    }
+
+    /// The algorithm of a lock.
+    #[must_use]
+    pub fn algorithm(&self, name: &str) -> LockAlgorithm {
+        self.for_lock(name).map_or(LockAlgorithm::Central, |lock| lock.algorithm)
     }
 }
 
@@ -144,6 +175,51 @@ pub enum ElectionAlgorithm {
 pub enum LockAlgorithm {
     /// One coordinator grants: the leader.
     Central,
+    /// A token goes round a ring.
+    TokenRing,
+    /// Raymond's: a token goes about in a tree.
+    Raymond,
+    /// Lamport's: everybody keeps the queue.
+    Lamport,
+    /// Ricart and Agrawala's: everybody permits, or defers the reply.
+    RicartAgrawala,
+    /// Maekawa's: the members of a quorum vote.
+    Maekawa,
+    /// A majority of the members votes.
+    Voting,
+}
+
+impl LockAlgorithm {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Central,
+        Self::TokenRing,
+        Self::Raymond,
+        Self::Lamport,
+        Self::RicartAgrawala,
+        Self::Maekawa,
+        Self::Voting,
+    ];
+
+    /// As it is written everywhere.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Central => "Central",
+            Self::TokenRing => "TokenRing",
+            Self::Raymond => "Raymond",
+            Self::Lamport => "Lamport",
+            Self::RicartAgrawala => "RicartAgrawala",
+            Self::Maekawa => "Maekawa",
+            Self::Voting => "Voting",
+        }
+    }
+
+    /// Whether the leader alone lets members in. With the others, that is among the members.
+    #[must_use]
+    pub fn is_led(self) -> bool {
+        self == Self::Central
+    }
 }
 
 /// The algorithms of the group clock.
@@ -154,8 +230,7 @@ pub enum ClockAlgorithm {
 }
 
 /// How the locks of some names are granted.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct LockPolicy {
     /// Names; a `*` at the end matches any text.
     pub names: Vec<String>,

@@ -12,12 +12,16 @@
 //! | --- | --- |
 //! | 1 | everything else |
 //! | 2 | the heartbeat that tells of the gate before the locks |
+//! | 3 | the messages of locks that the members grant among themselves |
 
 /// The version that every member speaks.
 pub const FIRST: u16 = 1;
 
 /// The version in which heartbeats tell of the gate.
 pub const GATES: u16 = 2;
+
+/// The version in which members grant locks among themselves.
+pub const PEER_LOCKS: u16 = 3;
 
 /// The versions that a member speaks, lowest and highest.
 pub type Versions = (u16, u16);

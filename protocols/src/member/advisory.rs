@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::changing::CHANGE_PERIOD;
+use super::freezing::Then;
 use super::leading::Beginning;
 use super::message::{HandOver, Table};
 use super::{Member, Out, Role, Timer};
@@ -20,6 +21,7 @@ use crate::ids::{Epoch, Incarnation};
 use crate::policy::Arbiter;
 use crate::record::{CEILING_STEP, MEMBERS_MAX, MemberInfo, RECORD_VERSION, Record};
 use crate::time::LocalTime;
+use crate::version;
 
 /// Whom discovery found.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -83,6 +85,8 @@ impl Member {
         let own = Some(&self.policy).filter(|policy| policy.arbiter == Arbiter::None);
         let policy = own.or_else(|| latest.map(|record| &record.policy))?.clone();
         members.sort_by_key(MemberInfo::standing);
+        let versions = members.iter().map(|info| info.protocol);
+        let policy = policy.spoken(version::common(versions).unwrap_or(version::FIRST));
         let epoch = fingerprint(members.iter().map(|info| info.incarnation));
         Some(Record {
             version: RECORD_VERSION,
@@ -128,6 +132,13 @@ impl Member {
         let same = record.incarnations().eq(peers.incarnations())
             && record.policy.generation == peers.policy.generation;
         if !same && now - leader.since >= CHANGE_PERIOD {
+            self.change_peers(now, out);
+        }
+    }
+
+    /// Resigns to itself, and leads those that were found.
+    pub(super) fn change_peers(&mut self, now: LocalTime, out: &mut Out) {
+        if !self.freezes_first(now, Then::ChangePeers, out) {
             let table = self.retire(now, out);
             self.lead_peers(now, table, out);
         }

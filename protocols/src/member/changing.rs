@@ -3,9 +3,11 @@
 
 use std::time::Duration;
 
+use super::freezing::Then;
 use super::leading::Leader;
 use super::{Member, Out, Role};
 use crate::ids::{Epoch, Incarnation};
+use crate::policy::Policy;
 use crate::record::{CEILING_STEP, Record};
 use crate::register::{Value, Version};
 use crate::time::LocalTime;
@@ -64,8 +66,14 @@ impl Member {
         }
         let (me, generation) = (self.me.incarnation, self.policy.generation);
         let nears_ceiling = self.locks.nears_ceiling();
+        let otherwise = self.grants_otherwise();
+        let Some(patience) = self.leader().map(|leader| leader.record.timing.office_wait * 2) else {
+            return;
+        };
+        let stalled = self.locks.is_stalled(now, patience);
         let Some(leader) = self.leader() else { return };
-        if leader.errand.is_some() || leader.office_until() <= now {
+        let busy = leader.errand.is_some() || leader.freeze.is_some();
+        if busy || leader.office_until() <= now {
             return;
         }
         let record = &leader.record;
@@ -76,6 +84,8 @@ impl Member {
         } else if leader.has_other_members(now, me)
             || record.closing
             || generation > record.policy.generation
+            || otherwise
+            || stalled
             || leader.lock_wait(now) < record.timing.lock_wait
         {
             Errand::Change
@@ -84,6 +94,18 @@ impl Member {
         };
         leader.errand = Some(errand);
         self.read_register(now, out);
+    }
+
+    /// Whether the policy of this view would have locks granted in another way by now: not all members
+    /// had the algorithms, and now they do.
+    fn grants_otherwise(&self) -> bool {
+        let Some(record) = &self.record else { return false };
+        let spoken = self.policy.spoken(record.speaks());
+        let algorithms = |policy: &Policy| -> Vec<_> {
+            policy.locks.iter().map(|lock| (lock.names.clone(), lock.algorithm)).collect()
+        };
+        self.policy.generation == record.policy.generation
+            && algorithms(&spoken) != algorithms(&record.policy)
     }
 
     /// The register tells a leader whether its view is still the latest.
@@ -114,7 +136,10 @@ impl Member {
 
     /// Resigns to itself (rule 13) and begins the next view, with those that promise and those that
     /// want to join.
-    fn change_view(&mut self, now: LocalTime, value: Value, out: &mut Out) {
+    pub(super) fn change_view(&mut self, now: LocalTime, value: Value, out: &mut Out) {
+        if self.freezes_first(now, Then::Change(value.clone()), out) {
+            return;
+        }
         let Some(table) = self.retire(now, out) else { return };
         self.pledge.sealed = true;
         self.begin_candidacy_with(now, Some(table), value, out);
@@ -145,8 +170,9 @@ impl Member {
         let (held, _) = self.locks.counts();
         let nothing_held =
             held == 0 && !self.locks.has_outsiders(now) && self.locks.table(now).holds.is_empty();
+        let me = self.me.incarnation;
         let Some(leader) = self.leader() else { return };
-        let settled = nothing_held && leader.settled;
+        let settled = nothing_held && leader.settled && leader.is_whole(now, me);
         let record = Record { leader: None, settled, nonce, ..record };
         leader.errand = Some(Errand::Closed(record.clone()));
         self.write_register(now, version, record, out);

@@ -19,10 +19,17 @@ pub(super) struct Gates {
 
 impl Member {
     /// A heartbeat of the view of this member, which follows its leader, tells of the gate.
-    pub(super) fn hear_gate(&mut self, from: Incarnation, epoch: Epoch, gate: Gate) {
+    pub(super) fn hear_gate(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        (epoch, seq): (Epoch, u64),
+        gate: Gate,
+        out: &mut Out,
+    ) {
         if self.is_in(epoch, from) {
             self.gates.heard = Some((epoch, gate.open));
-            self.locks.set_ceiling(gate.ceiling);
+            self.with_locks(now, out, |locks, effects| locks.hear_gate(now, seq, gate, effects));
         }
     }
 

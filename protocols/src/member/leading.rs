@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::changing::Errand;
+use super::freezing::Freeze;
 use super::joining::Joiners;
 use super::locks::Locks;
 use super::message::{Announcement, Extended, Gate, Heartbeat, Promise, Table};
@@ -23,6 +24,8 @@ pub(super) struct Leader {
     pub(super) heard: BTreeMap<Incarnation, LocalTime>,
     /// What the next heartbeat acknowledges.
     extended: BTreeMap<Incarnation, Extended>,
+    /// Whose promises were acknowledged in this view.
+    leased: BTreeSet<Incarnation>,
     /// When the latest heartbeats were sent.
     sent: VecDeque<(u64, LocalTime)>,
     pub(super) quiet_until: LocalTime,
@@ -39,6 +42,12 @@ pub(super) struct Leader {
     pub(super) sealed: BTreeSet<Incarnation>,
     /// What the register is asked for.
     pub(super) errand: Option<Errand>,
+    /// The gate is closed, so that it is known what everybody holds.
+    pub(super) freeze: Option<Freeze>,
+    /// When a closed gate was last opened again, because somebody said nothing.
+    pub(super) thawed: Option<LocalTime>,
+    /// The gate was open to members that grant among themselves.
+    open_to_peers: bool,
 }
 
 /// What a view begins with.
@@ -50,7 +59,7 @@ pub(super) struct Beginning {
 }
 
 /// How many heartbeats may be under way.
-const SENT_MAX: usize = 64;
+const SENT_MAX: usize = 512;
 
 impl Leader {
     fn new(now: LocalTime, beginning: Beginning) -> Self {
@@ -62,6 +71,7 @@ impl Leader {
             office: BTreeMap::new(),
             heard: BTreeMap::new(),
             extended: BTreeMap::new(),
+            leased: BTreeSet::new(),
             sent: VecDeque::new(),
             quiet_until,
             quiet_over: false,
@@ -72,7 +82,24 @@ impl Leader {
             draining: BTreeSet::new(),
             sealed: BTreeSet::new(),
             errand: None,
+            freeze: None,
+            thawed: None,
+            open_to_peers: false,
         }
+    }
+
+    /// The number of the next heartbeat.
+    pub(super) fn next_seq(&self) -> u64 {
+        self.sent.back().map_or(1, |(seq, _)| seq + 1)
+    }
+
+    fn note_heartbeat(&mut self, now: LocalTime) -> u64 {
+        let seq = self.next_seq();
+        self.sent.push_back((seq, now));
+        if self.sent.len() > SENT_MAX {
+            self.sent.pop_front();
+        }
+        seq
     }
 
     /// Rule 9: until when a majority of the view promises, as far as this member knows.
@@ -120,13 +147,18 @@ impl Leader {
         if self.record.speaks() < version::GATES {
             return PeerMessage::Heartbeat(heartbeat);
         }
-        let gate = Gate { open: self.grants(now), ceiling: self.record.ceiling };
+        let gate = Gate { open: self.opens_to_peers(now), ceiling: self.record.ceiling };
         PeerMessage::GatedHeartbeat { heartbeat, gate }
     }
 
     /// Whether the gate before the locks is open.
     pub(super) fn grants(&self, now: LocalTime) -> bool {
         self.quiet_over && self.office_until() > now
+    }
+
+    /// Whether it is open to members that grant among themselves.
+    fn opens_to_peers(&self, now: LocalTime) -> bool {
+        self.grants(now) && self.freeze.is_none()
     }
 }
 
@@ -172,17 +204,9 @@ impl Member {
     /// Asks all members for their promises, itself first, and does what is due once a heartbeat.
     pub(super) fn beat(&mut self, now: LocalTime, out: &mut Out) {
         let (me, may) = (self.me.incarnation, self.may_promise(now));
+        self.send_heartbeats(now, out);
         let Some(leader) = self.leader() else { return };
         let timing = leader.record.timing;
-        let seq = leader.sent.back().map_or(1, |(seq, _)| seq + 1);
-        leader.sent.push_back((seq, now));
-        if leader.sent.len() > SENT_MAX {
-            leader.sent.pop_front();
-        }
-        let others: Vec<Incarnation> = leader.record.others(me).collect();
-        for member in others {
-            say(member, leader.heartbeat(now, seq, member), out);
-        }
         if may {
             // Rule 8: the leader's own promise obeys the same rules.
             leader.office.insert(me, now.after(hold(timing.office_wait)));
@@ -194,9 +218,30 @@ impl Member {
         self.refresh_office(now, out);
         self.with_locks(now, out, |locks, effects| locks.tick(now, effects));
         self.settle(now);
+        self.consider_freeze(now, out);
         self.consider_change(now, out);
         self.hand_over_in_time(now, out);
         self.give_up_a_lapsed_office(now, out);
+    }
+
+    pub(super) fn send_heartbeats(&mut self, now: LocalTime, out: &mut Out) {
+        let me = self.me.incarnation;
+        let Some(leader) = self.leader() else { return };
+        let seq = leader.note_heartbeat(now);
+        let others: Vec<Incarnation> = leader.record.others(me).collect();
+        for member in others {
+            say(member, leader.heartbeat(now, seq, member), out);
+        }
+    }
+
+    /// Tells a member at once what it waits for to let others in or be let in: that its lease runs,
+    /// and that the gate is open. Else it would have to wait for the next heartbeat.
+    fn hurry(&mut self, now: LocalTime, member: Incarnation, out: &mut Out) {
+        let Some(leader) = self.leader() else { return };
+        if leader.record.policy.has_peer_locks() && leader.opens_to_peers(now) {
+            let seq = leader.note_heartbeat(now);
+            say(member, leader.heartbeat(now, seq, member), out);
+        }
     }
 
     /// A member promised (rule 9): counted from before the heartbeat was sent that it answers.
@@ -217,6 +262,7 @@ impl Member {
         let office = leader.office.entry(from).or_default();
         *office = (*office).max(until);
         leader.heard.insert(from, now);
+        leader.note_answer(from, promise.seq);
         if promise.drains {
             leader.draining.insert(from);
         }
@@ -230,7 +276,11 @@ impl Member {
         });
         if let (Some(extended), Some(leader)) = (extended, self.leader()) {
             leader.extended.insert(from, extended);
+            if leader.leased.insert(from) {
+                self.hurry(now, from, out);
+            }
         }
+        self.consider_freeze(now, out);
     }
 
     /// Brings everything up to the present end of the office.
@@ -245,11 +295,17 @@ impl Member {
         }
         let first = !leader.quiet_over && leader.quiet_until <= now && until > now;
         leader.quiet_over |= first;
-        let open = leader.grants(now);
+        let (open, open_to_peers) = (leader.grants(now), leader.opens_to_peers(now));
+        let opens = open_to_peers && !leader.open_to_peers;
+        leader.open_to_peers = open_to_peers;
+        let hurries = opens && leader.record.policy.has_peer_locks();
         self.with_locks(now, out, |locks, effects| {
             locks.set_office(now, until, effects);
-            locks.set_open(now, open, effects);
+            locks.set_open(now, open, open_to_peers, effects);
         });
+        if hurries {
+            self.send_heartbeats(now, out);
+        }
     }
 
     pub(super) fn quiet_is_over(&mut self, now: LocalTime, out: &mut Out) {

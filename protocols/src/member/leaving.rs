@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::changing::{CHANGE_PERIOD, Errand};
+use super::freezing::Then;
 use super::leading::Leader;
 use super::message::HandOver;
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
@@ -37,11 +38,15 @@ impl Member {
     /// Resigns (rule 13): the office ends here and now. Returns the leader's seal.
     pub(super) fn retire(&mut self, now: LocalTime, out: &mut Out) -> Option<HandOver> {
         let table = self.locks.table(now);
+        let (me, advisory) = (self.me.incarnation, self.is_advisory());
         let leader = self.leader()?;
+        // Rule 29: somebody may have entered whom the table does not name.
+        let whole = advisory || leader.is_whole(now, me);
+        let rest = if leader.quiet_over { Duration::ZERO } else { now.until(leader.quiet_until) };
         let hand_over = HandOver {
             base: leader.record.epoch,
             table,
-            quiet: if leader.quiet_over { Duration::ZERO } else { now.until(leader.quiet_until) },
+            quiet: if whole { rest } else { rest.max(leader.record.timing.lock_wait) },
             lock_wait: leader.lock_wait(now),
             stays: leader.stays(now),
             joins: leader.joins(now),
@@ -60,6 +65,14 @@ impl Member {
     pub(super) fn drain(&mut self, now: LocalTime, out: &mut Out) {
         if self.going == Going::Stays {
             self.going = Going::Drains;
+            self.drain_office(now, out);
+        }
+    }
+
+    fn drain_office(&mut self, now: LocalTime, out: &mut Out) {
+        let me = self.me.incarnation;
+        let heir = self.leader().and_then(|leader| leader.heir(now, me, true));
+        if heir.is_some() && !self.freezes_first(now, Then::Drain, out) {
             self.hand_over(now, true, out);
         }
     }
@@ -68,12 +81,12 @@ impl Member {
     pub(super) fn hand_over_in_time(&mut self, now: LocalTime, out: &mut Out) {
         let (drains, since) = (self.going == Going::Drains, self.leader().map(|l| l.since));
         if drains && since.is_some_and(|since| now - since >= CHANGE_PERIOD) {
-            self.hand_over(now, true, out);
+            self.drain_office(now, out);
         }
     }
 
     /// Hands the office to the most senior member that lives. False if there is none.
-    fn hand_over(&mut self, now: LocalTime, stay: bool, out: &mut Out) -> bool {
+    pub(super) fn hand_over(&mut self, now: LocalTime, stay: bool, out: &mut Out) -> bool {
         let me = self.me.incarnation;
         let heir = self.leader().and_then(|leader| leader.heir(now, me, stay));
         let Some(heir) = heir else { return false };
@@ -118,18 +131,14 @@ impl Member {
     /// for it as for a member that died.
     pub(super) fn leave(&mut self, now: LocalTime, out: &mut Out) {
         self.going = Going::Leaves;
-        let patience = self.register_patience();
-        let advisory = self.is_advisory();
         match &mut self.role {
-            Role::Leader(leader) => {
-                let base = leader.record.epoch;
-                if self.hand_over(now, false, out) {
-                    self.bequest = (!advisory).then_some(Bequest { base, is_void: false });
-                    out.arm(Timer::Leave, patience);
-                } else if advisory {
-                    self.gone(out);
+            Role::Leader(_) => {
+                let me = self.me.incarnation;
+                let heir = self.leader().and_then(|leader| leader.heir(now, me, false));
+                if heir.is_some() && self.freezes_first(now, Then::Leave, out) {
+                    out.arm(Timer::Leave, self.register_patience());
                 } else {
-                    self.leave_nobody_behind(now, out);
+                    self.leave_office(now, out);
                 }
             }
             Role::Follower => {
@@ -139,6 +148,21 @@ impl Member {
                 self.gone(out);
             }
             Role::Joiner { .. } | Role::Candidate(_) | Role::Gone => self.gone(out),
+        }
+    }
+
+    /// A leader leaves: it hands over, if there is anybody, and knows as much as it can of who holds
+    /// what.
+    pub(super) fn leave_office(&mut self, now: LocalTime, out: &mut Out) {
+        let (patience, advisory) = (self.register_patience(), self.is_advisory());
+        let Some(base) = self.leader().map(|leader| leader.record.epoch) else { return };
+        if self.hand_over(now, false, out) {
+            self.bequest = (!advisory).then_some(Bequest { base, is_void: false });
+            out.arm(Timer::Leave, patience);
+        } else if advisory {
+            self.gone(out);
+        } else {
+            self.leave_nobody_behind(now, out);
         }
     }
 

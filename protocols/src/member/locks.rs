@@ -10,23 +10,33 @@
 //!   them.
 //! * **A gate.** The coordinator hears nothing of a lock while its leader has no office or the
 //!   quiet time of a new view runs: what arrives is kept, in order.
+//!
+//! That is so of a lock that the leader grants. Of one that the members grant among themselves
+//! ([`peers`]) every member keeps what arrives while its gate is closed, and whoever is let in counts
+//! on the one lease that it has as a member.
 
 mod advisory;
+mod alarms;
+mod books;
 mod carry;
 mod coordinator;
 mod holding;
+mod peers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use self::alarms::Alarms;
+use self::books::{Listing, Waiter};
 use self::coordinator::{Docket, Entry, Kept};
 use self::holding::{Bond, Hold};
-use super::message::{LockMessage, LockNote, Note};
+use self::peers::Peers;
+use super::message::{LockMessage, LockNote, Note, PeerMessage};
 use super::{LockEvent, LostReason};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
 use crate::mutex::central::{self, Central, RequestNumber};
-use crate::mutex::{Carried, Command, Event, Mutex};
-use crate::policy::{Arbiter, Policy};
+use crate::mutex::{AnyMessage, AnyMutex, Carried, Command, Event};
+use crate::policy::{Arbiter, LockAlgorithm, Policy};
 use crate::protocol::{Effect, Input, InputOf, Outbox, OutboxOf, Protocol};
 use crate::record::Record;
 use crate::time::LocalTime;
@@ -45,13 +55,18 @@ pub(super) struct Locks {
     /// No token of a forgotten lock of this view is higher.
     floor: FencingToken,
     /// Nor is the number of a request for one.
-    latest: RequestNumber,
+    latest: u64,
     /// When the holds of a leader end: with its office.
     office_until: LocalTime,
     /// When each member was last heard of: by its own clock, and by ours.
     heard: BTreeMap<MemberId, Heard>,
     /// What the coordinators have to do.
     docket: Docket,
+    /// What there is besides if members grant locks among themselves.
+    peers: Peers,
+    /// What the members' latest promises listed of such locks, at the leader.
+    listings: BTreeMap<MemberId, Listing>,
+    alarms: Alarms,
 }
 
 /// A place in a view.
@@ -81,7 +96,9 @@ struct Heard {
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 struct Lock {
     /// Nothing while this member is in no view.
-    mutex: Option<Central>,
+    mutex: Option<AnyMutex>,
+    /// The mutex knows that the view has begun.
+    started: bool,
     highest: FencingToken,
     /// The application's wish, if it has one.
     wish: Option<Wish>,
@@ -94,8 +111,14 @@ struct Lock {
     notes: BTreeMap<MemberId, Note>,
     /// Nobody is let in before.
     closed_until: LocalTime,
-    /// What the coordinator has not heard yet, in order.
+    /// What the mutex has not heard yet, in order.
     kept: VecDeque<Kept>,
+    /// Who waits among the members, as far as the leader knows.
+    waiters: BTreeMap<MemberId, Waiter>,
+    /// When somebody was last seen to hold it, or a token to be given, among the members.
+    moved: LocalTime,
+    /// Who holds, as another member says.
+    rumour: Option<Box<LockNote>>,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -107,7 +130,7 @@ struct Wish {
 /// What the locks want done.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum LockEffect {
-    Send(Incarnation, Box<LockMessage>),
+    Send(Incarnation, PeerMessage),
     Tell(LockName, LockEvent),
 }
 
@@ -122,6 +145,8 @@ enum Base {
     Own,
     /// A grant, which answers what this member said at that time.
     Grant { heard: Option<LocalTime>, before: FencingToken },
+    /// The members among themselves let this one in.
+    Peers,
 }
 
 impl Locks {
@@ -133,10 +158,13 @@ impl Locks {
             mine: BTreeSet::new(),
             deadlines: BTreeSet::new(),
             floor: FencingToken::default(),
-            latest: RequestNumber::default(),
+            latest: 0,
             office_until: LocalTime::default(),
             heard: BTreeMap::new(),
             docket: Docket::default(),
+            peers: Peers::default(),
+            listings: BTreeMap::new(),
+            alarms: Alarms::default(),
         }
     }
 
@@ -161,6 +189,7 @@ impl Locks {
         self.mine.remove(name);
         let orphan = lock.hold.take().is_some_and(|hold| hold.bond == Bond::Orphan);
         if !orphan {
+            self.strike_own(now, name);
             self.command(now, name, Command::Exit, out);
         }
         self.tidy(name);
@@ -176,16 +205,20 @@ impl Locks {
     ) {
         let Some(rank) = self.rank_of(from, message.epoch) else { return };
         let name = message.lock;
+        if !self.is_led(&name) {
+            return;
+        }
         self.hear(rank, message.stamp, now);
         let lock = self.lock(&name);
         lock.highest = lock.highest.max(message.highest);
-        let input = Input::Message { from: rank, message: message.message };
+        let said = AnyMessage::Central(message.message);
+        let input = Input::Message { from: rank, message: said.clone() };
         match message.message {
             central::Message::Request(_) | central::Message::Release(_) => {
                 if let Some(note) = message.note {
                     lock.notes.insert(rank, note.note);
                 }
-                self.coordinate(now, &name, Kept::Message(rank, message.message), out);
+                self.coordinate(now, &name, Kept::Message(rank, said), out);
             }
             central::Message::Grant(_) => {
                 let base = Base::Grant { heard: message.heard, before: message.highest };
@@ -213,12 +246,19 @@ impl Locks {
         if !self.all.contains_key(name) {
             let mutex = self.seat.as_ref().map(|seat| {
                 let nobody = Carried::default();
-                Central::new(seat.rank, seat.view, &nobody).numbered_after(self.latest)
+                seat.mutex(name, &nobody).numbered_after(self.latest)
             });
-            let highest = self.floor;
-            self.all.insert(name.clone(), Lock { mutex, highest, ..Lock::default() });
+            let (highest, moved) = (self.floor, LocalTime::default());
+            let started = true;
+            let lock = Lock { mutex, started, highest, moved, ..Lock::default() };
+            self.all.insert(name.clone(), lock);
         }
         self.all.get_mut(name).expect("it was just put there")
+    }
+
+    /// Whether the leader grants a lock.
+    fn is_led(&self, name: &LockName) -> bool {
+        self.seat.as_ref().is_none_or(|seat| seat.algorithm(name).is_led())
     }
 
     /// The locks that the application wants or holds.
@@ -246,7 +286,9 @@ impl Locks {
     }
 
     fn command(&mut self, now: LocalTime, name: &LockName, command: Command, out: &mut LockOut) {
-        if self.coordinates() {
+        if !self.is_led(name) {
+            self.consult(now, name, Kept::Command(command), out);
+        } else if self.coordinates() {
             self.coordinate(now, name, Kept::Command(command), out);
         } else {
             self.feed(now, name, Input::Command(command), Base::Nobody, out);
@@ -258,7 +300,7 @@ impl Locks {
         &mut self,
         now: LocalTime,
         name: &LockName,
-        input: InputOf<Central>,
+        input: InputOf<AnyMutex>,
         base: Base,
         out: &mut LockOut,
     ) {
@@ -274,28 +316,36 @@ impl Locks {
         &mut self,
         now: LocalTime,
         name: &LockName,
-        mut effects: OutboxOf<Central>,
+        mut effects: OutboxOf<AnyMutex>,
         base: Base,
         out: &mut LockOut,
     ) {
         for effect in effects.drain() {
             match effect {
-                Effect::Send { to, message } => self.send(now, name, to, message, out),
+                Effect::Send { to, message: AnyMessage::Central(message) } => {
+                    self.send(now, name, to, message, out);
+                }
+                Effect::Send { to, message } => self.say(now, name, to, message, out),
                 Effect::Tell(Event::Entered) => self.entered(now, name, base, out),
                 Effect::Tell(Event::Queued) => self.queued(now, name, base, out),
-                Effect::Arm { .. } | Effect::Disarm(_) => {}
+                Effect::Arm { timer, after } => self.alarms.set(name, timer, now.after(after)),
+                Effect::Disarm(timer) => self.alarms.clear(name, timer),
             }
         }
     }
 
     /// The mutex lets this member wait. A follower was told with the message, and who holds.
     fn queued(&self, now: LocalTime, name: &LockName, base: Base, out: &mut LockOut) {
-        let wanted = self.all.get(name).is_some_and(|lock| lock.wish.is_some());
-        if let (Base::Own, true) = (base, wanted) {
-            let reply = central::Message::Queued(RequestNumber::default());
-            let note = self.note_for(now, name, reply);
-            out.push(LockEffect::Tell(name.clone(), LockEvent::Queued(note)));
-        }
+        let Some(lock) = self.all.get(name).filter(|lock| lock.wish.is_some()) else { return };
+        let note = match base {
+            Base::Own => {
+                let reply = central::Message::Queued(RequestNumber::default());
+                self.note_for(now, name, reply)
+            }
+            Base::Peers => lock.rumour.clone(),
+            Base::Nobody | Base::Grant { .. } => return,
+        };
+        out.push(LockEffect::Tell(name.clone(), LockEvent::Queued(note)));
     }
 
     fn send(
@@ -320,7 +370,7 @@ impl Locks {
         }
         let lock = name.clone();
         let message = LockMessage { epoch, lock, stamp: now, heard, highest, note, message };
-        out.push(LockEffect::Send(receiver, Box::new(message)));
+        out.push(LockEffect::Send(receiver, PeerMessage::Lock(Box::new(message))));
     }
 
     /// What goes along for people: with a request who asks, with `queued` who holds.
@@ -349,15 +399,40 @@ impl Locks {
 
     /// Forgets a lock that nobody uses. Neither its tokens nor its requests' numbers come again.
     fn tidy(&mut self, name: &LockName) {
+        let led = self.is_led(name);
         let Some(lock) = self.all.get(name) else { return };
-        let unused = lock.mutex.as_ref().is_none_or(Central::is_unused);
+        let unused = lock.mutex.as_ref().is_none_or(AnyMutex::is_unused);
+        let unknown = led || lock.entry.is_none() && lock.waiters.is_empty();
         let idle = unused && lock.kept.is_empty() && lock.closed_until == LocalTime::default();
-        if idle && lock.wish.is_none() && lock.hold.is_none() {
+        if idle && unknown && lock.wish.is_none() && lock.hold.is_none() {
             self.floor = self.floor.max(lock.highest);
-            let latest = lock.mutex.as_ref().map(Central::latest);
+            let latest = lock.mutex.as_ref().map(AnyMutex::latest);
             self.latest = self.latest.max(latest.unwrap_or_default());
+            self.alarms.forget(name);
             self.all.remove(name);
         }
+    }
+}
+
+impl Lock {
+    /// The mutex, if the leader grants this lock.
+    fn central(&self) -> Option<&Central> {
+        self.mutex.as_ref().and_then(AnyMutex::central)
+    }
+
+    fn central_mut(&mut self) -> Option<&mut Central> {
+        self.mutex.as_mut().and_then(AnyMutex::central_mut)
+    }
+}
+
+impl Seat {
+    fn algorithm(&self, name: &LockName) -> LockAlgorithm {
+        self.policy.algorithm(name.as_str())
+    }
+
+    /// This member's part in the mutex of a lock.
+    fn mutex(&self, name: &LockName, carried: &Carried) -> AnyMutex {
+        AnyMutex::new(self.algorithm(name), self.rank, self.view, carried)
     }
 }
 

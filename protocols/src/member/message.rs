@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::election;
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
+use crate::mutex::AnyMessage;
 use crate::mutex::central::{self, RequestNumber};
 use crate::protocol::Named;
 use crate::record::{MemberInfo, Record};
@@ -75,6 +76,8 @@ pub enum PeerMessage {
         /// The gate.
         gate: Gate,
     },
+    /// A message of a lock that the members grant among themselves.
+    PeerLock(Box<PeerLockMessage>),
 }
 
 impl PeerMessage {
@@ -95,6 +98,7 @@ impl PeerMessage {
             | Self::Election { .. }
             | Self::Lock(_) => version::FIRST,
             Self::GatedHeartbeat { .. } => version::GATES,
+            Self::PeerLock(_) => version::PEER_LOCKS,
         }
     }
 }
@@ -117,7 +121,8 @@ pub struct Heartbeat {
 /// The gate before the locks of a view.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Gate {
-    /// Locks are granted: the leader has its office, and the quiet time is over.
+    /// Locks are granted: the leader has its office, and the quiet time is over. It is closed for a
+    /// moment while the leader makes sure of who holds what.
     pub open: bool,
     /// The highest `high` of a token that the view may give.
     pub ceiling: Epoch,
@@ -245,6 +250,23 @@ pub struct LockMessage {
     pub message: central::Message,
 }
 
+/// A message of a lock that the members grant among themselves.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct PeerLockMessage {
+    /// The view.
+    pub epoch: Epoch,
+    /// Counts what the sender says to the receiver of such locks in this view, from one.
+    pub number: u64,
+    /// Which lock.
+    pub lock: LockName,
+    /// The highest token of this lock that the sender knows to have been given.
+    pub highest: FencingToken,
+    /// Of the sender, if it asks or holds.
+    pub note: Option<Box<LockNote>>,
+    /// What the algorithm says.
+    pub message: AnyMessage,
+}
+
 /// What goes along with a lock's message, for people.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct LockNote {
@@ -283,6 +305,7 @@ impl Named for PeerMessage {
             Self::Taken { .. } => "taken",
             Self::Election { message, .. } => message.name(),
             Self::Lock(message) => message.message.name(),
+            Self::PeerLock(message) => message.message.name(),
         }
     }
 }

@@ -42,7 +42,11 @@ impl Member {
         }
         let hand_over = match &self.role {
             Role::Leader(leader) if leader.office_until() > now => return None,
-            Role::Leader(_) => self.retire(now, out).map(Box::new),
+            // Its table may lack whom the members let in among themselves; their seals tell.
+            Role::Leader(leader) => {
+                let known = !leader.record.policy.has_peer_locks();
+                self.retire(now, out).filter(|_| known).map(Box::new)
+            }
             Role::Joiner { .. } | Role::Follower | Role::Candidate(_) | Role::Gone => None,
         };
         let report = self.locks.report(now);

@@ -240,18 +240,6 @@ impl Central {
     pub fn latest(&self) -> RequestNumber {
         self.latest
     }
-
-    /// Numbers this member's requests from there on. A value that is dropped and made anew within one
-    /// view must not use a number again: a grant may be under way to the request that had it.
-    #[must_use]
-    pub fn numbered_after(self, latest: RequestNumber) -> Self {
-        Self { latest: self.latest.max(latest), ..self }
-    }
-
-    /// Whether nothing but [`Central::latest`] would be lost if this value were dropped.
-    pub fn is_unused(&self) -> bool {
-        self.state == State::Idle && self.books.inside.is_none() && self.books.queue.is_empty()
-    }
 }
 
 impl Mutex for Central {
@@ -278,6 +266,22 @@ impl Mutex for Central {
             State::Waiting => Phase::Waiting,
             State::Inside => Phase::Inside,
         }
+    }
+
+    fn is_contended(&self) -> bool {
+        !self.books.queue.is_empty()
+    }
+
+    fn latest(&self) -> u64 {
+        self.latest.0
+    }
+
+    fn numbered_after(self, latest: u64) -> Self {
+        Self { latest: self.latest.max(RequestNumber(latest)), ..self }
+    }
+
+    fn is_unused(&self) -> bool {
+        self.state == State::Idle && self.books.inside.is_none() && self.books.queue.is_empty()
     }
 }
 

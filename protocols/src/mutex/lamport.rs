@@ -176,13 +176,6 @@ impl Lamport {
         Self { acknowledgments, ..self }
     }
 
-    /// Goes on after this time. A value that is dropped and made anew within one view must not use a
-    /// stamp again: others may have seen it.
-    #[must_use]
-    pub fn clocked_after(self, clock: LamportTime) -> Self {
-        Self { clock: self.clock.max(clock), ..self }
-    }
-
     /// The place of this member in the order, if it waits or is inside.
     pub fn turn(&self) -> Option<(LamportTime, MemberId)> {
         self.requests.get(&self.me).map(|since| (*since, self.me))
@@ -223,6 +216,23 @@ impl Mutex for Lamport {
             State::Waiting { .. } => Phase::Waiting,
             State::Inside => Phase::Inside,
         }
+    }
+
+    fn is_contended(&self) -> bool {
+        self.requests.keys().any(|member| *member != self.me)
+    }
+
+    fn latest(&self) -> u64 {
+        self.clock.get()
+    }
+
+    fn numbered_after(self, latest: u64) -> Self {
+        Self { clock: self.clock.max(LamportTime::at(latest)), ..self }
+    }
+
+    /// What was announced is forgotten with the value, and then acknowledged once more.
+    fn is_unused(&self) -> bool {
+        self.requests.is_empty()
     }
 }
 

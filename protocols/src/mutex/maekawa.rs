@@ -437,6 +437,23 @@ impl Mutex for Maekawa {
             State::Inside { .. } => Phase::Inside,
         }
     }
+
+    /// Only as far as this member's own vote is wanted.
+    fn is_contended(&self) -> bool {
+        !self.voter.queue.is_empty()
+    }
+
+    fn latest(&self) -> u64 {
+        self.highest.get()
+    }
+
+    fn numbered_after(self, latest: u64) -> Self {
+        Self { highest: self.highest.max(LamportTime::at(latest)), ..self }
+    }
+
+    fn is_unused(&self) -> bool {
+        self.state == State::Idle && self.voter == Voter::default()
+    }
 }
 
 impl Protocol for Maekawa {

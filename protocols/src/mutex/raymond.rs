@@ -193,6 +193,15 @@ impl Mutex for Raymond {
             Phase::Idle
         }
     }
+
+    fn is_contended(&self) -> bool {
+        self.requests.iter().any(|member| *member != self.me)
+    }
+
+    /// Only where the privilege is where it was at first.
+    fn is_unused(&self) -> bool {
+        *self == Self::new(self.me, self.view, &Carried::default())
+    }
 }
 
 impl Protocol for Raymond {

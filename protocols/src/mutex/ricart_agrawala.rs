@@ -296,13 +296,6 @@ impl RicartAgrawala {
         }
     }
 
-    /// Goes on after this time. A value that is dropped and made anew within one view must not use a
-    /// stamp again: replies to it may be under way.
-    #[must_use]
-    pub fn clocked_after(self, clock: LamportTime) -> Self {
-        Self { clock: self.clock.max(clock), ..self }
-    }
-
     /// The place of this member in the order, if it waits or is inside.
     pub fn turn(&self) -> Option<(LamportTime, MemberId)> {
         match self.state {
@@ -337,6 +330,22 @@ impl Mutex for RicartAgrawala {
             State::Wanted { .. } => Phase::Waiting,
             State::Held { .. } => Phase::Inside,
         }
+    }
+
+    fn is_contended(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
+    fn latest(&self) -> u64 {
+        self.clock.get()
+    }
+
+    fn numbered_after(self, latest: u64) -> Self {
+        Self { clock: self.clock.max(LamportTime::at(latest)), ..self }
+    }
+
+    fn is_unused(&self) -> bool {
+        self.state == State::Released && self.permitted.is_empty()
     }
 }
 

@@ -283,6 +283,22 @@ impl Mutex for TokenRing {
             State::Inside => Phase::Inside,
         }
     }
+
+    fn is_contended(&self) -> bool {
+        self.awaited
+    }
+
+    /// Only where the token is where it was at first, and nobody is known to want it. It pauses there
+    /// until somebody does.
+    fn is_unused(&self) -> bool {
+        let begins = Self::new(self.me, self.view, &Carried::default());
+        let state = match self.state {
+            State::Resting { .. } => State::Resting { pause: SHORTEST_PAUSE },
+            State::Idle | State::Waiting | State::Inside => self.state,
+        };
+        let Self { me, view, seen, awaited, asked, .. } = *self;
+        begins == Self { me, view, state, seen, awaited, asked, dead: self.dead.clone() }
+    }
 }
 
 impl Protocol for TokenRing {

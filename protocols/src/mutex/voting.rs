@@ -310,6 +310,22 @@ impl Mutex for Voting {
             State::Inside => Phase::Inside,
         }
     }
+
+    fn is_contended(&self) -> bool {
+        false
+    }
+
+    fn latest(&self) -> u64 {
+        self.latest.0
+    }
+
+    fn numbered_after(self, latest: u64) -> Self {
+        Self { latest: self.latest.max(AttemptNumber(latest)), ..self }
+    }
+
+    fn is_unused(&self) -> bool {
+        self.state == State::Idle && self.voted.is_none()
+    }
 }
 
 impl Protocol for Voting {

@@ -5,7 +5,7 @@ use super::coordinator::Entry;
 use super::{Locks, Wish};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId};
 use crate::mutex::central::Central;
-use crate::mutex::{Carried, Mutex};
+use crate::mutex::{AnyMutex, Carried, Mutex};
 use crate::time::LocalTime;
 
 impl Locks {
@@ -17,6 +17,9 @@ impl Locks {
         }
         for (name, lock) in self.mine_all() {
             let Some(hold) = lock.hold.filter(|hold| hold.deadline > now) else { continue };
+            if !self.is_led(name) {
+                continue;
+            }
             if table.holds.iter().all(|held| held.lock != *name) {
                 let note = lock.wish.as_ref().map(|Wish { note, .. }| note.clone());
                 table.holds.push(TableHold {
@@ -43,10 +46,10 @@ impl Locks {
         let Some(seat) = self.seat.as_ref().filter(|_| self.is_advisory()) else { return };
         let (me, view, busy_until) = (seat.rank, seat.view, now.after(seat.lock_wait));
         let lock = self.lock(name);
-        let free = lock.mutex.as_ref().is_some_and(Central::is_unused) && lock.entry.is_none();
+        let free = lock.mutex.as_ref().is_some_and(AnyMutex::is_unused) && lock.entry.is_none();
         if free && lock.closed_until <= now {
             let carried = Carried { holder: Some(rank), waiting: Vec::new() };
-            lock.mutex = Some(Central::new(me, view, &carried));
+            lock.mutex = Some(AnyMutex::Central(Central::new(me, view, &carried)));
             let (since, granted) = (now, None);
             let note = lock.notes.remove(&rank).unwrap_or_default();
             lock.entry = Some(Entry { holder, token, busy_until, since, note, granted });

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::super::message::{Note, Seal, Table, TableHold};
+use super::books::Waiter;
 use super::coordinator::{Docket, Entry};
 use super::holding::{Bond, Hold};
 use super::{Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
-use crate::ids::{FencingToken, Incarnation, LockName};
-use crate::mutex::central::{Central, RequestNumber};
-use crate::mutex::{Carried, Command, Mutex, Phase};
+use crate::ids::{FencingToken, Incarnation, LockName, MemberId};
+use crate::mutex::{AnyMutex, Carried, Command, Phase};
 use crate::record::Record;
 use crate::time::LocalTime;
 
@@ -55,8 +55,13 @@ impl Locks {
                     note: entry.note.clone(),
                 });
             }
-            let waits: Vec<Incarnation> = lock
-                .waiting(seat.rank)
+            let waits: Vec<MemberId> = if seat.algorithm(name).is_led() {
+                lock.waiting(seat.rank).collect()
+            } else {
+                lock.waiting_peers(seat.rank)
+            };
+            let waits: Vec<Incarnation> = waits
+                .into_iter()
                 .filter_map(|rank| seat.incarnations.get(rank.0 as usize).copied())
                 .collect();
             if !waits.is_empty() {
@@ -121,12 +126,17 @@ impl Locks {
         self.seat = None;
         self.heard.clear();
         self.docket = Docket::default();
+        self.alarms.clear_all();
+        self.listings.clear();
+        self.peers.anew();
         self.all.retain(|_, lock| lock.wish.is_some() || lock.hold.is_some());
         for lock in self.all.values_mut() {
             lock.mutex = None;
             lock.entry = None;
             lock.notes.clear();
             lock.kept.clear();
+            lock.waiters.clear();
+            lock.rumour = None;
             lock.closed_until = LocalTime::default();
         }
     }
@@ -143,7 +153,7 @@ impl Locks {
         self.seat = record.seat(self.me, now);
         self.floor = FencingToken::before(record.epoch);
         self.docket.highest = self.floor;
-        self.latest = RequestNumber::default();
+        self.latest = 0;
         self.office_until = LocalTime::default();
         let carried = &self.with_own(now, carried);
         if self.coordinates() {
@@ -158,8 +168,25 @@ impl Locks {
             states.entry(name).or_default().waiting = ranks.collect();
         }
         self.bind_holds(carried);
-        self.seed_mutexes(&states);
+        self.seed_mutexes(now, &states);
+        self.close_for_outsiders(now, record, carried);
         self.reconcile(now, out);
+        self.hear_early(now, record.epoch, out);
+    }
+
+    /// Rule 30: whoever is not in the view and may hold a lock keeps the others out of it, wherever
+    /// they grant it among themselves.
+    fn close_for_outsiders(&mut self, now: LocalTime, record: &Record, carried: &Table) {
+        for held in &carried.holds {
+            if record.rank(held.holder).is_some() || self.is_led(&held.lock) {
+                continue;
+            }
+            let wait = held.rest.unwrap_or(record.timing.lock_wait);
+            let until = now.after(wait).after(self.lock_delay(&held.lock));
+            let lock = self.lock(&held.lock);
+            lock.closed_until = lock.closed_until.max(until);
+            self.docket.due.insert((until, held.lock.clone()));
+        }
     }
 
     /// The leader's table at the start of a view.
@@ -185,10 +212,21 @@ impl Locks {
                 granted: None,
             };
             self.lock(&held.lock).entry = Some(entry);
+            if let Some(rank) = record.rank(held.holder).filter(|_| !self.is_led(&held.lock)) {
+                let listing = self.listings.entry(rank).or_default();
+                listing.holds.insert(held.lock.clone());
+            }
         }
-        for (name, _) in &carried.waits {
+        for (name, waits) in &carried.waits {
             self.lock(name);
             self.docket.stirred.insert(name.clone());
+            for (place, rank) in (0..).zip(waits.iter().filter_map(|member| record.rank(*member))) {
+                let (since, led) = (now, self.is_led(name));
+                if !led && Some(rank) != record.rank(self.me) {
+                    self.lock(name).waiters.insert(rank, Waiter { since, place });
+                    self.listings.entry(rank).or_default().waits.insert(name.clone());
+                }
+            }
         }
     }
 
@@ -212,19 +250,27 @@ impl Locks {
         }
     }
 
-    fn seed_mutexes(&mut self, states: &States<'_>) {
-        let Some((rank, view)) = self.seat.as_ref().map(|seat| (seat.rank, seat.view)) else {
-            return;
-        };
+    fn seed_mutexes(&mut self, now: LocalTime, states: &States<'_>) {
+        let Some(seat) = self.seat.clone() else { return };
+        let rank = seat.rank;
         let mine = |state: &Carried| state.holder == Some(rank) || state.waiting.contains(&rank);
-        for (name, _) in states.iter().filter(|(_, state)| mine(state)) {
-            self.lock(name);
+        for (name, state) in states {
+            // Among the members everybody has a part in what was carried over.
+            if mine(state) || !seat.algorithm(name).is_led() {
+                self.lock(name);
+            }
         }
         let nothing = Carried::default();
         for (name, lock) in &mut self.all {
             let state = states.get(name).unwrap_or(&nothing);
-            lock.mutex = Some(Central::new(rank, view, state));
+            lock.mutex = Some(seat.mutex(name, state));
+            // What begins as at first, begins when it is first used.
+            lock.started = !states.contains_key(name);
             lock.highest = self.floor;
+            lock.moved = now;
+            if !seat.algorithm(name).is_led() {
+                self.docket.stirred.insert(name.clone());
+            }
         }
     }
 
@@ -233,7 +279,7 @@ impl Locks {
         let names: Vec<LockName> = self.all.keys().cloned().collect();
         for name in names {
             let lock = &self.all[&name];
-            let phase = lock.mutex.as_ref().map_or(Phase::Idle, Mutex::phase);
+            let phase = lock.mutex.as_ref().map_or(Phase::Idle, AnyMutex::phase);
             let holds = lock.hold.is_some_and(|hold| hold.bond != Bond::Orphan);
             let wants = lock.wish.is_some() && lock.hold.is_none();
             if phase == Phase::Inside && !holds || phase == Phase::Waiting && !wants {

@@ -7,7 +7,7 @@ use super::super::message::{Extended, LockNote, Note, Promise};
 use super::{Base, Lock, LockOut, Locks};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
 use crate::mutex::central::{self, Central, RequestNumber};
-use crate::mutex::{Command, Mutex, Phase};
+use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Mutex, Phase};
 use crate::protocol::{Input, Outbox, Protocol};
 use crate::time::LocalTime;
 
@@ -23,13 +23,15 @@ pub(super) struct Entry {
     pub(super) granted: Option<(RequestNumber, FencingToken)>,
 }
 
-/// What a coordinator has not heard yet.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+/// What a mutex has not heard yet.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Kept {
     /// This member itself.
     Command(Command),
     /// Another.
-    Message(MemberId, central::Message),
+    Message(MemberId, AnyMessage),
+    /// An alarm.
+    Timer(AnyTimer),
     /// The lease of whoever is inside is over.
     Expel,
 }
@@ -39,6 +41,10 @@ pub(super) enum Kept {
 pub(super) struct Docket {
     /// They may let members in.
     pub(super) open: bool,
+    /// So may the members themselves, as far as they have heard.
+    pub(super) open_to_peers: bool,
+    /// Since when.
+    pub(super) opened: LocalTime,
     /// When entries end and locks open, each as it was known at some time; it may be later by now.
     pub(super) due: BTreeSet<(LocalTime, LockName)>,
     /// Locks with something to work off.
@@ -53,10 +59,19 @@ pub(super) struct Docket {
 
 impl Locks {
     /// Lets members in from now on, or no longer.
-    pub(in crate::member) fn set_open(&mut self, now: LocalTime, open: bool, out: &mut LockOut) {
-        let opens = open && !self.docket.open;
-        self.docket.open = open;
+    pub(in crate::member) fn set_open(
+        &mut self,
+        now: LocalTime,
+        open: bool,
+        open_to_peers: bool,
+        out: &mut LockOut,
+    ) {
+        let docket = &mut self.docket;
+        let opens = open && !docket.open || open_to_peers && !docket.open_to_peers;
+        docket.open = open;
+        docket.open_to_peers = open_to_peers;
         if opens {
+            docket.opened = now;
             self.work_off(now, out);
         }
     }
@@ -86,7 +101,7 @@ impl Locks {
         if !self.coordinates() {
             return;
         }
-        if self.lock(name).withdraws(kept) {
+        if self.lock(name).withdraws(&kept) {
             return self.hear_kept(now, name, kept, out);
         }
         self.lock(name).keep(kept);
@@ -103,15 +118,24 @@ impl Locks {
         }
     }
 
-    fn work_off_lock(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
-        while self.may_admit(now, name) {
-            self.admit(now, name, out);
+    pub(super) fn work_off_lock(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+        let led = self.is_led(name);
+        while if led { self.may_admit(now, name) } else { self.may_consult(now, name) } {
+            if led {
+                self.admit(now, name, out);
+            } else {
+                self.begin(now, name, out);
+            }
             let Some(kept) = self.all.get_mut(name).and_then(|lock| lock.kept.pop_front()) else {
                 self.docket.stirred.remove(name);
                 return;
             };
-            self.hear_kept(now, name, kept, out);
-            self.drop_entry_of_nobody(name);
+            if led {
+                self.hear_kept(now, name, kept, out);
+                self.drop_entry_of_nobody(name);
+            } else {
+                self.hear_peer(now, name, kept, out);
+            }
         }
     }
 
@@ -123,6 +147,7 @@ impl Locks {
             Kept::Message(from, message) => {
                 self.feed(now, name, Input::Message { from, message }, Base::Own, out);
             }
+            Kept::Timer(_) => {}
             Kept::Expel => self.expel(now, name),
         }
     }
@@ -141,7 +166,7 @@ impl Locks {
     /// Whether the first in line, who waited in the view before, has yet to be heard of in this one.
     /// A grant has to answer something that it said.
     fn expects(&self, now: LocalTime, lock: &Lock) -> bool {
-        let (Some(mutex), Some(seat)) = (&lock.mutex, &self.seat) else { return false };
+        let (Some(mutex), Some(seat)) = (lock.central(), &self.seat) else { return false };
         let first = mutex.queue().next().filter(|first| *first != seat.rank);
         first.is_some_and(|first| !self.heard.contains_key(&first))
             && now - seat.since <= seat.patience
@@ -162,7 +187,7 @@ impl Locks {
     fn expel(&mut self, now: LocalTime, name: &LockName) {
         let delay = self.lock_delay(name);
         let Some(lock) = self.all.get_mut(name) else { return };
-        if let Some(mutex) = &mut lock.mutex {
+        if let Some(mutex) = lock.central_mut() {
             mutex.expel();
         }
         if !delay.is_zero() {
@@ -210,7 +235,7 @@ impl Locks {
 
     fn drop_entry_of_nobody(&mut self, name: &LockName) {
         let Some(lock) = self.all.get_mut(name) else { return };
-        if lock.mutex.as_ref().is_some_and(|mutex| mutex.inside().is_none()) {
+        if lock.central().is_some_and(|mutex| mutex.inside().is_none()) {
             lock.entry = None;
         }
     }
@@ -226,11 +251,16 @@ impl Locks {
         out: &mut LockOut,
     ) -> Option<Extended> {
         let rank = self.rank_of(from, promise.epoch)?;
+        let (led_holds, peer_holds): (Vec<_>, Vec<_>) =
+            promise.holds.into_iter().partition(|(name, _)| self.is_led(name));
+        let (led_waits, peer_waits): (Vec<_>, Vec<_>) =
+            promise.waits.into_iter().partition(|(name, _)| self.is_led(name));
+        self.note_listing(now, rank, &peer_holds, &peer_waits);
         let first = !self.heard.contains_key(&rank);
         self.hear(rank, promise.stamp, now);
         let mut extended =
             Extended { stamp: promise.stamp, refused: Vec::new(), contended: Vec::new() };
-        for (name, token) in promise.holds {
+        for (name, token) in led_holds {
             self.adopt(now, rank, from, &name, token);
             if !self.extend(now, from, &name, token) {
                 extended.refused.push((name, token));
@@ -238,7 +268,7 @@ impl Locks {
                 extended.contended.push(name);
             }
         }
-        for (name, number) in promise.waits {
+        for (name, number) in led_waits {
             self.find_again(now, rank, asked, &name, number, out);
         }
         if first {
@@ -270,8 +300,8 @@ impl Locks {
     }
 
     fn is_contended(&self, name: &LockName) -> bool {
-        let Some(lock) = self.all.get(name) else { return false };
-        lock.mutex.as_ref().is_some_and(|mutex| mutex.queue().next().is_some())
+        let mutex = self.all.get(name).and_then(|lock| lock.mutex.as_ref());
+        mutex.is_some_and(AnyMutex::is_contended)
     }
 
     /// A member waits for a lock: its request must be in the queue, or the grant under way.
@@ -290,11 +320,11 @@ impl Locks {
         let kept = lock.kept.iter().any(|kept| matches!(kept, Kept::Message(m, _) if *m == rank));
         let entry = lock.entry.as_ref().filter(|entry| entry.busy_until > now);
         let granted = entry.is_none_or(|entry| entry.since >= asked);
-        let known = lock.mutex.as_ref().is_some_and(|mutex| {
+        let known = lock.central().is_some_and(|mutex| {
             mutex.is_inside(rank, number) && granted || mutex.waits(rank, number)
         });
         if !known && !kept {
-            let request = central::Message::Request(number);
+            let request = AnyMessage::Central(central::Message::Request(number));
             self.coordinate(now, name, Kept::Message(rank, request), out);
         }
     }
@@ -302,10 +332,9 @@ impl Locks {
     /// Once a heartbeat: frees what nobody extended, passes over whoever is silent, and goes on
     /// with what had to wait.
     pub(in crate::member) fn tick(&mut self, now: LocalTime, out: &mut LockOut) {
-        if !self.coordinates() {
-            return;
+        if self.coordinates() {
+            self.pass_over_the_silent(now);
         }
-        self.pass_over_the_silent(now);
         while let Some((at, name)) = self.docket.due.first().cloned().filter(|(at, _)| *at <= now) {
             self.docket.due.remove(&(at, name.clone()));
             self.is_due(now, name);
@@ -315,7 +344,7 @@ impl Locks {
 
     /// An entry may have ended (rule 25), or a lock may have opened.
     fn is_due(&mut self, now: LocalTime, name: LockName) {
-        let me = self.me;
+        let (me, led) = (self.me, self.is_led(&name));
         let Some(lock) = self.all.get_mut(&name) else { return };
         if lock.closed_until <= now {
             lock.closed_until = LocalTime::default();
@@ -323,11 +352,11 @@ impl Locks {
             self.docket.due.insert((lock.closed_until, name.clone()));
         }
         if let Some(entry) = lock.entry.as_ref().filter(|entry| entry.holder != me) {
-            let inside = lock.mutex.as_ref().and_then(Central::inside).is_some();
+            let inside = lock.central().and_then(Central::inside).is_some();
             if entry.busy_until > now {
                 self.docket.due.insert((entry.busy_until, name.clone()));
-            } else if !inside {
-                // It was an outsider's, and closed the lock by itself.
+            } else if !led || !inside {
+                // It was an outsider's, and closed the lock by itself; or the members see to it.
                 lock.entry = None;
             } else if !lock.kept.contains(&Kept::Expel) {
                 lock.kept.push_front(Kept::Expel);
@@ -348,7 +377,7 @@ impl Locks {
             .collect();
         for member in silent {
             self.docket.silent.insert(member);
-            for mutex in self.all.values_mut().filter_map(|lock| lock.mutex.as_mut()) {
+            for mutex in self.all.values_mut().filter_map(Lock::central_mut) {
                 mutex.withdraw(member);
             }
         }
@@ -363,22 +392,28 @@ impl Locks {
 impl Lock {
     /// Whether somebody who is in the queue gives up. That lets nobody in, so it need not wait for
     /// the gate; and must not, or whoever gave up might be let in when it opens.
-    fn withdraws(&self, kept: Kept) -> bool {
-        let Some(mutex) = &self.mutex else { return false };
+    fn withdraws(&self, kept: &Kept) -> bool {
+        let Some(mutex) = self.central() else { return false };
         match kept {
             Kept::Command(Command::Exit) => mutex.phase() == Phase::Waiting,
-            Kept::Message(from, central::Message::Release(number)) => mutex.waits(from, number),
-            Kept::Command(Command::Enter) | Kept::Message(..) | Kept::Expel => false,
+            Kept::Message(from, AnyMessage::Central(central::Message::Release(number))) => {
+                mutex.waits(*from, *number)
+            }
+            Kept::Command(Command::Enter) | Kept::Message(..) | Kept::Timer(_) | Kept::Expel => {
+                false
+            }
         }
     }
 
     /// Keeps something for later. A request that is taken back before it was heard leaves nothing.
-    fn keep(&mut self, kept: Kept) {
+    pub(super) fn keep(&mut self, kept: Kept) {
         use central::Message::{Release, Request};
         let unheard = match kept {
-            Kept::Message(from, Release(number)) => Some(Kept::Message(from, Request(number))),
+            Kept::Message(from, AnyMessage::Central(Release(number))) => {
+                Some(Kept::Message(from, AnyMessage::Central(Request(number))))
+            }
             Kept::Command(Command::Exit) => Some(Kept::Command(Command::Enter)),
-            Kept::Message(..) | Kept::Command(Command::Enter) | Kept::Expel => None,
+            Kept::Message(..) | Kept::Command(Command::Enter) | Kept::Timer(_) | Kept::Expel => None,
         };
         match unheard.and_then(|unheard| self.kept.iter().position(|other| *other == unheard)) {
             Some(place) => {
@@ -390,11 +425,11 @@ impl Lock {
 
     /// Who waits, the first in line first: the queue, then the requests not heard yet.
     pub(super) fn waiting(&self, me: MemberId) -> impl Iterator<Item = MemberId> + '_ {
-        let queue = self.mutex.iter().flat_map(Central::queue);
+        let queue = self.central().into_iter().flat_map(Central::queue);
         let kept = self.kept.iter().filter_map(move |kept| match kept {
-            Kept::Message(from, central::Message::Request(_)) => Some(*from),
+            Kept::Message(from, AnyMessage::Central(central::Message::Request(_))) => Some(*from),
             Kept::Command(Command::Enter) => Some(me),
-            Kept::Message(..) | Kept::Command(Command::Exit) | Kept::Expel => None,
+            Kept::Message(..) | Kept::Command(Command::Exit) | Kept::Timer(_) | Kept::Expel => None,
         });
         queue.chain(kept)
     }

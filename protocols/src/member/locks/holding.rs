@@ -1,10 +1,11 @@
 //! The member's part: its own holds, from entry to their end.
 
 use super::super::message::Extended;
+use super::coordinator::Kept;
 use super::{Base, LockEffect, LockEvent, LockOut, Locks, LostReason};
 use crate::ids::{Epoch, FencingToken, LockName};
 use crate::mutex::central::{Central, RequestNumber};
-use crate::mutex::{Command, Mutex, Phase};
+use crate::mutex::{AnyMutex, Command, Phase};
 use crate::time::{LocalTime, hold};
 
 /// A hold of this member.
@@ -51,7 +52,7 @@ impl Locks {
             Base::Nobody => return,
             // Rule 22: the leader's own holds end with its office.
             Base::Own => {
-                let number = self.lock(name).mutex.as_ref().map(Central::latest);
+                let number = self.lock(name).central().map(Central::latest);
                 let before = self.grant(now, name, rank, number.unwrap_or_default());
                 (self.office_until, Bond::Office, before)
             }
@@ -61,10 +62,17 @@ impl Locks {
                 let deadline = heard.map(|at| at.after(hold(lease))).unwrap_or_default();
                 (deadline, Bond::Lease, before)
             }
+            // The wish that it was let in for was taken back: it leaves at once.
+            Base::Peers if self.lock(name).kept.contains(&Kept::Command(Command::Exit)) => return,
+            // Rule 27: for as long as the lease of this member runs, or its office.
+            Base::Peers => {
+                let bond = if self.coordinates() { Bond::Office } else { Bond::Lease };
+                (self.lease_until(), bond, self.lock(name).highest)
+            }
         };
         let advisory = self.is_advisory();
         let lock = self.lock(name);
-        // Whoever granted it saw to the ceiling.
+        // Whoever granted it saw to the ceiling, or the gate.
         let token = before.successor(Epoch(u64::MAX));
         let Some(token) = token.filter(|_| deadline > now && lock.wish.is_some()) else {
             return self.decline(now, name, out);
@@ -72,6 +80,9 @@ impl Locks {
         lock.highest = lock.highest.max(token);
         lock.hold = Some(Hold { token, entered: now, deadline, bond });
         let messages = lock.messages;
+        if matches!(base, Base::Peers) && self.coordinates() {
+            self.note_holder(now, rank, self.me, name, token);
+        }
         self.deadlines.insert((deadline, name.clone()));
         let token = (!advisory).then_some(token);
         let event = LockEvent::Entered { token, epoch, deadline, messages };
@@ -94,7 +105,7 @@ impl Locks {
                 listed.holds.push((name.clone(), hold.token));
             }
             if let Some(mutex) = lock.mutex.as_ref().filter(|m| m.phase() == Phase::Waiting) {
-                listed.waits.push((name.clone(), mutex.latest()));
+                listed.waits.push((name.clone(), RequestNumber(mutex.latest())));
             }
         }
         listed
@@ -110,6 +121,7 @@ impl Locks {
     ) {
         let Some(seat) = &self.seat else { return };
         let deadline = extended.stamp.after(hold(seat.lease));
+        self.peers.lease_until = self.peers.lease_until.max(deadline);
         for name in &self.mine {
             let Some(lock) = self.all.get_mut(name) else { continue };
             let Some(held) = &mut lock.hold else { continue };
@@ -117,7 +129,8 @@ impl Locks {
             let listed = held.entered < extended.stamp;
             if held.bond == Bond::Lease && held.deadline > now && listed && !refused {
                 held.deadline = held.deadline.max(deadline);
-                let contended = extended.contended.contains(name);
+                let known = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
+                let contended = known || extended.contended.contains(name);
                 let event = LockEvent::Extended { deadline: held.deadline, contended };
                 out.push(LockEffect::Tell(name.clone(), event));
             }
@@ -139,7 +152,7 @@ impl Locks {
         }
         for name in &self.mine {
             let Some(lock) = self.all.get_mut(name) else { continue };
-            let contended = lock.mutex.as_ref().is_some_and(|mutex| mutex.queue().next().is_some());
+            let contended = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
             let Some(held) = &mut lock.hold else { continue };
             // A deadline that the application was told is never taken back: a lease from before
             // this member led runs out by itself (rule 21).
@@ -185,6 +198,8 @@ impl Locks {
 
     /// Ends a hold that nobody gave back.
     fn lose(&mut self, now: LocalTime, name: &LockName, reason: LostReason, out: &mut LockOut) {
+        let (led, delay) = (self.is_led(name), self.lock_delay(name));
+        self.strike_own(now, name);
         let Some(lock) = self.all.get_mut(name) else { return };
         let Some(hold) = lock.hold.take() else { return };
         lock.wish = None;
@@ -193,10 +208,18 @@ impl Locks {
         match hold.bond {
             // Nobody else can take it out of the table of a leader.
             Bond::Office => self.command(now, name, Command::Exit, out),
-            Bond::Lease => {
-                if let Some(mutex) = &mut lock.mutex {
+            Bond::Lease if led => {
+                if let Some(mutex) = lock.central_mut() {
                     mutex.forget_own_hold();
                 }
+            }
+            // Rule 28: nobody else can tell the others.
+            Bond::Lease => {
+                if !delay.is_zero() {
+                    lock.closed_until = now.after(delay);
+                    self.docket.due.insert((lock.closed_until, name.clone()));
+                }
+                self.command(now, name, Command::Exit, out);
             }
             Bond::Orphan => {}
         }

@@ -38,7 +38,7 @@ fn to_all(message: Message) -> [EffectOf<Lamport>; 2] {
 
 #[test]
 fn a_request_goes_to_all_and_an_acknowledgment_is_stamped_later() {
-    let mut me = member(&Carried::default()).clocked_after(time(6));
+    let mut me = member(&Carried::default()).numbered_after(6);
     let sent = feed(&mut me, Input::Command(Command::Enter));
     assert_eq!(sent, to_all(Message::Request(time(7))));
     let answer = hear(&mut me, LAST, Message::Request(time(9)));
@@ -68,7 +68,7 @@ fn a_release_is_a_later_message_too() {
 
 #[test]
 fn an_earlier_message_lets_nobody_in() {
-    let mut me = member(&Carried::default()).clocked_after(time(6));
+    let mut me = member(&Carried::default()).numbered_after(6);
     feed(&mut me, Input::Command(Command::Enter));
     hear(&mut me, FIRST, Message::Acknowledgment(time(9)));
     assert_eq!(hear(&mut me, LAST, Message::Release(time(3))), []);
@@ -78,7 +78,7 @@ fn an_earlier_message_lets_nobody_in() {
 /// The older request travels before the acknowledgment of the newer one, on the same link.
 #[test]
 fn an_older_request_is_in_the_queue_before_the_acknowledgment_of_a_newer() {
-    let mut me = member(&Carried::default()).clocked_after(time(6));
+    let mut me = member(&Carried::default()).numbered_after(6);
     feed(&mut me, Input::Command(Command::Enter));
     hear(&mut me, LAST, Message::Acknowledgment(time(9)));
     hear(&mut me, FIRST, Message::Request(time(4)));
@@ -90,7 +90,7 @@ fn an_older_request_is_in_the_queue_before_the_acknowledgment_of_a_newer() {
 
 #[test]
 fn of_equal_times_the_lower_rank_goes_first() {
-    let mut me = member(&Carried::default()).clocked_after(time(6));
+    let mut me = member(&Carried::default()).numbered_after(6);
     feed(&mut me, Input::Command(Command::Enter));
     hear(&mut me, FIRST, Message::Request(time(7)));
     hear(&mut me, LAST, Message::Request(time(7)));
@@ -99,7 +99,7 @@ fn of_equal_times_the_lower_rank_goes_first() {
 
 #[test]
 fn whoever_gives_up_leaves_all_queues_and_asks_anew_with_a_later_stamp() {
-    let mut me = member(&Carried::default()).clocked_after(time(6));
+    let mut me = member(&Carried::default()).numbered_after(6);
     feed(&mut me, Input::Command(Command::Enter));
     assert_eq!(feed(&mut me, Input::Command(Command::Exit)), to_all(Message::Release(time(8))));
     assert_eq!(feed(&mut me, Input::Command(Command::Exit)), []);
@@ -113,7 +113,7 @@ fn whoever_gives_up_leaves_all_queues_and_asks_anew_with_a_later_stamp() {
 #[test]
 fn who_has_announced_a_later_stamp_need_not_acknowledge() {
     let spare = || member(&Carried::default()).acknowledging(Acknowledgments::IfNeeded);
-    let mut me = spare().clocked_after(time(6));
+    let mut me = spare().numbered_after(6);
     feed(&mut me, Input::Command(Command::Enter));
     assert_eq!(hear(&mut me, FIRST, Message::Request(time(6))), []);
     assert_eq!(hear(&mut me, FIRST, Message::Request(time(7))), [], "the rank makes it later");

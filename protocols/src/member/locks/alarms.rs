@@ -1,0 +1,89 @@
+//! The alarms of the mutexes, all behind one alarm of the member.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ids::LockName;
+use crate::mutex::AnyTimer;
+use crate::time::LocalTime;
+
+/// Alarms by lock and name.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Alarms {
+    set: BTreeMap<LockName, BTreeMap<AnyTimer, LocalTime>>,
+    due: BTreeSet<(LocalTime, LockName, AnyTimer)>,
+    /// For when the member's alarm is set.
+    armed: Option<LocalTime>,
+}
+
+impl Alarms {
+    /// Sets an alarm, or sets it anew.
+    pub(super) fn set(&mut self, name: &LockName, timer: AnyTimer, at: LocalTime) {
+        self.clear(name, timer);
+        self.set.entry(name.clone()).or_default().insert(timer, at);
+        self.due.insert((at, name.clone(), timer));
+    }
+
+    /// Clears an alarm, if it is set.
+    pub(super) fn clear(&mut self, name: &LockName, timer: AnyTimer) {
+        let Some(timers) = self.set.get_mut(name) else { return };
+        if let Some(at) = timers.remove(&timer) {
+            self.due.remove(&(at, name.clone(), timer));
+        }
+        if timers.is_empty() {
+            self.set.remove(name);
+        }
+    }
+
+    /// Clears all alarms of a lock.
+    pub(super) fn forget(&mut self, name: &LockName) {
+        for (timer, at) in self.set.remove(name).into_iter().flatten() {
+            self.due.remove(&(at, name.clone(), timer));
+        }
+    }
+
+    /// Clears all alarms.
+    pub(super) fn clear_all(&mut self) {
+        *self = Self { armed: self.armed, ..Self::default() };
+    }
+
+    /// When the next goes off, if that is news to whoever sets the member's alarm.
+    pub(super) fn change(&mut self) -> Option<Option<LocalTime>> {
+        let next = self.due.first().map(|(at, ..)| *at);
+        let changed = next != self.armed;
+        self.armed = next;
+        changed.then_some(next)
+    }
+
+    /// Takes out one that goes off by now.
+    pub(super) fn pop(&mut self, now: LocalTime) -> Option<(LockName, AnyTimer)> {
+        let (_, name, timer) = self.due.first().filter(|(at, ..)| *at <= now).cloned()?;
+        self.clear(&name, timer);
+        // The member's alarm has gone off.
+        self.armed = None;
+        Some((name, timer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutex::{token_ring, voting};
+
+    #[test]
+    fn an_alarm_that_is_set_again_goes_off_once_and_at_the_later_time() {
+        let [a, b] = ["a", "b"].map(|name| LockName::try_from(name.to_owned()).expect("a name"));
+        let pause = AnyTimer::TokenRing(token_ring::Timer::Pause);
+        let retry = AnyTimer::Voting(voting::Timer::Retry);
+        let mut alarms = Alarms::default();
+        alarms.set(&a, pause, LocalTime(5));
+        alarms.set(&b, retry, LocalTime(7));
+        alarms.set(&a, pause, LocalTime(9));
+        assert_eq!(alarms.change(), Some(Some(LocalTime(7))));
+        assert_eq!(alarms.change(), None);
+        assert_eq!(alarms.pop(LocalTime(8)), Some((b, retry)));
+        assert_eq!(alarms.pop(LocalTime(8)), None);
+        assert_eq!(alarms.change(), Some(Some(LocalTime(9))));
+        alarms.forget(&a);
+        assert_eq!((alarms.change(), alarms), (Some(None), Alarms::default()));
+    }
+}

@@ -1,0 +1,146 @@
+//! What the leader knows of locks that the members grant among themselves.
+//!
+//! It grants nothing there, but it is asked who holds what when the view ends. Every promise lists
+//! what its member holds and waits for; so the leader's table is as new as the latest promises, and
+//! whole when all have answered a heartbeat that closed the gate (rule 29 of `docs/office.md`).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::coordinator::Entry;
+use super::{Lock, Locks};
+use crate::ids::{FencingToken, Incarnation, LockName, MemberId};
+use crate::mutex::central::RequestNumber;
+use crate::time::LocalTime;
+
+/// What a member's latest promise listed.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Listing {
+    pub(super) holds: BTreeSet<LockName>,
+    pub(super) waits: BTreeSet<LockName>,
+}
+
+/// Somebody who waits.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub(super) struct Waiter {
+    /// Since when, as far as the leader knows.
+    pub(super) since: LocalTime,
+    /// Among those that were known at once: the place in line, or the number of the request.
+    pub(super) place: u64,
+}
+
+impl Locks {
+    /// What a promise lists of such locks, in place of what the one before listed.
+    pub(super) fn note_listing(
+        &mut self,
+        now: LocalTime,
+        rank: MemberId,
+        holds: &[(LockName, FencingToken)],
+        waits: &[(LockName, RequestNumber)],
+    ) {
+        let Some(&holder) = self.seat.as_ref().and_then(|seat| seat.incarnations.get(rank.0 as usize))
+        else {
+            return;
+        };
+        let mut listing = Listing::default();
+        for (name, token) in holds {
+            self.note_holder(now, rank, holder, name, *token);
+            listing.holds.insert(name.clone());
+        }
+        for (name, number) in waits {
+            let waiter = Waiter { since: now, place: number.0 };
+            self.lock(name).waiters.entry(rank).or_insert(waiter);
+            listing.waits.insert(name.clone());
+        }
+        let before = self.listings.insert(rank, listing.clone()).unwrap_or_default();
+        for name in before.holds.difference(&listing.holds) {
+            self.strike(now, holder, name);
+        }
+        for name in before.waits.difference(&listing.waits) {
+            if let Some(lock) = self.all.get_mut(name) {
+                lock.waiters.remove(&rank);
+            }
+            self.tidy(name);
+        }
+    }
+
+    /// Somebody holds a lock. Of two that say so, the one with the higher token came later.
+    pub(super) fn note_holder(
+        &mut self,
+        now: LocalTime,
+        rank: MemberId,
+        holder: Incarnation,
+        name: &LockName,
+        token: FencingToken,
+    ) {
+        let Some(seat) = &self.seat else { return };
+        let busy_until = now.after(seat.lock_wait);
+        let own = holder == self.me;
+        self.docket.highest = self.docket.highest.max(token);
+        let lock = self.lock(name);
+        lock.highest = lock.highest.max(token);
+        lock.moved = now;
+        match &mut lock.entry {
+            Some(entry) if entry.token > token => {}
+            Some(entry) if entry.token == token && entry.holder == holder => {
+                entry.busy_until = entry.busy_until.max(busy_until);
+            }
+            Some(_) | None => {
+                let wish = lock.wish.as_ref().filter(|_| own).map(|wish| wish.note.clone());
+                let note = wish.or_else(|| lock.notes.get(&rank).cloned()).unwrap_or_default();
+                let (since, granted) = (now, None);
+                lock.entry = Some(Entry { holder, token, busy_until, since, note, granted });
+            }
+        }
+    }
+
+    /// This member leaves a lock.
+    pub(super) fn strike_own(&mut self, now: LocalTime, name: &LockName) {
+        if !self.is_led(name) {
+            self.strike(now, self.me, name);
+        }
+    }
+
+    /// A member no longer holds a lock.
+    fn strike(&mut self, now: LocalTime, holder: Incarnation, name: &LockName) {
+        let Some(lock) = self.all.get_mut(name) else { return };
+        if lock.entry.as_ref().is_some_and(|entry| entry.holder == holder) {
+            lock.entry = None;
+            lock.moved = now;
+        }
+        self.tidy(name);
+    }
+
+    /// Whether somebody has waited for so long, while nobody was seen to hold the lock and no token of
+    /// it to be given, that a message must have been lost.
+    pub(in crate::member) fn is_stalled(&self, now: LocalTime, patience: Duration) -> bool {
+        let Some(seat) = self.seat.as_ref().filter(|seat| seat.policy.has_peer_locks()) else {
+            return false;
+        };
+        let long = |since: LocalTime| now - since > patience;
+        let stalls = |lock: &Lock| {
+            let own = lock.wish.as_ref().filter(|_| lock.hold.is_none()).map(|wish| wish.since);
+            let waits = lock.waiters.values().map(|waiter| waiter.since).chain(own);
+            let free = lock.entry.is_none() && lock.closed_until <= now;
+            free && long(lock.moved) && waits.min().is_some_and(long)
+        };
+        let waited = self.listings.values().flat_map(|listing| &listing.waits).chain(&self.mine);
+        let mut peer_locks = waited.filter(|name| !seat.algorithm(name).is_led());
+        self.coordinates()
+            && long(self.docket.opened)
+            && peer_locks.any(|name| self.all.get(name).is_some_and(stalls))
+    }
+}
+
+impl Lock {
+    /// Who is known to wait among the members, the first in line first. `own`: since when the leader
+    /// itself does.
+    pub(super) fn waiting_peers(&self, me: MemberId) -> Vec<MemberId> {
+        let own = self.wish.as_ref().filter(|_| self.hold.is_none());
+        let own = own.map(|wish| (Waiter { since: wish.since, place: u64::MAX }, me));
+        let others = self.waiters.iter().map(|(member, waiter)| (*waiter, *member));
+        let mut waiting: Vec<_> = others.chain(own).collect();
+        waiting.sort_unstable();
+        waiting.into_iter().map(|(_, member)| member).collect()
+    }
+}

@@ -1,0 +1,203 @@
+//! The mutex that a policy names.
+
+use super::central::Central;
+use super::lamport::Lamport;
+use super::maekawa::Maekawa;
+use super::raymond::Raymond;
+use super::ricart_agrawala::RicartAgrawala;
+use super::token_ring::TokenRing;
+use super::voting::Voting;
+use super::{Carried, Command, Event, Mutex, Phase};
+use super::{central, lamport, maekawa, raymond, ricart_agrawala, token_ring, voting};
+use crate::ids::MemberId;
+use crate::one_of::one_of;
+use crate::policy::LockAlgorithm;
+use crate::view::View;
+
+one_of! {
+    /// The mutex that a policy names for a lock.
+    pub enum AnyMutex {
+        type Peer = MemberId;
+        type Command = Command;
+        type Event = Event;
+        /// What its members say.
+        enum Message = AnyMessage;
+        /// Its alarms.
+        enum Timer = AnyTimer;
+
+        /// One coordinator grants: the leader.
+        Central(Central),
+        /// A token goes round a ring.
+        TokenRing(TokenRing),
+        /// A token goes about in a tree.
+        Raymond(Raymond),
+        /// Everybody keeps the queue.
+        Lamport(Lamport),
+        /// Everybody permits, or defers the reply.
+        RicartAgrawala(RicartAgrawala),
+        /// The members of a quorum vote.
+        Maekawa(Maekawa),
+        /// A majority of the members votes.
+        Voting(Voting),
+    }
+}
+
+macro_rules! each {
+    ($value:expr, $mutex:ident => $does:expr) => {
+        match $value {
+            AnyMutex::Central($mutex) => $does,
+            AnyMutex::TokenRing($mutex) => $does,
+            AnyMutex::Raymond($mutex) => $does,
+            AnyMutex::Lamport($mutex) => $does,
+            AnyMutex::RicartAgrawala($mutex) => $does,
+            AnyMutex::Maekawa($mutex) => $does,
+            AnyMutex::Voting($mutex) => $does,
+        }
+    };
+}
+
+/// To whose entry the books count a message.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum PaidBy {
+    /// To the sender's: it asks, or gives back.
+    Sender,
+    /// To the receiver's: it is answered.
+    Receiver,
+    /// To nobody's: the books do not have it.
+    Nobody,
+}
+
+impl AnyMutex {
+    /// One member's part at the start of a view.
+    ///
+    /// Of the forms that an algorithm has, a group runs the one in which whoever waits is told so.
+    #[must_use]
+    pub fn new(algorithm: LockAlgorithm, me: MemberId, view: View, carried: &Carried) -> Self {
+        match algorithm {
+            LockAlgorithm::Central => Self::Central(Central::new(me, view, carried)),
+            LockAlgorithm::TokenRing => Self::TokenRing(TokenRing::new(me, view, carried)),
+            LockAlgorithm::Raymond => Self::Raymond(Raymond::new(me, view, carried)),
+            LockAlgorithm::Lamport => Self::Lamport(Lamport::new(me, view, carried)),
+            LockAlgorithm::RicartAgrawala => {
+                let withheld = ricart_agrawala::Withheld::Queued;
+                let variant = ricart_agrawala::Variant { withheld, ..Default::default() };
+                Self::RicartAgrawala(RicartAgrawala::of(variant, me, view, carried))
+            }
+            LockAlgorithm::Maekawa => Self::Maekawa(Maekawa::new(me, view, carried)),
+            LockAlgorithm::Voting => Self::Voting(Voting::new(me, view, carried)),
+        }
+    }
+
+    /// The coordinated form, if it is that.
+    #[must_use]
+    pub fn central(&self) -> Option<&Central> {
+        match self {
+            Self::Central(central) => Some(central),
+            Self::TokenRing(_)
+            | Self::Raymond(_)
+            | Self::Lamport(_)
+            | Self::RicartAgrawala(_)
+            | Self::Maekawa(_)
+            | Self::Voting(_) => None,
+        }
+    }
+
+    /// The coordinated form, if it is that, to be changed.
+    pub fn central_mut(&mut self) -> Option<&mut Central> {
+        match self {
+            Self::Central(central) => Some(central),
+            Self::TokenRing(_)
+            | Self::Raymond(_)
+            | Self::Lamport(_)
+            | Self::RicartAgrawala(_)
+            | Self::Maekawa(_)
+            | Self::Voting(_) => None,
+        }
+    }
+
+    /// Where this member stands.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        each!(self, mutex => mutex.phase())
+    }
+
+    /// Whether it knows that another wants in.
+    #[must_use]
+    pub fn is_contended(&self) -> bool {
+        each!(self, mutex => mutex.is_contended())
+    }
+
+    /// The latest number or time that a request of this member had, if requests have one.
+    #[must_use]
+    pub fn latest(&self) -> u64 {
+        each!(self, mutex => Mutex::latest(mutex))
+    }
+
+    /// Numbers requests from there on.
+    #[must_use]
+    pub fn numbered_after(self, latest: u64) -> Self {
+        match self {
+            Self::Central(mutex) => Self::Central(Mutex::numbered_after(mutex, latest)),
+            Self::TokenRing(mutex) => Self::TokenRing(mutex.numbered_after(latest)),
+            Self::Raymond(mutex) => Self::Raymond(mutex.numbered_after(latest)),
+            Self::Lamport(mutex) => Self::Lamport(mutex.numbered_after(latest)),
+            Self::RicartAgrawala(mutex) => Self::RicartAgrawala(mutex.numbered_after(latest)),
+            Self::Maekawa(mutex) => Self::Maekawa(mutex.numbered_after(latest)),
+            Self::Voting(mutex) => Self::Voting(mutex.numbered_after(latest)),
+        }
+    }
+
+    /// Whether nothing but [`AnyMutex::latest`] would be lost if this value were dropped and made
+    /// anew.
+    #[must_use]
+    pub fn is_unused(&self) -> bool {
+        each!(self, mutex => Mutex::is_unused(mutex))
+    }
+}
+
+impl AnyMessage {
+    /// To whose entry the books count it.
+    #[must_use]
+    pub fn paid_by(&self) -> PaidBy {
+        match self {
+            Self::Central(message) => match message {
+                central::Message::Request(_) | central::Message::Release(_) => PaidBy::Sender,
+                central::Message::Grant(_) => PaidBy::Receiver,
+                central::Message::Queued(_) => PaidBy::Nobody,
+            },
+            Self::TokenRing(message) => match message {
+                token_ring::Message::Token(_) => PaidBy::Receiver,
+                token_ring::Message::IdleToken { .. } | token_ring::Message::Wake(_) => {
+                    PaidBy::Nobody
+                }
+            },
+            Self::Raymond(message) => match message {
+                raymond::Message::Request => PaidBy::Sender,
+                raymond::Message::Privilege => PaidBy::Receiver,
+            },
+            Self::Lamport(message) => match message {
+                lamport::Message::Request(_) | lamport::Message::Release(_) => PaidBy::Sender,
+                lamport::Message::Acknowledgment(_) => PaidBy::Receiver,
+            },
+            Self::RicartAgrawala(message) => match message {
+                ricart_agrawala::Message::Request(_) => PaidBy::Sender,
+                ricart_agrawala::Message::Reply(_) => PaidBy::Receiver,
+                ricart_agrawala::Message::Queued(_) | ricart_agrawala::Message::Denied(_) => {
+                    PaidBy::Nobody
+                }
+            },
+            Self::Maekawa(message) => match message {
+                maekawa::Message::Request(_)
+                | maekawa::Message::Relinquish(_)
+                | maekawa::Message::Release(_) => PaidBy::Sender,
+                maekawa::Message::Locked { .. }
+                | maekawa::Message::Failed(_)
+                | maekawa::Message::Inquire(_) => PaidBy::Receiver,
+            },
+            Self::Voting(message) => match message {
+                voting::Message::Request(_) | voting::Message::Release(_) => PaidBy::Sender,
+                voting::Message::Grant(_) | voting::Message::Deny(_) => PaidBy::Receiver,
+            },
+        }
+    }
+}
