@@ -67,7 +67,8 @@ impl Member {
         let (me, generation) = (self.me.incarnation, self.policy.generation);
         let nears_ceiling = self.locks.nears_ceiling();
         let otherwise = self.grants_otherwise();
-        let Some(patience) = self.leader().map(|leader| leader.record.timing.office_wait * 2) else {
+        let Some(patience) = self.leader().map(|leader| leader.record.timing.office_wait * 2)
+        else {
             return;
         };
         let stalled = self.locks.is_stalled(now, patience);

@@ -74,6 +74,9 @@ mod tests {
     fn the_text_of_an_earlier_version_is_read() {
         let mut text = serde_json::to_value(LockPolicy::default()).expect("JSON");
         text.as_object_mut().expect("an object").remove("amongMembers");
-        assert_eq!(serde_json::from_value::<LockPolicy>(text).expect("its own"), LockPolicy::default());
+        assert_eq!(
+            serde_json::from_value::<LockPolicy>(text).expect("its own"),
+            LockPolicy::default()
+        );
     }
 }

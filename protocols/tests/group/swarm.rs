@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
+use conclave_protocols::policy::LockAlgorithm;
+
 use self::kinds::Kind;
 use self::plan::Plan;
 use self::run::{Outcome, Run};
@@ -28,6 +30,7 @@ struct Tally {
     simulated: Duration,
     operations: usize,
     grants: u64,
+    algorithms: BTreeMap<LockAlgorithm, u64>,
     refused: u64,
     effects: BTreeMap<Kind, u64>,
     void: BTreeMap<String, u64>,
@@ -39,6 +42,9 @@ impl Tally {
         self.simulated += outcome.simulated;
         self.operations += outcome.operations;
         self.grants += outcome.grants;
+        for (algorithm, count) in outcome.algorithms {
+            *self.algorithms.entry(algorithm).or_default() += count;
+        }
         self.refused += outcome.refused;
         for (kind, count) in outcome.effects {
             *self.effects.entry(kind).or_default() += count;
@@ -55,11 +61,16 @@ impl Tally {
         println!("{} operations checked, {} grants", self.operations, self.grants);
         println!("{} writes with an old token refused; void: {:?}", self.refused, self.void);
         println!("{:?}", self.effects);
+        println!("{:?}", self.algorithms);
     }
 }
 
 fn run(seed: u64, trace: bool) -> Outcome {
-    let plan = Plan::draw(seed);
+    run_plan(Plan::any_algorithm(seed), trace)
+}
+
+fn run_plan(plan: Plan, trace: bool) -> Outcome {
+    let seed = plan.seed;
     if trace {
         println!("{plan:?}");
     }
@@ -75,14 +86,14 @@ fn run(seed: u64, trace: bool) -> Outcome {
 /// A joiner forgot the latest view that it had read, and led beside its leader.
 #[test]
 fn a_closed_view_that_is_brought_back_from_a_backup_is_not_the_latest() {
-    run(1_795_304_003_060, false);
+    run_plan(Plan::draw(1_795_304_003_060), false);
 }
 
 /// Seeds in which that happened while the history took no note of it.
 #[test]
 fn applications_give_back_after_their_sidecars_have_left() {
     for seed in [283_270_276_659_180, 1_795_299_925_928] {
-        run(seed, false);
+        run_plan(Plan::draw(seed), false);
     }
 }
 
@@ -112,6 +123,10 @@ fn any_faults_in_any_group_break_no_promise_and_pass() {
     if tally.runs >= 500 {
         for kind in Kind::WITHIN.iter().chain(&Kind::BEYOND) {
             assert!(tally.effects.contains_key(kind), "{kind:?} never happened");
+        }
+        for algorithm in LockAlgorithm::ALL {
+            let grants = tally.algorithms.get(&algorithm).copied().unwrap_or(0);
+            assert!(grants * 100 > tally.grants, "{algorithm:?} granted little: {grants}");
         }
         assert!(tally.refused > 0, "no store was ever shown an old token");
     }

@@ -83,6 +83,10 @@ impl World {
                     return;
                 }
                 self.seen.grants += 1;
+                let record = self.member(index).and_then(|member| member.record());
+                if let Some(algorithm) = record.map(|r| r.policy.algorithm(key.1.as_str())) {
+                    *self.seen.algorithms.entry(algorithm).or_default() += 1;
+                }
                 self.check_token(&key.1, token);
                 self.holds.insert(key.clone(), deadline);
                 self.check_holders(&key.1);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use conclave_protocols::member::message::Note;
 use conclave_protocols::member::{Command, Member, Node};
-use conclave_protocols::policy::{Arbiter, Policy};
+use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::sim::{Clock, Simulator};
 use conclave_protocols::version;
@@ -52,6 +52,8 @@ pub(crate) struct World {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) grants: u64,
+    /// The same, by who granted.
+    pub(crate) algorithms: BTreeMap<LockAlgorithm, u64>,
     pub(crate) losses: u64,
     /// Writes with a token that a store refused.
     pub(crate) refused: u64,
@@ -413,8 +415,15 @@ pub(crate) fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
         addresses: Vec::new(),
         priority: 0,
         admission: 0,
-        // One process in four is of the release before.
-        protocol: (version::FIRST, version::GATES - u16::from(incarnation.run.is_multiple_of(4))),
+        // One process in eight is of a release before.
+        protocol: (
+            version::FIRST,
+            match incarnation.run % 16 {
+                0 => version::FIRST,
+                8 => version::GATES,
+                _ => version::PEER_LOCKS,
+            },
+        ),
     }
 }
 

@@ -149,7 +149,8 @@ fn first_and_last_ask(withheld: Withheld, clocks: [u64; 3]) -> Walk<RicartAgrawa
     let variant = Variant { withheld, ..Variant::default() };
     let mut walk = Walk::new(3, [], |me| {
         let clock = time(clocks[me.0 as usize]);
-        RicartAgrawala::of(variant, me, crate::view(3), &Carried::default()).numbered_after(clock.get())
+        RicartAgrawala::of(variant, me, crate::view(3), &Carried::default())
+            .numbered_after(clock.get())
     });
     walk.ask(0, Command::Enter);
     walk.ask(2, Command::Enter);

@@ -38,7 +38,8 @@ impl Locks {
         holds: &[(LockName, FencingToken)],
         waits: &[(LockName, RequestNumber)],
     ) {
-        let Some(&holder) = self.seat.as_ref().and_then(|seat| seat.incarnations.get(rank.0 as usize))
+        let Some(&holder) =
+            self.seat.as_ref().and_then(|seat| seat.incarnations.get(rank.0 as usize))
         else {
             return;
         };

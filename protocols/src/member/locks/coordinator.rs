@@ -413,7 +413,9 @@ impl Lock {
                 Some(Kept::Message(from, AnyMessage::Central(Request(number))))
             }
             Kept::Command(Command::Exit) => Some(Kept::Command(Command::Enter)),
-            Kept::Message(..) | Kept::Command(Command::Enter) | Kept::Timer(_) | Kept::Expel => None,
+            Kept::Message(..) | Kept::Command(Command::Enter) | Kept::Timer(_) | Kept::Expel => {
+                None
+            }
         };
         match unheard.and_then(|unheard| self.kept.iter().position(|other| *other == unheard)) {
             Some(place) => {

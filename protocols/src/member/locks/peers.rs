@@ -264,4 +264,3 @@ fn asks_for_itself(message: &AnyMessage) -> bool {
         | AnyMessage::Voting(_) => true,
     }
 }
-

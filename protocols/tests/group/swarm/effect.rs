@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::ElectionAlgorithm;
+
+use super::plan::any_algorithm;
 use conclave_protocols::record::Record;
 
 use super::kinds::Kind;
@@ -297,6 +299,9 @@ impl Run {
         let factor = 1 + u32::try_from(self.any(3)).expect("small");
         policy.timing.lock_wait = self.plan.policy.timing.lock_wait * factor;
         policy.timing.office_wait = self.plan.policy.timing.office_wait * factor.min(2);
+        for lock in &mut policy.locks {
+            lock.algorithm = any_algorithm(self.world.sim.random());
+        }
         self.world.set_policy(&policy);
         Effect::Done
     }

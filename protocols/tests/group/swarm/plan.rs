@@ -1,6 +1,6 @@
 //! What a seed draws before its run begins.
 
-use conclave_protocols::policy::{ElectionAlgorithm, Policy, Timing};
+use conclave_protocols::policy::{ElectionAlgorithm, LockAlgorithm, LockPolicy, Policy, Timing};
 use conclave_protocols::sim::Random;
 
 use super::kinds::Kind;
@@ -69,4 +69,26 @@ impl Plan {
         }
         plan
     }
+
+    /// The same, with locks of any algorithms: one for all, or one of its own for the first.
+    pub(crate) fn any_algorithm(seed: u64) -> Self {
+        let mut plan = Self::draw(seed);
+        let mut random = Random::new(seed ^ 0x0a16_0217_0035_c4b1);
+        let [rest, first] = [(); 2].map(|()| any_algorithm(&mut random));
+        let lock = |name: &str, algorithm| {
+            let names = vec![name.to_owned()];
+            LockPolicy { names, algorithm, ..LockPolicy::default() }
+        };
+        plan.policy.locks = vec![lock("*", rest)];
+        if random.once_in(3) {
+            plan.policy.locks.push(lock("a", first));
+        }
+        plan
+    }
+}
+
+/// One of all; more often than others that which the leader grants.
+pub(crate) fn any_algorithm(random: &mut Random) -> LockAlgorithm {
+    let place = usize::try_from(random.up_to(9)).expect("small");
+    LockAlgorithm::ALL.get(place).copied().unwrap_or(LockAlgorithm::Central)
 }

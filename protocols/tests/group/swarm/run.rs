@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use conclave_protocols::policy::LockAlgorithm;
+
 use super::effect::Effect;
 use super::kinds::Kind;
 use super::plan::Plan;
@@ -15,6 +17,7 @@ pub(crate) struct Outcome {
     pub(crate) simulated: Duration,
     pub(crate) operations: usize,
     pub(crate) grants: u64,
+    pub(crate) algorithms: BTreeMap<LockAlgorithm, u64>,
     pub(crate) refused: u64,
     /// How often each kind of fault had an effect.
     pub(crate) effects: BTreeMap<Kind, u64>,
@@ -54,6 +57,7 @@ impl Run {
             simulated: run.world.sim.now(),
             operations: run.world.history.len(),
             grants: run.world.seen.grants,
+            algorithms: run.world.seen.algorithms.clone(),
             refused: run.world.seen.refused,
             effects: run.effects,
             void,
