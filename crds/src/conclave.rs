@@ -176,7 +176,9 @@ pub struct LockSpec {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub names: Vec<String>,
-    /// Who grants: the leader of the group (`Central`).
+    /// Who grants: the leader of the group (`Central`), or the members among themselves, by a token
+    /// (`TokenRing`, `Raymond`), by everybody's permission (`Lamport`, `RicartAgrawala`) or by the votes
+    /// of some (`Maekawa`, `Voting`).
     pub algorithm: LockAlgorithm,
     /// The longest that one claim may hold: 1s to 24h.
     pub max_hold: Period,
@@ -202,6 +204,18 @@ pub enum LockAlgorithm {
     /// One coordinator grants: the leader.
     #[default]
     Central,
+    /// A token goes round a ring of all members.
+    TokenRing,
+    /// A token goes about in a tree of all members (Raymond).
+    Raymond,
+    /// Every member keeps the queue of requests (Lamport).
+    Lamport,
+    /// Every member permits, or defers its reply (Ricart and Agrawala).
+    RicartAgrawala,
+    /// The members of a row and a column of a grid vote (Maekawa).
+    Maekawa,
+    /// A majority of the members votes.
+    Voting,
 }
 
 /// How the members' clocks are kept together.
@@ -268,6 +282,12 @@ impl From<LockAlgorithm> for protocols::LockAlgorithm {
     fn from(algorithm: LockAlgorithm) -> Self {
         match algorithm {
             LockAlgorithm::Central => Self::Central,
+            LockAlgorithm::TokenRing => Self::TokenRing,
+            LockAlgorithm::Raymond => Self::Raymond,
+            LockAlgorithm::Lamport => Self::Lamport,
+            LockAlgorithm::RicartAgrawala => Self::RicartAgrawala,
+            LockAlgorithm::Maekawa => Self::Maekawa,
+            LockAlgorithm::Voting => Self::Voting,
         }
     }
 }

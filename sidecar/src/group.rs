@@ -2,6 +2,7 @@
 
 mod alarms;
 mod book;
+mod costs;
 mod publish;
 pub(crate) mod seat;
 #[cfg(test)]

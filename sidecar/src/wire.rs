@@ -21,7 +21,7 @@ pub const VERSIONS: Versions = (version::FIRST, HIGHEST);
 /// A build of which the highest version is lower by one stands in for the release before, in the
 /// tests of an upgrade.
 const HIGHEST: u16 =
-    if cfg!(feature = "lower-version") { version::GATES - 1 } else { version::GATES };
+    if cfg!(feature = "lower-version") { version::PEER_LOCKS - 1 } else { version::PEER_LOCKS };
 
 /// The layout of frames; the first byte of each.
 const LAYOUT: u8 = 1;
@@ -119,7 +119,7 @@ impl Payload {
             Self::Member(message) => {
                 let protocol = match message {
                     PeerMessage::Election { .. } => "election",
-                    PeerMessage::Lock(_) => "lock",
+                    PeerMessage::Lock(_) | PeerMessage::PeerLock(_) => "lock",
                     PeerMessage::Join(_)
                     | PeerMessage::Noted
                     | PeerMessage::Leave
@@ -157,7 +157,8 @@ impl Payload {
                 | PeerMessage::HandOver(_)
                 | PeerMessage::Taken { .. }
                 | PeerMessage::Election { .. }
-                | PeerMessage::Lock(_) => false,
+                | PeerMessage::Lock(_)
+                | PeerMessage::PeerLock(_) => false,
             },
         }
     }

@@ -119,6 +119,8 @@ struct Lock {
     moved: LocalTime,
     /// Who holds, as another member says.
     rumour: Option<Box<LockNote>>,
+    /// The application knows that its wish is known and has to wait.
+    told: bool,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -176,6 +178,7 @@ impl Locks {
         }
         lock.wish = Some(Wish { since: now, note });
         lock.messages = 0;
+        lock.told = false;
         self.mine.insert(name.clone());
         self.command(now, name, Command::Enter, out);
     }
@@ -335,7 +338,7 @@ impl Locks {
     }
 
     /// The mutex lets this member wait. A follower was told with the message, and who holds.
-    fn queued(&self, now: LocalTime, name: &LockName, base: Base, out: &mut LockOut) {
+    fn queued(&mut self, now: LocalTime, name: &LockName, base: Base, out: &mut LockOut) {
         let Some(lock) = self.all.get(name).filter(|lock| lock.wish.is_some()) else { return };
         let note = match base {
             Base::Own => {
@@ -345,6 +348,9 @@ impl Locks {
             Base::Peers => lock.rumour.clone(),
             Base::Nobody | Base::Grant { .. } => return,
         };
+        if let Some(lock) = self.all.get_mut(name) {
+            lock.told = true;
+        }
         out.push(LockEffect::Tell(name.clone(), LockEvent::Queued(note)));
     }
 

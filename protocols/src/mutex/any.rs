@@ -63,6 +63,8 @@ pub enum PaidBy {
     Sender,
     /// To the receiver's: it is answered.
     Receiver,
+    /// To that which the sender ends with it.
+    Leaver,
     /// To nobody's: the books do not have it.
     Nobody,
 }
@@ -161,7 +163,8 @@ impl AnyMessage {
     pub fn paid_by(&self) -> PaidBy {
         match self {
             Self::Central(message) => match message {
-                central::Message::Request(_) | central::Message::Release(_) => PaidBy::Sender,
+                central::Message::Request(_) => PaidBy::Sender,
+                central::Message::Release(_) => PaidBy::Leaver,
                 central::Message::Grant(_) => PaidBy::Receiver,
                 central::Message::Queued(_) => PaidBy::Nobody,
             },
@@ -176,7 +179,8 @@ impl AnyMessage {
                 raymond::Message::Privilege => PaidBy::Receiver,
             },
             Self::Lamport(message) => match message {
-                lamport::Message::Request(_) | lamport::Message::Release(_) => PaidBy::Sender,
+                lamport::Message::Request(_) => PaidBy::Sender,
+                lamport::Message::Release(_) => PaidBy::Leaver,
                 lamport::Message::Acknowledgment(_) => PaidBy::Receiver,
             },
             Self::RicartAgrawala(message) => match message {
@@ -187,15 +191,15 @@ impl AnyMessage {
                 }
             },
             Self::Maekawa(message) => match message {
-                maekawa::Message::Request(_)
-                | maekawa::Message::Relinquish(_)
-                | maekawa::Message::Release(_) => PaidBy::Sender,
+                maekawa::Message::Request(_) | maekawa::Message::Relinquish(_) => PaidBy::Sender,
+                maekawa::Message::Release(_) => PaidBy::Leaver,
                 maekawa::Message::Locked { .. }
                 | maekawa::Message::Failed(_)
                 | maekawa::Message::Inquire(_) => PaidBy::Receiver,
             },
             Self::Voting(message) => match message {
-                voting::Message::Request(_) | voting::Message::Release(_) => PaidBy::Sender,
+                voting::Message::Request(_) => PaidBy::Sender,
+                voting::Message::Release(_) => PaidBy::Leaver,
                 voting::Message::Grant(_) | voting::Message::Deny(_) => PaidBy::Receiver,
             },
         }

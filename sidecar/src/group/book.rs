@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::LockEvent;
 use conclave_protocols::member::message::{LockNote, Note};
-use conclave_protocols::policy::{Arbiter, Policy};
+use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy};
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
@@ -61,6 +61,8 @@ pub(super) struct Book {
     /// Claims that have ended, the oldest first, and when.
     ended: VecDeque<(LocalTime, LockName, ClaimId)>,
     drawn: u64,
+    /// Locks that the member is about to leave, or has left, and the messages for each so far.
+    leaving: BTreeMap<LockName, (LockAlgorithm, u64)>,
     metrics: LockMetrics,
     /// What the member is to do.
     pub(super) wishes: Vec<Wish>,
@@ -102,6 +104,7 @@ impl Book {
             claims: BTreeMap::new(),
             ended: VecDeque::new(),
             drawn: 0,
+            leaving: BTreeMap::new(),
             metrics,
             wishes: Vec::new(),
             alarms: Vec::new(),
@@ -335,6 +338,20 @@ impl Book {
     pub(super) fn count_message(&mut self, lock: &LockName) {
         if let Some(line) = self.locks.get_mut(lock) {
             line.messages += 1;
+        }
+    }
+
+    /// The same, of one with which the member leaves.
+    pub(super) fn count_farewell(&mut self, lock: &LockName) {
+        if let Some((_, messages)) = self.leaving.get_mut(lock) {
+            *messages += 1;
+        }
+    }
+
+    /// The member has left what it was to leave.
+    pub(super) fn has_left(&mut self) {
+        for (_, (algorithm, messages)) in std::mem::take(&mut self.leaving) {
+            self.metrics.cost(algorithm, messages);
         }
     }
 

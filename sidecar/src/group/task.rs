@@ -10,11 +10,11 @@ use std::time::Duration;
 use conclave_protocols::clock::{self, ClockMap};
 use conclave_protocols::member::message::{Message, PeerMessage};
 use conclave_protocols::member::{self, Command, Event, Member, Node};
-use conclave_protocols::mutex::central;
-use conclave_protocols::policy::{ElectionAlgorithm, LockAlgorithm, Policy};
+use conclave_protocols::mutex::PaidBy;
+use conclave_protocols::policy::Policy;
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{
-    Effect, Epoch, Incarnation, Input, LocalTime, LockName, Outbox, Protocol, cost, register,
+    Effect, Epoch, Incarnation, Input, LocalTime, LockName, Outbox, Protocol, register,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,7 @@ use tracing::{debug, info, warn};
 use super::Request;
 use super::alarms::Alarms;
 use super::book::{Book, Due, Wish};
+use super::costs::{election_cost, lock_costs, payment};
 use super::publish::Publisher;
 use super::seat::Seat;
 use super::time::{Time, virtual_clock};
@@ -192,10 +193,8 @@ impl Task<'_> {
     fn on_payload(&mut self, from: Incarnation, payload: Payload) {
         match payload {
             Payload::Member(message) => {
-                if let PeerMessage::Lock(message) = &message
-                    && let central::Message::Grant(_) = message.message
-                {
-                    self.book.count_message(&message.lock);
+                if let Some((lock, PaidBy::Receiver)) = payment(&message) {
+                    self.book.count_message(lock);
                 }
                 if let PeerMessage::Join(info) = &message {
                     self.links.meet(info);
@@ -306,7 +305,7 @@ impl Task<'_> {
             }
             let wishes = std::mem::take(&mut self.book.wishes);
             if wishes.is_empty() && self.book.alarms.is_empty() {
-                return;
+                return self.book.has_left();
             }
             for wish in wishes {
                 self.feed_member(Input::Command(match wish {
@@ -346,12 +345,12 @@ impl Task<'_> {
     }
 
     fn send(&mut self, to: Incarnation, message: PeerMessage) {
-        let mut lock = None;
-        if let PeerMessage::Lock(message) = &message {
-            lock = Some(message.lock.clone());
-            if let central::Message::Request(_) = message.message {
-                self.book.count_message(&message.lock);
-            }
+        let payment = payment(&message);
+        let lock = payment.map(|(lock, _)| lock.clone());
+        match payment {
+            Some((lock, PaidBy::Sender)) => self.book.count_message(lock),
+            Some((lock, PaidBy::Leaver)) => self.book.count_farewell(lock),
+            Some((_, PaidBy::Receiver | PaidBy::Nobody)) | None => {}
         }
         self.say(to, Payload::Member(message), lock);
     }
@@ -406,25 +405,14 @@ impl Task<'_> {
             "view"
         );
         self.publisher.installed(now, record, |peer| self.links.is_open(peer));
-        // The coordinator's own entries cost nothing.
-        let expected = if record.leader == Some(self.me.incarnation) { 0 } else { 3 };
-        self.metrics.locks.expect(LockAlgorithm::Central, expected);
+        for (algorithm, messages) in lock_costs(record, self.me.incarnation) {
+            self.metrics.locks.expect(algorithm, messages);
+        }
         let (best, worst) = election_cost(record.policy.election, record.members.len());
         self.metrics.elections.expect(record.policy.election, best, worst);
         let Some(rank) = record.rank(self.me.incarnation) else { return };
         self.enter_time(record, rank);
     }
-}
-
-/// What the books say that an election costs after the leader of so many members has died.
-fn election_cost(algorithm: ElectionAlgorithm, members: usize) -> (u32, u32) {
-    let n = members as u64;
-    let (best, worst) = match algorithm {
-        ElectionAlgorithm::Bully => (cost::bully_best(n), cost::bully_worst(n)),
-        ElectionAlgorithm::Ring => (cost::ring(n, 1), cost::ring(n, n)),
-    };
-    let small = |count| u32::try_from(count).unwrap_or(u32::MAX);
-    (small(best), small(worst))
 }
 
 /// By how much an alarm may be late on a busy machine; more is a pause.

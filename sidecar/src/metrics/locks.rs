@@ -74,13 +74,14 @@ impl LockMetrics {
     }
 
     /// What the books say that an entry and its exit cost in the present view.
-    pub(crate) fn expect(&self, algorithm: LockAlgorithm, messages: u32) {
-        self.messages_expected.with_label_values(&[name(algorithm)]).set(i64::from(messages));
+    pub(crate) fn expect(&self, algorithm: LockAlgorithm, messages: u64) {
+        let messages = i64::try_from(messages).unwrap_or(i64::MAX);
+        self.messages_expected.with_label_values(&[algorithm.name()]).set(messages);
     }
 
     /// A claim stopped waiting.
     pub(crate) fn settled(&self, claim: &Claim) {
-        let algorithm = name(claim.algorithm);
+        let algorithm = claim.algorithm.name();
         self.acquisitions.with_label_values(&[algorithm, result(&claim.state)]).inc();
         if let (ClaimState::Held(_), Some(settled)) = (&claim.state, claim.settled) {
             let waited = (settled - claim.asked).as_secs_f64();
@@ -88,22 +89,19 @@ impl LockMetrics {
         }
     }
 
-    /// A hold ended, after this time, with this many messages for its entry and its exit.
-    pub(crate) fn ended(
-        &self,
-        algorithm: LockAlgorithm,
-        end: HoldEnd,
-        held: Duration,
-        messages: u64,
-    ) {
+    /// A hold ended, after this time.
+    pub(crate) fn ended(&self, algorithm: LockAlgorithm, end: HoldEnd, held: Duration) {
         let reason = match end {
             HoldEnd::Released => "released",
             HoldEnd::Lost(reason) => reason.name(),
         };
-        let algorithm = name(algorithm);
-        self.releases.with_label_values(&[algorithm, reason]).inc();
-        self.hold.with_label_values(&[algorithm]).observe(held.as_secs_f64());
-        self.messages.with_label_values(&[algorithm]).observe(float(messages));
+        self.releases.with_label_values(&[algorithm.name(), reason]).inc();
+        self.hold.with_label_values(&[algorithm.name()]).observe(held.as_secs_f64());
+    }
+
+    /// So many messages were for a hold that has ended: for its entry and its exit.
+    pub(crate) fn cost(&self, algorithm: LockAlgorithm, messages: u64) {
+        self.messages.with_label_values(&[algorithm.name()]).observe(float(messages));
     }
 }
 
@@ -116,13 +114,6 @@ fn result(state: &ClaimState) -> &'static str {
         ClaimState::Refused(Refusal::WaitTimeout { .. }) => "timeout",
         ClaimState::Refused(Refusal::NoQuorum) => "no-quorum",
         ClaimState::Refused(Refusal::Terminated) | ClaimState::Lost(_) => "terminated",
-    }
-}
-
-/// The label of an algorithm, as it is written everywhere.
-fn name(algorithm: LockAlgorithm) -> &'static str {
-    match algorithm {
-        LockAlgorithm::Central => "Central",
     }
 }
 

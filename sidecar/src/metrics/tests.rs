@@ -72,8 +72,10 @@ fn a_scrape_shows_what_was_counted_and_how_the_group_stands() {
     metrics.locks.settled(&claim(held()));
     metrics.locks.settled(&claim(ClaimState::Refused(Refusal::NoQuorum)));
     let (held_for, lost) = (Duration::from_secs(1), HoldEnd::Lost(LostReason::MaxHold));
-    metrics.locks.ended(LockAlgorithm::Central, HoldEnd::Released, held_for, 3);
-    metrics.locks.ended(LockAlgorithm::Central, lost, held_for, 3);
+    metrics.locks.ended(LockAlgorithm::Central, HoldEnd::Released, held_for);
+    metrics.locks.ended(LockAlgorithm::Central, lost, held_for);
+    metrics.locks.cost(LockAlgorithm::Central, 3);
+    metrics.locks.cost(LockAlgorithm::Central, 3);
     let election = LastElection { messages: 7, duration: Duration::from_millis(38) };
     metrics.elections.ended(ElectionAlgorithm::Bully, true, election);
     metrics.elections.expect(ElectionAlgorithm::Bully, 1, 3);

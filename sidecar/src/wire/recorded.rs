@@ -10,13 +10,16 @@ use std::time::Duration;
 use std::{env, fs};
 
 use conclave_protocols::member::message::{
-    Announcement, Extended, Gate, HandOver, Heartbeat, LockMessage, LockNote, Note, Promise, Seal,
-    Table, TableHold,
+    Announcement, Extended, Gate, HandOver, Heartbeat, LockMessage, LockNote, Note,
+    PeerLockMessage, Promise, Seal, Table, TableHold,
 };
 use conclave_protocols::mutex::central::{self, RequestNumber};
+use conclave_protocols::mutex::{
+    AnyMessage, lamport, maekawa, raymond, ricart_agrawala, token_ring, voting,
+};
 use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::record::{RECORD_VERSION, Record};
-use conclave_protocols::{FencingToken, LocalTime, LockName, MemberId, election};
+use conclave_protocols::{FencingToken, LamportTime, LocalTime, LockName, MemberId, election};
 
 use super::*;
 
@@ -56,6 +59,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
     let mut messages = office();
     messages.extend(elections());
     messages.extend(locks());
+    messages.extend(peer_locks());
     messages
 }
 
@@ -144,6 +148,52 @@ fn locks() -> Vec<(&'static str, PeerMessage)> {
         message,
     };
     said.map(|(name, said)| (name, PeerMessage::Lock(Box::new(message(said))))).into()
+}
+
+fn peer_locks() -> Vec<(&'static str, PeerMessage)> {
+    use AnyMessage::{Lamport, Maekawa, Raymond, RicartAgrawala, TokenRing, Voting};
+    let at = LamportTime::at(4);
+    let (request, highest) = (at, LamportTime::at(6));
+    let (lap, pause) = (token_ring::Lap::default(), Duration::from_millis(100));
+    let attempt = voting::AttemptNumber(4);
+    let said = [
+        ("token", TokenRing(token_ring::Message::Token(lap))),
+        ("idle-token", TokenRing(token_ring::Message::IdleToken { lap, pause })),
+        ("wake", TokenRing(token_ring::Message::Wake(lap))),
+        ("raymond-request", Raymond(raymond::Message::Request)),
+        ("raymond-privilege", Raymond(raymond::Message::Privilege)),
+        ("lamport-request", Lamport(lamport::Message::Request(at))),
+        ("lamport-acknowledgment", Lamport(lamport::Message::Acknowledgment(at))),
+        ("lamport-release", Lamport(lamport::Message::Release(at))),
+        ("ricart-agrawala-request", RicartAgrawala(ricart_agrawala::Message::Request(at))),
+        ("ricart-agrawala-reply", RicartAgrawala(ricart_agrawala::Message::Reply(at))),
+        ("ricart-agrawala-queued", RicartAgrawala(ricart_agrawala::Message::Queued(at))),
+        ("ricart-agrawala-denied", RicartAgrawala(ricart_agrawala::Message::Denied(at))),
+        ("maekawa-request", Maekawa(maekawa::Message::Request(at))),
+        ("maekawa-locked", Maekawa(maekawa::Message::Locked { request, highest })),
+        ("maekawa-failed", Maekawa(maekawa::Message::Failed(at))),
+        ("maekawa-inquire", Maekawa(maekawa::Message::Inquire(at))),
+        ("maekawa-relinquish", Maekawa(maekawa::Message::Relinquish(at))),
+        ("maekawa-release", Maekawa(maekawa::Message::Release(at))),
+        ("voting-request", Voting(voting::Message::Request(attempt))),
+        ("voting-grant", Voting(voting::Message::Grant(attempt))),
+        ("voting-deny", Voting(voting::Message::Deny(attempt))),
+        ("voting-release", Voting(voting::Message::Release(attempt))),
+    ];
+    let message = |message| PeerLockMessage {
+        epoch: Epoch(12),
+        number: 300,
+        lock: lock(),
+        highest: token(),
+        note: Some(Box::new(LockNote {
+            member: one(1),
+            note: note(),
+            token: Some(token()),
+            held: Duration::from_secs(2),
+        })),
+        message,
+    };
+    said.map(|(name, said)| (name, PeerMessage::PeerLock(Box::new(message(said))))).into()
 }
 
 fn clocks() -> Vec<(&'static str, clock::Message)> {
@@ -293,7 +343,7 @@ fn no_message_is_without_a_record() {
 
 #[test]
 fn every_frame_of_a_version_that_is_spoken_is_read_and_a_newer_one_is_refused() {
-    for version in version::FIRST..=version::GATES {
+    for version in version::FIRST..=version::PEER_LOCKS {
         let recorded = recorded(version);
         assert!(!recorded.is_empty(), "version {version} has no frames");
         for (name, bytes) in recorded {

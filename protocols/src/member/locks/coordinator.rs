@@ -334,6 +334,9 @@ impl Locks {
     pub(in crate::member) fn tick(&mut self, now: LocalTime, out: &mut LockOut) {
         if self.coordinates() {
             self.pass_over_the_silent(now);
+            let lately = self.seat.as_ref().map(|seat| seat.patience / 4).unwrap_or_default();
+            let asked = LocalTime(now.0.saturating_sub(LocalTime::default().after(lately).0));
+            self.tell_who_waits(now, asked, out);
         }
         while let Some((at, name)) = self.docket.due.first().cloned().filter(|(at, _)| *at <= now) {
             self.docket.due.remove(&(at, name.clone()));

@@ -135,6 +135,7 @@ impl Locks {
                 out.push(LockEffect::Tell(name.clone(), event));
             }
         }
+        self.tell_who_waits(now, extended.stamp, out);
     }
 
     /// The office of this member, which leads, lasts until then (rule 22). A hold that was carried

@@ -191,6 +191,21 @@ impl Locks {
         self.feed(now, name, input, Base::Peers, out);
     }
 
+    /// Not every algorithm tells whoever waits that it is known to. What a promise listed that the
+    /// leader has acknowledged is: `asked` is when it was sent.
+    pub(super) fn tell_who_waits(&mut self, now: LocalTime, asked: LocalTime, out: &mut LockOut) {
+        let waits = |name: &LockName| {
+            let lock = self.all.get(name).filter(|lock| !lock.told && lock.hold.is_none())?;
+            let since = lock.wish.as_ref().map(|wish| wish.since)?;
+            (since < asked && !self.is_led(name) && self.may_consult(now, name)).then_some(())
+        };
+        let names: Vec<LockName> =
+            self.mine.iter().filter(|name| waits(name).is_some()).cloned().collect();
+        for name in names {
+            self.queued(now, &name, Base::Peers, out);
+        }
+    }
+
     /// When the next alarm of a mutex goes off, if that has changed.
     pub(in crate::member) fn alarm_change(&mut self) -> Option<Option<LocalTime>> {
         self.alarms.change()

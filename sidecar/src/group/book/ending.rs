@@ -34,12 +34,12 @@ impl Book {
         for due in [Due::Ttl, Due::MaxHold, Due::Jeopardy] {
             self.alarms.push(((lock.clone(), id.clone(), due), None));
         }
-        let entry_messages = self.locks.get(lock).map_or(0, |line| line.messages);
-        // The release is still to be said, unless the lock was lost or costs no message.
-        let release = u64::from(end == HoldEnd::Released && entry_messages > 0);
+        let messages = self.locks.get(lock).map_or(0, |line| line.messages);
         if let Some(entry) = self.claims.get(&(lock.clone(), id.clone())) {
             let (algorithm, held) = entry.held_for(now);
-            self.metrics.ended(algorithm, end, held, entry_messages + release);
+            self.metrics.ended(algorithm, end, held);
+            // What it takes to leave is still to be said.
+            self.leaving.insert(lock.clone(), (algorithm, messages));
         }
         self.end(now, lock, id, state, false);
     }

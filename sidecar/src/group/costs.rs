@@ -1,0 +1,65 @@
+//! What the books count: messages, and what an entry or an election should cost.
+
+use std::collections::BTreeSet;
+
+use conclave_protocols::member::message::PeerMessage;
+use conclave_protocols::mutex::maekawa::Quorums;
+use conclave_protocols::mutex::{AnyMessage, PaidBy};
+use conclave_protocols::policy::{ElectionAlgorithm, LockAlgorithm};
+use conclave_protocols::record::Record;
+use conclave_protocols::{Incarnation, LockName, cost};
+
+/// To whose entry the books count a message of a lock.
+pub(super) fn payment(message: &PeerMessage) -> Option<(&LockName, PaidBy)> {
+    match message {
+        PeerMessage::Lock(message) => {
+            Some((&message.lock, AnyMessage::Central(message.message).paid_by()))
+        }
+        PeerMessage::PeerLock(message) => Some((&message.lock, message.message.paid_by())),
+        PeerMessage::Join(_)
+        | PeerMessage::Noted
+        | PeerMessage::Leave
+        | PeerMessage::Heartbeat(_)
+        | PeerMessage::GatedHeartbeat { .. }
+        | PeerMessage::Promise(_)
+        | PeerMessage::Refusal { .. }
+        | PeerMessage::SealRequest { .. }
+        | PeerMessage::Seal(_)
+        | PeerMessage::SealRefused { .. }
+        | PeerMessage::HandOver(_)
+        | PeerMessage::Taken { .. }
+        | PeerMessage::Election { .. } => None,
+    }
+}
+
+/// What the books say that an entry of this member and its exit cost, with the algorithms of a view,
+/// if nobody else wants in. Where a token is, nobody knows beforehand.
+pub(super) fn lock_costs(record: &Record, me: Incarnation) -> Vec<(LockAlgorithm, u64)> {
+    let view = record.view();
+    let (n, majority) = (u64::from(view.size), view.majority() as u64);
+    let cost = |algorithm| match algorithm {
+        LockAlgorithm::Central => Some(cost::central(u64::from(record.leader != Some(me)))),
+        LockAlgorithm::Lamport => Some(cost::lamport(n, 1)),
+        LockAlgorithm::RicartAgrawala => Some(cost::ricart_agrawala(n, 1)),
+        LockAlgorithm::Maekawa => {
+            let quorum = Quorums::grid(view.size).of(record.rank(me)?).len();
+            Some(cost::maekawa(quorum as u64))
+        }
+        // A member asks itself too, which is no message.
+        LockAlgorithm::Voting => Some(cost::voting_least(majority.saturating_sub(1), 1)),
+        LockAlgorithm::TokenRing | LockAlgorithm::Raymond => None,
+    };
+    let algorithms: BTreeSet<_> = record.policy.locks.iter().map(|lock| lock.algorithm).collect();
+    algorithms.into_iter().filter_map(|algorithm| Some((algorithm, cost(algorithm)?))).collect()
+}
+
+/// What the books say that an election costs after the leader of so many members has died.
+pub(super) fn election_cost(algorithm: ElectionAlgorithm, members: usize) -> (u32, u32) {
+    let n = members as u64;
+    let (best, worst) = match algorithm {
+        ElectionAlgorithm::Bully => (cost::bully_best(n), cost::bully_worst(n)),
+        ElectionAlgorithm::Ring => (cost::ring(n, 1), cost::ring(n, n)),
+    };
+    let small = |count| u32::try_from(count).unwrap_or(u32::MAX);
+    (small(best), small(worst))
+}
