@@ -130,7 +130,8 @@ mod tests {
             ("{timing: {officeWiat: 1s}}", "`spec.timing.officeWiat` is unknown"),
             (
                 "{locks: [{}, {algorithm: Best}]}",
-                "`spec.locks[1].algorithm` must be one of \"Central\"",
+                "`spec.locks[1].algorithm` must be one of \"Central\", \"TokenRing\", \
+                 \"Raymond\", \"Lamport\", \"RicartAgrawala\", \"Maekawa\", \"Voting\"",
             ),
             ("{clock: {maxDriftPpm: lots}}", "`spec.clock.maxDriftPpm` must be of type integer"),
             (

@@ -12,6 +12,10 @@ mod found;
 mod lock_rules;
 #[path = "group/nodes.rs"]
 mod nodes;
+#[path = "group/peer_carry.rs"]
+mod peer_carry;
+#[path = "group/peer_rules.rs"]
+mod peer_rules;
 #[path = "group/rules.rs"]
 mod rules;
 #[path = "group/scenarios.rs"]

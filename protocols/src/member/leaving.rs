@@ -136,7 +136,9 @@ impl Member {
                 let me = self.me.incarnation;
                 let heir = self.leader().and_then(|leader| leader.heir(now, me, false));
                 if heir.is_some() && self.freezes_first(now, Then::Leave, out) {
-                    out.arm(Timer::Leave, self.register_patience());
+                    // Should the office end meanwhile, there is nothing to hand over.
+                    let patience = self.record.as_ref().map(|record| record.timing.office_wait);
+                    out.arm(Timer::Leave, patience.unwrap_or_default() * 2);
                 } else {
                     self.leave_office(now, out);
                 }

@@ -33,6 +33,8 @@ pub(crate) struct Bench {
     pub(crate) sent: Vec<(Node, Node, Message)>,
     /// What each member told, in order.
     pub(crate) told: Vec<(usize, Event)>,
+    /// How much had been told when a member last left a lock.
+    left: BTreeMap<(usize, String), usize>,
     wires: VecDeque<(Node, Node, Message)>,
     links: BTreeMap<(Node, Node), Link>,
     alarms: BTreeMap<(usize, Timer), LocalTime>,
@@ -53,12 +55,13 @@ impl Bench {
             policy,
             sent: Vec::new(),
             told: Vec::new(),
+            left: BTreeMap::new(),
             wires: VecDeque::new(),
             links: BTreeMap::new(),
             alarms: BTreeMap::new(),
             still: BTreeSet::new(),
             lost: None,
-            versions: (version::FIRST, version::GATES),
+            versions: (version::FIRST, version::PEER_LOCKS),
         }
     }
 
@@ -93,6 +96,7 @@ impl Bench {
     pub(crate) fn forget(&mut self) {
         self.sent.clear();
         self.told.clear();
+        self.left.clear();
     }
 
     // ----- looking
@@ -117,7 +121,8 @@ impl Bench {
     /// Until when a member was last told to hold a lock.
     pub(crate) fn deadline(&self, member: usize, lock: &str) -> Option<LocalTime> {
         let mut until = None;
-        for event in self.lock_events(member, lock) {
+        let left = self.left.get(&(member, lock.to_owned())).copied().unwrap_or(0);
+        for event in events(&self.told[left..], member, lock) {
             match event {
                 LockEvent::Entered { deadline, .. } | LockEvent::Extended { deadline, .. } => {
                     until = Some(*deadline);
@@ -147,15 +152,7 @@ impl Bench {
         member: usize,
         lock: &str,
     ) -> impl Iterator<Item = &LockEvent> {
-        self.told.iter().filter(move |(index, _)| *index == member).filter_map(move |(_, event)| {
-            if let Event::Lock(name, event) = event
-                && name.as_str() == lock
-            {
-                Some(event)
-            } else {
-                None
-            }
-        })
+        events(&self.told, member, lock)
     }
 
     pub(crate) fn standing(&self, member: usize) -> Option<Standing> {
@@ -199,6 +196,7 @@ impl Bench {
     }
 
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
+        self.left.insert((member, lock.to_owned()), self.told.len());
         self.command(member, Command::Exit { lock: name(lock) });
     }
 
@@ -331,6 +329,23 @@ impl Bench {
     }
 }
 
+/// What a member was told of a lock.
+fn events<'a>(
+    told: &'a [(usize, Event)],
+    member: usize,
+    lock: &str,
+) -> impl Iterator<Item = &'a LockEvent> {
+    told.iter().filter(move |(index, _)| *index == member).filter_map(move |(_, event)| {
+        if let Event::Lock(name, event) = event
+            && name.as_str() == lock
+        {
+            Some(event)
+        } else {
+            None
+        }
+    })
+}
+
 pub(crate) fn info(index: usize, run: u64) -> MemberInfo {
     MemberInfo {
         incarnation: Incarnation { pod: PodUid(index as u128 + 1), run },
@@ -338,7 +353,7 @@ pub(crate) fn info(index: usize, run: u64) -> MemberInfo {
         addresses: Vec::new(),
         priority: 0,
         admission: 0,
-        protocol: (version::FIRST, version::GATES),
+        protocol: (version::FIRST, version::PEER_LOCKS),
     }
 }
 

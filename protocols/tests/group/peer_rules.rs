@@ -1,0 +1,341 @@
+//! The rules of locks that the members grant among themselves, one by one, with the real member and
+//! each algorithm. Their numbers are those of `docs/office.md`.
+
+use std::time::Duration;
+
+use conclave_protocols::member::message::{Message, PeerMessage};
+use conclave_protocols::member::{Command, LockEvent};
+use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
+use conclave_protocols::time::hold;
+use conclave_protocols::version::GATES;
+
+use crate::bench::{Bench, Link, SECOND};
+
+const MILLI: Duration = Duration::from_millis(1);
+
+/// Those of which the state sits in the members.
+pub(crate) fn among_members() -> impl Iterator<Item = LockAlgorithm> {
+    LockAlgorithm::ALL.into_iter().filter(|algorithm| !algorithm.is_led())
+}
+
+pub(crate) fn policy(algorithm: LockAlgorithm) -> Policy {
+    Policy { locks: vec![LockPolicy { algorithm, ..LockPolicy::default() }], ..Policy::default() }
+}
+
+fn group(members: usize, algorithm: LockAlgorithm) -> Bench {
+    Bench::group(members, policy(algorithm))
+}
+
+/// Waits until somebody holds.
+fn until_held(bench: &mut Bench, member: usize, lock: &str, patience: Duration) {
+    let end = bench.now.after(patience);
+    while !bench.holds(member, lock) {
+        assert!(bench.now < end, "{member} never got {lock}: {:?}", bench.record().policy.locks);
+        bench.wait(MILLI * 10);
+    }
+}
+
+#[test]
+fn one_after_another_gets_in_and_tokens_rise() {
+    for algorithm in among_members() {
+        let mut bench = group(3, algorithm);
+        let mut last = 0;
+        for member in [1, 2, 0, 2, 1] {
+            bench.enter(member, "a");
+            until_held(&mut bench, member, "a", SECOND * 5);
+            let token = *bench.tokens(member, "a").last().expect("it holds");
+            assert!(token > last, "{algorithm:?}: {last} then {token}");
+            last = token;
+            bench.exit(member, "a");
+        }
+    }
+}
+
+#[test]
+fn rule_26_nobody_is_let_in_while_a_member_that_did_not_seal_may_hold() {
+    for algorithm in among_members() {
+        let mut bench = group(5, algorithm);
+        bench.enter(4, "unreported");
+        until_held(&mut bench, 4, "unreported", SECOND * 3);
+        bench.stop(0);
+        bench.stop(4);
+        bench.wait(SECOND * 3);
+        assert_eq!(bench.leader(), Some(1));
+        let over = bench.now;
+        bench.enter(3, "unreported");
+        bench.enter(3, "free");
+        bench.wait(SECOND * 6);
+        assert!(!bench.holds(3, "free") && !bench.holds(3, "unreported"), "{algorithm:?}");
+        until_held(&mut bench, 3, "free", SECOND * 5);
+        until_held(&mut bench, 3, "unreported", SECOND * 5);
+        assert!(bench.now <= over.after(SECOND * 13), "{algorithm:?}");
+    }
+}
+
+#[test]
+fn rule_26_when_all_sealed_nothing_waits() {
+    for algorithm in among_members() {
+        let mut bench = group(3, algorithm);
+        bench.enter(2, "a");
+        until_held(&mut bench, 2, "a", SECOND * 3);
+        bench.wait(SECOND);
+        bench.stop(0);
+        while bench.leader() != Some(1) {
+            bench.wait(MILLI * 10);
+        }
+        bench.enter(1, "b");
+        until_held(&mut bench, 1, "b", SECOND);
+        assert!(bench.holds(2, "a"), "{algorithm:?}");
+    }
+}
+
+#[test]
+fn rule_27_all_holds_of_a_member_end_with_its_lease() {
+    for algorithm in among_members() {
+        let mut bench = group(3, algorithm);
+        let lease = hold(bench.policy.timing.lock_wait);
+        bench.enter(2, "a");
+        bench.enter(2, "b");
+        until_held(&mut bench, 2, "a", SECOND * 3);
+        until_held(&mut bench, 2, "b", SECOND * 3);
+        bench.wait(SECOND);
+        let until = bench.deadline(2, "a").expect("it holds");
+        assert_eq!(bench.deadline(2, "b"), Some(until), "{algorithm:?}");
+        assert!(until < bench.now.after(lease), "{algorithm:?}: from before it was acknowledged");
+        bench.link(bench.node(0), bench.node(2), Link::Cut);
+        bench.wait(bench.now.until(until));
+        assert!(!bench.holds(2, "a") && !bench.holds(2, "b"), "{algorithm:?}");
+    }
+}
+
+/// Whoever is cut off from the leader alone keeps what it holds until its lease ends, and the others
+/// out; then the leader goes on without it.
+#[test]
+fn rule_28_others_get_in_after_the_lease_of_a_lost_member() {
+    for algorithm in among_members() {
+        let mut bench = group(3, algorithm);
+        bench.enter(2, "a");
+        until_held(&mut bench, 2, "a", SECOND * 3);
+        bench.stop(2);
+        bench.enter(1, "a");
+        let until = bench.now.after(bench.policy.timing.lock_wait);
+        bench.wait(SECOND * 9);
+        assert!(!bench.holds(1, "a"), "{algorithm:?}");
+        until_held(&mut bench, 1, "a", SECOND * 8);
+        assert!(bench.now > until, "{algorithm:?}");
+        assert!(bench.tokens(1, "a") > bench.tokens(2, "a"), "{algorithm:?}");
+    }
+}
+
+#[test]
+fn rule_28_a_member_that_lost_its_lease_lets_the_others_in_when_it_is_back() {
+    for algorithm in among_members() {
+        let mut bench = group(3, algorithm);
+        bench.enter(2, "a");
+        until_held(&mut bench, 2, "a", SECOND * 3);
+        bench.link(bench.node(0), bench.node(2), Link::Held);
+        bench.enter(1, "a");
+        bench.wait(SECOND * 10);
+        assert!(!bench.holds(2, "a") && !bench.holds(1, "a"), "{algorithm:?}");
+        bench.free(bench.node(0), bench.node(2));
+        until_held(&mut bench, 1, "a", SECOND * 3);
+    }
+}
+
+/// The leader has heard nothing of the hold when it begins to change the view.
+#[test]
+fn rule_29_a_hold_that_no_promise_listed_is_carried_over() {
+    for algorithm in among_members() {
+        let mut bench = group(3, algorithm);
+        let epoch = bench.record().epoch;
+        bench.policy.generation += 1;
+        let changed = Command::Policy(Box::new(bench.policy.clone()));
+        bench.command(0, changed);
+        for member in [1, 2] {
+            bench.enter(member, "a");
+        }
+        let deadline = bench.now.after(SECOND);
+        while bench.record().epoch == epoch {
+            let inside = [1, 2].into_iter().find(|member| bench.holds(*member, "a"));
+            if let Some(member) = inside {
+                // Out and in again, so that whoever is inside is another every few milliseconds.
+                bench.exit(member, "a");
+                bench.enter(member, "a");
+            }
+            bench.wait(MILLI * 3);
+            assert!(bench.now < deadline, "{algorithm:?}: the view is never changed");
+        }
+        let holder = [1, 2].into_iter().find(|member| bench.holds(*member, "a"));
+        if let Some(holder) = holder {
+            let other = 3 - holder;
+            bench.wait(SECOND * 15);
+            assert!(bench.holds(holder, "a") && !bench.holds(other, "a"), "{algorithm:?}");
+        }
+    }
+}
+
+#[test]
+fn rule_29_a_leader_that_leaves_names_whoever_has_just_entered() {
+    for algorithm in among_members() {
+        for leaves in [Command::Drain, Command::Leave] {
+            let mut bench = group(4, algorithm);
+            bench.enter(3, "a");
+            until_held(&mut bench, 3, "a", SECOND * 3);
+            bench.command(0, leaves);
+            bench.wait(MILLI * 100);
+            assert_eq!(bench.leader(), Some(1), "{algorithm:?}");
+            bench.enter(2, "a");
+            bench.wait(SECOND * 12);
+            assert!(bench.holds(3, "a") && !bench.holds(2, "a"), "{algorithm:?}");
+            bench.enter(2, "b");
+            until_held(&mut bench, 2, "b", SECOND);
+        }
+    }
+}
+
+/// Somebody says nothing: the leader opens the gate again, and changes the view when nothing of that
+/// member's lease is left.
+#[test]
+fn rule_29_a_silent_member_delays_a_change_and_stops_nobody() {
+    let mut bench = group(5, LockAlgorithm::Maekawa);
+    bench.stop(4);
+    let epoch = bench.record().epoch;
+    bench.policy.generation += 1;
+    let changed = Command::Policy(Box::new(bench.policy.clone()));
+    bench.command(0, changed);
+    bench.wait(SECOND * 5);
+    assert_eq!(bench.record().epoch, epoch);
+    bench.wait(SECOND * 8);
+    assert!(bench.record().epoch > epoch && bench.record().members.len() == 4);
+}
+
+#[test]
+fn rule_30_an_outsiders_hold_keeps_everybody_out_through_views() {
+    for algorithm in among_members() {
+        let mut bench = group(5, algorithm);
+        bench.enter(4, "a");
+        until_held(&mut bench, 4, "a", SECOND * 3);
+        bench.wait(SECOND);
+        bench.stop(4);
+        let until = bench.deadline(4, "a").expect("it holds");
+        bench.wait(SECOND * 2);
+        bench.enter(3, "a");
+        for (leader, next) in [(0, 1), (1, 2)] {
+            bench.command(leader, Command::Leave);
+            bench.wait(SECOND * 2);
+            assert_eq!(bench.leader(), Some(next), "{algorithm:?}");
+        }
+        while bench.now < until {
+            assert!(!bench.holds(3, "a"), "{algorithm:?}");
+            bench.wait(MILLI * 50);
+        }
+        until_held(&mut bench, 3, "a", SECOND * 25);
+    }
+}
+
+/// Without numbers on the link, Lamport's second would take a late word for an answer.
+#[test]
+fn rule_31_after_a_gap_a_link_is_not_heard_and_the_view_is_changed() {
+    for algorithm in among_members() {
+        let mut bench = group(3, algorithm);
+        let epoch = bench.record().epoch;
+        bench.wait(SECOND * 5);
+        let first = match algorithm {
+            LockAlgorithm::TokenRing => "token",
+            LockAlgorithm::Raymond => "privilege",
+            LockAlgorithm::Lamport => "acknowledgment",
+            LockAlgorithm::RicartAgrawala => "reply",
+            LockAlgorithm::Maekawa => "locked",
+            LockAlgorithm::Voting => "grant",
+            LockAlgorithm::Central => continue,
+        };
+        bench.lost = Some(first);
+        let asks = (0..3).find(|member| {
+            bench.enter(*member, "a");
+            bench.wait(MILLI * 200);
+            let held = bench.holds(*member, "a");
+            bench.exit(*member, "a");
+            !held
+        });
+        let asks = asks.expect("somebody needs to be let in");
+        bench.enter(asks, "a");
+        bench.wait(MILLI * 200);
+        bench.lost = None;
+        until_held(&mut bench, asks, "a", SECOND * 8);
+        assert!(bench.record().epoch > epoch, "{algorithm:?}");
+    }
+}
+
+/// A member enters the view after another has asked it.
+#[test]
+fn rule_31_what_is_said_before_a_member_has_entered_the_view_is_heard() {
+    let mut bench = group(3, LockAlgorithm::RicartAgrawala);
+    bench.link(bench.node(0), bench.node(2), Link::Held);
+    bench.policy.generation += 1;
+    let changed = Command::Policy(Box::new(bench.policy.clone()));
+    let epoch = bench.record().epoch;
+    // Its answer to the closed gate gets through; the announcement of the next view does not.
+    bench.free(bench.node(0), bench.node(2));
+    bench.command(0, changed);
+    while bench.record().epoch == epoch {
+        bench.wait(MILLI * 10);
+    }
+    let early = |bench: &Bench| {
+        let request = |(_, _, message): &&(_, _, Message)| matches!(message, Message::Peer(PeerMessage::PeerLock(m)) if m.epoch > epoch);
+        bench.sent.iter().filter(request).count()
+    };
+    bench.link(bench.node(0), bench.node(2), Link::Held);
+    bench.enter(1, "a");
+    bench.wait(MILLI * 100);
+    assert!(early(&bench) > 0);
+    bench.free(bench.node(0), bench.node(2));
+    until_held(&mut bench, 1, "a", SECOND);
+}
+
+#[test]
+fn a_view_with_an_older_member_leaves_all_locks_to_its_leader() {
+    for algorithm in among_members() {
+        let mut bench = group(2, algorithm);
+        let in_force = |bench: &Bench| bench.record().policy.algorithm("a");
+        bench.enter(1, "a");
+        until_held(&mut bench, 1, "a", SECOND * 3);
+        bench.versions = (1, GATES);
+        let old = bench.start();
+        bench.wait(SECOND * 3);
+        assert_eq!((bench.record().members.len(), in_force(&bench)), (3, LockAlgorithm::Central));
+        assert!(bench.holds(1, "a"), "{algorithm:?}: it goes on");
+        bench.enter(old, "b");
+        assert!(bench.holds(old, "b"));
+        bench.command(old, Command::Leave);
+        bench.wait(SECOND * 3);
+        assert_eq!((bench.record().members.len(), in_force(&bench)), (2, algorithm));
+        assert!(bench.holds(1, "a"), "{algorithm:?}: and on");
+    }
+}
+
+#[test]
+fn whoever_takes_its_wish_back_before_it_is_let_in_does_not_hold() {
+    for algorithm in among_members() {
+        let mut bench = group(3, algorithm);
+        bench.enter(1, "a");
+        until_held(&mut bench, 1, "a", SECOND * 3);
+        bench.enter(2, "a");
+        for other in [0, 1] {
+            bench.link(bench.node(other), bench.node(2), Link::Held);
+        }
+        bench.exit(2, "a");
+        bench.enter(2, "a");
+        bench.exit(1, "a");
+        bench.enter(0, "a");
+        for other in [0, 1] {
+            bench.free(bench.node(other), bench.node(2));
+        }
+        for _ in 0..100 {
+            bench.wait(MILLI * 20);
+            let holders = (0..3).filter(|member| bench.holds(*member, "a")).count();
+            assert!(holders <= 1, "{algorithm:?}");
+        }
+        let told = bench.lock_events(2, "a");
+        assert!(told.filter(|event| matches!(event, LockEvent::Lost(_))).count() == 0);
+    }
+}
