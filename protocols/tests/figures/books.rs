@@ -1,0 +1,307 @@
+//! What the sources say of each lock: the formulas beside which a measurement stands.
+
+use conclave_protocols::mutex::maekawa::Quorums;
+use conclave_protocols::{MemberId, View, cost};
+
+use crate::measure::{Alone, Busy, T};
+use crate::said::{Mean, Said};
+
+/// One lock algorithm, and what is said of its costs.
+pub(crate) struct Book {
+    pub(crate) name: &'static str,
+    pub(crate) file: &'static str,
+    /// The text of the file.
+    pub(crate) text: &'static str,
+    /// Messages that the sources do not count.
+    pub(crate) on_top: &'static [&'static str],
+    /// One member's entry, if nobody else wants in.
+    pub(crate) alone: fn(View, MemberId) -> Alone,
+    /// All messages of a run in which all want in.
+    pub(crate) messages: fn(&Busy) -> Said,
+    /// Messages on top.
+    pub(crate) extras: fn(&Busy) -> Said,
+    /// From one member's exit to another's entry, in T.
+    pub(crate) sync_delay: fn(View, MemberId, MemberId) -> Said,
+    /// The sum of these delays while each member enters once, in T.
+    pub(crate) round: fn(View) -> Said,
+    /// How long anybody takes from asking to leaving if it asks again as soon as it has left; how
+    /// long anybody waits at most. In T, if a visit lasts so long.
+    pub(crate) turnaround: fn(&Self, View, u64) -> Said,
+    pub(crate) longest: fn(&Self, View, u64) -> Said,
+    pub(crate) words: Words,
+}
+
+/// All of them.
+pub(crate) const ALL: [&Book; 7] =
+    [&CENTRAL, &TOKEN_RING, &RAYMOND, &LAMPORT, &RICART_AGRAWALA, &MAEKAWA, &VOTING];
+
+/// The formulas in words.
+pub(crate) struct Words {
+    pub(crate) alone: &'static str,
+    pub(crate) client_delay: &'static str,
+    pub(crate) busy: &'static str,
+    pub(crate) sync_delay: &'static str,
+    pub(crate) longest: &'static str,
+}
+
+/// A coordinator.
+pub(crate) const CENTRAL: Book = Book {
+    name: "Central",
+    file: "protocols/src/mutex/central.rs",
+    text: include_str!("../../src/mutex/central.rs"),
+    on_top: &["queued"],
+    alone: |view, member| {
+        let is_other = u64::from(member != view.leader);
+        costs(cost::central(is_other), 0, 2 * is_other)
+    },
+    messages: |run| Said::Exactly(cost::central(entries_of_others(run))),
+    extras: |run| Said::AtMost(cost::central_queued(entries_of_others(run))),
+    sync_delay: |view, from, to| {
+        let messages = [from, to].map(|member| u64::from(member != view.leader));
+        Said::Exactly(messages.iter().sum())
+    },
+    round: |view| Said::Exactly(2 * (n(view) - 1)),
+    turnaround: in_turn,
+    longest: last_in_turn,
+    words: Words {
+        alone: "3; none for the coordinator itself",
+        client_delay: "2T; none for the coordinator itself",
+        busy: "3 for each entry of another than the coordinator; on top at most one `queued` each",
+        sync_delay: "2T; T if one of the two is the coordinator",
+        longest: IN_TURN,
+    },
+};
+
+/// A token in a ring.
+pub(crate) const TOKEN_RING: Book = Book {
+    name: "TokenRing",
+    file: "protocols/src/mutex/token_ring.rs",
+    text: include_str!("../../src/mutex/token_ring.rs"),
+    on_top: &["wake", "idle_token"],
+    alone: |_, member| {
+        let steps = u64::from(member.0);
+        costs(cost::token_ring(steps), cost::token_ring_wakes(steps), 2 * steps)
+    },
+    messages: |run| Said::Exactly(cost::token_ring_busy(entries(run))),
+    extras: |run| Said::AtMost(cost::token_ring_wakes(entries(run))),
+    sync_delay: |view, from, to| {
+        let steps = (to.0 + view.size - from.0) % view.size;
+        Said::Exactly(steps.into())
+    },
+    round: |view| Said::Exactly(n(view)),
+    turnaround: in_turn,
+    longest: last_in_turn,
+    words: Words {
+        alone: "the steps from the token, which pauses at rank 0: 0 to n - 1; on top as many `wake`",
+        client_delay: "twice as many T as steps: the token must be woken",
+        busy: "1, but none for the very first entry; on top at most one `wake` each",
+        sync_delay: "T for each step on the ring",
+        longest: IN_TURN,
+    },
+};
+
+/// A token in a tree.
+pub(crate) const RAYMOND: Book = Book {
+    name: "Raymond",
+    file: "protocols/src/mutex/raymond.rs",
+    text: include_str!("../../src/mutex/raymond.rs"),
+    on_top: &[],
+    alone: |_, member| {
+        let distance = tree_distance(MemberId(0), member);
+        costs(cost::raymond(distance), 0, 2 * distance)
+    },
+    messages: |run| {
+        let last = run.visits.last().expect("somebody entered").who;
+        let rounds = entries(run) / n(run.view) * cost::raymond_busy(n(run.view), 0);
+        Said::Exactly(rounds - 2 * tree_distance(MemberId(0), last))
+    },
+    extras: |_| Said::Exactly(0),
+    sync_delay: |_, from, to| Said::Exactly(tree_distance(from, to)),
+    round: |view| Said::Exactly(2 * (n(view) - 1)),
+    turnaround: in_turn,
+    longest: last_in_turn,
+    words: Words {
+        alone: "2d, at the distance d from the token, which is at the root",
+        client_delay: "2dT",
+        busy: "4(n - 1) while each member enters once, but not the way back from the last of all",
+        sync_delay: "T for each step in the tree between the two",
+        longest: IN_TURN,
+    },
+};
+
+/// A queue at every member.
+pub(crate) const LAMPORT: Book = Book {
+    name: "Lamport",
+    file: "protocols/src/mutex/lamport.rs",
+    text: include_str!("../../src/mutex/lamport.rs"),
+    on_top: &[],
+    alone: |view, _| costs(cost::lamport(n(view), 1), 0, 2),
+    messages: |run| Said::Exactly(cost::lamport(n(run.view), entries(run))),
+    extras: |_| Said::Exactly(0),
+    sync_delay: |_, _, _| Said::Exactly(1),
+    round: |view| Said::Exactly(n(view)),
+    turnaround: in_turn,
+    longest: last_in_turn,
+    words: Words {
+        alone: "3(n - 1)",
+        client_delay: "2T",
+        busy: "3(n - 1)",
+        sync_delay: "T",
+        longest: IN_TURN,
+    },
+};
+
+/// A permission of everybody.
+pub(crate) const RICART_AGRAWALA: Book = Book {
+    name: "RicartAgrawala",
+    file: "protocols/src/mutex/ricart_agrawala.rs",
+    text: include_str!("../../src/mutex/ricart_agrawala.rs"),
+    on_top: &[],
+    alone: |view, _| costs(cost::ricart_agrawala(n(view), 1), 0, 2),
+    messages: |run| Said::Exactly(cost::ricart_agrawala(n(run.view), entries(run))),
+    extras: |_| Said::Exactly(0),
+    sync_delay: |_, _, _| Said::Exactly(1),
+    round: |view| Said::Exactly(n(view)),
+    turnaround: in_turn,
+    longest: |book, view, visit| last_in_turn(book, view, visit).map(|longest| longest + 1),
+    words: Words {
+        alone: "2(n - 1)",
+        client_delay: "2T",
+        busy: "2(n - 1)",
+        sync_delay: "T",
+        longest: "all enter in turn, and the first of all waits 2T and not T",
+    },
+};
+
+/// The votes of a row and a column.
+pub(crate) const MAEKAWA: Book = Book {
+    name: "Maekawa",
+    file: "protocols/src/mutex/maekawa.rs",
+    text: include_str!("../../src/mutex/maekawa.rs"),
+    on_top: &[],
+    alone: |view, member| {
+        let quorum = Quorums::grid(view.size).of(member).len();
+        costs(cost::maekawa(quorum as u64), 0, 2)
+    },
+    messages: |run| {
+        let quorums = Quorums::grid(run.view.size);
+        let sizes = || run.visits.iter().map(|visit| quorums.of(visit.who).len() as u64);
+        let [least, most] = [cost::maekawa, cost::maekawa_most].map(|cost| sizes().map(cost).sum());
+        Said::Between(least, most)
+    },
+    extras: |_| Said::Exactly(0),
+    sync_delay: |_, _, _| Said::Between(1, 2),
+    round: |view| Said::Between(n(view), 2 * n(view)),
+    turnaround: in_turn,
+    longest: |_, view, visit| Said::AtMost(2 * n(view) * (visit + 2)),
+    words: Words {
+        alone: "3(K - 1), with a quorum of K",
+        client_delay: "2T",
+        busy: "3(K - 1) to 6(K - 1)",
+        sync_delay: "2T; T if the two are the only voters that they have in common",
+        longest: "2n(E + 2T): each other enters at most twice more once the requests have arrived",
+    },
+};
+
+/// The votes of a majority that nobody waits for.
+pub(crate) const VOTING: Book = Book {
+    name: "Voting",
+    file: "protocols/src/mutex/voting.rs",
+    text: include_str!("../../src/mutex/voting.rs"),
+    on_top: &[],
+    alone: |view, _| costs(cost::voting_least(asked(view), 1), 0, 2),
+    messages: |run| {
+        // Every attempt asks as many others, so sums over entries are as good as each alone.
+        let attempts = run.requests / asked(run.view);
+        let others = asked(run.view);
+        let least = cost::voting_least(others, attempts) + others * (entries(run) - 1);
+        Said::Between(least, cost::voting_most(others, attempts))
+    },
+    extras: |_| Said::Exactly(0),
+    sync_delay: |_, _, _| Said::AtLeast(1),
+    round: |view| Said::AtLeast(n(view)),
+    turnaround: |_, _, visit| Said::AtLeast(visit + 1),
+    longest: |_, _, _| Said::Nothing,
+    words: Words {
+        alone: "3a, where a = m - 1 others are asked: half of the members",
+        client_delay: "2T",
+        busy: "2ak + a to 3ak, for k attempts, as many as were measured",
+        sync_delay: "no bound: until somebody tries again, after a pause of up to 640 ms (1,280 T)",
+        longest: "no bound",
+    },
+};
+
+const IN_TURN: &str = "no longer than any other: all enter in turn";
+
+/// What is said of the times of a run in which all want in, in T but for the throughput, which is in
+/// entries in 100,000 T.
+pub(crate) struct Times {
+    pub(crate) round: Said,
+    pub(crate) response: Said,
+    pub(crate) turnaround: Said,
+    pub(crate) longest: Said,
+    pub(crate) throughput: Said,
+}
+
+impl Book {
+    /// What is said if a visit lasts so long.
+    pub(crate) fn said_of_times(&self, view: View, visit: u64) -> Times {
+        let round = (self.round)(view);
+        let turnaround = (self.turnaround)(self, view, visit);
+        let entries_in = |round| Mean { sum: 1_000 * n(view), count: n(view) * visit + round };
+        Times {
+            round,
+            response: turnaround.map(|one| one - visit),
+            turnaround,
+            longest: (self.longest)(self, view, visit),
+            throughput: round.map_falling(|round| entries_in(round).hundredths()),
+        }
+    }
+}
+
+/// If all enter in turn, a member that asks again has left again after a round: n visits, and the
+/// delays before them.
+fn in_turn(book: &Book, view: View, visit: u64) -> Said {
+    (book.round)(view).map(|round| n(view) * visit + round)
+}
+
+/// If all enter in turn: the visits of all others, and the delays of a round.
+fn last_in_turn(book: &Book, view: View, visit: u64) -> Said {
+    in_turn(book, view, visit).map(|turnaround| turnaround - visit)
+}
+
+/// So many messages, so many on top, and an entry so many T after asking.
+fn costs(messages: u64, on_top: u64, client_delay: u64) -> Alone {
+    let times = u32::try_from(client_delay).expect("a small number");
+    Alone { messages, on_top, client_delay: T * times }
+}
+
+fn n(view: View) -> u64 {
+    view.size.into()
+}
+
+fn entries(run: &Busy) -> u64 {
+    run.visits.len() as u64
+}
+
+/// Entries of members that do not coordinate.
+fn entries_of_others(run: &Busy) -> u64 {
+    run.visits.iter().filter(|visit| visit.who != run.view.leader).count() as u64
+}
+
+/// How many others a member asks for its vote.
+pub(crate) fn asked(view: View) -> u64 {
+    n(view) / 2
+}
+
+/// How far apart two places of a heap are, which begins at 0: whichever is greater is deeper or as
+/// deep, and goes up until they meet.
+fn tree_distance(one: MemberId, other: MemberId) -> u64 {
+    let (mut low, mut high, mut steps) = (one.min(other).0, one.max(other).0, 0);
+    while low != high {
+        high = (high - 1) / 2;
+        (low, high) = (low.min(high), low.max(high));
+        steps += 1;
+    }
+    steps
+}
