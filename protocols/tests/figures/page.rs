@@ -231,6 +231,10 @@ algorithm takes:\n\n",
 
 /// What only an algorithm has that tries again.
 fn tries(lock: &Lock, forgotten: &[Forgotten]) -> String {
+    for row in &lock.rows {
+        let round_trip = row.busy.response.0.most.hundredths() == 200;
+        assert!(round_trip, "n = {}: the sentence below is not true", row.size);
+    }
     let mut text = String::from(
         "Whoever asks again as soon as it has left got in again at once in these runs, because the others
 pause: so the response is short where the longest is very long. An entry took so many attempts:\n\n",
