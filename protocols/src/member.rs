@@ -464,10 +464,12 @@ impl Member {
 
     /// Sets the alarm for the next alarm of a mutex, if that has changed.
     fn arm_mutexes(&mut self, now: LocalTime, out: &mut Out) {
-        match self.locks.alarm_change() {
-            Some(Some(at)) => out.arm(Timer::Mutexes, now.until(at)),
-            Some(None) => out.disarm(Timer::Mutexes),
-            None => {}
+        if !self.locks.takes_arming() {
+            return;
+        }
+        match self.locks.next_alarm() {
+            Some(at) => out.arm(Timer::Mutexes, now.until(at)),
+            None => out.disarm(Timer::Mutexes),
         }
     }
 }

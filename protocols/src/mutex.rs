@@ -74,7 +74,10 @@ pub trait Mutex: Protocol<Peer = MemberId, Command = Command, Event = Event> + S
 
     /// Where this member stands.
     fn phase(&self) -> Phase;
+}
 
+/// What a member of a group needs of a mutex besides.
+pub trait GroupMutex: Mutex {
     /// Whether it knows that another wants in. Nobody is bound to know.
     fn is_contended(&self) -> bool;
 
@@ -90,6 +93,6 @@ pub trait Mutex: Protocol<Peer = MemberId, Command = Command, Event = Event> + S
         self
     }
 
-    /// Whether nothing but [`Mutex::latest`] would be lost if this value were dropped and made anew.
+    /// Whether nothing but [`GroupMutex::latest`] would be lost if this value were dropped and made anew.
     fn is_unused(&self) -> bool;
 }

@@ -138,7 +138,7 @@ impl Member {
     /// Resigns to itself (rule 13) and begins the next view, with those that promise and those that
     /// want to join.
     pub(super) fn change_view(&mut self, now: LocalTime, value: Value, out: &mut Out) {
-        if self.freezes_first(now, Then::Change(value.clone()), out) {
+        if self.freezes_first(now, Then::Change(Box::new(value.clone())), out) {
             return;
         }
         let Some(table) = self.retire(now, out) else { return };

@@ -28,7 +28,7 @@ pub(super) struct Freeze {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Then {
     /// The leader changes the view, which the register had like this.
-    Change(Value),
+    Change(Box<Value>),
     /// It changes a view that no register has.
     ChangePeers,
     /// It hands over, and stays.
@@ -122,7 +122,7 @@ impl Member {
         let then = freeze.then.clone();
         match (outcome, then) {
             (Outcome::Pending, _) => {}
-            (Outcome::Whole, Then::Change(value)) => self.change_view(now, value, out),
+            (Outcome::Whole, Then::Change(value)) => self.change_view(now, *value, out),
             (Outcome::Whole, Then::ChangePeers) => self.change_peers(now, out),
             (Outcome::Whole, Then::Drain) => {
                 if !self.hand_over(now, true, out) {

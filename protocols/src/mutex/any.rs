@@ -7,7 +7,7 @@ use super::raymond::Raymond;
 use super::ricart_agrawala::RicartAgrawala;
 use super::token_ring::TokenRing;
 use super::voting::Voting;
-use super::{Carried, Command, Event, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
 use super::{central, lamport, maekawa, raymond, ricart_agrawala, token_ring, voting};
 use crate::ids::MemberId;
 use crate::one_of::one_of;
@@ -132,14 +132,14 @@ impl AnyMutex {
     /// The latest number or time that a request of this member had, if requests have one.
     #[must_use]
     pub fn latest(&self) -> u64 {
-        each!(self, mutex => Mutex::latest(mutex))
+        each!(self, mutex => GroupMutex::latest(mutex))
     }
 
     /// Numbers requests from there on.
     #[must_use]
     pub fn numbered_after(self, latest: u64) -> Self {
         match self {
-            Self::Central(mutex) => Self::Central(Mutex::numbered_after(mutex, latest)),
+            Self::Central(mutex) => Self::Central(GroupMutex::numbered_after(mutex, latest)),
             Self::TokenRing(mutex) => Self::TokenRing(mutex.numbered_after(latest)),
             Self::Raymond(mutex) => Self::Raymond(mutex.numbered_after(latest)),
             Self::Lamport(mutex) => Self::Lamport(mutex.numbered_after(latest)),
@@ -153,7 +153,7 @@ impl AnyMutex {
     /// anew.
     #[must_use]
     pub fn is_unused(&self) -> bool {
-        each!(self, mutex => Mutex::is_unused(mutex))
+        each!(self, mutex => mutex.is_unused())
     }
 }
 

@@ -43,7 +43,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
 use crate::ids::MemberId;
 use crate::protocol::{InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -267,7 +267,9 @@ impl Mutex for Central {
             State::Inside => Phase::Inside,
         }
     }
+}
 
+impl GroupMutex for Central {
     fn is_contended(&self) -> bool {
         !self.books.queue.is_empty()
     }

@@ -45,7 +45,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -217,7 +217,9 @@ impl Mutex for Lamport {
             State::Inside => Phase::Inside,
         }
     }
+}
 
+impl GroupMutex for Lamport {
     fn is_contended(&self) -> bool {
         self.requests.keys().any(|member| *member != self.me)
     }

@@ -53,7 +53,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -437,7 +437,9 @@ impl Mutex for Maekawa {
             State::Inside { .. } => Phase::Inside,
         }
     }
+}
 
+impl GroupMutex for Maekawa {
     /// Only as far as this member's own vote is wanted.
     fn is_contended(&self) -> bool {
         !self.voter.queue.is_empty()

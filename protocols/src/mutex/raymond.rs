@@ -52,7 +52,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -193,7 +193,9 @@ impl Mutex for Raymond {
             Phase::Idle
         }
     }
+}
 
+impl GroupMutex for Raymond {
     fn is_contended(&self) -> bool {
         self.requests.iter().any(|member| *member != self.me)
     }

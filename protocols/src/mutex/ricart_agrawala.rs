@@ -47,7 +47,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -331,7 +331,9 @@ impl Mutex for RicartAgrawala {
             State::Held { .. } => Phase::Inside,
         }
     }
+}
 
+impl GroupMutex for RicartAgrawala {
     fn is_contended(&self) -> bool {
         !self.deferred.is_empty()
     }

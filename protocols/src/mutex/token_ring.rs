@@ -55,7 +55,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -283,7 +283,9 @@ impl Mutex for TokenRing {
             State::Inside => Phase::Inside,
         }
     }
+}
 
+impl GroupMutex for TokenRing {
     fn is_contended(&self) -> bool {
         self.awaited
     }

@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::sim::Random;
@@ -310,7 +310,9 @@ impl Mutex for Voting {
             State::Inside => Phase::Inside,
         }
     }
+}
 
+impl GroupMutex for Voting {
     fn is_contended(&self) -> bool {
         false
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use conclave_protocols::mutex::ricart_agrawala::{
     Message, Permissions, RicartAgrawala, Variant, Withheld,
 };
-use conclave_protocols::mutex::{Carried, Command, Mutex, Phase};
+use conclave_protocols::mutex::{Carried, Command, GroupMutex, Mutex, Phase};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{LamportTime, MemberId, cost};
 

@@ -46,12 +46,15 @@ impl Alarms {
         *self = Self { armed: self.armed, ..Self::default() };
     }
 
-    /// When the next goes off, if that is news to whoever sets the member's alarm.
-    pub(super) fn change(&mut self) -> Option<Option<LocalTime>> {
-        let next = self.due.first().map(|(at, ..)| *at);
-        let changed = next != self.armed;
-        self.armed = next;
-        changed.then_some(next)
+    /// When the next goes off.
+    pub(super) fn next(&self) -> Option<LocalTime> {
+        self.due.first().map(|(at, ..)| *at)
+    }
+
+    /// Whether the member's alarm is to be set anew, which it is then.
+    pub(super) fn takes_arming(&mut self) -> bool {
+        let next = self.next();
+        std::mem::replace(&mut self.armed, next) != next
     }
 
     /// Takes out one that goes off by now.
@@ -78,12 +81,13 @@ mod tests {
         alarms.set(&a, pause, LocalTime(5));
         alarms.set(&b, retry, LocalTime(7));
         alarms.set(&a, pause, LocalTime(9));
-        assert_eq!(alarms.change(), Some(Some(LocalTime(7))));
-        assert_eq!(alarms.change(), None);
+        assert_eq!((alarms.takes_arming(), alarms.next()), (true, Some(LocalTime(7))));
+        assert!(!alarms.takes_arming());
         assert_eq!(alarms.pop(LocalTime(8)), Some((b, retry)));
         assert_eq!(alarms.pop(LocalTime(8)), None);
-        assert_eq!(alarms.change(), Some(Some(LocalTime(9))));
+        assert_eq!((alarms.takes_arming(), alarms.next()), (true, Some(LocalTime(9))));
         alarms.forget(&a);
-        assert_eq!((alarms.change(), alarms), (Some(None), Alarms::default()));
+        assert_eq!((alarms.takes_arming(), alarms.next()), (true, None));
+        assert_eq!(alarms, Alarms::default());
     }
 }

@@ -206,9 +206,14 @@ impl Locks {
         }
     }
 
-    /// When the next alarm of a mutex goes off, if that has changed.
-    pub(in crate::member) fn alarm_change(&mut self) -> Option<Option<LocalTime>> {
-        self.alarms.change()
+    /// When the next alarm of a mutex goes off.
+    pub(in crate::member) fn next_alarm(&self) -> Option<LocalTime> {
+        self.alarms.next()
+    }
+
+    /// Whether that is another time than the member's alarm is set for, which it is to be now.
+    pub(in crate::member) fn takes_arming(&mut self) -> bool {
+        self.alarms.takes_arming()
     }
 
     /// Lets the alarms go off that are due.
