@@ -33,9 +33,13 @@ mod rankless;
 mod raymond;
 #[path = "mutex_laws/ricart_agrawala.rs"]
 mod ricart_agrawala;
+#[path = "mutex_laws/stamped.rs"]
+mod stamped;
 #[path = "mutex_laws/storm.rs"]
 mod storm;
 mod support;
+#[path = "mutex_laws/talking.rs"]
+mod talking;
 #[path = "mutex_laws/token_ring.rs"]
 mod token_ring;
 #[path = "mutex_laws/voting.rs"]

@@ -21,6 +21,7 @@
 //! | delay before entry, nobody else inside | one round trip |
 //! | delay between an exit and the next entry | one round trip: release, grant |
 //! | order | of arrival at the coordinator |
+//! | order, in the variant with stamps | of asking, among those that have arrived and wait |
 //! | tolerates | the crash of a member that is neither inside nor waiting |
 //! | links | reliable, FIFO |
 //!
@@ -37,6 +38,15 @@
 //! * A request that the coordinator knows already is answered again and queued once. A newer
 //!   request of a member tells that it has given up the older one, or left, and that the release
 //!   was lost.
+//! * Some lecture notes have the coordinator order its queue by the logical clocks of those that ask.
+//!   That is [`Order::Stamps`]: the number of a request is the time of its member's clock (Lamport,
+//!   *Time, Clocks, and the Ordering of Events in a Distributed System*, CACM 21(7), 1978, rules IR1
+//!   and IR2), equal ones are ordered by rank, and nothing else differs. An answer must name the
+//!   request that it is for, so it has no room for the coordinator's clock. That clock, and those of
+//!   the applications' own messages, goes with whatever carries the messages: [`Central::time`] with
+//!   each that is sent, [`Central::witness`] for each that comes. Clocks that do not follow each
+//!   other order nobody by who asked first, and still let one in at a time and everybody in.
+//! * An older request that arrives when another is inside waits; stamps call nobody back.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -54,11 +64,25 @@ use crate::view::View;
 pub struct Central {
     me: MemberId,
     view: View,
+    order: Order,
     state: State,
     /// The number of this member's latest request.
     latest: RequestNumber,
+    /// The highest time that this member was told of, if requests are stamped.
+    witnessed: RequestNumber,
     /// The coordinator's books; empty elsewhere.
     books: Books,
+}
+
+/// Who is let in first of those that wait.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Order {
+    /// Whose request came first to the coordinator.
+    #[default]
+    Arrival,
+    /// Whose request has the lower number, which is the time of a logical clock; then whose rank is
+    /// lower.
+    Stamps,
 }
 
 /// What members say to each other.
@@ -102,7 +126,7 @@ struct Books {
 impl Central {
     fn enter(&mut self, out: &mut OutboxOf<Self>) {
         let State::Idle = self.state else { return };
-        self.latest = RequestNumber(self.latest.0 + 1);
+        self.latest = RequestNumber(self.time().0.saturating_add(1));
         self.state = State::Waiting;
         self.say(Message::Request(self.latest), out);
     }
@@ -163,6 +187,7 @@ impl Central {
     }
 
     fn on_request(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {
+        self.witness(number);
         if let Some((_, inside)) = self.books.inside.filter(|(inside, _)| *inside == from) {
             match number.cmp(&inside) {
                 Ordering::Less => return,
@@ -172,13 +197,26 @@ impl Central {
         }
         if !self.waits(from, number) {
             self.withdraw(from);
-            self.books.queue.push_back((from, number));
+            self.line_up(from, number);
         }
         if self.books.inside.is_none() {
             self.admit(out);
         } else {
             self.answer(from, Message::Queued(number), out);
         }
+    }
+
+    /// Puts a request where it belongs in the queue. Those that were carried over have no stamps, and
+    /// stay in front in their order.
+    fn line_up(&mut self, from: MemberId, number: RequestNumber) {
+        let queue = &mut self.books.queue;
+        let place = match self.order {
+            Order::Arrival => queue.len(),
+            Order::Stamps => {
+                queue.partition_point(|(member, earlier)| (*earlier, *member) < (number, from))
+            }
+        };
+        queue.insert(place, (from, number));
     }
 
     fn on_release(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {
@@ -240,6 +278,26 @@ impl Central {
     pub fn latest(&self) -> RequestNumber {
         self.latest
     }
+
+    /// The same, with waiters let in in this order, which is that of all members.
+    #[must_use]
+    pub fn in_order(self, order: Order) -> Self {
+        Self { order, ..self }
+    }
+
+    /// What this member's logical clock shows: no request that it knows of has a higher number.
+    pub fn time(&self) -> RequestNumber {
+        self.latest.max(self.witnessed)
+    }
+
+    /// Takes note of the time that came with a message, of this lock or any other: what this member
+    /// asks for from now on is stamped later. Without stamps nobody needs to know.
+    pub fn witness(&mut self, time: RequestNumber) {
+        match self.order {
+            Order::Arrival => {}
+            Order::Stamps => self.witnessed = self.witnessed.max(time),
+        }
+    }
 }
 
 impl Mutex for Central {
@@ -257,7 +315,8 @@ impl Mutex for Central {
             books.inside = carried.holder.map(|holder| (holder, number));
             books.queue = carried.waiting.iter().map(|member| (*member, number)).collect();
         }
-        Self { me, view, state, latest: RequestNumber::default(), books }
+        let (latest, witnessed) = Default::default();
+        Self { me, view, order: Order::default(), state, latest, witnessed, books }
     }
 
     fn phase(&self) -> Phase {
@@ -339,157 +398,4 @@ impl Named for Message {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ids::Epoch;
-    use crate::protocol::{Effect, EffectOf, Input, Outbox};
-
-    const LEADER: MemberId = MemberId(2);
-
-    /// Three members, of which the highest coordinates, and every message said so far.
-    struct Group {
-        members: Vec<Central>,
-        said: Vec<(MemberId, MemberId, Message)>,
-        entered: Vec<MemberId>,
-    }
-
-    impl Group {
-        fn new(carried: &Carried) -> Self {
-            let view = View { epoch: Epoch(1), size: 3, leader: LEADER };
-            let members = view.members().map(|me| Central::new(me, view, carried)).collect();
-            Self { members, said: Vec::new(), entered: Vec::new() }
-        }
-
-        fn command(&mut self, member: u32, command: Command) {
-            let pending = self.feed(MemberId(member), Input::Command(command));
-            self.deliver(pending);
-        }
-
-        /// Delivers everything, in order, until nobody has anything to say.
-        fn deliver(&mut self, mut pending: VecDeque<(MemberId, MemberId, Message)>) {
-            while let Some((from, to, message)) = pending.pop_front() {
-                self.said.push((from, to, message));
-                pending.extend(self.feed(to, Input::Message { from, message }));
-            }
-        }
-
-        fn feed(
-            &mut self,
-            member: MemberId,
-            input: InputOf<Central>,
-        ) -> VecDeque<(MemberId, MemberId, Message)> {
-            let mut out = Outbox::default();
-            self.members[member.0 as usize].handle(LocalTime(0), input, &mut out);
-            let mut sends = VecDeque::new();
-            for effect in out.drain() {
-                let effect: EffectOf<Central> = effect;
-                match effect {
-                    Effect::Send { to, message } => sends.push_back((member, to, message)),
-                    Effect::Tell(Event::Entered) => self.entered.push(member),
-                    Effect::Tell(Event::Queued) => {}
-                    Effect::Arm { .. } | Effect::Disarm(_) => unreachable!("no alarms"),
-                }
-            }
-            sends
-        }
-
-        /// Messages said, but for the optional reply.
-        fn cost(&self) -> usize {
-            self.said.iter().filter(|(_, _, m)| !matches!(m, Message::Queued(_))).count()
-        }
-    }
-
-    #[test]
-    fn the_second_is_queued_until_the_first_leaves_six_messages_in_all() {
-        let mut group = Group::new(&Carried::default());
-        group.command(0, Command::Enter);
-        group.command(1, Command::Enter);
-        assert_eq!(group.entered, [MemberId(0)]);
-        group.command(0, Command::Exit);
-        assert_eq!(group.entered, [MemberId(0), MemberId(1)]);
-        group.command(1, Command::Exit);
-        assert_eq!(group.cost(), 6);
-    }
-
-    #[test]
-    fn the_order_is_that_of_arrival_not_of_asking() {
-        let mut group = Group::new(&Carried::default());
-        let slow = group.feed(MemberId(0), Input::Command(Command::Enter));
-        group.command(1, Command::Enter);
-        group.deliver(slow);
-        assert_eq!(group.entered, [MemberId(1)]);
-    }
-
-    #[test]
-    fn the_coordinator_enters_without_a_message() {
-        let mut group = Group::new(&Carried::default());
-        group.command(2, Command::Enter);
-        group.command(2, Command::Exit);
-        assert_eq!((group.entered.clone(), group.cost()), (vec![LEADER], 0));
-    }
-
-    #[test]
-    fn a_grant_that_crosses_a_withdrawal_lets_nobody_in() {
-        let mut group = Group::new(&Carried::default());
-        let request = group.feed(MemberId(0), Input::Command(Command::Enter));
-        let (from, _, message) = request[0];
-        let grant = group.feed(LEADER, Input::Message { from, message });
-        let withdrawal = group.feed(MemberId(0), Input::Command(Command::Exit));
-        let second = group.feed(MemberId(0), Input::Command(Command::Enter));
-        group.deliver(grant);
-        assert_eq!(group.entered, [], "the grant was for the request given up");
-        group.deliver(withdrawal);
-        group.deliver(second);
-        assert_eq!(group.entered, [MemberId(0)]);
-    }
-
-    #[test]
-    fn holder_and_waiters_are_carried_over_in_order() {
-        let carried = Carried { holder: Some(MemberId(1)), waiting: vec![LEADER, MemberId(0)] };
-        let mut group = Group::new(&carried);
-        group.command(1, Command::Exit);
-        group.command(2, Command::Exit);
-        assert_eq!(group.entered, [LEADER, MemberId(0)]);
-    }
-
-    #[test]
-    fn an_expelled_holder_makes_way() {
-        let carried = Carried { holder: Some(MemberId(1)), waiting: vec![MemberId(0)] };
-        let mut group = Group::new(&carried);
-        let mut out = Outbox::default();
-        group.members[2].expel();
-        group.members[2].start(LocalTime(0), &mut out);
-        let effects: Vec<_> = out.drain().collect();
-        let grant = Message::Grant(RequestNumber(0));
-        assert_eq!(effects, [Effect::Send { to: MemberId(0), message: grant }]);
-    }
-
-    #[test]
-    fn whoever_waits_or_is_inside_does_not_ask_again() {
-        let mut group = Group::new(&Carried::default());
-        for member in [0, 0, 1, 1] {
-            group.command(member, Command::Enter);
-        }
-        assert_eq!(group.cost(), 3, "two requests and a grant");
-    }
-
-    #[test]
-    fn a_newer_request_says_that_the_older_was_given_up() {
-        let mut group = Group::new(&Carried::default());
-        group.command(0, Command::Enter);
-        group.feed(MemberId(0), Input::Command(Command::Exit)); // and the release is lost
-        group.command(0, Command::Enter);
-        assert_eq!(group.entered, [MemberId(0), MemberId(0)]);
-        let late = Message::Release(RequestNumber(1));
-        group.feed(LEADER, Input::Message { from: MemberId(0), message: late });
-        assert_eq!(group.members[2].inside(), Some(MemberId(0)));
-    }
-
-    #[test]
-    fn a_request_from_outside_the_view_is_ignored() {
-        let mut group = Group::new(&Carried::default());
-        let request = Message::Request(RequestNumber(1));
-        let said = group.feed(LEADER, Input::Message { from: MemberId(9), message: request });
-        assert!(said.is_empty());
-    }
-}
+mod tests;

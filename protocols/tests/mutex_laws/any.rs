@@ -39,6 +39,8 @@ type Make<P> = Box<dyn Fn(MemberId, View, &Carried) -> P>;
 pub(crate) struct Promises<P: Subject> {
     /// Whether this one, which is inside, may be there while the other waits.
     pub(crate) precedes: Option<fn(&P, &P) -> bool>,
+    /// Whether those that wait stand in line as they should, in this group.
+    line: Option<fn(&[&P]) -> bool>,
     pub(crate) overtaking: Option<Overtaking>,
     /// Whether an alarm may be set though nobody wants anything.
     is_idle: fn(P::Timer) -> bool,
@@ -55,7 +57,8 @@ pub(crate) struct Overtaking {
 impl<P: Subject + Mutex> Lock<P> {
     /// A lock that promises what every lock does, and no more.
     pub(crate) fn new(make: impl Fn(MemberId, View, &Carried) -> P + 'static) -> Self {
-        let promises = Promises { precedes: None, overtaking: None, is_idle: |_| false };
+        let promises =
+            Promises { precedes: None, line: None, overtaking: None, is_idle: |_| false };
         Self { make: Box::new(make), promises }
     }
 
@@ -63,6 +66,12 @@ impl<P: Subject + Mutex> Lock<P> {
     /// which waits.
     pub(crate) fn in_order(mut self, precedes: fn(&P, &P) -> bool) -> Self {
         self.promises.precedes = Some(precedes);
+        self
+    }
+
+    /// Members wait in an order: whether all of a group, by rank, stand in line as they should.
+    pub(crate) fn lined_up(mut self, is_in_line: fn(&[&P]) -> bool) -> Self {
+        self.promises.line = Some(is_in_line);
         self
     }
 
@@ -94,8 +103,8 @@ impl<P: Subject + Mutex> Lock<P> {
 
 impl<P: Subject> Clone for Promises<P> {
     fn clone(&self) -> Self {
-        let Self { precedes, overtaking, is_idle } = *self;
-        Self { precedes, overtaking, is_idle }
+        let Self { precedes, line, overtaking, is_idle } = *self;
+        Self { precedes, line, overtaking, is_idle }
     }
 }
 
@@ -104,11 +113,16 @@ impl<P: Subject> Promises<P> {
         self.overtaking.map(|overtaking| overtaking.since)
     }
 
-    /// Whether nobody is inside before its turn.
+    /// Whether nobody is inside before its turn, or stands in line before it.
     pub(crate) fn keeps_order<'a>(&self, members: impl Iterator<Item = &'a P> + Clone) -> bool
     where
         P: Mutex,
     {
+        let stands =
+            |is_in_line: fn(&[&P]) -> bool| is_in_line(&members.clone().collect::<Vec<_>>());
+        if !self.line.is_none_or(stands) {
+            return false;
+        }
         let Some(precedes) = self.precedes else { return true };
         let waiting = members.clone().filter(|member| member.phase() == Phase::Waiting);
         let mut inside = members.filter(|member| member.phase() == Phase::Inside);
@@ -259,7 +273,7 @@ impl<P: Subject + Mutex> AnyLock<P> {
     /// The laws of this algorithm alone.
     fn promised(&self) -> Vec<Law<P>> {
         let mut laws = vec![];
-        if self.promises.precedes.is_some() {
+        if self.promises.precedes.is_some() || self.promises.line.is_some() {
             laws.push(Property::always(
                 "everybody gets in in its turn",
                 |world: &World<P, Self>, group: &State<P>| {

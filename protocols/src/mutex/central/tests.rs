@@ -1,0 +1,237 @@
+//! One rule at a time, in a group of three.
+
+use super::*;
+use crate::ids::Epoch;
+use crate::protocol::{Effect, EffectOf, Input, Outbox};
+
+const LEADER: MemberId = MemberId(2);
+
+/// Three members, of which the highest coordinates, and every message said so far.
+struct Group {
+    members: Vec<Central>,
+    said: Vec<(MemberId, MemberId, Message)>,
+    entered: Vec<MemberId>,
+}
+
+impl Group {
+    fn new(carried: &Carried) -> Self {
+        let view = View { epoch: Epoch(1), size: 3, leader: LEADER };
+        let members = view.members().map(|me| Central::new(me, view, carried)).collect();
+        Self { members, said: Vec::new(), entered: Vec::new() }
+    }
+
+    fn command(&mut self, member: u32, command: Command) {
+        let pending = self.feed(MemberId(member), Input::Command(command));
+        self.deliver(pending);
+    }
+
+    /// Delivers everything, in order, until nobody has anything to say.
+    fn deliver(&mut self, mut pending: VecDeque<(MemberId, MemberId, Message)>) {
+        while let Some((from, to, message)) = pending.pop_front() {
+            self.said.push((from, to, message));
+            pending.extend(self.feed(to, Input::Message { from, message }));
+        }
+    }
+
+    fn feed(
+        &mut self,
+        member: MemberId,
+        input: InputOf<Central>,
+    ) -> VecDeque<(MemberId, MemberId, Message)> {
+        let mut out = Outbox::default();
+        self.members[member.0 as usize].handle(LocalTime(0), input, &mut out);
+        let mut sends = VecDeque::new();
+        for effect in out.drain() {
+            let effect: EffectOf<Central> = effect;
+            match effect {
+                Effect::Send { to, message } => sends.push_back((member, to, message)),
+                Effect::Tell(Event::Entered) => self.entered.push(member),
+                Effect::Tell(Event::Queued) => {}
+                Effect::Arm { .. } | Effect::Disarm(_) => unreachable!("no alarms"),
+            }
+        }
+        sends
+    }
+
+    /// Messages said, but for the optional reply.
+    fn cost(&self) -> usize {
+        self.said.iter().filter(|(_, _, m)| !matches!(m, Message::Queued(_))).count()
+    }
+}
+
+#[test]
+fn the_second_is_queued_until_the_first_leaves_six_messages_in_all() {
+    let mut group = Group::new(&Carried::default());
+    group.command(0, Command::Enter);
+    group.command(1, Command::Enter);
+    assert_eq!(group.entered, [MemberId(0)]);
+    group.command(0, Command::Exit);
+    assert_eq!(group.entered, [MemberId(0), MemberId(1)]);
+    group.command(1, Command::Exit);
+    assert_eq!(group.cost(), 6);
+}
+
+#[test]
+fn the_order_is_that_of_arrival_not_of_asking() {
+    let mut group = Group::new(&Carried::default());
+    let slow = group.feed(MemberId(0), Input::Command(Command::Enter));
+    group.command(1, Command::Enter);
+    group.deliver(slow);
+    assert_eq!(group.entered, [MemberId(1)]);
+}
+
+#[test]
+fn the_coordinator_enters_without_a_message() {
+    let mut group = Group::new(&Carried::default());
+    group.command(2, Command::Enter);
+    group.command(2, Command::Exit);
+    assert_eq!((group.entered.clone(), group.cost()), (vec![LEADER], 0));
+}
+
+#[test]
+fn a_grant_that_crosses_a_withdrawal_lets_nobody_in() {
+    let mut group = Group::new(&Carried::default());
+    let request = group.feed(MemberId(0), Input::Command(Command::Enter));
+    let (from, _, message) = request[0];
+    let grant = group.feed(LEADER, Input::Message { from, message });
+    let withdrawal = group.feed(MemberId(0), Input::Command(Command::Exit));
+    let second = group.feed(MemberId(0), Input::Command(Command::Enter));
+    group.deliver(grant);
+    assert_eq!(group.entered, [], "the grant was for the request given up");
+    group.deliver(withdrawal);
+    group.deliver(second);
+    assert_eq!(group.entered, [MemberId(0)]);
+}
+
+#[test]
+fn holder_and_waiters_are_carried_over_in_order() {
+    let carried = Carried { holder: Some(MemberId(1)), waiting: vec![LEADER, MemberId(0)] };
+    let mut group = Group::new(&carried);
+    group.command(1, Command::Exit);
+    group.command(2, Command::Exit);
+    assert_eq!(group.entered, [LEADER, MemberId(0)]);
+}
+
+#[test]
+fn an_expelled_holder_makes_way() {
+    let carried = Carried { holder: Some(MemberId(1)), waiting: vec![MemberId(0)] };
+    let mut group = Group::new(&carried);
+    let mut out = Outbox::default();
+    group.members[2].expel();
+    group.members[2].start(LocalTime(0), &mut out);
+    let effects: Vec<_> = out.drain().collect();
+    let grant = Message::Grant(RequestNumber(0));
+    assert_eq!(effects, [Effect::Send { to: MemberId(0), message: grant }]);
+}
+
+#[test]
+fn whoever_waits_or_is_inside_does_not_ask_again() {
+    let mut group = Group::new(&Carried::default());
+    for member in [0, 0, 1, 1] {
+        group.command(member, Command::Enter);
+    }
+    assert_eq!(group.cost(), 3, "two requests and a grant");
+}
+
+#[test]
+fn a_newer_request_says_that_the_older_was_given_up() {
+    let mut group = Group::new(&Carried::default());
+    group.command(0, Command::Enter);
+    group.feed(MemberId(0), Input::Command(Command::Exit)); // and the release is lost
+    group.command(0, Command::Enter);
+    assert_eq!(group.entered, [MemberId(0), MemberId(0)]);
+    let late = Message::Release(RequestNumber(1));
+    group.feed(LEADER, Input::Message { from: MemberId(0), message: late });
+    assert_eq!(group.members[2].inside(), Some(MemberId(0)));
+}
+
+#[test]
+fn a_request_from_outside_the_view_is_ignored() {
+    let mut group = Group::new(&Carried::default());
+    let request = Message::Request(RequestNumber(1));
+    let said = group.feed(LEADER, Input::Message { from: MemberId(9), message: request });
+    assert!(said.is_empty());
+}
+
+/// Everybody's requests are stamped.
+fn stamped(carried: &Carried) -> Group {
+    let mut group = Group::new(carried);
+    for member in &mut group.members {
+        *member = member.clone().in_order(Order::Stamps);
+    }
+    group
+}
+
+/// While the coordinator is inside, 0 asks and lets 1 know, which asks too and is heard first.
+fn the_second_is_heard_first(group: &mut Group) {
+    group.command(2, Command::Enter);
+    let slow = group.feed(MemberId(0), Input::Command(Command::Enter));
+    let time = group.members[0].time();
+    group.members[1].witness(time);
+    group.command(1, Command::Enter);
+    group.deliver(slow);
+}
+
+#[test]
+fn by_stamps_whoever_asked_first_is_in_first_if_both_wait() {
+    let orders = [(Order::Arrival, [1, 0]), (Order::Stamps, [0, 1])];
+    for (order, next) in orders {
+        let mut group = Group::new(&Carried::default());
+        for member in &mut group.members {
+            *member = member.clone().in_order(order);
+        }
+        the_second_is_heard_first(&mut group);
+        assert_eq!(group.members[2].queue().collect::<Vec<_>>(), next.map(MemberId), "{order:?}");
+        for member in [2, next[0], next[1]] {
+            group.command(member, Command::Exit);
+        }
+        assert_eq!(group.entered, [LEADER, MemberId(next[0]), MemberId(next[1])], "{order:?}");
+        assert_eq!(group.cost(), 6, "the order costs nothing");
+    }
+}
+
+#[test]
+fn whoever_is_inside_stays_there_though_an_older_request_arrives() {
+    let mut group = stamped(&Carried::default());
+    let slow = group.feed(MemberId(0), Input::Command(Command::Enter));
+    let time = group.members[0].time();
+    group.members[1].witness(time);
+    group.command(1, Command::Enter);
+    group.deliver(slow);
+    assert_eq!(group.entered, [MemberId(1)]);
+    assert_eq!(group.members[2].inside(), Some(MemberId(1)));
+    group.command(1, Command::Exit);
+    assert_eq!(group.entered, [MemberId(1), MemberId(0)]);
+}
+
+#[test]
+fn of_equal_stamps_the_lower_rank_is_first() {
+    let mut group = stamped(&Carried { holder: Some(LEADER), waiting: vec![] });
+    for member in [1, 0] {
+        group.command(member, Command::Enter);
+    }
+    assert_eq!(group.members[0].latest(), group.members[1].latest());
+    assert_eq!(group.members[2].queue().collect::<Vec<_>>(), [MemberId(0), MemberId(1)]);
+}
+
+#[test]
+fn those_carried_over_are_before_all_that_have_stamps() {
+    let carried = Carried { holder: Some(LEADER), waiting: vec![MemberId(1)] };
+    let mut group = stamped(&carried);
+    group.command(0, Command::Enter);
+    group.command(2, Command::Exit);
+    group.command(2, Command::Enter);
+    assert_eq!(group.entered, [MemberId(1)]);
+    group.command(1, Command::Exit);
+    assert_eq!(group.entered, [MemberId(1), MemberId(0)]);
+}
+
+#[test]
+fn a_coordinator_that_asks_is_later_than_all_that_it_has_heard_of() {
+    let mut group = stamped(&Carried { holder: Some(MemberId(1)), waiting: vec![] });
+    for command in [Command::Enter, Command::Exit, Command::Enter] {
+        group.command(0, command);
+    }
+    group.command(2, Command::Enter);
+    assert_eq!(group.members[2].queue().collect::<Vec<_>>(), [MemberId(0), LEADER]);
+}

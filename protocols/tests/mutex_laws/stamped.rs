@@ -1,0 +1,127 @@
+//! The central coordinator with a queue in the order of stamps: its laws, and what it costs.
+
+use std::time::Duration;
+
+use conclave_protocols::mutex::central::{Central, Order};
+use conclave_protocols::mutex::{Command, Event, Mutex};
+use conclave_protocols::sim::Simulator;
+use conclave_protocols::{MemberId, cost};
+
+use crate::any::{Lock, Search, Visits, assert_breaks, laws_of};
+use crate::counted::{all_at_once, delays, sent};
+use crate::ledger::Since;
+use crate::storm::{self, Broken};
+use crate::talking::{Clocks, Talking};
+
+mod alone {
+    super::laws_of!(super::stamped(), asks: [2, 2, 2]);
+}
+
+mod among_members_that_talk {
+    super::laws_of!(super::talking(super::Order::Stamps, super::Clocks::Follow), super::search());
+}
+
+/// A lock whose members hear of each other's requests only from the coordinator, and whose clocks
+/// stand apart.
+fn stamped() -> Lock<Central> {
+    Lock::new(|me, view, carried| Central::new(me, view, carried).in_order(Order::Stamps))
+}
+
+/// Each other goes first at most once: it learns the time of the request that waits when it is let
+/// in, and asks later the next time. Only whoever was let in already, and does not know yet, may do so
+/// once more.
+fn talking(order: Order, clocks: Clocks) -> Lock<Talking> {
+    in_line(order, clocks).overtaken(Since::Queued, |size| size)
+}
+
+fn in_line(order: Order, clocks: Clocks) -> Lock<Talking> {
+    Lock::new(move |me, view, carried| Talking::make(order, clocks, me, view, carried))
+        .lined_up(Talking::are_in_line)
+}
+
+fn search() -> Search {
+    Search {
+        visits: Visits::of([2, 1, 1]),
+        giving_up: Visits::of([1, 1, 1]).with_withdrawals(1),
+        carrying: Visits::of([1, 1, 0]).with_withdrawals(1),
+    }
+}
+
+/// The search and the simulator both find somebody in line before one that asked first.
+fn assert_out_of_turn(order: Order, clocks: Clocks) {
+    let lock = talking(order, clocks);
+    assert_breaks(lock.world(Visits::of([1, 1, 1])), "everybody gets in in its turn");
+    let broken = (0..100).find_map(|seed| storm::run(&lock, seed).err());
+    assert_eq!(broken, Some(Broken::OutOfTurn));
+}
+
+#[test]
+fn by_arrival_somebody_stands_in_line_before_one_that_asked_first() {
+    assert_out_of_turn(Order::Arrival, Clocks::Follow);
+}
+
+#[test]
+fn stamps_of_clocks_that_do_not_follow_each_other_say_nothing_of_who_asked_first() {
+    assert_out_of_turn(Order::Stamps, Clocks::StandApart);
+}
+
+#[test]
+fn whose_clock_stands_behind_goes_first_again_and_again() {
+    let too_few = in_line(Order::Stamps, Clocks::Follow).overtaken(Since::Queued, |size| size - 1);
+    assert_breaks(too_few.world(Visits::of([2, 1, 1])), "nobody is overtaken too often");
+    let lock = stamped().overtaken(Since::Queued, |size| size);
+    let broken = (0..1_000).find_map(|seed| storm::run(&lock, seed).err());
+    assert_eq!(broken, Some(Broken::OvertakenTooOften));
+}
+
+#[test]
+fn the_order_of_stamps_costs_no_message_and_no_time() {
+    let unit = Duration::from_secs(1);
+    for size in 2..=16 {
+        let (walk, others) = (all_at_once(&stamped(), size), u64::from(size) - 1);
+        assert_eq!(walk.sent.len() as u64 - sent(&walk, "queued"), cost::central(others));
+        assert_eq!(sent(&walk, "queued"), cost::central_queued(others));
+        assert_eq!(delays(&stamped(), size.max(3)), (unit * 2, unit * 2));
+    }
+}
+
+/// Who is let in, if the coordinator leaves after so long, which is inside when 0 asks over a slow
+/// link, and 1 a little later over a fast one and knowing of it.
+fn entered(order: Order, stay: Duration) -> Vec<u32> {
+    let unit = Duration::from_secs(1);
+    let mut sim = Simulator::new(1);
+    sim.set_delay(unit, unit);
+    sim.slow(MemberId(0), crate::LEADER, unit * 5, unit * 5);
+    for me in crate::view(crate::SIZE).members() {
+        sim.add(me, talking(order, Clocks::Follow).member(me, crate::view(3), &<_>::default()));
+    }
+    for member in [crate::LEADER, MemberId(0)] {
+        sim.command(member, Command::Enter);
+    }
+    sim.run_for(unit * 3 / 2);
+    sim.command(MemberId(1), Command::Enter);
+    sim.run_for(stay.saturating_sub(sim.now()));
+    sim.command(crate::LEADER, Command::Exit);
+    let mut entered = vec![];
+    for _ in 0..20 {
+        sim.run_for(unit);
+        for (_, member, event) in sim.take_told() {
+            if event == Event::Entered && member != crate::LEADER {
+                entered.push(member.0);
+                sim.command(member, Command::Exit);
+            }
+        }
+    }
+    assert!(sim.nodes().all(|(_, member)| member.phase() == super::Phase::Idle));
+    entered
+}
+
+/// The two orders of the textbooks, of arrival and of asking, and what the second is worth: the
+/// coordinator waits for nobody's older request.
+#[test]
+fn the_first_to_ask_is_first_if_its_request_is_there_when_the_lock_comes_free() {
+    let (early, late) = (Duration::from_secs(4), Duration::from_secs(8));
+    assert_eq!(entered(Order::Stamps, late), [0, 1]);
+    assert_eq!(entered(Order::Arrival, late), [1, 0]);
+    assert_eq!(entered(Order::Stamps, early), [1, 0], "its request is still under way");
+}
