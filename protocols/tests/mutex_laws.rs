@@ -9,6 +9,8 @@
 
 #[path = "mutex_laws/any.rs"]
 mod any;
+#[path = "mutex_laws/by_name.rs"]
+mod by_name;
 #[path = "mutex_laws/counted.rs"]
 mod counted;
 #[path = "mutex_laws/found.rs"]
