@@ -27,6 +27,8 @@ mod maekawa;
 mod office_hours;
 #[path = "mutex_laws/one_token.rs"]
 mod one_token;
+#[path = "mutex_laws/patience.rs"]
+mod patience;
 #[path = "mutex_laws/printed.rs"]
 mod printed;
 #[path = "mutex_laws/rankless.rs"]
@@ -35,6 +37,8 @@ mod rankless;
 mod raymond;
 #[path = "mutex_laws/ricart_agrawala.rs"]
 mod ricart_agrawala;
+#[path = "mutex_laws/selfish.rs"]
+mod selfish;
 #[path = "mutex_laws/stamped.rs"]
 mod stamped;
 #[path = "mutex_laws/storm.rs"]

@@ -21,6 +21,7 @@
 //! | delay before entry, nobody else inside | one round trip |
 //! | delay between an exit and the next entry | one message: release |
 //! | order | of the stamps, so that of happened-before too |
+//! | overtaking | each other enters at most once more before one that knows that it waits |
 //! | tolerates | no crash: one silent member blocks everyone, until a view change |
 //! | links | reliable, FIFO |
 //!

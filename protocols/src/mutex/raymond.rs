@@ -25,6 +25,7 @@
 //! | delay before entry, nobody else inside | 2d transfers |
 //! | delay between an exit and the next entry | as many transfers as the two are apart |
 //! | order | of arrival, at each member, of its neighbours and itself; none between those further away |
+//! | overtaking | each other enters at most once more before one that stands in all queues on the way, if visits take longer than messages |
 //! | tolerates | no crash: the privilege or a part of the tree is lost until the next view |
 //! | links | reliable, any order |
 //!

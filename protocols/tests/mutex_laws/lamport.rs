@@ -8,6 +8,9 @@ use conclave_protocols::mutex::lamport::{Acknowledgments, Lamport};
 
 use crate::any::{Lock, Search, Visits, assert_breaks, laws_of};
 use crate::counted::{all_at_once, delays, group, sent, visit};
+use crate::ledger::Since;
+use crate::selfish::Selfish;
+use crate::storm::{self, Broken};
 use crate::support::world::Order;
 
 mod with_every_acknowledgment {
@@ -19,6 +22,10 @@ mod with_acknowledgments_if_needed {
 }
 
 fn lock() -> Lock<Lamport> {
+    in_order().overtaken(Since::Queued, |size| size - 1)
+}
+
+fn in_order() -> Lock<Lamport> {
     Lock::new(Lamport::new).in_order(|inside, waiting| inside.turn() < waiting.turn())
 }
 
@@ -27,6 +34,30 @@ fn sparing() -> Lock<Lamport> {
         Lamport::new(me, view, carried).acknowledging(Acknowledgments::IfNeeded)
     })
     .in_order(|inside, waiting| inside.turn() < waiting.turn())
+    .overtaken(Since::Queued, |size| size - 1)
+}
+
+/// Whoever knows that it waits has heard from all others since it asked, and they ask with higher
+/// stamps from then on. Until then each may go first once more, by a request that it made before.
+#[test]
+fn each_other_goes_first_once_after_it_is_known_that_one_waits_and_twice_after_one_asked() {
+    let found = |lock: &Lock<Lamport>| (0..1_000).find_map(|seed| storm::run(lock, seed).err());
+    let twice = in_order().overtaken(Since::Asked, |size| 2 * (size - 1));
+    assert_eq!(found(&twice), None);
+    let too_few = [
+        in_order().overtaken(Since::Queued, |size| size - 2),
+        in_order().overtaken(Since::Asked, |size| size - 1),
+    ];
+    for lock in too_few {
+        assert_eq!(found(&lock), Some(Broken::OvertakenTooOften));
+    }
+}
+
+#[test]
+fn members_that_keep_the_lock_for_themselves_are_found_out() {
+    let lock = Lock::new(Selfish::<Lamport>::new).overtaken(Since::Queued, |size| size - 1);
+    let mut broken = (0..1_000).filter_map(|seed| storm::run(&lock, seed).err());
+    assert!(broken.any(|broken| broken == Broken::OvertakenTooOften));
 }
 
 #[test]

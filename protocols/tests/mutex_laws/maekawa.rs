@@ -1,17 +1,18 @@
 //! Maekawa's algorithm: its laws, its deadlocks where nobody takes a vote back, and its costs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use conclave_protocols::mutex::maekawa::{Maekawa, OwnVote, Quorums};
-use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
+use conclave_protocols::mutex::{Carried, Command, Mutex, Phase};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{MemberId, Named, View, cost};
 use stateright::Model;
 
 use crate::any::{Lock, Visits, assert_breaks};
 use crate::counted::{delays_in_turn, visit, whoever_is_inside};
+use crate::patience::most_overtaken;
 use crate::printed::Printed;
 use crate::support::walk::{Sent, Walk};
 use crate::view;
@@ -235,72 +236,18 @@ fn a_voter_sees_nine_messages_for_two_entries_if_its_vote_is_taken_back() {
     assert_eq!(seen.len(), 9);
 }
 
-/// Since when a member waits with its request at all its voters, and how often each other has been
-/// let in since.
-#[derive(Default)]
-struct Patience(BTreeMap<MemberId, BTreeMap<MemberId, u32>>);
-
-impl Patience {
-    fn look(&mut self, sim: &Simulator<Maekawa>, quorums: &Quorums) {
-        for (member, protocol) in sim.nodes() {
-            let is_known = |voter: &MemberId| {
-                let voter = sim.node(*voter).expect("nobody crashes");
-                voter.voted_for() == Some(member) || voter.queue().any(|known| known == member)
-            };
-            if protocol.phase() != Phase::Waiting {
-                self.0.remove(&member);
-            } else if quorums.of(member).iter().all(is_known) {
-                self.0.entry(member).or_default();
-            }
-        }
-    }
-
-    fn entered(&mut self, member: MemberId) {
-        self.0.remove(&member);
-        self.0.values_mut().for_each(|others| *others.entry(member).or_default() += 1);
-    }
-
-    fn most(&self) -> u32 {
-        self.0.values().flat_map(BTreeMap::values).copied().max().unwrap_or_default()
-    }
-}
-
-/// Everybody asks again as soon as it has left. How often somebody entered before one whose
-/// requests had arrived, at most.
-fn most_overtaken(seed: u64) -> u32 {
-    let size = 3 + u32::try_from(seed % 6).expect("a small number");
-    let quorums = Quorums::grid(size);
-    let mut sim = Simulator::new(seed);
-    sim.set_delay(Duration::from_millis(1), Duration::from_millis(30));
-    for me in view(size).members() {
-        sim.add(me, Maekawa::new(me, view(size), &Carried::default()));
-    }
-    // Some have been in often before the others come, and have the higher stamps.
-    let (mut most, mut patience) = (0, Patience::default());
-    for late in 0..size {
-        for other in (0..size).rev().filter(|other| *other >= late) {
-            sim.command(MemberId(other), Command::Enter);
-        }
-        let end = sim.now() + Duration::from_secs(2);
-        while sim.step_until(end) {
-            for (_, member, event) in sim.take_told() {
-                if event == Event::Entered {
-                    patience.entered(member);
-                    most = most.max(patience.most());
-                    sim.command(member, Command::Exit);
-                    if member.0 >= late {
-                        sim.command(member, Command::Enter);
-                    }
-                }
-            }
-            patience.look(&sim, &quorums);
-        }
-    }
-    most
+/// Whether the request of a member that waits has come to all its voters.
+fn is_known(sim: &Simulator<Maekawa>, member: MemberId) -> bool {
+    let size = u32::try_from(sim.nodes().count()).expect("a small group");
+    Quorums::grid(size).of(member).iter().all(|voter| {
+        let voter = sim.node(*voter).expect("nobody crashes");
+        voter.voted_for() == Some(member) || voter.queue().any(|known| known == member)
+    })
 }
 
 #[test]
 fn nobody_enters_more_than_twice_before_one_whose_requests_have_arrived() {
-    let most = (0..200).map(most_overtaken).max();
+    let lock = Lock::new(Maekawa::new);
+    let most = (0..200).map(|seed| most_overtaken(&lock, seed, Duration::ZERO, is_known)).max();
     assert_eq!(most, Some(2));
 }

@@ -9,6 +9,8 @@ use conclave_protocols::{MemberId, cost};
 
 use crate::any::{Lock, laws_of};
 use crate::one_token::{OneToken, State, Token, check};
+use crate::patience::{LONGEST_DELAY, most_overtaken};
+use crate::selfish::Selfish;
 use crate::support::walk::Walk;
 use crate::support::world::{Order, World};
 use crate::view;
@@ -159,6 +161,58 @@ fn an_idle_privilege_comes_after_twice_the_time_of_its_way() {
     assert_eq!(sim.take_told(), [(unit * 6, MemberId(7), Event::Entered)]);
     assert_eq!(sim.sent_in_all(), cost::raymond(distance(0, 7)));
 }
+
+/// Whether a member that waits stands in all queues on the way to the privilege.
+fn is_in_line<P: Mutex>(
+    sim: &Simulator<P>,
+    member: MemberId,
+    raymond: impl Fn(&P) -> &Raymond,
+) -> bool {
+    let at = |place: MemberId| raymond(sim.node(place).expect("nobody crashes"));
+    let mut place = member;
+    while !at(place).has_token() {
+        let next = at(place).holder();
+        if !at(next).requests().any(|waiting| waiting == place) {
+            return false;
+        }
+        place = next;
+    }
+    true
+}
+
+/// Of 200 seeds with visits of this length, how often somebody entered before one that stood in line.
+fn most_overtaken_in_line(visit: Duration) -> Option<u32> {
+    let is_in_line = |sim: &_, member| is_in_line(sim, member, |raymond| raymond);
+    (0..200).map(|seed| most_overtaken(&lock(), seed, visit, is_in_line)).max()
+}
+
+/// Where the privilege goes on, and somebody stays behind, a request follows it. It is there before a
+/// visit is over that takes longer than any message takes through the whole tree.
+#[test]
+fn nobody_enters_more_than_once_before_one_that_stands_in_all_queues_on_the_way() {
+    assert_eq!(most_overtaken_in_line(A_LONG_VISIT), Some(1));
+}
+
+#[test]
+fn while_a_request_follows_the_privilege_short_visits_overtake_it_again_and_again() {
+    let most = most_overtaken_in_line(A_SHORT_VISIT);
+    assert!(most > Some(2), "{most:?}");
+}
+
+#[test]
+fn members_that_keep_the_privilege_for_themselves_are_found_out() {
+    let lock = Lock::new(Selfish::<Raymond>::new);
+    let is_in_line =
+        |sim: &_, member| is_in_line(sim, member, |selfish: &Selfish<_>| &selfish.lock);
+    let most = (0..200).map(|seed| most_overtaken(&lock, seed, A_LONG_VISIT, is_in_line)).max();
+    assert!(most > Some(1), "{most:?}");
+}
+
+/// As long as the fastest message.
+const A_SHORT_VISIT: Duration = Duration::from_millis(1);
+
+/// Of eight members no two are further apart than six steps.
+const A_LONG_VISIT: Duration = LONGEST_DELAY.saturating_mul(6);
 
 fn pairs(size: u32) -> impl Iterator<Item = (u32, u32)> {
     (0..size).flat_map(move |from| (0..size).map(move |to| (from, to)))
