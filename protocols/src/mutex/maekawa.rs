@@ -1,7 +1,7 @@
 //! Mutual exclusion by the votes of a few.
 //!
 //! Source: Maekawa, *A √N Algorithm for Mutual Exclusion in Decentralized Systems*, ACM TOCS 3(2),
-//! 1985.
+//! 1985, as descriptions and other implementations retell it.
 //!
 //! ```text
 //! to enter:         stamp the request; send REQUEST to all of the own quorum, oneself among them

@@ -41,8 +41,8 @@
 //! - A protocol draws no random numbers. The time before another attempt is computed from the
 //!   epoch, the member's rank and the number of its attempt, by the generator of the simulator: it
 //!   looks random, differs between members, and is the same when a run is repeated.
-//! - Lin and others let the coordinators keep queues, to withstand contention: under load, attempts
-//!   fail again and again. Whoever wants a queue takes another algorithm here.
+//! - Under load attempts fail again and again. Lin and others have clients and replicas queue, says
+//!   the abstract of their paper. Whoever wants a queue takes another algorithm here.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
