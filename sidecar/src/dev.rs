@@ -3,6 +3,7 @@
 //! Every member has a thread and a runtime of its own, so that it can be killed and paused as a
 //! process can. Their clocks are off and drift, so that there is something to synchronise.
 
+mod chronicle;
 mod member;
 mod page;
 mod watch;

@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use super::chronicle::Chronicle;
 use super::watch::{Journal, listen_in};
 use super::{ADMIN, PEERS, Settings};
 use crate::discovery::Endpoint;
@@ -37,6 +38,7 @@ pub(super) struct Members {
     each: Mutex<Vec<Member>>,
     changed: watch::Sender<u64>,
     pub(super) journal: Arc<Journal>,
+    pub(super) chronicle: Arc<Chronicle>,
 }
 
 /// One member: its thread, and the strings that it hangs on.
@@ -107,6 +109,7 @@ impl Members {
             each: Mutex::new((0..count).map(Member::new).collect()),
             changed: watch::Sender::new(0),
             journal: Arc::new(Journal::default()),
+            chronicle: Arc::new(Chronicle::default()),
             settings,
         };
         for number in 0..count {
@@ -226,6 +229,7 @@ impl Members {
             policies: self.policy.subscribe(),
             clock: OsClock::with_fault(fault),
             journal: Arc::clone(&self.journal),
+            chronicle: Arc::clone(&self.chronicle),
             end: CancellationToken::new(),
             kill: CancellationToken::new(),
             pause: Arc::new(Pause::default()),
@@ -280,6 +284,7 @@ struct Born {
     policies: watch::Receiver<Option<Policy>>,
     clock: OsClock,
     journal: Arc<Journal>,
+    chronicle: Arc<Chronicle>,
     end: CancellationToken,
     kill: CancellationToken,
     pause: Arc<Pause>,
@@ -298,9 +303,11 @@ impl Born {
                 return;
             }
         };
-        let kill = self.kill.clone();
+        let (kill, number, chronicle) =
+            (self.kill.clone(), self.number, Arc::clone(&self.chronicle));
         // A killed member stops wherever it is: its runtime is dropped with all it holds.
         let _ = runtime.block_on(kill.run_until_cancelled(self.run(ready)));
+        chronicle.died(OsClock::default().now(), number);
     }
 
     async fn run(self, ready: oneshot::Sender<anyhow::Result<Group>>) {
@@ -324,7 +331,8 @@ impl Born {
         let mut sidecar = Sidecar::serve(&self.settings.group, &pod, sockets, self.clock, metrics);
         let _ = ready.send(Ok(sidecar.group()));
         let (said, heard) = mpsc::channel(1024);
-        tokio::spawn(listen_in(self.number, heard, Arc::clone(&self.journal)));
+        let (journal, chronicle) = (Arc::clone(&self.journal), Arc::clone(&self.chronicle));
+        tokio::spawn(listen_in(self.number, heard, journal, chronicle));
         // Nobody but the members writes to this register, and all pods are known from the start.
         let (_still, sight) = watch::channel(Sight::default());
         let (_known, endpoints) = watch::channel(Some(self.endpoints()));

@@ -7,8 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
+use super::chronicle::Chronicle;
 use super::member::number_of;
-use crate::group::task::Said;
+use crate::group::task::{Said, Spoken};
 
 /// The latest messages of all members.
 #[derive(Debug)]
@@ -48,7 +49,7 @@ impl Default for Journal {
 }
 
 impl Journal {
-    fn write(&self, from: u16, said: &Said) {
+    fn write(&self, from: u16, said: &Spoken) {
         let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let mut lines = self.lines();
         let number = *self.last.borrow() + 1;
@@ -97,11 +98,18 @@ impl Line {
     }
 }
 
-/// Writes down what a member says, until it ends.
-pub(super) async fn listen_in(number: u16, mut heard: mpsc::Receiver<Said>, journal: Arc<Journal>) {
+/// Writes down what a member says and does, until it ends.
+pub(super) async fn listen_in(
+    number: u16,
+    mut heard: mpsc::Receiver<Said>,
+    journal: Arc<Journal>,
+    chronicle: Arc<Chronicle>,
+) {
     while let Some(said) = heard.recv().await {
-        if !AT_REST.contains(&said.name) {
-            journal.write(number, &said);
+        match said {
+            Said::Message(said) if AT_REST.contains(&said.name) => {}
+            Said::Message(said) => journal.write(number, &said),
+            Said::Step(step) => chronicle.note(number, step),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! the end) and carries out what the protocols want. Nothing else has any of its state.
 
 mod arbiter;
+pub(crate) mod steps;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
+use self::steps::Step;
 use super::Request;
 use super::alarms::Alarms;
 use super::book::{Book, Due, Wish};
@@ -50,14 +52,23 @@ pub(crate) struct Beginning {
     pub(crate) sight: watch::Receiver<Sight>,
     /// Processes that are surely dead.
     pub(crate) dead: mpsc::Receiver<Incarnation>,
-    /// What the member says, for whoever draws it.
+    /// What the member says and does, for whoever draws it.
     pub(crate) said: Option<mpsc::Sender<Said>>,
     pub(crate) end: CancellationToken,
 }
 
+/// What whoever draws a member gets to know.
+#[derive(Clone, Debug)]
+pub(crate) enum Said {
+    /// It sent a message.
+    Message(Spoken),
+    /// Something happened to a lock.
+    Step(Step),
+}
+
 /// A message that a member sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Said {
+pub(crate) struct Spoken {
     pub(crate) to: Incarnation,
     pub(crate) protocol: &'static str,
     pub(crate) name: &'static str,
@@ -329,6 +340,7 @@ impl Task<'_> {
         for effect in out.drain() {
             match effect {
                 Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
+                    self.note_sent(now, to, &message);
                     self.send(to, message);
                 }
                 Effect::Send { message: Message::Register(call), .. } => {
@@ -359,12 +371,13 @@ impl Task<'_> {
         if let Some(said) = &self.said {
             let (protocol, name) = payload.names();
             // Whoever draws may miss something.
-            let _ = said.try_send(Said { to, protocol, name, lock });
+            let _ = said.try_send(Said::Message(Spoken { to, protocol, name, lock }));
         }
         self.links.send(to, payload);
     }
 
     fn on_event(&mut self, now: LocalTime, event: Event) {
+        self.note_event(now, &event);
         match event {
             Event::Met(info) => self.links.meet(&info),
             Event::Installed(record) => self.on_view(now, &record),

@@ -138,7 +138,7 @@ async fn in_time<T>(answer: impl Future<Output = T>) -> Result<T, Refused> {
         .map_err(|_| Refused(StatusCode::GATEWAY_TIMEOUT, "the member does not answer".to_owned()))
 }
 
-fn lock_name(name: String) -> Result<LockName, Refused> {
+pub(super) fn lock_name(name: String) -> Result<LockName, Refused> {
     LockName::try_from(name).map_err(|error| bad(error.to_string()))
 }
 
@@ -150,7 +150,7 @@ fn conflict(why: impl Into<String>) -> Refused {
     Refused(StatusCode::CONFLICT, why.into())
 }
 
-fn no_such(what: &str) -> Refused {
+pub(super) fn no_such(what: &str) -> Refused {
     Refused(StatusCode::NOT_FOUND, format!("there is no such {what}"))
 }
 

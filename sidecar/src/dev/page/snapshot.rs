@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use self::clocks::ClockView;
 use self::locks::ClaimView;
+use super::super::chronicle::Drawable;
 use super::super::member::{Members, Outside, number_of};
 use super::super::watch::Line;
 use super::failover::FailoverView;
@@ -34,6 +35,8 @@ pub(super) struct Snapshot {
     failover: FailoverView,
     members: Vec<MemberView>,
     claims: Vec<ClaimView>,
+    /// Which entries there are to draw.
+    entries: Vec<Drawable>,
     /// What was said since the snapshot before.
     said: Vec<Line>,
 }
@@ -104,6 +107,7 @@ impl Snapshot {
             register_cut: members.register_is_cut(),
             failover: seen.failover.view(Instant::now()),
             claims: numbers.flat_map(|number| locks::claims(seen, number, now)).collect(),
+            entries: members.chronicle.drawable(now),
             members: views,
             said,
         }

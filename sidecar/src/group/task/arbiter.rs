@@ -14,6 +14,7 @@ impl Task<'_> {
     /// was told of what ended with the new one.
     pub(super) fn feed_member(&mut self, input: InputOf<Member>) {
         let now = self.clock.now();
+        self.note_input(now, &input);
         let mut out = Outbox::default();
         self.member.handle(now, input, &mut out);
         if self.member.arbiter() == Arbiter::None {

@@ -1,0 +1,219 @@
+//! A lock's course, told by hand.
+
+use conclave_protocols::policy::LockAlgorithm;
+use conclave_protocols::{Epoch, Incarnation};
+use serde_json::{Value, json};
+
+use super::super::super::member::pod_uid;
+use super::*;
+
+const LEADER: u16 = 4;
+
+/// A moment that nobody gets to.
+const FAR: u64 = 1_000_000_000_000;
+
+#[derive(Default)]
+struct Told {
+    course: Course,
+    entries: u64,
+}
+
+impl Told {
+    fn note(&mut self, at: u64, member: u16, what: What) {
+        self.course.note(LocalTime(at), member, what, &mut self.entries);
+    }
+
+    fn sent(&mut self, at: u64, from: u16, to: u16, name: &'static str) {
+        self.note(at, from, What::Sent { to: process(to), word: word(name) });
+    }
+
+    fn received(&mut self, at: u64, from: u16, to: u16, name: &'static str) {
+        self.note(at, to, What::Received { from: process(from), word: word(name) });
+    }
+
+    fn entered(&mut self, at: u64, member: u16, deadline: u64) {
+        let deadline = LocalTime(deadline);
+        let (leader, algorithm) = (Some(process(LEADER)), Some(LockAlgorithm::Central));
+        self.note(at, member, What::Entered(Entered { token: None, deadline, leader, algorithm }));
+    }
+
+    /// A member gets in by the book: asks at that time, is inside at 40 more, and out at 100 more.
+    fn whole_entry(&mut self, at: u64, member: u16) {
+        self.note(at, member, What::Asked);
+        self.sent(at, member, LEADER, "request");
+        self.received(at + 20, member, LEADER, "request");
+        self.sent(at + 20, LEADER, member, "grant");
+        self.received(at + 40, LEADER, member, "grant");
+        self.entered(at + 40, member, FAR);
+        self.note(at + 100, member, What::Left);
+        self.sent(at + 100, member, LEADER, "release");
+        self.received(at + 130, member, LEADER, "release");
+    }
+
+    fn drawn(&mut self, at: u64) -> Value {
+        let entry = self.course.entry(LocalTime(at)).expect("something to draw");
+        serde_json::to_value(entry).expect("plain data")
+    }
+}
+
+fn process(member: u16) -> Incarnation {
+    Incarnation { pod: pod_uid(member), run: 7 }
+}
+
+fn word(name: &'static str) -> Word {
+    Word { name, epoch: Epoch(3), mark: 1 }
+}
+
+fn settled(at: u64) -> u64 {
+    at + u64::try_from(SETTLE.as_nanos()).expect("short")
+}
+
+#[test]
+fn an_entry_is_drawn_from_the_request_to_the_arrival_of_the_release() {
+    let mut told = Told::default();
+    told.whole_entry(1_000, 2);
+    let message = |name, from, to, sent, received| json!({"name": name, "from": from, "to": to, "epoch": 3, "sent_ns": sent, "received_ns": received});
+    let drawn = told.drawn(settled(1_100));
+    assert_eq!(
+        drawn["messages"],
+        json!([
+            message("request", 2, LEADER, 0, 20),
+            message("grant", LEADER, 2, 20, 40),
+            message("release", 2, LEADER, 100, 130),
+        ])
+    );
+    let stay = json!({"member": 2, "asked_ns": 0, "entered_ns": 40, "until_ns": 100, "token": null, "end": "left"});
+    assert_eq!(drawn["stays"], json!([stay]));
+    assert_eq!(
+        (&drawn["member"], &drawn["leader"], &drawn["algorithm"], &drawn["whole"]),
+        (&json!(2), &json!(LEADER), &json!("Central"), &json!(true))
+    );
+}
+
+#[test]
+fn a_message_that_its_receiver_notes_before_its_sender_is_one_message() {
+    let mut told = Told::default();
+    told.note(0, 2, What::Asked);
+    told.received(20, 2, LEADER, "request");
+    told.sent(0, 2, LEADER, "request");
+    told.entered(40, 2, FAR);
+    let messages = &told.drawn(50)["messages"];
+    assert_eq!(messages.as_array().map(Vec::len), Some(1));
+    assert_eq!((&messages[0]["sent_ns"], &messages[0]["received_ns"]), (&json!(0), &json!(20)));
+}
+
+#[test]
+fn of_messages_that_look_the_same_the_first_sent_is_the_first_received() {
+    let mut told = Told::default();
+    told.note(0, 2, What::Asked);
+    told.sent(0, 2, LEADER, "request");
+    told.sent(10, 2, LEADER, "request");
+    told.received(20, 2, LEADER, "request");
+    told.entered(40, 2, FAR);
+    let messages = &told.drawn(50)["messages"];
+    assert_eq!(messages[0]["received_ns"], json!(20));
+    assert_eq!(messages[1]["received_ns"], Value::Null, "it is under way");
+}
+
+#[test]
+fn the_drawing_stands_until_the_next_entry_has_ended() {
+    let mut told = Told::default();
+    assert_eq!(told.course.drawable(LocalTime(0)), None);
+    told.note(0, 1, What::Asked);
+    assert_eq!(told.course.drawable(LocalTime(5)), None, "nobody has entered");
+    told.entered(10, 1, FAR);
+    assert_eq!(told.course.drawable(LocalTime(20)), Some((1, false)));
+    told.note(30, 1, What::Left);
+    assert_eq!(told.course.drawable(LocalTime(40)), Some((1, false)), "a message is under way");
+    let later = settled(30);
+    assert_eq!(told.course.drawable(LocalTime(later)), Some((1, true)));
+    let before = told.drawn(later);
+    told.note(later, 2, What::Asked);
+    told.sent(later, 2, LEADER, "request");
+    told.entered(later + 10, 2, FAR);
+    assert_eq!(told.course.drawable(LocalTime(later + 20)), Some((1, true)));
+    assert_eq!(told.drawn(later + 20), before);
+    told.note(later + 30, 2, What::Left);
+    assert_eq!(told.course.drawable(LocalTime(settled(later + 30))), Some((2, true)));
+}
+
+#[test]
+fn an_entry_is_drawn_though_the_next_ends_before_its_messages_have_settled() {
+    let mut told = Told::default();
+    told.whole_entry(0, 1);
+    told.whole_entry(200, 2);
+    assert_eq!(told.course.drawable(LocalTime(400)), Some((1, true)));
+    assert_eq!(told.course.drawable(LocalTime(settled(300))), Some((2, true)));
+}
+
+#[test]
+fn whoever_is_held_up_is_drawn_inside_until_its_lease_is_over() {
+    let mut told = Told::default();
+    told.note(0, 1, What::Asked);
+    told.entered(10, 1, 500);
+    told.note(20, 1, What::Extended { deadline: LocalTime(1_000) });
+    told.whole_entry(1_100, 2);
+    let (later, member) = (settled(1_200), |drawn: &Value| drawn["member"].clone());
+    assert_eq!(member(&told.drawn(later)), json!(2));
+    told.note(later, 1, What::Lost);
+    assert_eq!(member(&told.drawn(settled(later))), json!(2), "the other entry ended after it");
+    let lost = told.course.stays.iter().find(|stay| stay.member == 1).expect("it is remembered");
+    let drawn = told.course.draw(*lost, LocalTime(later), true);
+    assert_eq!(drawn.until(), LocalTime(1_000));
+}
+
+#[test]
+fn the_entry_of_a_member_ends_with_its_process() {
+    let mut told = Told::default();
+    told.note(0, 1, What::Asked);
+    told.entered(10, 1, FAR);
+    told.course.died(LocalTime(50), 1);
+    let drawn = told.drawn(settled(50));
+    assert_eq!((&drawn["ended"], &drawn["until_ns"]), (&json!(true), &json!(50)));
+    assert_eq!(drawn["stays"][0]["end"], json!("died"));
+}
+
+#[test]
+fn an_entry_whose_first_messages_were_forgotten_says_so() {
+    let mut told = Told::default();
+    told.note(100, 1, What::Asked);
+    told.entered(110, 1, FAR);
+    assert_eq!(told.drawn(120)["whole"], json!(true));
+    for _ in 0..=FLIGHTS {
+        told.sent(120, 1, 2, "token");
+    }
+    assert_eq!(told.course.flights.len(), FLIGHTS);
+    assert_eq!(told.drawn(130)["whole"], json!(false));
+}
+
+#[test]
+fn an_entry_that_has_ended_is_drawn_before_its_messages_are_forgotten() {
+    let mut told = Told::default();
+    told.whole_entry(1_000, 2);
+    for _ in 0..=FLIGHTS {
+        told.sent(1_200, 1, 2, "token");
+    }
+    let drawn = told.drawn(1_300);
+    assert_eq!(
+        (&drawn["whole"], drawn["messages"].as_array().map(Vec::len)),
+        (&json!(true), Some(3))
+    );
+}
+
+#[test]
+fn a_holder_is_remembered_however_many_give_up_meanwhile() {
+    let mut told = Told::default();
+    told.note(0, 1, What::Asked);
+    told.entered(10, 1, FAR);
+    let tries = 3 * STAYS as u64;
+    for at in 0..tries {
+        told.note(20 + at, 2, What::Asked);
+        told.note(20 + at, 2, What::Left);
+    }
+    told.note(30 + tries, 1, What::Left);
+    told.note(30 + tries, 2, What::Asked);
+    assert_eq!(told.course.stays.len(), STAYS);
+    let drawn = told.drawn(settled(30 + tries));
+    let stays = drawn["stays"].as_array().expect("stays").iter();
+    assert_eq!(stays.filter(|stay| stay["member"] == json!(1)).count(), 1);
+}

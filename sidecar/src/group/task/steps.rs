@@ -1,0 +1,133 @@
+//! What happens to locks at this member, step by step, for whoever draws it. Only `conclave dev`
+//! does: elsewhere nobody listens, and nothing is done here.
+//!
+//! All that follows from one input has the time of that input, as one event of a space-time diagram.
+
+use conclave_protocols::member::message::{Message, PeerMessage};
+use conclave_protocols::member::{Command, Event, LockEvent, Member, Node};
+use conclave_protocols::policy::LockAlgorithm;
+use conclave_protocols::protocol::InputOf;
+use conclave_protocols::{Epoch, FencingToken, Incarnation, Input, LocalTime, LockName, Named};
+
+use super::{Said, Task};
+
+/// Something that happened to a lock at a member.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) at: LocalTime,
+    pub(crate) lock: LockName,
+    pub(crate) what: What,
+}
+
+/// What happened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum What {
+    /// The member asks for the lock.
+    Asked,
+    /// It sent a message.
+    Sent { to: Incarnation, word: Word },
+    /// It received one.
+    Received { from: Incarnation, word: Word },
+    /// It is inside.
+    Entered(Entered),
+    /// It stays inside until then, if it does not hear better.
+    Extended { deadline: LocalTime },
+    /// It left, or gave up waiting.
+    Left,
+    /// It was inside, and is no longer, though nobody gave the lock back.
+    Lost,
+}
+
+/// How a member got inside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entered {
+    pub(crate) token: Option<FencingToken>,
+    pub(crate) deadline: LocalTime,
+    /// Who led the view.
+    pub(crate) leader: Option<Incarnation>,
+    pub(crate) algorithm: Option<LockAlgorithm>,
+}
+
+/// A message of a lock, as far as a diagram tells.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Word {
+    pub(crate) name: &'static str,
+    pub(crate) epoch: Epoch,
+    /// Tells messages of one name apart that one member sent to another in one view.
+    pub(crate) mark: u64,
+}
+
+/// The lock and the word of a message; nothing if it is about no lock.
+fn word_of(message: &PeerMessage) -> Option<(&LockName, Word)> {
+    match message {
+        PeerMessage::Lock(said) => {
+            let (name, mark) = (said.message.name(), said.stamp.0);
+            Some((&said.lock, Word { name, epoch: said.epoch, mark }))
+        }
+        PeerMessage::Join(_)
+        | PeerMessage::Noted
+        | PeerMessage::Leave
+        | PeerMessage::Heartbeat(_)
+        | PeerMessage::GatedHeartbeat { .. }
+        | PeerMessage::Promise(_)
+        | PeerMessage::Refusal { .. }
+        | PeerMessage::SealRequest { .. }
+        | PeerMessage::Seal(_)
+        | PeerMessage::SealRefused { .. }
+        | PeerMessage::HandOver(_)
+        | PeerMessage::Taken { .. }
+        | PeerMessage::Election { .. } => None,
+    }
+}
+
+impl Task<'_> {
+    /// The member gets an input.
+    pub(super) fn note_input(&self, at: LocalTime, input: &InputOf<Member>) {
+        match input {
+            Input::Command(Command::Enter { lock, .. }) => self.note(at, lock, || What::Asked),
+            Input::Command(Command::Exit { lock }) => self.note(at, lock, || What::Left),
+            Input::Message { from: Node::Member(from), message: Message::Peer(message) } => {
+                if let Some((lock, word)) = word_of(message) {
+                    self.note(at, lock, || What::Received { from: *from, word });
+                }
+            }
+            Input::Command(_) | Input::Message { .. } | Input::Timer(_) => {}
+        }
+    }
+
+    /// The member sends a message.
+    pub(super) fn note_sent(&self, at: LocalTime, to: Incarnation, message: &PeerMessage) {
+        if let Some((lock, word)) = word_of(message) {
+            self.note(at, lock, || What::Sent { to, word });
+        }
+    }
+
+    /// The member tells of something.
+    pub(super) fn note_event(&self, at: LocalTime, event: &Event) {
+        let Event::Lock(lock, event) = event else { return };
+        match event {
+            LockEvent::Entered { token, deadline, .. } => self.note(at, lock, || {
+                let record = self.member.record();
+                let policy = record.and_then(|record| record.policy.for_lock(lock.as_str()));
+                What::Entered(Entered {
+                    token: *token,
+                    deadline: *deadline,
+                    leader: record.and_then(|record| record.leader),
+                    algorithm: policy.map(|policy| policy.algorithm),
+                })
+            }),
+            LockEvent::Extended { deadline, .. } => {
+                self.note(at, lock, || What::Extended { deadline: *deadline });
+            }
+            LockEvent::Lost(_) => self.note(at, lock, || What::Lost),
+            LockEvent::Queued(_) => {}
+        }
+    }
+
+    fn note(&self, at: LocalTime, lock: &LockName, what: impl FnOnce() -> What) {
+        if let Some(said) = &self.said {
+            // Whoever draws may miss something.
+            let _ = said.try_send(Said::Step(Step { at, lock: lock.clone(), what: what() }));
+        }
+    }
+}
