@@ -60,6 +60,57 @@ fn a_visitor_takes_a_lock_by_a_click_and_sees_holder_token_and_whoever_waits() -
     browser.has_no_complaints()
 }
 
+#[test]
+fn a_visitor_sees_how_a_lock_was_got_and_the_drawing_stands_until_the_next_entry_has_ended()
+-> Result<()> {
+    let dev = Dev::start()?;
+    let browser = open(&dev)?;
+    let leader = browser.text("#leader")?;
+    let leader: u8 = leader.strip_prefix("dev-").context("a leader's name")?.parse()?;
+    let (first, second) = ((leader + 1) % 5, (leader + 2) % 5);
+    let cell = |member: u8| format!("[data-lock='orders'] [data-cell='{member}']");
+    let drawn = |what: &str| browser.attribute(&format!("#diagram-plot {what}"), "class");
+    let arrow = |word: &str, from: u8, to: u8| {
+        drawn(&format!("[data-word='{word}'][data-from='{from}'][data-to='{to}'] .way:not(.lost)"))
+    };
+    let entry = || -> Result<u64> {
+        ensure!(browser.attribute("#diagram-plot", "data-ended")? == "yes", "it goes on");
+        Ok(browser.attribute("#diagram-plot", "data-entry")?.parse()?)
+    };
+
+    browser.click(&cell(first))?;
+    wait::until("request, grant and the bar of whoever is inside", LONG, || {
+        arrow("request", first, leader)?;
+        arrow("grant", leader, first)?;
+        drawn(&format!(".stay[data-member='{first}'] .inside"))
+    })?;
+    let token = holder(&browser, &format!("dev-{first}"))?;
+    browser.click(&cell(first))?;
+    let before = wait::until("an entry that has ended", LONG, entry)?;
+    arrow("release", first, leader)?;
+    browser.click("#diagram-table summary")?;
+    let words = browser.text("#diagram-rows")?;
+    for word in [
+        format!("dev-{first} sends request to dev-{leader}"),
+        format!("dev-{first} enters with token {token}"),
+        format!("dev-{leader} receives release of dev-{first}"),
+    ] {
+        ensure!(words.contains(&word), "{word:?} is not among {words:?}");
+    }
+
+    browser.click(&cell(second))?;
+    holder(&browser, &format!("dev-{second}"))?;
+    ensure!(entry()? == before, "another entry is drawn, and has not ended");
+    ensure!(browser.text("#diagram-rows")? == words, "the drawing changes while one reads it");
+    browser.click(&cell(second))?;
+    wait::until("the next entry", LONG, || {
+        let next = entry()?;
+        ensure!(next > before, "entry {next} is drawn after {before}");
+        Ok(())
+    })?;
+    browser.has_no_complaints()
+}
+
 /// Opens the page and waits until the whole group is in one view.
 fn open(dev: &Dev) -> Result<Browser> {
     let browser = Browser::open(&dev.page())?;

@@ -13,6 +13,9 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/locks.js", JAVASCRIPT, include_str!("locks.js")),
     ("/clocks.js", JAVASCRIPT, include_str!("clocks.js")),
     ("/talk.js", JAVASCRIPT, include_str!("talk.js")),
+    ("/diagram.js", JAVASCRIPT, include_str!("diagram.js")),
+    ("/spacetime.js", JAVASCRIPT, include_str!("spacetime.js")),
+    ("/axis.js", JAVASCRIPT, include_str!("axis.js")),
     ("/tools.js", JAVASCRIPT, include_str!("tools.js")),
     ("/icon.svg", "image/svg+xml", include_str!("icon.svg")),
 ];

@@ -1,6 +1,7 @@
 // The page of `conclave dev`: takes snapshots from the stream and hands them to the panels.
 
 import { drawClocks } from "./clocks.js";
+import { drawDiagram, forgetDiagram } from "./diagram.js";
 import { drawLocks } from "./locks.js";
 import { drawMembers } from "./members.js";
 import { ask, mark, millis, nanos, say, trouble } from "./tools.js";
@@ -18,6 +19,7 @@ const stream = new EventSource("/events");
 stream.addEventListener("open", () => {
   // A new stream begins with all that was said.
   forgetTalk();
+  forgetDiagram();
   trouble("");
   mark(document.body, "data-gone", null);
 });
@@ -33,6 +35,7 @@ function draw(group) {
   drawLocks(group);
   drawClocks(group);
   drawTalk(group);
+  drawDiagram(group);
 }
 
 function drawHeader(group) {

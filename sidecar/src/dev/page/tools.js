@@ -2,7 +2,15 @@
 
 /** Makes an element. Attributes that are functions become listeners. */
 export function make(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
+  return furnish(document.createElement(tag), attributes, children);
+}
+
+/** Makes an element of a drawing. */
+export function draw(tag, attributes = {}, ...children) {
+  return furnish(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+}
+
+function furnish(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value);
     else element.setAttribute(name, value);
@@ -59,6 +67,13 @@ export function nanos(ns, sign = false) {
   const figure = size / unit;
   const digits = figure < 10 ? figure.toFixed(1) : figure.toFixed(0);
   return `${ns < 0 ? "−" : sign ? "+" : ""}${digits} ${name}`;
+}
+
+/** A time in nanoseconds, to the tenth of a microsecond. */
+export function exactly(ns) {
+  const size = Math.abs(ns);
+  const figure = size < 1e6 ? `${(size / 1e3).toFixed(1)} µs` : `${(size / 1e6).toFixed(4)} ms`;
+  return `${ns < 0 ? "−" : ""}${figure}`;
 }
 
 /** A duration in milliseconds, for people. */
