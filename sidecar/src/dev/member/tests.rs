@@ -37,9 +37,13 @@ async fn all_go_by(members: &Members, arbiter: Arbiter) {
     }
 }
 
+fn lock() -> LockName {
+    LockName::try_from("orders".to_owned()).expect("a good name")
+}
+
 async fn ask(members: &Members, number: u16) -> watch::Receiver<Claim> {
     let ask = Ask {
-        lock: LockName::try_from("orders".to_owned()).expect("a good name"),
+        lock: lock(),
         claim: None,
         owner: None,
         metadata: None,
@@ -59,14 +63,55 @@ async fn held(claim: &watch::Receiver<Claim>, arbiter: Arbiter) -> Held {
     held
 }
 
+fn settings(policy: Policy, offset: u16) -> Settings {
+    // Below the ports that the system draws by itself.
+    let own = u16::try_from(std::process::id() % 10_000).expect("small");
+    Settings { members: 3, group: "dev".to_owned(), policy, base_port: 20_000 + own + offset }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_an_entry_into_a_lock_all_messages_are_known_with_both_their_ends() {
+    let policy = Policy { generation: 1, timing: BRIEF, ..Policy::default() };
+    let members = Members::start(settings(policy, 10)).await.expect("the ports are free");
+    all_go_by(&members, Arbiter::Quorum).await;
+    let status = members.group(0).expect("it lives").status().borrow().clone();
+    let follower = status.members.iter().find(|member| !member.leader).expect("two follow");
+    let member = follower.uid.parse().ok().and_then(number_of).expect("one of us");
+    let claim = ask(&members, member).await;
+    let token = held(&claim, Arbiter::Quorum).await.token.expect("a quorum grants").get();
+    let (group, id) = (members.group(member).expect("it lives"), claim.borrow().id.clone());
+    group.release(lock(), id).await.expect("it holds");
+    let settled = async {
+        loop {
+            let entry = members.chronicle.entry(&lock(), OsClock::default().now());
+            let entry = serde_json::to_value(entry).expect("plain data");
+            if entry["ended"] == serde_json::json!(true) {
+                return entry;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let entry = tokio::time::timeout(PATIENCE, settled).await.expect("it ends");
+    assert_eq!((&entry["member"], &entry["stays"][0]["token"]), (&member.into(), &token.into()));
+    let leader = entry["leader"].as_u64().and_then(|leader| u16::try_from(leader).ok());
+    let leader = leader.expect("a leader granted");
+    let messages = entry["messages"].as_array().expect("messages");
+    let links =
+        [("request", member, leader), ("grant", leader, member), ("release", member, leader)];
+    for (name, from, to) in links {
+        let is_it = |said: &&serde_json::Value| {
+            said["name"] == name && said["from"] == from && said["to"] == to
+        };
+        let said = messages.iter().find(is_it).unwrap_or_else(|| panic!("no {name} in {entry:#}"));
+        assert!(said["sent_ns"].as_i64() < said["received_ns"].as_i64(), "{said:#}");
+    }
+    members.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_whose_arbiter_is_taken_away_and_given_back_goes_on() {
     let policy = Policy { generation: 1, timing: BRIEF, ..Policy::default() };
-    // Below the ports that the system draws by itself.
-    let base_port = 20_000 + u16::try_from(std::process::id() % 10_000).expect("small");
-    let settings =
-        Settings { members: 3, group: "dev".to_owned(), policy: policy.clone(), base_port };
-    let members = Members::start(settings).await.expect("the ports are free");
+    let members = Members::start(settings(policy.clone(), 0)).await.expect("the ports are free");
     let edit = |generation, arbiter| {
         members.policy.send_replace(Some(Policy { generation, arbiter, ..policy.clone() }));
     };

@@ -23,7 +23,8 @@ function keeps(isKept) {
 }
 
 export function drawDiagram(group) {
-  place.style.minHeight = `${heightOf(group.members) + 6}px`;
+  // With room for a scroll bar, so that nothing moves when one is needed.
+  place.style.minHeight = `${heightOf(group.members) + 16}px`;
   offer(group.entries.map((entry) => entry.lock));
   const lock = choice.value;
   const entry = group.entries.find((entry) => entry.lock === lock);
@@ -65,6 +66,7 @@ async function load(lock, group) {
     const answer = await fetch(`/locks/${encodeURIComponent(lock)}/entry`);
     if (!answer.ok) return;
     const entry = await answer.json();
+    if (choice.value !== lock) return;
     shown = { lock, group, entry, key: keyOf(entry.number, entry.ended), width: 0 };
     redraw();
     place.scrollLeft = 0;
@@ -85,7 +87,6 @@ function redraw() {
   mark(place, "data-ended", entry.ended ? "yes" : "no");
   say(at("diagram-story"), story(entry, group));
   rows.replaceChildren(...events(entry, group).map(row));
-  at("diagram-table").hidden = false;
 }
 
 function story(entry, group) {

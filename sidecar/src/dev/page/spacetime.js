@@ -10,6 +10,8 @@ const NAMES = 92;
 const HALF = 8;
 /** How wide a letter is, about; rather too wide. */
 const LETTER = 7.8;
+/** How far beyond the edge something goes that goes on. */
+const BEYOND = 6;
 /** Between the times at the axis. */
 const FAR = 84;
 /** Where along its arrow a label may be, the best first. */
@@ -83,10 +85,10 @@ class Sheet {
     return draw("line", { x1, y1, x2, y2, class: name });
   }
 
-  /** Where something lies; what began before the diagram or goes on after it touches its edge. */
+  /** Where something lies; what began before the diagram or goes on after it passes its edge. */
   x(ns) {
-    if (ns === null || ns > this.to) return this.axis.width;
-    return ns < this.from ? 0 : this.axis.x(ns);
+    if (ns === null || ns > this.to) return this.axis.width + BEYOND;
+    return ns < this.from ? -BEYOND : this.axis.x(ns);
   }
 
   /** A hollow bar while a member waits, a thick one while it is inside. */
