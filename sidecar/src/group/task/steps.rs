@@ -64,6 +64,10 @@ fn word_of(message: &PeerMessage) -> Option<(&LockName, Word)> {
             let (name, mark) = (said.message.name(), said.stamp.0);
             Some((&said.lock, Word { name, epoch: said.epoch, mark }))
         }
+        PeerMessage::PeerLock(said) => {
+            let (name, mark) = (said.message.name(), said.number);
+            Some((&said.lock, Word { name, epoch: said.epoch, mark }))
+        }
         PeerMessage::Join(_)
         | PeerMessage::Noted
         | PeerMessage::Leave
