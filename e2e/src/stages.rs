@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::cluster::{self, Cluster, State};
-use crate::{binaries, cache, campaign, command, fuzz, image, packages, preflight};
+use crate::{binaries, cache, campaign, command, fuzz, image, packages, preflight, rotation};
 
 /// Every stage, in the order in which they run. A new check is a new line.
 const STAGES: &[Stage] = &[
@@ -226,6 +226,7 @@ fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
 }
 
 fn run_cluster_tests(_: &mut Run) -> Result<()> {
+    println!("lock algorithms of this run: {}", rotation::shown(&rotation::chosen()?));
     // Those of the page have had their stage, and a feature of their own.
     let which = ["--test", "cluster_*", "--test", "chart*", "--no-fail-fast"];
     let tests = [&["-p", "conclave-e2e", "--features", CLUSTER], &which[..]].concat();

@@ -3,12 +3,11 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use conclave_e2e::cluster::{Cluster, Cut, Namespace, Pod, Signal};
-use conclave_e2e::http::Http;
 use conclave_e2e::load::{Diary, HandOvers, LeaderWatch, Load};
 use conclave_e2e::product::{Group, SIDECAR, SOON};
-use conclave_e2e::wait;
+use conclave_e2e::{prometheus, wait};
 
 /// Short waits, so that the tests need not be long.
 const FAST: &str = "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 60s}}";
@@ -351,18 +350,7 @@ fn the_api_server_is_written_to_neither_at_rest_nor_for_locks() -> Result<()> {
 
 /// How often these pods have read the Lease.
 fn reads(pods: &[Pod]) -> Result<f64> {
-    let mut sum = 0.0;
-    for pod in pods {
-        let metrics = Http::connect_to((pod.address, 7072).into())?.call("GET", "/metrics")?.body;
-        let of_reads = |line: &&str| {
-            line.starts_with("conclave_arbiter_requests_total{") && line.contains("verb=\"read\"")
-        };
-        for line in metrics.lines().filter(of_reads) {
-            let (_, number) = line.rsplit_once(' ').context("no number")?;
-            sum += number.parse::<f64>()?;
-        }
-    }
-    Ok(sum)
+    prometheus::sum_over(pods, "conclave_arbiter_requests_total", "verb=\"read\"")
 }
 
 /// Scales the group, and waits until it has so many members.

@@ -3,8 +3,9 @@
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use conclave_e2e::cluster::{Cluster, Cut, Namespace, Pod, Signal};
+use conclave_e2e::counter::{self, Counter};
 use conclave_e2e::product::{APPLICATION, Group, SIDECAR, SOON, claim_path};
 use conclave_e2e::wait;
 
@@ -93,79 +94,15 @@ fn ten_clients_lose_no_increment_under_the_lock_and_some_without_it() -> Result<
     let cluster = Cluster::from_env()?;
     cluster.in_namespace("group-counts", |namespace| {
         let group = Group::start(namespace, FAST, 5)?;
-        namespace.apply(&REDIS.replace("IMAGE", &cluster.images().client))?;
-        namespace.await_deployment("redis")?;
-        let redis =
-            namespace.kubectl(&["get", "service/redis", "-o", "jsonpath={.spec.clusterIP}"])?;
+        let counter = Counter::deploy(&group)?;
         let pods = group.pods()?;
-        wait::until("redis", SOON, || {
-            let ping = ["timeout", "3", "redis-cli", "-h", &redis, "ping"];
-            namespace.exec(&pods[0].name, APPLICATION, &ping).map(drop)
-        })?;
-        count(&group, &redis, COUNT_LOCKED)?;
-        let counted = read(&group, &redis)?;
-        ensure!(counted == 2_000, "{counted} of 2,000 increments under the lock");
-        count(&group, &redis, COUNT_FREELY)?;
-        let counted = read(&group, &redis)?;
-        ensure!(counted < 2_000, "nothing is lost without the lock: the test shows nothing");
+        let sum = counter.count(&pods, counter::LOCKED, 200)?;
+        ensure!(sum == 2_000, "{sum} of 2,000 increments under the lock");
+        let sum = counter.count(&pods, counter::FREELY, 200)?;
+        ensure!(sum < 2_000, "nothing is lost without the lock: the test shows nothing");
         Ok(())
     })
 }
-
-/// Two clients in each of five pods do 200 increments each.
-fn count(group: &Group<'_>, redis: &str, script: &str) -> Result<()> {
-    let pods = group.pods()?;
-    group.namespace.exec(
-        &pods[0].name,
-        APPLICATION,
-        &["redis-cli", "-h", redis, "set", "n", "0"],
-    )?;
-    thread::scope(|scope| {
-        let clients: Vec<_> = pods
-            .iter()
-            .flat_map(|pod| [pod, pod])
-            .map(|pod| {
-                scope.spawn(move || {
-                    let command = ["bash", "-c", script, "count", redis];
-                    group.namespace.exec(&pod.name, APPLICATION, &command)
-                })
-            })
-            .collect();
-        for client in clients {
-            client.join().expect("it does not panic").context("a client failed")?;
-        }
-        Ok(())
-    })
-}
-
-fn read(group: &Group<'_>, redis: &str) -> Result<u64> {
-    let pods = group.pods()?;
-    let text = group.namespace.exec(
-        &pods[0].name,
-        APPLICATION,
-        &["redis-cli", "-h", redis, "get", "n"],
-    )?;
-    Ok(text.trim().parse()?)
-}
-
-const COUNT_LOCKED: &str = r#"
-set -e
-for i in $(seq 200); do
-  location=$(curl -fsS -o /dev/null -D - -X POST 'http://localhost:7070/v1/locks/counter?wait=60s' |
-    tr -d '\r' | sed -n 's/^location: //Ip')
-  n=$(redis-cli -h "$1" get n)
-  redis-cli -h "$1" set n $((n + 1)) > /dev/null
-  curl -fsS -X DELETE "http://localhost:7070$location"
-done
-"#;
-
-const COUNT_FREELY: &str = r#"
-set -e
-for i in $(seq 200); do
-  n=$(redis-cli -h "$1" get n)
-  redis-cli -h "$1" set n $((n + 1)) > /dev/null
-done
-"#;
 
 #[test]
 fn a_deleted_leader_hands_over_and_its_locks_are_free_at_once() -> Result<()> {
@@ -287,27 +224,3 @@ fn locks_go_on_without_the_operator_and_without_the_api_server() -> Result<()> {
         group.unlock(&pods[0], &held)
     })
 }
-
-const REDIS: &str = r#"
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: redis}
-spec:
-  selector: {matchLabels: {app: redis}}
-  template:
-    metadata: {labels: {app: redis}}
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers:
-      - name: redis
-        image: IMAGE
-        imagePullPolicy: IfNotPresent
-        command: [redis-server, --protected-mode, "no", --save, ""]
----
-apiVersion: v1
-kind: Service
-metadata: {name: redis}
-spec:
-  selector: {app: redis}
-  ports: [{port: 6379}]
-"#;

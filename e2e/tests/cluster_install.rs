@@ -1,14 +1,14 @@
 //! What an administrator does: install, upgrade, uninstall, wrong manifests, Prometheus.
 
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::binaries;
 use conclave_e2e::cluster::Cluster;
-use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SOON, SYSTEM};
-use conclave_e2e::{command, wait};
-use serde_json::Value;
+use conclave_e2e::command;
+use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SYSTEM};
+use conclave_e2e::prometheus::Prometheus;
 
 #[test]
 fn wrong_resources_are_refused_with_the_name_of_the_field() -> Result<()> {
@@ -114,71 +114,3 @@ fn its_linter_has_nothing_against_the_metrics(group: &Group<'_>) -> Result<()> {
     ensure!(metrics.contains("conclave_leader"), "these are no metrics of a sidecar: {metrics}");
     command::output_of_input(&mut Command::new(binaries::PROMLINT.path()), &metrics).map(drop)
 }
-
-/// A Prometheus of this test; it ends with it.
-struct Prometheus {
-    child: Child,
-    directory: tempfile::TempDir,
-}
-
-const PROMETHEUS: &str = "127.0.0.1:19790";
-
-impl Prometheus {
-    fn start(cluster: &Cluster, namespace: &str) -> Result<Self> {
-        let directory = tempfile::tempdir()?;
-        let kubeconfig = cluster.kubeconfig().display().to_string();
-        let config = SCRAPE.replace("KUBECONFIG", &kubeconfig).replace("NAMESPACE", namespace);
-        let file = directory.path().join("prometheus.yaml");
-        std::fs::write(&file, config)?;
-        let log = std::fs::File::create(directory.path().join("log"))?;
-        let child = Command::new(binaries::PROMETHEUS_SERVER.path())
-            .arg(format!("--config.file={}", file.display()))
-            .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
-            .arg(format!("--web.listen-address={PROMETHEUS}"))
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .context("start Prometheus")?;
-        Ok(Self { child, directory })
-    }
-
-    fn await_value(&self, query: &str, expected: &str) -> Result<()> {
-        let awaited = wait::until(query, SOON + Duration::from_secs(30), || {
-            let url = format!("http://{PROMETHEUS}/api/v1/query");
-            let mut curl = Command::new("curl");
-            curl.args(["--silent", "--show-error", "--fail", "--max-time", "5", "--get"]);
-            curl.arg("--data-urlencode").arg(format!("query={query}")).arg(url);
-            let answer: Value = serde_json::from_str(&command::output(&mut curl)?)?;
-            let value = &answer["data"]["result"][0]["value"][1];
-            ensure!(value == expected, "{query} is {value}, expected {expected}: {answer}");
-            Ok(())
-        });
-        awaited.with_context(|| {
-            std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
-        })
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        // One that has ended already is no trouble.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-const SCRAPE: &str = "
-global: {scrape_interval: 1s, scrape_timeout: 1s}
-scrape_configs:
-- job_name: conclave
-  kubernetes_sd_configs:
-  - role: pod
-    kubeconfig_file: KUBECONFIG
-    namespaces: {names: [NAMESPACE]}
-  relabel_configs:
-  - source_labels: [__meta_kubernetes_pod_container_port_name]
-    regex: conclave-admin
-    action: keep
-  - source_labels: [__meta_kubernetes_pod_name]
-    target_label: pod
-";

@@ -1,0 +1,103 @@
+//! A Prometheus beside the cluster, which finds the pods and scrapes them as a user's does.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::cluster::{Cluster, Pod};
+use crate::http::Http;
+use crate::product::SOON;
+use crate::{binaries, command, wait};
+
+/// A Prometheus of one test; it ends with it.
+#[derive(Debug)]
+pub struct Prometheus {
+    child: Child,
+    directory: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// Scrapes the sidecars of a namespace from now on.
+    pub fn start(cluster: &Cluster, namespace: &str) -> Result<Self> {
+        let directory = tempfile::tempdir()?;
+        let kubeconfig = cluster.kubeconfig().display().to_string();
+        let config = SCRAPE.replace("KUBECONFIG", &kubeconfig).replace("NAMESPACE", namespace);
+        let file = directory.path().join("prometheus.yaml");
+        std::fs::write(&file, config)?;
+        let log = std::fs::File::create(directory.path().join("log"))?;
+        let child = Command::new(binaries::PROMETHEUS_SERVER.path())
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
+            .arg(format!("--web.listen-address={ADDRESS}"))
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .context("start Prometheus")?;
+        Ok(Self { child, directory })
+    }
+
+    /// Waits until a query has this one answer.
+    pub fn await_value(&self, query: &str, expected: &str) -> Result<()> {
+        let awaited = wait::until(query, SOON + Duration::from_secs(30), || {
+            let url = format!("http://{ADDRESS}/api/v1/query");
+            let mut curl = Command::new("curl");
+            curl.args(["--silent", "--show-error", "--fail", "--max-time", "5", "--get"]);
+            curl.arg("--data-urlencode").arg(format!("query={query}")).arg(url);
+            let answer: Value = serde_json::from_str(&command::output(&mut curl)?)?;
+            let value = &answer["data"]["result"][0]["value"][1];
+            ensure!(value == expected, "{query} is {value}, expected {expected}: {answer}");
+            Ok(())
+        });
+        awaited.with_context(|| {
+            std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+        })
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        // One that has ended already is no trouble.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What a metric says with this label, in the sum of these pods, by their own word.
+pub fn sum_over(pods: &[Pod], metric: &str, label: &str) -> Result<f64> {
+    let mut sum = 0.0;
+    for pod in pods {
+        let metrics = Http::connect_to((pod.address, ADMIN).into())?.call("GET", "/metrics")?.body;
+        let is_meant = |line: &&str| {
+            let labels = line.strip_prefix(metric).and_then(|rest| rest.strip_prefix('{'));
+            labels.is_some_and(|labels| labels.contains(label))
+        };
+        for line in metrics.lines().filter(is_meant) {
+            let (_, number) = line.rsplit_once(' ').context("no number")?;
+            sum += number.parse::<f64>()?;
+        }
+    }
+    Ok(sum)
+}
+
+/// Where a pod's metrics are.
+const ADMIN: u16 = 7072;
+
+const ADDRESS: &str = "127.0.0.1:19790";
+
+const SCRAPE: &str = "
+global: {scrape_interval: 1s, scrape_timeout: 1s}
+scrape_configs:
+- job_name: conclave
+  kubernetes_sd_configs:
+  - role: pod
+    kubeconfig_file: KUBECONFIG
+    namespaces: {names: [NAMESPACE]}
+  relabel_configs:
+  - source_labels: [__meta_kubernetes_pod_container_port_name]
+    regex: conclave-admin
+    action: keep
+  - source_labels: [__meta_kubernetes_pod_name]
+    target_label: pod
+";
