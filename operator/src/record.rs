@@ -7,6 +7,7 @@ use conclave_crds::{Conclave, ConclaveStatus, RECORD_ANNOTATION, WaitsStatus, po
 use conclave_protocols::ids::{Epoch, Incarnation};
 use conclave_protocols::policy::{Arbiter, Policy, Timing};
 use conclave_protocols::record::{RECORD_VERSION, Record};
+use conclave_protocols::version::Versions;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
 use serde::Deserialize;
@@ -43,15 +44,41 @@ pub struct MemberView {
     pub incarnation: Incarnation,
     /// The name of its pod.
     pub name: String,
+    /// The protocol versions that it speaks, lowest and highest.
+    pub protocol: Versions,
 }
 
 /// What the operator reads of a policy.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 pub struct PolicyView {
     /// The generation of the resource that it comes from.
     pub generation: i64,
     /// What makes outcomes safe.
     pub arbiter: Arbiter,
+    /// How locks are granted.
+    #[serde(default)]
+    pub locks: Vec<LockView>,
+}
+
+/// What the operator reads of how the locks of some names are granted. The algorithm is a text:
+/// members of a later version may have one that this operator does not know.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct LockView {
+    /// The names.
+    pub names: Vec<String>,
+    /// The algorithm, or what stands in its place for members that do not know it.
+    algorithm: String,
+    /// The algorithm, if not every version has it.
+    #[serde(default)]
+    among_members: Option<String>,
+}
+
+impl LockView {
+    /// The algorithm by which members grant these locks.
+    pub fn algorithm(&self) -> &str {
+        self.among_members.as_ref().unwrap_or(&self.algorithm)
+    }
 }
 
 /// What there is in the place of a group's register.
@@ -149,6 +176,7 @@ fn number(status: Option<i64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use conclave_crds::{ConclaveSpec, Period};
+    use conclave_protocols::policy::LockAlgorithm;
 
     use super::*;
 
@@ -188,10 +216,23 @@ mod tests {
     }
 
     #[test]
+    fn the_operator_reads_how_locks_are_granted() {
+        for algorithm in LockAlgorithm::ALL {
+            let mut record = lost_record(&lost());
+            record.policy.locks[0].algorithm = algorithm;
+            let text = serde_json::to_string(&record).expect("JSON");
+            let view: RecordView = serde_json::from_str(&text).expect("a record");
+            assert_eq!(view.policy.locks[0].names, ["*"]);
+            assert_eq!(view.policy.locks[0].algorithm(), algorithm.name());
+        }
+    }
+
+    #[test]
     fn fields_that_are_not_known_are_ignored() {
         let mut json = serde_json::to_value(lost_record(&lost())).expect("JSON");
         json["weather"] = "calm".into();
         json["policy"]["order"] = "FIFO".into();
+        json["policy"]["locks"][0]["amongMembers"] = "Bakery".into();
         assert!(serde_json::from_value::<RecordView>(json).is_ok());
     }
 }

@@ -2,11 +2,12 @@
 
 use conclave_crds::{Conclave, ConclaveStatus, LeaderStatus, WaitsStatus, policy};
 use conclave_protocols::ids::Epoch;
-use conclave_protocols::policy::{Arbiter, Timing};
+use conclave_protocols::policy::{Arbiter, LockPolicy, Policy, Timing};
+use conclave_protocols::version;
 
 use crate::conditions::{self, Finding, Verdict};
 use crate::observe::{Observed, PodSeen};
-use crate::record::{RecordView, Register};
+use crate::record::{LockView, RecordView, Register};
 
 /// The specification is understood.
 pub(crate) const ACCEPTED: &str = "Accepted";
@@ -117,16 +118,51 @@ fn in_force(conclave: &Conclave, register: &Register) -> Finding {
     let wanted = conclave.metadata.generation.unwrap_or_default();
     match in_use(register) {
         None => finding(POLICY_IN_FORCE, Verdict::Unknown, "NoView", "no members are known"),
-        Some(runs) if runs == wanted => {
+        Some(runs) if runs == wanted => in_force_in_full(conclave, register).unwrap_or_else(|| {
             let message = format!("the members run generation {runs}");
             finding(POLICY_IN_FORCE, Verdict::True, "InForce", message)
-        }
+        }),
         Some(runs) => {
             let message =
                 format!("the members run generation {runs}, generation {wanted} is wanted");
             finding(POLICY_IN_FORCE, Verdict::False, "Pending", message)
         }
     }
+}
+
+/// What a view leaves out of the generation that it runs. A view whose members do not all have an
+/// algorithm grants its locks by the leader. Of views without an arbiter the register knows nothing.
+fn in_force_in_full(conclave: &Conclave, register: &Register) -> Option<Finding> {
+    let view = register.view().filter(|view| view.policy.arbiter == Arbiter::Quorum)?;
+    let waits = waiting_algorithms(&policy(conclave).ok()?, view);
+    if waits.is_empty() {
+        return None;
+    }
+    let waits = waits.join(", ");
+    let older: Vec<_> =
+        view.members.iter().filter(|m| m.protocol.1 < version::PEER_LOCKS).collect();
+    if older.is_empty() {
+        let message = format!("{waits}: the leader changes to it with the next view");
+        return Some(finding(POLICY_IN_FORCE, Verdict::False, "Pending", message));
+    }
+    let members = some_of(older.into_iter().map(|member| member.name.as_str()));
+    let message =
+        format!("{waits}: waits until members of an older version are replaced: {members}");
+    Some(finding(POLICY_IN_FORCE, Verdict::False, "OlderMembers", message))
+}
+
+/// The algorithms of locks that a policy wants, and a view grants in another way.
+fn waiting_algorithms(wanted: &Policy, view: &RecordView) -> Vec<&'static str> {
+    let runs = |lock: &LockPolicy| {
+        let same = |other: &&LockView| other.names == lock.names;
+        view.policy.locks.iter().find(same).map(LockView::algorithm)
+    };
+    let waits = |lock: &&LockPolicy| runs(lock).is_some_and(|runs| runs != lock.algorithm.name());
+    let mut names: Vec<_> =
+        wanted.locks.iter().filter(waits).map(|lock| lock.algorithm.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// The generation of the policy that members run. A record without members is nobody's policy.
@@ -141,12 +177,7 @@ fn sidecars(pods: &[PodSeen]) -> Finding {
         let message = "every pod of the group has the sidecar";
         return finding(SIDECARS_PRESENT, Verdict::True, "Present", message);
     }
-    let few = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
-    let more = match names.len().saturating_sub(NAMES_MAX) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let message = format!("pods without the sidecar: {few}{more}");
+    let message = format!("pods without the sidecar: {}", some_of(names.into_iter()));
     finding(SIDECARS_PRESENT, Verdict::False, "SidecarMissing", message)
 }
 
@@ -198,6 +229,13 @@ fn finding(
     message: impl Into<String>,
 ) -> Finding {
     Finding { kind, verdict, reason, message: message.into() }
+}
+
+/// The first of these names, and how many more there are.
+fn some_of<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+    let more = names.len().saturating_sub(NAMES_MAX);
+    let few = names.take(NAMES_MAX).collect::<Vec<_>>().join(", ");
+    if more == 0 { few } else { format!("{few} and {more} more") }
 }
 
 /// How many pods a message names.

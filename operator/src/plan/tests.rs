@@ -1,6 +1,6 @@
-use conclave_crds::{Conclave, ConclaveSpec, LeaderStatus, Period};
+use conclave_crds::{Conclave, ConclaveSpec, LeaderStatus, LockAlgorithm, Period};
 use conclave_protocols::ids::{Epoch, Incarnation, PodUid};
-use conclave_protocols::policy::{Arbiter, Timing};
+use conclave_protocols::policy::{Arbiter, Policy, Timing};
 use conclave_protocols::record::Record;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -57,6 +57,7 @@ fn view(epoch: u64, leader: Option<u128>) -> RecordView {
     let member = |(name, uid): (&str, u128)| MemberView {
         incarnation: incarnation(uid),
         name: name.to_owned(),
+        protocol: (1, 3),
     };
     RecordView {
         epoch: Epoch(epoch),
@@ -66,8 +67,14 @@ fn view(epoch: u64, leader: Option<u128>) -> RecordView {
         closing: false,
         base_unknown: false,
         timing: Timing::default(),
-        policy: PolicyView { generation: 1, arbiter: Arbiter::Quorum },
+        policy: as_written(&Policy { generation: 1, ..Policy::default() }),
     }
+}
+
+/// A policy as the operator reads it in a record.
+fn as_written(policy: &Policy) -> PolicyView {
+    let text = serde_json::to_value(policy).expect("JSON");
+    serde_json::from_value(text).expect("a policy")
 }
 
 fn reference(name: &str, uid: u128) -> PodRef {
@@ -271,6 +278,49 @@ fn a_changed_specification_is_pending_until_the_members_run_it() {
     assert_eq!(condition(&status, status::POLICY_IN_FORCE), is("True", "InForce"));
     assert_eq!(status.policy_generation, Some(2));
     assert_eq!(changes[1..], [Change::Announce(Notice::PolicyChanged(2))]);
+}
+
+/// The condition `PolicyInForce` of a group that wants an algorithm which its members have from
+/// version 3 on, if the view was begun by members that speak up to `version`, and `b` and `c` speak
+/// up to `now`.
+fn in_force_with(version: u16, now: u16) -> (String, String, String) {
+    let mut observed = settled();
+    observed.conclave.spec.locks[0].algorithm = LockAlgorithm::RicartAgrawala;
+    let wanted = conclave_crds::policy(&observed.conclave).expect("a policy");
+    if let Register::View(view) = &mut observed.register {
+        view.policy = as_written(&wanted.spoken(version));
+        view.members[1].protocol = (1, now);
+        view.members[2].protocol = (1, now);
+    }
+    let status = status::status(&observed);
+    let found = conditions::find(&status.conditions, status::POLICY_IN_FORCE).expect("it is there");
+    (found.status.clone(), found.reason.clone(), found.message.clone())
+}
+
+#[test]
+fn an_algorithm_that_waits_for_older_members_is_not_in_force() {
+    let (status, reason, message) = in_force_with(2, 2);
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "OlderMembers"));
+    assert_eq!(
+        message,
+        "RicartAgrawala: waits until members of an older version are replaced: b, c"
+    );
+    // The older ones are replaced, and the view is about to be.
+    let (status, reason, _) = in_force_with(2, 3);
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "Pending"));
+    let (status, reason, message) = in_force_with(3, 3);
+    assert_eq!((status.as_str(), reason.as_str()), ("True", "InForce"));
+    assert_eq!(message, "the members run generation 1");
+}
+
+#[test]
+fn older_members_keep_nothing_from_being_in_force_that_they_have() {
+    let mut observed = settled();
+    if let Register::View(view) = &mut observed.register {
+        view.members[1].protocol = (1, 2);
+    }
+    let status = status::status(&observed);
+    assert_eq!(condition(&status, status::POLICY_IN_FORCE), is("True", "InForce"));
 }
 
 #[test]
