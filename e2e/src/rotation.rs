@@ -6,7 +6,8 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use conclave_protocols::cost;
+use conclave_protocols::mutex::maekawa::Quorums;
+use conclave_protocols::{MemberId, cost};
 
 use crate::{cache, command};
 
@@ -15,8 +16,18 @@ use crate::{cache, command};
 pub struct Algorithm {
     /// As the resource names it.
     pub name: &'static str,
-    /// What these visits cost together, in messages, if nobody else wants in meanwhile.
-    pub cost: fn(Visits) -> u64,
+    /// What visits cost, by the books.
+    pub books: Books,
+}
+
+/// What visits cost together, in messages, if nobody else wants in meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub enum Books {
+    /// So many.
+    Equal(fn(Visits) -> u64),
+    /// At most so many of these types: it depends on where the token is, and members pass it on for
+    /// each other.
+    AtMost(fn(Visits) -> u64, &'static str),
 }
 
 /// How often members go in and out, one after the other.
@@ -30,9 +41,51 @@ pub struct Visits {
     pub of_others: u64,
 }
 
+impl Visits {
+    /// All together.
+    pub fn all(self) -> u64 {
+        self.of_leader + self.of_others
+    }
+}
+
 /// All of them.
-pub const ALGORITHMS: &[Algorithm] =
-    &[Algorithm { name: "Central", cost: |visits| cost::central(visits.of_others) }];
+pub const ALGORITHMS: &[Algorithm] = &[
+    Algorithm { name: "Central", books: Books::Equal(|visits| cost::central(visits.of_others)) },
+    Algorithm {
+        name: "TokenRing",
+        books: Books::AtMost(|visits| cost::token_ring(visits.members) * visits.all(), "token"),
+    },
+    Algorithm {
+        name: "Raymond",
+        books: Books::AtMost(
+            |visits| cost::raymond(2 * u64::from(visits.members.ilog2())) * visits.all(),
+            "request|privilege",
+        ),
+    },
+    Algorithm {
+        name: "Lamport",
+        books: Books::Equal(|visits| cost::lamport(visits.members, visits.all())),
+    },
+    Algorithm {
+        name: "RicartAgrawala",
+        books: Books::Equal(|visits| cost::ricart_agrawala(visits.members, visits.all())),
+    },
+    Algorithm { name: "Maekawa", books: Books::Equal(in_a_grid) },
+    Algorithm {
+        name: "Voting",
+        // One of the votes is the member's own, which is no message.
+        books: Books::Equal(|visits| cost::voting_least(visits.members / 2, 1) * visits.all()),
+    },
+];
+
+/// Every member asks its own row and column, and does so as often as the leader.
+fn in_a_grid(visits: Visits) -> u64 {
+    let size = u32::try_from(visits.members).unwrap_or(u32::MAX);
+    let quorums = Quorums::grid(size);
+    let once: u64 =
+        (0..size).map(|rank| cost::maekawa(quorums.of(MemberId(rank)).len() as u64)).sum();
+    once * visits.of_leader
+}
 
 /// Those that this run tests.
 pub fn chosen() -> Result<Vec<Algorithm>> {

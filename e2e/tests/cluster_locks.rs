@@ -10,7 +10,7 @@ use conclave_e2e::counter::{self, Counter};
 use conclave_e2e::load::{HandOvers, Load};
 use conclave_e2e::product::{Group, SIDECAR, SOON};
 use conclave_e2e::prometheus::{self, Prometheus};
-use conclave_e2e::rotation::{self, Algorithm, Visits};
+use conclave_e2e::rotation::{self, Algorithm, Books, Visits};
 use conclave_e2e::wait;
 use serde_json::{Value, json};
 
@@ -133,22 +133,41 @@ fn the_measured_messages_are_those_of_the_books(
     algorithm: &Algorithm,
 ) -> Result<()> {
     let pods = group.pods()?;
-    let label = format!("algorithm=\"{}\"", algorithm.name);
-    let measured = || prometheus::sum_over(&pods, "conclave_lock_messages_sum", &label);
-    let before = measured()?;
-    for pod in pods.iter().flat_map(|pod| (0..VISITS).map(move |_| pod)) {
-        let held = group.lock(pod, "measured", "10s")?;
-        ensure!(held.text("algorithm")? == algorithm.name, "{held:?}");
-        group.unlock(pod, &held)?;
-    }
     let others = PODS as u64 - 1;
-    let cost = |each| {
-        let members = PODS as u64;
-        (algorithm.cost)(Visits { members, of_leader: each, of_others: others * each })
+    let visits = |each| Visits { members: PODS as u64, of_leader: each, of_others: others * each };
+    let visit = || -> Result<()> {
+        for pod in pods.iter().flat_map(|pod| (0..VISITS).map(move |_| pod)) {
+            let held = group.lock(pod, "measured", "10s")?;
+            ensure!(held.text("algorithm")? == algorithm.name, "{held:?}");
+            group.unlock(pod, &held)?;
+        }
+        Ok(())
     };
-    let sum = before + u32::try_from(cost(VISITS)).map(f64::from)?;
-    prometheus
-        .await_value(&format!("sum(conclave_lock_messages_sum{{{label}}})"), &sum.to_string())?;
-    let expected = format!("sum(conclave_lock_messages_expected{{{label}}})");
-    prometheus.await_value(&expected, &cost(1).to_string())
+    match algorithm.books {
+        Books::Equal(cost) => {
+            let label = format!("algorithm=\"{}\"", algorithm.name);
+            let before = prometheus::sum_over(&pods, "conclave_lock_messages_sum", &label)?;
+            visit()?;
+            let sum = before + u32::try_from(cost(visits(VISITS))).map(f64::from)?;
+            let measured = format!("sum(conclave_lock_messages_sum{{{label}}})");
+            prometheus.await_value(&measured, &sum.to_string())?;
+            let expected = format!("sum(conclave_lock_messages_expected{{{label}}})");
+            prometheus.await_value(&expected, &cost(visits(1)).to_string())
+        }
+        Books::AtMost(cost, types) => {
+            let sent = || -> Result<f64> {
+                let of = |name| format!("protocol=\"lock\",type=\"{name}\"");
+                let each = types.split('|').map(|name| {
+                    prometheus::sum_over(&pods, "conclave_peer_messages_sent_total", &of(name))
+                });
+                each.sum()
+            };
+            let before = sent()?;
+            visit()?;
+            let (sent, most) = (sent()? - before, cost(visits(VISITS)));
+            println!("{}: {sent} messages, at most {most}", algorithm.name);
+            ensure!(sent > 0.0 && sent <= u32::try_from(most).map(f64::from)?);
+            Ok(())
+        }
+    }
 }

@@ -4,10 +4,13 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use bytes::Bytes;
-use conclave_protocols::Epoch;
-use conclave_protocols::member::message::{Announcement, Gate, Heartbeat, PeerMessage, Table};
+use conclave_protocols::member::message::{
+    Announcement, Gate, Heartbeat, PeerLockMessage, PeerMessage, Table,
+};
+use conclave_protocols::mutex::{AnyMessage, ricart_agrawala};
 use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::record::{RECORD_VERSION, Record};
+use conclave_protocols::{Epoch, FencingToken, LamportTime};
 use conclave_sidecar::fuzzing::{data, framed, greeting};
 use conclave_sidecar::wire::Payload;
 
@@ -65,7 +68,20 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ("refusal", PeerMessage::Refusal { floor: Epoch(12) }),
         ("seal-request", PeerMessage::SealRequest { base: Epoch(12) }),
         ("taken", PeerMessage::Taken { epoch: Epoch(13) }),
+        ("peer-lock", PeerMessage::PeerLock(Box::new(peer_lock()))),
     ]
+}
+
+fn peer_lock() -> PeerLockMessage {
+    let request = ricart_agrawala::Message::Request(LamportTime::at(4));
+    PeerLockMessage {
+        epoch: Epoch(12),
+        number: 1,
+        lock: "orders".to_owned().try_into().expect("a good name"),
+        highest: FencingToken::before(Epoch(12)),
+        note: None,
+        message: AnyMessage::RicartAgrawala(request),
+    }
 }
 
 fn record() -> Record {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_protocols::member::Node;
-use conclave_protocols::policy::{Policy, Timing};
+use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy, Timing};
 use conclave_protocols::sim::Random;
 
 use super::applications::LOCKS;
@@ -68,7 +68,10 @@ impl Run {
         let mut random = Random::new(seed ^ 0x51de_ca45);
         let mut up_to = |limit: u64| usize::try_from(random.up_to(limit)).expect("small");
         let timing = [Timing::default(), Timing::FAST, BRIEF, BRIEF][up_to(4)];
-        let policy = Policy { timing, ..Policy::default() };
+        let place = usize::try_from(seed % LockAlgorithm::ALL.len() as u64).expect("small");
+        let algorithm = LockAlgorithm::ALL[place];
+        let locks = vec![LockPolicy { algorithm, ..LockPolicy::default() }];
+        let policy = Policy { timing, locks, ..Policy::default() };
         let (pods, locks) = (1 + up_to(5), 1 + up_to(LOCKS.len() as u64));
         let kinds: Vec<Fault> =
             (0..=up_to(4)).map(|_| FAULTS[up_to(FAULTS.len() as u64)]).collect();
