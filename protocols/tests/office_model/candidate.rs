@@ -1,6 +1,7 @@
 //! A candidate: it reads the register, collects seals, writes its view and takes office.
 
 use super::model::OfficeModel;
+use super::peers::LOCK;
 use super::rules::{Activation, Need, OlderLeases};
 use super::state::{
     Base, Bid, Closing, Entry, Event, Lead, LockId, Members, Node, NodeId, Purpose, Record, State,
@@ -269,6 +270,14 @@ impl OfficeModel {
         let began_quiet = quiet > 0;
         let mut lead = Lead { quiet, older_own, wearing, began_quiet, ..Lead::of(record) };
         lead.entries = bid.reports;
+        if self.has_peers() {
+            lead.carried = bid.reports[LOCK];
+        }
+        if self.may_ever_resign() {
+            for member in record.members.iter() {
+                lead.heard[member] = record.timing.lock_wait();
+            }
+        }
         lead.reported = bid.reported;
         node.lead = Some(lead);
         let shorter = record.timing.lock_wait() < bid.record.timing.lock_wait();

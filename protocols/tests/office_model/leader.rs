@@ -3,8 +3,8 @@
 use super::model::OfficeModel;
 use super::rules::OwnHolds;
 use super::state::{
-    Base, Bid, Closing, Event, LOCKS, Lead, Members, NOBODY, NodeId, PerNode, Purpose, Record,
-    State, Ticks, Write, all_nodes, epoch_of,
+    Base, Bid, Closing, Entry, Event, LOCKS, Lead, Members, NOBODY, NodeId, PerNode, Purpose,
+    Record, State, Ticks, Write, all_nodes, epoch_of,
 };
 
 impl Lead {
@@ -22,6 +22,10 @@ impl Lead {
             older_own: 0,
             wearing: 0,
             looked: Members::NONE,
+            heard: PerNode::default(),
+            frozen: false,
+            answered: Members::NONE,
+            carried: Entry::default(),
             began_quiet: false,
             outsider_ran_out: false,
         }
@@ -53,9 +57,7 @@ impl OfficeModel {
     /// Rule 21: is the view that this node leads settled?
     pub(crate) fn is_settled(&self, s: &State, leader: NodeId) -> bool {
         let Some(lead) = &s.nodes[leader].lead else { return false };
-        let outside = |entry: &super::state::Entry| {
-            !entry.is_free() && !lead.record.members.has(entry.holder)
-        };
+        let outside = |entry: &Entry| !entry.is_free() && !lead.record.members.has(entry.holder);
         let outsider = self.rules.outsider_unsettles && lead.entries.iter().any(outside);
         let older = lead.older_own > 0;
         lead.record.settled || (lead.quiet == 0 && !outsider && !older)
@@ -83,6 +85,12 @@ impl OfficeModel {
         let settled = self.is_settled(s, leader);
         let Some(mut lead) = s.nodes[leader].lead else { return };
         let lock_wait = lead.lock_wait();
+        // Rule 29: who cannot wait leaves everything to a whole lock wait.
+        let whole = self.table_is_whole(leader, &lead) || !self.rules.peers.haste_costs_a_lock_wait;
+        let quiet = if whole { lead.quiet } else { lead.record.timing.lock_wait() };
+        if self.has_peers() {
+            s.event = hand_over_event(whole, &lead);
+        }
         if self.rules.own_holds == OwnHolds::FullLeaseAfterResigning && office > 0 {
             Self::keep_own_holds(s, leader, &mut lead);
         }
@@ -104,7 +112,7 @@ impl OfficeModel {
         bid.live = live.within(lead.record.members);
         bid.settled |= settled;
         if self.rules.table_comes_with_the_seal {
-            bid.base = Base::HandedOver { quiet: lead.quiet, lock_wait };
+            bid.base = Base::HandedOver { quiet, lock_wait };
             for (lock, entry) in lead.entries.into_iter().enumerate() {
                 if !entry.is_free() {
                     self.report(&mut bid, lock, entry);
@@ -154,8 +162,9 @@ impl OfficeModel {
         let base = s.register;
         let mut node = s.nodes[id];
         let Some(lead) = node.lead.as_mut() else { return };
+        let whole = self.table_is_whole(id, lead);
         let free = lead.entries.iter().all(|entry| entry.is_free());
-        let known = free && !lead.resigned && self.is_settled(s, id);
+        let known = free && !lead.resigned && self.is_settled(s, id) && whole;
         if self.rules.leaver_resigns_first {
             lead.resigned = true;
             self.give_seal(&mut node, base.view);
@@ -220,5 +229,20 @@ impl OfficeModel {
             lead.record = record;
             s.event = Event::CeilingRaised;
         }
+    }
+}
+
+/// What a `sometimes` property may want to know about this hand-over.
+fn hand_over_event(whole: bool, lead: &Lead) -> Event {
+    let unheard = |member: NodeId| lead.heard[member] == 0 && !lead.answered.has(member);
+    let others = lead.record.members.without(Members::NONE.with(lead.record.leader));
+    if !whole {
+        Event::HandedOverWithoutWaiting
+    } else if others.iter().any(unheard) {
+        Event::SilentMemberCounted
+    } else if lead.entries.iter().any(|entry| !entry.is_free()) {
+        Event::FrozenAndHandedOver
+    } else {
+        Event::Nothing
     }
 }

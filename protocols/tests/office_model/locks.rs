@@ -12,6 +12,7 @@ impl OfficeModel {
         let node = &s.nodes[id];
         let led = || s.nodes.iter().any(|other| other.alive && other.leads(node.cur));
         self.scope.askers.has(id)
+            && !self.has_peers()
             && node.cur > 0
             && !node.sealed
             && node.asks[lock] == Ask::None
@@ -187,7 +188,9 @@ impl OfficeModel {
 
     pub(crate) fn may_list(&self, s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
-        let holds = self.scope.renewals && node.holds.iter().any(|hold| hold.is_live());
+        let holds = self.scope.renewals
+            && !self.has_peers()
+            && node.holds.iter().any(|hold| hold.is_live());
         let waits = self.scope.queues && node.asks.iter().any(|&ask| ask != Ask::None);
         let replaces = node.stamp.view == 0 || self.scope.drops;
         let fresh = node.stamp.left == self.waits_known_to(id, node.timing).lease()
@@ -293,7 +296,7 @@ impl OfficeModel {
     }
 
     pub(crate) fn may_release(&self, s: &State, id: NodeId, lock: LockId) -> bool {
-        self.scope.releases && s.nodes[id].holds[lock].is_live()
+        self.scope.releases && !self.has_peers() && s.nodes[id].holds[lock].is_live()
     }
 
     /// The application is done: it holds nothing from now on, and the release leaves.

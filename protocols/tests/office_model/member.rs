@@ -3,7 +3,7 @@
 use super::model::OfficeModel;
 use super::rules::OlderLeases;
 use super::state::{
-    Ask, BEATS, Beat, Event, Node, NodeId, Record, Stamp, State, Ticks, Timing, View,
+    Ask, BEATS, Beat, Event, Node, NodeId, Peer, Record, Stamp, State, Ticks, Timing, View,
 };
 
 impl OfficeModel {
@@ -108,7 +108,14 @@ impl OfficeModel {
     /// messages that take time its deadline is earlier than the member's.
     pub(crate) fn beat(&self, s: &mut State, leader: NodeId, member: NodeId) {
         let Some(beat) = self.heartbeat(s, leader) else { return };
+        let enters = beat.view > s.nodes[member].cur;
         self.promise(s, member, beat);
+        if enters && self.has_peers() {
+            self.start_mutex(s, leader, member);
+        }
+        if self.has_peers() && !self.scope.gates_travel && leader != member {
+            self.exchange(s, leader, member);
+        }
         self.count_promise(s, leader, member, beat.left);
     }
 
@@ -200,6 +207,10 @@ impl OfficeModel {
         node.cur = view;
         node.sealed = true;
         node.stamp = Stamp::default();
+        if self.rules.seal_ends_grants {
+            let old = node.peer.still_on_their_way(&self.rules.peers);
+            node.peer = Peer { old, ..Peer::default() };
+        }
         for ask in node.asks.iter_mut().chain(&mut node.late) {
             let keeps = !self.rules.seal_ends_grants && matches!(ask, Ask::Granted { .. });
             if !keeps {

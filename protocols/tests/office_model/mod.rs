@@ -11,23 +11,28 @@
 //! | `model` | the actions, and which of them may come next |
 //! | `time` | the tick that ages everything |
 //! | `member`, `leader`, `candidate`, `register`, `locks` | guards and effects by role |
+//! | `peers`, `gate` | locks whose state sits in the members: what members do, and the leader |
 //! | `properties` | what is always true, and what every search must reach |
 //! | `recovery` | the schedule by which an office comes back |
 //! | `budget`, `check` | run a search |
 //! | `holds`, `campaign` | searches that find nothing |
+//! | `holds_peers` | the same for locks whose state sits in the members |
 //! | `journeys` | what a group goes through in its life |
 //! | `live` | searches in which an office must come back |
-//! | `broken_office`, `broken_locks`, `broken_tokens`, `broken_liveness` | a rule left out, and what comes of it |
+//! | `broken_office`, `broken_locks`, `broken_peers`, `broken_tokens`, `broken_liveness` | a rule left out, and what comes of it |
 
 mod broken_liveness;
 mod broken_locks;
 mod broken_office;
+mod broken_peers;
 mod broken_tokens;
 mod budget;
 mod campaign;
 mod candidate;
 mod check;
+mod gate;
 mod holds;
+mod holds_peers;
 mod journeys;
 mod leader;
 mod live;
@@ -35,6 +40,7 @@ mod locks;
 mod member;
 mod model;
 mod nodes;
+mod peers;
 mod properties;
 mod recovery;
 mod register;

@@ -3,6 +3,7 @@
 use stateright::{Model, Property};
 
 use super::budget::Budget;
+use super::peers::PeerAction;
 use super::properties;
 use super::rules::Rules;
 use super::scope::Scope;
@@ -137,6 +138,8 @@ pub(crate) enum Action {
     DropCandidacy(NodeId),
     /// A former candidate reads the register and sees that its older write was applied.
     FindOlderWrite(NodeId),
+    /// What concerns a lock whose state sits in the members.
+    Peer(PeerAction),
 }
 
 impl Model for OfficeModel {
@@ -171,6 +174,12 @@ impl Model for OfficeModel {
         let mut lead = Lead::of(register);
         for id in scope.founders.iter() {
             lead.office[id] = scope.promise;
+            if self.may_ever_resign() {
+                lead.heard[id] = scope.lease;
+            }
+            if self.has_peers() {
+                nodes[id].peer = self.founders_part(id);
+            }
         }
         nodes[0].lead = Some(lead);
         vec![State {
@@ -193,6 +202,9 @@ impl Model for OfficeModel {
         actions.push(Action::Tick);
         if self.may_lose_record(state) {
             actions.push(Action::LoseRecord);
+        }
+        if self.has_peers() {
+            self.peer_actions_of(state, actions);
         }
         for id in self.everybody().iter() {
             self.actions_of(state, id, actions);
@@ -251,6 +263,7 @@ impl Model for OfficeModel {
             Action::ReadBack(id) => self.read_back(s, id),
             Action::DropCandidacy(id) => Self::drop_candidacy(s, id),
             Action::FindOlderWrite(id) => self.find_older_write(s, id),
+            Action::Peer(action) => self.peer_step(s, action),
         }
         Some(state)
     }

@@ -39,6 +39,15 @@ pub(crate) const OVERTAKEN: &str = "a heartbeat that overtook an older one";
 pub(crate) const LATE_GRANT: &str = "a grant that meets a later request";
 pub(crate) const SHORTENED: &str = "a view with a shorter L than the one before";
 pub(crate) const REPLACED: &str = "a grant in a view of which nobody founded the group";
+pub(crate) const ENTERED_LATER: &str = "an entry in a later view";
+pub(crate) const ENTERED_AFTER_ANOTHER: &str = "an entry after another in the same view";
+pub(crate) const ENTERED_ON_OLD_LEASE: &str = "an entry on a lease of a view that is over";
+pub(crate) const LEFT_BY_ITSELF: &str = "a hold that ends by time";
+pub(crate) const FROZEN: &str = "a hand-over after a freeze, with a hold in the table";
+pub(crate) const IN_HASTE: &str = "a hand-over that did not wait for all answers";
+pub(crate) const SILENT_COUNTED: &str = "a hand-over without a member that is silent";
+pub(crate) const REOPENED: &str = "a freeze given up";
+pub(crate) const OUTSIDER_KEPT_OUT: &str = "a member let in but for an outsider's hold";
 pub(crate) const EVIDENCE: &str = "evidence of a death counted";
 pub(crate) const CEILING_RAISED: &str = "a ceiling raised";
 
@@ -88,6 +97,17 @@ fn situations() -> Vec<Property<OfficeModel>> {
             let newcomers = model.scope.joiners;
             all_nodes().any(leads) && newcomers.iter().any(holds)
         }),
+        Property::sometimes(OUTSIDER_KEPT_OUT, |model: &OfficeModel, state: &State| {
+            all_nodes().any(|id| state.nodes[id].peer.outsider > 0 && model.is_let_in(state, id))
+        }),
+        happens!(ENTERED_LATER, EnteredInALaterView),
+        happens!(ENTERED_AFTER_ANOTHER, EnteredAfterAnother),
+        happens!(ENTERED_ON_OLD_LEASE, EnteredOnAnOldLease),
+        happens!(LEFT_BY_ITSELF, LeftByItself),
+        happens!(FROZEN, FrozenAndHandedOver),
+        happens!(IN_HASTE, HandedOverWithoutWaiting),
+        happens!(SILENT_COUNTED, SilentMemberCounted),
+        happens!(REOPENED, Reopened),
         happens!(DEAD_SUCCEEDED, TookOfficeOfTheDead),
         happens!(MARK_CLEARED, ClearsTheClosingMark),
         happens!(STEPPED_DOWN, SteppedDown),

@@ -46,6 +46,78 @@ pub(crate) enum OlderLeases {
     Ignored,
 }
 
+/// What a leader that resigns waits for, if the state of locks sits in the members.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Freeze {
+    /// Every member has answered, or was not heard of for an L.
+    UntilAllAnswered,
+    /// More than half of them.
+    UntilMostAnswered,
+    /// Nothing: its table is that of the last promises.
+    No,
+}
+
+/// The rules of locks whose state sits in the members.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerRules {
+    /// Rule 26: nobody enters before a heartbeat of this view said that the gate is open.
+    pub(crate) gate: bool,
+    /// Rule 26: requests, permissions and tokens too are heard only while the gate is open.
+    pub(crate) hears_through_the_gate: bool,
+    /// Rule 26: a heartbeat that a later one overtook says nothing of the gate.
+    pub(crate) latest_heartbeat_counts: bool,
+    /// Rule 27: nobody enters without a lease that runs, and the hold lasts no longer.
+    pub(crate) entry_needs_the_lease: bool,
+    /// Rule 27: the lease counts from the stamp of the promise.
+    pub(crate) lease_counts_from_stamp: bool,
+    /// Rule 27: each view has leases of its own.
+    pub(crate) lease_is_of_its_view: bool,
+    /// Rule 27: every message carries the highest fencing token that its sender knows.
+    pub(crate) highest_travels: bool,
+    /// Rule 24: a hold from before this view that was not announced is not entered in the table.
+    pub(crate) learns_only_what_is_new: bool,
+    /// Rule 29: what is waited for before the leader resigns.
+    pub(crate) freeze: Freeze,
+    /// Rule 29: only a promise that answers the freeze counts for it.
+    pub(crate) answers_name_the_freeze: bool,
+    /// Rule 29: what answers a freeze that was given up answers no later one.
+    pub(crate) freezes_are_told_apart: bool,
+    /// Rule 29: a member counts as silent after an L.
+    pub(crate) silence_lasts_a_lease: bool,
+    /// Rule 29: who cannot wait hands over with a whole lock wait.
+    pub(crate) haste_costs_a_lock_wait: bool,
+    /// Rule 30: what an outsider holds keeps the members out.
+    pub(crate) outsider_keeps_closed: bool,
+    /// Messages of a view are not heard in another.
+    pub(crate) messages_name_their_view: bool,
+    /// A carried holder is inside from the start, or has the token.
+    pub(crate) carried_holder_is_inside: bool,
+    /// A view's announcement stays as it was first made.
+    pub(crate) announcement_stays: bool,
+}
+
+impl PeerRules {
+    const ALL: Self = Self {
+        gate: true,
+        hears_through_the_gate: true,
+        latest_heartbeat_counts: true,
+        entry_needs_the_lease: true,
+        lease_counts_from_stamp: true,
+        lease_is_of_its_view: true,
+        highest_travels: true,
+        learns_only_what_is_new: true,
+        freeze: Freeze::UntilAllAnswered,
+        answers_name_the_freeze: true,
+        freezes_are_told_apart: true,
+        silence_lasts_a_lease: true,
+        haste_costs_a_lock_wait: true,
+        outsider_keeps_closed: true,
+        messages_name_their_view: true,
+        carried_holder_is_inside: true,
+        announcement_stays: true,
+    };
+}
+
 /// One switch for each rule; `true` is the protocol. The numbers are those of the model's
 /// document.
 #[derive(Clone, Copy, Debug)]
@@ -150,6 +222,8 @@ pub(crate) struct Rules {
     pub(crate) ceiling_is_written_first: bool,
     /// Tokens: a forgotten lock leaves its number in the floor.
     pub(crate) floor_is_kept: bool,
+    /// Rules 26 to 30.
+    pub(crate) peers: PeerRules,
 }
 
 impl Rules {
@@ -205,5 +279,6 @@ impl Rules {
         queued_counts_from_seen_answer: true,
         ceiling_is_written_first: true,
         floor_is_kept: true,
+        peers: PeerRules::ALL,
     };
 }

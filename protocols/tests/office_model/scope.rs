@@ -1,5 +1,6 @@
 //! The bounds of one search: who takes part, how long the waits are, and what may go wrong.
 
+use super::peers::Admission;
 use super::state::{Members, Ticks, Timing};
 
 /// What one search covers. Everything that is not bounded here is unbounded: time, renewals,
@@ -22,6 +23,8 @@ pub(crate) struct Scope {
     /// By turn from the second view on, whom it takes in and whom not, where that changes from view
     /// to view. Empty: `admitted` and `expelled` count for all.
     pub(crate) succession: &'static [(Members, Members)],
+    /// Who lets a member in.
+    pub(crate) admission: Admission,
     /// Who asks for locks.
     pub(crate) askers: Members,
     /// Who may crash, and how many of them.
@@ -59,6 +62,8 @@ pub(crate) struct Scope {
     pub(crate) drops: bool,
     /// A heartbeat and its answer travel, instead of being exchanged in one step.
     pub(crate) beats_travel: bool,
+    /// What heartbeats say of the gate and acknowledge travels by itself, and so do the answers.
+    pub(crate) gates_travel: bool,
     /// Heartbeats, promises, grants and releases overtake each other.
     pub(crate) overtakes: bool,
     /// Heartbeats, promises, grants and releases arrive more than once.
@@ -92,6 +97,7 @@ impl Scope {
         admitted: Members::NONE,
         expelled: Members::NONE,
         succession: &[],
+        admission: Admission::Leader,
         askers: Members::of(&[1, 2]),
         mortal: Members::NONE,
         crashes: 0,
@@ -110,6 +116,7 @@ impl Scope {
         queues: false,
         drops: false,
         beats_travel: false,
+        gates_travel: false,
         overtakes: false,
         duplicates: false,
         steps_down: false,

@@ -77,6 +77,62 @@ pub(crate) struct Beat {
     pub(crate) timing: Timing,
 }
 
+/// A heartbeat, as far as it concerns locks whose state sits in the members (rule 26). View zero: none.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Gate {
+    pub(crate) view: View,
+    pub(crate) open: bool,
+    /// It is to be answered before the leader resigns.
+    pub(crate) freezes: bool,
+    pub(crate) acknowledges: bool,
+    /// What the acknowledged promise is worth as a lease if this arrived now.
+    pub(crate) left: Ticks,
+    /// The hold that it listed, unless refused.
+    pub(crate) token: Token,
+}
+
+/// A promise, as far as it concerns locks whose state sits in the members. View zero: none.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Answer {
+    pub(crate) view: View,
+    /// What a lease would be worth if the acknowledgement arrived now.
+    pub(crate) left: Ticks,
+    /// What it lists as held.
+    pub(crate) token: Token,
+    /// It answers a heartbeat that freezes.
+    pub(crate) freezes: bool,
+    /// The leader has it.
+    pub(crate) taken: bool,
+}
+
+/// A member's part in a lock whose state sits in the members (rules 26 to 30).
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Peer {
+    /// The members of its view.
+    pub(crate) members: Members,
+    /// The gate is open, as the leader's latest heartbeat says.
+    pub(crate) gate: bool,
+    /// What is left of its lease of this view.
+    pub(crate) lease: Ticks,
+    pub(crate) wants: bool,
+    pub(crate) inside: bool,
+    pub(crate) has_token: bool,
+    /// By sender, a permission or the token, with the highest fencing token that it knew.
+    pub(crate) given: PerNode<Option<Token>>,
+    /// Only where messages do not name their view: from whom one of an older view may yet come.
+    pub(crate) old: Members,
+    /// The highest fencing token that it knows itself.
+    pub(crate) high: Token,
+    /// For how long a holder that is not in the view may hold the lock.
+    pub(crate) outsider: Ticks,
+    /// The latest heartbeat on its way to it.
+    pub(crate) beat: Gate,
+    /// An older heartbeat, where messages overtake each other.
+    pub(crate) late: Gate,
+    /// Its latest promise, on its way or waiting to be acknowledged.
+    pub(crate) answer: Answer,
+}
+
 /// The leader's entry for a lock, also used for a report of a hold. Free when `busy` is zero.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub(crate) struct Entry {
@@ -109,6 +165,14 @@ pub(crate) struct Lead {
     /// Only where the clock is read twice: for whose requests it looked at its office, and then may
     /// have gone to sleep.
     pub(crate) looked: Members,
+    /// By member, what is left of the L since a promise of it came.
+    pub(crate) heard: PerNode<Ticks>,
+    /// The gate is closed because the leader wants to resign.
+    pub(crate) frozen: bool,
+    /// Whose promises answer the freeze.
+    pub(crate) answered: Members,
+    /// The hold that the view's first announcement names.
+    pub(crate) carried: Entry,
     /// Only for the `sometimes` properties: the view began with a quiet time.
     pub(crate) began_quiet: bool,
     /// Only for the `sometimes` properties: the lease of a holder outside of the view ran out.
@@ -208,6 +272,7 @@ pub(crate) struct Node {
     /// By lock, a grant on its way to a request that was given up.
     pub(crate) late: [Ask; LOCKS],
     pub(crate) stamp: Stamp,
+    pub(crate) peer: Peer,
     /// By lock, the token of a release on its way.
     pub(crate) releasing: [Token; LOCKS],
     pub(crate) lead: Option<Lead>,
@@ -247,6 +312,14 @@ pub(crate) enum Event {
     BeatOvertook,
     GrantForAnOlderRequest,
     LockWaitShortened,
+    EnteredInALaterView,
+    EnteredAfterAnother,
+    EnteredOnAnOldLease,
+    LeftByItself,
+    FrozenAndHandedOver,
+    HandedOverWithoutWaiting,
+    SilentMemberCounted,
+    Reopened,
 }
 
 /// One state of the whole group.

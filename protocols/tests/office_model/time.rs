@@ -2,15 +2,18 @@
 
 use super::model::OfficeModel;
 use super::state::{
-    Ask, Base, Beat, Bid, Closing, Entry, Event, Hold, Lead, Node, NodeId, Stamp, State, Ticks,
+    Ask, Base, Beat, Bid, Closing, Entry, Event, Hold, Lead, Node, NodeId, Peer, Stamp, State,
+    Ticks,
 };
 
 impl OfficeModel {
     pub(crate) fn tick(&self, state: &mut State) {
+        let mut left = false;
         for (id, node) in (0..).zip(state.nodes.iter_mut()) {
             self.age(id, node);
+            left |= Self::leave_if_over(node);
         }
-        state.event = Event::Nothing;
+        state.event = if left { Event::LeftByItself } else { Event::Nothing };
     }
 
     fn age(&self, id: NodeId, node: &mut Node) {
@@ -18,6 +21,7 @@ impl OfficeModel {
         pass(&mut node.promise);
         pass(&mut node.confirmed.1);
         self.age_messages(node);
+        age_peer(&mut node.peer);
         for hold in &mut node.holds {
             pass(&mut hold.left);
             if hold.left == 0 && self.rules.expiry_is_final {
@@ -90,7 +94,17 @@ impl OfficeModel {
     }
 }
 
+fn age_peer(peer: &mut Peer) {
+    pass(&mut peer.lease);
+    pass(&mut peer.outsider);
+    pass(&mut peer.beat.left);
+    pass(&mut peer.late.left);
+    pass(&mut peer.answer.left);
+}
+
 fn age_lead(lead: &mut Lead) {
+    lead.heard.iter_mut().for_each(pass);
+    pass(&mut lead.carried.busy);
     lead.office.iter_mut().for_each(pass);
     pass(&mut lead.quiet);
     pass(&mut lead.older_own);
