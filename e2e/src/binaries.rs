@@ -39,6 +39,12 @@ impl Binary {
         self.name
     }
 
+    /// The program, to be run. With a cluster of the user's nothing is built, and it is theirs.
+    pub fn command(self) -> Command {
+        let built = self.path();
+        Command::new(if built.exists() { built } else { self.name.into() })
+    }
+
     fn build(self, to: &Path) -> Result<()> {
         println!("building {} from source; this is done once", self.name);
         command::run(
@@ -96,6 +102,8 @@ static KUBERNETES: Module = Module {
 
 static TOOLS: Module = Module { directory: "tools", linker_flags: "-s -w", tags: "" };
 
+static HELM_4_MODULE: Module = Module { directory: "helm4", linker_flags: "-s -w", tags: "" };
+
 static PROMETHEUS: Module = Module {
     directory: "prometheus",
     linker_flags: "-s -w",
@@ -133,7 +141,12 @@ pub const ETCD: Binary = tool("etcd", "go.etcd.io/etcd/server/v3");
 /// Restores a backup of the store.
 pub const ETCDUTL: Binary = tool("etcdutl", "go.etcd.io/etcd/etcdutl/v3");
 /// Installs charts.
-pub const HELM: Binary = tool("helm", "helm.sh/helm/v3/cmd/helm");
+pub const HELM_3: Binary = tool("helm", "helm.sh/helm/v3/cmd/helm");
+/// The same by its next major version, which applies on the server's side.
+pub const HELM_4: Binary =
+    Binary { name: "helm", module: &HELM_4_MODULE, package: "helm.sh/helm/v4/cmd/helm" };
+/// Every helm that the chart is for.
+pub const HELMS: [Binary; 2] = [HELM_3, HELM_4];
 /// Scrapes the pods' metrics.
 pub const PROMETHEUS_SERVER: Binary = Binary {
     name: "prometheus",
@@ -157,7 +170,8 @@ pub const ALL: &[Binary] = &[
     KUBECTL,
     ETCD,
     ETCDUTL,
-    HELM,
+    HELM_3,
+    HELM_4,
     PROMETHEUS_SERVER,
     PROMLINT,
     LEADER_ELECTION,

@@ -163,7 +163,12 @@ impl Cluster {
 
     /// Runs helm and returns what it prints.
     pub fn helm(&self, arguments: &[&str]) -> Result<String> {
-        command::output(self.client(binaries::HELM).args(arguments))
+        self.helm_of(binaries::HELM_3, arguments)
+    }
+
+    /// The same, by one of the [`HELMS`](binaries::HELMS).
+    pub fn helm_of(&self, version: Binary, arguments: &[&str]) -> Result<String> {
+        command::output(self.client(version).args(arguments))
     }
 
     /// What a service account may do in a namespace, beside what it may do everywhere: resource,
@@ -223,10 +228,7 @@ impl Cluster {
 
     /// A client program that talks to this cluster.
     fn client(&self, binary: Binary) -> Command {
-        // Beside a cluster of the user's there may also be the user's own programs.
-        let built = binary.path();
-        let mut command =
-            Command::new(if built.exists() { &built } else { Path::new(binary.name()) });
+        let mut command = binary.command();
         command.env("KUBECONFIG", &self.kubeconfig);
         if let Owner::Harness(state) = &self.owner {
             for (variable, directory) in [

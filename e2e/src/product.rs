@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use conclave_protocols::history::{History, Operation, Scope};
 use serde_json::Value;
 
+use crate::binaries::{self, Binary};
 use crate::cluster::{Cluster, Namespace, Pod};
 use crate::{cache, command, image, wait};
 
@@ -40,12 +41,17 @@ pub fn install(cluster: &Cluster) -> Result<()> {
 
 /// Installs the operator with further arguments.
 pub fn helm_install(cluster: &Cluster, more: &[&str]) -> Result<()> {
+    helm_install_by(cluster, binaries::HELM_3, more)
+}
+
+/// The same, by one of the [`HELMS`](binaries::HELMS).
+pub fn helm_install_by(cluster: &Cluster, helm: Binary, more: &[&str]) -> Result<()> {
     let set = image_values(cluster)?;
     let chart = chart();
     let chart = chart.to_str().context("the path of the chart is text")?;
     let arguments = ["upgrade", "--install", RELEASE, chart, "--namespace", SYSTEM];
     let options = ["--create-namespace", "--wait", "--timeout=120s", "--set", &set];
-    cluster.helm(&[&arguments[..], &options, more].concat()).map(drop)
+    cluster.helm_of(helm, &[&arguments[..], &options, more].concat()).map(drop)
 }
 
 /// The values by which the chart takes the image that is on the cluster.

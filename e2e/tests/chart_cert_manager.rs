@@ -1,7 +1,6 @@
 //! The chart with cert-manager, rendered by helm. No cluster is asked.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
@@ -94,14 +93,12 @@ fn text(value: &Value) -> String {
 }
 
 fn render(options: &[&str]) -> Result<Vec<Value>> {
-    // With a cluster of the user's nothing is built, and helm is theirs.
-    let built = binaries::HELM.path();
-    let helm = if built.exists() { &built } else { Path::new(binaries::HELM.name()) };
     let release = ["template", "conclave", "charts/conclave", "--namespace", "conclave-system"];
     let version = ["--kube-version", "1.34.4"];
     let arguments = [&release[..], &version, options].concat();
-    let rendered =
-        command::output(Command::new(helm).args(arguments).current_dir(cache::workspace()))?;
+    let rendered = command::output(
+        binaries::HELM_3.command().args(arguments).current_dir(cache::workspace()),
+    )?;
     Ok(serde_saphyr::from_multiple(&rendered)?)
 }
 

@@ -1,11 +1,13 @@
-//! The chart, rendered by helm. No cluster is asked, but helm is built with the cluster's programs.
+//! The chart, rendered by each helm that it is for. No cluster is asked, but they are built with the
+//! cluster's programs.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::{binaries, cache, command};
+use conclave_e2e::binaries::{Binary, HELM_3, HELMS};
+use conclave_e2e::{cache, command};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
@@ -13,7 +15,9 @@ use serde_json::Value;
 fn lint_has_nothing_to_say_about_any_set_of_values() -> Result<()> {
     for values in all_values()? {
         let options = options(values.as_deref());
-        helm(&[&["lint", "--strict", CHART], KUBERNETES, &options].concat())?;
+        for version in HELMS {
+            helm(version, &[&["lint", "--strict", CHART], KUBERNETES, &options].concat())?;
+        }
     }
     Ok(())
 }
@@ -22,7 +26,24 @@ fn lint_has_nothing_to_say_about_any_set_of_values() -> Result<()> {
 fn two_renderings_are_the_same_byte_for_byte() -> Result<()> {
     for values in all_values()? {
         let options = options(values.as_deref());
-        assert!(render(&options)? == render(&options)?, "{values:?}");
+        for version in HELMS {
+            assert!(render_by(version, &options)? == render_by(version, &options)?, "{values:?}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn each_helm_renders_the_same_objects() -> Result<()> {
+    for values in all_values()? {
+        let options = options(values.as_deref());
+        // The order of kinds that Kubernetes does not know, and empty lines, are helm's own.
+        let [three, four] = HELMS.map(|version| -> Result<BTreeSet<String>> {
+            let objects: Vec<Value> = serde_saphyr::from_multiple(&render_by(version, &options)?)?;
+            Ok(objects.iter().map(Value::to_string).collect())
+        });
+        let (three, four) = (three?, four?);
+        ensure!(three == four, "{values:?}: {:#?}", three.symmetric_difference(&four));
     }
     Ok(())
 }
@@ -70,8 +91,10 @@ fn a_misspelt_or_impossible_value_is_refused_with_its_name() -> Result<()> {
         ("image.pullPolicy=Sometimes", "/image/pullPolicy"),
         ("operator.leaderElection.leaseDuration=15", "/operator/leaderElection/leaseDuration"),
     ] {
-        let error = render(&["--set", value]).err().context(value)?.to_string();
-        ensure!(error.contains(expected), "{value}: {error}");
+        for version in HELMS {
+            let error = render_by(version, &["--set", value]).err().context(value)?.to_string();
+            ensure!(error.contains(expected), "{value}: {error}");
+        }
     }
     Ok(())
 }
@@ -187,15 +210,16 @@ fn of_kind(options: &[&str], kind: &str) -> Result<Vec<Value>> {
 }
 
 fn render(options: &[&str]) -> Result<String> {
-    let release = ["template", "conclave", CHART, "--namespace", NAMESPACE];
-    helm(&[&release[..], KUBERNETES, options].concat())
+    render_by(HELM_3, options)
 }
 
-fn helm(arguments: &[&str]) -> Result<String> {
-    // With a cluster of the user's nothing is built, and helm is theirs.
-    let built = binaries::HELM.path();
-    let helm = if built.exists() { &built } else { Path::new(binaries::HELM.name()) };
-    command::output(Command::new(helm).args(arguments).current_dir(cache::workspace()))
+fn render_by(version: Binary, options: &[&str]) -> Result<String> {
+    let release = ["template", "conclave", CHART, "--namespace", NAMESPACE];
+    helm(version, &[&release[..], KUBERNETES, options].concat())
+}
+
+fn helm(version: Binary, arguments: &[&str]) -> Result<String> {
+    command::output(version.command().args(arguments).current_dir(cache::workspace()))
 }
 
 fn chart() -> PathBuf {
