@@ -86,7 +86,24 @@ pub fn build() -> Result<()> {
     for binary in ALL {
         cache::make_once(&binary.path(), |partial| binary.build(partial))?;
     }
-    Ok(())
+    cache::make_once(&cilium_datapath(), copy_datapath).map(drop)
+}
+
+/// What the agent of Cilium compiles on each node, in C. It is there after [`build`].
+pub fn cilium_datapath() -> PathBuf {
+    CILIUM.output().join("datapath")
+}
+
+/// The sources come with those of the agent, so that they are of the same version.
+fn copy_datapath(to: &Path) -> Result<()> {
+    let mut list = Command::new("go");
+    list.current_dir(CILIUM.source()).env("GOFLAGS", "");
+    list.args(["list", "-m", "-f", "{{.Dir}}", "github.com/cilium/cilium"]);
+    let module = command::output(&mut list)?;
+    fs::create_dir_all(to)?;
+    let source = Path::new(module.trim()).join("bpf");
+    let copy = ["--recursive", "--no-preserve=mode"];
+    command::run(Command::new("cp").args(copy).arg(source).arg(to))
 }
 
 static KUBERNETES: Module = Module {
@@ -103,6 +120,13 @@ static KUBERNETES: Module = Module {
 static TOOLS: Module = Module { directory: "tools", linker_flags: "-s -w", tags: "" };
 
 static HELM_4_MODULE: Module = Module { directory: "helm4", linker_flags: "-s -w", tags: "" };
+
+static CILIUM: Module = Module {
+    directory: "cilium",
+    linker_flags: "-s -w",
+    // Without the addresses that clouds give out.
+    tags: "osusergo,ipam_provider_operator",
+};
 
 static PROMETHEUS: Module = Module {
     directory: "prometheus",
@@ -121,6 +145,10 @@ const fn kubernetes(name: &'static str, package: &'static str) -> Binary {
 
 const fn tool(name: &'static str, package: &'static str) -> Binary {
     Binary { name, module: &TOOLS, package }
+}
+
+const fn cilium(name: &'static str, package: &'static str) -> Binary {
+    Binary { name, module: &CILIUM, package }
 }
 
 /// The Kubernetes API.
@@ -147,6 +175,12 @@ pub const HELM_4: Binary =
     Binary { name: "helm", module: &HELM_4_MODULE, package: "helm.sh/helm/v4/cmd/helm" };
 /// Every helm that the chart is for.
 pub const HELMS: [Binary; 2] = [HELM_3, HELM_4];
+/// Enforces network policies on one node.
+pub const CILIUM_AGENT: Binary = cilium("cilium-agent", "github.com/cilium/cilium/daemon");
+/// What its agents need once in a cluster.
+pub const CILIUM_OPERATOR: Binary = cilium("cilium-operator", "github.com/cilium/cilium/operator");
+/// Tells the agent of a new pod.
+pub const CILIUM_CNI: Binary = cilium("cilium-cni", "github.com/cilium/cilium/plugins/cilium-cni");
 /// Scrapes the pods' metrics.
 pub const PROMETHEUS_SERVER: Binary = Binary {
     name: "prometheus",
@@ -172,6 +206,9 @@ pub const ALL: &[Binary] = &[
     ETCDUTL,
     HELM_3,
     HELM_4,
+    CILIUM_AGENT,
+    CILIUM_OPERATOR,
+    CILIUM_CNI,
     PROMETHEUS_SERVER,
     PROMLINT,
     LEADER_ELECTION,

@@ -11,9 +11,11 @@ use crate::command;
 
 /// What is installed on the machine itself; what runs inside pods is in the client image.
 const PACKAGES: &[&str] = &[
+    "bpftool", // tells Cilium what the kernel can do
     "ca-certificates",
     "chromium", // opens the page of `conclave dev`
     "chromium-driver",
+    "clang", // compiles what Cilium puts into the kernel
     "conntrack",
     "containerd",
     "containernetworking-plugins",

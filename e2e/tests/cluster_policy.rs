@@ -1,18 +1,30 @@
-//! The NetworkPolicy of a group, where the network of the cluster enforces such policies.
+//! The NetworkPolicy of a group, enforced by Cilium, or by the network of a user's cluster.
 //!
-//! That of the harness does not (the plugin `bridge` knows none), and then the test says so and passes
-//! over. Whether a network enforces policies is seen by one that has nothing to do with Conclave.
+//! Whether a network enforces policies is seen by one that has nothing to do with Conclave. That of the
+//! harness must; where that of a user's cluster does not, the test says so and passes over.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Namespace, Pod};
-use conclave_e2e::product::{APPLICATION, Group, SOON};
+use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SOON, SYSTEM};
 use conclave_e2e::wait;
+
+use self::Port::{Tcp, Udp};
 
 #[test]
 fn the_peer_port_is_open_to_the_group_and_to_nobody_else() -> Result<()> {
     let cluster = Cluster::from_env()?;
+    // What was connected before the enforcer came is connected in another way.
+    uninstall(&cluster)?;
+    let outcome = among_strangers(&cluster);
+    let uninstalled = uninstall(&cluster);
+    let installed = product::install(&cluster);
+    outcome.and(uninstalled).and(installed)
+}
+
+fn among_strangers(cluster: &Cluster) -> Result<()> {
+    let enforcer = cluster.start_enforcer()?;
     cluster.in_namespace("policy-elsewhere", |elsewhere| {
         cluster.in_namespace("policy", |namespace| {
             // The label of the group opens nothing to pods of another namespace.
@@ -23,13 +35,40 @@ fn the_peer_port_is_open_to_the_group_and_to_nobody_else() -> Result<()> {
                 Callers::deploy(elsewhere, "conclave.dev/group: orders")?,
             ];
             if !are_policies_enforced(&strangers)? {
+                ensure!(enforcer.is_none(), "Cilium runs and enforces nothing");
                 println!("skipped: the network of this cluster enforces no NetworkPolicies");
                 return Ok(());
             }
             let group = Group::start(namespace, "{}", 3)?;
-            the_group_alone_gets_through(&group, &strangers)
+            the_group_alone_gets_through(&group, &strangers)?;
+            through_an_upgrade(&group, &strangers)?;
+            nothing_else_shuts_strangers_out(&group, &strangers)
         })
     })
+}
+
+fn through_an_upgrade(group: &Group<'_>, strangers: &[Callers<'_>]) -> Result<()> {
+    let pods = group.pods()?;
+    let others = ["--set", "operator.podAnnotations.tests=policy"];
+    product::helm_install(group.namespace.cluster(), &others)?;
+    strangers.iter().try_for_each(|some| some.must_reach_neither(&pods))?;
+    let members = Callers { namespace: group.namespace, pods };
+    members.await_both(&members.pods)
+}
+
+/// Without the policy, which nobody makes anew while there is no operator, they get through.
+fn nothing_else_shuts_strangers_out(group: &Group<'_>, strangers: &[Callers<'_>]) -> Result<()> {
+    let pods = group.pods()?;
+    uninstall(group.namespace.cluster())?;
+    group.namespace.kubectl(&["delete", "networkpolicies", "--all"])?;
+    strangers.iter().try_for_each(|some| some.await_both(&pods))?;
+    product::install(group.namespace.cluster())?;
+    strangers.iter().try_for_each(|some| some.await_shut_out(&pods))
+}
+
+fn uninstall(cluster: &Cluster) -> Result<()> {
+    let uninstall = ["uninstall", RELEASE, "--namespace", SYSTEM, "--wait", "--ignore-not-found"];
+    cluster.helm(&uninstall).map(drop)
 }
 
 /// Whether a policy that closes some pods to everybody keeps the others from connecting.
@@ -51,7 +90,7 @@ fn the_group_alone_gets_through(group: &Group<'_>, strangers: &[Callers<'_>]) ->
         some.must_not_reach(API, &first)?;
     }
     let members = Callers { namespace: group.namespace, pods: first };
-    members.must_reach(PEER, &members.pods)?;
+    members.await_both(&members.pods)?;
 
     // A member that comes now has no connection from before.
     let gone = group.followers()?.pop().context("a follower")?;
@@ -82,12 +121,24 @@ impl<'a> Callers<'a> {
         Ok(Self { namespace, pods })
     }
 
-    /// How many connections to this port come about, of one from each of these pods to each of
-    /// those; and how many were tried.
-    fn connections(&self, port: u16, to: &[Pod]) -> Result<[usize; 2]> {
+    /// How many of these pods reach this port of those, one from each to each; and how many were tried.
+    fn connections(&self, port: Port, to: &[Pod]) -> Result<[usize; 2]> {
         let attempt = |pod: &Pod| {
-            let socket = format!("/dev/tcp/{}/{port}", pod.address);
-            format!("(timeout 2 bash -c 'exec 3<>{socket}' 2>/dev/null && echo reached) & ")
+            let address = pod.address;
+            match port {
+                Tcp(port) => {
+                    let connect = format!("exec 3<>/dev/tcp/{address}/{port}");
+                    format!("(timeout 2 bash -c '{connect}' 2>/dev/null && echo reached) & ")
+                }
+                // Nothing listens there. What is reached says so, and the next datagram is refused.
+                Udp(port) => {
+                    let send =
+                        format!("exec 3<>/dev/udp/{address}/{port}; echo >&3; sleep 0.5; echo >&3");
+                    format!(
+                        "(timeout 2 bash -c '{send}' 2>&1 | grep --quiet refused && echo reached) & "
+                    )
+                }
+            }
         };
         let script: String = to.iter().map(attempt).chain(["wait".to_owned()]).collect();
         let mut connections = 0;
@@ -98,30 +149,49 @@ impl<'a> Callers<'a> {
         Ok([connections, self.pods.len() * to.len()])
     }
 
-    fn must_reach(&self, port: u16, to: &[Pod]) -> Result<()> {
+    fn must_reach(&self, port: Port, to: &[Pod]) -> Result<()> {
         let [connections, tried] = self.connections(port, to)?;
         let whose = self.namespace.name();
-        ensure!(connections == tried, "{connections} of {tried} from {whose} reached {port}");
+        ensure!(connections == tried, "{connections} of {tried} from {whose} reached {port:?}");
         Ok(())
     }
 
-    fn must_not_reach(&self, port: u16, to: &[Pod]) -> Result<()> {
+    fn must_not_reach(&self, port: Port, to: &[Pod]) -> Result<()> {
         let [connections, tried] = self.connections(port, to)?;
         let whose = self.namespace.name();
-        ensure!(connections == 0, "{connections} of {tried} from {whose} reached {port}");
+        ensure!(connections == 0, "{connections} of {tried} from {whose} reached {port:?}");
         Ok(())
+    }
+
+    /// Over neither protocol, which the policy closes alike.
+    fn must_reach_neither(&self, to: &[Pod]) -> Result<()> {
+        PEER.iter().try_for_each(|port| self.must_not_reach(*port, to))
+    }
+
+    /// Over both. An answer to a datagram may be one too many in its second.
+    fn await_both(&self, to: &[Pod]) -> Result<()> {
+        wait::until("an open peer port", SOON, || {
+            PEER.iter().try_for_each(|port| self.must_reach(*port, to))
+        })
     }
 
     /// Waits until nobody gets through: the enforcer learns of pods and policies in its own time.
     fn await_shut_out(&self, from: &[Pod]) -> Result<()> {
-        wait::until("a closed peer port", SOON, || self.must_not_reach(PEER, from))
+        wait::until("a closed peer port", SOON, || self.must_reach_neither(from))
     }
 }
 
-const API: u16 = 7070;
-const PEER: u16 = 7071;
-const ADMIN: u16 = 7072;
-const REDIS: u16 = 6379;
+/// A port of a pod.
+#[derive(Clone, Copy, Debug)]
+enum Port {
+    Tcp(u16),
+    Udp(u16),
+}
+
+const API: Port = Tcp(7070);
+const PEER: [Port; 2] = [Tcp(7071), Udp(7071)];
+const ADMIN: Port = Tcp(7072);
+const REDIS: Port = Tcp(6379);
 
 const STRANGERS: &str = "
 apiVersion: apps/v1

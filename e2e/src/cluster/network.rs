@@ -39,6 +39,22 @@ pub(super) fn remove() -> Result<()> {
     remove_link(BRIDGE)
 }
 
+/// Removes what Cilium has put into the network of a node; what it has put beside a pod goes with that.
+pub(super) fn remove_programs(node: Node) -> Result<()> {
+    let namespace = node.namespace();
+    let links = command::output(Command::new("ip").args(["-n", &namespace, "-o", "link"]))?;
+    if links.contains("cilium_host") {
+        let delete = ["-n", &namespace, "link", "delete", "cilium_host"];
+        command::output(Command::new("ip").args(delete))?;
+    }
+    let list = ["-n", &namespace, "qdisc", "show", "dev", "eth0"];
+    if command::output(Command::new("tc").args(list))?.contains("clsact") {
+        let delete = ["-n", &namespace, "qdisc", "delete", "dev", "eth0", "clsact"];
+        command::output(Command::new("tc").args(delete))?;
+    }
+    Ok(())
+}
+
 fn remove_link(name: &str) -> Result<()> {
     if Path::new("/sys/class/net").join(name).exists() {
         command::output(Command::new("ip").args(["link", "delete", name]))?;

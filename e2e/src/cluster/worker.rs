@@ -1,6 +1,8 @@
 //! The programs of a node, and their settings.
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde_json::json;
@@ -66,8 +68,37 @@ pub(super) fn configure(state: &State, node: Node) -> Result<()> {
     let directory = state.node(node);
     fs::create_dir_all(directory.join("cni"))?;
     fs::write(directory.join("containerd.toml"), containerd_config(state, node))?;
-    fs::write(directory.join("cni/10-pods.conflist"), cni_config(state, node))?;
     fs::write(directory.join("kubelet.json"), kubelet_config(state, node))?;
+    make_plugins(state, node)?;
+    connect_pods(state, node, &Plugins::Bridge)
+}
+
+/// How the pods of a node are connected from now on.
+pub(super) enum Plugins {
+    /// To a bridge, and nothing stands in between.
+    Bridge,
+    /// Each by a route of its own, and this plugin is told of it.
+    Chained(&'static str),
+}
+
+/// Writes down how pods are connected. Into the same file: containerd does not look at one that is
+/// made or moved there.
+pub(super) fn connect_pods(state: &State, node: Node, plugins: &Plugins) -> Result<()> {
+    let file = state.node(node).join("cni/10-pods.conflist");
+    Ok(fs::write(file, cni_config(state, node, plugins))?)
+}
+
+/// Where a node's plugins are: those of Debian, and what belongs to this node alone.
+pub(super) fn plugins(state: &State, node: Node) -> PathBuf {
+    state.node(node).join("plugins")
+}
+
+fn make_plugins(state: &State, node: Node) -> Result<()> {
+    let plugins = plugins(state, node);
+    fs::create_dir_all(&plugins)?;
+    for name in ["bridge", "host-local", "loopback", "ptp"] {
+        symlink(Path::new("/usr/lib/cni").join(name), plugins.join(name))?;
+    }
     Ok(())
 }
 
@@ -101,7 +132,7 @@ netns_mounts_under_state_dir = true
 disable_apparmor = true
 
 [plugins."io.containerd.grpc.v1.cri".cni]
-bin_dir = "/usr/lib/cni"
+bin_dir = "{plugins}"
 conf_dir = "{directory}/cni"
 
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
@@ -113,28 +144,33 @@ SystemdCgroup = false
 "#,
         socket = socket.display(),
         pause = image::PAUSE,
+        plugins = plugins(state, node).display(),
     )
 }
 
-fn cni_config(state: &State, node: Node) -> String {
-    let config = json!({
-        "cniVersion": "0.4.0",
-        "name": "pods",
-        "plugins": [{
+fn cni_config(state: &State, node: Node, plugins: &Plugins) -> String {
+    let addresses = json!({
+        "type": "host-local",
+        "dataDir": state.node(node).join("addresses"),
+        "ranges": [[{ "subnet": node.pod_subnet() }]],
+        "routes": [{ "dst": "0.0.0.0/0" }],
+    });
+    let plugins = match plugins {
+        Plugins::Bridge => json!([{
             "type": "bridge",
             "bridge": "cni0",
             "isGateway": true,
             // A pod may reach itself through a Service.
             "hairpinMode": true,
-            "ipam": {
-                "type": "host-local",
-                "dataDir": state.node(node).join("addresses"),
-                "ranges": [[{ "subnet": node.pod_subnet() }]],
-                "routes": [{ "dst": "0.0.0.0/0" }],
-            },
-        }],
-    });
-    config.to_string()
+            "ipam": addresses,
+        }]),
+        Plugins::Chained(name) => json!([
+            { "type": "ptp", "ipam": addresses },
+            { "type": name, "chaining-mode": "generic-veth" },
+        ]),
+    };
+    // One name for both, or an address would be given out twice.
+    json!({ "cniVersion": "0.4.0", "name": "pods", "plugins": plugins }).to_string()
 }
 
 fn kubelet_config(state: &State, node: Node) -> String {
