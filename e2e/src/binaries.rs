@@ -83,13 +83,24 @@ impl Module {
 
 /// Builds whatever is not there yet.
 pub fn build() -> Result<()> {
-    for binary in ALL {
-        cache::make_once(&binary.path(), |partial| binary.build(partial))?;
-    }
+    build_those(ALL)
+}
+
+/// Builds what enforces network policies, if it is not there yet. That takes minutes, and few runs
+/// need it.
+pub fn build_enforcer() -> Result<()> {
+    build_those(&[CILIUM_AGENT, CILIUM_OPERATOR, CILIUM_CNI])?;
     cache::make_once(&cilium_datapath(), copy_datapath).map(drop)
 }
 
-/// What the agent of Cilium compiles on each node, in C. It is there after [`build`].
+fn build_those(binaries: &[Binary]) -> Result<()> {
+    for binary in binaries {
+        cache::make_once(&binary.path(), |partial| binary.build(partial))?;
+    }
+    Ok(())
+}
+
+/// What the agent of Cilium compiles on each node, in C. It is there after [`build_enforcer`].
 pub fn cilium_datapath() -> PathBuf {
     CILIUM.output().join("datapath")
 }
@@ -206,9 +217,6 @@ pub const ALL: &[Binary] = &[
     ETCDUTL,
     HELM_3,
     HELM_4,
-    CILIUM_AGENT,
-    CILIUM_OPERATOR,
-    CILIUM_CNI,
     PROMETHEUS_SERVER,
     PROMLINT,
     LEADER_ELECTION,

@@ -141,11 +141,16 @@ impl Cluster {
     ///
     /// Tests that stop a server, cut off a pod or kill a process begin with this question.
     pub fn is_ours_or_skip(&self, test: &str) -> bool {
-        let is_ours = self.harness().is_ok();
+        let is_ours = self.is_ours();
         if !is_ours {
             println!("skipped: {test} reaches below the Kubernetes API of somebody's cluster");
         }
         is_ours
+    }
+
+    /// Whether the harness made the cluster.
+    pub fn is_ours(&self) -> bool {
+        self.harness().is_ok()
     }
 
     /// Runs kubectl and returns what it prints.

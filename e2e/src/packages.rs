@@ -11,11 +11,9 @@ use crate::command;
 
 /// What is installed on the machine itself; what runs inside pods is in the client image.
 const PACKAGES: &[&str] = &[
-    "bpftool", // tells Cilium what the kernel can do
     "ca-certificates",
     "chromium", // opens the page of `conclave dev`
     "chromium-driver",
-    "clang", // compiles what Cilium puts into the kernel
     "conntrack",
     "containerd",
     "containernetworking-plugins",
@@ -31,9 +29,24 @@ const PACKAGES: &[&str] = &[
     "util-linux", // nsenter
 ];
 
+/// What Cilium needs besides.
+const OF_THE_ENFORCER: &[&str] = &[
+    "bpftool", // tells it what the kernel can do
+    "clang",   // compiles what it puts into the kernel
+];
+
 /// Installs the packages that are missing, without starting any service they bring.
 pub fn install() -> Result<()> {
-    let missing: Vec<_> = PACKAGES.iter().filter(|package| !is_installed(package)).collect();
+    install_those(PACKAGES)
+}
+
+/// The same for what enforces network policies.
+pub fn install_for_enforcer() -> Result<()> {
+    install_those(OF_THE_ENFORCER)
+}
+
+fn install_those(packages: &[&str]) -> Result<()> {
+    let missing: Vec<_> = packages.iter().filter(|package| !is_installed(package)).collect();
     if missing.is_empty() {
         return Ok(());
     }

@@ -1,7 +1,9 @@
-//! Which of the lock algorithms a run tests on the cluster: all would take too long each time.
+//! What a run tests on the cluster of that which would take too long each time.
 //!
-//! A commit has its two, so that a run can be repeated, and other commits have others. The variable
-//! `CONCLAVE_ALGORITHMS` names them instead: `all`, or some with commas between.
+//! A commit has its two lock algorithms, so that a run can be repeated, and other commits have others.
+//! The variable `CONCLAVE_ALGORITHMS` names them instead: `all`, or some with commas between.
+//!
+//! One commit in eight has network policies enforced; with `CONCLAVE_POLICIES=true` any has.
 
 use std::process::Command;
 
@@ -98,6 +100,15 @@ pub fn chosen() -> Result<Vec<Algorithm>> {
     Ok(places.into_iter().map(|place| ALGORITHMS[place]).collect())
 }
 
+/// Whether network policies are enforced in this run.
+pub fn enforces_policies() -> Result<bool> {
+    if let Ok(enforced) = std::env::var("CONCLAVE_POLICIES") {
+        return enforced.parse().context("`CONCLAVE_POLICIES` is neither `true` nor `false`");
+    }
+    let Ok(commit) = commit() else { return Ok(false) };
+    Ok(hash_of(&commit)? % 8 == 0)
+}
+
 /// Their names, to be printed.
 pub fn shown(algorithms: &[Algorithm]) -> String {
     algorithms.iter().map(|algorithm| algorithm.name).collect::<Vec<_>>().join(", ")
@@ -122,11 +133,14 @@ fn commit() -> Result<String> {
 
 /// Two neighbours in a ring of so many, by the hash of a commit; all, if there are no more.
 fn two_of(commit: &str, count: usize) -> Result<Vec<usize>> {
-    let digits = commit.get(..8).with_context(|| format!("`{commit}` is no hash"))?;
-    let hash = u32::from_str_radix(digits, 16).with_context(|| format!("`{commit}` is no hash"))?;
     ensure!(count > 0, "there are none to choose from");
-    let first = usize::try_from(hash)? % count;
+    let first = usize::try_from(hash_of(commit)?)? % count;
     Ok((0..count.min(2)).map(|step| (first + step) % count).collect())
+}
+
+fn hash_of(commit: &str) -> Result<u32> {
+    let digits = commit.get(..8).with_context(|| format!("`{commit}` is no hash"))?;
+    u32::from_str_radix(digits, 16).with_context(|| format!("`{commit}` is no hash"))
 }
 
 #[cfg(test)]

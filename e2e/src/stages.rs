@@ -227,6 +227,7 @@ fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
 
 fn run_cluster_tests(_: &mut Run) -> Result<()> {
     println!("lock algorithms of this run: {}", rotation::shown(&rotation::chosen()?));
+    println!("network policies enforced in this run: {}", rotation::enforces_policies()?);
     // Those of the page have had their stage, and a feature of their own.
     let which = ["--test", "cluster_*", "--test", "chart*", "--no-fail-fast"];
     let tests = [&["-p", "conclave-e2e", "--features", CLUSTER], &which[..]].concat();

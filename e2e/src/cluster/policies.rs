@@ -18,7 +18,7 @@ use super::node::Node;
 use super::state::State;
 use super::worker::{self, Plugins};
 use super::{Cluster, Owner, network};
-use crate::{binaries, command, wait};
+use crate::{binaries, command, packages, wait};
 
 /// Enforces the network policies of the cluster for as long as it lives, for pods that are made while
 /// it does.
@@ -33,6 +33,8 @@ impl Cluster {
     /// policies there, if anything does, is theirs.
     pub fn start_enforcer(&self) -> Result<Option<Enforcer<'_>>> {
         let Owner::Harness(state) = &self.owner else { return Ok(None) };
+        packages::install_for_enforcer()?;
+        binaries::build_enforcer()?;
         let enforcer = Enforcer { state };
         operator(state).start(state)?;
         on_every_node(|node| {

@@ -127,11 +127,16 @@ impl Member {
     pub(super) fn consider_peers(&mut self, now: LocalTime, out: &mut Out) {
         self.consider_quorum(now, out);
         let Some(peers) = self.peers_record() else { return };
+        let Some(patience) = self.leader().map(|leader| leader.record.timing.office_wait * 2)
+        else {
+            return;
+        };
+        let stalled = self.locks.is_stalled(now, patience);
         let Some(leader) = self.leader() else { return };
         let record = &leader.record;
         let same = record.incarnations().eq(peers.incarnations())
             && record.policy.generation == peers.policy.generation;
-        if !same && now - leader.since >= CHANGE_PERIOD {
+        if (!same || stalled) && now - leader.since >= CHANGE_PERIOD {
             self.change_peers(now, out);
         }
     }

@@ -179,6 +179,7 @@ impl Locks {
         lock.wish = Some(Wish { since: now, note });
         lock.messages = 0;
         lock.told = false;
+        lock.rumour = None;
         self.mine.insert(name.clone());
         self.command(now, name, Command::Enter, out);
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use conclave_protocols::member::message::{Message, PeerMessage};
-use conclave_protocols::member::{Command, LockEvent};
+use conclave_protocols::member::{Command, LockEvent, Node};
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::time::hold;
 use conclave_protocols::version::GATES;
@@ -337,5 +337,45 @@ fn whoever_takes_its_wish_back_before_it_is_let_in_does_not_hold() {
         }
         let told = bench.lock_events(2, "a");
         assert!(told.filter(|event| matches!(event, LockEvent::Lost(_))).count() == 0);
+    }
+}
+
+/// Nobody holds for so long that a promise lists it. That is no stall.
+#[test]
+fn rule_31_a_lock_that_is_handed_on_all_the_time_is_not_taken_for_stalled() {
+    for algorithm in among_members() {
+        let mut bench = group(5, algorithm);
+        bench.wait(SECOND * 3);
+        let epoch = bench.record().epoch;
+        let pair = [3, 4];
+        for member in pair {
+            bench.enter(member, "a");
+        }
+        let mut entries = 0;
+        for _ in 0..8_000 {
+            // What followers say to each other takes a millisecond.
+            followers(&mut bench, Bench::free);
+            followers(&mut bench, |bench, one, other| bench.link(one, other, Link::Held));
+            for member in pair {
+                if bench.holds(member, "a") {
+                    entries += 1;
+                    bench.exit(member, "a");
+                    bench.enter(member, "a");
+                }
+            }
+            bench.wait(MILLI);
+        }
+        assert!(entries > 100, "{algorithm:?}: {entries}");
+        assert_eq!(bench.record().epoch, epoch, "{algorithm:?}");
+    }
+}
+
+/// Does something to each link between followers of five.
+fn followers(bench: &mut Bench, act: impl Fn(&mut Bench, Node, Node)) {
+    for one in 1..5 {
+        for other in one + 1..5 {
+            let (one, other) = (bench.node(one), bench.node(other));
+            act(bench, one, other);
+        }
     }
 }

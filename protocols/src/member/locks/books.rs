@@ -25,8 +25,10 @@ pub(super) struct Listing {
 pub(super) struct Waiter {
     /// Since when, as far as the leader knows.
     pub(super) since: LocalTime,
-    /// Among those that were known at once: the place in line, or the number of the request.
+    /// Among those that were known at once: the place in line.
     pub(super) place: u64,
+    /// Of its wish, if a promise has listed it.
+    pub(super) number: Option<RequestNumber>,
 }
 
 impl Locks {
@@ -49,8 +51,17 @@ impl Locks {
             listing.holds.insert(name.clone());
         }
         for (name, number) in waits {
-            let waiter = Waiter { since: now, place: number.0 };
-            self.lock(name).waiters.entry(rank).or_insert(waiter);
+            let lock = self.lock(name);
+            let waiter = Waiter { since: now, place: 0, number: Some(*number) };
+            let known = lock.waiters.entry(rank).or_insert(waiter);
+            match known.number {
+                // It has been inside since, though no promise said so.
+                Some(earlier) if earlier != *number => {
+                    *known = waiter;
+                    lock.moved = now;
+                }
+                Some(_) | None => known.number = Some(*number),
+            }
             listing.waits.insert(name.clone());
         }
         let before = self.listings.insert(rank, listing.clone()).unwrap_or_default();
@@ -138,7 +149,7 @@ impl Lock {
     /// itself does.
     pub(super) fn waiting_peers(&self, me: MemberId) -> Vec<MemberId> {
         let own = self.wish.as_ref().filter(|_| self.hold.is_none());
-        let own = own.map(|wish| (Waiter { since: wish.since, place: u64::MAX }, me));
+        let own = own.map(|wish| (Waiter { since: wish.since, place: u64::MAX, number: None }, me));
         let others = self.waiters.iter().map(|(member, waiter)| (*waiter, *member));
         let mut waiting: Vec<_> = others.chain(own).collect();
         waiting.sort_unstable();

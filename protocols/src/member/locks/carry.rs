@@ -223,7 +223,7 @@ impl Locks {
             for (place, rank) in (0..).zip(waits.iter().filter_map(|member| record.rank(*member))) {
                 let (since, led) = (now, self.is_led(name));
                 if !led && Some(rank) != record.rank(self.me) {
-                    self.lock(name).waiters.insert(rank, Waiter { since, place });
+                    self.lock(name).waiters.insert(rank, Waiter { since, place, number: None });
                     self.listings.entry(rank).or_default().waits.insert(name.clone());
                 }
             }

@@ -105,7 +105,10 @@ impl Locks {
                 listed.holds.push((name.clone(), hold.token));
             }
             if let Some(mutex) = lock.mutex.as_ref().filter(|m| m.phase() == Phase::Waiting) {
-                listed.waits.push((name.clone(), RequestNumber(mutex.latest())));
+                // Among the members a wish is told apart by when it began.
+                let since = lock.wish.as_ref().map(|wish| wish.since.0).unwrap_or_default();
+                let number = if self.is_led(name) { mutex.latest() } else { since };
+                listed.waits.push((name.clone(), RequestNumber(number)));
             }
         }
         listed
