@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::election;
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
-use crate::mutex::AnyMessage;
 use crate::mutex::central::{self, RequestNumber};
+use crate::mutex::{AnyMessage, PaidBy};
 use crate::protocol::Named;
 use crate::record::{MemberInfo, Record};
 use crate::register;
@@ -101,6 +101,54 @@ impl PeerMessage {
             Self::PeerLock(_) => version::PEER_LOCKS,
         }
     }
+
+    /// What it says of a lock; nothing if it is about none.
+    pub fn of_lock(&self) -> Option<LockWord<'_>> {
+        match self {
+            Self::Lock(said) => Some(LockWord {
+                lock: &said.lock,
+                epoch: said.epoch,
+                name: said.message.name(),
+                mark: said.stamp.0,
+                paid_by: AnyMessage::Central(said.message).paid_by(),
+            }),
+            Self::PeerLock(said) => Some(LockWord {
+                lock: &said.lock,
+                epoch: said.epoch,
+                name: said.message.name(),
+                mark: said.number,
+                paid_by: said.message.paid_by(),
+            }),
+            Self::Join(_)
+            | Self::Noted
+            | Self::Leave
+            | Self::Heartbeat(_)
+            | Self::GatedHeartbeat { .. }
+            | Self::Promise(_)
+            | Self::Refusal { .. }
+            | Self::SealRequest { .. }
+            | Self::Seal(_)
+            | Self::SealRefused { .. }
+            | Self::HandOver(_)
+            | Self::Taken { .. }
+            | Self::Election { .. } => None,
+        }
+    }
+}
+
+/// What a message says of a lock, whoever grants it.
+#[derive(Clone, Copy, Debug)]
+pub struct LockWord<'a> {
+    /// Which.
+    pub lock: &'a LockName,
+    /// The view.
+    pub epoch: Epoch,
+    /// The message's name.
+    pub name: &'static str,
+    /// Tells messages of one name apart that one member sent to another in one view.
+    pub mark: u64,
+    /// To whose entry the books count it.
+    pub paid_by: PaidBy,
 }
 
 /// A leader's heartbeat.

@@ -2,35 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use conclave_protocols::member::message::PeerMessage;
 use conclave_protocols::mutex::maekawa::Quorums;
-use conclave_protocols::mutex::{AnyMessage, PaidBy};
 use conclave_protocols::policy::{ElectionAlgorithm, LockAlgorithm};
 use conclave_protocols::record::Record;
-use conclave_protocols::{Incarnation, LockName, cost};
-
-/// To whose entry the books count a message of a lock.
-pub(super) fn payment(message: &PeerMessage) -> Option<(&LockName, PaidBy)> {
-    match message {
-        PeerMessage::Lock(message) => {
-            Some((&message.lock, AnyMessage::Central(message.message).paid_by()))
-        }
-        PeerMessage::PeerLock(message) => Some((&message.lock, message.message.paid_by())),
-        PeerMessage::Join(_)
-        | PeerMessage::Noted
-        | PeerMessage::Leave
-        | PeerMessage::Heartbeat(_)
-        | PeerMessage::GatedHeartbeat { .. }
-        | PeerMessage::Promise(_)
-        | PeerMessage::Refusal { .. }
-        | PeerMessage::SealRequest { .. }
-        | PeerMessage::Seal(_)
-        | PeerMessage::SealRefused { .. }
-        | PeerMessage::HandOver(_)
-        | PeerMessage::Taken { .. }
-        | PeerMessage::Election { .. } => None,
-    }
-}
+use conclave_protocols::{Incarnation, cost};
 
 /// What the books say that an entry of this member and its exit cost, with the algorithms of a view,
 /// if nobody else wants in. Where a token is, nobody knows beforehand.

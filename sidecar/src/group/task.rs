@@ -25,7 +25,7 @@ use self::steps::Step;
 use super::Request;
 use super::alarms::Alarms;
 use super::book::{Book, Due, Wish};
-use super::costs::{election_cost, lock_costs, payment};
+use super::costs::{election_cost, lock_costs};
 use super::publish::Publisher;
 use super::seat::Seat;
 use super::time::{Time, virtual_clock};
@@ -204,8 +204,8 @@ impl Task<'_> {
     fn on_payload(&mut self, from: Incarnation, payload: Payload) {
         match payload {
             Payload::Member(message) => {
-                if let Some((lock, PaidBy::Receiver)) = payment(&message) {
-                    self.book.count_message(lock);
+                if let Some(word) = message.of_lock().filter(|w| w.paid_by == PaidBy::Receiver) {
+                    self.book.count_message(word.lock);
                 }
                 if let PeerMessage::Join(info) = &message {
                     self.links.meet(info);
@@ -357,9 +357,9 @@ impl Task<'_> {
     }
 
     fn send(&mut self, to: Incarnation, message: PeerMessage) {
-        let payment = payment(&message);
-        let lock = payment.map(|(lock, _)| lock.clone());
-        match payment {
+        let word = message.of_lock();
+        let lock = word.map(|word| word.lock.clone());
+        match word.map(|word| (word.lock, word.paid_by)) {
             Some((lock, PaidBy::Sender)) => self.book.count_message(lock),
             Some((lock, PaidBy::Leaver)) => self.book.count_farewell(lock),
             Some((_, PaidBy::Receiver | PaidBy::Nobody)) | None => {}

@@ -3,11 +3,11 @@
 //!
 //! All that follows from one input has the time of that input, as one event of a space-time diagram.
 
-use conclave_protocols::member::message::{Message, PeerMessage};
+use conclave_protocols::member::message::{LockWord, Message, PeerMessage};
 use conclave_protocols::member::{Command, Event, LockEvent, Member, Node};
 use conclave_protocols::policy::LockAlgorithm;
 use conclave_protocols::protocol::InputOf;
-use conclave_protocols::{Epoch, FencingToken, Incarnation, Input, LocalTime, LockName, Named};
+use conclave_protocols::{Epoch, FencingToken, Incarnation, Input, LocalTime, LockName};
 
 use super::{Said, Task};
 
@@ -59,29 +59,8 @@ pub(crate) struct Word {
 
 /// The lock and the word of a message; nothing if it is about no lock.
 fn word_of(message: &PeerMessage) -> Option<(&LockName, Word)> {
-    match message {
-        PeerMessage::Lock(said) => {
-            let (name, mark) = (said.message.name(), said.stamp.0);
-            Some((&said.lock, Word { name, epoch: said.epoch, mark }))
-        }
-        PeerMessage::PeerLock(said) => {
-            let (name, mark) = (said.message.name(), said.number);
-            Some((&said.lock, Word { name, epoch: said.epoch, mark }))
-        }
-        PeerMessage::Join(_)
-        | PeerMessage::Noted
-        | PeerMessage::Leave
-        | PeerMessage::Heartbeat(_)
-        | PeerMessage::GatedHeartbeat { .. }
-        | PeerMessage::Promise(_)
-        | PeerMessage::Refusal { .. }
-        | PeerMessage::SealRequest { .. }
-        | PeerMessage::Seal(_)
-        | PeerMessage::SealRefused { .. }
-        | PeerMessage::HandOver(_)
-        | PeerMessage::Taken { .. }
-        | PeerMessage::Election { .. } => None,
-    }
+    let LockWord { lock, epoch, name, mark, .. } = message.of_lock()?;
+    Some((lock, Word { name, epoch, mark }))
 }
 
 impl Task<'_> {
