@@ -73,7 +73,7 @@ fn record() -> Value {
     let wait = |secs: u64| json!({ "secs": secs, "nanos": 0 });
     json!({
         "version": 1, "epoch": 90, "ceiling": 105, "leader": leader, "settled": true,
-        "members": [{ "incarnation": leader, "name": "orders-0" }],
+        "members": [{ "incarnation": leader, "name": "orders-0", "protocol": [1, 3] }],
         "timing": {
             "officeWait": wait(2), "heartbeat": wait(0), "lockWait": wait(10), "apiOutage": wait(60),
         },
