@@ -74,7 +74,18 @@ fn a_pod_that_cannot_have_the_sidecar_is_refused_with_the_reason() -> Result<()>
             .replace("metadata:", "metadata:\n  annotations: {config.conclave.dev/imag: x}");
         let refused = namespace.apply(&pod).err().context("it was accepted")?.to_string();
         ensure!(refused.contains("config.conclave.dev/imag"), "without the key: {refused}");
-        Ok(())
+
+        // Whoever looks at the group sees it too.
+        namespace.apply(CONCLAVE)?;
+        let pod = labelled(&cluster, POD).replace("spec:", "spec:\n  hostNetwork: true");
+        ensure!(namespace.apply(&pod).is_err(), "it was accepted");
+        let field = "--field-selector=reason=PodRefused,regarding.kind=Conclave,type=Warning";
+        let events = ["get", "events.events.k8s.io", field, "-o", "jsonpath={.items[*].note}"];
+        wait::until("an Event", SOON, || {
+            let notes = namespace.kubectl(&events)?;
+            ensure!(notes.contains("hostNetwork"), "`{notes}`");
+            Ok(())
+        })
     })
 }
 
