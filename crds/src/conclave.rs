@@ -184,6 +184,10 @@ pub struct LockSpec {
     pub max_hold: Period,
     /// How long a lock stays closed after its holder was lost: up to 1h.
     pub lock_delay: Period,
+    /// Whether a member that was inside may enter again without a message, until another wants in
+    /// (`Central`, `RicartAgrawala`). A token always stays where it was used; the other algorithms
+    /// ask for each entry.
+    pub caching: Caching,
 }
 
 impl Default for LockSpec {
@@ -193,6 +197,7 @@ impl Default for LockSpec {
             algorithm: LockAlgorithm::default(),
             max_hold: Period::new("10m"),
             lock_delay: Period::new("0s"),
+            caching: Caching::default(),
         }
     }
 }
@@ -216,6 +221,17 @@ pub enum LockAlgorithm {
     Maekawa,
     /// A majority of the members votes.
     Voting,
+}
+
+/// Whether a member may enter again without a message.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(inline)]
+pub enum Caching {
+    /// It asks for each entry.
+    #[default]
+    Disabled,
+    /// It keeps the leader's grant or the others' permissions, for 5s at most.
+    Enabled,
 }
 
 /// How the members' clocks are kept together.

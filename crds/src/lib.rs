@@ -19,8 +19,8 @@ pub mod schema;
 mod status;
 
 pub use conclave::{
-    Arbiter, ClockAlgorithm, ClockSpec, Conclave, ConclaveSpec, ElectionAlgorithm, ElectionSpec,
-    Evidence, LockAlgorithm, LockSpec, TimingSpec,
+    Arbiter, Caching, ClockAlgorithm, ClockSpec, Conclave, ConclaveSpec, ElectionAlgorithm,
+    ElectionSpec, Evidence, LockAlgorithm, LockSpec, TimingSpec,
 };
 pub use manifest::{ManifestError, read};
 pub use names::{

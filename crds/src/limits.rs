@@ -48,6 +48,8 @@ pub(crate) mod must {
     pub(crate) const BE_THE_DEFAULT: &str =
         "must have exactly one entry, named `default`: no other election is built yet";
     pub(crate) const END_WITH_THE_STAR: &str = "may have `*` only at the end of a pattern";
+    pub(crate) const ASK_EACH_TIME: &str =
+        "must be `Disabled` with `Lamport`, `Maekawa` and `Voting`, which ask for each entry";
     pub(crate) const BE_DISTINCT: &str = "may not have two equal patterns in `names`";
 }
 
@@ -130,10 +132,17 @@ pub(crate) fn elections_rule() -> Rule {
 /// The rules for one entry of `locks`.
 pub(crate) fn lock_rules() -> Vec<Rule> {
     let star = "self.names.all(n, n.matches('^[^*]*[*]?$'))";
-    vec![MAX_HOLD.rule(), LOCK_DELAY.rule(), rule(star, "names", must::END_WITH_THE_STAR)]
+    let cached =
+        "self.caching == 'Disabled' || !(self.algorithm in ['Lamport', 'Maekawa', 'Voting'])";
+    vec![
+        MAX_HOLD.rule(),
+        LOCK_DELAY.rule(),
+        rule(star, "names", must::END_WITH_THE_STAR),
+        rule(cached, "caching", must::ASK_EACH_TIME),
+    ]
 }
 
-/// The same as the last of [`lock_rules`], for a pattern.
+/// The same as the rule for `names` in [`lock_rules`], for a pattern.
 pub(crate) fn star_is_last(pattern: &str) -> bool {
     pattern.find('*').is_none_or(|at| at + 1 == pattern.len())
 }

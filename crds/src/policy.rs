@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use conclave_protocols::policy::{ClockPolicy, LockPolicy, Policy, Timing};
+use conclave_protocols::policy::{Caching, ClockPolicy, LockAlgorithm, LockPolicy, Policy, Timing};
 
-use crate::conclave::{ClockSpec, Conclave, ElectionAlgorithm, ElectionSpec, LockSpec, TimingSpec};
+use crate::conclave::{
+    self, ClockSpec, Conclave, ElectionAlgorithm, ElectionSpec, LockSpec, TimingSpec,
+};
 use crate::limits::{self, must};
 
 /// Why a resource is no policy. Nothing follows from it: the group keeps the policy it has.
@@ -92,12 +94,28 @@ fn lock(path: &str, spec: &LockSpec) -> Result<LockPolicy, PolicyError> {
     if !spec.names.iter().all(|pattern| limits::star_is_last(pattern)) {
         return Err(PolicyError::new(&names, must::END_WITH_THE_STAR));
     }
+    let algorithm = spec.algorithm.into();
     Ok(LockPolicy {
         names: spec.names.clone(),
-        algorithm: spec.algorithm.into(),
+        algorithm,
         max_hold: limits::MAX_HOLD.check(path, &spec.max_hold)?,
         lock_delay: limits::LOCK_DELAY.check(path, &spec.lock_delay)?,
+        caching: caching(path, algorithm, spec.caching)?,
     })
+}
+
+fn caching(
+    path: &str,
+    algorithm: LockAlgorithm,
+    caching: conclave::Caching,
+) -> Result<Caching, PolicyError> {
+    match caching {
+        conclave::Caching::Enabled if !algorithm.may_cache() => {
+            Err(PolicyError::new(&format!("{path}.caching"), must::ASK_EACH_TIME))
+        }
+        conclave::Caching::Enabled => Ok(Caching::Enabled),
+        conclave::Caching::Disabled => Ok(Caching::Disabled),
+    }
 }
 
 fn clock(spec: &ClockSpec) -> Result<ClockPolicy, PolicyError> {

@@ -1,7 +1,10 @@
 //! The CEL rules that the API server runs and the checks of `policy` refuse the same resources, and
 //! name the same fields.
 
-use conclave_crds::{Conclave, ConclaveSpec, ElectionSpec, LockSpec, Period, TimingSpec, policy};
+use conclave_crds::{
+    Caching, Conclave, ConclaveSpec, ElectionSpec, LockAlgorithm, LockSpec, Period, TimingSpec,
+    policy,
+};
 
 /// Whether the CEL rules allow a resource, and their message if not.
 fn cel(conclave: &Conclave) -> Result<(), String> {
@@ -110,4 +113,19 @@ fn a_star_stands_at_the_end_only() {
 fn a_pattern_stands_only_once() {
     allowed(&locks(&[&["a", "a*"], &["b"], &["b*"]]));
     refused(&locks(&[&["a", "b"], &["c", "b"]]), "may not have two equal patterns");
+}
+
+#[test]
+fn only_who_may_enter_again_without_asking_may_cache() {
+    let cached = |algorithm| {
+        let lock = LockSpec { algorithm, caching: Caching::Enabled, ..LockSpec::default() };
+        Conclave::new("orders", ConclaveSpec { locks: vec![lock], ..ConclaveSpec::default() })
+    };
+    use LockAlgorithm::{Central, Lamport, Maekawa, Raymond, RicartAgrawala, TokenRing, Voting};
+    for algorithm in [Central, TokenRing, Raymond, RicartAgrawala] {
+        allowed(&cached(algorithm));
+    }
+    for algorithm in [Lamport, Maekawa, Voting] {
+        refused(&cached(algorithm), "caching` must be `Disabled` with `Lamport`");
+    }
 }

@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use bytes::Bytes;
 use conclave_protocols::member::message::{
-    Announcement, Gate, Heartbeat, PeerLockMessage, PeerMessage, Table,
+    Announcement, Farewell, Gate, Heartbeat, PeerLockMessage, PeerMessage, Table,
 };
 use conclave_protocols::mutex::{AnyMessage, ricart_agrawala};
 use conclave_protocols::policy::{Policy, Timing};
@@ -69,7 +69,13 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ("seal-request", PeerMessage::SealRequest { base: Epoch(12) }),
         ("taken", PeerMessage::Taken { epoch: Epoch(13) }),
         ("peer-lock", PeerMessage::PeerLock(Box::new(peer_lock()))),
+        ("farewell", PeerMessage::Farewell(Box::new(farewell()))),
     ]
+}
+
+fn farewell() -> Farewell {
+    let lock = "orders".to_owned().try_into().expect("a good name");
+    Farewell { epoch: Epoch(12), holds: vec![(lock, FencingToken::before(Epoch(12)))] }
 }
 
 fn peer_lock() -> PeerLockMessage {

@@ -72,12 +72,20 @@ pub struct LockView {
     /// The algorithm, if not every version has it.
     #[serde(default)]
     among_members: Option<String>,
+    /// Whether members keep what lets them in, if it is not the default.
+    #[serde(default)]
+    caching: Option<String>,
 }
 
 impl LockView {
     /// The algorithm by which members grant these locks.
     pub fn algorithm(&self) -> &str {
         self.among_members.as_ref().unwrap_or(&self.algorithm)
+    }
+
+    /// Whether members enter again without asking.
+    pub fn caches(&self) -> bool {
+        self.caching.as_deref() == Some("Enabled")
     }
 }
 

@@ -2,12 +2,11 @@
 
 use conclave_crds::{Conclave, ConclaveStatus, LeaderStatus, WaitsStatus, policy};
 use conclave_protocols::ids::Epoch;
-use conclave_protocols::policy::{Arbiter, LockPolicy, Policy, Timing};
-use conclave_protocols::version;
+use conclave_protocols::policy::{Arbiter, Caching, LockPolicy, Policy, Timing};
 
 use crate::conditions::{self, Finding, Verdict};
 use crate::observe::{Observed, PodSeen};
-use crate::record::{LockView, RecordView, Register};
+use crate::record::{RecordView, Register};
 
 /// The specification is understood.
 pub(crate) const ACCEPTED: &str = "Accepted";
@@ -134,13 +133,13 @@ fn in_force(conclave: &Conclave, register: &Register) -> Finding {
 /// algorithm grants its locks by the leader. Of views without an arbiter the register knows nothing.
 fn in_force_in_full(conclave: &Conclave, register: &Register) -> Option<Finding> {
     let view = register.view().filter(|view| view.policy.arbiter == Arbiter::Quorum)?;
-    let waits = waiting_algorithms(&policy(conclave).ok()?, view);
+    let wanted = policy(conclave).ok()?;
+    let waits = what_waits(&wanted, view);
     if waits.is_empty() {
         return None;
     }
     let waits = waits.join(", ");
-    let older: Vec<_> =
-        view.members.iter().filter(|m| m.protocol.1 < version::PEER_LOCKS).collect();
+    let older: Vec<_> = view.members.iter().filter(|m| m.protocol.1 < wanted.needs()).collect();
     if older.is_empty() {
         let message = format!("{waits}: the leader changes to it with the next view");
         return Some(finding(POLICY_IN_FORCE, Verdict::False, "Pending", message));
@@ -151,15 +150,18 @@ fn in_force_in_full(conclave: &Conclave, register: &Register) -> Option<Finding>
     Some(finding(POLICY_IN_FORCE, Verdict::False, "OlderMembers", message))
 }
 
-/// The algorithms of locks that a policy wants, and a view grants in another way.
-fn waiting_algorithms(wanted: &Policy, view: &RecordView) -> Vec<&'static str> {
-    let runs = |lock: &LockPolicy| {
-        let same = |other: &&LockView| other.names == lock.names;
-        view.policy.locks.iter().find(same).map(LockView::algorithm)
+/// What a policy wants of locks, and a view does in another way.
+fn what_waits(wanted: &Policy, view: &RecordView) -> Vec<String> {
+    let waits = |lock: &LockPolicy| {
+        let runs = view.policy.locks.iter().find(|other| other.names == lock.names)?;
+        let algorithm = lock.algorithm.name();
+        if runs.algorithm() != algorithm {
+            return Some(algorithm.to_owned());
+        }
+        let caches = lock.caching == Caching::Enabled;
+        (caches && !runs.caches()).then(|| format!("caching with {algorithm}"))
     };
-    let waits = |lock: &&LockPolicy| runs(lock).is_some_and(|runs| runs != lock.algorithm.name());
-    let mut names: Vec<_> =
-        wanted.locks.iter().filter(waits).map(|lock| lock.algorithm.name()).collect();
+    let mut names: Vec<_> = wanted.locks.iter().filter_map(waits).collect();
     names.sort_unstable();
     names.dedup();
     names

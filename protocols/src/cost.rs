@@ -58,6 +58,14 @@ pub const fn central_queued(others_that_wait: u64) -> u64 {
     others_that_wait
 }
 
+/// The central coordinator if members keep their grants: request and grant for each that another
+/// member asks for, and two more, `wanted` and the release, for each that the coordinator asks to be
+/// given back. An entry with a grant at hand costs nothing.
+#[must_use]
+pub const fn central_kept(grants_to_others: u64, given_back: u64) -> u64 {
+    2 * (grants_to_others + given_back)
+}
+
 /// The token ring, for one entry that nobody else wants: the token's steps from where it is when it
 /// is asked for. A token that pauses there has `steps` to go; one that has just left has gone one
 /// step more in vain.

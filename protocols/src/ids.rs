@@ -62,6 +62,24 @@ impl FencingToken {
         (next.high() <= ceiling).then_some(next)
     }
 
+    /// The next token with the same high part, which a member that keeps its grant takes by itself.
+    #[must_use]
+    pub fn next_of_the_same_high(self) -> Option<Self> {
+        self.successor(self.high())
+    }
+
+    /// The last of those.
+    #[must_use]
+    pub fn last_of_the_same_high(self) -> Self {
+        Self(self.0 | ((1 << Self::LOW_BITS) - 1))
+    }
+
+    /// Whether a member that was granted this token may by now use the other.
+    #[must_use]
+    pub fn may_become(self, later: Self) -> bool {
+        self <= later && later <= self.last_of_the_same_high()
+    }
+
     /// The part that the ceiling bounds.
     #[must_use]
     pub fn high(self) -> Epoch {

@@ -13,6 +13,8 @@ pub mod ricart_agrawala;
 pub mod token_ring;
 pub mod voting;
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 pub use self::any::{AnyMessage, AnyMutex, AnyTimer, PaidBy};
@@ -47,6 +49,19 @@ pub enum Phase {
     Waiting,
     /// It is inside.
     Inside,
+}
+
+/// How long it is good that a member was let in.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Permissions {
+    /// For one entry.
+    #[default]
+    ForOneEntry,
+    /// Until somebody else asks. Meanwhile the member enters again without a message.
+    Kept {
+        /// A member that has not entered for so long keeps nothing any more.
+        idle: Duration,
+    },
 }
 
 /// Who was inside and who waited when the view before ended.

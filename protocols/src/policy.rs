@@ -59,7 +59,7 @@ impl Policy {
 
 impl Policy {
     /// The policy as members of this version can follow it: locks whose algorithms they do not have
-    /// are granted by the leader.
+    /// are granted by the leader, and nothing is kept by those who do not know how to give it back.
     #[must_use]
     pub fn spoken(&self, version: u16) -> Self {
         let mut policy = self.clone();
@@ -68,7 +68,23 @@ impl Policy {
                 lock.algorithm = LockAlgorithm::Central;
             }
         }
+        if version < version::KEPT_GRANTS {
+            for lock in &mut policy.locks {
+                lock.caching = Caching::Disabled;
+            }
+        }
         policy
+    }
+
+    /// The first version whose members can follow it in full.
+    #[must_use]
+    pub fn needs(&self) -> u16 {
+        let cached = self.locks.iter().any(|lock| lock.caching == Caching::Enabled);
+        match (cached, self.has_peer_locks()) {
+            (true, _) => version::KEPT_GRANTS,
+            (false, true) => version::PEER_LOCKS,
+            (false, false) => version::FIRST,
+        }
     }
 
     /// Whether some lock is granted by the members among themselves.
@@ -215,6 +231,16 @@ impl LockAlgorithm {
         }
     }
 
+    /// Whether a member may be let to enter again without asking: with the others, each entry takes
+    /// everybody's votes or places in the queue anew.
+    #[must_use]
+    pub fn may_cache(self) -> bool {
+        match self {
+            Self::Central | Self::TokenRing | Self::Raymond | Self::RicartAgrawala => true,
+            Self::Lamport | Self::Maekawa | Self::Voting => false,
+        }
+    }
+
     /// Whether the leader alone lets members in. With the others, that is among the members.
     #[must_use]
     pub fn is_led(self) -> bool {
@@ -240,6 +266,25 @@ pub struct LockPolicy {
     pub max_hold: Duration,
     /// How long a lock stays closed after a holder was lost.
     pub lock_delay: Duration,
+    /// Whether a member that was inside may enter again without asking.
+    pub caching: Caching,
+}
+
+/// Whether a member that was inside may enter again without asking, until another wants in.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub enum Caching {
+    /// It asks for each entry. Only a token stays where it was used.
+    #[default]
+    Disabled,
+    /// It keeps the leader's grant, or the others' permissions.
+    Enabled,
+}
+
+impl Caching {
+    /// Whether it is not the default.
+    fn is_disabled(&self) -> bool {
+        *self == Self::Disabled
+    }
 }
 
 impl Default for LockPolicy {
@@ -249,6 +294,7 @@ impl Default for LockPolicy {
             algorithm: LockAlgorithm::Central,
             max_hold: Duration::from_mins(10),
             lock_delay: Duration::ZERO,
+            caching: Caching::Disabled,
         }
     }
 }

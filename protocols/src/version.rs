@@ -13,6 +13,7 @@
 //! | 1 | everything else |
 //! | 2 | the heartbeat that tells of the gate before the locks |
 //! | 3 | the messages of locks that the members grant among themselves |
+//! | 4 | the message that asks for a grant back which its member may keep; a farewell that says what the leaver holds |
 
 /// The version that every member speaks.
 pub const FIRST: u16 = 1;
@@ -22,6 +23,12 @@ pub const GATES: u16 = 2;
 
 /// The version in which members grant locks among themselves.
 pub const PEER_LOCKS: u16 = 3;
+
+/// The version in which members may keep a grant, and say what they hold when they leave.
+pub const KEPT_GRANTS: u16 = 4;
+
+/// The latest version.
+pub const LATEST: u16 = KEPT_GRANTS;
 
 /// The versions that a member speaks, lowest and highest.
 pub type Versions = (u16, u16);

@@ -8,6 +8,8 @@ mod bench;
 mod evidence;
 #[path = "group/found.rs"]
 mod found;
+#[path = "group/keeping.rs"]
+mod keeping;
 #[path = "group/lock_rules.rs"]
 mod lock_rules;
 #[path = "group/nodes.rs"]

@@ -15,6 +15,8 @@ mod by_name;
 mod counted;
 #[path = "mutex_laws/found.rs"]
 mod found;
+#[path = "mutex_laws/keeping.rs"]
+mod keeping;
 #[path = "mutex_laws/lamport.rs"]
 mod lamport;
 #[path = "mutex_laws/laws.rs"]

@@ -21,7 +21,7 @@ pub const VERSIONS: Versions = (version::FIRST, HIGHEST);
 /// A build of which the highest version is lower by one stands in for the release before, in the
 /// tests of an upgrade.
 const HIGHEST: u16 =
-    if cfg!(feature = "lower-version") { version::PEER_LOCKS - 1 } else { version::PEER_LOCKS };
+    if cfg!(feature = "lower-version") { version::LATEST - 1 } else { version::LATEST };
 
 /// The layout of frames; the first byte of each.
 const LAYOUT: u8 = 1;
@@ -123,6 +123,7 @@ impl Payload {
                     PeerMessage::Join(_)
                     | PeerMessage::Noted
                     | PeerMessage::Leave
+                    | PeerMessage::Farewell(_)
                     | PeerMessage::Heartbeat(_)
                     | PeerMessage::GatedHeartbeat { .. }
                     | PeerMessage::Promise(_)
@@ -153,6 +154,7 @@ impl Payload {
                 | PeerMessage::SealRequest { .. }
                 | PeerMessage::SealRefused { .. } => true,
                 PeerMessage::Leave
+                | PeerMessage::Farewell(_)
                 | PeerMessage::Seal(_)
                 | PeerMessage::HandOver(_)
                 | PeerMessage::Taken { .. }

@@ -1,4 +1,4 @@
-use conclave_crds::{Conclave, ConclaveSpec, LeaderStatus, LockAlgorithm, Period};
+use conclave_crds::{Caching, Conclave, ConclaveSpec, LeaderStatus, LockAlgorithm, Period};
 use conclave_protocols::ids::{Epoch, Incarnation, PodUid};
 use conclave_protocols::policy::{Arbiter, Policy, Timing};
 use conclave_protocols::record::Record;
@@ -284,11 +284,17 @@ fn a_changed_specification_is_pending_until_the_members_run_it() {
 /// version 3 on, if the view was begun by members that speak up to `version`, and `b` and `c` speak
 /// up to `now`.
 fn in_force_with(version: u16, now: u16) -> (String, String, String) {
+    in_force_of(Caching::Disabled, version, now)
+}
+
+fn in_force_of(caching: Caching, version: u16, now: u16) -> (String, String, String) {
     let mut observed = settled();
     observed.conclave.spec.locks[0].algorithm = LockAlgorithm::RicartAgrawala;
+    observed.conclave.spec.locks[0].caching = caching;
     let wanted = conclave_crds::policy(&observed.conclave).expect("a policy");
     if let Register::View(view) = &mut observed.register {
         view.policy = as_written(&wanted.spoken(version));
+        view.members[0].protocol = (1, 4);
         view.members[1].protocol = (1, now);
         view.members[2].protocol = (1, now);
     }
@@ -311,6 +317,18 @@ fn an_algorithm_that_waits_for_older_members_is_not_in_force() {
     let (status, reason, message) = in_force_with(3, 3);
     assert_eq!((status.as_str(), reason.as_str()), ("True", "InForce"));
     assert_eq!(message, "the members run generation 1");
+}
+
+#[test]
+fn caching_waits_for_members_that_know_how_to_give_back() {
+    let (status, reason, message) = in_force_of(Caching::Enabled, 3, 3);
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "OlderMembers"));
+    let waits = "waits until members of an older version are replaced: b, c";
+    assert_eq!(message, format!("caching with RicartAgrawala: {waits}"));
+    let (_, reason, _) = in_force_of(Caching::Enabled, 3, 4);
+    assert_eq!(reason, "Pending");
+    let (status, _, _) = in_force_of(Caching::Enabled, 4, 4);
+    assert_eq!(status, "True");
 }
 
 #[test]

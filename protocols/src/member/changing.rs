@@ -7,7 +7,7 @@ use super::freezing::Then;
 use super::leading::Leader;
 use super::{Member, Out, Role};
 use crate::ids::{Epoch, Incarnation};
-use crate::policy::Policy;
+use crate::policy::{LockPolicy, Policy};
 use crate::record::{CEILING_STEP, Record};
 use crate::register::{Value, Version};
 use crate::time::LocalTime;
@@ -102,11 +102,11 @@ impl Member {
     fn grants_otherwise(&self) -> bool {
         let Some(record) = &self.record else { return false };
         let spoken = self.policy.spoken(record.speaks());
-        let algorithms = |policy: &Policy| -> Vec<_> {
-            policy.locks.iter().map(|lock| (lock.names.clone(), lock.algorithm)).collect()
+        let ways = |policy: &Policy| -> Vec<_> {
+            let way = |lock: &LockPolicy| (lock.names.clone(), lock.algorithm, lock.caching);
+            policy.locks.iter().map(way).collect()
         };
-        self.policy.generation == record.policy.generation
-            && algorithms(&spoken) != algorithms(&record.policy)
+        self.policy.generation == record.policy.generation && ways(&spoken) != ways(&record.policy)
     }
 
     /// The register tells a leader whether its view is still the latest.

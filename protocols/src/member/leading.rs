@@ -36,6 +36,8 @@ pub(super) struct Leader {
     in_office: LocalTime,
     pub(super) joiners: Joiners,
     pub(super) leavers: BTreeSet<Incarnation>,
+    /// Those of them who said what they hold.
+    pub(super) parted: BTreeSet<Incarnation>,
     /// Members that are about to end.
     pub(super) draining: BTreeSet<Incarnation>,
     /// Members that sealed this view and follow nobody in it.
@@ -79,6 +81,7 @@ impl Leader {
             in_office: now,
             joiners: Joiners::default(),
             leavers: BTreeSet::new(),
+            parted: BTreeSet::new(),
             draining: BTreeSet::new(),
             sealed: BTreeSet::new(),
             errand: None,

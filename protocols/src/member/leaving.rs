@@ -5,12 +5,13 @@ use std::time::Duration;
 use super::changing::{CHANGE_PERIOD, Errand};
 use super::freezing::Then;
 use super::leading::Leader;
-use super::message::HandOver;
+use super::message::{Farewell, HandOver};
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::{Epoch, Incarnation};
 use crate::record::Record;
 use crate::register::Value;
 use crate::time::LocalTime;
+use crate::version;
 
 /// An office that a leaving member gave to an heir.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -65,8 +66,14 @@ impl Member {
     pub(super) fn drain(&mut self, now: LocalTime, out: &mut Out) {
         if self.going == Going::Stays {
             self.going = Going::Drains;
+            self.keep_nothing(now, out);
             self.drain_office(now, out);
         }
+    }
+
+    /// What this member kept for an application that may want in again is free for the others.
+    fn keep_nothing(&mut self, now: LocalTime, out: &mut Out) {
+        self.with_locks(now, out, |locks, effects| locks.keep_nothing(now, effects));
     }
 
     fn drain_office(&mut self, now: LocalTime, out: &mut Out) {
@@ -131,6 +138,7 @@ impl Member {
     /// for it as for a member that died.
     pub(super) fn leave(&mut self, now: LocalTime, out: &mut Out) {
         self.going = Going::Leaves;
+        self.keep_nothing(now, out);
         match &mut self.role {
             Role::Leader(_) => {
                 let me = self.me.incarnation;
@@ -145,11 +153,22 @@ impl Member {
             }
             Role::Follower => {
                 if let Some(leader) = self.record.as_ref().and_then(|record| record.leader) {
-                    say(leader, PeerMessage::Leave, out);
+                    say(leader, self.last_words(now), out);
                 }
                 self.gone(out);
             }
             Role::Joiner { .. } | Role::Candidate(_) | Role::Gone => self.gone(out),
+        }
+    }
+
+    /// In a view that a member is still in, the leader need not ask it what it holds (rule 29).
+    fn last_words(&self, now: LocalTime) -> PeerMessage {
+        match &self.record {
+            Some(record) if !self.pledge.sealed && record.speaks() >= version::KEPT_GRANTS => {
+                let holds = self.locks.listed(now).holds;
+                PeerMessage::Farewell(Box::new(Farewell { epoch: record.epoch, holds }))
+            }
+            Some(_) | None => PeerMessage::Leave,
         }
     }
 
@@ -223,6 +242,25 @@ impl Member {
             leader.leavers.insert(from);
         }
         self.consider_change(now, out);
+    }
+
+    /// A member leaves, and says what it holds. That is as good as the answer to any heartbeat: it enters
+    /// nothing any more.
+    pub(super) fn on_farewell(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        farewell: Farewell,
+        out: &mut Out,
+    ) {
+        if let Some(leader) = self.leader()
+            && leader.record.epoch == farewell.epoch
+            && leader.record.rank(from).is_some()
+        {
+            leader.parted.insert(from);
+            self.with_locks(now, out, |locks, _| locks.on_farewell(now, from, &farewell.holds));
+        }
+        self.on_leave(now, from, out);
     }
 
     /// The heir took over.

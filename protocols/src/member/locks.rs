@@ -8,6 +8,7 @@
 //!   it answers; the coordinator keeps others out for the whole lock wait from when it sent the
 //!   grant. A member lists its holds with every promise, and the leader's next heartbeat extends
 //!   them.
+//! * **Grants that are kept** ([`keeping`]), if the policy says so.
 //! * **A gate.** The coordinator hears nothing of a lock while its leader has no office or the
 //!   quiet time of a new view runs: what arrives is kept, in order.
 //!
@@ -21,6 +22,7 @@ mod books;
 mod carry;
 mod coordinator;
 mod holding;
+mod keeping;
 mod peers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -30,13 +32,14 @@ use self::alarms::Alarms;
 use self::books::{Listing, Waiter};
 use self::coordinator::{Docket, Entry, Kept};
 use self::holding::{Bond, Hold};
+use self::keeping::{IDLE, Reserved};
 use self::peers::Peers;
 use super::message::{LockMessage, LockNote, Note, PeerMessage};
 use super::{LockEvent, LostReason};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
 use crate::mutex::central::{self, Central, RequestNumber};
-use crate::mutex::{AnyMessage, AnyMutex, Carried, Command, Event};
-use crate::policy::{Arbiter, LockAlgorithm, Policy};
+use crate::mutex::{AnyMessage, AnyMutex, Carried, Command, Event, Permissions};
+use crate::policy::{Arbiter, Caching, LockAlgorithm, Policy};
 use crate::protocol::{Effect, Input, InputOf, Outbox, OutboxOf, Protocol};
 use crate::record::Record;
 use crate::time::LocalTime;
@@ -48,8 +51,10 @@ pub(super) struct Locks {
     me: Incarnation,
     seat: Option<Seat>,
     all: BTreeMap<LockName, Lock>,
-    /// Those that the application wants or holds.
+    /// Those that the application wants or holds, or of which this member keeps the grant.
     mine: BTreeSet<LockName>,
+    /// It is about to leave the office or the group, and keeps nothing any more.
+    goes: bool,
     /// When own holds end, each as it was known at some time; it may have been extended since.
     deadlines: BTreeSet<(LocalTime, LockName)>,
     /// No token of a forgotten lock of this view is higher.
@@ -102,7 +107,10 @@ struct Lock {
     highest: FencingToken,
     /// The application's wish, if it has one.
     wish: Option<Wish>,
+    /// What it holds, or could without asking anybody: a grant that is kept belongs to no wish.
     hold: Option<Hold>,
+    /// At the leader: up to where a member that may keep its grant may have used tokens.
+    reserved: Option<Reserved>,
     /// Messages of this entry so far, as the books count them.
     messages: u64,
     /// The leader's knowledge of who is inside.
@@ -158,6 +166,7 @@ impl Locks {
             seat: None,
             all: BTreeMap::new(),
             mine: BTreeSet::new(),
+            goes: false,
             deadlines: BTreeSet::new(),
             floor: FencingToken::default(),
             latest: 0,
@@ -176,6 +185,8 @@ impl Locks {
         if lock.wish.is_some() {
             return;
         }
+        self.check_kept(now, name, out);
+        let lock = self.lock(name);
         lock.wish = Some(Wish { since: now, note });
         lock.messages = 0;
         lock.told = false;
@@ -191,10 +202,11 @@ impl Locks {
             return;
         }
         self.mine.remove(name);
-        let orphan = lock.hold.take().is_some_and(|hold| hold.bond == Bond::Orphan);
-        if !orphan {
+        let hold = lock.hold.take();
+        if hold.is_none_or(|hold| hold.bond != Bond::Orphan) {
             self.strike_own(now, name);
             self.command(now, name, Command::Exit, out);
+            self.keep(now, name, hold, out);
         }
         self.tidy(name);
     }
@@ -215,6 +227,7 @@ impl Locks {
         self.hear(rank, message.stamp, now);
         let lock = self.lock(&name);
         lock.highest = lock.highest.max(message.highest);
+        lock.is_settled_by(rank, message.message);
         let said = AnyMessage::Central(message.message);
         let input = Input::Message { from: rank, message: said.clone() };
         match message.message {
@@ -234,14 +247,16 @@ impl Locks {
                 }
                 self.feed(now, &name, input, Base::Nobody, out);
             }
+            central::Message::Wanted(_) => self.is_wanted(now, &name, input, out),
         }
         self.tidy(&name);
     }
 
     /// How many locks this member holds, and how many it waits for.
     pub(super) fn counts(&self) -> (usize, usize) {
-        let held = self.mine_all().filter(|(_, lock)| lock.hold.is_some()).count();
-        (held, self.mine.len() - held)
+        let wants = self.mine_all().filter(|(_, lock)| lock.wish.is_some());
+        let held = wants.clone().filter(|(_, lock)| lock.hold.is_some()).count();
+        (held, wants.count() - held)
     }
 
     // ----- inside
@@ -266,7 +281,7 @@ impl Locks {
     }
 
     /// The locks that the application wants or holds.
-    fn mine_all(&self) -> impl Iterator<Item = (&LockName, &Lock)> {
+    fn mine_all(&self) -> impl Iterator<Item = (&LockName, &Lock)> + Clone {
         self.mine.iter().filter_map(|name| Some((name, self.all.get(name)?)))
     }
 
@@ -372,7 +387,7 @@ impl Locks {
         let mut highest = lock.highest;
         match message {
             central::Message::Request(_) | central::Message::Release(_) => lock.messages += 1,
-            central::Message::Queued(_) => {}
+            central::Message::Queued(_) | central::Message::Wanted(_) => {}
             central::Message::Grant(number) => highest = self.grant(now, name, to, number),
         }
         let lock = name.clone();
@@ -399,7 +414,9 @@ impl Locks {
                 let entry = lock.entry.as_ref()?;
                 entry.for_people(now, self.is_advisory())
             }
-            central::Message::Grant(_) | central::Message::Release(_) => return None,
+            central::Message::Grant(_)
+            | central::Message::Release(_)
+            | central::Message::Wanted(_) => return None,
         };
         Some(Box::new(note))
     }
@@ -412,7 +429,7 @@ impl Locks {
         let unknown = led || lock.entry.is_none() && lock.waiters.is_empty();
         let idle = unused && lock.kept.is_empty() && lock.closed_until == LocalTime::default();
         if idle && unknown && lock.wish.is_none() && lock.hold.is_none() {
-            self.floor = self.floor.max(lock.highest);
+            self.floor = self.floor.max(lock.spent());
             let latest = lock.mutex.as_ref().map(AnyMutex::latest);
             self.latest = self.latest.max(latest.unwrap_or_default());
             self.alarms.forget(name);
@@ -439,7 +456,17 @@ impl Seat {
 
     /// This member's part in the mutex of a lock.
     fn mutex(&self, name: &LockName, carried: &Carried) -> AnyMutex {
-        AnyMutex::new(self.algorithm(name), self.rank, self.view, carried)
+        let (algorithm, permissions) = (self.algorithm(name), self.permissions(name));
+        AnyMutex::new(algorithm, permissions, self.rank, self.view, carried)
+    }
+
+    /// Whether a member may enter again without asking.
+    fn permissions(&self, name: &LockName) -> Permissions {
+        let policy = self.policy.for_lock(name.as_str());
+        match policy.map_or(Caching::Disabled, |policy| policy.caching) {
+            Caching::Disabled => Permissions::ForOneEntry,
+            Caching::Enabled => Permissions::Kept { idle: IDLE },
+        }
     }
 }
 

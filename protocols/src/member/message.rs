@@ -78,6 +78,8 @@ pub enum PeerMessage {
     },
     /// A message of a lock that the members grant among themselves.
     PeerLock(Box<PeerLockMessage>),
+    /// "I am leaving, and enter nothing any more."
+    Farewell(Box<Farewell>),
 }
 
 impl PeerMessage {
@@ -95,10 +97,17 @@ impl PeerMessage {
             | Self::SealRefused { .. }
             | Self::HandOver(_)
             | Self::Taken { .. }
-            | Self::Election { .. }
-            | Self::Lock(_) => version::FIRST,
+            | Self::Election { .. } => version::FIRST,
+            Self::Lock(message) => match message.message {
+                central::Message::Request(_)
+                | central::Message::Queued(_)
+                | central::Message::Grant(_)
+                | central::Message::Release(_) => version::FIRST,
+                central::Message::Wanted(_) => version::KEPT_GRANTS,
+            },
             Self::GatedHeartbeat { .. } => version::GATES,
             Self::PeerLock(_) => version::PEER_LOCKS,
+            Self::Farewell(_) => version::KEPT_GRANTS,
         }
     }
 
@@ -131,7 +140,8 @@ impl PeerMessage {
             | Self::SealRefused { .. }
             | Self::HandOver(_)
             | Self::Taken { .. }
-            | Self::Election { .. } => None,
+            | Self::Election { .. }
+            | Self::Farewell(_) => None,
         }
     }
 }
@@ -149,6 +159,15 @@ pub struct LockWord<'a> {
     pub mark: u64,
     /// To whose entry the books count it.
     pub paid_by: PaidBy,
+}
+
+/// What a member says last.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Farewell {
+    /// The view that it leaves.
+    pub epoch: Epoch,
+    /// What it holds: its application may still be at work.
+    pub holds: Vec<(LockName, FencingToken)>,
 }
 
 /// A leader's heartbeat.
@@ -354,6 +373,7 @@ impl Named for PeerMessage {
             Self::Election { message, .. } => message.name(),
             Self::Lock(message) => message.message.name(),
             Self::PeerLock(message) => message.message.name(),
+            Self::Farewell(_) => "farewell",
         }
     }
 }

@@ -7,7 +7,7 @@ use super::raymond::Raymond;
 use super::ricart_agrawala::RicartAgrawala;
 use super::token_ring::TokenRing;
 use super::voting::Voting;
-use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
 use super::{central, lamport, maekawa, raymond, ricart_agrawala, token_ring, voting};
 use crate::ids::MemberId;
 use crate::one_of::one_of;
@@ -72,17 +72,26 @@ pub enum PaidBy {
 impl AnyMutex {
     /// One member's part at the start of a view.
     ///
-    /// Of the forms that an algorithm has, a group runs the one in which whoever waits is told so.
+    /// Of the forms that an algorithm has, a group runs the one in which whoever waits is told so, and
+    /// permissions are kept if the policy says so.
     #[must_use]
-    pub fn new(algorithm: LockAlgorithm, me: MemberId, view: View, carried: &Carried) -> Self {
+    pub fn new(
+        algorithm: LockAlgorithm,
+        permissions: Permissions,
+        me: MemberId,
+        view: View,
+        carried: &Carried,
+    ) -> Self {
         match algorithm {
-            LockAlgorithm::Central => Self::Central(Central::new(me, view, carried)),
+            LockAlgorithm::Central => {
+                Self::Central(Central::new(me, view, carried).with(permissions))
+            }
             LockAlgorithm::TokenRing => Self::TokenRing(TokenRing::new(me, view, carried)),
             LockAlgorithm::Raymond => Self::Raymond(Raymond::new(me, view, carried)),
             LockAlgorithm::Lamport => Self::Lamport(Lamport::new(me, view, carried)),
             LockAlgorithm::RicartAgrawala => {
                 let withheld = ricart_agrawala::Withheld::Queued;
-                let variant = ricart_agrawala::Variant { withheld, ..Default::default() };
+                let variant = ricart_agrawala::Variant { withheld, permissions };
                 Self::RicartAgrawala(RicartAgrawala::of(variant, me, view, carried))
             }
             LockAlgorithm::Maekawa => Self::Maekawa(Maekawa::new(me, view, carried)),
@@ -166,7 +175,7 @@ impl AnyMessage {
                 central::Message::Request(_) => PaidBy::Sender,
                 central::Message::Release(_) => PaidBy::Leaver,
                 central::Message::Grant(_) => PaidBy::Receiver,
-                central::Message::Queued(_) => PaidBy::Nobody,
+                central::Message::Queued(_) | central::Message::Wanted(_) => PaidBy::Nobody,
             },
             Self::TokenRing(message) => match message {
                 token_ring::Message::Token(_) => PaidBy::Receiver,

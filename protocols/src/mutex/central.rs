@@ -22,6 +22,8 @@
 //! | delay between an exit and the next entry | one round trip: release, grant |
 //! | order | of arrival at the coordinator |
 //! | order, in the variant with stamps | of asking, among those that have arrived and wait |
+//! | messages, if grants are kept | none for who was inside last; one more, `wanted`, for each entry while another waits |
+//! | delay between an exit and the next entry, if the grant was kept | two round trips: request, wanted, release, grant |
 //! | tolerates | the crash of a member that is neither inside nor waiting |
 //! | links | reliable, FIFO |
 //!
@@ -47,13 +49,18 @@
 //!   each that is sent, [`Central::witness`] for each that comes. Clocks that do not follow each
 //!   other order nobody by who asked first, and still let one in at a time and everybody in.
 //! * An older request that arrives when another is inside waits; stamps call nobody back.
+//! * A member may keep its grant when it leaves ([`Permissions::Kept`]), as clients of file servers keep
+//!   their locks (Burrows, *The Chubby Lock Service for Loosely-Coupled Distributed Systems*, OSDI 2006,
+//!   section 2.7; Gray and Cheriton, *Leases*, SOSP 1989). For the coordinator it is still inside. It is
+//!   told when another wants in, and gives the grant back at once, or as soon as it leaves. The
+//!   coordinator's own grants are not kept, as its messages to itself cost nothing.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
 use crate::ids::MemberId;
 use crate::protocol::{InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -65,7 +72,10 @@ pub struct Central {
     me: MemberId,
     view: View,
     order: Order,
+    permissions: Permissions,
     state: State,
+    /// Another wants the grant that this member has.
+    wanted: bool,
     /// The number of this member's latest request.
     latest: RequestNumber,
     /// The highest time that this member was told of, if requests are stamped.
@@ -96,6 +106,8 @@ pub enum Message {
     Grant(RequestNumber),
     /// "I am out, or no longer want in."
     Release(RequestNumber),
+    /// "Another wants in: do not keep this grant."
+    Wanted(RequestNumber),
 }
 
 /// Tells a member's requests apart, within one view. Zero is a request carried over from the view
@@ -105,15 +117,20 @@ pub enum Message {
 )]
 pub struct RequestNumber(pub u64);
 
-/// The protocol has no alarms.
+/// The alarms.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Timer {}
+pub enum Timer {
+    /// The grant that was kept was not used for long.
+    Idle,
+}
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum State {
     Idle,
     Waiting,
     Inside,
+    /// Outside, with a grant at hand.
+    Keeping,
 }
 
 /// What the coordinator knows.
@@ -121,18 +138,48 @@ enum State {
 struct Books {
     inside: Option<(MemberId, RequestNumber)>,
     queue: VecDeque<(MemberId, RequestNumber)>,
+    /// Whoever is inside was told that another wants in.
+    recalled: bool,
 }
 
 impl Central {
     fn enter(&mut self, out: &mut OutboxOf<Self>) {
-        let State::Idle = self.state else { return };
-        self.latest = RequestNumber(self.time().0.saturating_add(1));
-        self.state = State::Waiting;
-        self.say(Message::Request(self.latest), out);
+        match self.state {
+            State::Idle => {
+                self.latest = RequestNumber(self.time().0.saturating_add(1));
+                self.state = State::Waiting;
+                self.say(Message::Request(self.latest), out);
+            }
+            State::Keeping => {
+                self.state = State::Inside;
+                out.disarm(Timer::Idle);
+                out.tell(Event::Entered);
+            }
+            State::Waiting | State::Inside => {}
+        }
     }
 
+    /// Whoever leaves may keep the grant. Whoever keeps it gives it back.
     fn exit(&mut self, out: &mut OutboxOf<Self>) {
-        let (State::Waiting | State::Inside) = self.state else { return };
+        match (self.state, self.permissions) {
+            (State::Idle, _) => {}
+            (State::Inside, Permissions::Kept { idle }) if self.may_keep() => {
+                self.state = State::Keeping;
+                out.arm(Timer::Idle, idle);
+            }
+            (State::Waiting | State::Inside, _) => self.give_back(out),
+            (State::Keeping, _) => {
+                out.disarm(Timer::Idle);
+                self.give_back(out);
+            }
+        }
+    }
+
+    fn may_keep(&self) -> bool {
+        !self.wanted && self.me != self.view.leader
+    }
+
+    fn give_back(&mut self, out: &mut OutboxOf<Self>) {
         self.state = State::Idle;
         self.say(Message::Release(self.latest), out);
     }
@@ -140,7 +187,16 @@ impl Central {
     fn on_grant(&mut self, number: RequestNumber, out: &mut OutboxOf<Self>) {
         if self.state == State::Waiting && number == self.latest {
             self.state = State::Inside;
+            self.wanted = false;
             out.tell(Event::Entered);
+        }
+    }
+
+    fn on_wanted(&mut self, number: RequestNumber, out: &mut OutboxOf<Self>) {
+        match self.state {
+            State::Inside if number == self.latest => self.wanted = true,
+            State::Keeping if number == self.latest => self.exit(out),
+            State::Idle | State::Waiting | State::Inside | State::Keeping => {}
         }
     }
 
@@ -173,7 +229,7 @@ impl Central {
         match message {
             Message::Request(number) => self.on_request(from, number, out),
             Message::Release(number) => self.on_release(from, number, out),
-            Message::Queued(_) | Message::Grant(_) => {}
+            Message::Queued(_) | Message::Grant(_) | Message::Wanted(_) => {}
         }
     }
 
@@ -182,6 +238,7 @@ impl Central {
         match message {
             Message::Grant(number) => self.on_grant(number, out),
             Message::Queued(number) => self.on_queued(number, out),
+            Message::Wanted(number) => self.on_wanted(number, out),
             Message::Request(_) | Message::Release(_) => {}
         }
     }
@@ -203,6 +260,7 @@ impl Central {
             self.admit(out);
         } else {
             self.answer(from, Message::Queued(number), out);
+            self.recall(out);
         }
     }
 
@@ -231,7 +289,19 @@ impl Central {
     fn admit(&mut self, out: &mut OutboxOf<Self>) {
         let Some((next, number)) = self.books.queue.pop_front() else { return };
         self.books.inside = Some((next, number));
+        self.books.recalled = false;
         self.answer(next, Message::Grant(number), out);
+        self.recall(out);
+    }
+
+    /// Asks for the grant back that is out, once, if it may be kept and another waits.
+    fn recall(&mut self, out: &mut OutboxOf<Self>) {
+        let Some((inside, number)) = self.books.inside else { return };
+        let keeps = self.permissions != Permissions::ForOneEntry && inside != self.me;
+        if keeps && !self.books.recalled && !self.books.queue.is_empty() {
+            self.books.recalled = true;
+            self.answer(inside, Message::Wanted(number), out);
+        }
     }
 
     /// Takes whoever is inside out of the coordinator's books: its lease is over. Nobody is let in
@@ -249,9 +319,14 @@ impl Central {
     /// Takes note that this member is no longer inside, though it said no release: its lease is
     /// over, and the coordinator finds out by itself.
     pub fn forget_own_hold(&mut self) {
-        if self.state == State::Inside {
+        if let State::Inside | State::Keeping = self.state {
             self.state = State::Idle;
         }
+    }
+
+    /// Whether this member has a grant at hand without being inside.
+    pub fn keeps(&self) -> bool {
+        self.state == State::Keeping
     }
 
     /// The coordinator's queue, the first in line first.
@@ -285,6 +360,12 @@ impl Central {
         Self { order, ..self }
     }
 
+    /// The same, with grants that are good for so long, which is so at all members.
+    #[must_use]
+    pub fn with(self, permissions: Permissions) -> Self {
+        Self { permissions, ..self }
+    }
+
     /// What this member's logical clock shows: no request that it knows of has a higher number.
     pub fn time(&self) -> RequestNumber {
         self.latest.max(self.witnessed)
@@ -316,12 +397,22 @@ impl Mutex for Central {
             books.queue = carried.waiting.iter().map(|member| (*member, number)).collect();
         }
         let (latest, witnessed) = Default::default();
-        Self { me, view, order: Order::default(), state, latest, witnessed, books }
+        Self {
+            me,
+            view,
+            order: Order::default(),
+            permissions: Permissions::default(),
+            state,
+            wanted: false,
+            latest,
+            witnessed,
+            books,
+        }
     }
 
     fn phase(&self) -> Phase {
         match self.state {
-            State::Idle => Phase::Idle,
+            State::Idle | State::Keeping => Phase::Idle,
             State::Waiting => Phase::Waiting,
             State::Inside => Phase::Inside,
         }
@@ -330,7 +421,7 @@ impl Mutex for Central {
 
 impl GroupMutex for Central {
     fn is_contended(&self) -> bool {
-        !self.books.queue.is_empty()
+        self.wanted || !self.books.queue.is_empty()
     }
 
     fn latest(&self) -> u64 {
@@ -357,6 +448,8 @@ impl Protocol for Central {
     fn start(&mut self, _now: LocalTime, out: &mut OutboxOf<Self>) {
         if self.books.inside.is_none() {
             self.admit(out);
+        } else {
+            self.recall(out);
         }
     }
 
@@ -375,13 +468,17 @@ impl Protocol for Central {
             }
             Input::Message {
                 from,
-                message: message @ (Message::Grant(_) | Message::Queued(_)),
+                message: message @ (Message::Grant(_) | Message::Queued(_) | Message::Wanted(_)),
             } => {
                 if from == self.view.leader {
                     self.hear(message, out);
                 }
             }
-            Input::Timer(never) => match never {},
+            Input::Timer(Timer::Idle) => {
+                if self.keeps() {
+                    self.exit(out);
+                }
+            }
         }
     }
 }
@@ -393,6 +490,7 @@ impl Named for Message {
             Self::Queued(_) => "queued",
             Self::Grant(_) => "grant",
             Self::Release(_) => "release",
+            Self::Wanted(_) => "wanted",
         }
     }
 }

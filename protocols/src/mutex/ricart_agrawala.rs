@@ -41,13 +41,15 @@
 //!   not asked for again.
 //! * With permissions that are kept, at most one of two members has the other's. Who asks with an older
 //!   stamp gets it back also from somebody that wants in, who then asks in turn.
+//! * Permissions that were not used for some time are forgotten, so that a lock that nobody uses any more
+//!   takes no memory. It costs no message: whoever forgot asks again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
+use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -91,16 +93,6 @@ pub enum Withheld {
     },
 }
 
-/// How long a permission is good.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub enum Permissions {
-    /// For one entry.
-    #[default]
-    ForOneEntry,
-    /// Until its giver asks for one in turn.
-    Kept,
-}
-
 /// What members say to each other. Answers name the stamp of the request.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Message {
@@ -119,6 +111,8 @@ pub enum Message {
 pub enum Timer {
     /// Somebody has not answered.
     Answers,
+    /// The permissions at hand were not used for long.
+    Idle,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -162,7 +156,7 @@ impl RicartAgrawala {
         let (_, since) = line[place];
         let missing: BTreeSet<_> = line[..place].iter().map(|(ahead, _)| *ahead).collect();
         self.deferred = line[place + 1..].iter().copied().collect();
-        if self.variant.permissions == Permissions::Kept {
+        if self.keeps() {
             let others = self.view.peers(self.me);
             self.permitted = others.filter(|other| !missing.contains(other)).collect();
         }
@@ -175,6 +169,9 @@ impl RicartAgrawala {
 
     fn enter(&mut self, out: &mut OutboxOf<Self>) {
         let State::Released = self.state else { return };
+        if self.keeps() {
+            out.disarm(Timer::Idle);
+        }
         let since = self.clock.tick();
         let others = self.view.peers(self.me);
         let missing: BTreeSet<_> = others.filter(|peer| !self.permitted.contains(peer)).collect();
@@ -191,6 +188,23 @@ impl RicartAgrawala {
         for (peer, since) in std::mem::take(&mut self.deferred) {
             self.permit(peer, since, out);
         }
+        if let Permissions::Kept { idle } = self.variant.permissions
+            && !self.permitted.is_empty()
+        {
+            out.arm(Timer::Idle, idle);
+        }
+    }
+
+    /// Asks everybody again the next time, which is always right: of two members, then neither has the
+    /// other's permission.
+    fn forget_permissions(&mut self) {
+        if self.state == State::Released {
+            self.permitted.clear();
+        }
+    }
+
+    fn keeps(&self) -> bool {
+        matches!(self.variant.permissions, Permissions::Kept { .. })
     }
 
     fn on_request(&mut self, from: MemberId, theirs: LamportTime, out: &mut OutboxOf<Self>) {
@@ -236,7 +250,7 @@ impl RicartAgrawala {
         }
         match self.variant.permissions {
             Permissions::ForOneEntry => {}
-            Permissions::Kept => {
+            Permissions::Kept { .. } => {
                 self.permitted.insert(from);
             }
         }
@@ -376,6 +390,7 @@ impl Protocol for RicartAgrawala {
                 self.on_withheld(from, to, out);
             }
             Input::Timer(Timer::Answers) => self.ask_the_silent(out),
+            Input::Timer(Timer::Idle) => self.forget_permissions(),
         }
     }
 }

@@ -61,7 +61,7 @@ impl Bench {
             alarms: BTreeMap::new(),
             still: BTreeSet::new(),
             lost: None,
-            versions: (version::FIRST, version::PEER_LOCKS),
+            versions: (version::FIRST, version::LATEST),
         }
     }
 
@@ -353,7 +353,7 @@ pub(crate) fn info(index: usize, run: u64) -> MemberInfo {
         addresses: Vec::new(),
         priority: 0,
         admission: 0,
-        protocol: (version::FIRST, version::PEER_LOCKS),
+        protocol: (version::FIRST, version::LATEST),
     }
 }
 

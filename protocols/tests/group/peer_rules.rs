@@ -293,6 +293,25 @@ fn rule_31_what_is_said_before_a_member_has_entered_the_view_is_heard() {
 }
 
 #[test]
+fn rule_29_whoever_leaves_has_said_what_it_holds_and_is_not_waited_for() {
+    for algorithm in among_members() {
+        let mut bench = group(4, algorithm);
+        bench.enter(3, "held");
+        until_held(&mut bench, 3, "held", SECOND * 3);
+        bench.wait(SECOND);
+        bench.command(3, Command::Leave);
+        bench.wait(SECOND * 2);
+        assert_eq!(bench.record().members.len(), 3, "{algorithm:?}");
+        bench.enter(2, "free");
+        until_held(&mut bench, 2, "free", SECOND * 2);
+        bench.enter(1, "held");
+        bench.wait(SECOND * 5);
+        assert!(!bench.holds(1, "held"), "{algorithm:?}: its application may be at work");
+        until_held(&mut bench, 1, "held", SECOND * 6);
+    }
+}
+
+#[test]
 fn a_view_with_an_older_member_leaves_all_locks_to_its_leader() {
     for algorithm in among_members() {
         let mut bench = group(2, algorithm);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use conclave_protocols::member::Event;
 use conclave_protocols::member::message::PeerMessage;
 use conclave_protocols::policy::Policy;
-use conclave_protocols::version::{FIRST, GATES, PEER_LOCKS};
+use conclave_protocols::version::{FIRST, GATES, LATEST};
 
 use crate::bench::{Bench, SECOND};
 
@@ -89,7 +89,7 @@ fn locks_go_on_while_one_member_after_another_is_replaced_by_a_newer_one_and_bac
 #[test]
 fn whoever_would_leave_no_common_version_is_not_admitted() {
     let mut bench = Bench::group(3, Policy::default());
-    bench.versions = (PEER_LOCKS + 1, PEER_LOCKS + 1);
+    bench.versions = (LATEST + 1, LATEST + 1);
     let stranger = bench.start();
     bench.wait(SECOND * 5);
     assert_eq!(bench.record().members.len(), 3);

@@ -421,7 +421,7 @@ pub(crate) fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
             match incarnation.run % 16 {
                 0 => version::FIRST,
                 8 => version::GATES,
-                _ => version::PEER_LOCKS,
+                _ => version::LATEST,
             },
         ),
     }

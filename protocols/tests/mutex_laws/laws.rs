@@ -96,7 +96,10 @@ impl<P: Line> Laws<P> for Visits {
             }
             Fact::Sent { to, message: Message::Queued(_) } => memory.arrives(to),
             Fact::Sent { to, message: Message::Grant(_) } => memory.let_in(to),
-            Fact::Sent { message: Message::Request(_) | Message::Release(_), .. }
+            Fact::Sent {
+                message: Message::Request(_) | Message::Release(_) | Message::Wanted(_),
+                ..
+            }
             | Fact::Crashed => {}
         }
     }

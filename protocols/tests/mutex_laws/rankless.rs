@@ -80,7 +80,7 @@ impl Protocol for Rankless {
                 }
             }
             Input::Message { message: Message::Queued(_) | Message::Denied(_), .. }
-            | Input::Timer(Timer::Answers) => {}
+            | Input::Timer(Timer::Answers | Timer::Idle) => {}
         }
     }
 }

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use conclave_protocols::mutex::ricart_agrawala::{
-    Message, Permissions, RicartAgrawala, Variant, Withheld,
+    Message, RicartAgrawala, Timer, Variant, Withheld,
 };
-use conclave_protocols::mutex::{Carried, Command, GroupMutex, Mutex, Phase};
+use conclave_protocols::mutex::{Carried, Command, GroupMutex, Mutex, Permissions, Phase};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{LamportTime, MemberId, cost};
 
@@ -51,9 +51,16 @@ fn in_any_order(withheld: Withheld) -> Lock<RicartAgrawala> {
 }
 
 fn kept(withheld: Withheld) -> Lock<RicartAgrawala> {
-    let variant = Variant { withheld, permissions: Permissions::Kept };
-    Lock::new(move |me, view, carried| RicartAgrawala::of(variant, me, view, carried))
+    let variant = Variant { withheld, permissions: KEPT };
+    Lock::new(move |me, view, carried| RicartAgrawala::of(variant, me, view, carried)).idling(
+        |timer| match timer {
+            Timer::Answers => false,
+            Timer::Idle => true,
+        },
+    )
 }
+
+const KEPT: Permissions = Permissions::Kept { idle: Duration::from_secs(5) };
 
 fn visits() -> Visits {
     Visits::of([2, 1, 1])
@@ -77,6 +84,14 @@ fn requests_that_are_repeated_too_early_harm_nobody() {
 }
 
 #[test]
+fn permissions_may_be_forgotten_at_any_time() {
+    let visits = Visits::of([2, 1, 0]).with_withdrawals(1);
+    check(kept(Withheld::Silently).world(visits).with_alarms(Alarms::AtAnyTime(2)));
+    let visits = Visits::of([2, 1, 1]);
+    check(kept(Withheld::Silently).world(visits).with_alarms(Alarms::AtAnyTime(1)));
+}
+
+#[test]
 fn each_other_member_may_go_first_twice() {
     let lock = in_any_order(Withheld::Silently).overtaken(Since::Asked, |size| size - 1);
     let broken = (0..1_000).find_map(|seed| storm::run(&lock, seed).err());
@@ -85,7 +100,7 @@ fn each_other_member_may_go_first_twice() {
 
 #[test]
 fn permissions_that_are_kept_let_somebody_in_before_an_older_request() {
-    let variant = Variant { permissions: Permissions::Kept, ..Variant::default() };
+    let variant = Variant { permissions: KEPT, ..Variant::default() };
     let in_order =
         Lock::new(move |me, view, carried: &_| RicartAgrawala::of(variant, me, view, carried))
             .in_order(|inside, waiting| inside.turn() < waiting.turn());

@@ -81,7 +81,7 @@ impl Talking {
         let mut said = Outbox::default();
         self.central.handle(now, input, &mut said);
         let clocked = |message| self.clocked(Content::Lock(message));
-        said.pour_into(out, clocked, |never| match never {});
+        said.pour_into(out, clocked, |timer| timer);
     }
 
     fn clocked(&self, content: Content) -> Message {
@@ -128,7 +128,7 @@ impl Protocol for Talking {
         let mut said = Outbox::default();
         self.central.start(now, &mut said);
         let clocked = |message| self.clocked(Content::Lock(message));
-        said.pour_into(out, clocked, |never| match never {});
+        said.pour_into(out, clocked, |timer| timer);
     }
 
     fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
@@ -142,7 +142,7 @@ impl Protocol for Talking {
                     Content::Talk => {}
                 }
             }
-            Input::Timer(never) => match never {},
+            Input::Timer(timer) => self.feed(now, Input::Timer(timer), out),
         }
     }
 }

@@ -83,6 +83,7 @@ impl Wrong {
                     out.tell(Event::Queued);
                 }
             }
+            Message::Wanted(_) => {}
         }
     }
 

@@ -10,14 +10,14 @@ use std::time::Duration;
 use std::{env, fs};
 
 use conclave_protocols::member::message::{
-    Announcement, Extended, Gate, HandOver, Heartbeat, LockMessage, LockNote, Note,
+    Announcement, Extended, Farewell, Gate, HandOver, Heartbeat, LockMessage, LockNote, Note,
     PeerLockMessage, Promise, Seal, Table, TableHold,
 };
 use conclave_protocols::mutex::central::{self, RequestNumber};
 use conclave_protocols::mutex::{
     AnyMessage, lamport, maekawa, raymond, ricart_agrawala, token_ring, voting,
 };
-use conclave_protocols::policy::{Policy, Timing};
+use conclave_protocols::policy::{Caching, LockAlgorithm, Policy, Timing};
 use conclave_protocols::record::{RECORD_VERSION, Record};
 use conclave_protocols::{FencingToken, LamportTime, LocalTime, LockName, MemberId, election};
 
@@ -30,6 +30,10 @@ fn frames() -> Vec<(u16, &'static str, Frame)> {
     for (number, (name, message)) in (1..).zip(messages()) {
         let since = message.since();
         frames.push((since, name, Frame::Data { number, payload: Payload::Member(message) }));
+    }
+    for (number, (name, message)) in (200..).zip(announcing_caches()) {
+        let payload = Payload::Member(message);
+        frames.push((version::KEPT_GRANTS, name, Frame::Data { number, payload }));
     }
     for (number, (name, message)) in (100..).zip(clocks()) {
         let payload = Payload::Clock { epoch: Epoch(12), message };
@@ -60,7 +64,27 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
     messages.extend(elections());
     messages.extend(locks());
     messages.extend(peer_locks());
+    messages.push(("lock-wanted", lock_message(central::Message::Wanted(RequestNumber(4)))));
+    let farewell = Farewell { epoch: Epoch(12), holds: vec![(lock(), token())] };
+    messages.push(("farewell", PeerMessage::Farewell(Box::new(farewell))));
     messages
+}
+
+/// Heartbeats that announce a policy by which members keep what lets them in.
+fn announcing_caches() -> Vec<(&'static str, PeerMessage)> {
+    let announcing = |algorithm| {
+        let mut record = record();
+        record.policy.locks[0].algorithm = algorithm;
+        record.policy.locks[0].caching = Caching::Enabled;
+        let announcement = Some(Box::new(Announcement { record, carried: table() }));
+        let heartbeat = Box::new(Heartbeat { announcement, ..heartbeat() });
+        let gate = Gate { open: true, ceiling: Epoch(15) };
+        PeerMessage::GatedHeartbeat { heartbeat, gate }
+    };
+    vec![
+        ("heartbeat-cached-central", announcing(LockAlgorithm::Central)),
+        ("heartbeat-cached-ricart-agrawala", announcing(LockAlgorithm::RicartAgrawala)),
+    ]
 }
 
 fn office() -> Vec<(&'static str, PeerMessage)> {
@@ -133,7 +157,11 @@ fn locks() -> Vec<(&'static str, PeerMessage)> {
         ("lock-grant", central::Message::Grant(number)),
         ("lock-release", central::Message::Release(number)),
     ];
-    let message = |message| LockMessage {
+    said.map(|(name, said)| (name, lock_message(said))).into()
+}
+
+fn lock_message(message: central::Message) -> PeerMessage {
+    PeerMessage::Lock(Box::new(LockMessage {
         epoch: Epoch(12),
         lock: lock(),
         stamp: LocalTime(5_000_000_000),
@@ -146,8 +174,7 @@ fn locks() -> Vec<(&'static str, PeerMessage)> {
             held: Duration::from_secs(2),
         })),
         message,
-    };
-    said.map(|(name, said)| (name, PeerMessage::Lock(Box::new(message(said))))).into()
+    }))
 }
 
 fn peer_locks() -> Vec<(&'static str, PeerMessage)> {
@@ -343,7 +370,7 @@ fn no_message_is_without_a_record() {
 
 #[test]
 fn every_frame_of_a_version_that_is_spoken_is_read_and_a_newer_one_is_refused() {
-    for version in version::FIRST..=version::PEER_LOCKS {
+    for version in version::FIRST..=version::LATEST {
         let recorded = recorded(version);
         assert!(!recorded.is_empty(), "version {version} has no frames");
         for (name, bytes) in recorded {

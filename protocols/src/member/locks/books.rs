@@ -76,6 +76,20 @@ impl Locks {
         }
     }
 
+    /// A member leaves: what it holds it may go on to hold, and it waits for nothing.
+    pub(in crate::member) fn on_farewell(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        holds: &[(LockName, FencingToken)],
+    ) {
+        let rank = self.seat.as_ref().and_then(|seat| self.rank_of(from, seat.view.epoch));
+        let Some(rank) = rank else { return };
+        let mut holds = holds.to_vec();
+        holds.retain(|(name, _)| !self.is_led(name));
+        self.note_listing(now, rank, &holds, &[]);
+    }
+
     /// Somebody holds a lock. Of two that say so, the one with the higher token came later.
     pub(super) fn note_holder(
         &mut self,

@@ -107,7 +107,7 @@ impl Locks {
     fn lose_those(&mut self, ends: impl Fn(Hold) -> bool, out: &mut LockOut) {
         let lost: Vec<LockName> = self
             .mine_all()
-            .filter(|(_, lock)| lock.hold.is_some_and(&ends))
+            .filter(|(_, lock)| lock.wish.is_some() && lock.hold.is_some_and(&ends))
             .map(|(name, _)| name.clone())
             .collect();
         for name in lost {
@@ -123,6 +123,7 @@ impl Locks {
 
     /// From now on no message of the view is said or heard. Wishes and holds stay.
     pub(in crate::member) fn leave_view(&mut self) {
+        self.forget_kept();
         self.seat = None;
         self.heard.clear();
         self.docket = Docket::default();
@@ -138,6 +139,7 @@ impl Locks {
             lock.waiters.clear();
             lock.rumour = None;
             lock.closed_until = LocalTime::default();
+            lock.reserved = None;
         }
     }
 
@@ -242,7 +244,9 @@ impl Locks {
         for name in &self.mine {
             let lock = self.all.get_mut(name);
             let Some(held) = lock.and_then(|lock| lock.hold.as_mut()) else { continue };
-            held.bond = match (known.get(name) == Some(&held.token), leads) {
+            // It may have entered again, unknown to the leader of the view before (rule 32).
+            let is_known = known.get(name).is_some_and(|token| token.may_become(held.token));
+            held.bond = match (is_known, leads) {
                 (true, true) => Bond::Office,
                 (true, false) => Bond::Lease,
                 (false, _) => Bond::Orphan,
@@ -283,7 +287,7 @@ impl Locks {
             let holds = lock.hold.is_some_and(|hold| hold.bond != Bond::Orphan);
             let wants = lock.wish.is_some() && lock.hold.is_none();
             if phase == Phase::Inside && !holds || phase == Phase::Waiting && !wants {
-                self.command(now, &name, Command::Exit, out);
+                self.leave(now, &name, out);
             }
             if wants && phase != Phase::Waiting {
                 self.command(now, &name, Command::Enter, out);

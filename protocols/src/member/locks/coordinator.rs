@@ -7,7 +7,7 @@ use super::super::message::{Extended, LockNote, Note, Promise};
 use super::{Base, Lock, LockOut, Locks};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
 use crate::mutex::central::{self, Central, RequestNumber};
-use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Mutex, Phase};
+use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Mutex, Permissions, Phase};
 use crate::protocol::{Input, Outbox, Protocol};
 use crate::time::LocalTime;
 
@@ -159,7 +159,7 @@ impl Locks {
         self.docket.open
             && now < self.office_until
             && lock.closed_until <= now
-            && lock.highest.successor(seat.ceiling).is_some()
+            && lock.spent().successor(seat.ceiling).is_some()
             && !self.expects(now, lock)
     }
 
@@ -212,6 +212,7 @@ impl Locks {
     ) -> FencingToken {
         let Some(seat) = &self.seat else { return FencingToken::default() };
         let (ceiling, busy_until) = (seat.ceiling, now.after(seat.lock_wait));
+        let keeps = seat.permissions(name) != Permissions::ForOneEntry;
         let holder = seat.incarnations.get(to.0 as usize).copied().unwrap_or(self.me);
         let own = holder == self.me;
         let lock = self.lock(name);
@@ -223,9 +224,14 @@ impl Locks {
         }
         let wish = lock.wish.as_ref().filter(|_| own).map(|wish| wish.note.clone());
         let note = wish.or_else(|| lock.notes.remove(&to)).unwrap_or_default();
-        let before = lock.highest;
+        // Whoever was inside before may have used more tokens than it could tell.
+        let before = lock.spent();
         let token = before.successor(ceiling).unwrap_or(before);
         lock.highest = token;
+        lock.reserved = None;
+        if keeps && !own {
+            lock.reserve(to, number, token);
+        }
         let granted = Some((number, before));
         lock.entry = Some(Entry { holder, token, busy_until, since: now, note, granted });
         self.docket.highest = self.docket.highest.max(token);
@@ -288,14 +294,21 @@ impl Locks {
     ) -> bool {
         let Some(seat) = &self.seat else { return false };
         let busy_until = now.after(seat.lock_wait);
-        let entry = self.all.get_mut(name).and_then(|lock| lock.entry.as_mut());
-        let Some(entry) = entry.filter(|e| e.holder == holder && e.token == token) else {
-            return false;
-        };
+        let Some(lock) = self.all.get_mut(name) else { return false };
+        let same = |entry: &&mut Entry| entry.holder == holder && entry.token.may_become(token);
+        let Some(entry) = lock.entry.as_mut().filter(same) else { return false };
         if entry.busy_until <= now {
             return false;
         }
         entry.busy_until = entry.busy_until.max(busy_until);
+        if token > entry.token {
+            // It has entered again on the grant that it kept (rule 32), for whom it did not say.
+            entry.token = token;
+            entry.since = now;
+            entry.note = Note::default();
+            lock.highest = lock.highest.max(token);
+            self.docket.highest = self.docket.highest.max(token);
+        }
         true
     }
 

@@ -49,7 +49,7 @@ impl Locks {
         let Some(seat) = &self.seat else { return };
         let (rank, epoch, lease) = (seat.rank, seat.view.epoch, seat.lease);
         let (deadline, bond, before) = match base {
-            Base::Nobody => return,
+            Base::Nobody => return self.enter_again(now, name, out),
             // Rule 22: the leader's own holds end with its office.
             Base::Own => {
                 let number = self.lock(name).central().map(Central::latest);
@@ -91,7 +91,7 @@ impl Locks {
 
     /// A grant came too late, or nobody wants it any more: leaves, and asks again if somebody does.
     fn decline(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
-        self.command(now, name, Command::Exit, out);
+        self.leave(now, name, out);
         if self.lock(name).wish.is_some() {
             self.command(now, name, Command::Enter, out);
         }
@@ -125,6 +125,7 @@ impl Locks {
         let Some(seat) = &self.seat else { return };
         let deadline = extended.stamp.after(hold(seat.lease));
         self.peers.lease_until = self.peers.lease_until.max(deadline);
+        let mut wanted = Vec::new();
         for name in &self.mine {
             let Some(lock) = self.all.get_mut(name) else { continue };
             let Some(held) = &mut lock.hold else { continue };
@@ -135,8 +136,15 @@ impl Locks {
                 let known = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
                 let contended = known || extended.contended.contains(name);
                 let event = LockEvent::Extended { deadline: held.deadline, contended };
-                out.push(LockEffect::Tell(name.clone(), event));
+                if lock.wish.is_some() {
+                    out.push(LockEffect::Tell(name.clone(), event));
+                } else if contended {
+                    wanted.push(name.clone());
+                }
             }
+        }
+        for name in wanted {
+            self.give_back(now, &name, out);
         }
         self.tell_who_waits(now, extended.stamp, out);
     }
@@ -206,9 +214,10 @@ impl Locks {
         self.strike_own(now, name);
         let Some(lock) = self.all.get_mut(name) else { return };
         let Some(hold) = lock.hold.take() else { return };
-        lock.wish = None;
         self.mine.remove(name);
-        out.push(LockEffect::Tell(name.clone(), LockEvent::Lost(reason)));
+        if lock.wish.take().is_some() {
+            out.push(LockEffect::Tell(name.clone(), LockEvent::Lost(reason)));
+        }
         match hold.bond {
             // Nobody else can take it out of the table of a leader.
             Bond::Office => self.command(now, name, Command::Exit, out),

@@ -18,7 +18,7 @@ use super::super::message::{Gate, LockNote, PeerLockMessage, PeerMessage};
 use super::coordinator::Kept;
 use super::{Base, LockEffect, LockOut, Locks};
 use crate::ids::{Epoch, Incarnation, LockName, MemberId};
-use crate::mutex::{AnyMessage, PaidBy, ricart_agrawala};
+use crate::mutex::{AnyMessage, AnyTimer, PaidBy, ricart_agrawala};
 use crate::protocol::{Input, Outbox, Protocol};
 use crate::time::LocalTime;
 
@@ -219,10 +219,16 @@ impl Locks {
     /// Lets the alarms go off that are due.
     pub(in crate::member) fn ring(&mut self, now: LocalTime, out: &mut LockOut) {
         while let Some((name, timer)) = self.alarms.pop(now) {
-            if !self.is_led(&name) {
-                self.consult(now, &name, Kept::Timer(timer), out);
-                self.tidy(&name);
+            match timer {
+                AnyTimer::Central(timer) => self.is_idle(now, &name, timer, out),
+                AnyTimer::TokenRing(_)
+                | AnyTimer::Raymond(_)
+                | AnyTimer::Lamport(_)
+                | AnyTimer::RicartAgrawala(_)
+                | AnyTimer::Maekawa(_)
+                | AnyTimer::Voting(_) => self.consult(now, &name, Kept::Timer(timer), out),
             }
+            self.tidy(&name);
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::ElectionAlgorithm;
 
-use super::plan::any_algorithm;
+use super::plan::any_lock;
 use conclave_protocols::record::Record;
 
 use super::kinds::Kind;
@@ -300,7 +300,7 @@ impl Run {
         policy.timing.lock_wait = self.plan.policy.timing.lock_wait * factor;
         policy.timing.office_wait = self.plan.policy.timing.office_wait * factor.min(2);
         for lock in &mut policy.locks {
-            lock.algorithm = any_algorithm(self.world.sim.random());
+            *lock = any_lock(&lock.names, self.world.sim.random());
         }
         self.world.set_policy(&policy);
         Effect::Done

@@ -1,6 +1,8 @@
 //! What a seed draws before its run begins.
 
-use conclave_protocols::policy::{ElectionAlgorithm, LockAlgorithm, LockPolicy, Policy, Timing};
+use conclave_protocols::policy::{
+    Caching, ElectionAlgorithm, LockAlgorithm, LockPolicy, Policy, Timing,
+};
 use conclave_protocols::sim::Random;
 
 use super::kinds::Kind;
@@ -74,21 +76,24 @@ impl Plan {
     pub(crate) fn any_algorithm(seed: u64) -> Self {
         let mut plan = Self::draw(seed);
         let mut random = Random::new(seed ^ 0x0a16_0217_0035_c4b1);
-        let [rest, first] = [(); 2].map(|()| any_algorithm(&mut random));
-        let lock = |name: &str, algorithm| {
-            let names = vec![name.to_owned()];
-            LockPolicy { names, algorithm, ..LockPolicy::default() }
-        };
-        plan.policy.locks = vec![lock("*", rest)];
+        plan.policy.locks = vec![any_lock(&["*".to_owned()], &mut random)];
         if random.once_in(3) {
-            plan.policy.locks.push(lock("a", first));
+            plan.policy.locks.push(any_lock(&["a".to_owned()], &mut random));
         }
         plan
     }
 }
 
+/// Locks of these names by any algorithm, with what lets members in kept or not, if it may be.
+pub(crate) fn any_lock(names: &[String], random: &mut Random) -> LockPolicy {
+    let algorithm = any_algorithm(random);
+    let cached = algorithm.may_cache() && random.once_in(2);
+    let caching = if cached { Caching::Enabled } else { Caching::Disabled };
+    LockPolicy { names: names.to_vec(), algorithm, caching, ..LockPolicy::default() }
+}
+
 /// One of all; more often than others that which the leader grants.
-pub(crate) fn any_algorithm(random: &mut Random) -> LockAlgorithm {
+fn any_algorithm(random: &mut Random) -> LockAlgorithm {
     let place = usize::try_from(random.up_to(9)).expect("small");
     LockAlgorithm::ALL.get(place).copied().unwrap_or(LockAlgorithm::Central)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_protocols::member::Node;
-use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy, Timing};
+use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy, Timing};
 use conclave_protocols::sim::Random;
 
 use super::applications::LOCKS;
@@ -70,7 +70,9 @@ impl Run {
         let timing = [Timing::default(), Timing::FAST, BRIEF, BRIEF][up_to(4)];
         let place = usize::try_from(seed % LockAlgorithm::ALL.len() as u64).expect("small");
         let algorithm = LockAlgorithm::ALL[place];
-        let locks = vec![LockPolicy { algorithm, ..LockPolicy::default() }];
+        let cached = algorithm.may_cache() && seed % 2 == 0;
+        let caching = if cached { Caching::Enabled } else { Caching::Disabled };
+        let locks = vec![LockPolicy { algorithm, caching, ..LockPolicy::default() }];
         let policy = Policy { timing, locks, ..Policy::default() };
         let (pods, locks) = (1 + up_to(5), 1 + up_to(LOCKS.len() as u64));
         let kinds: Vec<Fault> =

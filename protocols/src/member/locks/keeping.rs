@@ -1,0 +1,200 @@
+//! Grants that a member keeps when its application leaves, so that it may enter again without asking.
+//!
+//! With Ricart and Agrawala's lock the permissions are kept by the mutex itself, and nothing is to be
+//! seen of them here: an entry takes the next token after the highest that is known, and whoever
+//! entered in between had to ask this member. With the central coordinator the member keeps the grant
+//! (rule 32 of `docs/office.md`):
+//!
+//! * **A lease.** For the leader the member is inside. It lists the grant with its promises, and the
+//!   leader extends it; when it has ended, nobody enters on it.
+//! * **Tokens.** Each entry takes the next one with the same high part. The member tells the last with
+//!   the release. If the leader never hears it, it goes on above all that the member may have used.
+//! * **A seal** does not list it, as nobody is inside. With the view the grant is gone.
+
+use std::time::Duration;
+
+use super::holding::{Bond, Hold};
+use super::{Lock, LockEffect, LockEvent, LockOut, Locks};
+use crate::ids::{FencingToken, LockName, MemberId};
+use crate::mutex::central::{self, Central, RequestNumber};
+use crate::mutex::{AnyMutex, Command};
+use crate::protocol::{Input, InputOf};
+use crate::time::LocalTime;
+
+/// How long a member keeps what it does not use.
+pub(super) const IDLE: Duration = Duration::from_secs(5);
+
+/// Tokens that a member may use without asking.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Reserved {
+    holder: MemberId,
+    /// The request that was granted.
+    number: RequestNumber,
+    /// The token of the grant.
+    first: FencingToken,
+}
+
+impl Locks {
+    /// The application has left. If the mutex keeps the grant, so does this member, as long as its lease
+    /// runs.
+    pub(super) fn keep(
+        &mut self,
+        now: LocalTime,
+        name: &LockName,
+        hold: Option<Hold>,
+        out: &mut LockOut,
+    ) {
+        let goes = self.goes;
+        let Some(lock) = self.all.get_mut(name).filter(|lock| lock.keeps()) else { return };
+        match hold.filter(|held| !goes && held.bond == Bond::Lease && held.deadline > now) {
+            Some(hold) => {
+                lock.hold = Some(hold);
+                self.mine.insert(name.clone());
+            }
+            None => self.command(now, name, Command::Exit, out),
+        }
+    }
+
+    /// The application wants in: a grant that is of no use any more goes back first.
+    pub(super) fn check_kept(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+        let Some(lock) = self.all.get(name).filter(|lock| lock.keeps()) else { return };
+        let usable =
+            |held: Hold| held.deadline > now && held.token.next_of_the_same_high().is_some();
+        if !lock.hold.is_some_and(usable) {
+            self.give_back(now, name, out);
+        }
+    }
+
+    /// The mutex let this member in on the grant that it kept.
+    pub(super) fn enter_again(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+        let Some(epoch) = self.seat.as_ref().map(|seat| seat.view.epoch) else { return };
+        let advisory = self.is_advisory();
+        let Some(lock) = self.all.get_mut(name) else { return };
+        let next = |held: Hold| Some(Hold { token: held.token.next_of_the_same_high()?, ..held });
+        let Some(hold) = lock.hold.and_then(next) else { return };
+        lock.highest = lock.highest.max(hold.token);
+        lock.hold = Some(Hold { entered: now, ..hold });
+        let Hold { token, deadline, .. } = hold;
+        let (token, messages) = ((!advisory).then_some(token), lock.messages);
+        let event = LockEvent::Entered { token, epoch, deadline, messages };
+        out.push(LockEffect::Tell(name.clone(), event));
+    }
+
+    /// Another wants the grant that this member has: it goes back at once, or when the application
+    /// leaves.
+    pub(super) fn is_wanted(
+        &mut self,
+        now: LocalTime,
+        name: &LockName,
+        input: InputOf<AnyMutex>,
+        out: &mut LockOut,
+    ) {
+        self.feed(now, name, input, super::Base::Nobody, out);
+        self.drop_what_went_back(name);
+        let Some(lock) = self.all.get(name).filter(|lock| lock.wish.is_some()) else { return };
+        let contended = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
+        if let Some(Hold { deadline, .. }) =
+            lock.hold.filter(|held| contended && held.deadline > now)
+        {
+            let event = LockEvent::Extended { deadline, contended };
+            out.push(LockEffect::Tell(name.clone(), event));
+        }
+    }
+
+    /// An alarm of the mutex of a lock that the leader grants: a grant was not used for long.
+    pub(super) fn is_idle(
+        &mut self,
+        now: LocalTime,
+        name: &LockName,
+        timer: central::Timer,
+        out: &mut LockOut,
+    ) {
+        let timer = crate::mutex::AnyTimer::Central(timer);
+        self.feed(now, name, Input::Timer(timer), super::Base::Nobody, out);
+        self.drop_what_went_back(name);
+    }
+
+    /// Gives a grant back that is kept.
+    pub(super) fn give_back(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+        if self.all.get(name).is_some_and(Lock::keeps) {
+            self.command(now, name, Command::Exit, out);
+        }
+        self.drop_what_went_back(name);
+        self.tidy(name);
+    }
+
+    /// This member is about to leave the office or the group: it gives everything back that it keeps,
+    /// and keeps nothing from now on.
+    pub(in crate::member) fn keep_nothing(&mut self, now: LocalTime, out: &mut LockOut) {
+        self.goes = true;
+        for name in self.kept() {
+            self.give_back(now, &name, out);
+        }
+    }
+
+    /// The view is over, and with it what is kept.
+    pub(super) fn forget_kept(&mut self) {
+        for name in self.kept() {
+            self.mine.remove(&name);
+            if let Some(lock) = self.all.get_mut(&name) {
+                lock.hold = None;
+            }
+        }
+    }
+
+    fn kept(&self) -> Vec<LockName> {
+        let kept = self.mine_all().filter(|(_, lock)| lock.wish.is_none());
+        kept.map(|(name, _)| name.clone()).collect()
+    }
+
+    fn drop_what_went_back(&mut self, name: &LockName) {
+        let Some(lock) = self.all.get_mut(name) else { return };
+        if lock.wish.is_none() && !lock.keeps() && lock.hold.take().is_some() {
+            self.mine.remove(name);
+        }
+    }
+
+    /// Leaves the mutex for good: nothing is kept.
+    pub(super) fn leave(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+        self.command(now, name, Command::Exit, out);
+        if self.all.get(name).is_some_and(Lock::keeps) {
+            self.command(now, name, Command::Exit, out);
+        }
+    }
+}
+
+impl Lock {
+    /// Whether this member has a grant at hand without being inside.
+    pub(super) fn keeps(&self) -> bool {
+        self.central().is_some_and(Central::keeps)
+    }
+
+    /// At the leader: a member was let in that may keep the grant.
+    pub(super) fn reserve(&mut self, holder: MemberId, number: RequestNumber, first: FencingToken) {
+        self.reserved = Some(Reserved { holder, number, first });
+    }
+
+    /// At the leader: whoever had the grant says that it has no more, and its message tells the last
+    /// token that it used.
+    pub(super) fn is_settled_by(&mut self, from: MemberId, message: central::Message) {
+        let over = self.reserved.is_some_and(|reserved| {
+            reserved.holder == from
+                && match message {
+                    central::Message::Release(number) => number >= reserved.number,
+                    central::Message::Request(number) => number > reserved.number,
+                    central::Message::Grant(_)
+                    | central::Message::Queued(_)
+                    | central::Message::Wanted(_) => false,
+                }
+        });
+        if over {
+            self.reserved = None;
+        }
+    }
+
+    /// No token of this lock was ever higher.
+    pub(super) fn spent(&self) -> FencingToken {
+        let reserved = self.reserved.map(|reserved| reserved.first.last_of_the_same_high());
+        reserved.map_or(self.highest, |last| last.max(self.highest))
+    }
+}

@@ -1,0 +1,69 @@
+//! The central coordinator with grants that members keep: its laws, and what it costs.
+
+use std::time::Duration;
+
+use conclave_protocols::cost;
+use conclave_protocols::mutex::central::{Central, Timer};
+use conclave_protocols::mutex::{Command, Mutex, Permissions};
+
+use crate::any::{Lock, Search, Visits, check, laws_of};
+use crate::counted::{delays, group, sent, visit};
+use crate::support::world::Alarms;
+
+laws_of!(lock(), Search::small());
+
+fn lock() -> Lock<Central> {
+    let permissions = Permissions::Kept { idle: Duration::from_secs(5) };
+    let is_idle = |timer| match timer {
+        Timer::Idle => true,
+    };
+    Lock::new(move |me, view, carried| Central::new(me, view, carried).with(permissions))
+        .idling(is_idle)
+}
+
+#[test]
+fn a_grant_may_be_given_back_at_any_time() {
+    for visits in [Visits::of([2, 2, 1]), Visits::of([2, 1, 1]).with_withdrawals(1)] {
+        check(lock().world(visits).with_alarms(Alarms::AtAnyTime(2)));
+    }
+}
+
+#[test]
+fn whoever_was_inside_last_enters_again_without_a_message() {
+    for size in 2..=16 {
+        let mut walk = group(&lock(), size);
+        visit(&mut walk, 0);
+        assert_eq!(walk.sent.len() as u64, cost::central_kept(1, 0), "request, grant");
+        visit(&mut walk, 0);
+        assert_eq!(walk.sent.len() as u64, cost::central_kept(1, 0));
+        if size > 2 {
+            visit(&mut walk, 1);
+            assert_eq!(walk.sent.len() as u64 - sent(&walk, "queued"), cost::central_kept(2, 1));
+        }
+        visit(&mut walk, size - 1);
+        let recalled = if size > 2 { 2 } else { 1 };
+        let all = walk.sent.len() as u64 - sent(&walk, "queued");
+        assert_eq!(all, cost::central_kept(recalled, recalled), "the coordinator asks nobody");
+        visit(&mut walk, size - 1);
+        assert_eq!(walk.sent.len() as u64 - sent(&walk, "queued"), all);
+    }
+}
+
+#[test]
+fn the_second_waits_as_long_as_ever_if_it_asked_while_the_first_was_inside() {
+    let unit = Duration::from_secs(1);
+    assert_eq!(delays(&lock(), 3), (unit * 2, unit * 2));
+}
+
+#[test]
+fn whoever_is_inside_when_another_asks_keeps_nothing() {
+    let mut walk = group(&lock(), 3);
+    walk.ask(0, Command::Enter);
+    walk.settle();
+    walk.ask(1, Command::Enter);
+    walk.settle();
+    assert_eq!(sent(&walk, "wanted"), 1);
+    walk.ask(0, Command::Exit);
+    walk.settle();
+    assert_eq!(walk.members[1].phase(), conclave_protocols::mutex::Phase::Inside);
+}
