@@ -13,7 +13,7 @@
 //! | 1 | everything else |
 //! | 2 | the heartbeat that tells of the gate before the locks |
 //! | 3 | the messages of locks that the members grant among themselves |
-//! | 4 | the message that asks for a grant back which its member may keep; a farewell that says what the leaver holds |
+//! | 4 | the messages by which a grant is asked back that its member may keep; a farewell that says what the leaver holds |
 
 /// The version that every member speaks.
 pub const FIRST: u16 = 1;

@@ -231,7 +231,9 @@ impl Locks {
         let said = AnyMessage::Central(message.message);
         let input = Input::Message { from: rank, message: said.clone() };
         match message.message {
-            central::Message::Request(_) | central::Message::Release(_) => {
+            central::Message::Request(_)
+            | central::Message::Release(_)
+            | central::Message::InUse(_) => {
                 if let Some(note) = message.note {
                     lock.notes.insert(rank, note.note);
                 }
@@ -387,7 +389,9 @@ impl Locks {
         let mut highest = lock.highest;
         match message {
             central::Message::Request(_) | central::Message::Release(_) => lock.messages += 1,
-            central::Message::Queued(_) | central::Message::Wanted(_) => {}
+            central::Message::Queued(_)
+            | central::Message::Wanted(_)
+            | central::Message::InUse(_) => {}
             central::Message::Grant(number) => highest = self.grant(now, name, to, number),
         }
         let lock = name.clone();
@@ -416,7 +420,8 @@ impl Locks {
             }
             central::Message::Grant(_)
             | central::Message::Release(_)
-            | central::Message::Wanted(_) => return None,
+            | central::Message::Wanted(_)
+            | central::Message::InUse(_) => return None,
         };
         Some(Box::new(note))
     }

@@ -103,7 +103,7 @@ impl PeerMessage {
                 | central::Message::Queued(_)
                 | central::Message::Grant(_)
                 | central::Message::Release(_) => version::FIRST,
-                central::Message::Wanted(_) => version::KEPT_GRANTS,
+                central::Message::Wanted(_) | central::Message::InUse(_) => version::KEPT_GRANTS,
             },
             Self::GatedHeartbeat { .. } => version::GATES,
             Self::PeerLock(_) => version::PEER_LOCKS,

@@ -175,7 +175,9 @@ impl AnyMessage {
                 central::Message::Request(_) => PaidBy::Sender,
                 central::Message::Release(_) => PaidBy::Leaver,
                 central::Message::Grant(_) => PaidBy::Receiver,
-                central::Message::Queued(_) | central::Message::Wanted(_) => PaidBy::Nobody,
+                central::Message::Queued(_)
+                | central::Message::Wanted(_)
+                | central::Message::InUse(_) => PaidBy::Nobody,
             },
             Self::TokenRing(message) => match message {
                 token_ring::Message::Token(_) => PaidBy::Receiver,

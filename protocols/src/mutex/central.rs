@@ -22,7 +22,7 @@
 //! | delay between an exit and the next entry | one round trip: release, grant |
 //! | order | of arrival at the coordinator |
 //! | order, in the variant with stamps | of asking, among those that have arrived and wait |
-//! | messages, if grants are kept | none for who was inside last; one more, `wanted`, for each entry while another waits |
+//! | messages, if grants are kept | none for who was inside last; one more, `wanted`, for each entry that another waits for, and `in use` if somebody is inside |
 //! | delay between an exit and the next entry, if the grant was kept | two round trips: request, wanted, release, grant |
 //! | tolerates | the crash of a member that is neither inside nor waiting |
 //! | links | reliable, FIFO |
@@ -52,11 +52,12 @@
 //! * A member may keep its grant when it leaves ([`Permissions::Kept`]), as clients of file servers keep
 //!   their locks (Burrows, *The Chubby Lock Service for Loosely-Coupled Distributed Systems*, OSDI 2006,
 //!   section 2.7; Gray and Cheriton, *Leases*, SOSP 1989). For the coordinator it is still inside. It is
-//!   told when another wants in, and gives the grant back at once, or as soon as it leaves. The
-//!   coordinator's own grants are not kept, as its messages to itself cost nothing.
+//!   told when another wants in, and gives the grant back at once, or says that it is inside and does so
+//!   when it leaves; only then is whoever asked told that it has to wait. The coordinator's own grants
+//!   are not kept, as its messages to itself cost nothing.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -108,6 +109,8 @@ pub enum Message {
     Release(RequestNumber),
     /// "Another wants in: do not keep this grant."
     Wanted(RequestNumber),
+    /// "I am inside, and shall not keep it."
+    InUse(RequestNumber),
 }
 
 /// Tells a member's requests apart, within one view. Zero is a request carried over from the view
@@ -140,6 +143,10 @@ struct Books {
     queue: VecDeque<(MemberId, RequestNumber)>,
     /// Whoever is inside was told that another wants in.
     recalled: bool,
+    /// And is inside indeed.
+    in_use: bool,
+    /// Who does not know yet whether it has to wait.
+    untold: BTreeSet<MemberId>,
 }
 
 impl Central {
@@ -194,7 +201,10 @@ impl Central {
 
     fn on_wanted(&mut self, number: RequestNumber, out: &mut OutboxOf<Self>) {
         match self.state {
-            State::Inside if number == self.latest => self.wanted = true,
+            State::Inside if number == self.latest => {
+                self.wanted = true;
+                self.say(Message::InUse(number), out);
+            }
             State::Keeping if number == self.latest => self.exit(out),
             State::Idle | State::Waiting | State::Inside | State::Keeping => {}
         }
@@ -229,6 +239,7 @@ impl Central {
         match message {
             Message::Request(number) => self.on_request(from, number, out),
             Message::Release(number) => self.on_release(from, number, out),
+            Message::InUse(number) => self.on_in_use(from, number, out),
             Message::Queued(_) | Message::Grant(_) | Message::Wanted(_) => {}
         }
     }
@@ -239,7 +250,7 @@ impl Central {
             Message::Grant(number) => self.on_grant(number, out),
             Message::Queued(number) => self.on_queued(number, out),
             Message::Wanted(number) => self.on_wanted(number, out),
-            Message::Request(_) | Message::Release(_) => {}
+            Message::Request(_) | Message::Release(_) | Message::InUse(_) => {}
         }
     }
 
@@ -258,9 +269,24 @@ impl Central {
         }
         if self.books.inside.is_none() {
             self.admit(out);
+        } else if self.may_be_kept() && !self.books.in_use {
+            self.books.untold.insert(from);
+            self.recall(out);
         } else {
             self.answer(from, Message::Queued(number), out);
-            self.recall(out);
+        }
+    }
+
+    /// Whoever waits has to.
+    fn on_in_use(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {
+        if self.books.inside != Some((from, number)) {
+            return;
+        }
+        self.books.in_use = true;
+        let untold = std::mem::take(&mut self.books.untold);
+        let waiting = self.books.queue.iter().filter(|(member, _)| untold.contains(member));
+        for (member, number) in waiting.copied().collect::<Vec<_>>() {
+            self.answer(member, Message::Queued(number), out);
         }
     }
 
@@ -290,15 +316,22 @@ impl Central {
         let Some((next, number)) = self.books.queue.pop_front() else { return };
         self.books.inside = Some((next, number));
         self.books.recalled = false;
+        self.books.in_use = false;
+        self.books.untold.remove(&next);
         self.answer(next, Message::Grant(number), out);
         self.recall(out);
+    }
+
+    /// Whether a grant is out that is good until another wants in.
+    fn may_be_kept(&self) -> bool {
+        let kept = self.permissions != Permissions::ForOneEntry;
+        self.books.inside.is_some_and(|(inside, _)| kept && inside != self.me)
     }
 
     /// Asks for the grant back that is out, once, if it may be kept and another waits.
     fn recall(&mut self, out: &mut OutboxOf<Self>) {
         let Some((inside, number)) = self.books.inside else { return };
-        let keeps = self.permissions != Permissions::ForOneEntry && inside != self.me;
-        if keeps && !self.books.recalled && !self.books.queue.is_empty() {
+        if self.may_be_kept() && !self.books.recalled && !self.books.queue.is_empty() {
             self.books.recalled = true;
             self.answer(inside, Message::Wanted(number), out);
         }
@@ -460,7 +493,7 @@ impl Protocol for Central {
             Input::Command(Command::Exit) => self.exit(out),
             Input::Message {
                 from,
-                message: message @ (Message::Request(_) | Message::Release(_)),
+                message: message @ (Message::Request(_) | Message::Release(_) | Message::InUse(_)),
             } => {
                 if self.me == self.view.leader && self.view.has(from) {
                     self.coordinate(from, message, out);
@@ -491,6 +524,7 @@ impl Named for Message {
             Self::Grant(_) => "grant",
             Self::Release(_) => "release",
             Self::Wanted(_) => "wanted",
+            Self::InUse(_) => "in_use",
         }
     }
 }

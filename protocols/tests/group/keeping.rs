@@ -29,7 +29,7 @@ fn cached(algorithm: LockAlgorithm) -> Bench {
 
 /// How many messages of locks were sent so far.
 fn messages(bench: &Bench) -> usize {
-    let of_locks = ["request", "grant", "release", "queued", "wanted", "reply"];
+    let of_locks = ["request", "grant", "release", "queued", "wanted", "in_use", "reply"];
     bench.sent.iter().filter(|(.., message)| of_locks.contains(&message.name())).count()
 }
 
@@ -126,6 +126,25 @@ fn with_a_coordinator_the_holder_is_told_at_once_that_another_waits() {
     let contended =
         |event: &LockEvent| matches!(event, LockEvent::Extended { contended, .. } if *contended);
     assert!(bench.lock_events(2, "a").any(contended), "no heartbeat has passed");
+}
+
+/// A try is refused as soon as its member knows that it would have to wait.
+#[test]
+fn nobody_is_told_to_wait_for_what_is_only_kept() {
+    for algorithm in CACHED {
+        let mut bench = cached(algorithm);
+        visits(&mut bench, 2, 1);
+        for member in [3, 0, 1] {
+            bench.enter(member, "a");
+            let told: Vec<_> = bench.lock_events(member, "a").collect();
+            assert!(matches!(told[..], [LockEvent::Entered { .. }]), "{algorithm:?}: {told:?}");
+            bench.exit(member, "a");
+        }
+        bench.enter(1, "a");
+        bench.enter(3, "a");
+        let last = bench.lock_events(3, "a").last();
+        assert!(matches!(last, Some(LockEvent::Queued(Some(_)))), "{algorithm:?}: {last:?}");
+    }
 }
 
 #[test]

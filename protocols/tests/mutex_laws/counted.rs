@@ -40,6 +40,15 @@ pub(crate) fn visit<P: Subject + Mutex>(walk: &mut Walk<P>, member: u32) {
     walk.settle();
 }
 
+/// The same, before anything that is kept goes back because it is not used.
+pub(crate) fn brief_visit<P: Subject + Mutex>(walk: &mut Walk<P>, member: u32) {
+    walk.ask(member, Command::Enter);
+    walk.deliver();
+    assert_eq!(whoever_is_inside(walk), Some(member));
+    walk.ask(member, Command::Exit);
+    walk.deliver();
+}
+
 /// The rank of the one that is inside.
 pub(crate) fn whoever_is_inside<P: Subject + Mutex>(walk: &Walk<P>) -> Option<u32> {
     (0..).zip(&walk.members).find(|(_, member)| member.phase() == Phase::Inside).map(|(id, _)| id)

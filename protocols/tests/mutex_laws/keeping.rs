@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use conclave_protocols::cost;
 use conclave_protocols::mutex::central::{Central, Timer};
-use conclave_protocols::mutex::{Command, Mutex, Permissions};
+use conclave_protocols::mutex::{Command, GroupMutex, Mutex, Permissions, Phase};
 
 use crate::any::{Lock, Search, Visits, check, laws_of};
-use crate::counted::{delays, group, sent, visit};
+use crate::counted::{brief_visit, delays, group, sent};
 use crate::support::world::Alarms;
 
 laws_of!(lock(), Search::small());
@@ -32,21 +32,30 @@ fn a_grant_may_be_given_back_at_any_time() {
 fn whoever_was_inside_last_enters_again_without_a_message() {
     for size in 2..=16 {
         let mut walk = group(&lock(), size);
-        visit(&mut walk, 0);
+        brief_visit(&mut walk, 0);
         assert_eq!(walk.sent.len() as u64, cost::central_kept(1, 0), "request, grant");
-        visit(&mut walk, 0);
+        brief_visit(&mut walk, 0);
         assert_eq!(walk.sent.len() as u64, cost::central_kept(1, 0));
         if size > 2 {
-            visit(&mut walk, 1);
+            brief_visit(&mut walk, 1);
             assert_eq!(walk.sent.len() as u64 - sent(&walk, "queued"), cost::central_kept(2, 1));
         }
-        visit(&mut walk, size - 1);
+        brief_visit(&mut walk, size - 1);
         let recalled = if size > 2 { 2 } else { 1 };
         let all = walk.sent.len() as u64 - sent(&walk, "queued");
         assert_eq!(all, cost::central_kept(recalled, recalled), "the coordinator asks nobody");
-        visit(&mut walk, size - 1);
+        brief_visit(&mut walk, size - 1);
         assert_eq!(walk.sent.len() as u64 - sent(&walk, "queued"), all);
     }
+}
+
+#[test]
+fn what_is_not_used_for_long_goes_back_with_one_message() {
+    let mut walk = group(&lock(), 3);
+    brief_visit(&mut walk, 0);
+    walk.settle();
+    assert_eq!((walk.sent.len(), sent(&walk, "release")), (3, 1));
+    assert!(walk.members[0].is_unused());
 }
 
 #[test]
@@ -59,11 +68,11 @@ fn the_second_waits_as_long_as_ever_if_it_asked_while_the_first_was_inside() {
 fn whoever_is_inside_when_another_asks_keeps_nothing() {
     let mut walk = group(&lock(), 3);
     walk.ask(0, Command::Enter);
-    walk.settle();
+    walk.deliver();
     walk.ask(1, Command::Enter);
-    walk.settle();
-    assert_eq!(sent(&walk, "wanted"), 1);
+    walk.deliver();
+    assert_eq!((sent(&walk, "wanted"), sent(&walk, "in_use"), sent(&walk, "queued")), (1, 1, 1));
     walk.ask(0, Command::Exit);
-    walk.settle();
-    assert_eq!(walk.members[1].phase(), conclave_protocols::mutex::Phase::Inside);
+    walk.deliver();
+    assert_eq!(walk.members[1].phase(), Phase::Inside);
 }

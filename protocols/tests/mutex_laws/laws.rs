@@ -97,7 +97,8 @@ impl<P: Line> Laws<P> for Visits {
             Fact::Sent { to, message: Message::Queued(_) } => memory.arrives(to),
             Fact::Sent { to, message: Message::Grant(_) } => memory.let_in(to),
             Fact::Sent {
-                message: Message::Request(_) | Message::Release(_) | Message::Wanted(_),
+                message:
+                    Message::Request(_) | Message::Release(_) | Message::Wanted(_) | Message::InUse(_),
                 ..
             }
             | Fact::Crashed => {}

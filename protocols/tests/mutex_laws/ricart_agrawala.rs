@@ -11,7 +11,7 @@ use conclave_protocols::sim::Simulator;
 use conclave_protocols::{LamportTime, MemberId, cost};
 
 use crate::any::{Lock, Search, Visits, assert_breaks, check, laws_of};
-use crate::counted::{all_at_once, delays, group, sent, visit, whoever_is_inside};
+use crate::counted::{all_at_once, brief_visit, delays, group, sent, whoever_is_inside};
 use crate::ledger::Since;
 use crate::rankless::Rankless;
 use crate::storm::{self, Broken};
@@ -139,7 +139,7 @@ fn permissions_that_are_kept_cost_two_messages_each_time_they_change_hands() {
         let mut walk = group(&kept(Withheld::Silently), size);
         let mut since = 0;
         let mut costs = |walk: &mut Walk<_>, member| {
-            visit(walk, member);
+            brief_visit(walk, member);
             let all = walk.sent.len() as u64;
             all - std::mem::replace(&mut since, all)
         };

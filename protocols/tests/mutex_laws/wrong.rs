@@ -83,7 +83,7 @@ impl Wrong {
                     out.tell(Event::Queued);
                 }
             }
-            Message::Wanted(_) => {}
+            Message::Wanted(_) | Message::InUse(_) => {}
         }
     }
 

@@ -60,6 +60,13 @@ impl<P: Subject> Walk<P> {
         assert!(steps < STEPS_AT_MOST, "this run has no end");
     }
 
+    /// Lets messages arrive until none is in flight, in no time.
+    pub fn deliver(&mut self) {
+        while !self.in_flight.is_empty() {
+            self.step();
+        }
+    }
+
     /// One message arrives or, when none is in flight, one alarm goes off. Says whether there was
     /// any.
     pub fn step(&mut self) -> bool {

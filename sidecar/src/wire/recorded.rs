@@ -65,6 +65,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
     messages.extend(locks());
     messages.extend(peer_locks());
     messages.push(("lock-wanted", lock_message(central::Message::Wanted(RequestNumber(4)))));
+    messages.push(("lock-in-use", lock_message(central::Message::InUse(RequestNumber(4)))));
     let farewell = Farewell { epoch: Epoch(12), holds: vec![(lock(), token())] };
     messages.push(("farewell", PeerMessage::Farewell(Box::new(farewell))));
     messages

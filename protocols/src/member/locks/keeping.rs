@@ -184,7 +184,8 @@ impl Lock {
                     central::Message::Request(number) => number > reserved.number,
                     central::Message::Grant(_)
                     | central::Message::Queued(_)
-                    | central::Message::Wanted(_) => false,
+                    | central::Message::Wanted(_)
+                    | central::Message::InUse(_) => false,
                 }
         });
         if over {
