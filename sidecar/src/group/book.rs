@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::LockEvent;
 use conclave_protocols::member::message::{LockNote, Note};
-use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy};
+use conclave_protocols::policy::{Arbiter, Caching, LockAlgorithm, Policy};
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
@@ -62,7 +62,7 @@ pub(super) struct Book {
     ended: VecDeque<(LocalTime, LockName, ClaimId)>,
     drawn: u64,
     /// Locks that the member is about to leave, or has left, and the messages for each so far.
-    leaving: BTreeMap<LockName, (LockAlgorithm, u64)>,
+    leaving: BTreeMap<LockName, Cost>,
     metrics: LockMetrics,
     /// What the member is to do.
     pub(super) wishes: Vec<Wish>,
@@ -82,6 +82,13 @@ struct Line {
     /// Whether whoever grants has answered since the member asked.
     heard: bool,
     /// Messages of this entry, as the books count them.
+    messages: u64,
+}
+
+/// What an entry has cost so far, as the books count it.
+struct Cost {
+    algorithm: LockAlgorithm,
+    caching: Caching,
     messages: u64,
 }
 
@@ -343,15 +350,15 @@ impl Book {
 
     /// The same, of one with which the member leaves.
     pub(super) fn count_farewell(&mut self, lock: &LockName) {
-        if let Some((_, messages)) = self.leaving.get_mut(lock) {
-            *messages += 1;
+        if let Some(cost) = self.leaving.get_mut(lock) {
+            cost.messages += 1;
         }
     }
 
     /// The member has left what it was to leave.
     pub(super) fn has_left(&mut self) {
-        for (_, (algorithm, messages)) in std::mem::take(&mut self.leaving) {
-            self.metrics.cost(algorithm, messages);
+        for (_, cost) in std::mem::take(&mut self.leaving) {
+            self.metrics.cost(cost.algorithm, cost.caching, cost.messages);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_protocols::policy::LockAlgorithm;
+use conclave_protocols::policy::{Caching, LockAlgorithm};
 use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::definitions::{Definitions, doubling};
@@ -17,6 +17,7 @@ pub(crate) struct LockMetrics {
     hold: HistogramVec,
     messages: HistogramVec,
     messages_expected: IntGaugeVec,
+    cached_entries: IntCounterVec,
     /// Locks that claims of this member hold.
     pub(crate) held: IntGauge,
     /// Claims of this member that wait.
@@ -68,6 +69,11 @@ impl LockMetrics {
                 "Messages of one entry and its exit by the formula of the books, in this view.",
                 &["algorithm"],
             ),
+            cached_entries: define.counters(
+                "conclave_lock_cached_entries_total",
+                "Entries that asked nobody, where members may keep what lets them in.",
+                &["algorithm"],
+            ),
             held: define.count("conclave_locks_held", "Locks that claims of this member hold."),
             waiters: define.count("conclave_lock_waiters", "Claims of this member that wait."),
         }
@@ -100,7 +106,12 @@ impl LockMetrics {
     }
 
     /// So many messages were for a hold that has ended: for its entry and its exit.
-    pub(crate) fn cost(&self, algorithm: LockAlgorithm, messages: u64) {
+    ///
+    /// An entry for which nobody was asked is counted apart: the books know of none.
+    pub(crate) fn cost(&self, algorithm: LockAlgorithm, caching: Caching, messages: u64) {
+        if caching == Caching::Enabled && messages == 0 {
+            return self.cached_entries.with_label_values(&[algorithm.name()]).inc();
+        }
         self.messages.with_label_values(&[algorithm.name()]).observe(float(messages));
     }
 }

@@ -7,7 +7,7 @@ use crate::claims::{ClaimState, LostReason, Refusal};
 use crate::group::LastElection;
 use crate::http::tests::documents::compare;
 use crate::http::tests::double::{Double, claim, held, leading};
-use conclave_protocols::policy::{ElectionAlgorithm, LockAlgorithm};
+use conclave_protocols::policy::{Caching, ElectionAlgorithm, LockAlgorithm};
 
 #[test]
 fn names_follow_the_conventions() {
@@ -74,8 +74,8 @@ fn a_scrape_shows_what_was_counted_and_how_the_group_stands() {
     let (held_for, lost) = (Duration::from_secs(1), HoldEnd::Lost(LostReason::MaxHold));
     metrics.locks.ended(LockAlgorithm::Central, HoldEnd::Released, held_for);
     metrics.locks.ended(LockAlgorithm::Central, lost, held_for);
-    metrics.locks.cost(LockAlgorithm::Central, 3);
-    metrics.locks.cost(LockAlgorithm::Central, 3);
+    metrics.locks.cost(LockAlgorithm::Central, Caching::Disabled, 3);
+    metrics.locks.cost(LockAlgorithm::Central, Caching::Disabled, 3);
     let election = LastElection { messages: 7, duration: Duration::from_millis(38) };
     metrics.elections.ended(ElectionAlgorithm::Bully, true, election);
     metrics.elections.expect(ElectionAlgorithm::Bully, 1, 3);

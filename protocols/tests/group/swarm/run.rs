@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use conclave_protocols::policy::LockAlgorithm;
+use conclave_protocols::policy::{Caching, LockAlgorithm};
 
 use super::effect::Effect;
 use super::kinds::Kind;
@@ -175,10 +175,27 @@ impl Run {
         let lock = self.any_lock();
         match self.world.sim.random().up_to(4) {
             0 => self.world.write(member, lock),
-            1 if self.world.holders(lock).contains(&member) => self.world.exit(member, lock),
+            1 if self.world.holders(lock).contains(&member) => self.give_back(member, lock),
             // Some give up.
             2 if self.world.sim.random().once_in(20) => self.world.exit(member, lock),
             _ => self.world.enter(member, lock),
+        }
+    }
+
+    /// Whoever may enter again without asking often does so at once, a few times.
+    fn give_back(&mut self, member: usize, lock: &str) {
+        self.world.exit(member, lock);
+        let policy = self.world.policy.for_lock(lock);
+        if policy.is_none_or(|policy| policy.caching == Caching::Disabled) {
+            return;
+        }
+        for _ in 0..self.any(8) {
+            self.world.enter(member, lock);
+            if !self.world.holders(lock).contains(&member) {
+                return;
+            }
+            self.world.write(member, lock);
+            self.world.exit(member, lock);
         }
     }
 

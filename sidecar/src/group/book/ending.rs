@@ -2,7 +2,7 @@
 
 use conclave_protocols::{LocalTime, LockName};
 
-use super::{Book, Due};
+use super::{Book, Cost, Due};
 use crate::claims::{ClaimId, ClaimState, LostReason, Refusal};
 use crate::metrics::HoldEnd;
 
@@ -36,10 +36,11 @@ impl Book {
         }
         let messages = self.locks.get(lock).map_or(0, |line| line.messages);
         if let Some(entry) = self.claims.get(&(lock.clone(), id.clone())) {
-            let (algorithm, held) = entry.held_for(now);
+            let (algorithm, caching, held) = entry.held_for(now);
             self.metrics.ended(algorithm, end, held);
             // What it takes to leave is still to be said.
-            self.leaving.insert(lock.clone(), (algorithm, messages));
+            let cost = Cost { algorithm, caching, messages };
+            self.leaving.insert(lock.clone(), cost);
         }
         self.end(now, lock, id, state, false);
     }

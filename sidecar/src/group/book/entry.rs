@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conclave_protocols::LocalTime;
 use conclave_protocols::member::message::Note;
-use conclave_protocols::policy::{Arbiter, LockAlgorithm, LockPolicy};
+use conclave_protocols::policy::{Arbiter, Caching, LockAlgorithm, LockPolicy};
 use tokio::sync::watch;
 
 use super::super::Asked;
@@ -19,6 +19,8 @@ pub(super) struct Entry {
     /// What the application must renew within, as it said last.
     ttl: Option<Duration>,
     max_hold: Duration,
+    /// Whether the member may have entered without asking.
+    caching: Caching,
     /// Until when the application has renewed it, if it must.
     ttl_until: Option<LocalTime>,
     max_hold_until: Option<LocalTime>,
@@ -55,6 +57,7 @@ impl Entry {
         Self {
             claim: watch::Sender::new(claim),
             max_hold: ask.max_hold.map_or(policy.max_hold, |asked| asked.min(policy.max_hold)),
+            caching: policy.caching,
             ttl: ask.ttl,
             ask,
             ttl_until: None,
@@ -229,8 +232,8 @@ impl Entry {
     }
 
     /// How its lock is granted, and how long it has held it.
-    pub(super) fn held_for(&self, now: LocalTime) -> (LockAlgorithm, Duration) {
+    pub(super) fn held_for(&self, now: LocalTime) -> (LockAlgorithm, Caching, Duration) {
         let claim = self.claim.borrow();
-        (claim.algorithm, now - claim.settled.unwrap_or(now))
+        (claim.algorithm, self.caching, now - claim.settled.unwrap_or(now))
     }
 }
