@@ -26,6 +26,7 @@
 //! assert_eq!(sim.node(MemberId(0)).and_then(AnyElection::elected), Some(MemberId(3)));
 //! ```
 
+mod circuit;
 mod clock;
 mod links;
 mod random;
@@ -33,6 +34,7 @@ mod random;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+pub use self::circuit::circuit;
 pub use self::clock::Clock;
 use self::links::Links;
 pub use self::random::Random;
