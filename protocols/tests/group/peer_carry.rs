@@ -1,68 +1,240 @@
 //! One algorithm in place of another on a living group: who holds and who waits is carried over.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use conclave_protocols::member::{Command, LockEvent};
-use conclave_protocols::policy::LockAlgorithm;
+use conclave_protocols::member::Command;
+use conclave_protocols::member::message::Message;
+use conclave_protocols::policy::{LockAlgorithm, Policy};
+use conclave_protocols::sim::circuit;
+use conclave_protocols::version;
 
 use crate::bench::{Bench, SECOND};
-use crate::peer_rules::policy;
+use crate::peer_rules::{policy, until_held};
+use crate::storm::all_belong;
+use crate::weather::BRIEF;
+use crate::world::{Claim, World, info, name};
 
-/// Changes the policy, and waits until it is in force.
-fn change(bench: &mut Bench, algorithm: LockAlgorithm) {
-    let generation = bench.policy.generation + 1;
-    bench.policy = conclave_protocols::policy::Policy { generation, ..policy(algorithm) };
-    for member in 0..bench.members.len() {
-        let changed = Command::Policy(Box::new(bench.policy.clone()));
-        bench.command(member, changed);
+/// The lock that is held across each change, while others wait for it.
+const WATCHED: &str = "watched";
+
+/// What all members take and give back all the time.
+const BUSY: [&str; 3] = ["a", "b", "c"];
+
+const MEMBERS: usize = 5;
+
+/// A living group under load, of which the algorithm is changed again and again.
+struct Walk {
+    world: World,
+    /// The tokens of the watched lock, in the order of its holders.
+    tokens: Vec<u64>,
+}
+
+/// Who holds the watched lock when the algorithm is changed, and who waits for it, in the order of
+/// asking.
+struct Cast {
+    holder: usize,
+    line: Vec<usize>,
+}
+
+impl Walk {
+    /// A group of one release, since a view with older members has peer locks granted by its leader.
+    fn begin(seed: u64, first: LockAlgorithm) -> Option<Self> {
+        let world = World::new(seed, MEMBERS, Policy { timing: BRIEF, ..policy(first) });
+        let speaks = |index| info(index, world.incarnation(index)).protocol.1;
+        if (0..MEMBERS).any(|index| speaks(index) < version::PEER_LOCKS) {
+            return None;
+        }
+        let mut walk = Self { world, tokens: Vec::new() };
+        all_belong(&mut walk.world);
+        Some(walk)
     }
-    let end = bench.now.after(SECOND * 3);
-    while bench.record().policy.generation != generation {
-        assert!(bench.now < end, "{algorithm:?} never came into force");
-        bench.wait(Duration::from_millis(20));
+
+    /// Puts another algorithm in the place of the present one, while somebody holds and others wait.
+    fn change(&mut self, from: LockAlgorithm, to: LockAlgorithm) {
+        let what = format!("seed {}: {from:?} to {to:?}", self.world.seed);
+        assert_eq!(self.world.record().policy.algorithm(WATCHED), from, "{what}");
+        let cast = self.take_places();
+        let claims: Vec<Claim> = cast.line.iter().map(|member| self.claim(*member)).collect();
+        let held = self.claim(cast.holder);
+        self.world.write(cast.holder, WATCHED);
+
+        self.put_in_force(to);
+        self.live(BRIEF.lock_wait * 2);
+        assert_eq!(self.world.holders(WATCHED), [cast.holder], "{what}: the holder goes on");
+        assert_eq!(self.claim(cast.holder), held, "{what}: with its token");
+
+        self.leave(cast.holder);
+        let mut line = Vec::new();
+        for _ in &cast.line {
+            line.push(self.await_holder(&what));
+            self.leave(line[line.len() - 1]);
+        }
+        assert_eq!(set(&line), set(&cast.line), "{what}: each that waited gets in, once");
+        if keeps_line(to) {
+            assert_eq!(line, cast.line, "{what}: in their order");
+        }
+        for (member, claim) in cast.line.iter().zip(claims) {
+            assert_eq!(self.claim(*member).number, claim.number, "{what}: without asking anew");
+        }
+    }
+
+    /// Somebody takes the watched lock, and two others or more line up for it.
+    fn take_places(&mut self) -> Cast {
+        let mut members: Vec<usize> = (0..MEMBERS).collect();
+        for place in (1..MEMBERS).rev() {
+            let other = self.any(place + 1);
+            members.swap(place, other);
+        }
+        let waiting = 2 + self.any(MEMBERS - 2);
+        let (holder, line) = (members[0], members[1..=waiting].to_vec());
+        self.world.enter(holder, WATCHED);
+        assert_eq!(self.await_holder("it is free"), holder);
+        for member in &line {
+            self.world.enter(*member, WATCHED);
+            // The leader learns from heartbeats who waits for a peer lock, and since when.
+            self.live(BRIEF.heartbeat * 3);
+        }
+        assert!(line.iter().all(|member| self.world.wants(*member, WATCHED)));
+        Cast { holder, line }
+    }
+
+    /// The resource is edited, and every member enters a view that goes by it.
+    fn put_in_force(&mut self, algorithm: LockAlgorithm) {
+        let generation = self.world.policy.generation + 1;
+        let changed = Policy { generation, timing: BRIEF, ..policy(algorithm) };
+        self.world.set_policy(&changed);
+        let end = self.world.sim.now() + BRIEF.office_wait * 10;
+        while !self.goes_by(generation) {
+            assert!(self.world.sim.now() < end, "{algorithm:?} never came into force");
+            self.live(Duration::from_millis(1));
+        }
+    }
+
+    fn goes_by(&self, generation: i64) -> bool {
+        (0..MEMBERS).all(|index| {
+            let record = self.world.member(index).and_then(|member| member.record());
+            record.is_some_and(|record| record.policy.generation == generation)
+        })
+    }
+
+    /// Goes on until somebody holds the watched lock.
+    fn await_holder(&mut self, what: &str) -> usize {
+        let end = self.world.sim.now() + BRIEF.lock_wait * 5;
+        loop {
+            if let Some(holder) = self.world.holder(WATCHED) {
+                let token = self.claim(holder).token.expect("an arbiter is there");
+                self.tokens.push(token.get());
+                return holder;
+            }
+            assert!(self.world.sim.now() < end, "{what}: nobody gets in");
+            self.live(Duration::from_millis(1));
+        }
+    }
+
+    fn leave(&mut self, member: usize) {
+        self.world.write(member, WATCHED);
+        self.world.exit(member, WATCHED);
+    }
+
+    /// The latest request of a member for the watched lock.
+    fn claim(&self, member: usize) -> Claim {
+        self.world.claims[&(member, name(WATCHED))]
+    }
+
+    /// All members take and give back the busy locks meanwhile.
+    fn live(&mut self, span: Duration) {
+        let end = self.world.sim.now() + span;
+        while self.world.sim.now() < end {
+            let (member, lock) = (self.any(MEMBERS), BUSY[self.any(BUSY.len())]);
+            if self.world.holders(lock).contains(&member) {
+                self.world.write(member, lock);
+                self.world.exit(member, lock);
+            } else if !self.world.wants(member, lock) {
+                self.world.enter(member, lock);
+            }
+            let pause = self.world.sim.random().below(BRIEF.heartbeat / 10);
+            self.world.run_for(pause.min(end.saturating_sub(self.world.sim.now())));
+        }
+    }
+
+    fn any(&mut self, count: usize) -> usize {
+        usize::try_from(self.world.sim.random().up_to(count as u64)).expect("small")
     }
 }
 
-fn wait_for_holder(bench: &mut Bench, among: &[usize]) -> usize {
-    let end = bench.now.after(SECOND * 5);
-    loop {
-        let holders: Vec<usize> = (0..3).filter(|member| bench.holds(*member, "a")).collect();
-        assert!(holders.len() <= 1, "{holders:?} hold");
-        if let Some(holder) = holders.first().filter(|holder| among.contains(holder)) {
-            return *holder;
-        }
-        assert!(bench.now < end, "none of {among:?} got in: {:?}", bench.record().policy.locks);
-        bench.wait(Duration::from_millis(10));
+fn set(members: &[usize]) -> BTreeSet<usize> {
+    members.iter().copied().collect()
+}
+
+/// Whether those who waited across a change get in by the order of their asking. A token passes by
+/// where it goes, and votes are for whoever asks at the right moment.
+fn keeps_line(algorithm: LockAlgorithm) -> bool {
+    match algorithm {
+        LockAlgorithm::Central
+        | LockAlgorithm::Lamport
+        | LockAlgorithm::RicartAgrawala
+        | LockAlgorithm::Maekawa => true,
+        LockAlgorithm::TokenRing | LockAlgorithm::Raymond | LockAlgorithm::Voting => false,
     }
+}
+
+/// Every change of one algorithm into another, one after the other; and each into itself, as when
+/// something else of the policy is changed.
+fn changes() -> Vec<(LockAlgorithm, LockAlgorithm)> {
+    let mut seen = BTreeSet::new();
+    let mut changes = Vec::new();
+    for (from, to) in circuit(LockAlgorithm::ALL.len()) {
+        let (from, to) = (LockAlgorithm::ALL[from], LockAlgorithm::ALL[to]);
+        if seen.insert(from) {
+            changes.push((from, from));
+        }
+        changes.push((from, to));
+    }
+    changes
 }
 
 #[test]
 fn whoever_holds_goes_on_and_whoever_waits_gets_in_whatever_takes_the_place_of_what() {
+    let changes = changes();
+    assert_eq!(changes.len(), LockAlgorithm::ALL.len().pow(2));
+    for mut walk in (0..).filter_map(|seed| Walk::begin(seed, changes[0].0)).take(3) {
+        for (from, to) in &changes {
+            walk.change(*from, *to);
+        }
+        let (seed, told) = (walk.world.seed, &walk.world.seen);
+        println!("seed {seed}: {:?}, {:?}", walk.world.sim.now(), told.algorithms);
+        assert!(walk.tokens.is_sorted_by(|a, b| a < b), "seed {seed}: {:?}", walk.tokens);
+        assert_eq!((told.losses, told.refused), (0, 0), "seed {seed}: lost, or written too late");
+        let busy = LockAlgorithm::ALL.iter().all(|one| told.algorithms.get(one) > Some(&1_000));
+        assert!(busy, "seed {seed}: too little was granted: {:?}", told.algorithms);
+        walk.world.check_history();
+    }
+}
+
+/// The view begins as if all had asked already, and had been told to wait. With votes whoever waits
+/// tries again and again.
+#[test]
+fn whoever_waits_across_a_change_says_nothing_of_it() {
     for from in LockAlgorithm::ALL {
-        for to in LockAlgorithm::ALL {
+        for to in LockAlgorithm::ALL.into_iter().filter(|to| *to != LockAlgorithm::Voting) {
             let mut bench = Bench::group(3, policy(from));
             bench.enter(1, "a");
-            wait_for_holder(&mut bench, &[1]);
+            until_held(&mut bench, 1, "a", SECOND * 5);
             bench.enter(2, "a");
             bench.enter(0, "a");
             bench.wait(SECOND);
-            change(&mut bench, to);
-            bench.wait(SECOND * 12);
-            assert!(bench.holds(1, "a"), "{from:?} to {to:?}: the holder goes on");
-            let lost = bench.told.iter().any(|(_, event)| {
-                matches!(event, conclave_protocols::member::Event::Lock(_, LockEvent::Lost(_)))
+            let changed = Policy { generation: 1, ..policy(to) };
+            bench.command(0, Command::Policy(Box::new(changed)));
+            bench.wait(SECOND * 3);
+            let epoch = bench.record().epoch;
+            assert_eq!(bench.record().policy.algorithm("a"), to);
+            let said = bench.sent.iter().filter_map(|(_, _, message)| match message {
+                Message::Peer(message) => message.of_lock().filter(|word| word.epoch == epoch),
+                Message::Register(_) => None,
             });
-            assert!(!lost, "{from:?} to {to:?}");
-            bench.exit(1, "a");
-            let second = wait_for_holder(&mut bench, &[0, 2]);
-            bench.exit(second, "a");
-            let third = wait_for_holder(&mut bench, &[2 - second]);
-            bench.exit(third, "a");
-            bench.enter(1, "a");
-            wait_for_holder(&mut bench, &[1]);
-            let token = |member| *bench.tokens(member, "a").last().expect("it held");
-            let tokens = [bench.tokens(1, "a")[0], token(second), token(third), token(1)];
-            assert!(tokens.is_sorted_by(|a, b| a < b), "{from:?} to {to:?}: {tokens:?}");
+            assert_eq!(said.count(), 0, "{from:?} to {to:?}");
+            assert!(bench.holds(1, "a"), "{from:?} to {to:?}");
         }
     }
 }
@@ -74,14 +246,11 @@ fn a_lock_that_comes_free_as_the_view_changes_goes_to_whoever_waits() {
         for to in LockAlgorithm::ALL {
             let mut bench = Bench::group(3, policy(from));
             bench.enter(2, "a");
-            wait_for_holder(&mut bench, &[2]);
+            until_held(&mut bench, 2, "a", SECOND * 5);
             bench.enter(1, "a");
             bench.wait(SECOND);
             let waits = bench.now;
-            let changed = Command::Policy(Box::new(conclave_protocols::policy::Policy {
-                generation: 1,
-                ..policy(to)
-            }));
+            let changed = Command::Policy(Box::new(Policy { generation: 1, ..policy(to) }));
             bench.command(0, changed);
             while !bench.holds(1, "a") {
                 bench.exit(2, "a");

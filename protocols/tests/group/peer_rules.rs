@@ -27,7 +27,7 @@ fn group(members: usize, algorithm: LockAlgorithm) -> Bench {
 }
 
 /// Waits until somebody holds.
-fn until_held(bench: &mut Bench, member: usize, lock: &str, patience: Duration) {
+pub(crate) fn until_held(bench: &mut Bench, member: usize, lock: &str, patience: Duration) {
     let end = bench.now.after(patience);
     while !bench.holds(member, lock) {
         assert!(bench.now < end, "{member} never got {lock}: {:?}", bench.record().policy.locks);

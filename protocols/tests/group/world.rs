@@ -63,7 +63,7 @@ pub(crate) struct Seen {
 }
 
 /// A request of an application for a lock.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Claim {
     pub(crate) number: ClaimNumber,
     pub(crate) token: Option<FencingToken>,
