@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use conclave_protocols::history::{History, Operation, Scope};
+use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use serde_json::Value;
 
 use crate::binaries::{self, Binary};
@@ -83,8 +83,16 @@ pub struct Group<'a> {
 #[derive(Debug)]
 struct Witness {
     begun: Instant,
-    claims: Mutex<BTreeMap<String, u64>>,
+    claims: Mutex<BTreeMap<String, Claim>>,
     history: Mutex<History>,
+}
+
+/// A claim that a test knows by name.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    number: ClaimNumber,
+    /// Until when it was told to hold, if it was.
+    until: Option<Duration>,
 }
 
 /// What a sidecar answered.
@@ -222,7 +230,26 @@ impl<'a> Group<'a> {
         let claim = self.witness.asks(lock);
         let answer = self.post(pod, &format!("/v1/locks/{lock}?wait={wait}"))?;
         ensure!(answer.status == 201, "{} did not get `{lock}`: {answer:?}", pod.name);
-        self.witness.holds(claim, &answer)?;
+        self.witness.knows(answer.text("claim")?, claim);
+        self.witness.sees(&answer)?;
+        Ok(answer)
+    }
+
+    /// Asks for a lock by a claim of that name, and leaves it to wait.
+    pub fn line_up(&self, pod: &Pod, lock: &str, claim: &str) -> Result<Answer> {
+        self.witness.knows(claim, self.witness.asks(lock));
+        let path = format!("/v1/locks/{lock}/claims/{claim}?wait=forever");
+        let arguments = ["--request", "PUT", "--header", "Prefer: respond-async"];
+        let answer = self.curl(pod, &arguments, &path)?;
+        ensure!(matches!(answer.status, 201 | 202), "{} cannot wait: {answer:?}", pod.name);
+        Ok(answer)
+    }
+
+    /// What becomes of a claim, waiting or held.
+    pub fn look(&self, pod: &Pod, claim: &Answer) -> Result<Answer> {
+        let answer = self.get(pod, &claim_path(claim)?)?;
+        ensure!(answer.status == 200, "{} has no such claim: {answer:?}", pod.name);
+        self.witness.sees(&answer)?;
         Ok(answer)
     }
 
@@ -287,7 +314,7 @@ impl Witness {
     }
 
     /// Somebody asks for a lock.
-    fn asks(&self, name: &str) -> u64 {
+    fn asks(&self, name: &str) -> ClaimNumber {
         let mut history = lock(&self.history);
         let claim = history.len() as u64;
         let asked = Operation::Asked { claim, lock: name.to_owned() };
@@ -295,20 +322,35 @@ impl Witness {
         claim
     }
 
-    /// It holds.
-    fn holds(&self, claim: u64, grant: &Answer) -> Result<()> {
-        lock(&self.claims).insert(grant.text("claim")?.to_owned(), claim);
-        let token = grant.body["token"].as_u64();
-        let until = self.begun.elapsed() + Duration::from_millis(grant.number("safe_for_ms")?);
-        self.note(Operation::Granted { claim, token, until });
+    /// The sidecar knows a request by that name.
+    fn knows(&self, name: &str, number: ClaimNumber) {
+        lock(&self.claims).insert(name.to_owned(), Claim { number, until: None });
+    }
+
+    /// A claim that waits or holds, as a sidecar shows it.
+    fn sees(&self, shown: &Answer) -> Result<()> {
+        let mut claims = lock(&self.claims);
+        let Some(known) = claims.get_mut(shown.text("claim")?) else { return Ok(()) };
+        if shown.text("state")? != "held" {
+            return Ok(());
+        }
+        let claim = known.number;
+        let until = self.begun.elapsed() + Duration::from_millis(shown.number("safe_for_ms")?);
+        if known.until.is_none() {
+            let token = shown.body["token"].as_u64();
+            self.note(Operation::Granted { claim, token, until });
+        } else if known.until < Some(until) {
+            self.note(Operation::Extended { claim, until });
+        }
+        known.until = known.until.max(Some(until));
         Ok(())
     }
 
     /// It gives the lock back.
     fn gives_back(&self, grant: &Answer) -> Result<()> {
-        let claim = lock(&self.claims).get(grant.text("claim")?).copied();
-        if let Some(claim) = claim {
-            self.note(Operation::Released { claim });
+        let known = lock(&self.claims).get(grant.text("claim")?).copied();
+        if let Some(known) = known {
+            self.note(Operation::Released { claim: known.number });
         }
         Ok(())
     }
