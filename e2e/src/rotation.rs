@@ -1,14 +1,17 @@
 //! What a run tests on the cluster of that which would take too long each time.
 //!
-//! A commit has its two lock algorithms, so that a run can be repeated, and other commits have others.
-//! The variable `CONCLAVE_ALGORITHMS` names them instead: `all`, or some with commas between.
+//! A commit has its two lock algorithms, and its six changes of one into another, so that a run can be
+//! repeated, and other commits have others. The variable `CONCLAVE_ALGORITHMS` names the algorithms
+//! instead, `all`, or some with commas between, and every change among these is made.
 //!
 //! One commit in eight has network policies enforced; with `CONCLAVE_POLICIES=true` any has.
 
+use std::fmt;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use conclave_protocols::mutex::maekawa::Quorums;
+use conclave_protocols::sim::circuit;
 use conclave_protocols::{MemberId, cost};
 
 use crate::{cache, command};
@@ -47,6 +50,27 @@ impl Visits {
     /// All together.
     pub fn all(self) -> u64 {
         self.of_leader + self.of_others
+    }
+}
+
+/// One algorithm in place of another.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// What the group has.
+    pub from: Algorithm,
+    /// What it gets.
+    pub to: Algorithm,
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.from, self.to)
     }
 }
 
@@ -96,8 +120,19 @@ pub fn chosen() -> Result<Vec<Algorithm>> {
     }
     // Without git there is no commit that could have its two.
     let Ok(commit) = commit() else { return Ok(ALGORITHMS.to_vec()) };
-    let places = two_of(&commit, ALGORITHMS.len())?;
+    let places = some_of(&commit, ALGORITHMS.len(), 2)?;
     Ok(places.into_iter().map(|place| ALGORITHMS[place]).collect())
+}
+
+/// The changes of one into another that this run makes, each from where the one before it led.
+pub fn changes() -> Result<Vec<Change>> {
+    if let Ok(names) = std::env::var("CONCLAVE_ALGORITHMS") {
+        return Ok(changes_among(&named(&names)?));
+    }
+    let all = changes_among(ALGORITHMS);
+    let Ok(commit) = commit() else { return Ok(all) };
+    let places = some_of(&commit, all.len(), 6)?;
+    Ok(places.into_iter().map(|place| all[place]).collect())
 }
 
 /// Whether network policies are enforced in this run.
@@ -109,9 +144,15 @@ pub fn enforces_policies() -> Result<bool> {
     Ok(hash_of(&commit)? % 8 == 0)
 }
 
-/// Their names, to be printed.
-pub fn shown(algorithms: &[Algorithm]) -> String {
-    algorithms.iter().map(|algorithm| algorithm.name).collect::<Vec<_>>().join(", ")
+/// What was chosen, to be printed.
+pub fn shown(chosen: &[impl fmt::Display]) -> String {
+    chosen.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Every change of one of these into another, each once.
+fn changes_among(algorithms: &[Algorithm]) -> Vec<Change> {
+    let change = |(from, to)| Change { from: algorithms[from], to: algorithms[to] };
+    circuit(algorithms.len()).into_iter().map(change).collect()
 }
 
 fn named(names: &str) -> Result<Vec<Algorithm>> {
@@ -131,11 +172,11 @@ fn commit() -> Result<String> {
     command::output(git.args(["rev-parse", "HEAD"]).current_dir(cache::workspace()))
 }
 
-/// Two neighbours in a ring of so many, by the hash of a commit; all, if there are no more.
-fn two_of(commit: &str, count: usize) -> Result<Vec<usize>> {
+/// So many neighbours in a ring of `count`, by the hash of a commit; all, if there are no more.
+fn some_of(commit: &str, count: usize, some: usize) -> Result<Vec<usize>> {
     ensure!(count > 0, "there are none to choose from");
     let first = usize::try_from(hash_of(commit)?)? % count;
-    Ok((0..count.min(2)).map(|step| (first + step) % count).collect())
+    Ok((0..count.min(some)).map(|step| (first + step) % count).collect())
 }
 
 fn hash_of(commit: &str) -> Result<u32> {
@@ -145,11 +186,13 @@ fn hash_of(commit: &str) -> Result<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn a_commit_has_its_two_and_every_algorithm_has_its_commits() {
-        let places = |commit: &str, count| two_of(commit, count).unwrap();
+        let places = |commit: &str, count| some_of(commit, count, 2).unwrap();
         assert_eq!(places("0000000f5a", 7), [1, 2]);
         assert_eq!(places("00000006", 7), [6, 0]);
         assert_eq!(places("00000006", 1), [0]);
@@ -157,7 +200,21 @@ mod tests {
             let commits = (0..7).map(|hash| format!("{hash:08x}"));
             assert_eq!(commits.filter(|commit| places(commit, 7).contains(&place)).count(), 2);
         }
-        assert!(two_of("HEAD", 7).is_err() && two_of("not a hash", 7).is_err());
+        assert!(some_of("HEAD", 7, 2).is_err() && some_of("not a hash", 7, 2).is_err());
+    }
+
+    #[test]
+    fn every_change_has_its_commits_and_leads_to_where_the_next_begins() {
+        let all = changes_among(ALGORITHMS);
+        let mut made = BTreeSet::new();
+        for commit in (0..42).map(|hash| format!("{hash:08x}")) {
+            let changes: Vec<Change> =
+                some_of(&commit, all.len(), 6).unwrap().into_iter().map(|at| all[at]).collect();
+            assert_eq!(changes.len(), 6);
+            assert!(changes.windows(2).all(|two| two[0].to.name == two[1].from.name), "{commit}");
+            made.extend(changes.iter().map(|change| (change.from.name, change.to.name)));
+        }
+        assert_eq!(made.len(), ALGORITHMS.len() * (ALGORITHMS.len() - 1));
     }
 
     #[test]

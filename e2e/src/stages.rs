@@ -227,6 +227,7 @@ fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
 
 fn run_cluster_tests(_: &mut Run) -> Result<()> {
     println!("lock algorithms of this run: {}", rotation::shown(&rotation::chosen()?));
+    println!("changes of them in this run: {}", rotation::shown(&rotation::changes()?));
     println!("network policies enforced in this run: {}", rotation::enforces_policies()?);
     // Those of the page have had their stage, and a feature of their own.
     let which = ["--test", "cluster_*", "--test", "chart*", "--no-fail-fast"];
