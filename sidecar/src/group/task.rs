@@ -418,6 +418,7 @@ impl Task<'_> {
             "view"
         );
         self.publisher.installed(now, record, |peer| self.links.is_open(peer));
+        self.book.is_granted_by(&record.policy);
         for (algorithm, messages) in lock_costs(record, self.me.incarnation) {
             self.metrics.locks.expect(algorithm, messages);
         }

@@ -1,6 +1,7 @@
-//! What claims are worth: safe with an arbiter, advisory without one.
+//! What claims are worth, safe with an arbiter and advisory without one, and how they are granted: both
+//! may change while they wait or hold.
 
-use conclave_protocols::policy::Arbiter;
+use conclave_protocols::policy::{Arbiter, Policy};
 
 use super::Book;
 
@@ -18,12 +19,24 @@ impl Book {
             }
         }
     }
+
+    /// The view has another policy: so every claim that waits or holds is granted by that.
+    pub(in crate::group) fn is_granted_by(&mut self, policy: &Policy) {
+        for (lock, line) in &self.locks {
+            let Some(of_lock) = policy.for_lock(lock.as_str()) else { continue };
+            for id in line.holding.iter().chain(&line.waiting) {
+                if let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) {
+                    entry.is_granted_by(of_lock);
+                }
+            }
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use conclave_protocols::member::{LockEvent, LostReason};
-    use conclave_protocols::policy::Policy;
+    use conclave_protocols::policy::{LockAlgorithm, LockPolicy};
     use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid};
     use tokio::sync::watch;
 
@@ -117,5 +130,19 @@ mod tests {
         let mut book = book();
         book.goes_by(Arbiter::None);
         assert_eq!(ask(&mut book, "a").borrow().arbiter, Arbiter::None);
+    }
+    #[test]
+    fn a_claim_tells_by_which_algorithm_it_is_granted_now() {
+        let mut book = book();
+        let [held, waits, ended] = claims(&mut book);
+        let algorithm = LockAlgorithm::Lamport;
+        let locks = vec![LockPolicy { algorithm, ..LockPolicy::default() }];
+        let indices = [&held, &waits, &ended].map(|claim| claim.borrow().index);
+        book.is_granted_by(&Policy { locks, ..Policy::default() });
+        let now =
+            [&held, &waits, &ended].map(|claim| (claim.borrow().algorithm, claim.borrow().index));
+        let [held, waits, ended] = indices;
+        let before = LockAlgorithm::Central;
+        assert_eq!(now, [(algorithm, held + 1), (algorithm, waits + 1), (before, ended)]);
     }
 }

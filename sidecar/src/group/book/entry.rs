@@ -140,6 +140,17 @@ impl Entry {
         });
     }
 
+    /// Is granted from now on as that policy says.
+    pub(super) fn is_granted_by(&mut self, policy: &LockPolicy) {
+        self.caching = policy.caching;
+        self.claim.send_if_modified(|claim| {
+            let changed = claim.algorithm != policy.algorithm;
+            claim.algorithm = policy.algorithm;
+            claim.index += u64::from(changed);
+            changed
+        });
+    }
+
     /// Holds from now on. Returns the alarms that this sets.
     pub(super) fn hold(&mut self, now: LocalTime, held: &Held) -> [(Due, Option<LocalTime>); 3] {
         self.lease_until = held.safe_until;
