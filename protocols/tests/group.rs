@@ -34,5 +34,7 @@ mod versions;
 mod watch;
 #[path = "group/weather.rs"]
 mod weather;
+#[path = "group/wire.rs"]
+mod wire;
 #[path = "group/world.rs"]
 mod world;

@@ -63,7 +63,8 @@ pub enum PaidBy {
     Sender,
     /// To the receiver's: it is answered.
     Receiver,
-    /// To that which the sender ends with it.
+    /// To that which the sender ends with it. Whoever still waits ends an attempt with it, and not the
+    /// entry ([`AnyMutex::pays_for`]).
     Leaver,
     /// To nobody's: the books do not have it.
     Nobody,
@@ -130,6 +131,17 @@ impl AnyMutex {
     #[must_use]
     pub fn phase(&self) -> Phase {
         each!(self, mutex => mutex.phase())
+    }
+
+    /// Whether a message that this member has just sent counts to the entry that it wants: with it the
+    /// member asks, or gives back what an attempt got that failed, and goes on waiting.
+    #[must_use]
+    pub fn pays_for(&self, said: &AnyMessage) -> bool {
+        match said.paid_by() {
+            PaidBy::Sender => true,
+            PaidBy::Leaver => self.phase() == Phase::Waiting,
+            PaidBy::Receiver | PaidBy::Nobody => false,
+        }
     }
 
     /// Whether it knows that another wants in.

@@ -195,6 +195,15 @@ impl Bench {
         self.command(member, Command::Enter { lock: name(lock), note: Note::default() });
     }
 
+    /// Several want a lock at the same moment: none has heard of another's wish.
+    pub(crate) fn enter_at_once(&mut self, members: &[usize], lock: &str) {
+        for member in members {
+            let enter = Command::Enter { lock: name(lock), note: Note::default() };
+            self.feed(*member, Input::Command(enter));
+        }
+        self.settle();
+    }
+
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
         self.left.insert((member, lock.to_owned()), self.told.len());
         self.command(member, Command::Exit { lock: name(lock) });

@@ -81,7 +81,8 @@ struct Line {
     holder: Option<Holder>,
     /// Whether whoever grants has answered since the member asked.
     heard: bool,
-    /// Messages of this entry, as the books count them.
+    /// Messages since this member entered, and those that it counted for the entry, as the books
+    /// count them.
     messages: u64,
 }
 
@@ -202,7 +203,6 @@ impl Book {
         let Some(entry) = self.claims.get(&(lock.clone(), first.clone())) else { return };
         line.asked = true;
         line.heard = false;
-        line.messages = 0;
         self.wishes.push(Wish::Enter(lock.clone(), entry.note()));
     }
 
@@ -310,6 +310,7 @@ impl Book {
         line.holding = Some(id.clone());
         line.holder = None;
         line.heard = true;
+        line.messages = held.messages;
         let key = (lock.clone(), id);
         let Some(entry) = self.claims.get_mut(&key) else { return self.leave(lock) };
         let (lock, id) = key;
@@ -339,27 +340,6 @@ impl Book {
         }
         self.ask_for(lock);
         self.tidy(lock);
-    }
-
-    /// A message of a lock, as the books count them.
-    pub(super) fn count_message(&mut self, lock: &LockName) {
-        if let Some(line) = self.locks.get_mut(lock) {
-            line.messages += 1;
-        }
-    }
-
-    /// The same, of one with which the member leaves.
-    pub(super) fn count_farewell(&mut self, lock: &LockName) {
-        if let Some(cost) = self.leaving.get_mut(lock) {
-            cost.messages += 1;
-        }
-    }
-
-    /// The member has left what it was to leave.
-    pub(super) fn has_left(&mut self) {
-        for (_, cost) in std::mem::take(&mut self.leaving) {
-            self.metrics.cost(cost.algorithm, cost.caching, cost.messages);
-        }
     }
 
     /// Something about a claim is due.

@@ -60,13 +60,17 @@ impl LockMetrics {
             ),
             messages: define.histograms(
                 "conclave_lock_messages",
-                "Messages of one entry and its exit, as the books count them.",
+                "Messages of one entry and its exit that this member sent or received, as the books \
+                 count them; of `TokenRing` and `Raymond` not those of other members on the token's \
+                 way.",
                 &["algorithm"],
                 &MESSAGES,
             ),
             messages_expected: define.counts(
                 "conclave_lock_messages_expected",
-                "Messages of one entry and its exit by the formula of the books, in this view.",
+                "Messages of one entry and its exit by the formula of the books, in this view, if \
+                 nobody else wants in. None for `TokenRing` and `Raymond`: there the formula is of \
+                 where the token is, which no member knows beforehand.",
                 &["algorithm"],
             ),
             cached_entries: define.counters(

@@ -246,7 +246,7 @@ impl Locks {
         let Some(&receiver) = seat.incarnations.get(to.0 as usize) else { return };
         let note = self.word_of(now, name, &message);
         let lock = self.lock(name);
-        if message.paid_by() == PaidBy::Sender {
+        if lock.mutex.as_ref().is_some_and(|mutex| mutex.pays_for(&message)) {
             lock.messages += 1;
         }
         let (highest, lock) = (lock.highest, name.clone());

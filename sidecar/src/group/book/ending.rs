@@ -62,6 +62,28 @@ impl Book {
         self.ended.push_back((now, key.0, key.1));
     }
 
+    /// A message of a lock, as the books count them. Up to the entry the member counts: it alone knows
+    /// whether what it gives back ends an attempt that failed.
+    pub(in crate::group) fn count_message(&mut self, lock: &LockName) {
+        if let Some(line) = self.locks.get_mut(lock).filter(|line| line.holding.is_some()) {
+            line.messages += 1;
+        }
+    }
+
+    /// The same, of one with which the member leaves.
+    pub(in crate::group) fn count_farewell(&mut self, lock: &LockName) {
+        if let Some(cost) = self.leaving.get_mut(lock) {
+            cost.messages += 1;
+        }
+    }
+
+    /// The member has left what it was to leave.
+    pub(in crate::group) fn has_left(&mut self) {
+        for (_, cost) in std::mem::take(&mut self.leaving) {
+            self.metrics.cost(cost.algorithm, cost.caching, cost.messages);
+        }
+    }
+
     /// Nobody listens to a claim any more: given up if it still waits.
     pub(in crate::group) fn abandon(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId) {
         if self.stop_waiting(lock, id) {

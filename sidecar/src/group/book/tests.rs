@@ -30,8 +30,13 @@ fn ask(book: &mut Book, lock: &LockName) -> Result<ClaimId, AskError> {
 
 /// The member is let into a lock, until 9.
 fn enter(book: &mut Book, lock: &LockName) {
+    enter_for(book, lock, 0);
+}
+
+/// The same, after so many messages.
+fn enter_for(book: &mut Book, lock: &LockName, messages: u64) {
     let (token, epoch) = (FencingToken::before(Epoch(1)).successor(Epoch(1)), Epoch(1));
-    let event = LockEvent::Entered { token, epoch, deadline: LocalTime(9), messages: 0 };
+    let event = LockEvent::Entered { token, epoch, deadline: LocalTime(9), messages };
     book.on_event(LocalTime(2), lock, event, |member| member.pod.to_string());
 }
 
@@ -55,6 +60,29 @@ fn a_sidecar_that_ends_gives_back_nothing_that_is_held() {
     book.wishes.clear();
     book.close(LocalTime(3));
     assert_eq!(book.wishes, [Wish::Exit(wanted)]);
+}
+
+/// Votes go back too after an attempt that failed, and then the member leaves nothing: the book cannot
+/// tell what they are for, and goes by the member's own count.
+#[test]
+fn the_metric_has_what_an_entry_cost_by_the_members_count_and_what_came_after() {
+    let metrics = Metrics::new("book");
+    let me = Incarnation { pod: PodUid(1), run: 1 };
+    let (mut book, lock) = (Book::new("pod", me, metrics.locks.clone()), name("a"));
+    let id = ask(&mut book, &lock).expect("allowed");
+    for _attempt in 0..2 {
+        book.count_message(&lock);
+        book.count_message(&lock);
+        book.count_farewell(&lock);
+    }
+    enter_for(&mut book, &lock, 8);
+    book.count_message(&lock);
+    book.release(LocalTime(3), &lock, &id).expect("it holds");
+    book.count_farewell(&lock);
+    book.has_left();
+    let text = metrics.scrape(&crate::http::tests::double::Double::new().group);
+    let sum = r#"conclave_lock_messages_sum{algorithm="Central",group="book"} 10"#;
+    assert!(text.lines().any(|line| line == sum), "{text}");
 }
 
 fn full(asked: &Result<ClaimId, AskError>) -> Option<usize> {

@@ -1,0 +1,324 @@
+//! What the real members say of a lock, message by message, and what they count: the same two stories
+//! for each algorithm that a policy can name.
+//!
+//! Members go by rank here; the highest leads.
+
+#[path = "wire/scripts.rs"]
+mod scripts;
+
+use std::time::Duration;
+
+use conclave_protocols::member::message::{LockWord, Message};
+use conclave_protocols::member::{LockEvent, Node};
+use conclave_protocols::mutex::PaidBy;
+use conclave_protocols::mutex::maekawa::Quorums;
+use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy};
+use conclave_protocols::{MemberId, cost};
+
+use self::scripts::{Said, script};
+use crate::bench::{Bench, SECOND};
+
+/// Two members ask, and leave one after the other.
+#[derive(Clone, Copy, Debug)]
+enum Story {
+    /// The figure of the central algorithm in Tanenbaum and van Steen, *Distributed Systems*, 2nd
+    /// edition: of the processes 0 to 3, the last of which coordinates, 1 asks and is let in; 2 asks,
+    /// and is let in once 1 has left.
+    InTurn,
+    /// Their figure of Ricart and Agrawala's algorithm: of the processes 0 to 2 the first and the last
+    /// ask at the same moment.
+    AtOnce,
+}
+
+#[test]
+fn real_members_say_of_a_lock_what_the_source_of_its_algorithm_says() {
+    for algorithm in LockAlgorithm::ALL {
+        for story in [Story::InTurn, Story::AtOnce] {
+            assert_eq!(story.tell(algorithm), script(algorithm, story), "{algorithm:?}, {story:?}");
+        }
+    }
+}
+
+/// The lists tell the algorithms apart even by who speaks to whom.
+#[test]
+fn no_algorithm_of_a_group_passes_for_another() {
+    let ways = |said: &[Said]| said.iter().map(|(from, to, _)| (*from, *to)).collect::<Vec<_>>();
+    for one in LockAlgorithm::ALL {
+        for story in [Story::InTurn, Story::AtOnce] {
+            let said = ways(&story.tell(one));
+            for other in LockAlgorithm::ALL.into_iter().filter(|other| *other != one) {
+                assert_ne!(said, ways(script(other, story)), "{one:?} for {other:?}, {story:?}");
+            }
+        }
+    }
+}
+
+/// Carvalho and Roucairol's permissions, and a grant of the coordinator that its member keeps.
+#[test]
+fn who_keeps_what_let_it_in_enters_again_without_a_word() {
+    for algorithm in [LockAlgorithm::Central, LockAlgorithm::RicartAgrawala] {
+        let mut table = Table::set(3, algorithm, Caching::Enabled);
+        for first in [true, false] {
+            let before = table.said().len();
+            table.enter(1);
+            assert!(table.holds(1));
+            table.exit(1);
+            let said = &table.said()[before..];
+            match (first, algorithm.is_led()) {
+                (true, true) => assert_eq!(said, [(1, 2, "request"), (2, 1, "grant")]),
+                (true, false) => assert_eq!(
+                    said,
+                    [(1, 0, "request"), (1, 2, "request"), (0, 1, "reply"), (2, 1, "reply")]
+                ),
+                (false, _) => assert_eq!(said, [], "{algorithm:?}"),
+            }
+        }
+        let asked = if algorithm.is_led() { cost::central_kept(1, 0) } else { 4 };
+        assert_eq!(table.costs(1), [asked, 0], "{algorithm:?}");
+    }
+}
+
+#[test]
+fn an_entry_that_nobody_else_wants_costs_what_the_books_say() {
+    const SIZE: u32 = 6;
+    for algorithm in LockAlgorithm::ALL {
+        for member in 0..SIZE {
+            let mut table = Table::set(SIZE, algorithm, Caching::Disabled);
+            table.enter(member);
+            assert!(table.holds(member));
+            table.exit(member);
+            let formula = alone(algorithm, SIZE, MemberId(member));
+            assert_eq!(table.paid(|_| true), formula, "{algorithm:?}, {member}");
+            // What others say on the way of a token is said for this member, but not known to it.
+            let known = match algorithm {
+                LockAlgorithm::TokenRing => formula.min(cost::token_ring(1)),
+                LockAlgorithm::Raymond => formula.min(cost::raymond(1)),
+                LockAlgorithm::Central
+                | LockAlgorithm::Lamport
+                | LockAlgorithm::RicartAgrawala
+                | LockAlgorithm::Maekawa
+                | LockAlgorithm::Voting => formula - table.paid(|by| by == PaidBy::Leaver),
+            };
+            assert_eq!(table.costs(member), [known], "{algorithm:?}, {member}");
+        }
+    }
+}
+
+#[test]
+fn when_all_want_in_the_entries_cost_what_the_books_say() {
+    const SIZE: u32 = 6;
+    let n = u64::from(SIZE);
+    for algorithm in LockAlgorithm::ALL {
+        let mut table = Table::set(SIZE, algorithm, Caching::Disabled);
+        let all: Vec<u32> = (0..SIZE).collect();
+        table.at_once(&all);
+        let order = table.leave_in_turn(all);
+        let spent = table.paid(|_| true);
+        let known = (0..SIZE).map(|member| table.costs(member).iter().sum::<u64>()).sum::<u64>();
+        let left = table.paid(|by| by == PaidBy::Leaver);
+        match algorithm {
+            LockAlgorithm::Central => {
+                assert_eq!((spent, known + left), (cost::central(n - 1), spent));
+                let queued = table.said().iter().filter(|said| said.2 == "queued").count();
+                assert_eq!(queued as u64, cost::central_queued(n - 1));
+            }
+            LockAlgorithm::TokenRing => {
+                assert_eq!((spent, known), (cost::token_ring_busy(n), spent));
+            }
+            LockAlgorithm::Raymond => {
+                let last = order.last().map(|last| depth(MemberId(*last))).expect("somebody");
+                assert_eq!(spent, cost::raymond_busy(n, last));
+            }
+            // To the first in line the others' requests say as much as their acknowledgments, which
+            // come when it is inside.
+            LockAlgorithm::Lamport => {
+                let others = cost::lamport(n, n - 1);
+                assert_eq!(spent, cost::lamport(n, n));
+                assert_eq!(known + left, others + cost::lamport_least(n));
+            }
+            LockAlgorithm::RicartAgrawala => {
+                assert_eq!((spent, known), (cost::ricart_agrawala(n, n), spent));
+            }
+            LockAlgorithm::Maekawa => {
+                let quorum = |member| Quorums::grid(SIZE).of(MemberId(member)).len() as u64;
+                let sum = |of: fn(u64) -> u64| (0..SIZE).map(|member| of(quorum(member))).sum();
+                let (least, most): (u64, u64) = (sum(cost::maekawa), sum(cost::maekawa_most));
+                assert!(least < spent && spent <= most, "{least} < {spent} <= {most}");
+                assert!(known + left <= spent && known + left > least, "{known} and {left}");
+            }
+            LockAlgorithm::Voting => assert_eq!(known + left, spent + table.given_back(SIZE)),
+        }
+    }
+}
+
+/// Of three members each needs its own vote and that of the next. While 1 has those of 1 and 2, each
+/// attempt of 2 gets the vote of 0 for nothing and gives it back: that is all that k attempts can cost.
+/// One of 0 gets nothing from others: that is the least.
+#[test]
+fn votes_that_are_given_back_after_an_attempt_that_failed_are_paid_for() {
+    type Formula = fn(u64, u64) -> u64;
+    let extremes: [(u32, Formula); 2] = [(2, cost::voting_most), (0, cost::voting_least)];
+    for (member, formula) in extremes {
+        let mut table = Table::set(3, LockAlgorithm::Voting, Caching::Disabled);
+        table.enter(1);
+        table.enter(member);
+        table.bench.wait(MILLI * 100);
+        table.exit(1);
+        table.until_held(member);
+        table.exit(member);
+        let requests = |said: &&Said| said.0 == member && said.2 == "request";
+        let attempts = table.said().iter().filter(requests).count() as u64;
+        assert!(attempts > 2, "{attempts} attempts");
+        let last_release = 1;
+        assert_eq!(table.costs(member), [formula(1, attempts) - last_release], "{member}");
+    }
+}
+
+/// A group on the bench, by rank, and what was said and told of one lock.
+struct Table {
+    bench: Bench,
+}
+
+impl Table {
+    fn set(size: u32, algorithm: LockAlgorithm, caching: Caching) -> Self {
+        let locks = vec![LockPolicy { algorithm, caching, ..LockPolicy::default() }];
+        let policy = Policy { locks, ..Policy::default() };
+        let mut bench = Bench::group(size as usize, policy);
+        // By now the leader has heard from all, and has told them that locks are granted.
+        bench.wait(SECOND * 2);
+        bench.forget();
+        Self { bench }
+    }
+
+    /// Whose place on the bench a rank is.
+    fn place(&self, rank: u32) -> usize {
+        let of = |place: &usize| self.rank(self.bench.node(*place)) == rank;
+        (0..self.bench.members.len()).find(of).expect("a member")
+    }
+
+    fn rank(&self, node: Node) -> u32 {
+        let Node::Member(member) = node else { panic!("the register has no rank") };
+        self.bench.record().rank(member).expect("in the view").0
+    }
+
+    fn enter(&mut self, member: u32) {
+        self.bench.enter(self.place(member), LOCK);
+    }
+
+    /// None of them hears of another's request before it has asked itself.
+    fn at_once(&mut self, members: &[u32]) {
+        let places: Vec<usize> = members.iter().map(|member| self.place(*member)).collect();
+        self.bench.enter_at_once(&places, LOCK);
+    }
+
+    fn exit(&mut self, member: u32) {
+        self.bench.exit(self.place(member), LOCK);
+    }
+
+    fn holds(&self, member: u32) -> bool {
+        self.bench.holds(self.place(member), LOCK)
+    }
+
+    fn until_held(&mut self, member: u32) {
+        let end = self.bench.now.after(SECOND * 5);
+        while !self.holds(member) {
+            assert!(self.bench.now < end, "{member} never got in");
+            self.bench.wait(MILLI);
+        }
+    }
+
+    /// Whoever is inside leaves, until all have been inside. Returns in which order.
+    fn leave_in_turn(&mut self, mut waiting: Vec<u32>) -> Vec<u32> {
+        let mut order = Vec::new();
+        let end = self.bench.now.after(SECOND * 20);
+        while !waiting.is_empty() {
+            let inside: Vec<u32> = waiting.iter().copied().filter(|one| self.holds(*one)).collect();
+            assert!(inside.len() <= 1, "{inside:?} are inside");
+            if let [member] = inside[..] {
+                self.exit(member);
+                waiting.retain(|one| *one != member);
+                order.push(member);
+            } else {
+                assert!(self.bench.now < end, "{waiting:?} never got in");
+                self.bench.wait(MILLI);
+            }
+        }
+        order
+    }
+
+    fn words(&self) -> impl Iterator<Item = (Node, Node, LockWord<'_>)> {
+        self.bench.sent.iter().filter_map(|(from, to, message)| match message {
+            Message::Peer(message) => Some((*from, *to, message.of_lock()?)),
+            Message::Register(_) => None,
+        })
+    }
+
+    /// All that was said of locks, in the order in which it was sent.
+    fn said(&self) -> Vec<Said> {
+        self.words().map(|(from, to, word)| (self.rank(from), self.rank(to), word.name)).collect()
+    }
+
+    /// How many of the messages that the books count are paid for in such a way.
+    fn paid(&self, is_such: impl Fn(PaidBy) -> bool) -> u64 {
+        let counted = |word: &LockWord| word.paid_by != PaidBy::Nobody && is_such(word.paid_by);
+        self.words().filter(|(.., word)| counted(word)).count() as u64
+    }
+
+    /// What each entry of a member cost, by its own count.
+    fn costs(&self, member: u32) -> Vec<u64> {
+        let cost = |event: &LockEvent| match event {
+            LockEvent::Entered { messages, .. } => Some(*messages),
+            LockEvent::Queued(_) | LockEvent::Extended { .. } | LockEvent::Lost(_) => None,
+        };
+        self.bench.lock_events(self.place(member), LOCK).filter_map(cost).collect()
+    }
+
+    /// How many votes of others went back after attempts that failed, if all of so many members have
+    /// been inside once: each then gave back what let it in.
+    fn given_back(&self, size: u32) -> u64 {
+        let others = u64::from(size / 2);
+        self.paid(|by| by == PaidBy::Leaver) - others * u64::from(size)
+    }
+}
+
+impl Story {
+    /// All that real members say in it.
+    fn tell(self, algorithm: LockAlgorithm) -> Vec<Said> {
+        let mut table = match self {
+            Self::InTurn => {
+                let mut table = Table::set(4, algorithm, Caching::Disabled);
+                table.enter(1);
+                table.enter(2);
+                assert!(table.holds(1));
+                assert_eq!(table.leave_in_turn(vec![1, 2]), [1, 2], "{algorithm:?}");
+                return table.said();
+            }
+            Self::AtOnce => Table::set(3, algorithm, Caching::Disabled),
+        };
+        table.at_once(&[0, 2]);
+        table.leave_in_turn(vec![0, 2]);
+        table.said()
+    }
+}
+
+/// What an entry and its exit cost if nobody else wants in.
+fn alone(algorithm: LockAlgorithm, size: u32, member: MemberId) -> u64 {
+    let n = u64::from(size);
+    match algorithm {
+        LockAlgorithm::Central => cost::central(u64::from(member.0 + 1 != size)),
+        LockAlgorithm::TokenRing => cost::token_ring(u64::from(member.0)),
+        LockAlgorithm::Raymond => cost::raymond(depth(member)),
+        LockAlgorithm::Lamport => cost::lamport(n, 1),
+        LockAlgorithm::RicartAgrawala => cost::ricart_agrawala(n, 1),
+        LockAlgorithm::Maekawa => cost::maekawa(Quorums::grid(size).of(member).len() as u64),
+        LockAlgorithm::Voting => cost::voting_least(n / 2, 1),
+    }
+}
+
+/// How far a member is from the root of the tree, where an unused token is: a binary heap.
+fn depth(member: MemberId) -> u64 {
+    u64::from((member.0 + 1).ilog2())
+}
+
+const LOCK: &str = "a";
+const MILLI: Duration = Duration::from_millis(1);
