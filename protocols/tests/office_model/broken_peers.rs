@@ -40,6 +40,17 @@ fn no_gate_gives_two_holders() {
 }
 
 #[test]
+fn no_quiet_time_gives_two_holders_of_a_token() {
+    breaks(ONE_HOLDER, UNHEARD, |rules| rules.quiet_time = false);
+}
+
+#[test]
+fn no_quiet_time_gives_two_holders_by_permission() {
+    let scope = Scope { admission: Admission::Permission, ..UNHEARD };
+    breaks(ONE_HOLDER, scope, |rules| rules.quiet_time = false);
+}
+
+#[test]
 fn an_entry_without_a_lease_gives_two_holders() {
     breaks(ONE_HOLDER, UNHEARD, |rules| rules.peers.entry_needs_the_lease = false);
 }

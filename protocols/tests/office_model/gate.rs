@@ -6,7 +6,8 @@ use super::model::OfficeModel;
 use super::peers::LOCK;
 use super::rules::Freeze;
 use super::state::{
-    Answer, Entry, Event, Gate, Lead, Members, Node, NodeId, State, Token, epoch_of,
+    Answer, Entry, Event, Fate, Gate, Lead, Members, Node, NodeId, Purpose, State, Token, View,
+    epoch_of,
 };
 
 impl OfficeModel {
@@ -42,7 +43,18 @@ impl OfficeModel {
             acknowledges,
             left: if acknowledges { answer.left } else { 0 },
             token: if acknowledges { answer.token } else { 0 },
+            ceiling: if self.scope.raises > 0 { self.ceiling_of(s, leader) } else { 0 },
         }
+    }
+
+    /// Up to where tokens may go, for all that this leader knows.
+    pub(crate) fn ceiling_of(&self, s: &State, leader: NodeId) -> View {
+        let node = &s.nodes[leader];
+        let asked = node.write.is_some_and(|write| {
+            write.purpose == Purpose::RaiseCeiling && write.fate == Fate::OnItsWay
+        });
+        let early = asked && !self.rules.ceiling_is_written_first;
+        node.lead.map_or(0, |lead| lead.record.ceiling + View::from(early))
     }
 
     /// The leader has the member's last promise, sends a heartbeat, and the member promises again: all
@@ -82,6 +94,7 @@ impl OfficeModel {
         let counted = gate.acknowledges && !self.rules.peers.lease_counts_from_stamp;
         let left = if counted { whole } else { gate.left };
         node.peer.gate = gate.open;
+        node.peer.ceiling = gate.ceiling;
         node.peer.lease = node.peer.lease.max(left);
         let hold = &mut node.holds[LOCK];
         if hold.is_live() && gate.token == hold.token {

@@ -60,6 +60,11 @@ const fn outsider(scope: Scope) -> Scope {
     }
 }
 
+/// They use up the fencing tokens of an epoch, and the leader raises the ceiling.
+const fn used_up(scope: Scope) -> Scope {
+    Scope { raises: 1, grants: 4, lease: 1, releases: true, unknown: true, ..scope }
+}
+
 /// Heartbeats, acknowledgements and promises are each on their way.
 const fn travelling(scope: Scope) -> Scope {
     Scope { gates_travel: true, heirs: SECOND, lease: 1, ..scope }
@@ -83,6 +88,18 @@ fn two_members_permit_each_other_in_two_views() {
 #[test]
 fn two_members_pass_a_token_in_two_views() {
     holds(busy(TOKEN), BUSY);
+}
+
+const RAISED: &[&str] = &[p::CEILING_RAISED, p::ENTERED_ABOVE_EPOCH, p::ENTERED_LATER];
+
+#[test]
+fn members_that_permit_each_other_use_up_an_epoch_of_tokens() {
+    holds(used_up(PERMISSION), RAISED);
+}
+
+#[test]
+fn members_that_pass_a_token_use_up_an_epoch_of_fencing_tokens() {
+    holds(used_up(TOKEN), RAISED);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! A leader: its office, its hand-over, its ceiling.
 
 use super::model::OfficeModel;
+use super::peers::LOCK;
 use super::rules::OwnHolds;
 use super::state::{
     Base, Bid, Closing, Entry, Event, LOCKS, Lead, Members, NOBODY, NodeId, PerNode, Purpose,
@@ -209,8 +210,11 @@ impl OfficeModel {
     pub(crate) fn may_raise_ceiling(&self, s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
         let Some(lead) = &node.lead else { return false };
-        // Half of the epoch's tokens are used.
-        let used = lead.last.iter().any(|&last| epoch_of(last) >= lead.record.ceiling);
+        // Half of the epoch's tokens are used. Of those that the leader does not grant it knows what it
+        // was told.
+        let told = [node.peer.high, lead.entries[LOCK].token];
+        let known = if self.has_peers() { &told[..] } else { &lead.last[..] };
+        let used = known.iter().any(|&last| epoch_of(last) >= lead.record.ceiling);
         s.raises < self.scope.raises && used && node.write.is_none() && self.office_left(s, id) > 0
     }
 

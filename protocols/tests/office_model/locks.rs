@@ -3,8 +3,8 @@
 use super::model::OfficeModel;
 use super::rules::OwnHolds;
 use super::state::{
-    Ask, Entry, Event, Fate, Hold, LOCKS, Lead, LockId, Members, NodeId, Purpose, Stamp, State,
-    TOKEN_BITS, Ticks, Token, View, epoch_of,
+    Ask, Entry, Event, Hold, LOCKS, Lead, LockId, Members, NodeId, Stamp, State, TOKEN_BITS, Ticks,
+    Token, epoch_of,
 };
 
 impl OfficeModel {
@@ -149,12 +149,8 @@ impl OfficeModel {
         if !self.rules.token_names_view {
             return Some(after);
         }
-        let asked = s.nodes[leader].write.is_some_and(|write| {
-            write.purpose == Purpose::RaiseCeiling && write.fate == Fate::OnItsWay
-        });
-        let early = asked && !self.rules.ceiling_is_written_first;
         let token = after.max(lead.record.view << TOKEN_BITS);
-        (epoch_of(token) <= lead.record.ceiling + View::from(early)).then_some(token)
+        (epoch_of(token) <= self.ceiling_of(s, leader)).then_some(token)
     }
 
     /// Rule 22: what a leader may tell its own application.

@@ -217,11 +217,13 @@ impl OfficeModel {
         peer.has_token = true;
     }
 
-    /// What would be the entry's fencing token, if the ceiling allows it. Its view is its ceiling.
-    fn next_of(node: &Node) -> Option<Token> {
+    /// What would be the entry's fencing token, if the ceiling allows it, which the leader tells.
+    fn next_of(&self, s: &State, id: NodeId) -> Option<Token> {
+        let node = &s.nodes[id];
+        let told = if node.leads(node.cur) { self.ceiling_of(s, id) } else { node.peer.ceiling };
         let first = node.cur << TOKEN_BITS;
         let next = first.max(node.peer.highest() + 1);
-        (epoch_of(next) <= node.cur).then_some(next)
+        (epoch_of(next) <= told.max(node.cur)).then_some(next)
     }
 
     /// Everything that an entry needs but that no outsider holds the lock.
@@ -243,7 +245,7 @@ impl OfficeModel {
             && self.takes_part(s, id)
             && self.gate_is_open(s, id)
             && s.grants < self.scope.grants
-            && Self::next_of(node).is_some()
+            && self.next_of(s, id).is_some()
     }
 
     /// Rules 26, 27 and 30.
@@ -254,7 +256,7 @@ impl OfficeModel {
 
     /// Rule 27: the deadline is that of the lease, the fencing token is above all that is known.
     fn enter(&self, s: &mut State, id: NodeId) {
-        let Some(token) = Self::next_of(&s.nodes[id]) else { return };
+        let Some(token) = self.next_of(s, id) else { return };
         let whole = s.nodes[id].timing.lease();
         let lease = self.lease_left(s, id);
         let left = if self.rules.peers.entry_needs_the_lease { lease } else { whole };
@@ -284,6 +286,8 @@ impl OfficeModel {
         let node = &s.nodes[id];
         if s.register.view > node.cur {
             Event::EnteredOnAnOldLease
+        } else if epoch_of(token) > node.cur {
+            Event::EnteredAboveTheEpoch
         } else if token > node.cur << TOKEN_BITS {
             Event::EnteredAfterAnother
         } else if node.cur > 1 {

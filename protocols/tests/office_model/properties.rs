@@ -41,6 +41,7 @@ pub(crate) const SHORTENED: &str = "a view with a shorter L than the one before"
 pub(crate) const REPLACED: &str = "a grant in a view of which nobody founded the group";
 pub(crate) const ENTERED_LATER: &str = "an entry in a later view";
 pub(crate) const ENTERED_AFTER_ANOTHER: &str = "an entry after another in the same view";
+pub(crate) const ENTERED_ABOVE_EPOCH: &str = "an entry with an epoch above the view's";
 pub(crate) const ENTERED_ON_OLD_LEASE: &str = "an entry on a lease of a view that is over";
 pub(crate) const LEFT_BY_ITSELF: &str = "a hold that ends by time";
 pub(crate) const FROZEN: &str = "a hand-over after a freeze, with a hold in the table";
@@ -102,6 +103,7 @@ fn situations() -> Vec<Property<OfficeModel>> {
         }),
         happens!(ENTERED_LATER, EnteredInALaterView),
         happens!(ENTERED_AFTER_ANOTHER, EnteredAfterAnother),
+        happens!(ENTERED_ABOVE_EPOCH, EnteredAboveTheEpoch),
         happens!(ENTERED_ON_OLD_LEASE, EnteredOnAnOldLease),
         happens!(LEFT_BY_ITSELF, LeftByItself),
         happens!(FROZEN, FrozenAndHandedOver),

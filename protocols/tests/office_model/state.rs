@@ -89,6 +89,8 @@ pub(crate) struct Gate {
     pub(crate) left: Ticks,
     /// The hold that it listed, unless refused.
     pub(crate) token: Token,
+    /// Up to where tokens may go.
+    pub(crate) ceiling: View,
 }
 
 /// A promise, as far as it concerns locks whose state sits in the members. View zero: none.
@@ -123,6 +125,9 @@ pub(crate) struct Peer {
     pub(crate) old: Members,
     /// The highest fencing token that it knows itself.
     pub(crate) high: Token,
+    /// Up to where tokens may go, as the leader's latest heartbeat says. Zero: none has said so yet, and
+    /// its view is its ceiling.
+    pub(crate) ceiling: View,
     /// For how long a holder that is not in the view may hold the lock.
     pub(crate) outsider: Ticks,
     /// The latest heartbeat on its way to it.
@@ -314,6 +319,7 @@ pub(crate) enum Event {
     LockWaitShortened,
     EnteredInALaterView,
     EnteredAfterAnother,
+    EnteredAboveTheEpoch,
     EnteredOnAnOldLease,
     LeftByItself,
     FrozenAndHandedOver,
