@@ -4,6 +4,8 @@
 mod browser;
 #[path = "page/dev.rs"]
 mod dev;
+#[path = "page/talks.rs"]
+mod talks;
 
 use std::time::Duration;
 
@@ -108,6 +110,42 @@ fn a_visitor_sees_how_a_lock_was_got_and_the_drawing_stands_until_the_next_entry
         ensure!(next > before, "entry {next} is drawn after {before}");
         Ok(())
     })?;
+    browser.has_no_complaints()
+}
+
+#[test]
+fn a_visitor_sees_each_algorithm_by_what_its_members_say() -> Result<()> {
+    let dev = Dev::start_with(&talks::manifest())?;
+    let browser = open(&dev)?;
+    let leader = browser.text("#leader")?;
+    let leader: u8 = leader.strip_prefix("dev-").context("a leader's name")?.parse()?;
+    let (first, second) = ((leader + 1) % 5, (leader + 2) % 5);
+    for talk in talks::ALL {
+        let lock = talk.lock();
+        browser.write("#lock-name", &lock)?;
+        browser.click("#new-lock button")?;
+        let cell = |member: u8| format!("[data-lock='{lock}'] [data-cell='{member}']");
+        let shows = |member: u8, wanted: &str| {
+            wait::until("a cell that shows it", LONG, || {
+                let state = browser.attribute(&cell(member), "data-state")?;
+                ensure!(state == wanted, "{lock}: {member} is {state}, not {wanted}");
+                Ok(())
+            })
+        };
+        shows(first, "idle")?;
+        for (click, shown, state) in [
+            (first, first, "held"),
+            (second, second, "waiting"),
+            (first, second, "held"),
+            (second, second, "idle"),
+        ] {
+            browser.click(&cell(click))?;
+            shows(shown, state)?;
+        }
+        browser.click(&format!("#diagram-lock option[value='{lock}']"))?;
+        wait::until("the entry of whoever waited", LONG, || talk.is_drawn(&browser, second))?;
+        talk.check(&browser).with_context(|| talk.algorithm.to_owned())?;
+    }
     browser.has_no_complaints()
 }
 

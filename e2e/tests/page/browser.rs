@@ -53,6 +53,16 @@ impl Browser {
         self.post(&format!("{}/click", self.find(selector)?), &json!({})).map(drop)
     }
 
+    /// Types into an element.
+    pub(crate) fn write(&self, selector: &str, text: &str) -> Result<()> {
+        self.post(&format!("{}/value", self.find(selector)?), &json!({"text": text})).map(drop)
+    }
+
+    /// What a function of the page's language returns, whose body this is.
+    pub(crate) fn evaluate(&self, body: &str) -> Result<Value> {
+        self.post("/execute/sync", &json!({"script": body, "args": []}))
+    }
+
     /// Fails if the browser has complained: of a script that failed, or of something that the
     /// page's own policy forbids.
     pub(crate) fn has_no_complaints(&self) -> Result<()> {

@@ -8,25 +8,41 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::wait;
+use tempfile::NamedTempFile;
 
 /// A running `conclave dev`. It ends when the value goes.
 pub(crate) struct Dev {
     process: Child,
     base: u16,
+    /// Lasts as long as the group.
+    _manifest: Option<NamedTempFile>,
 }
 
 impl Dev {
     /// Starts a group of five, and waits until its page answers.
     pub(crate) fn start() -> Result<Self> {
+        Self::run(None)
+    }
+
+    /// The same, with the policies of a manifest.
+    pub(crate) fn start_with(manifest: &str) -> Result<Self> {
+        let file = NamedTempFile::new()?;
+        std::fs::write(file.path(), manifest)?;
+        Self::run(Some(file))
+    }
+
+    fn run(manifest: Option<NamedTempFile>) -> Result<Self> {
         let base = free_base()?;
         let binary = binary()?;
-        let process = Command::new(&binary)
-            .arg("dev")
-            .env("CONCLAVE_BASE_PORT", base.to_string())
-            .stdout(Stdio::null())
+        let mut command = Command::new(&binary);
+        command.arg("dev").env("CONCLAVE_BASE_PORT", base.to_string()).stdout(Stdio::null());
+        if let Some(file) = &manifest {
+            command.arg("-f").arg(file.path());
+        }
+        let process = command
             .spawn()
             .with_context(|| format!("start {}; was it built?", binary.display()))?;
-        let mut dev = Self { process, base };
+        let mut dev = Self { process, base, _manifest: manifest };
         wait::until("the page", SOON, || {
             ensure!(dev.process.try_wait()?.is_none(), "conclave dev has ended");
             let answer = minreq::get(dev.page()).with_timeout(5).send()?;

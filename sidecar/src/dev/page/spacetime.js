@@ -16,6 +16,8 @@ const BEYOND = 6;
 const FAR = 84;
 /** Where along its arrow a label may be, the best first. */
 const SHARES = [0.5, 0.42, 0.58, 0.34, 0.66, 0.27, 0.73, 0.2, 0.8];
+/** How far from the middle of a bar to its end a text may be, the best first. */
+const SHIFTS = [0, -0.3, 0.3, -0.6, 0.6, -1, 1];
 
 /** How far the members' lines are apart. */
 function laneOf(members) {
@@ -141,11 +143,20 @@ class Sheet {
     const runs = this.axis.parts.map(({ left, right }) => [Math.max(left, span[0]), Math.min(right, span[1])]);
     const [from, to] = runs.reduce((best, run) => (run[1] - run[0] > best[1] - best[0] ? run : best));
     const text = [whole, String(stay.token)].find((text) => text.length * LETTER + 8 <= to - from);
-    if (text) return [draw("text", { class: "token", x: (from + to) / 2, y: y + 4 }, text)];
+    if (text) return [draw("text", { class: "token", x: this.placeInBar(from, to, y, text), y: y + 4 }, text)];
     const half = (whole.length * LETTER) / 2;
     const middle = Math.min(span[0] + half, this.axis.width - half - 3);
     const places = [y + HALF + 12, y - HALF - 4].map((y) => [middle, y]);
     return this.write(places, whole, "token above", null);
+  }
+
+  /** Where in a bar a text is crossed by no arrow; if there is no such place, in its middle. */
+  placeInBar(from, to, y, text) {
+    const half = (text.length * LETTER) / 2;
+    const room = (to - from) / 2 - half - 4;
+    const places = SHIFTS.map((shift) => (from + to) / 2 + shift * room);
+    const boxes = places.map((x) => ({ x, left: x - half, right: x + half, top: y - HALF, bottom: y + HALF }));
+    return (boxes.find((box) => !this.ways.some((way) => crosses(way, box))) ?? boxes[0]).x;
   }
 
   /** A text in the first place where it lies on nothing else, at worst on an arrow; else none: the
