@@ -160,14 +160,14 @@ class Sheet {
   }
 
   /** A text in the first place where it lies on nothing else, at worst on an arrow; else none: the
-   * title under the pointer tells it. Its own arrow does not count. */
+   * title under the pointer tells it. Its own arrow does not count. At an edge it moves inwards. */
   write(places, text, name, own) {
     const half = (text.length * LETTER) / 2;
-    const boxes = places.map(([x, y]) => ({ x, y, left: x - half, right: x + half, top: y - 10, bottom: y + 3 }));
-    const free = boxes.filter((box) => {
-      const isIn = box.left >= 0 && box.right <= this.axis.width;
-      return isIn && !this.taken.some((other) => meet(box, other));
+    const boxes = places.map(([at, y]) => {
+      const x = Math.max(half, Math.min(at, this.axis.width - half));
+      return { x, y, left: x - half, right: x + half, top: y - 10, bottom: y + 3 };
     });
+    const free = boxes.filter((box) => !this.taken.some((other) => meet(box, other)));
     const clear = free.find((box) => !this.ways.some((way) => way.message !== own && crosses(way, box)));
     const box = clear ?? free[0];
     if (!box) return [];
