@@ -1,18 +1,23 @@
 //! The laws of mutual exclusion, over all interleavings of three members.
 //!
 //! They are those of the textbooks: at most one is inside; whoever waits gets in, if whoever is
-//! inside leaves; nobody is overtaken without end. Each law is also seen to fail, on locks that are
-//! made to break it.
+//! inside leaves; nobody is overtaken without end. Whoever wants nothing keeps nobody out: in most
+//! searches some member never asks, or has asked for the last time, and the others get in all the same.
+//! Each law is also seen to fail, on locks that are made to break it.
 //!
 //! What is here and in `laws.rs` looks at the messages of the central coordinator. The laws in
 //! `any.rs` and `storm.rs` hold for every lock, and each has a file of its own that calls for them.
 
 #[path = "mutex_laws/any.rs"]
 mod any;
+#[path = "mutex_laws/because.rs"]
+mod because;
 #[path = "mutex_laws/by_name.rs"]
 mod by_name;
 #[path = "mutex_laws/counted.rs"]
 mod counted;
+#[path = "mutex_laws/flawed.rs"]
+mod flawed;
 #[path = "mutex_laws/found.rs"]
 mod found;
 #[path = "mutex_laws/keeping.rs"]

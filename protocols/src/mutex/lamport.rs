@@ -20,7 +20,7 @@
 //! | with acknowledgments only if needed | from 2(n - 1) to 3(n - 1) |
 //! | delay before entry, nobody else inside | one round trip |
 //! | delay between an exit and the next entry | one message: release |
-//! | order | of the stamps, so that of happened-before too |
+//! | order | of the stamps; of happened-before too, as far as this lock's messages go |
 //! | overtaking | each other enters at most once more before one that knows that it waits |
 //! | tolerates | no crash: one silent member blocks everyone, until a view change |
 //! | links | reliable, FIFO |
@@ -39,6 +39,10 @@
 //! * A member that gives up sends a release, as if it had been inside. An answer to a request given up
 //!   needs no number: if it is stamped later than the next request, it is good for that one too.
 //! * A member that has heard from everybody and is not the first knows that it waits, and is told so.
+//! * In the source clocks follow *every* message between processes. Here each lock has a clock, which
+//!   follows that lock's messages. Whoever asks because of what it was told in another way may get an
+//!   earlier stamp, and goes first then
+//!   (`with_clocks_that_do_not_follow_who_asked_because_of_another_may_go_first`).
 //! * Holder and waiters of the view before stand in all queues with the stamps 1, 2, 3 and so on. The
 //!   view itself is the later message of everybody.
 

@@ -15,7 +15,8 @@
 //! A lock whose alarms go off though nobody wants anything says so with [`Lock::idling`]. Runs of it
 //! have no end; but none of them may go on for ever while somebody waits and nobody is inside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use conclave_protocols::mutex::{Carried, Command, Mutex, Phase};
 use conclave_protocols::{MemberId, View};
@@ -50,8 +51,10 @@ pub(crate) struct Promises<P: Subject> {
 #[derive(Clone, Copy)]
 pub(crate) struct Overtaking {
     since: Since,
-    /// In a group of this size.
-    at_most: fn(u32) -> u32,
+    /// Each of them.
+    each: u32,
+    /// All of them together, in a group of this size, where that is less.
+    in_all: Option<fn(u32) -> u32>,
 }
 
 impl<P: Subject + Mutex> Lock<P> {
@@ -75,9 +78,16 @@ impl<P: Subject + Mutex> Lock<P> {
         self
     }
 
-    /// Others are let in so often before a member that waits, and no more, in a group of a size.
-    pub(crate) fn overtaken(mut self, since: Since, at_most: fn(u32) -> u32) -> Self {
-        self.promises.overtaking = Some(Overtaking { since, at_most });
+    /// Each other is let in so often before a member that waits, and no more.
+    pub(crate) fn overtaken(mut self, since: Since, each: u32) -> Self {
+        self.promises.overtaking = Some(Overtaking { since, each, in_all: None });
+        self
+    }
+
+    /// Besides, all others together are let in no more often than this, in a group of a size.
+    pub(crate) fn overtaken_in_all(mut self, in_all: fn(u32) -> u32) -> Self {
+        let overtaking = self.promises.overtaking.as_mut().expect("it is said of each first");
+        overtaking.in_all = Some(in_all);
         self
     }
 
@@ -131,8 +141,9 @@ impl<P: Subject> Promises<P> {
 
     /// Whether nobody was overtaken too often.
     pub(crate) fn keeps_bound(&self, ledger: &Ledger, size: u32) -> bool {
-        let Some(Overtaking { at_most, .. }) = self.overtaking else { return true };
-        ledger.most_overtaken() <= at_most(size)
+        let Some(Overtaking { each, in_all, .. }) = self.overtaking else { return true };
+        ledger.most_overtaken() <= each
+            && in_all.is_none_or(|at_most| ledger.most_overtaken_in_all() <= at_most(size))
     }
 }
 
@@ -319,8 +330,28 @@ pub(crate) fn assert_every_wait_ends<P: Subject + Mutex>(world: &World<P, AnyLoc
     });
 }
 
+/// Shows every state of a world, with those that may come next, and says how many there are. States
+/// are told apart by a hash of 64 bits.
+pub(crate) fn for_each_state<P: Subject + Mutex>(
+    world: &World<P, AnyLock<P>>,
+    mut look: impl FnMut(&State<P>, &[State<P>]),
+) -> usize {
+    let mut seen = BTreeSet::new();
+    let mut open = world.init_states();
+    while let Some(group) = open.pop() {
+        let mut hasher = DefaultHasher::new();
+        group.hash(&mut hasher);
+        if seen.insert(hasher.finish()) {
+            let next = world.next_states(&group);
+            look(&group, &next);
+            open.extend(next);
+        }
+    }
+    seen.len()
+}
+
 /// How many stand there.
-fn count<P: Subject + Mutex>(group: &State<P>, phase: Phase) -> usize {
+pub(crate) fn count<P: Subject + Mutex>(group: &State<P>, phase: Phase) -> usize {
     group.living().filter(|(_, member)| member.protocol.phase() == phase).count()
 }
 

@@ -1,5 +1,6 @@
 //! Runs of a lock in which messages are counted, or the time that they take.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use conclave_protocols::MemberId;
@@ -98,6 +99,35 @@ pub(crate) fn delays_in_turn<P: Subject + Mutex>(
     sim.command(first, Command::Exit);
     let left = sim.now();
     (entered, enters(&mut sim, second).saturating_sub(left))
+}
+
+/// How long it takes from one entry to the next, in all cases, if these ask at the same moment and a
+/// visit takes ten.
+pub(crate) fn between_entries<P: Subject + Mutex>(
+    lock: &Lock<P>,
+    size: u32,
+    asking: &[u32],
+) -> BTreeSet<Duration> {
+    let unit = Duration::from_secs(1);
+    let mut sim = Simulator::new(1);
+    sim.set_delay(unit, unit);
+    for me in crate::view(size).members() {
+        sim.add(me, lock.member(me, crate::view(size), &Carried::default()));
+    }
+    for member in asking {
+        sim.command(MemberId(*member), Command::Enter);
+    }
+    let mut entries = Vec::new();
+    while sim.step_until(unit * 1_000) {
+        let told = sim.take_told().into_iter();
+        for (at, member, _) in told.filter(|(_, _, event)| *event == Event::Entered) {
+            entries.push(at);
+            sim.run_for((at + unit * 10).saturating_sub(sim.now()));
+            sim.command(member, Command::Exit);
+        }
+    }
+    assert_eq!(entries.len(), asking.len(), "all get in");
+    entries.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect()
 }
 
 fn enters<P: Subject + Mutex>(sim: &mut Simulator<P>, member: MemberId) -> Duration {

@@ -6,7 +6,7 @@ use conclave_protocols::cost;
 use conclave_protocols::mutex::Mutex;
 use conclave_protocols::mutex::lamport::{Acknowledgments, Lamport};
 
-use crate::any::{Lock, Search, Visits, assert_breaks, laws_of};
+use crate::any::{Lock, Search, Visits, assert_breaks, check, laws_of};
 use crate::counted::{all_at_once, delays, group, sent, visit};
 use crate::ledger::Since;
 use crate::selfish::Selfish;
@@ -22,7 +22,7 @@ mod with_acknowledgments_if_needed {
 }
 
 fn lock() -> Lock<Lamport> {
-    in_order().overtaken(Since::Queued, |size| size - 1)
+    in_order().overtaken(Since::Queued, 1)
 }
 
 fn in_order() -> Lock<Lamport> {
@@ -34,7 +34,7 @@ fn sparing() -> Lock<Lamport> {
         Lamport::new(me, view, carried).acknowledging(Acknowledgments::IfNeeded)
     })
     .in_order(|inside, waiting| inside.turn() < waiting.turn())
-    .overtaken(Since::Queued, |size| size - 1)
+    .overtaken(Since::Queued, 1)
 }
 
 /// Whoever knows that it waits has heard from all others since it asked, and they ask with higher
@@ -42,20 +42,29 @@ fn sparing() -> Lock<Lamport> {
 #[test]
 fn each_other_goes_first_once_after_it_is_known_that_one_waits_and_twice_after_one_asked() {
     let found = |lock: &Lock<Lamport>| (0..1_000).find_map(|seed| storm::run(lock, seed).err());
-    let twice = in_order().overtaken(Since::Asked, |size| 2 * (size - 1));
-    assert_eq!(found(&twice), None);
-    let too_few = [
-        in_order().overtaken(Since::Queued, |size| size - 2),
-        in_order().overtaken(Since::Asked, |size| size - 1),
-    ];
+    assert_eq!(found(&in_order().overtaken(Since::Asked, 2)), None);
+    let too_few = [in_order().overtaken(Since::Queued, 0), in_order().overtaken(Since::Asked, 1)];
     for lock in too_few {
         assert_eq!(found(&lock), Some(Broken::OvertakenTooOften));
     }
 }
 
+/// One member asks so often that it could go first more often than it may.
+#[test]
+fn in_all_interleavings_of_a_member_that_asks_often_it_goes_first_no_more_often_than_that() {
+    for visits in [Visits::of([4, 1]), Visits::of([1, 4]), Visits::of([3, 1, 0])] {
+        for lock in [lock(), sparing(), in_order().overtaken(Since::Asked, 2)] {
+            check(lock.world(visits.clone()));
+        }
+    }
+    let never = in_order().overtaken(Since::Queued, 0);
+    assert_breaks(never.world(Visits::of([3, 1, 0])), "nobody is overtaken too often");
+}
+
 #[test]
 fn members_that_keep_the_lock_for_themselves_are_found_out() {
-    let lock = Lock::new(Selfish::<Lamport>::new).overtaken(Since::Queued, |size| size - 1);
+    let lock = Lock::new(Selfish::<Lamport>::new).overtaken(Since::Queued, 1);
+    assert_breaks(lock.world(Visits::of([3, 1])), "nobody is overtaken too often");
     let mut broken = (0..1_000).filter_map(|seed| storm::run(&lock, seed).err());
     assert!(broken.any(|broken| broken == Broken::OvertakenTooOften));
 }
@@ -65,6 +74,26 @@ fn where_messages_overtake_one_another_two_get_in() {
     for lock in [lock(), sparing()] {
         let world = lock.world(Visits::of([1, 1, 1])).with_order(Order::Any);
         assert_breaks(world, "at most one is inside");
+    }
+}
+
+/// Somebody that gives up sends a release after its request. If it comes first the request stays in the
+/// queue for good, and nobody behind it gets in.
+#[test]
+fn a_release_that_overtakes_its_request_lets_the_others_wait_for_ever() {
+    for lock in [lock(), sparing()] {
+        let visits = Visits::of([1, 1, 0]).with_withdrawals(1);
+        assert_breaks(lock.world(visits).with_order(Order::Any), "whoever waits gets in");
+    }
+}
+
+#[test]
+fn the_crash_of_any_member_lets_all_others_wait() {
+    for lock in [lock(), sparing()] {
+        for (dead, asking) in [(0, [0, 1, 0]), (1, [0, 0, 1]), (2, [1, 0, 0])] {
+            let world = lock.world(Visits::of(asking)).with_dead(dead);
+            assert_breaks(world, "whoever waits gets in");
+        }
     }
 }
 

@@ -10,8 +10,8 @@ use conclave_protocols::mutex::{Carried, Command, Event, Phase};
 pub(crate) struct Ledger {
     /// Who waits or is inside.
     phases: BTreeMap<MemberId, Phase>,
-    /// How often others were let in, for each of those of whom it is counted.
-    overtaken: BTreeMap<MemberId, u32>,
+    /// How often each other was let in, for each of those of whom it is counted.
+    overtaken: BTreeMap<MemberId, BTreeMap<MemberId, u32>>,
     given_up: u32,
     misled: bool,
 }
@@ -32,7 +32,7 @@ impl Ledger {
         let waiting = carried.waiting.iter().map(|waiting| (*waiting, Phase::Waiting));
         let overtaken = match since {
             Some(Since::Asked | Since::Queued) => {
-                carried.waiting.iter().map(|waiting| (*waiting, 0)).collect()
+                carried.waiting.iter().map(|waiting| (*waiting, BTreeMap::new())).collect()
             }
             None => BTreeMap::new(),
         };
@@ -46,7 +46,7 @@ impl Ledger {
             Command::Enter => {
                 self.phases.insert(member, Phase::Waiting);
                 if since == Some(Since::Asked) {
-                    self.overtaken.insert(member, 0);
+                    self.overtaken.insert(member, BTreeMap::new());
                 }
             }
             Command::Exit => {
@@ -65,7 +65,9 @@ impl Ledger {
             Event::Entered => {
                 self.phases.insert(member, Phase::Inside);
                 self.overtaken.remove(&member);
-                self.overtaken.values_mut().for_each(|times| *times += 1);
+                for others in self.overtaken.values_mut() {
+                    *others.entry(member).or_default() += 1;
+                }
             }
             Event::Queued => {
                 if since == Some(Since::Queued) {
@@ -90,8 +92,13 @@ impl Ledger {
         self.given_up
     }
 
-    /// How often others were let in before a member that waits, at most.
+    /// How often one other was let in before a member that waits, at most.
     pub(crate) fn most_overtaken(&self) -> u32 {
-        self.overtaken.values().copied().max().unwrap_or_default()
+        self.overtaken.values().flat_map(BTreeMap::values).copied().max().unwrap_or_default()
+    }
+
+    /// How often all others together were let in before a member that waits, at most.
+    pub(crate) fn most_overtaken_in_all(&self) -> u32 {
+        self.overtaken.values().map(|others| others.values().sum()).max().unwrap_or_default()
     }
 }

@@ -7,13 +7,16 @@ use conclave_protocols::mutex::ricart_agrawala::{
     Message, RicartAgrawala, Timer, Variant, Withheld,
 };
 use conclave_protocols::mutex::{Carried, Command, GroupMutex, Mutex, Permissions, Phase};
+use conclave_protocols::protocol::{EffectOf, InputOf};
 use conclave_protocols::sim::Simulator;
-use conclave_protocols::{LamportTime, MemberId, cost};
+use conclave_protocols::{Input, LamportTime, MemberId, cost};
 
 use crate::any::{Lock, Search, Visits, assert_breaks, check, laws_of};
 use crate::counted::{all_at_once, brief_visit, delays, group, sent, whoever_is_inside};
+use crate::flawed::{Flaw, Flawed};
 use crate::ledger::Since;
 use crate::rankless::Rankless;
+use crate::selfish::Selfish;
 use crate::storm::{self, Broken};
 use crate::support::walk::Walk;
 use crate::support::world::{Alarms, Order};
@@ -41,7 +44,7 @@ mod with_permissions_that_are_kept_and_denials {
 /// Whoever asks learns nothing of stamps from replies, so each other member may go first twice: on
 /// a reply that was under way when this one asked, and once more before it hears of this one.
 fn with(withheld: Withheld) -> Lock<RicartAgrawala> {
-    in_any_order(withheld).overtaken(Since::Asked, |size| 2 * (size - 1))
+    in_any_order(withheld).overtaken(Since::Asked, 2)
 }
 
 fn in_any_order(withheld: Withheld) -> Lock<RicartAgrawala> {
@@ -73,6 +76,47 @@ fn links_need_not_keep_the_order() {
         let two_of_three = Visits::of([2, 1, 0]).with_withdrawals(1);
         check(lock.world(two_of_three).with_order(Order::Any));
     }
+    for withheld in [Withheld::Queued, DENIED] {
+        let two_of_three = Visits::of([2, 1, 0]).with_withdrawals(1);
+        check(in_any_order(withheld).world(two_of_three).with_order(Order::Any));
+    }
+}
+
+#[test]
+fn the_crash_of_any_member_lets_all_others_wait() {
+    for withheld in [Withheld::Silently, Withheld::Queued] {
+        for (dead, asking) in [(0, [0, 1, 0]), (1, [0, 0, 1]), (2, [1, 0, 0])] {
+            let world = with(withheld).world(Visits::of(asking)).with_dead(dead);
+            assert_breaks(world, "whoever waits gets in");
+        }
+    }
+}
+
+/// Whoever leaves replies to one of those that it has deferred, and not to all.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct RepliesToOne;
+
+impl Flaw<RicartAgrawala> for RepliesToOne {
+    fn spoil(
+        input: &InputOf<RicartAgrawala>,
+        effects: Vec<EffectOf<RicartAgrawala>>,
+    ) -> Vec<EffectOf<RicartAgrawala>> {
+        let all = match input {
+            Input::Command(Command::Exit) => 1,
+            Input::Command(Command::Enter) | Input::Message { .. } | Input::Timer(_) => {
+                effects.len()
+            }
+        };
+        effects.into_iter().take(all).collect()
+    }
+}
+
+#[test]
+fn a_member_that_replies_to_one_of_those_that_wait_leaves_the_others_short_of_a_reply() {
+    let lock = Lock::new(Flawed::<RicartAgrawala, RepliesToOne>::new);
+    assert_breaks(lock.world(Visits::of([1, 1, 1])), "whoever waits gets in");
+    let mut broken = (0..100).filter_map(|seed| storm::run(&lock, seed).err());
+    assert!(broken.any(|broken| matches!(broken, Broken::Waits(_))));
 }
 
 #[test]
@@ -92,10 +136,25 @@ fn permissions_may_be_forgotten_at_any_time() {
 }
 
 #[test]
-fn each_other_member_may_go_first_twice() {
-    let lock = in_any_order(Withheld::Silently).overtaken(Since::Asked, |size| size - 1);
-    let broken = (0..1_000).find_map(|seed| storm::run(&lock, seed).err());
+fn each_other_member_may_go_first_twice_and_no_more() {
+    let once = in_any_order(Withheld::Silently).overtaken(Since::Asked, 1);
+    let broken = (0..1_000).find_map(|seed| storm::run(&once, seed).err());
     assert_eq!(broken, Some(Broken::OvertakenTooOften));
+    // One member asks so often that it could go first more often than that.
+    for visits in [Visits::of([5, 1]), Visits::of([1, 5]), Visits::of([4, 1, 0])] {
+        for withheld in [Withheld::Silently, Withheld::Queued, DENIED] {
+            check(with(withheld).world(visits.clone()));
+        }
+        assert_breaks(once.world(visits), OVERTAKEN);
+    }
+}
+
+#[test]
+fn members_that_keep_the_lock_for_themselves_are_found_out() {
+    let lock = Lock::new(Selfish::<RicartAgrawala>::new).overtaken(Since::Asked, 2);
+    assert_breaks(lock.world(Visits::of([4, 1])), OVERTAKEN);
+    let mut broken = (0..1_000).filter_map(|seed| storm::run(&lock, seed).err());
+    assert!(broken.any(|broken| broken == Broken::OvertakenTooOften));
 }
 
 #[test]
@@ -266,3 +325,5 @@ fn a_request_or_a_reply_that_was_lost_is_asked_for_again() {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 const DENIED: Withheld = Withheld::Denied { patience: PATIENCE };
+
+const OVERTAKEN: &str = "nobody is overtaken too often";

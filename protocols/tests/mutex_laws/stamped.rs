@@ -30,13 +30,16 @@ fn stamped() -> Lock<Central> {
 /// Each other goes first at most once: it learns the time of the request that waits when it is let
 /// in, and asks later the next time. Only whoever was let in already, and does not know yet, may do so
 /// once more.
-fn talking(order: Order, clocks: Clocks) -> Lock<Talking> {
-    in_line(order, clocks).overtaken(Since::Queued, |size| size)
+fn talking(order: Order, clocks: Clocks) -> Lock<Talking<Central>> {
+    in_line(order, clocks).overtaken(Since::Queued, 2).overtaken_in_all(|size| size)
 }
 
-fn in_line(order: Order, clocks: Clocks) -> Lock<Talking> {
-    Lock::new(move |me, view, carried| Talking::make(order, clocks, me, view, carried))
-        .lined_up(Talking::are_in_line)
+fn in_line(order: Order, clocks: Clocks) -> Lock<Talking<Central>> {
+    let central = move |me, view, carried: &_| Central::new(me, view, carried).in_order(order);
+    Lock::new(move |me, view, carried| {
+        Talking::around(central(me, view, carried), clocks, me, view)
+    })
+    .lined_up(Talking::are_in_line)
 }
 
 fn search() -> Search {
@@ -67,9 +70,9 @@ fn stamps_of_clocks_that_do_not_follow_each_other_say_nothing_of_who_asked_first
 
 #[test]
 fn whose_clock_stands_behind_goes_first_again_and_again() {
-    let too_few = in_line(Order::Stamps, Clocks::Follow).overtaken(Since::Queued, |size| size - 1);
+    let too_few = in_line(Order::Stamps, Clocks::Follow).overtaken(Since::Queued, 1);
     assert_breaks(too_few.world(Visits::of([2, 1, 1])), "nobody is overtaken too often");
-    let lock = stamped().overtaken(Since::Queued, |size| size);
+    let lock = stamped().overtaken(Since::Queued, 2);
     let broken = (0..1_000).find_map(|seed| storm::run(&lock, seed).err());
     assert_eq!(broken, Some(Broken::OvertakenTooOften));
 }

@@ -1,21 +1,23 @@
-//! A coordinator's lock whose members also talk to each other of other things: whoever asks tells the
-//! next member so. That one may then ask too, after the first and because of it, and be heard before.
+//! A lock whose members also talk to each other of other things: whoever asks tells the next member
+//! so. That one may then ask too, after the first and because of it, and be heard before.
 //!
 //! With every message goes its sender's clock, which the receiver follows. Besides, with every message
 //! goes which requests have happened before it, and that nobody but the laws looks at.
 
 use std::collections::BTreeMap;
 
-use conclave_protocols::mutex::central::{self, Central, Order, RequestNumber};
-use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
+use conclave_protocols::mutex::central::{Central, RequestNumber};
+use conclave_protocols::mutex::lamport::Lamport;
+use conclave_protocols::mutex::ricart_agrawala::RicartAgrawala;
+use conclave_protocols::mutex::{Carried, Command, Event, GroupMutex, Mutex, Phase};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::{Input, LocalTime, MemberId, Named, Outbox, Protocol, View};
 
 /// One member.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(crate) struct Talking {
+pub(crate) struct Talking<P> {
     me: MemberId,
-    central: Central,
+    lock: P,
     confidant: MemberId,
     clocks: Clocks,
     /// How many requests of each have happened before now.
@@ -24,23 +26,31 @@ pub(crate) struct Talking {
     asked: Requests,
 }
 
-/// Whether clocks follow each other, as they must.
+/// Whether clocks follow each other by what members say besides, as they must.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Clocks {
     Follow,
     StandApart,
 }
 
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(crate) struct Message {
-    time: RequestNumber,
-    known: Requests,
-    content: Content,
+/// A lock with a logical clock.
+pub(crate) trait Clocked: Mutex {
+    fn time(&self) -> u64;
+
+    /// Takes note of the clock of another.
+    fn follow(&mut self, time: u64);
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-enum Content {
-    Lock(central::Message),
+pub(crate) struct Message<M> {
+    time: u64,
+    known: Requests,
+    content: Content<M>,
+}
+
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum Content<M> {
+    Lock(M),
     /// "I have asked."
     Talk,
 }
@@ -48,56 +58,42 @@ enum Content {
 /// How many of each member.
 type Requests = BTreeMap<MemberId, u32>;
 
-impl Talking {
-    pub(crate) fn make(
-        order: Order,
-        clocks: Clocks,
-        me: MemberId,
-        view: View,
-        carried: &Carried,
-    ) -> Self {
-        let central = Central::new(me, view, carried).in_order(order);
+impl<P: Clocked> Talking<P> {
+    pub(crate) fn around(lock: P, clocks: Clocks, me: MemberId, view: View) -> Self {
         let [known, asked] = [Requests::new(), Requests::new()];
-        Self { me, central, confidant: view.successor(me), clocks, known, asked }
+        Self { me, lock, confidant: view.successor(me), clocks, known, asked }
     }
 
-    /// Whether nobody stands in the coordinator's line before one that asked first: members by rank,
-    /// of which the last coordinates.
-    pub(crate) fn are_in_line(members: &[&Self]) -> bool {
-        let member = |rank: &MemberId| members[rank.0 as usize];
-        let coordinator = &members[members.len() - 1].central;
-        let is_current = |rank: &MemberId| coordinator.waits(*rank, member(rank).central.latest());
-        let line: Vec<MemberId> = coordinator.queue().filter(is_current).collect();
-        let happened_before = |one: &MemberId, other: &MemberId| {
-            let count = member(one).asked.get(one);
-            count.is_some() && member(other).asked.get(one) >= count
-        };
-        (0..line.len()).all(|place| {
-            line[place + 1..].iter().all(|behind| !happened_before(behind, &line[place]))
-        })
+    /// Whether this member's request happened before that of another.
+    pub(crate) fn asked_before(&self, other: &Self) -> bool {
+        let count = self.asked.get(&self.me);
+        count.is_some() && other.asked.get(&self.me) >= count
     }
 
-    fn feed(&mut self, now: LocalTime, input: InputOf<Central>, out: &mut OutboxOf<Self>) {
+    fn feed(&mut self, now: LocalTime, input: InputOf<P>, out: &mut OutboxOf<Self>) {
         let mut said = Outbox::default();
-        self.central.handle(now, input, &mut said);
+        self.lock.handle(now, input, &mut said);
         let clocked = |message| self.clocked(Content::Lock(message));
         said.pour_into(out, clocked, |timer| timer);
     }
 
-    fn clocked(&self, content: Content) -> Message {
-        Message { time: self.central.time(), known: self.known.clone(), content }
+    fn clocked(&self, content: Content<P::Message>) -> Message<P::Message> {
+        Message { time: self.lock.time(), known: self.known.clone(), content }
     }
 
     fn ask(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         *self.known.entry(self.me).or_default() += 1;
         self.asked = self.known.clone();
-        self.feed(now, Input::Command(Command::Enter), out);
+        let mut said = Outbox::default();
+        self.feed(now, Input::Command(Command::Enter), &mut said);
+        // What is told in another way may be there before what the lock says.
         out.send(self.confidant, self.clocked(Content::Talk));
+        said.pour_into(out, |message| message, |timer| timer);
     }
 
-    fn hear(&mut self, message: &Message) {
+    fn hear(&mut self, message: &Message<P::Message>) {
         match self.clocks {
-            Clocks::Follow => self.central.witness(message.time),
+            Clocks::Follow => self.lock.follow(message.time),
             Clocks::StandApart => {}
         }
         for (member, count) in &message.known {
@@ -107,26 +103,71 @@ impl Talking {
     }
 }
 
-impl Mutex for Talking {
-    fn new(me: MemberId, view: View, carried: &Carried) -> Self {
-        Self::make(Order::Stamps, Clocks::Follow, me, view, carried)
-    }
-
-    fn phase(&self) -> Phase {
-        self.central.phase()
+impl Talking<Central> {
+    /// Whether nobody stands in the coordinator's line before one that asked first: members by rank,
+    /// of which the last coordinates.
+    pub(crate) fn are_in_line(members: &[&Self]) -> bool {
+        let member = |rank: &MemberId| members[rank.0 as usize];
+        let coordinator = &members[members.len() - 1].lock;
+        let is_current = |rank: &MemberId| coordinator.waits(*rank, member(rank).lock.latest());
+        let line: Vec<MemberId> = coordinator.queue().filter(is_current).collect();
+        (0..line.len()).all(|place| {
+            let after = &line[place + 1..];
+            after.iter().all(|behind| !member(behind).asked_before(member(&line[place])))
+        })
     }
 }
 
-impl Protocol for Talking {
+impl Clocked for Central {
+    fn time(&self) -> u64 {
+        self.time().0
+    }
+
+    fn follow(&mut self, time: u64) {
+        self.witness(RequestNumber(time));
+    }
+}
+
+impl Clocked for Lamport {
+    fn time(&self) -> u64 {
+        self.latest()
+    }
+
+    fn follow(&mut self, time: u64) {
+        *self = self.clone().numbered_after(time);
+    }
+}
+
+impl Clocked for RicartAgrawala {
+    fn time(&self) -> u64 {
+        self.latest()
+    }
+
+    fn follow(&mut self, time: u64) {
+        *self = self.clone().numbered_after(time);
+    }
+}
+
+impl<P: Clocked> Mutex for Talking<P> {
+    fn new(me: MemberId, view: View, carried: &Carried) -> Self {
+        Self::around(P::new(me, view, carried), Clocks::Follow, me, view)
+    }
+
+    fn phase(&self) -> Phase {
+        self.lock.phase()
+    }
+}
+
+impl<P: Clocked> Protocol for Talking<P> {
     type Peer = MemberId;
     type Command = Command;
-    type Message = Message;
-    type Timer = central::Timer;
+    type Message = Message<P::Message>;
+    type Timer = P::Timer;
     type Event = Event;
 
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let mut said = Outbox::default();
-        self.central.start(now, &mut said);
+        self.lock.start(now, &mut said);
         let clocked = |message| self.clocked(Content::Lock(message));
         said.pour_into(out, clocked, |timer| timer);
     }
@@ -147,7 +188,7 @@ impl Protocol for Talking {
     }
 }
 
-impl Named for Message {
+impl<M: Named> Named for Message<M> {
     fn name(&self) -> &'static str {
         match &self.content {
             Content::Lock(message) => message.name(),

@@ -1,0 +1,56 @@
+//! Whether who asked because of another comes after it, with the locks that work by stamps.
+//!
+//! Stamps order requests by who asked first as far as the clocks know of it. The messages of the lock
+//! are not all that members say to each other: one may ask, tell another so over a way of their own, and
+//! that one asks because of it.
+
+use conclave_protocols::mutex::lamport::Lamport;
+use conclave_protocols::mutex::ricart_agrawala::RicartAgrawala;
+
+use crate::any::{Lock, Search, Visits, assert_breaks, laws_of};
+use crate::storm::{self, Broken};
+use crate::support::Part;
+use crate::talking::{Clocked, Clocks, Talking};
+
+mod lamport {
+    super::laws_of!(super::talking::<super::Lamport>(super::Clocks::Follow), super::search());
+}
+
+mod ricart_agrawala {
+    super::laws_of!(
+        super::talking::<super::RicartAgrawala>(super::Clocks::Follow),
+        super::search()
+    );
+}
+
+/// Nobody is inside while one waits that asked first.
+fn talking<P: Talks>(clocks: Clocks) -> Lock<Talking<P>> {
+    Lock::new(move |me, view, carried| Talking::around(P::new(me, view, carried), clocks, me, view))
+        .in_order(|inside, waiting| !waiting.asked_before(inside))
+}
+
+/// A lock whose members can be searched while they talk.
+trait Talks: Clocked<Message: Part, Timer: Part> + Part {}
+impl<P: Clocked<Message: Part, Timer: Part> + Part> Talks for P {}
+
+/// The last tells the first, which would be preferred if they asked at the same time.
+fn search() -> Search {
+    Search {
+        visits: Visits::of([2, 0, 1]),
+        giving_up: Visits::of([1, 0, 1]).with_withdrawals(1),
+        carrying: Visits::of([0, 1, 0]).with_withdrawals(1),
+    }
+}
+
+fn assert_out_of_turn<P: Talks>() {
+    let lock = talking::<P>(Clocks::StandApart);
+    assert_breaks(lock.world(Visits::of([1, 0, 1])), "everybody gets in in its turn");
+    let broken = (0..1_000).find_map(|seed| storm::run(&lock, seed).err());
+    assert_eq!(broken, Some(Broken::OutOfTurn));
+}
+
+#[test]
+fn with_clocks_that_do_not_follow_who_asked_because_of_another_may_go_first() {
+    assert_out_of_turn::<Lamport>();
+    assert_out_of_turn::<RicartAgrawala>();
+}
