@@ -1,20 +1,23 @@
 //! Maekawa's algorithm: its laws, its deadlocks where nobody takes a vote back, and its costs.
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use conclave_protocols::mutex::maekawa::{Maekawa, OwnVote, Quorums};
+use conclave_protocols::mutex::maekawa::{Maekawa, Message, OwnVote, Quorums};
 use conclave_protocols::mutex::{Carried, Command, Mutex, Phase};
+use conclave_protocols::protocol::{EffectOf, InputOf};
 use conclave_protocols::sim::Simulator;
-use conclave_protocols::{MemberId, Named, View, cost};
-use stateright::Model;
+use conclave_protocols::{Effect, Input, MemberId, Named, View, cost};
 
-use crate::any::{Lock, Visits, assert_breaks};
+use crate::any::{Lock, Visits, assert_breaks, check, count, for_each_state};
 use crate::counted::{delays_in_turn, visit, whoever_is_inside};
+use crate::flawed::{Flaw, Flawed};
 use crate::patience::most_overtaken;
 use crate::printed::Printed;
+use crate::selfish::Selfish;
+use crate::storm::{self, Broken};
 use crate::support::walk::{Sent, Walk};
+use crate::support::world::Order;
 use crate::view;
 
 mod grid {
@@ -55,28 +58,19 @@ fn basic(own: OwnVote) -> Lock<Maekawa> {
 /// Whom each voter has voted for, and who waits for its vote.
 type Votes = Vec<(Option<u32>, Vec<u32>)>;
 
-/// How the votes stand where nothing can happen any more and somebody waits.
-fn deadlocks(lock: &Lock<Maekawa>) -> BTreeSet<Votes> {
-    let world = lock.world(Visits::of([1, 1, 1]));
+/// How the votes stand where nothing can happen any more and somebody waits, and how many states
+/// there are. In none of them two are inside.
+fn deadlocks(lock: &Lock<Maekawa>) -> (BTreeSet<Votes>, usize) {
     let mut found = BTreeSet::new();
-    let mut seen = BTreeSet::new();
-    let mut open = world.init_states();
-    while let Some(group) = open.pop() {
-        let mut hasher = DefaultHasher::new();
-        group.hash(&mut hasher);
-        if !seen.insert(hasher.finish()) {
-            continue;
-        }
-        let next = world.next_states(&group);
-        let members = || group.living().map(|(_, member)| &member.protocol);
-        if next.is_empty() && members().any(|member| member.phase() == Phase::Waiting) {
+    let states = for_each_state(&lock.world(Visits::of([1, 1, 1])), |group, next| {
+        assert!(count(group, Phase::Inside) <= 1, "{group:#?}");
+        if next.is_empty() && count(group, Phase::Waiting) > 0 {
             let queue = |one: &Maekawa| one.queue().map(|member| member.0).collect();
             let votes = |one: &Maekawa| (one.voted_for().map(|member| member.0), queue(one));
-            found.insert(members().map(votes).collect());
+            found.insert(group.living().map(|(_, member)| votes(&member.protocol)).collect());
         }
-        open.extend(next);
-    }
-    found
+    });
+    (found, states)
 }
 
 /// Every voter has voted for itself.
@@ -91,23 +85,66 @@ fn each_for_another() -> Votes {
 
 #[test]
 fn the_basic_form_of_the_triangle_has_two_deadlocks() {
-    let found = deadlocks(&basic(OwnVote::ByMessage));
+    let (found, states) = deadlocks(&basic(OwnVote::ByMessage));
     assert_eq!(found, [each_for_itself(), each_for_another()].into());
+    assert!(states > 2_000, "{states}");
 }
 
 #[test]
 fn a_member_that_takes_its_own_vote_at_once_is_spared_one_of_them() {
-    assert_eq!(deadlocks(&basic(OwnVote::AtOnce)), [each_for_itself()].into());
+    assert_eq!(deadlocks(&basic(OwnVote::AtOnce)).0, [each_for_itself()].into());
 }
 
 #[test]
 fn the_triangle_has_no_deadlock_if_votes_are_taken_back() {
-    assert_eq!(deadlocks(&triangle()), BTreeSet::new());
+    assert_eq!(deadlocks(&triangle()).0, BTreeSet::new());
 }
 
 #[test]
 fn the_basic_form_lets_one_in_at_a_time_but_not_everybody() {
-    assert_breaks(basic(OwnVote::AtOnce).world(Visits::of([1, 1, 1])), "whoever waits gets in");
+    let broken: Vec<Broken> =
+        (0..200).filter_map(|seed| storm::run(&basic(OwnVote::AtOnce), seed).err()).collect();
+    assert!(!broken.is_empty());
+    assert!(broken.iter().all(|broken| matches!(broken, Broken::Waits(_))), "{broken:?}");
+    for own in [OwnVote::AtOnce, OwnVote::ByMessage] {
+        assert_breaks(basic(own).world(Visits::of([1, 1, 1])), "whoever waits gets in");
+    }
+}
+
+/// Only whose request comes too late is told that it fails, and not who is displaced as the first in
+/// line, as the algorithm is usually retold.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct TellsOnlyTheLate;
+
+impl Flaw<Maekawa> for TellsOnlyTheLate {
+    fn spoil(input: &InputOf<Maekawa>, effects: Vec<EffectOf<Maekawa>>) -> Vec<EffectOf<Maekawa>> {
+        let is_late = |told: &MemberId| match input {
+            Input::Message { from, message: Message::Request(_) } => from == told,
+            Input::Message { .. } | Input::Command(_) | Input::Timer(_) => false,
+        };
+        let keeps = |effect: &EffectOf<Maekawa>| match effect {
+            Effect::Send { to, message: Message::Failed(_) } => is_late(to),
+            Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => true,
+        };
+        effects.into_iter().filter(keeps).collect()
+    }
+}
+
+/// All ask 3, and 0 asks 1 too. If 3 hears first of 2, then of 1 and last of 0, it displaces 1, which
+/// holds its own vote, for which 0 waits, until it knows that it fails.
+#[test]
+fn if_who_is_displaced_is_not_told_so_all_may_wait() {
+    let sets: [&[u32]; 4] = [&[0, 1, 3], &[1, 3], &[2, 3], &[3]];
+    let sets = sets.map(|set| set.iter().copied().map(MemberId).collect());
+    let quorums = Quorums::given(sets.into()).expect("all meet in the last");
+    let member =
+        move |me, view, carried: &Carried| Maekawa::with_quorums(me, view, carried, &quorums);
+    let visits = || Visits::of([1, 1, 1, 0]);
+    check(Lock::new(member.clone()).world(visits()));
+    let untold = Lock::new(move |me, view, carried: &Carried| {
+        Flawed::<_, TellsOnlyTheLate>::around(member(me, view, carried))
+    });
+    assert_breaks(untold.world(visits()), "whoever waits gets in");
 }
 
 #[test]
@@ -133,10 +170,11 @@ fn pairs_let_in(quorums: &Quorums) -> usize {
 #[test]
 fn the_printed_code_fails_where_two_sets_have_nobody_else_in_common() {
     let grids = [2, 3, 4].map(|side| Quorums::grid(side * side));
+    assert_eq!((pairs_let_in(&ring(2)), pairs_let_in(&Quorums::grid(2))), (1, 1));
     assert_eq!(pairs_let_in(&ring(3)), 3);
     assert_eq!(grids.each_ref().map(pairs_let_in), [4, 0, 0]);
     assert_eq!(pairs_let_in(&plane()), 14);
-    let all = [ring(3), plane(), Quorums::grid(4), Quorums::grid(9), Quorums::grid(7)];
+    let all = [ring(2), ring(3), plane(), Quorums::grid(4), Quorums::grid(9), Quorums::grid(7)];
     for quorums in all {
         let members = || (0..).map(MemberId).take(quorums.members());
         let pairs = members().flat_map(|one| members().map(move |other| (other, one)));
@@ -237,10 +275,14 @@ fn a_voter_sees_nine_messages_for_two_entries_if_its_vote_is_taken_back() {
 }
 
 /// Whether the request of a member that waits has come to all its voters.
-fn is_known(sim: &Simulator<Maekawa>, member: MemberId) -> bool {
+fn is_known<P: Mutex>(
+    sim: &Simulator<P>,
+    member: MemberId,
+    maekawa: impl Fn(&P) -> &Maekawa,
+) -> bool {
     let size = u32::try_from(sim.nodes().count()).expect("a small group");
     Quorums::grid(size).of(member).iter().all(|voter| {
-        let voter = sim.node(*voter).expect("nobody crashes");
+        let voter = maekawa(sim.node(*voter).expect("nobody crashes"));
         voter.voted_for() == Some(member) || voter.queue().any(|known| known == member)
     })
 }
@@ -248,6 +290,61 @@ fn is_known(sim: &Simulator<Maekawa>, member: MemberId) -> bool {
 #[test]
 fn nobody_enters_more_than_twice_before_one_whose_requests_have_arrived() {
     let lock = Lock::new(Maekawa::new);
-    let most = (0..200).map(|seed| most_overtaken(&lock, seed, Duration::ZERO, is_known)).max();
+    let is_known = |sim: &_, member| is_known(sim, member, |maekawa| maekawa);
+    let most = (0..1_000).map(|seed| most_overtaken(&lock, seed, Duration::ZERO, is_known)).max();
     assert_eq!(most, Some(2));
+}
+
+#[test]
+fn members_that_keep_the_votes_for_themselves_are_found_out() {
+    let lock = Lock::new(Selfish::<Maekawa>::new);
+    let is_known = |sim: &_, member| is_known(sim, member, |selfish: &Selfish<_>| &selfish.lock);
+    let most = (0..200).map(|seed| most_overtaken(&lock, seed, Duration::ZERO, is_known)).max();
+    assert!(most > Some(2), "{most:?}");
+}
+
+#[test]
+fn where_messages_overtake_one_another_somebody_waits_for_ever() {
+    let visits = Visits::of([1, 1, 0]).with_withdrawals(1);
+    assert_breaks(triangle().world(visits).with_order(Order::Any), "whoever waits gets in");
+}
+
+/// Of five members each asks itself and the next two.
+#[test]
+fn the_crash_of_a_member_that_no_candidate_asks_is_not_noticed_and_that_of_another_is() {
+    let lock = Lock::new(|me, view: View, carried: &Carried| {
+        Maekawa::with_quorums(me, view, carried, &ring(view.size))
+    });
+    check(lock.world(Visits::of([1, 1, 0, 0, 0])).with_dead(4));
+    let asks_it = lock.world(Visits::of([0, 0, 1, 0, 0])).with_dead(4);
+    assert_breaks(asks_it, "whoever waits gets in");
+    let has_votes = lock.world(Visits::of([1, 0, 0, 0, 0]).carrying(Some(1), &[])).with_dead(1);
+    assert_breaks(has_votes, "whoever waits gets in");
+}
+
+/// The pages have 3√n messages for an entry, and say that it pays from five members on.
+#[test]
+fn three_times_the_root_is_fewer_than_twice_all_others_from_five_members_on() {
+    let squares = |n: u64| (9 * n, cost::ricart_agrawala(n, 1).pow(2));
+    let pays = |n: &u64| squares(*n).0 < squares(*n).1;
+    assert_eq!((1..=100).find(pays), Some(5));
+    assert!((5..=100).all(|n| pays(&n)));
+    assert_eq!(squares(4), (36, 36), "as many for four");
+}
+
+/// Sets of which one contains another are no waste where that is meant: here all ask the first, which
+/// asks itself alone, so that it is a coordinator.
+#[test]
+fn a_set_may_contain_another() {
+    let star = |size| {
+        let set = |me| [MemberId(0), MemberId(me)].into();
+        Quorums::given((0..size).map(set).collect()).expect("all meet in the first")
+    };
+    let lock = Lock::new(move |me, view: View, carried: &Carried| {
+        Maekawa::with_quorums(me, view, carried, &star(view.size))
+    });
+    check(lock.world(Visits::of([1, 1, 1]).with_withdrawals(1)));
+    let mut walk = walk(&star(5));
+    visit(&mut walk, 3);
+    assert_eq!(walk.sent.len() as u64, cost::central(1));
 }
