@@ -30,6 +30,8 @@ mod laws;
 mod ledger;
 #[path = "mutex_laws/maekawa.rs"]
 mod maekawa;
+#[path = "mutex_laws/mortal.rs"]
+mod mortal;
 #[path = "mutex_laws/office_hours.rs"]
 mod office_hours;
 #[path = "mutex_laws/one_token.rs"]

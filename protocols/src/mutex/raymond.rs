@@ -26,7 +26,7 @@
 //! | delay between an exit and the next entry | as many transfers as the two are apart |
 //! | order | of arrival, at each member, of its neighbours and itself; none between those further away |
 //! | overtaking | each other enters at most once more before one that stands in all queues on the way, if visits take longer than messages |
-//! | tolerates | no crash: the privilege or a part of the tree is lost until the next view |
+//! | tolerates | the crash of a leaf that neither has the privilege nor has asked for it; after any other the privilege, or the way to it, is lost until the next view |
 //! | links | reliable, any order |
 //!
 //! Deviations:

@@ -23,6 +23,8 @@ pub(crate) struct OneToken<P: Token> {
     pub(crate) each: u8,
     /// How often in all somebody gives up while it waits.
     pub(crate) withdrawals: u8,
+    /// Whether it may be lost; then nobody gets in any more.
+    pub(crate) may_be_lost: bool,
     /// What else must always hold.
     pub(crate) laws: &'static [(&'static str, Condition<P>)],
 }
@@ -75,7 +77,9 @@ impl<P: Token> Laws<P> for OneToken<P> {
 
     fn properties(&self) -> Vec<Property<World<P, Self>>> {
         let mut laws = vec![
-            Property::always("there is one token", |_, group: &State<P>| tokens(group) == 1),
+            Property::always("there is one token", |world: &World<P, Self>, group: &State<P>| {
+                tokens(group) == 1 || (world.laws.may_be_lost && tokens(group) == 0)
+            }),
             Property::always("only with the token is one inside", |_, group: &State<P>| {
                 let members = group.members.iter().map(|member| &member.protocol);
                 members.filter(|m| m.phase() == Phase::Inside).all(P::has_token)
@@ -84,7 +88,8 @@ impl<P: Token> Laws<P> for OneToken<P> {
                 "whoever waits gets in before any alarm goes off",
                 |_, group: &State<P>| {
                     let quiet = group.links.is_empty() && !is_any(group, Phase::Inside);
-                    !quiet || !is_any(group, Phase::Waiting)
+                    let is_lost = tokens(group) == 0;
+                    !quiet || is_lost || !is_any(group, Phase::Waiting)
                 },
             ),
             Property::always(
@@ -128,6 +133,14 @@ pub(crate) fn check<P: Token>(world: World<P, OneToken<P>>) {
         panic!("{broken:?} broken: {last:#?}");
     }
     checker.assert_properties();
+}
+
+/// Asserts that one of the algorithm's own laws is broken in some state.
+pub(crate) fn assert_breaks<P: Token>(world: World<P, OneToken<P>>) {
+    let law = "the laws of this lock hold";
+    let finish = HasDiscoveries::AnyOf([law].into());
+    let found = world.checker().threads(2).finish_when(finish).spawn_bfs().join();
+    assert!(found.discovery(law).is_some(), "`{law}`");
 }
 
 fn tokens<P: Token>(group: &State<P>) -> usize {

@@ -7,7 +7,7 @@ use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{MemberId, cost};
 
-use crate::any::{Lock, laws_of};
+use crate::any::{Lock, Visits, assert_breaks, laws_of};
 use crate::one_token::{OneToken, State, Token, check};
 use crate::patience::{LONGEST_DELAY, most_overtaken};
 use crate::selfish::Selfish;
@@ -78,7 +78,7 @@ fn tree(size: u32, each: u8, withdrawals: u8) -> World<Raymond, OneToken<Raymond
         ("everybody asks once", everybody_asks_once as _),
     ];
     let make = |me| Raymond::new(me, view(size), &Carried::default());
-    World::new(size, make, OneToken { each, withdrawals, laws })
+    World::new(size, make, OneToken { each, withdrawals, may_be_lost: false, laws })
 }
 
 #[test]
@@ -180,10 +180,10 @@ fn is_in_line<P: Mutex>(
     true
 }
 
-/// Of 200 seeds with visits of this length, how often somebody entered before one that stood in line.
+/// Of a thousand seeds with visits of this length, how often somebody entered before one that stood in line.
 fn most_overtaken_in_line(visit: Duration) -> Option<u32> {
     let is_in_line = |sim: &_, member| is_in_line(sim, member, |raymond| raymond);
-    (0..200).map(|seed| most_overtaken(&lock(), seed, visit, is_in_line)).max()
+    (0..1_000).map(|seed| most_overtaken(&lock(), seed, visit, is_in_line)).max()
 }
 
 /// Where the privilege goes on, and somebody stays behind, a request follows it. It is there before a
@@ -204,8 +204,22 @@ fn members_that_keep_the_privilege_for_themselves_are_found_out() {
     let lock = Lock::new(Selfish::<Raymond>::new);
     let is_in_line =
         |sim: &_, member| is_in_line(sim, member, |selfish: &Selfish<_>| &selfish.lock);
-    let most = (0..200).map(|seed| most_overtaken(&lock, seed, A_LONG_VISIT, is_in_line)).max();
+    let most = (0..1_000).map(|seed| most_overtaken(&lock, seed, A_LONG_VISIT, is_in_line)).max();
     assert!(most > Some(1), "{most:?}");
+}
+
+/// Of five members 0 is the root, 1 and 2 its children, 3 and 4 those of 1.
+#[test]
+fn the_crash_of_an_idle_leaf_is_not_noticed_and_that_of_any_other_is() {
+    let [all_but_the_last, all_but_the_root] = [[1, 1, 1, 1, 0], [0, 1, 1, 1, 1]];
+    crate::any::check(lock().world(Visits::of(all_but_the_last)).with_dead(4));
+    let law = "whoever waits gets in";
+    let with_the_privilege = Visits::of(all_but_the_last).carrying(Some(4), &[]);
+    assert_breaks(lock().world(with_the_privilege).with_dead(4), law);
+    let that_asked = Visits::of(all_but_the_last).carrying(Some(0), &[4]);
+    assert_breaks(lock().world(that_asked).with_dead(4), law);
+    let beyond_the_root = Visits::of(all_but_the_root).carrying(Some(2), &[]);
+    assert_breaks(lock().world(beyond_the_root).with_dead(0), law);
 }
 
 /// As long as the fastest message.

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use conclave_protocols::mutex::token_ring::{Message, Timer, TokenRing};
-use conclave_protocols::mutex::{Carried, Command, Event, Mutex};
+use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
+use conclave_protocols::protocol::{EffectOf, InputOf};
 use conclave_protocols::sim::Simulator;
-use conclave_protocols::{MemberId, cost};
+use conclave_protocols::{Effect, MemberId, cost};
 
 use crate::any::{Lock, laws_of};
-use crate::one_token::{OneToken, State, Token, check};
+use crate::flawed::{Flaw, Flawed};
+use crate::mortal::{Heeds, Mortal};
+use crate::one_token::{self, Condition, OneToken, State, Token, check};
 use crate::support::walk::Walk;
 use crate::support::world::{Alarms, Order, World};
 use crate::view;
@@ -36,14 +39,94 @@ impl Token for TokenRing {
 }
 
 /// The token does not come back to anybody before it was at whoever waits.
-fn waits_for_one_round_at_most(group: &State<TokenRing>) -> bool {
+fn waits_for_one_round_at_most<P: Token>(group: &State<P>) -> bool {
     group.memory.steps.values().all(|steps| *steps < group.members.len())
 }
 
 fn ring(size: u32, each: u8, withdrawals: u8) -> World<TokenRing, OneToken<TokenRing>> {
     let laws = &[("waits for one round at most", waits_for_one_round_at_most as _)];
     let make = |me| TokenRing::new(me, view(size), &Carried::default());
-    World::new(size, make, OneToken { each, withdrawals, laws })
+    World::new(size, make, OneToken { each, withdrawals, may_be_lost: false, laws })
+}
+
+/// The law finds fault with a ring in which the token passes by one member.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct PassesByTheSecond;
+
+impl Flaw<TokenRing> for PassesByTheSecond {
+    fn spoil(
+        _: &InputOf<TokenRing>,
+        effects: Vec<EffectOf<TokenRing>>,
+    ) -> Vec<EffectOf<TokenRing>> {
+        let further = |effect| match effect {
+            Effect::Send { to: MemberId(1), message } if TokenRing::is_token(&message) => {
+                Effect::Send { to: MemberId(2), message }
+            }
+            other => other,
+        };
+        effects.into_iter().map(further).collect()
+    }
+}
+
+impl Token for Flawed<TokenRing, PassesByTheSecond> {
+    fn has_token(&self) -> bool {
+        self.lock.has_token()
+    }
+
+    fn is_token(message: &Message) -> bool {
+        TokenRing::is_token(message)
+    }
+}
+
+#[test]
+fn a_token_that_passes_somebody_by_is_found_out() {
+    let laws = &[("waits for one round at most", waits_for_one_round_at_most as _)];
+    let make =
+        |me| Flawed::<_, PassesByTheSecond>::around(TokenRing::new(me, view(3), &<_>::default()));
+    let laws = OneToken { each: 2, withdrawals: 0, may_be_lost: false, laws };
+    one_token::assert_breaks(World::new(3, make, laws));
+}
+
+/// Nobody sends the token to a member of which it knows that it is dead.
+fn none_is_wasted(group: &State<Mortal>) -> bool {
+    group.living().all(|(_, member)| !member.protocol.wasted)
+}
+
+/// Whether the token went on after everybody had heard of a death: never, if that is to be refuted.
+fn none_is_inside_after_a_death(group: &State<Mortal>) -> bool {
+    let members = || group.members.iter().map(|member| &member.protocol);
+    !group.links.is_empty()
+        || !members().any(Mortal::is_dead)
+        || members().all(|member| member.phase() != Phase::Inside)
+}
+
+/// One member dies at any time, and so many alarms go off, of which that is one.
+fn mortals(
+    mortal: u32,
+    heeds: Heeds,
+    laws: &'static [(&'static str, Condition<Mortal>)],
+) -> World<Mortal, OneToken<Mortal>> {
+    let make = move |me| Mortal::make(me, view(3), MemberId(mortal), heeds);
+    let laws = OneToken { each: 1, withdrawals: 1, may_be_lost: true, laws };
+    World::new(3, make, laws).with_alarms(Alarms::AtAnyTime(2))
+}
+
+/// The token is lost if it is with whoever dies, or was sent there before that was known. If not,
+/// everybody else gets in.
+#[test]
+fn a_member_that_dies_is_passed_over_once_that_is_known() {
+    let none_is_wasted = &[("no token is wasted", none_is_wasted as _)];
+    for mortal in 0..3 {
+        check(mortals(mortal, Heeds::Yes, none_is_wasted));
+        let goes_on = &[("nobody is inside after a death", none_is_inside_after_a_death as _)];
+        one_token::assert_breaks(mortals(mortal, Heeds::Yes, goes_on));
+    }
+}
+
+#[test]
+fn members_that_do_not_heed_a_death_are_found_out() {
+    let none_is_wasted = &[("no token is wasted", none_is_wasted as _)];
+    one_token::assert_breaks(mortals(1, Heeds::No, none_is_wasted));
 }
 
 #[test]
