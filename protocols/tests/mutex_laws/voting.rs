@@ -4,15 +4,18 @@ use std::time::Duration;
 
 use conclave_protocols::mutex::voting::{Message, Timer, Voting};
 use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
-use conclave_protocols::protocol::{InputOf, OutboxOf};
-use conclave_protocols::{Input, LocalTime, MemberId, Outbox, Protocol, View, cost};
+use conclave_protocols::protocol::{EffectOf, InputOf, OutboxOf};
+use conclave_protocols::{Effect, Input, LocalTime, MemberId, Outbox, Protocol, View, cost};
 use stateright::{Checker, Model};
 
-use crate::any::{AnyLock, Lock, Visits, assert_breaks, check};
+use crate::any::{AnyLock, Lock, Visits, assert_breaks, check, count, for_each_state};
 use crate::counted::{delays_in_turn, visit};
+use crate::flawed::{Flaw, Flawed};
+use crate::storm::{self, Broken};
+use crate::support::Subject;
 use crate::support::walk::{Sent, Walk};
-use crate::support::world::{Alarms, World};
-use crate::{storm, view};
+use crate::support::world::{Alarms, Order, World};
+use crate::view;
 
 /// Retries go on until they succeed, so a search has an end only if it bounds them. That everybody
 /// gets in is a matter of chance: the seeded runs show it.
@@ -44,10 +47,93 @@ fn the_same_holds_if_somebody_was_inside_or_waited_in_the_view_before() {
 /// each run everybody gets in all the same.
 #[test]
 fn a_thousand_runs_of_up_to_eight_members_keep_the_laws() {
+    let least = storm::Tally { entries: 8, contended: 4, given_up: 1 };
+    storm::blow_at_least(&Lock::new(Voting::new), least);
+}
+
+/// Where nothing is under way, nobody is inside, and an attempt is yet to come, how many votes are not
+/// free for it; nothing, if there is no such state.
+fn most_kept_back<P: Subject + Mutex>(
+    lock: &Lock<P>,
+    visits: Visits,
+    voting: impl Fn(&P) -> &Voting,
+) -> Option<usize> {
+    let mut most = None;
+    for_each_state(&lock.world(visits).with_alarms(Alarms::AtAnyTime(3)), |group, _| {
+        let waiting = group.living().filter(|(_, one)| one.protocol.phase() == Phase::Waiting);
+        if !group.links.is_empty()
+            || count(group, Phase::Inside) > 0
+            || waiting.clone().count() == 0
+        {
+            return;
+        }
+        assert!(waiting.clone().all(|(_, one)| !one.alarms.is_empty()), "no attempt is to come");
+        let voters = group.living().map(|(_, one)| voting(&one.protocol));
+        most = most.max(Some(voters.filter(|voter| voter.voted_for().is_some()).count()));
+    });
+    most
+}
+
+/// A search cannot show that everybody gets in. It shows that nothing but another attempt keeps anybody
+/// out: there is always one to come, and all votes are free for it.
+#[test]
+fn whoever_waits_tries_again_and_finds_no_vote_that_a_failed_attempt_has_left_behind() {
     let lock = Lock::new(Voting::new);
-    for seed in 0..1_000 {
-        assert_eq!(storm::run(&lock, seed).err(), None, "seed {seed}");
+    for visits in [Visits::of([1, 1, 1]), Visits::of([2, 1, 0]).with_withdrawals(1)] {
+        assert_eq!(most_kept_back(&lock, visits, |voting| voting), Some(0));
     }
+}
+
+/// Whoever fails keeps the votes that it was given.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+struct KeepsVotes;
+
+impl Flaw<Voting> for KeepsVotes {
+    fn spoil(input: &InputOf<Voting>, effects: Vec<EffectOf<Voting>>) -> Vec<EffectOf<Voting>> {
+        let fails = match input {
+            Input::Message { .. } => true,
+            Input::Command(_) | Input::Timer(_) => false,
+        };
+        let keeps = |effect: &EffectOf<Voting>| match effect {
+            Effect::Send { message: Message::Release(_), .. } => !fails,
+            Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => true,
+        };
+        effects.into_iter().filter(keeps).collect()
+    }
+}
+
+#[test]
+fn votes_that_a_failed_attempt_leaves_behind_are_found_out() {
+    let lock = Lock::new(Flawed::<Voting, KeepsVotes>::new);
+    let kept_back = most_kept_back(&lock, Visits::of([1, 1, 1]), |flawed| &flawed.lock);
+    assert!(kept_back > Some(0), "{kept_back:?}");
+    let mut broken = (0..100).filter_map(|seed| storm::run(&lock, seed).err());
+    assert!(matches!(broken.next(), Some(Broken::Waits(_))));
+}
+
+/// Of five members each asks itself and the next two.
+#[test]
+fn the_crash_of_a_member_that_no_candidate_asks_is_not_noticed_and_that_of_another_is() {
+    check(bounded(Visits::of([1, 1, 0, 0, 0]), 2).with_dead(4));
+    let asks_it = bounded(Visits::of([0, 0, 1, 0, 0]), 2).with_dead(4);
+    assert_breaks(asks_it, "whoever waits gets in");
+}
+
+/// A release that comes before the request which it takes back leaves a vote that nobody has.
+#[test]
+fn where_messages_overtake_one_another_a_vote_is_lost() {
+    let visits = Visits::of([1, 1, 0]).with_withdrawals(1);
+    let lost = |order| {
+        let mut lost = false;
+        for_each_state(&bounded(visits.clone(), 1).with_order(order), |group, _| {
+            let votes = group.living().filter(|(_, one)| one.protocol.voted_for().is_some());
+            let is_over = group.links.is_empty()
+                && group.living().all(|(_, one)| one.protocol.phase() == Phase::Idle);
+            lost |= is_over && votes.count() > 0;
+        });
+        lost
+    };
+    assert_eq!([Order::Fifo, Order::Any].map(lost), [false, true]);
 }
 
 /// A coordinator that may forget its vote at any time.
@@ -152,6 +238,34 @@ fn so_many_may_forget_and_no_more() {
         assert_eq!(too_many, 2 * votes - size);
         let enters = |forget: &u32| second_enters(size, votes, *forget);
         assert_eq!((0..=votes).find(enters), Some(too_many), "{votes} of {size}");
+    }
+}
+
+/// How likely it is that so many of the m coordinators that voted forget it that another has m votes
+/// too, if each forgets with this likelihood: the formula of the books, by the line between
+/// [`so_many_may_forget_and_no_more`].
+fn violation(size: u32, votes: u32, forgets: f64) -> f64 {
+    let ways = |k: u32| (0..k).fold(1.0, |ways, i| ways * f64::from(votes - i) / f64::from(i + 1));
+    let remembers = 1.0 - forgets;
+    let exactly = |k: u32| {
+        let [forget, remember] = [k, votes - k].map(|n| i32::try_from(n).expect("a small number"));
+        ways(k) * forgets.powi(forget) * remembers.powi(remember)
+    };
+    (0..=votes).filter(|k| second_enters(size, votes, *k)).map(exactly).sum()
+}
+
+/// The table of van Steen and Tanenbaum (*Distributed Systems*, 4th edition, "Violation probabilities"):
+/// n, m, and below which power of ten two get in, if each coordinator is away for 3 or 30 s in an hour.
+#[test]
+fn two_get_in_as_seldom_as_the_table_of_the_books_says() {
+    let table = [(8, 5, 5, 3), (8, 6, 11, 7), (16, 9, 4, 2), (16, 12, 21, 13)];
+    let table = table.into_iter().chain([(32, 17, 4, 2), (32, 24, 43, 27)]);
+    for (size, votes, seldom, often) in table {
+        for (away, power) in [(3.0, seldom), (30.0, often)] {
+            let likelihood = violation(size, votes, away / 3600.0);
+            assert!(likelihood < 10_f64.powi(-power), "{votes} of {size}: {likelihood:e}");
+            assert!(likelihood > 10_f64.powi(-power - 2), "{votes} of {size}: {likelihood:e}");
+        }
     }
 }
 
