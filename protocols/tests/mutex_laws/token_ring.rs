@@ -62,7 +62,9 @@ impl Flaw<TokenRing> for PassesByTheSecond {
             Effect::Send { to: MemberId(1), message } if TokenRing::is_token(&message) => {
                 Effect::Send { to: MemberId(2), message }
             }
-            other => other,
+            Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => {
+                effect
+            }
         };
         effects.into_iter().map(further).collect()
     }
