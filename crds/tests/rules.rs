@@ -117,11 +117,12 @@ fn a_pattern_stands_only_once() {
 
 #[test]
 fn only_who_may_enter_again_without_asking_may_cache() {
+    use LockAlgorithm::{Central, Lamport, Maekawa, Raymond, RicartAgrawala, TokenRing, Voting};
+
     let cached = |algorithm| {
         let lock = LockSpec { algorithm, caching: Caching::Enabled, ..LockSpec::default() };
         Conclave::new("orders", ConclaveSpec { locks: vec![lock], ..ConclaveSpec::default() })
     };
-    use LockAlgorithm::{Central, Lamport, Maekawa, Raymond, RicartAgrawala, TokenRing, Voting};
     for algorithm in [Central, TokenRing, Raymond, RicartAgrawala] {
         allowed(&cached(algorithm));
     }

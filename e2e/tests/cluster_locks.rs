@@ -1,7 +1,9 @@
 //! Each lock algorithm in turn, in one living group: it is changed under load, no increment is lost
 //! though a pod dies that holds, tokens rise, and Prometheus measures what the books say. And each in
-//! place of each other: who holds goes on to, and who waits gets in.
+//! place of each other: who holds goes on to, and who waits gets in. And what is kept between two
+//! entries.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -184,6 +186,50 @@ fn the_measured_messages_are_those_of_the_books(
             Ok(())
         }
     }
+}
+
+#[test]
+fn whoever_was_inside_last_enters_again_without_a_message_until_another_wants_in() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if !cluster.is_ours_or_skip("a crash of a sidecar") {
+        return Ok(());
+    }
+    cluster.in_namespace("lock-caching", |namespace| {
+        let locks = "[{names: [counter, kept], caching: Enabled}, \
+                     {names: [permitted], algorithm: RicartAgrawala, caching: Enabled}]";
+        let group =
+            Group::start(namespace, &format!("{{timing: {TIMING}, locks: {locks}}}"), PODS)?;
+        let (pods, followers) = (group.pods()?, group.followers()?);
+        let mut tokens = BTreeMap::<_, Vec<u64>>::new();
+        let mut cost = |pod: &Pod, lock| -> Result<u64> {
+            let held = group.lock(pod, lock, "10s")?;
+            group.unlock(pod, &held)?;
+            tokens.entry(lock).or_default().push(held.number("token")?);
+            held.body["cost"]["messages"].as_u64().context("a cost")
+        };
+        for (lock, asks) in [("kept", 2), ("permitted", 8)] {
+            let (one, other) = (&followers[0], &followers[1]);
+            let costs = [one, one, one, other, other].map(|pod| cost(pod, lock));
+            let costs = costs.into_iter().collect::<Result<Vec<_>>>()?;
+            ensure!(costs == [asks, 0, 0, asks, 0], "{lock}: {costs:?}");
+        }
+        let cached = "conclave_lock_cached_entries_total";
+        let counted = ["Central", "RicartAgrawala"].map(|algorithm| {
+            prometheus::sum_over(&pods, cached, &format!("algorithm=\"{algorithm}\""))
+        });
+        ensure!(counted.into_iter().collect::<Result<Vec<_>>>()? == [3.0, 3.0]);
+
+        let sum = Counter::deploy(&group)?.count(&pods, counter::LOCKED, EACH)?;
+        ensure!(sum == EACH * 2 * pods.len() as u64, "{sum} increments");
+        // It keeps the grant when it dies.
+        cost(&followers[2], "kept")?;
+        group.namespace.cluster().signal_container(&followers[2], SIDECAR, Signal::KILL)?;
+        cost(&followers[3], "kept")?;
+        for (lock, tokens) in &tokens {
+            ensure!(tokens.is_sorted_by(|one, next| one < next), "{lock}: {tokens:?}");
+        }
+        Ok(())
+    })
 }
 
 #[test]

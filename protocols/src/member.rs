@@ -381,7 +381,7 @@ impl Member {
                 self.hear_gate(now, from, (epoch, seq), gate, out);
             }
             PeerMessage::PeerLock(message) => self.on_peer_lock(now, from, *message, out),
-            PeerMessage::Farewell(farewell) => self.on_farewell(now, from, *farewell, out),
+            PeerMessage::Farewell(farewell) => self.on_farewell(now, from, &farewell, out),
         }
     }
 

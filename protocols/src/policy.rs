@@ -280,13 +280,6 @@ pub enum Caching {
     Enabled,
 }
 
-impl Caching {
-    /// Whether it is not the default.
-    fn is_disabled(&self) -> bool {
-        *self == Self::Disabled
-    }
-}
-
 impl Default for LockPolicy {
     fn default() -> Self {
         Self {

@@ -250,7 +250,7 @@ impl Member {
         &mut self,
         now: LocalTime,
         from: Incarnation,
-        farewell: Farewell,
+        farewell: &Farewell,
         out: &mut Out,
     ) {
         if let Some(leader) = self.leader()

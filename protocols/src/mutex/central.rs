@@ -24,7 +24,7 @@
 //! | order, in the variant with stamps | of asking, among those that have arrived and wait |
 //! | messages, if grants are kept | none for who was inside last; one more, `wanted`, for each entry that another waits for, and `in use` if somebody is inside |
 //! | delay between an exit and the next entry, if the grant was kept | two round trips: request, wanted, release, grant |
-//! | tolerates | the crash of a member that is neither inside nor waiting |
+//! | tolerates | the crash of a member that is neither inside nor waiting nor the coordinator |
 //! | links | reliable, FIFO |
 //!
 //! Deviations:

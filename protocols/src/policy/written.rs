@@ -20,8 +20,8 @@ struct Text {
     among_members: Option<LockAlgorithm>,
     max_hold: Duration,
     lock_delay: Duration,
-    #[serde(default, skip_serializing_if = "Caching::is_disabled")]
-    caching: Caching,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    caching: Option<Caching>,
 }
 
 #[derive(Deserialize, Serialize)]
@@ -79,6 +79,7 @@ impl Serialize for LockPolicy {
         if to.is_human_readable() {
             let among_members = (!algorithm.is_led()).then_some(algorithm);
             let algorithm = LockAlgorithm::Central;
+            let caching = (caching != Caching::default()).then_some(caching);
             let text = Text { names, algorithm, among_members, max_hold, lock_delay, caching };
             text.serialize(to)
         } else {
@@ -94,6 +95,7 @@ impl<'de> Deserialize<'de> for LockPolicy {
             let Text { names, algorithm, among_members, max_hold, lock_delay, caching } =
                 Text::deserialize(from)?;
             let algorithm = among_members.unwrap_or(algorithm);
+            let caching = caching.unwrap_or_default();
             Ok(Self { names, algorithm, max_hold, lock_delay, caching })
         } else {
             let Sent { names, algorithm, max_hold, lock_delay } = Sent::deserialize(from)?;

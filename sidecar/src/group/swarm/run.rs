@@ -70,7 +70,7 @@ impl Run {
         let timing = [Timing::default(), Timing::FAST, BRIEF, BRIEF][up_to(4)];
         let place = usize::try_from(seed % LockAlgorithm::ALL.len() as u64).expect("small");
         let algorithm = LockAlgorithm::ALL[place];
-        let cached = algorithm.may_cache() && seed % 2 == 0;
+        let cached = algorithm.may_cache() && seed.is_multiple_of(2);
         let caching = if cached { Caching::Enabled } else { Caching::Disabled };
         let locks = vec![LockPolicy { algorithm, caching, ..LockPolicy::default() }];
         let policy = Policy { timing, locks, ..Policy::default() };
