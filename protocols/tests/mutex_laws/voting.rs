@@ -254,7 +254,7 @@ fn violation(size: u32, votes: u32, forgets: f64) -> f64 {
     (0..=votes).filter(|k| second_enters(size, votes, *k)).map(exactly).sum()
 }
 
-/// The table of van Steen and Tanenbaum (*Distributed Systems*, 4th edition, "Violation probabilities"):
+/// The table of violation probabilities that later editions of Tanenbaum and van Steen's book print:
 /// n, m, and below which power of ten two get in, if each coordinator is away for 3 or 30 s in an hour.
 #[test]
 fn two_get_in_as_seldom_as_the_table_of_the_books_says() {
