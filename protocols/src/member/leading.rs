@@ -258,7 +258,8 @@ impl Member {
         let Some(leader) = self.leader() else { return };
         let sent = leader.sent.iter().find(|(seq, _)| *seq == promise.seq).map(|(_, at)| *at);
         let (Some(sent), true) = (sent, promise.epoch == leader.record.epoch) else { return };
-        if leader.record.rank(from).is_none() {
+        // What a member said before its farewell says less than that.
+        if leader.record.rank(from).is_none() || leader.parted.contains(&from) {
             return;
         }
         let until = sent.after(hold(leader.record.timing.office_wait));

@@ -283,6 +283,10 @@ impl Central {
             return;
         }
         self.books.in_use = true;
+        self.tell_all_to_wait(out);
+    }
+
+    fn tell_all_to_wait(&mut self, out: &mut OutboxOf<Self>) {
         let untold = std::mem::take(&mut self.books.untold);
         let waiting = self.books.queue.iter().filter(|(member, _)| untold.contains(member));
         for (member, number) in waiting.copied().collect::<Vec<_>>() {
@@ -319,7 +323,19 @@ impl Central {
         self.books.in_use = false;
         self.books.untold.remove(&next);
         self.answer(next, Message::Grant(number), out);
-        self.recall(out);
+        if self.may_be_kept() {
+            self.recall(out);
+        } else {
+            self.tell_all_to_wait(out);
+        }
+    }
+
+    /// Asks once more for the grant that is out: whoever has it may not have heard, or its answer was lost.
+    pub fn recall_again(&mut self, out: &mut OutboxOf<Self>) {
+        let Some((inside, number)) = self.books.inside else { return };
+        if self.may_be_kept() && self.books.recalled && !self.books.in_use {
+            self.answer(inside, Message::Wanted(number), out);
+        }
     }
 
     /// Whether a grant is out that is good until another wants in.

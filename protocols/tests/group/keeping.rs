@@ -147,6 +147,48 @@ fn nobody_is_told_to_wait_for_what_is_only_kept() {
     }
 }
 
+/// The leader extends the grant, not the entry.
+#[test]
+fn who_enters_again_all_the_time_goes_on_as_long_as_it_likes() {
+    for algorithm in CACHED {
+        let mut bench = cached(algorithm);
+        for _ in 0..200 {
+            bench.enter(2, "a");
+            let until = bench.deadline(2, "a").expect("it enters");
+            assert!(until > bench.now.after(SECOND * 8), "{algorithm:?}");
+            bench.wait(MILLI * 60);
+            bench.exit(2, "a");
+            bench.wait(MILLI * 60);
+        }
+        assert!(costs(&bench, 2)[1..].iter().all(|cost| *cost == 0));
+        let lost = |event: &LockEvent| matches!(event, LockEvent::Lost(_));
+        assert!(!bench.lock_events(2, "a").any(lost));
+    }
+}
+
+#[test]
+fn a_lost_message_about_what_is_kept_costs_heartbeats() {
+    for lost in ["wanted", "in_use"] {
+        let mut bench = cached(LockAlgorithm::Central);
+        bench.enter(2, "a");
+        bench.lost = Some(lost);
+        bench.enter(3, "a");
+        assert_eq!(bench.lock_events(3, "a").count(), 0, "{lost}");
+        bench.lost = None;
+        bench.wait(MILLI * 600);
+        let told = bench.lock_events(3, "a").last();
+        assert!(matches!(told, Some(LockEvent::Queued(Some(_)))), "{lost}: {told:?}");
+        bench.exit(2, "a");
+        assert!(bench.holds(3, "a"), "it keeps nothing that is wanted");
+    }
+    let mut bench = cached(LockAlgorithm::Central);
+    visits(&mut bench, 2, 1);
+    bench.lost = Some("wanted");
+    bench.enter(3, "a");
+    bench.wait(MILLI * 600);
+    assert!(bench.holds(3, "a"), "the acknowledgment of a promise says it too");
+}
+
 #[test]
 fn what_is_not_used_for_long_is_not_kept() {
     for algorithm in CACHED {

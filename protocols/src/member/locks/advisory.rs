@@ -4,8 +4,7 @@ use super::super::message::{Table, TableHold};
 use super::coordinator::Entry;
 use super::{Locks, Wish};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId};
-use crate::mutex::central::Central;
-use crate::mutex::{AnyMutex, Carried, Mutex};
+use crate::mutex::{AnyMutex, Carried};
 use crate::time::LocalTime;
 
 impl Locks {
@@ -44,12 +43,13 @@ impl Locks {
         token: FencingToken,
     ) {
         let Some(seat) = self.seat.as_ref().filter(|_| self.is_advisory()) else { return };
-        let (me, view, busy_until) = (seat.rank, seat.view, now.after(seat.lock_wait));
+        let busy_until = now.after(seat.lock_wait);
+        let carried = Carried { holder: Some(rank), waiting: Vec::new() };
+        let mutex = seat.mutex(name, &carried).numbered_after(self.latest);
         let lock = self.lock(name);
         let free = lock.mutex.as_ref().is_some_and(AnyMutex::is_unused) && lock.entry.is_none();
         if free && lock.closed_until <= now {
-            let carried = Carried { holder: Some(rank), waiting: Vec::new() };
-            lock.mutex = Some(AnyMutex::Central(Central::new(me, view, &carried)));
+            lock.mutex = Some(mutex);
             let (since, granted) = (now, None);
             let note = lock.notes.remove(&rank).unwrap_or_default();
             lock.entry = Some(Entry { holder, token, busy_until, since, note, granted });

@@ -123,6 +123,9 @@ impl Locks {
         while if led { self.may_admit(now, name) } else { self.may_consult(now, name) } {
             if led {
                 self.admit(now, name, out);
+                if !self.may_admit(now, name) {
+                    return;
+                }
             } else {
                 self.begin(now, name, out);
             }
@@ -271,6 +274,7 @@ impl Locks {
             if !self.extend(now, from, &name, token) {
                 extended.refused.push((name, token));
             } else if self.is_contended(&name) {
+                self.recall_again(now, &name, out);
                 extended.contended.push(name);
             }
         }

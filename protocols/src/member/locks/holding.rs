@@ -14,6 +14,8 @@ pub(super) struct Hold {
     pub(super) token: FencingToken,
     /// When this member entered.
     pub(super) entered: LocalTime,
+    /// When it was let in: it may have entered again since.
+    pub(super) granted: LocalTime,
     /// A deadline that has passed is final (rule 7).
     pub(super) deadline: LocalTime,
     pub(super) bond: Bond,
@@ -78,7 +80,7 @@ impl Locks {
             return self.decline(now, name, out);
         };
         lock.highest = lock.highest.max(token);
-        lock.hold = Some(Hold { token, entered: now, deadline, bond });
+        lock.hold = Some(Hold { token, entered: now, granted: now, deadline, bond });
         let messages = lock.messages;
         if matches!(base, Base::Peers) && self.coordinates() {
             self.note_holder(now, rank, self.me, name, token);
@@ -129,8 +131,9 @@ impl Locks {
         for name in &self.mine {
             let Some(lock) = self.all.get_mut(name) else { continue };
             let Some(held) = &mut lock.hold else { continue };
-            let refused = extended.refused.iter().any(|(n, t)| n == name && *t == held.token);
-            let listed = held.entered < extended.stamp;
+            let same = |token: FencingToken| token.may_become(held.token);
+            let refused = extended.refused.iter().any(|(n, t)| n == name && same(*t));
+            let listed = held.granted < extended.stamp;
             if held.bond == Bond::Lease && held.deadline > now && listed && !refused {
                 held.deadline = held.deadline.max(deadline);
                 let known = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
@@ -215,10 +218,13 @@ impl Locks {
         let Some(lock) = self.all.get_mut(name) else { return };
         let Some(hold) = lock.hold.take() else { return };
         self.mine.remove(name);
-        if lock.wish.take().is_some() {
+        let kept = lock.wish.take().is_none();
+        if !kept {
             out.push(LockEffect::Tell(name.clone(), LockEvent::Lost(reason)));
         }
         match hold.bond {
+            // Nobody was inside.
+            Bond::Lease if led && kept => self.command(now, name, Command::Exit, out),
             // Nobody else can take it out of the table of a leader.
             Bond::Office => self.command(now, name, Command::Exit, out),
             Bond::Lease if led => {

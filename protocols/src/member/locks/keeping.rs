@@ -17,8 +17,8 @@ use super::holding::{Bond, Hold};
 use super::{Lock, LockEffect, LockEvent, LockOut, Locks};
 use crate::ids::{FencingToken, LockName, MemberId};
 use crate::mutex::central::{self, Central, RequestNumber};
-use crate::mutex::{AnyMutex, Command};
-use crate::protocol::{Input, InputOf};
+use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command};
+use crate::protocol::{Input, InputOf, Outbox};
 use crate::time::LocalTime;
 
 /// How long a member keeps what it does not use.
@@ -101,6 +101,16 @@ impl Locks {
         }
     }
 
+    /// A member that holds what another wants was heard of: it may not know that it is wanted.
+    pub(super) fn recall_again(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+        let mut effects = Outbox::default();
+        let Some(mutex) = self.all.get_mut(name).and_then(Lock::central_mut) else { return };
+        mutex.recall_again(&mut effects);
+        let mut of_any = Outbox::default();
+        effects.pour_into(&mut of_any, AnyMessage::Central, AnyTimer::Central);
+        self.carry_out(now, name, of_any, super::Base::Nobody, out);
+    }
+
     /// An alarm of the mutex of a lock that the leader grants: a grant was not used for long.
     pub(super) fn is_idle(
         &mut self,
@@ -109,7 +119,7 @@ impl Locks {
         timer: central::Timer,
         out: &mut LockOut,
     ) {
-        let timer = crate::mutex::AnyTimer::Central(timer);
+        let timer = AnyTimer::Central(timer);
         self.feed(now, name, Input::Timer(timer), super::Base::Nobody, out);
         self.drop_what_went_back(name);
     }
