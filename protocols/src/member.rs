@@ -62,7 +62,7 @@ pub struct Member {
     policy: Policy,
     in_force: InForce,
     /// No view had a higher number when this member started, as the resource's status tells.
-    status_epoch: Epoch,
+    status: StatusEpoch,
     role: Role,
     pledge: Pledge,
     /// The latest view that this member was in, or learned of as a joiner.
@@ -275,20 +275,36 @@ pub enum LostReason {
     ViewChange,
 }
 
+/// What the status of a group's resource says was used: the operator does not forget it, whatever becomes
+/// of the register.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct StatusEpoch {
+    /// The latest view.
+    pub epoch: Epoch,
+    /// No token was above it.
+    pub ceiling: Epoch,
+}
+
+impl From<Epoch> for StatusEpoch {
+    fn from(epoch: Epoch) -> Self {
+        Self { epoch, ceiling: epoch }
+    }
+}
+
 type Out = OutboxOf<Member>;
 
 impl Member {
     /// A new member: a process that has just started and is in no view.
     ///
-    /// `status_epoch` is the epoch in the status of the group's resource, zero if there is none.
-    pub fn new(me: MemberInfo, policy: Policy, status_epoch: Epoch) -> Self {
+    /// `status` is what the status of the group's resource says, zero if there is none.
+    pub fn new(me: MemberInfo, policy: Policy, status: impl Into<StatusEpoch>) -> Self {
         let locks = Locks::new(me.incarnation);
         let desk = Desk::new(me.incarnation);
         Self {
             me,
             in_force: InForce::new(policy.arbiter),
             policy,
-            status_epoch,
+            status: status.into(),
             role: Role::Joiner { heard: LocalTime::default() },
             pledge: Pledge::default(),
             record: None,

@@ -7,7 +7,8 @@ mod endpoints;
 use std::error::Error;
 use std::time::Duration;
 
-use conclave_crds::{AuthorityStatus, Conclave, object_name};
+use conclave_crds::{AuthorityStatus, Conclave, ConclaveStatus, object_name};
+use conclave_protocols::member::StatusEpoch;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::{Epoch, PodUid};
 use futures::{StreamExt, TryStreamExt};
@@ -29,8 +30,8 @@ pub struct Resource {
     pub uid: PodUid,
     /// What it says.
     pub policy: Policy,
-    /// The epoch in its status.
-    pub epoch: Epoch,
+    /// What its status says was used.
+    pub status: StatusEpoch,
     /// Where certificates come from; nothing before the operator has said so.
     pub authority: Option<AuthorityStatus>,
 }
@@ -107,14 +108,13 @@ impl Place {
         let policy = conclave_crds::policy(&conclave)
             .map_err(|error| format!("{what} cannot be used: {error}"))?;
         // The operator writes the status before it makes the Lease.
-        let epoch = conclave.status.as_ref().and_then(|status| status.epoch);
-        let epoch = epoch.ok_or_else(|| format!("{what} was not seen by the operator yet"))?;
+        let status = conclave.status.as_ref().and_then(used);
+        let status = status.ok_or_else(|| format!("{what} was not seen by the operator yet"))?;
         let lease = object_name(name);
         let what = format!("Lease {namespace}/{lease}");
         self.leases().get(&lease).await.map_err(|error| absent(&what, &error))?;
-        let epoch = Epoch(u64::try_from(epoch).unwrap_or(0));
         let authority = conclave.status.and_then(|status| status.authority);
-        Ok(Resource { uid, policy, epoch, authority })
+        Ok(Resource { uid, policy, status, authority })
     }
 
     /// Follows the resource. Says nothing more once it is gone.
@@ -216,6 +216,13 @@ fn absent(what: &str, error: &kube::Error) -> String {
     }
 }
 
+/// What was used, as the operator knows it; nothing before it saw the resource.
+fn used(status: &ConclaveStatus) -> Option<StatusEpoch> {
+    let number = |number: i64| Epoch(u64::try_from(number).unwrap_or(0));
+    let ceiling = status.ceiling.map(number).unwrap_or_default();
+    Some(StatusEpoch { epoch: number(status.epoch?), ceiling })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -256,6 +263,18 @@ mod tests {
 
         says.tell(at("10.0.0.2:443"));
         assert!(authorities.has_changed().expect("it goes on"));
+    }
+
+    #[test]
+    fn what_was_used_is_read_from_the_status() {
+        let read =
+            |status: serde_json::Value| used(&serde_json::from_value(status).expect("a status"));
+        let (epoch, ceiling) = (Epoch(7), Epoch(12));
+        let status = serde_json::json!({"epoch": 7, "ceiling": 12});
+        assert_eq!(read(status), Some(StatusEpoch { epoch, ceiling }));
+        assert_eq!(read(serde_json::json!({"ceiling": 12})), None, "not seen by the operator yet");
+        let status = StatusEpoch { epoch, ceiling: Epoch::default() };
+        assert_eq!(read(serde_json::json!({"epoch": 7})), Some(status));
     }
 
     /// A resource at an API server whose first call hangs, and which knows nothing.

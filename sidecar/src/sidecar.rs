@@ -4,9 +4,10 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use conclave_protocols::member::StatusEpoch;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MemberInfo;
-use conclave_protocols::{Epoch, Incarnation, PodUid};
+use conclave_protocols::{Incarnation, PodUid};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -62,8 +63,8 @@ pub struct Membership {
     pub held: Held,
     /// What the resource says.
     pub policy: Policy,
-    /// The epoch in the resource's status.
-    pub status_epoch: Epoch,
+    /// What the resource's status says was used.
+    pub status: StatusEpoch,
     /// The group's register.
     pub register: Register,
     /// What the resource says from now on; nothing once the group is dissolved.
@@ -209,7 +210,7 @@ impl Sidecar {
         let beginning = Beginning {
             me: info,
             policy: membership.policy,
-            status_epoch: membership.status_epoch,
+            status: membership.status,
             register: membership.register,
             links: Links::new(local, listeners, &sender),
             inbox,

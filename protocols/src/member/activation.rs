@@ -87,7 +87,8 @@ impl Member {
         let base = candidate.base.as_ref().map(|base| base.epoch.max(base.ceiling));
         let known = self.record.as_ref().map(|record| record.epoch.max(record.ceiling));
         let own = self.pledge.epoch.max(self.in_force.floor).max(self.in_force.numbered);
-        let seen = self.status_epoch.max(own).max(known.unwrap_or_default());
+        let status = self.status.epoch.max(self.status.ceiling);
+        let seen = status.max(own).max(known.unwrap_or_default());
         seen.max(term.unwrap_or_default()).max(base.unwrap_or_default()).next()
     }
 

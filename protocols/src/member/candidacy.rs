@@ -202,7 +202,7 @@ impl Member {
     /// knows what came after it, so it is as good as lost.
     fn as_base(&self, record: Record) -> Record {
         let known = self.record.as_ref().map(|known| known.epoch).unwrap_or_default();
-        if record.epoch >= known.max(self.pledge.epoch).max(self.status_epoch) {
+        if record.epoch >= known.max(self.pledge.epoch).max(self.status.epoch) {
             return record;
         }
         let mine = self.record.as_ref().map_or(self.policy.timing, |known| known.timing);
@@ -222,7 +222,7 @@ impl Member {
 
     /// Whether this group had a view, as far as this member knows.
     pub(super) fn knows_of_a_view(&self) -> bool {
-        self.status_epoch.max(self.pledge.epoch) > Epoch::default() || self.record.is_some()
+        self.status.epoch.max(self.pledge.epoch) > Epoch::default() || self.record.is_some()
     }
 
     fn take_base(&mut self, now: LocalTime, base: &Record, out: &mut Out) {

@@ -179,7 +179,7 @@ impl Member {
         let Some(record) = &value.record else {
             // An empty register was lost, if there ever was a view with an arbiter. Whoever keeps
             // it makes it anew.
-            let never = self.in_force.floor.max(self.status_epoch) == Epoch::default();
+            let never = self.in_force.floor.max(self.status.epoch) == Epoch::default();
             if seeks && never {
                 self.begin_quorum(now, value, out);
             }
@@ -190,7 +190,7 @@ impl Member {
         }
         // One from before what this member knows was brought back from a backup.
         let sound =
-            !record.base_unknown && record.epoch >= self.in_force.floor.max(self.status_epoch);
+            !record.base_unknown && record.epoch >= self.in_force.floor.max(self.status.epoch);
         if sound && (record.is_advisory() || record.is_closed()) {
             if seeks {
                 self.begin_quorum(now, value, out);

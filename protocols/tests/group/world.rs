@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use conclave_protocols::member::message::Note;
-use conclave_protocols::member::{Command, Member, Node};
+use conclave_protocols::member::{Command, Member, Node, StatusEpoch};
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::sim::{Clock, Simulator};
 use conclave_protocols::version;
-use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid};
+use conclave_protocols::{FencingToken, Incarnation, LocalTime, LockName, PodUid};
 
 use crate::nodes::{Ask, Mood, Place, Register};
 use crate::storm::Fault;
@@ -39,7 +39,7 @@ pub(crate) struct World {
     /// What the store of each lock has taken.
     stores: BTreeMap<LockName, FencingToken>,
     /// What the status of the resource says: the highest view.
-    status: Epoch,
+    status: StatusEpoch,
     pub(crate) history: History,
     /// Whether clocks keep to their bound.
     pub(crate) scope: Scope,
@@ -97,7 +97,7 @@ impl World {
             claims: BTreeMap::new(),
             claimed: 0,
             stores: BTreeMap::new(),
-            status: Epoch::default(),
+            status: StatusEpoch::default(),
             history: History::default(),
             scope: if drift > DRIFT { Scope::Timeless } else { Scope::Everything },
             seen: Seen::default(),
@@ -130,8 +130,8 @@ impl World {
         let width = u64::try_from(2 * self.drift + 1).expect("positive");
         let rate = i32::try_from(self.sim.random().up_to(width)).expect("small") - self.drift;
         let clock = Clock { offset, rate_ppm: rate };
-        let epoch = self.status_epoch();
-        let member = Member::new(info(index, incarnation), self.policy.clone(), epoch);
+        let status = self.status_epoch();
+        let member = Member::new(info(index, incarnation), self.policy.clone(), status);
         self.members.push((incarnation, clock));
         let place = Place::Member(Box::new(member));
         self.sim.add_with_clock(Node::Member(incarnation), place, clock);
@@ -153,14 +153,17 @@ impl World {
 
     /// What the operator has written into the status of the resource: it watches the register, and
     /// does not forget what was there.
-    fn status_epoch(&mut self) -> Epoch {
+    fn status_epoch(&mut self) -> StatusEpoch {
         match self.policy.arbiter {
             Arbiter::Quorum => {
-                let epoch = self.try_record().map_or(Epoch(0), |record| record.epoch);
-                self.status = self.status.max(epoch);
+                let used =
+                    |record: &Record| StatusEpoch { epoch: record.epoch, ceiling: record.ceiling };
+                let now = self.try_record().map(used).unwrap_or_default();
+                self.status.epoch = self.status.epoch.max(now.epoch);
+                self.status.ceiling = self.status.ceiling.max(now.ceiling);
                 self.status
             }
-            Arbiter::None => Epoch(0),
+            Arbiter::None => StatusEpoch::default(),
         }
     }
 

@@ -150,7 +150,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             &args.pod_namespace,
             &args.group,
             uid,
-            resource.epoch,
+            resource.status.epoch,
             metrics.clone(),
         );
         let (policy, policies) = watch::channel(Some(resource.policy.clone()));
@@ -183,7 +183,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             addresses: peer_addresses(&args),
             held,
             policy: resource.policy,
-            status_epoch: resource.epoch,
+            status: resource.status,
             register: Register::Kubernetes(Box::new(register)),
             policies,
             endpoints,

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use conclave_crds::AuthorityStatus;
+use conclave_protocols::PodUid;
+use conclave_protocols::member::StatusEpoch;
 use conclave_protocols::policy::Policy;
-use conclave_protocols::{Epoch, PodUid};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -349,7 +350,7 @@ impl Born {
             name: pod,
             addresses: vec![self.peer_address()],
             policy: self.settings.policy.clone(),
-            status_epoch: Epoch::default(),
+            status: StatusEpoch::default(),
             register: Register::Memory(self.register.by(self.cut.clone())),
             policies: self.policies.clone(),
             endpoints,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use conclave_protocols::clock::{self, ClockMap};
 use conclave_protocols::member::message::{Message, PeerMessage};
-use conclave_protocols::member::{self, Command, Event, Member, Node};
+use conclave_protocols::member::{self, Command, Event, Member, Node, StatusEpoch};
 use conclave_protocols::mutex::PaidBy;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::{MemberInfo, Record};
@@ -40,7 +40,7 @@ use crate::wire::Payload;
 pub(crate) struct Beginning {
     pub(crate) me: MemberInfo,
     pub(crate) policy: Policy,
-    pub(crate) status_epoch: Epoch,
+    pub(crate) status: StatusEpoch,
     pub(crate) register: Register,
     pub(crate) links: Links,
     pub(crate) inbox: mpsc::Receiver<(Incarnation, Payload)>,
@@ -115,13 +115,13 @@ const ANSWERS: usize = 64;
 impl Seat {
     /// Lives in the group until it has left it.
     pub(crate) async fn live(&mut self, beginning: Beginning) {
-        let Beginning { me, policy, status_epoch, register, links, end, .. } = beginning;
+        let Beginning { me, policy, status, register, links, end, .. } = beginning;
         let (answers, answered) = mpsc::channel(ANSWERS);
         self.publisher.begins(me.incarnation, &policy);
         let time =
             Time { sync: None, clock: virtual_clock(self.clock, &policy), epoch: Epoch::default() };
         let task = Task {
-            member: Member::new(me.clone(), policy, status_epoch),
+            member: Member::new(me.clone(), policy, status),
             time,
             book: Book::new(&me.name, me.incarnation, self.metrics.locks.clone()),
             alarms: Alarms::new(),
