@@ -103,6 +103,13 @@ fn tokens_of_a_high_above_the_epoch_do_not_come_again_after_a_backup() {
     run(79_012_722, false);
 }
 
+/// A member had entered what the leader's slower clock still kept closed for an outsider. Its hold was
+/// carried into the next view with the rest of that wait, and the leader let itself in.
+#[test]
+fn a_hold_is_carried_over_for_its_own_time_and_not_for_that_of_an_outsider_before_it() {
+    run(16_521, false);
+}
+
 #[test]
 #[expect(
     clippy::disallowed_types,

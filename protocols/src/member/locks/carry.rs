@@ -47,11 +47,14 @@ impl Locks {
         let Some(seat) = &self.seat else { return table };
         for (name, lock) in &self.all {
             if let Some(entry) = lock.entry.as_ref().filter(|entry| self.runs(lock, entry, now)) {
+                // A member of the view may hold what another's clock keeps closed for who was before it.
+                let outside = !seat.incarnations.contains(&entry.holder);
                 table.holds.push(TableHold {
                     lock: name.clone(),
                     holder: entry.holder,
                     token: entry.token,
-                    rest: (lock.closed_until > now).then(|| now.until(lock.closed_until)),
+                    rest: (outside && lock.closed_until > now)
+                        .then(|| now.until(lock.closed_until)),
                     note: entry.note.clone(),
                 });
             }
