@@ -53,6 +53,7 @@ fn each_algorithm_keeps_its_promises_in_a_living_group() -> Result<()> {
             println!("{}", algorithm.name);
             change_under_load(&cluster, &group, algorithm, turn)?;
             token = a_holder_dies_while_all_count(&group, &counter, turn, token)?;
+            token = a_pod_is_killed_while_the_others_count(&group, &counter, turn, token)?;
             the_measured_messages_are_those_of_the_books(&group, &prometheus, algorithm)?;
         }
         Ok(())
@@ -125,21 +126,55 @@ fn a_holder_dies_while_all_count(
 ) -> Result<u64> {
     let (pods, followers) = (group.pods()?, group.followers()?);
     let [dies, next] = [turn, turn + 1].map(|turn| &followers[turn % followers.len()]);
-    let last = thread::scope(|scope| -> Result<u64> {
-        let counting = scope.spawn(|| counter.count(&pods, counter::LOCKED, EACH));
+    let count = || counter.count(&pods, counter::LOCKED, EACH);
+    let kill = || group.namespace.cluster().signal_container(dies, SIDECAR, Signal::KILL);
+    let (sum, token) = while_counting(group, [dies, next], before, count, kill)?;
+    let expected = EACH * 2 * pods.len() as u64;
+    ensure!(sum == expected, "{sum} of {expected} increments");
+    Ok(token)
+}
+
+/// A whole pod is killed that holds it, with its application. Every other turn it is the pod that leads.
+fn a_pod_is_killed_while_the_others_count(
+    group: &Group<'_>,
+    counter: &Counter<'_>,
+    turn: usize,
+    before: u64,
+) -> Result<u64> {
+    let leader_dies = turn.is_multiple_of(2);
+    let dies = if leader_dies { group.await_leader()? } else { group.followers()?.swap_remove(0) };
+    let mut others = group.pods()?;
+    others.retain(|pod| pod.uid != dies.uid);
+    let count = || counter.count(&others, counter::LOCKED, EACH);
+    let by_force = ["delete", "pod", &dies.name, "--grace-period=0", "--force", "--wait=false"];
+    let kill = || group.namespace.kubectl(&by_force).map(drop);
+    let (sum, token) = while_counting(group, [&dies, &others[0]], before, count, kill)?;
+    let expected = EACH * 2 * others.len() as u64;
+    ensure!(sum == expected, "{sum} of {expected} increments");
+    Ok(token)
+}
+
+/// One holds the lock that clients count under, and is killed; another gets it. What the counter shows in the
+/// end, and the token of the other.
+fn while_counting(
+    group: &Group<'_>,
+    [dies, next]: [&Pod; 2],
+    before: u64,
+    count: impl FnOnce() -> Result<u64> + Send,
+    kill: impl FnOnce() -> Result<()>,
+) -> Result<(u64, u64)> {
+    let counted = thread::scope(|scope| -> Result<_> {
+        let counting = scope.spawn(count);
         let held = group.lock(dies, "counter", "60s")?;
-        group.namespace.cluster().signal_container(dies, SIDECAR, Signal::KILL)?;
+        kill()?;
         let after = group.lock(next, "counter", "60s")?;
         let tokens = [before, held.number("token")?, after.number("token")?];
         ensure!(tokens.is_sorted_by(|one, other| one < other), "tokens do not rise: {tokens:?}");
         group.unlock(next, &after)?;
-        let sum = counting.join().expect("it does not panic")?;
-        let expected = EACH * 2 * pods.len() as u64;
-        ensure!(sum == expected, "{sum} of {expected} increments");
-        Ok(tokens[2])
+        Ok((counting.join().expect("it does not panic")?, tokens[2]))
     })?;
     group.await_members(PODS)?;
-    Ok(last)
+    Ok(counted)
 }
 
 /// Each pod goes in and out a few times, while nobody else wants in.
