@@ -273,8 +273,8 @@ mod tests {
         let whole = format!("{log}stat::number_of_executed_units: 101\n");
         assert_eq!(reached(&whole), Some(format!("101 executions, {said}")));
         assert_eq!(finding(log), None);
-        let crash = "artifact_prefix='x'; Test unit written to /tmp/crash-1\nBase64: aGk=\n";
-        assert_eq!(finding(crash), Some("/tmp/crash-1"));
+        let crash = "artifact_prefix='x'; Test unit written to ./crash-1\nBase64: aGk=\n";
+        assert_eq!(finding(crash), Some("./crash-1"));
     }
 
     #[test]
