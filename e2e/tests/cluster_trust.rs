@@ -67,23 +67,30 @@ fn a_pod_that_cannot_have_the_sidecar_is_refused_with_the_reason() -> Result<()>
     let cluster = Cluster::from_env()?;
     product::install(&cluster)?;
     cluster.in_namespace("trust-refused", |namespace| {
-        let pod = labelled(&cluster, POD).replace("spec:", "spec:\n  hostNetwork: true");
-        let refused = namespace.apply(&pod).err().context("it was accepted")?.to_string();
-        ensure!(refused.contains("hostNetwork"), "refused without the field: {refused}");
-        let pod = labelled(&cluster, POD)
+        let in_the_network_of_the_node =
+            labelled(&cluster, POD).replace("spec:", "spec:\n  hostNetwork: true");
+        let misspelt = labelled(&cluster, POD)
             .replace("metadata:", "metadata:\n  annotations: {config.conclave.dev/imag: x}");
-        let refused = namespace.apply(&pod).err().context("it was accepted")?.to_string();
-        ensure!(refused.contains("config.conclave.dev/imag"), "without the key: {refused}");
+        let pods =
+            [(in_the_network_of_the_node, "hostNetwork"), (misspelt, "config.conclave.dev/imag")];
+        let each_is_refused = || {
+            pods.iter().try_for_each(|(pod, field)| {
+                let refused = namespace.apply(pod).err().context("it was accepted")?.to_string();
+                ensure!(refused.contains(field), "refused without `{field}`: {refused}");
+                Ok(())
+            })
+        };
+        each_is_refused()?;
 
-        // Whoever looks at the group sees it too.
+        // Whoever looks at the group sees it too, and each problem for itself.
         namespace.apply(CONCLAVE)?;
-        let pod = labelled(&cluster, POD).replace("spec:", "spec:\n  hostNetwork: true");
-        ensure!(namespace.apply(&pod).is_err(), "it was accepted");
+        each_is_refused()?;
         let field = "--field-selector=reason=PodRefused,regarding.kind=Conclave,type=Warning";
         let events = ["get", "events.events.k8s.io", field, "-o", "jsonpath={.items[*].note}"];
-        wait::until("an Event", SOON, || {
+        wait::until("an Event of each problem", SOON, || {
             let notes = namespace.kubectl(&events)?;
-            ensure!(notes.contains("hostNetwork"), "`{notes}`");
+            let is_told = pods.iter().all(|(_, field)| notes.contains(field));
+            ensure!(is_told, "`{notes}`");
             Ok(())
         })
     })

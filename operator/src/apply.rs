@@ -7,13 +7,13 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tracing::{info, warn};
 
+use crate::events::Events;
 use crate::notices::Notice;
 use crate::plan::{Change, PodRef};
 use crate::{AUTHORITY_FIELD_MANAGER, FIELD_MANAGER};
@@ -22,15 +22,13 @@ use crate::{AUTHORITY_FIELD_MANAGER, FIELD_MANAGER};
 #[derive(Clone)]
 pub struct Hands {
     client: Client,
-    recorder: Recorder,
+    events: Events,
 }
 
 impl Hands {
     /// Hands that work with this client and sign events with the name of this replica.
     pub fn new(client: Client, replica: &str) -> Self {
-        let reporter =
-            Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(replica.to_owned()) };
-        Self { recorder: Recorder::new(client.clone(), reporter), client }
+        Self { events: Events::new(client.clone(), replica), client }
     }
 
     /// Carries out one change. The resource has the version of what was written of it after that.
@@ -140,7 +138,7 @@ impl Hands {
     async fn announce(&self, conclave: &Conclave, notice: &Notice) {
         let event = notice.event(conclave.namespace());
         info!(group = conclave.name_any(), reason = event.reason, note = event.note, "event");
-        if let Err(error) = self.recorder.publish(&event, &conclave.object_ref(&())).await {
+        if let Err(error) = self.events.publish(&event, &conclave.object_ref(&())).await {
             warn!(%error, reason = event.reason, "no event could be written");
         }
     }

@@ -14,6 +14,7 @@ mod conditions;
 pub mod config;
 mod connections;
 pub mod controller;
+mod events;
 pub mod injector;
 pub mod leadership;
 pub mod metrics;

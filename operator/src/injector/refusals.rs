@@ -5,22 +5,21 @@
 //! `ReplicaSet`, a Job. Who makes a pod without an owner is told by the refusal itself.
 //!
 //! Whoever reaches the webhook can make up a review. So no answer waits for an Event, and there are
-//! few: one in a second, and those that do not find a place in a short line are only logged. An
-//! Event that comes again within minutes is counted on the first one.
+//! few: one in a second, and those that do not find a place in a short line are only logged.
 
 use std::time::Duration;
 
 use conclave_crds::{Conclave, GROUP_LABEL};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::events::{Event, EventType};
 use kube::{Api, Client, Resource};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tracing::{debug, warn};
 
-use crate::FIELD_MANAGER;
+use crate::events::Events;
 use crate::telemetry::{chain, excerpt};
 
 /// A pod that was refused.
@@ -39,7 +38,7 @@ pub struct Teller(mpsc::Sender<Refused>);
 /// What tells.
 pub struct Telling {
     client: Client,
-    recorder: Recorder,
+    events: Events,
     refused: mpsc::Receiver<Refused>,
 }
 
@@ -88,11 +87,9 @@ impl Teller {
 impl Telling {
     /// What tells in the name of this replica, and what takes what it is to tell.
     pub fn new(client: Client, replica: &str) -> (Self, Teller) {
-        let reporter =
-            Reporter { controller: FIELD_MANAGER.to_owned(), instance: Some(replica.to_owned()) };
         let (teller, refused) = mpsc::channel(WAITING);
-        let recorder = Recorder::new(client.clone(), reporter);
-        (Self { client, recorder, refused }, Teller(teller))
+        let events = Events::new(client.clone(), replica);
+        (Self { client, events, refused }, Teller(teller))
     }
 
     /// Tells, as long as there are tellers. What cannot be told is not tried again.
@@ -119,7 +116,7 @@ impl Telling {
             (None, Some(owner)) => (owner.clone(), None),
             (None, None) => return Ok(()),
         };
-        self.recorder.publish(&refused.event(secondary), &regarding).await
+        self.events.publish(&refused.event(secondary), &regarding).await
     }
 }
 

@@ -237,3 +237,23 @@ async fn a_resource_that_is_gone_needs_one_read() {
     context.bring_about("shop", "orders").await.expect("it works");
     assert_eq!(server.take_calls(), (vec![CONCLAVE.to_owned()], Vec::new()));
 }
+
+#[tokio::test]
+async fn each_generation_is_told_of_by_an_event_of_its_own() {
+    let (server, context) = cluster();
+    context.bring_about("shop", "orders").await.expect("it works");
+    let mut notes = Vec::new();
+    for generation in 1..=3 {
+        let mut record = record();
+        record["policy"]["generation"] = generation.into();
+        let mut lease = server.object(LEASE);
+        lease["metadata"]["annotations"]["conclave.dev/record"] = record.to_string().into();
+        server.put(LEASE, lease);
+        context.bring_about("shop", "orders").await.expect("it works");
+        let (_, writes) = server.take_calls();
+        let told = writes.into_iter().filter(|call| call.body["reason"] == "PolicyChanged");
+        notes.extend(told.map(|call| (call.method, call.body["note"].clone())));
+    }
+    let note = |generation| json!(format!("the members run generation {generation}"));
+    assert_eq!(notes, [(Method::POST, note(2)), (Method::POST, note(3))]);
+}

@@ -156,6 +156,23 @@ async fn what_happens_again_is_counted_on_the_same_event() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn another_problem_has_an_event_of_its_own() {
+    let cluster = Cluster::with_group();
+    let mut misspelt = pod();
+    misspelt["metadata"]["annotations"] = json!({ "config.conclave.dev/imag": "x" });
+    for pod in [&misspelt, &pod(), &misspelt, &pod()] {
+        assert!(!cluster.review(pod, false).await);
+    }
+    let told = cluster.told().await;
+    let methods: Vec<_> = told.iter().map(|call| call.method.as_str()).collect();
+    assert_eq!(methods, ["POST", "POST", "PATCH", "PATCH"]);
+    for (call, part) in told.iter().zip(["imag", "hostNetwork", "imag", "hostNetwork"]) {
+        let note = call.body["note"].as_str().expect("a note");
+        assert!(note.contains(part), "`{part}` is not in `{note}`");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_flood_of_refusals_makes_one_event_in_a_second_and_each_is_answered() {
     let cluster = Cluster::with_group();
     for number in 0..200 {
