@@ -23,6 +23,7 @@ mod election;
 mod evidence;
 mod freezing;
 mod gate;
+mod interface;
 mod joining;
 mod leading;
 mod leaving;
@@ -34,21 +35,21 @@ mod sealing;
 mod standing;
 mod switching;
 
-use std::time::Duration;
-
 use self::advisory::Peers;
 use self::candidacy::Candidate;
 use self::election::Electing;
 use self::evidence::Dead;
 use self::gate::Gates;
+pub use self::interface::{
+    Command, Event, LockEvent, LostReason, Node, Standing, StatusEpoch, Timer,
+};
 use self::leading::Leader;
 use self::leaving::Bequest;
 use self::locks::{LockEffect, LockOut, Locks};
-use self::message::{LockNote, Message, Note, PeerMessage};
+use self::message::{Message, PeerMessage};
 use self::registering::Desk;
 use self::switching::InForce;
-use crate::election::AnyTimer;
-use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
+use crate::ids::{Epoch, Incarnation};
 use crate::policy::Policy;
 use crate::protocol::{Input, InputOf, OutboxOf, Protocol};
 use crate::record::{MemberInfo, Record};
@@ -126,169 +127,6 @@ struct Pledge {
     confirmed: Option<(Epoch, LocalTime)>,
     /// It knows that this view was settled.
     settled: Option<Epoch>,
-}
-
-/// With whom a member speaks.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Node {
-    /// The register: the API server.
-    Register,
-    /// Another member, or one that wants to be.
-    Member(Incarnation),
-}
-
-/// What is asked of a member from within its process.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Command {
-    /// The application wants a lock.
-    Enter {
-        /// Which.
-        lock: LockName,
-        /// On whose behalf.
-        note: Note,
-    },
-    /// The application leaves a lock, or no longer wants it.
-    Exit {
-        /// Which.
-        lock: LockName,
-    },
-    /// The group's resource says this now.
-    Policy(Box<Policy>),
-    /// Discovery found these others, all of them. Only the arbiter `None` needs to be told: there,
-    /// no register names the members.
-    Peers(Vec<MemberInfo>),
-    /// That process is dead: the kubelet reported its container as terminated. It must be true.
-    Evidence(Incarnation),
-    /// Somebody may have changed the register.
-    Look,
-    /// The pod is about to end: another should lead. Locks go on.
-    Drain,
-    /// Leaves the group.
-    Leave,
-}
-
-/// The alarms of a member.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Timer {
-    /// The leader's next heartbeat.
-    Heartbeat,
-    /// The own promise has run out.
-    Promise,
-    /// The next read of the register.
-    Reread,
-    /// The register did not answer.
-    Register,
-    /// The next step of a candidacy.
-    Candidacy,
-    /// Whoever was elected began no view.
-    Nominee,
-    /// The next try to join.
-    Join,
-    /// The end of a hold.
-    Holds,
-    /// The next alarm of a mutex.
-    Mutexes,
-    /// The end of the quiet time.
-    Quiet,
-    /// An heir did not answer.
-    Leave,
-    /// An alarm of the election.
-    Election(AnyTimer),
-}
-
-/// What a member tells its process.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum Event {
-    /// Somebody's addresses.
-    Met(Box<MemberInfo>),
-    /// A view began here.
-    Installed(Box<Record>),
-    /// This member stands so from now on.
-    Standing(Standing),
-    /// Whether locks are granted in the group at the moment; nothing if this member cannot know.
-    Grants(Option<bool>),
-    /// The register confirmed the view, counted from that time.
-    Confirmed(LocalTime),
-    /// An election that this member took part in has ended.
-    Elected {
-        /// Who was elected.
-        winner: Incarnation,
-        /// The messages that this member sent in it, as the books count them.
-        messages: u64,
-        /// How long it took here.
-        took: Duration,
-    },
-    /// Something happened to a lock of this member.
-    Lock(LockName, LockEvent),
-    /// A message made no sense, and was ignored.
-    Ignored(&'static str),
-    /// This member is out of the group.
-    Left,
-}
-
-/// How a member stands in its group.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Standing {
-    /// It has the office until that time by its own clock.
-    Leading(LocalTime),
-    /// It promised to follow somebody until that time.
-    Following(Incarnation, LocalTime),
-    /// It takes part in an election, or waits for the view of whoever won, or begins one.
-    Electing,
-    /// It is in no view, or leads one without an office.
-    Isolated,
-}
-
-/// What happened to a lock of this member.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub enum LockEvent {
-    /// It waits, and whoever grants knows: this one holds.
-    Queued(Option<Box<LockNote>>),
-    /// It holds.
-    Entered {
-        /// The fencing token; nothing under the arbiter `None`, which makes no such promise.
-        token: Option<FencingToken>,
-        /// The view that granted it.
-        epoch: Epoch,
-        /// Until when it is safe, by this member's own clock.
-        deadline: LocalTime,
-        /// Messages that this entry cost so far, as the books count them.
-        messages: u64,
-    },
-    /// It goes on holding.
-    Extended {
-        /// Until when it is safe now.
-        deadline: LocalTime,
-        /// Another waits for it.
-        contended: bool,
-    },
-    /// It no longer holds.
-    Lost(LostReason),
-}
-
-/// Why a hold ended that nobody gave back.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum LostReason {
-    /// Nobody extended it in time.
-    LeaseExpired,
-    /// This member led, and its office ended.
-    ViewChange,
-}
-
-/// What the status of a group's resource says was used: the operator does not forget it, whatever becomes
-/// of the register.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct StatusEpoch {
-    /// The latest view.
-    pub epoch: Epoch,
-    /// No token was above it.
-    pub ceiling: Epoch,
-}
-
-impl From<Epoch> for StatusEpoch {
-    fn from(epoch: Epoch) -> Self {
-        Self { epoch, ceiling: epoch }
-    }
 }
 
 type Out = OutboxOf<Member>;

@@ -54,7 +54,7 @@
 //!   section 2.7; Gray and Cheriton, *Leases*, SOSP 1989). For the coordinator it is still inside. It is
 //!   told when another wants in, and gives the grant back at once, or says that it is inside and does so
 //!   when it leaves; only then is whoever asked told that it has to wait. The coordinator's own grants
-//!   are not kept, as its messages to itself cost nothing.
+//!   are not kept, as its messages to itself cost nothing. (`central/keeping.rs`)
 
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
@@ -66,6 +66,8 @@ use crate::ids::MemberId;
 use crate::protocol::{InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
 use crate::view::View;
+
+mod keeping;
 
 /// One member's part in the algorithm.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -182,10 +184,6 @@ impl Central {
         }
     }
 
-    fn may_keep(&self) -> bool {
-        !self.wanted && self.me != self.view.leader
-    }
-
     fn give_back(&mut self, out: &mut OutboxOf<Self>) {
         self.state = State::Idle;
         self.say(Message::Release(self.latest), out);
@@ -196,17 +194,6 @@ impl Central {
             self.state = State::Inside;
             self.wanted = false;
             out.tell(Event::Entered);
-        }
-    }
-
-    fn on_wanted(&mut self, number: RequestNumber, out: &mut OutboxOf<Self>) {
-        match self.state {
-            State::Inside if number == self.latest => {
-                self.wanted = true;
-                self.say(Message::InUse(number), out);
-            }
-            State::Keeping if number == self.latest => self.exit(out),
-            State::Idle | State::Waiting | State::Inside | State::Keeping => {}
         }
     }
 
@@ -277,23 +264,6 @@ impl Central {
         }
     }
 
-    /// Whoever waits has to.
-    fn on_in_use(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {
-        if self.books.inside != Some((from, number)) {
-            return;
-        }
-        self.books.in_use = true;
-        self.tell_all_to_wait(out);
-    }
-
-    fn tell_all_to_wait(&mut self, out: &mut OutboxOf<Self>) {
-        let untold = std::mem::take(&mut self.books.untold);
-        let waiting = self.books.queue.iter().filter(|(member, _)| untold.contains(member));
-        for (member, number) in waiting.copied().collect::<Vec<_>>() {
-            self.answer(member, Message::Queued(number), out);
-        }
-    }
-
     /// Puts a request where it belongs in the queue. Those that were carried over have no stamps, and
     /// stay in front in their order.
     fn line_up(&mut self, from: MemberId, number: RequestNumber) {
@@ -330,29 +300,6 @@ impl Central {
         }
     }
 
-    /// Asks once more for the grant that is out: whoever has it may not have heard, or its answer was lost.
-    pub fn recall_again(&mut self, out: &mut OutboxOf<Self>) {
-        let Some((inside, number)) = self.books.inside else { return };
-        if self.may_be_kept() && self.books.recalled && !self.books.in_use {
-            self.answer(inside, Message::Wanted(number), out);
-        }
-    }
-
-    /// Whether a grant is out that is good until another wants in.
-    fn may_be_kept(&self) -> bool {
-        let kept = self.permissions != Permissions::ForOneEntry;
-        self.books.inside.is_some_and(|(inside, _)| kept && inside != self.me)
-    }
-
-    /// Asks for the grant back that is out, once, if it may be kept and another waits.
-    fn recall(&mut self, out: &mut OutboxOf<Self>) {
-        let Some((inside, number)) = self.books.inside else { return };
-        if self.may_be_kept() && !self.books.recalled && !self.books.queue.is_empty() {
-            self.books.recalled = true;
-            self.answer(inside, Message::Wanted(number), out);
-        }
-    }
-
     /// Takes whoever is inside out of the coordinator's books: its lease is over. Nobody is let in
     /// before the next input or [`Protocol::start`].
     pub fn expel(&mut self) {
@@ -371,11 +318,6 @@ impl Central {
         if let State::Inside | State::Keeping = self.state {
             self.state = State::Idle;
         }
-    }
-
-    /// Whether this member has a grant at hand without being inside.
-    pub fn keeps(&self) -> bool {
-        self.state == State::Keeping
     }
 
     /// The coordinator's queue, the first in line first.

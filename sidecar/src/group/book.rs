@@ -8,12 +8,12 @@
 mod arbiter;
 mod ending;
 mod entry;
+mod lock_events;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use conclave_protocols::member::LockEvent;
-use conclave_protocols::member::message::{LockNote, Note};
+use conclave_protocols::member::message::Note;
 use conclave_protocols::policy::{Arbiter, Caching, LockAlgorithm, Policy};
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
@@ -21,9 +21,9 @@ use tokio::sync::watch;
 use self::entry::Entry;
 use super::Asked;
 use crate::claims::{
-    Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder, LostReason, Refusal, Wait,
+    Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Holder, LostReason, Refusal, Wait,
 };
-use crate::metrics::{HoldEnd, LockMetrics};
+use crate::metrics::LockMetrics;
 
 /// What the claims want of the member.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -217,69 +217,6 @@ impl Book {
         self.tidy(lock);
     }
 
-    /// Something happened to a lock of the member.
-    ///
-    /// `pod_of` names the pod of a member.
-    pub(super) fn on_event(
-        &mut self,
-        now: LocalTime,
-        lock: &LockName,
-        event: LockEvent,
-        pod_of: impl Fn(Incarnation) -> String,
-    ) {
-        match event {
-            LockEvent::Queued(note) => {
-                let holder = note.map(|note| as_holder(*note, pod_of));
-                self.queued(now, lock, holder);
-            }
-            LockEvent::Entered { token, epoch, deadline, messages } => {
-                let held = Held {
-                    token,
-                    epoch,
-                    safe_until: deadline,
-                    since: now,
-                    jeopardy: false,
-                    contended: false,
-                    messages,
-                };
-                self.entered(now, lock, &held);
-            }
-            LockEvent::Extended { deadline, contended } => {
-                self.extended(now, lock, deadline, contended);
-            }
-            LockEvent::Lost(reason) => {
-                let reason = match reason {
-                    conclave_protocols::member::LostReason::LeaseExpired => {
-                        LostReason::LeaseExpired
-                    }
-                    conclave_protocols::member::LostReason::ViewChange => LostReason::ViewChange,
-                };
-                self.lost(now, lock, reason);
-            }
-        }
-        self.count();
-    }
-
-    fn queued(&mut self, now: LocalTime, lock: &LockName, holder: Option<Holder>) {
-        let Some(line) = self.locks.get_mut(lock) else { return };
-        line.heard = true;
-        line.holder = holder;
-        self.show_waiting(now, lock);
-        let holder = self.holder(now, lock);
-        let entry = |id: &ClaimId| self.claims.get(&(lock.clone(), id.clone()));
-        let tries: Vec<ClaimId> = self
-            .locks
-            .get(lock)
-            .into_iter()
-            .flat_map(|line| &line.waiting)
-            .filter(|id| entry(id).is_some_and(Entry::only_tries))
-            .cloned()
-            .collect();
-        for id in tries {
-            self.refuse(now, lock, &id, Refusal::Held { holder: holder.clone() });
-        }
-    }
-
     /// Tells all that wait for a lock who holds it.
     fn show_waiting(&mut self, now: LocalTime, lock: &LockName) {
         let holder = self.holder(now, lock);
@@ -302,44 +239,6 @@ impl Book {
             }
             None => line.holder.clone(),
         }
-    }
-
-    fn entered(&mut self, now: LocalTime, lock: &LockName, held: &Held) {
-        let Some(line) = self.locks.get_mut(lock) else { return };
-        let Some(id) = line.waiting.pop_front() else { return self.leave(lock) };
-        line.holding = Some(id.clone());
-        line.holder = None;
-        line.heard = true;
-        line.messages = held.messages;
-        let key = (lock.clone(), id);
-        let Some(entry) = self.claims.get_mut(&key) else { return self.leave(lock) };
-        let (lock, id) = key;
-        self.alarms.push(((lock.clone(), id.clone(), Due::Wait), None));
-        for (due, at) in entry.hold(now, held) {
-            self.alarms.push(((lock.clone(), id.clone(), due), at));
-        }
-        self.metrics.settled(&entry.watch().borrow());
-        self.show_waiting(now, &lock);
-    }
-
-    fn extended(&mut self, now: LocalTime, lock: &LockName, deadline: LocalTime, contended: bool) {
-        let Some(line) = self.locks.get(lock) else { return };
-        let Some(id) = line.holding.clone() else { return };
-        let contended = contended || !line.waiting.is_empty();
-        let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) else { return };
-        let jeopardy = entry.extend(now, deadline, contended);
-        self.alarms.push(((lock.clone(), id, Due::Jeopardy), Some(jeopardy)));
-    }
-
-    fn lost(&mut self, now: LocalTime, lock: &LockName, reason: LostReason) {
-        let Some(line) = self.locks.get_mut(lock) else { return };
-        // The member has left the lock already.
-        line.asked = false;
-        if let Some(id) = line.holding.take() {
-            self.end_hold(now, lock, &id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
-        }
-        self.ask_for(lock);
-        self.tidy(lock);
     }
 
     /// Something about a claim is due.
@@ -419,46 +318,6 @@ impl Book {
         Ok(claim)
     }
 
-    /// The application gives a claim back, or gives it up.
-    pub(super) fn release(
-        &mut self,
-        now: LocalTime,
-        lock: &LockName,
-        id: &ClaimId,
-    ) -> Result<Claim, ClaimError> {
-        let claim = self.find(lock, id)?;
-        let state = claim.borrow().state.clone();
-        match state {
-            ClaimState::Waiting { .. } => {
-                if self.stop_waiting(lock, id) {
-                    self.end(now, lock, id, ClaimState::Released, true);
-                    self.withdraw_if_nobody_waits(lock);
-                }
-            }
-            ClaimState::Held(held) => {
-                if let Some(line) = self.locks.get_mut(lock) {
-                    line.holding = None;
-                }
-                // A deadline that has passed is final, though its alarm may not have rung yet.
-                let (state, end) = if held.safe_until <= now {
-                    let reason = LostReason::LeaseExpired;
-                    (ClaimState::Lost(reason), HoldEnd::Lost(reason))
-                } else {
-                    (ClaimState::Released, HoldEnd::Released)
-                };
-                self.end_hold(now, lock, id, state, end);
-                self.leave(lock);
-            }
-            ClaimState::Released | ClaimState::Lost(_) | ClaimState::Refused(_) => {}
-        }
-        self.count();
-        let claim = claim.borrow().clone();
-        match claim.state {
-            ClaimState::Lost(_) | ClaimState::Refused(_) => Err(ClaimError::Ended(Box::new(claim))),
-            ClaimState::Waiting { .. } | ClaimState::Held(_) | ClaimState::Released => Ok(claim),
-        }
-    }
-
     fn tidy(&mut self, lock: &LockName) {
         let unused = |l: &Line| l.waiting.is_empty() && l.holding.is_none() && !l.asked;
         if self.locks.get(lock).is_some_and(unused) {
@@ -483,17 +342,6 @@ impl Book {
         let waiting: usize = self.locks.values().map(|line| line.waiting.len()).sum();
         self.metrics.held.set(i64::try_from(held).unwrap_or(i64::MAX));
         self.metrics.waiters.set(i64::try_from(waiting).unwrap_or(i64::MAX));
-    }
-}
-
-/// What is told of whoever holds a lock elsewhere.
-fn as_holder(note: LockNote, pod_of: impl Fn(Incarnation) -> String) -> Holder {
-    Holder {
-        pod: pod_of(note.member),
-        owner: note.note.owner,
-        token: note.token,
-        held: note.held,
-        metadata: note.note.metadata,
     }
 }
 

@@ -3,10 +3,50 @@
 use conclave_protocols::{LocalTime, LockName};
 
 use super::{Book, Cost, Due};
-use crate::claims::{ClaimId, ClaimState, LostReason, Refusal};
+use crate::claims::{Claim, ClaimError, ClaimId, ClaimState, LostReason, Refusal};
 use crate::metrics::HoldEnd;
 
 impl Book {
+    /// The application gives a claim back, or gives it up.
+    pub(in crate::group) fn release(
+        &mut self,
+        now: LocalTime,
+        lock: &LockName,
+        id: &ClaimId,
+    ) -> Result<Claim, ClaimError> {
+        let claim = self.find(lock, id)?;
+        let state = claim.borrow().state.clone();
+        match state {
+            ClaimState::Waiting { .. } => {
+                if self.stop_waiting(lock, id) {
+                    self.end(now, lock, id, ClaimState::Released, true);
+                    self.withdraw_if_nobody_waits(lock);
+                }
+            }
+            ClaimState::Held(held) => {
+                if let Some(line) = self.locks.get_mut(lock) {
+                    line.holding = None;
+                }
+                // A deadline that has passed is final, though its alarm may not have rung yet.
+                let (state, end) = if held.safe_until <= now {
+                    let reason = LostReason::LeaseExpired;
+                    (ClaimState::Lost(reason), HoldEnd::Lost(reason))
+                } else {
+                    (ClaimState::Released, HoldEnd::Released)
+                };
+                self.end_hold(now, lock, id, state, end);
+                self.leave(lock);
+            }
+            ClaimState::Released | ClaimState::Lost(_) | ClaimState::Refused(_) => {}
+        }
+        self.count();
+        let claim = claim.borrow().clone();
+        match claim.state {
+            ClaimState::Lost(_) | ClaimState::Refused(_) => Err(ClaimError::Ended(Box::new(claim))),
+            ClaimState::Waiting { .. } | ClaimState::Held(_) | ClaimState::Released => Ok(claim),
+        }
+    }
+
     /// Ends a hold that runs too long.
     pub(super) fn cut_short(
         &mut self,

@@ -1,3 +1,4 @@
+use conclave_protocols::member::LockEvent;
 use conclave_protocols::{Epoch, FencingToken, PodUid};
 
 use super::*;

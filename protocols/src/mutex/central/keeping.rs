@@ -1,0 +1,89 @@
+//! Grants that a member keeps when it leaves, until another wants in.
+//!
+//! ```text
+//! member:
+//!   on exit:          keep the grant, if nobody was heard to want it; else send release
+//!   on enter:         if the grant is kept: inside, without a message
+//!   on wanted:        if inside: send in_use, and release on exit
+//!                     if the grant is kept: send release
+//!   unused for long:  send release
+//! coordinator:
+//!   on request(p):    if another has the grant: append p; send wanted to it, once for each grant
+//!   on in_use:        tell all that wait that they are queued
+//! ```
+
+use super::{Central, Message, RequestNumber, State};
+use crate::ids::MemberId;
+use crate::mutex::Permissions;
+use crate::protocol::OutboxOf;
+
+/// The member's rules.
+impl Central {
+    pub(super) fn may_keep(&self) -> bool {
+        !self.wanted && self.me != self.view.leader
+    }
+
+    pub(super) fn on_wanted(&mut self, number: RequestNumber, out: &mut OutboxOf<Self>) {
+        match self.state {
+            State::Inside if number == self.latest => {
+                self.wanted = true;
+                self.say(Message::InUse(number), out);
+            }
+            State::Keeping if number == self.latest => self.exit(out),
+            State::Idle | State::Waiting | State::Inside | State::Keeping => {}
+        }
+    }
+
+    /// Whether this member has a grant at hand without being inside.
+    pub fn keeps(&self) -> bool {
+        self.state == State::Keeping
+    }
+}
+
+/// The coordinator's rules.
+impl Central {
+    /// Whoever waits has to.
+    pub(super) fn on_in_use(
+        &mut self,
+        from: MemberId,
+        number: RequestNumber,
+        out: &mut OutboxOf<Self>,
+    ) {
+        if self.books.inside != Some((from, number)) {
+            return;
+        }
+        self.books.in_use = true;
+        self.tell_all_to_wait(out);
+    }
+
+    pub(super) fn tell_all_to_wait(&mut self, out: &mut OutboxOf<Self>) {
+        let untold = std::mem::take(&mut self.books.untold);
+        let waiting = self.books.queue.iter().filter(|(member, _)| untold.contains(member));
+        for (member, number) in waiting.copied().collect::<Vec<_>>() {
+            self.answer(member, Message::Queued(number), out);
+        }
+    }
+
+    /// Asks once more for the grant that is out: whoever has it may not have heard, or its answer was lost.
+    pub fn recall_again(&mut self, out: &mut OutboxOf<Self>) {
+        let Some((inside, number)) = self.books.inside else { return };
+        if self.may_be_kept() && self.books.recalled && !self.books.in_use {
+            self.answer(inside, Message::Wanted(number), out);
+        }
+    }
+
+    /// Whether a grant is out that is good until another wants in.
+    pub(super) fn may_be_kept(&self) -> bool {
+        let kept = self.permissions != Permissions::ForOneEntry;
+        self.books.inside.is_some_and(|(inside, _)| kept && inside != self.me)
+    }
+
+    /// Asks for the grant back that is out, once, if it may be kept and another waits.
+    pub(super) fn recall(&mut self, out: &mut OutboxOf<Self>) {
+        let Some((inside, number)) = self.books.inside else { return };
+        if self.may_be_kept() && !self.books.recalled && !self.books.queue.is_empty() {
+            self.books.recalled = true;
+            self.answer(inside, Message::Wanted(number), out);
+        }
+    }
+}
