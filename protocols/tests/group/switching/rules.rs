@@ -1,9 +1,11 @@
 //! The rules of a change, one by one, on a bench.
 
 use conclave_protocols::Epoch;
-use conclave_protocols::member::message::{Announcement, Heartbeat, PeerMessage, Table};
+use conclave_protocols::member::message::{
+    Announcement, Heartbeat, Message, PeerLockMessage, PeerMessage, Table,
+};
 use conclave_protocols::member::{Command, LockEvent};
-use conclave_protocols::policy::{Arbiter, Policy};
+use conclave_protocols::policy::{Arbiter, LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::record::Record;
 
 use super::policy;
@@ -183,4 +185,53 @@ fn whoever_has_no_arbiter_seals_nothing_and_asks_the_register() {
     bench.say(info(2, 7).incarnation, 1, PeerMessage::SealRequest { base: epoch });
     assert!(bench.sent(1, 2, "seal").is_empty() && bench.sent(1, 2, "seal_refused").is_empty());
     assert_eq!(bench.calls(1, "read"), 1);
+}
+
+/// A group whose arbiter was taken away and given back while member 2 held a lock and 0 and 1 waited. It was
+/// told something of that lock meanwhile, or not. Member 0 has just got in.
+fn given_back(said: Option<PeerLockMessage>) -> Bench {
+    let among_members = |generation, arbiter| {
+        let algorithm = LockAlgorithm::RicartAgrawala;
+        let locks = vec![LockPolicy { algorithm, ..LockPolicy::default() }];
+        Policy { locks, ..policy(generation, arbiter) }
+    };
+    let mut bench = Bench::group(3, among_members(1, Arbiter::Quorum));
+    tell(&mut bench, &among_members(2, Arbiter::None));
+    bench.wait(SECOND * 3);
+    for member in [2, 0, 1] {
+        bench.enter(member, "a");
+        bench.wait(SECOND);
+    }
+    if let Some(message) = said {
+        bench.say(info(0, 7).incarnation, 1, PeerMessage::PeerLock(Box::new(message)));
+    }
+    tell(&mut bench, &among_members(3, Arbiter::Quorum));
+    let end = bench.now.after(SECOND * 60);
+    while !bench.holds(0, "a") {
+        assert!(bench.now < end, "it never got in");
+        bench.wait(SECOND / 100);
+    }
+    bench
+}
+
+/// Views without an arbiter number themselves, so one of them may have had the number of the next.
+#[test]
+fn what_was_said_of_a_view_without_an_arbiter_lets_nobody_into_the_next() {
+    let mut bench = given_back(None);
+    assert!(!bench.holds(1, "a"));
+    let before = bench.sent.len();
+    bench.exit(0, "a");
+    assert!(bench.holds(1, "a"), "the next in line");
+    let of_lock = bench.sent[before..].iter().find_map(|(from, to, message)| match message {
+        Message::Peer(PeerMessage::PeerLock(message)) => {
+            let is_told = (*from, *to) == (bench.node(0), bench.node(1));
+            is_told.then(|| message.as_ref().clone())
+        }
+        Message::Peer(_) | Message::Register(_) => None,
+    });
+    let of_lock = of_lock.expect("it was let in");
+    let epoch = of_lock.epoch;
+    let bench = given_back(Some(of_lock));
+    assert_eq!(bench.record().epoch, epoch, "the same happened");
+    assert!(!bench.holds(1, "a"), "two are inside");
 }
