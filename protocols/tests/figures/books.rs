@@ -156,10 +156,15 @@ pub(crate) const RICART_AGRAWALA: Book = Book {
     name: "RicartAgrawala",
     file: "protocols/src/mutex/ricart_agrawala.rs",
     text: include_str!("../../src/mutex/ricart_agrawala.rs"),
-    on_top: &[],
+    on_top: &["queued"],
     alone: |view, _| costs(cost::ricart_agrawala(n(view), 1), 0, 2),
     messages: |run| Said::Exactly(cost::ricart_agrawala(n(run.view), entries(run))),
-    extras: |_| Said::Exactly(0),
+    extras: |run| {
+        // All ask at once at first: of two that do, one defers the other.
+        let others = n(run.view) - 1;
+        let withheld = others * entries(run) - others * n(run.view) / 2;
+        Said::Exactly(cost::ricart_agrawala_withheld(withheld))
+    },
     sync_delay: |_, _, _| Said::Exactly(1),
     round: |view| Said::Exactly(n(view)),
     turnaround: in_turn,
@@ -167,7 +172,7 @@ pub(crate) const RICART_AGRAWALA: Book = Book {
     words: Words {
         alone: "2(n - 1)",
         client_delay: "2T",
-        busy: "2(n - 1)",
+        busy: "2(n - 1); on top a `queued` of each that defers: all others, and half of them at first",
         sync_delay: "T",
         longest: "all enter in turn, and the first of all waits 2T and not T",
     },

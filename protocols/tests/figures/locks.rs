@@ -6,7 +6,7 @@ use conclave_protocols::mutex::central::Central;
 use conclave_protocols::mutex::lamport::Lamport;
 use conclave_protocols::mutex::maekawa::{Maekawa, Quorums};
 use conclave_protocols::mutex::raymond::Raymond;
-use conclave_protocols::mutex::ricart_agrawala::RicartAgrawala;
+use conclave_protocols::mutex::ricart_agrawala::{RicartAgrawala, Variant, Withheld};
 use conclave_protocols::mutex::token_ring::TokenRing;
 use conclave_protocols::mutex::voting::Voting;
 use conclave_protocols::mutex::{Carried, Mutex};
@@ -96,7 +96,7 @@ pub(crate) fn all() -> Vec<Lock> {
         measure(&books::TOKEN_RING, plainly::<TokenRing>),
         measure(&books::RAYMOND, plainly::<Raymond>),
         measure(&books::LAMPORT, plainly::<Lamport>),
-        measure(&books::RICART_AGRAWALA, plainly::<RicartAgrawala>),
+        measure(&books::RICART_AGRAWALA, with_answers),
         measure(&books::MAEKAWA, in_grid),
         measure(&books::VOTING, plainly::<Voting>),
     ]
@@ -105,6 +105,12 @@ pub(crate) fn all() -> Vec<Lock> {
 /// How members of a view are made.
 fn plainly<P: Mutex>(view: View) -> impl Fn(MemberId) -> P {
     move |me| P::new(me, view, &Carried::default())
+}
+
+/// The same, and whoever is deferred is told so, as in a group.
+fn with_answers(view: View) -> impl Fn(MemberId) -> RicartAgrawala {
+    let variant = Variant { withheld: Withheld::Queued, ..Variant::default() };
+    move |me| RicartAgrawala::of(variant, me, view, &Carried::default())
 }
 
 /// The same, with a grid that is computed once.

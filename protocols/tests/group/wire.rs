@@ -3,8 +3,8 @@
 //!
 //! Members go by rank here; the highest leads.
 
-#[path = "wire/scripts.rs"]
-mod scripts;
+#[path = "../stories/mod.rs"]
+mod stories;
 
 use std::time::Duration;
 
@@ -15,26 +15,18 @@ use conclave_protocols::mutex::maekawa::Quorums;
 use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::{MemberId, cost};
 
-use self::scripts::{Said, script};
+use self::stories::{STORIES, Said, Story, script, ways};
 use crate::bench::{Bench, SECOND};
-
-/// Two members ask, and leave one after the other.
-#[derive(Clone, Copy, Debug)]
-enum Story {
-    /// The figure of the central algorithm in Tanenbaum and van Steen, *Distributed Systems*, 2nd
-    /// edition: of the processes 0 to 3, the last of which coordinates, 1 asks and is let in; 2 asks,
-    /// and is let in once 1 has left.
-    InTurn,
-    /// Their figure of Ricart and Agrawala's algorithm: of the processes 0 to 2 the first and the last
-    /// ask at the same moment.
-    AtOnce,
-}
 
 #[test]
 fn real_members_say_of_a_lock_what_the_source_of_its_algorithm_says() {
     for algorithm in LockAlgorithm::ALL {
-        for story in [Story::InTurn, Story::AtOnce] {
-            assert_eq!(story.tell(algorithm), script(algorithm, story), "{algorithm:?}, {story:?}");
+        for story in STORIES {
+            assert_eq!(
+                tell(algorithm, story),
+                script(algorithm, story),
+                "{algorithm:?}, {story:?}"
+            );
         }
     }
 }
@@ -42,10 +34,9 @@ fn real_members_say_of_a_lock_what_the_source_of_its_algorithm_says() {
 /// The lists tell the algorithms apart even by who speaks to whom.
 #[test]
 fn no_algorithm_of_a_group_passes_for_another() {
-    let ways = |said: &[Said]| said.iter().map(|(from, to, _)| (*from, *to)).collect::<Vec<_>>();
     for one in LockAlgorithm::ALL {
-        for story in [Story::InTurn, Story::AtOnce] {
-            let said = ways(&story.tell(one));
+        for story in STORIES {
+            let said = ways(&tell(one, story));
             for other in LockAlgorithm::ALL.into_iter().filter(|other| *other != one) {
                 assert_ne!(said, ways(script(other, story)), "{one:?} for {other:?}, {story:?}");
             }
@@ -281,23 +272,23 @@ impl Table {
     }
 }
 
-impl Story {
-    /// All that real members say in it.
-    fn tell(self, algorithm: LockAlgorithm) -> Vec<Said> {
-        let mut table = match self {
-            Self::InTurn => {
-                let mut table = Table::set(4, algorithm, Caching::Disabled);
-                table.enter(1);
-                table.enter(2);
-                assert!(table.holds(1));
-                assert_eq!(table.leave_in_turn(vec![1, 2]), [1, 2], "{algorithm:?}");
-                return table.said();
-            }
-            Self::AtOnce => Table::set(3, algorithm, Caching::Disabled),
-        };
-        table.at_once(&[0, 2]);
-        table.leave_in_turn(vec![0, 2]);
-        table.said()
+/// All that real members say in a story.
+fn tell(algorithm: LockAlgorithm, story: Story) -> Vec<Said> {
+    match story {
+        Story::InTurn => {
+            let mut table = Table::set(4, algorithm, Caching::Disabled);
+            table.enter(1);
+            table.enter(2);
+            assert!(table.holds(1));
+            assert_eq!(table.leave_in_turn(vec![1, 2]), [1, 2], "{algorithm:?}");
+            table.said()
+        }
+        Story::AtOnce => {
+            let mut table = Table::set(3, algorithm, Caching::Disabled);
+            table.at_once(&[0, 2]);
+            table.leave_in_turn(vec![0, 2]);
+            table.said()
+        }
     }
 }
 

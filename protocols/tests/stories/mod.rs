@@ -1,4 +1,5 @@
-//! What each algorithm is to say in a story.
+//! Two stories of a lock, and what each algorithm is to say in them: told by bare mutexes in
+//! `mutex_laws`, and by real members in `group`.
 //!
 //! The lists are written down from the figures and rules of the sources, and not from runs, with what a
 //! group adds to them: whoever must wait is told so where the book is silent, and a token that pauses is
@@ -6,13 +7,31 @@
 
 use conclave_protocols::policy::LockAlgorithm;
 
-use super::Story;
+/// Two members ask, and leave one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Story {
+    /// The figure of the central algorithm in Tanenbaum and van Steen, *Distributed Systems*, 2nd
+    /// edition: of the processes 0 to 3, the last of which coordinates, 1 asks and is let in; 2 asks,
+    /// and is let in once 1 has left.
+    InTurn,
+    /// Their figure of Ricart and Agrawala's algorithm: of the processes 0 to 2 the first and the last
+    /// ask at the same moment.
+    AtOnce,
+}
+
+/// Both.
+pub(crate) const STORIES: [Story; 2] = [Story::InTurn, Story::AtOnce];
 
 /// From whom, to whom, and what.
-pub(super) type Said = (u32, u32, &'static str);
+pub(crate) type Said = (u32, u32, &'static str);
+
+/// Who speaks to whom, whatever they say.
+pub(crate) fn ways(said: &[Said]) -> Vec<(u32, u32)> {
+    said.iter().map(|(from, to, _)| (*from, *to)).collect()
+}
 
 /// What a story has an algorithm say.
-pub(super) fn script(algorithm: LockAlgorithm, story: Story) -> &'static [Said] {
+pub(crate) fn script(algorithm: LockAlgorithm, story: Story) -> &'static [Said] {
     let (in_turn, at_once) = match algorithm {
         LockAlgorithm::Central => CENTRAL,
         LockAlgorithm::TokenRing => TOKEN_RING,
