@@ -59,7 +59,7 @@ pub enum Permissions {
     ForOneEntry,
     /// Until somebody else asks. Meanwhile the member enters again without a message.
     Kept {
-        /// A member that has not entered for so long keeps nothing any more.
+        /// A member that left so long ago, and did not enter again, keeps nothing any more.
         idle: Duration,
     },
 }

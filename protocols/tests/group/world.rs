@@ -418,7 +418,7 @@ pub(crate) fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
         addresses: Vec::new(),
         priority: 0,
         admission: 0,
-        // One process in eight is of a release before.
+        // One process in eight is of an old release.
         protocol: (
             version::FIRST,
             match incarnation.run % 16 {
