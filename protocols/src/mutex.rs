@@ -18,7 +18,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::any::{AnyMessage, AnyMutex, AnyTimer, PaidBy};
-use crate::ids::MemberId;
+use crate::ids::{LamportTime, MemberId};
 use crate::protocol::Protocol;
 use crate::view::View;
 
@@ -79,6 +79,19 @@ impl Carried {
     fn token_begins_at(&self, view: View) -> MemberId {
         let candidates = self.holder.iter().chain(&self.waiting);
         candidates.copied().find(|member| view.has(*member)).unwrap_or(MemberId(0))
+    }
+
+    /// The requests with which an algorithm that has stamps begins a view, that of whoever is inside
+    /// first: each has the next time of a clock. Also that clock, which all members go on with.
+    fn stamped(&self, view: View) -> (Vec<(LamportTime, MemberId)>, LamportTime) {
+        let mut clock = LamportTime::default();
+        let mut requests: Vec<(LamportTime, MemberId)> = Vec::new();
+        for member in self.holder.iter().chain(&self.waiting).copied() {
+            if view.has(member) && !requests.iter().any(|(_, known)| *known == member) {
+                requests.push((clock.tick(), member));
+            }
+        }
+        (requests, clock)
     }
 }
 

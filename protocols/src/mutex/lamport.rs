@@ -207,9 +207,8 @@ impl Mutex for Lamport {
         } else {
             State::Idle
         };
-        let mut clock = LamportTime::default();
-        let line = carried.holder.iter().chain(&carried.waiting);
-        let requests = line.map(|member| (*member, clock.tick())).collect();
+        let (line, mut clock) = carried.stamped(view);
+        let requests = line.into_iter().map(|(since, member)| (member, since)).collect();
         let opening = clock.tick();
         let acknowledgments = Acknowledgments::default();
         Self { me, view, acknowledgments, clock, state, requests, announced: opening }

@@ -181,7 +181,7 @@ impl Maekawa {
     /// voter has voted for the first that asks it, and all know how they stand.
     fn make(me: MemberId, view: View, carried: &Carried, quorums: &Quorums, form: Form) -> Self {
         assert_eq!(quorums.members(), view.size as usize, "there is a quorum for each member");
-        let (requests, highest) = stamped(view, carried);
+        let (requests, highest) = carried.stamped(view);
         let first_at = |voter: MemberId| {
             requests.iter().copied().find(|(_, member)| quorums.asks(*member, voter))
         };
@@ -410,19 +410,6 @@ impl Maekawa {
             Message::Release(request) => self.on_release(from, request, out),
         }
     }
-}
-
-/// The requests that were carried over, the holder's first, with stamps in their order; and the
-/// highest time among them.
-fn stamped(view: View, carried: &Carried) -> (Vec<Stamp>, LamportTime) {
-    let mut time = LamportTime::default();
-    let mut requests: Vec<Stamp> = Vec::new();
-    for member in carried.holder.iter().chain(&carried.waiting).copied() {
-        if view.has(member) && !requests.iter().any(|(_, known)| *known == member) {
-            requests.push((time.tick(), member));
-        }
-    }
-    (requests, time)
 }
 
 impl Mutex for Maekawa {

@@ -133,9 +133,7 @@ enum State {
 impl RicartAgrawala {
     /// One member's part in this variant, which is that of all.
     pub fn of(variant: Variant, me: MemberId, view: View, carried: &Carried) -> Self {
-        let mut clock = LamportTime::default();
-        let line = carried.holder.iter().chain(&carried.waiting);
-        let line: Vec<_> = line.map(|member| (*member, clock.tick())).collect();
+        let (line, clock) = carried.stamped(view);
         let mut member = Self {
             me,
             view,
@@ -145,17 +143,18 @@ impl RicartAgrawala {
             deferred: BTreeMap::new(),
             permitted: BTreeSet::new(),
         };
-        if let Some(place) = line.iter().position(|(other, _)| *other == me) {
+        if let Some(place) = line.iter().position(|(_, other)| *other == me) {
             member.take_place(&line, place, carried.holder == Some(me));
         }
         member
     }
 
     /// All ahead in the line are yet to permit this member, and it is to permit all behind.
-    fn take_place(&mut self, line: &[(MemberId, LamportTime)], place: usize, inside: bool) {
-        let (_, since) = line[place];
-        let missing: BTreeSet<_> = line[..place].iter().map(|(ahead, _)| *ahead).collect();
-        self.deferred = line[place + 1..].iter().copied().collect();
+    fn take_place(&mut self, line: &[(LamportTime, MemberId)], place: usize, inside: bool) {
+        let (since, _) = line[place];
+        let missing: BTreeSet<_> = line[..place].iter().map(|(_, ahead)| *ahead).collect();
+        let behind = line[place + 1..].iter();
+        self.deferred = behind.map(|(since, member)| (*member, *since)).collect();
         if self.keeps() {
             let others = self.view.peers(self.me);
             self.permitted = others.filter(|other| !missing.contains(other)).collect();
