@@ -30,8 +30,10 @@ pub struct Algorithm {
 pub enum Books {
     /// So many.
     Equal(fn(Visits) -> u64),
-    /// At most so many of these types: it depends on where the token is, and members pass it on for
-    /// each other.
+    /// So many of these types from one visit to the next, which are of these ranks: the token is where it
+    /// was used last, and members pass it on for each other.
+    FromTo(fn(u64, u64) -> u64, &'static str),
+    /// At most so many of these types: the token also goes about by itself.
     AtMost(fn(Visits) -> u64, &'static str),
 }
 
@@ -83,8 +85,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
     },
     Algorithm {
         name: "Raymond",
-        books: Books::AtMost(
-            |visits| cost::raymond(2 * u64::from(visits.members.ilog2())) * visits.all(),
+        books: Books::FromTo(
+            |from, to| cost::raymond(cost::raymond_distance(from, to)),
             "request|privilege",
         ),
     },

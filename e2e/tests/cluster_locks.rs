@@ -177,6 +177,17 @@ fn while_counting(
     Ok(counted)
 }
 
+/// The rank of each of these pods.
+fn ranks(group: &Group<'_>, pods: &[Pod]) -> Result<Vec<u64>> {
+    let answer = group.get(&pods[0], "/v1/members")?;
+    let members = answer.body["members"].as_array().context("no members")?;
+    let rank = |pod: &Pod| {
+        let member = members.iter().find(|member| member["uid"] == pod.uid);
+        member.and_then(|member| member["rank"].as_u64()).context("a pod is in no view")
+    };
+    pods.iter().map(rank).collect()
+}
+
 /// Each pod goes in and out a few times, while nobody else wants in.
 fn the_measured_messages_are_those_of_the_books(
     group: &Group<'_>,
@@ -186,13 +197,18 @@ fn the_measured_messages_are_those_of_the_books(
     let pods = group.pods()?;
     let others = PODS as u64 - 1;
     let visits = |each| Visits { members: PODS as u64, of_leader: each, of_others: others * each };
-    let visit = || -> Result<()> {
-        for pod in pods.iter().flat_map(|pod| (0..VISITS).map(move |_| pod)) {
-            let held = group.lock(pod, "measured", "10s")?;
-            ensure!(held.text("algorithm")? == algorithm.name, "{held:?}");
-            group.unlock(pod, &held)?;
-        }
-        Ok(())
+    let visit_of = |pod: &Pod| -> Result<()> {
+        let held = group.lock(pod, "measured", "10s")?;
+        ensure!(held.text("algorithm")? == algorithm.name, "{held:?}");
+        group.unlock(pod, &held)
+    };
+    let visit = || pods.iter().flat_map(|pod| (0..VISITS).map(move |_| pod)).try_for_each(visit_of);
+    let sent = |types: &str| -> Result<f64> {
+        let of = |name| format!("protocol=\"lock\",type=\"{name}\"");
+        let each = types.split('|').map(|name| {
+            prometheus::sum_over(&pods, "conclave_peer_messages_sent_total", &of(name))
+        });
+        each.sum()
     };
     match algorithm.books {
         Books::Equal(cost) => {
@@ -205,17 +221,21 @@ fn the_measured_messages_are_those_of_the_books(
             let expected = format!("sum(conclave_lock_messages_expected{{{label}}})");
             prometheus.await_value(&expected, &cost(visits(1)).to_string())
         }
-        Books::AtMost(cost, types) => {
-            let sent = || -> Result<f64> {
-                let of = |name| format!("protocol=\"lock\",type=\"{name}\"");
-                let each = types.split('|').map(|name| {
-                    prometheus::sum_over(&pods, "conclave_peer_messages_sent_total", &of(name))
-                });
-                each.sum()
-            };
-            let before = sent()?;
+        Books::FromTo(cost, types) => {
+            let ranks = ranks(group, &pods)?;
+            let (first, last) = (ranks[0], ranks[PODS - 1]);
+            visit_of(&pods[PODS - 1])?;
+            let on_the_way: u64 = ranks.windows(2).map(|two| cost(two[0], two[1])).sum();
+            let sum =
+                sent(types)? + u32::try_from(cost(last, first) + on_the_way).map(f64::from)?;
             visit()?;
-            let (sent, most) = (sent()? - before, cost(visits(VISITS)));
+            let measured = "conclave_peer_messages_sent_total{protocol=\"lock\",type=~";
+            prometheus.await_value(&format!("sum({measured}\"{types}\"}})"), &sum.to_string())
+        }
+        Books::AtMost(cost, types) => {
+            let before = sent(types)?;
+            visit()?;
+            let (sent, most) = (sent(types)? - before, cost(visits(VISITS)));
             println!("{}: {sent} messages, at most {most}", algorithm.name);
             ensure!(sent > 0.0 && sent <= u32::try_from(most).map(f64::from)?);
             Ok(())

@@ -94,6 +94,22 @@ pub const fn raymond(distance: u64) -> u64 {
     2 * distance
 }
 
+/// How far apart two ranks are in Raymond's tree, which is a binary heap here with rank 0 as its root:
+/// whichever is greater is deeper or as deep, and goes up until they meet.
+#[must_use]
+pub const fn raymond_distance(one: u64, other: u64) -> u64 {
+    let (mut one, mut other, mut steps) = (one, other, 0);
+    while one != other {
+        if one > other {
+            one = (one - 1) / 2;
+        } else {
+            other = (other - 1) / 2;
+        }
+        steps += 1;
+    }
+    steps
+}
+
 /// Raymond's tree of n members, when all ask at once while the token is at the root: the token walks
 /// round the tree, with a request in each direction on each edge before it, but does not return from
 /// the last that it lets in, so far from the root. That is nearly four messages for each entry.

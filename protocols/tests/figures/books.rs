@@ -107,13 +107,13 @@ pub(crate) const RAYMOND: Book = Book {
     text: include_str!("../../src/mutex/raymond.rs"),
     on_top: &[],
     alone: |_, member| {
-        let distance = tree_distance(MemberId(0), member);
+        let distance = tree_distance(ROOT, member);
         costs(cost::raymond(distance), 0, 2 * distance)
     },
     messages: |run| {
         let last = run.visits.last().expect("somebody entered").who;
         let rounds = entries(run) / n(run.view) * cost::raymond_busy(n(run.view), 0);
-        Said::Exactly(rounds - 2 * tree_distance(MemberId(0), last))
+        Said::Exactly(rounds - 2 * tree_distance(ROOT, last))
     },
     extras: |_| Said::Exactly(0),
     sync_delay: |_, from, to| Said::Exactly(tree_distance(from, to)),
@@ -299,14 +299,9 @@ pub(crate) fn asked(view: View) -> u64 {
     n(view) / 2
 }
 
-/// How far apart two places of a heap are, which begins at 0: whichever is greater is deeper or as
-/// deep, and goes up until they meet.
 fn tree_distance(one: MemberId, other: MemberId) -> u64 {
-    let (mut low, mut high, mut steps) = (one.min(other).0, one.max(other).0, 0);
-    while low != high {
-        high = (high - 1) / 2;
-        (low, high) = (low.min(high), low.max(high));
-        steps += 1;
-    }
-    steps
+    cost::raymond_distance(one.0.into(), other.0.into())
 }
+
+/// Where the tree's token is at first.
+const ROOT: MemberId = MemberId(0);

@@ -306,9 +306,9 @@ fn alone(algorithm: LockAlgorithm, size: u32, member: MemberId) -> u64 {
     }
 }
 
-/// How far a member is from the root of the tree, where an unused token is: a binary heap.
+/// How far a member is from the root of the tree, where an unused token is.
 fn depth(member: MemberId) -> u64 {
-    u64::from((member.0 + 1).ilog2())
+    cost::raymond_distance(0, member.0.into())
 }
 
 const LOCK: &str = "a";
