@@ -44,7 +44,7 @@ pub use self::interface::{
     Command, Event, LockEvent, LostReason, Node, Standing, StatusEpoch, Timer,
 };
 use self::leading::Leader;
-use self::leaving::Bequest;
+use self::leaving::Resigned;
 use self::locks::{LockEffect, LockOut, Locks};
 use self::message::{Message, PeerMessage};
 use self::registering::Desk;
@@ -76,8 +76,6 @@ pub struct Member {
     /// How often in a row it withdrew without an answer of the register.
     withdrawals: u32,
     going: Going,
-    /// What a leaving member gave away.
-    bequest: Option<Bequest>,
     /// Whom discovery found; only the arbiter `None` needs it.
     peers: Peers,
     /// Who is surely dead.
@@ -98,6 +96,9 @@ enum Role {
     Candidate(Box<Candidate>),
     /// In office, or about to gain or to lose it.
     Leader(Box<Leader>),
+    /// It led, resigned for good, and leaves once it is known that somebody took over or that the
+    /// register says so. Nothing leads from here to any other role but [`Role::Gone`].
+    Resigned(Resigned),
     /// Out of the group for good.
     Gone,
 }
@@ -152,7 +153,6 @@ impl Member {
             abstains_until: LocalTime::default(),
             withdrawals: 0,
             going: Going::Stays,
-            bequest: None,
             peers: Peers::default(),
             dead: Dead::default(),
             told: None,
@@ -174,7 +174,11 @@ impl Member {
     pub fn office(&self) -> Option<LocalTime> {
         match &self.role {
             Role::Leader(leader) => Some(leader.office_until()),
-            Role::Joiner { .. } | Role::Follower | Role::Candidate(_) | Role::Gone => None,
+            Role::Joiner { .. }
+            | Role::Follower
+            | Role::Candidate(_)
+            | Role::Resigned(_)
+            | Role::Gone => None,
         }
     }
 
@@ -282,7 +286,7 @@ impl Member {
             Timer::Holds => self.arm_holds(now, out),
             Timer::Mutexes => self.with_locks(now, out, |locks, effects| locks.ring(now, effects)),
             Timer::Quiet => self.quiet_is_over(now, out),
-            Timer::Leave => self.heir_is_silent(now, out),
+            Timer::Leave => self.farewell_is_due(now, out),
             Timer::Election(timer) => self.election_timer(now, timer, out),
         }
     }

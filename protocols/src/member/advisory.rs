@@ -157,7 +157,7 @@ impl Member {
             Role::Follower => {
                 self.record.as_ref().and_then(|record| record.leader).filter(|_| self.follows(now))
             }
-            Role::Joiner { .. } | Role::Candidate(_) | Role::Gone => None,
+            Role::Joiner { .. } | Role::Candidate(_) | Role::Resigned(_) | Role::Gone => None,
         };
         followed.is_none_or(|leader| leader == other || self.outranks(other, leader))
     }

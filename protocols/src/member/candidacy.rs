@@ -152,7 +152,11 @@ impl Member {
     pub(super) fn candidate(&mut self) -> Option<&mut Candidate> {
         match &mut self.role {
             Role::Candidate(candidate) => Some(candidate),
-            Role::Joiner { .. } | Role::Follower | Role::Leader(_) | Role::Gone => None,
+            Role::Joiner { .. }
+            | Role::Follower
+            | Role::Leader(_)
+            | Role::Resigned(_)
+            | Role::Gone => None,
         }
     }
 

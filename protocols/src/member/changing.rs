@@ -1,5 +1,4 @@
-//! What a leader asks of the register: to change the view, to raise the ceiling of tokens, to close
-//! the group.
+//! What a leader asks of the register: to change the view, to raise the ceiling of tokens.
 
 use std::time::Duration;
 
@@ -21,10 +20,6 @@ pub(super) enum Errand {
     Ceiling,
     /// Wrote a higher ceiling.
     Raise(Record),
-    /// Leaves last: reads, then writes that nobody leads.
-    Close,
-    /// Wrote that nobody leads.
-    Closed(Record),
     /// Nothing arbitrates, and something is to: reads what there is.
     Arbitrate,
 }
@@ -127,10 +122,6 @@ impl Member {
             Some(Errand::Raise(written)) if record.nonce == written.nonce => {
                 self.ceiling_is_raised(now, &written, out);
             }
-            Some(Errand::Closed(written)) if record.nonce == written.nonce => self.gone(out),
-            Some(Errand::Close | Errand::Closed(_)) => {
-                self.close_group(now, value.version, record, out);
-            }
             Some(Errand::Raise(_) | Errand::Arbitrate) | None => self.consider_change(now, out),
         }
     }
@@ -142,7 +133,6 @@ impl Member {
             return;
         }
         let Some(table) = self.retire(now, out) else { return };
-        self.pledge.sealed = true;
         self.begin_candidacy_with(now, Some(table), value, out);
     }
 
@@ -164,44 +154,25 @@ impl Member {
         self.refresh_office(now, out);
     }
 
-    /// The last member leaves in order: nobody leads. Whoever comes next need not wait if nothing
-    /// can be held any more, by those either that left before.
-    fn close_group(&mut self, now: LocalTime, version: Version, record: Record, out: &mut Out) {
-        let nonce = self.desk.nonce();
-        let (held, _) = self.locks.counts();
-        let nothing_held =
-            held == 0 && !self.locks.has_outsiders(now) && self.locks.table(now).holds.is_empty();
-        let me = self.me.incarnation;
-        let Some(leader) = self.leader() else { return };
-        let settled = nothing_held && leader.settled && leader.is_whole(now, me);
-        let record = Record { leader: None, settled, nonce, ..record };
-        leader.errand = Some(Errand::Closed(record.clone()));
-        self.write_register(now, version, record, out);
-    }
-
     /// A write was carried out.
     pub(super) fn on_written(&mut self, now: LocalTime, sent: LocalTime, out: &mut Out) {
         match &mut self.role {
             Role::Candidate(_) => self.candidate_wrote(now, sent, out),
             Role::Leader(leader) => match leader.errand.take() {
                 Some(Errand::Raise(written)) => self.ceiling_is_raised(now, &written, out),
-                Some(Errand::Closed(_)) => self.gone(out),
-                Some(Errand::Change | Errand::Ceiling | Errand::Close | Errand::Arbitrate)
-                | None => {}
+                Some(Errand::Change | Errand::Ceiling | Errand::Arbitrate) | None => {}
             },
-            Role::Follower if self.bequest.is_some() => self.gone(out),
+            Role::Resigned(_) => self.gone(out),
             Role::Joiner { .. } | Role::Follower | Role::Gone => {}
         }
     }
 
     /// The register does not answer a leader. Its office goes on; what it wanted has to wait, but
-    /// for a write that nobody knows the fate of, and for its farewell.
+    /// for a write that nobody knows the fate of.
     pub(super) fn leader_without_register(&mut self, now: LocalTime, out: &mut Out) {
         let Some(leader) = self.leader() else { return };
         match leader.errand {
-            Some(Errand::Raise(_) | Errand::Closed(_) | Errand::Close) => {
-                self.read_register(now, out);
-            }
+            Some(Errand::Raise(_)) => self.read_register(now, out),
             Some(Errand::Change | Errand::Ceiling | Errand::Arbitrate) | None => {
                 leader.errand = None;
             }

@@ -42,7 +42,11 @@ impl Member {
                 let (epoch, open) = self.gates.heard?;
                 (epoch == self.pledge.epoch).then_some(open)
             }
-            Role::Follower | Role::Joiner { .. } | Role::Candidate(_) | Role::Gone => None,
+            Role::Follower
+            | Role::Joiner { .. }
+            | Role::Candidate(_)
+            | Role::Resigned(_)
+            | Role::Gone => None,
         }
     }
 

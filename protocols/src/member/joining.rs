@@ -135,7 +135,8 @@ impl Member {
         if info.incarnation != from || !info.is_sound() {
             return out.tell(Event::Ignored("join"));
         }
-        if matches!(self.role, Role::Joiner { .. }) {
+        // Who takes no part in a view says nothing for those that do.
+        if matches!(self.role, Role::Joiner { .. } | Role::Resigned(_)) {
             return;
         }
         out.tell(Event::Met(Box::new(info.clone())));
@@ -146,7 +147,7 @@ impl Member {
         match &mut self.role {
             Role::Leader(leader) => leader.note_joiner(now, info),
             Role::Candidate(candidate) => candidate.joiners.note(now, info),
-            Role::Joiner { .. } | Role::Follower | Role::Gone => {}
+            Role::Joiner { .. } | Role::Follower | Role::Resigned(_) | Role::Gone => {}
         }
         self.consider_change(now, out);
     }

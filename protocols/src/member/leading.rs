@@ -200,7 +200,11 @@ impl Member {
     pub(super) fn leader(&mut self) -> Option<&mut Leader> {
         match &mut self.role {
             Role::Leader(leader) => Some(leader),
-            Role::Joiner { .. } | Role::Follower | Role::Candidate(_) | Role::Gone => None,
+            Role::Joiner { .. }
+            | Role::Follower
+            | Role::Candidate(_)
+            | Role::Resigned(_)
+            | Role::Gone => None,
         }
     }
 
@@ -333,7 +337,6 @@ impl Member {
         let Some(leader) = self.leader() else { return };
         if now - leader.in_office > leader.record.timing.office_wait * 2 {
             self.step_down(now, out);
-            self.role = Role::Follower;
             // What it promised itself counts for nobody else.
             self.pledge.until = self.pledge.until.min(now);
             self.begin_election(now, out);
@@ -351,6 +354,7 @@ impl Member {
             self.with_locks(now, out, Locks::depose);
             self.pledge.sealed = true;
         }
+        self.role = Role::Follower;
         out.disarm(Timer::Heartbeat);
         out.disarm(Timer::Quiet);
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::changing::{CHANGE_PERIOD, Errand};
+use super::changing::CHANGE_PERIOD;
 use super::freezing::Then;
 use super::leading::Leader;
 use super::message::{Farewell, HandOver};
@@ -13,13 +13,23 @@ use crate::register::Value;
 use crate::time::LocalTime;
 use crate::version;
 
-/// An office that a leaving member gave to an heir.
+/// A member that led, and never will again: it resigned because it leaves. Nobody's promise gives
+/// the office back, because this has none.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Bequest {
+pub(super) struct Resigned {
     /// The view that it led.
     base: Epoch,
-    /// The heir said nothing.
-    pub(super) is_void: bool,
+    last: Last,
+}
+
+/// What is left to be done.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Last {
+    /// An heir has the table, and is to say that it took over.
+    Bequeathed,
+    /// Nobody took over: the register is to say that nobody leads. `settled`: nobody held anything
+    /// when the office ended.
+    Closes { settled: bool },
 }
 
 impl Leader {
@@ -55,6 +65,8 @@ impl Member {
         let office_wait = leader.record.timing.office_wait;
         self.locks.resign();
         self.role = Role::Follower;
+        // Rule 12: it refuses the view from now on, and nothing gives it the office back.
+        self.pledge.sealed = true;
         out.disarm(Timer::Heartbeat);
         out.disarm(Timer::Quiet);
         // If nobody leads by then, somebody must be elected.
@@ -101,9 +113,7 @@ impl Member {
         if !stay {
             table.stays.retain(|member| *member != me);
         }
-        // Rule 12: it refuses the view that it resigned from. What it promised itself counts for
-        // nobody else.
-        self.pledge.sealed = true;
+        // What it promised itself counts for nobody else.
         self.pledge.until = now;
         say(heir, PeerMessage::HandOver(Box::new(table)), out);
         true
@@ -158,6 +168,8 @@ impl Member {
                 self.gone(out);
             }
             Role::Joiner { .. } | Role::Candidate(_) | Role::Gone => self.gone(out),
+            // It is about to.
+            Role::Resigned(_) => {}
         }
     }
 
@@ -175,62 +187,93 @@ impl Member {
     /// A leader leaves: it hands over, if there is anybody, and knows as much as it can of who holds
     /// what.
     pub(super) fn leave_office(&mut self, now: LocalTime, out: &mut Out) {
-        let (patience, advisory) = (self.register_patience(), self.is_advisory());
+        let patience = self.register_patience();
         let Some(base) = self.leader().map(|leader| leader.record.epoch) else { return };
         if self.hand_over(now, false, out) {
-            self.bequest = (!advisory).then_some(Bequest { base, is_void: false });
+            self.role = Role::Resigned(Resigned { base, last: Last::Bequeathed });
+            out.disarm(Timer::Promise);
             out.arm(Timer::Leave, patience);
-        } else if advisory {
+        } else if self.is_advisory() {
             self.gone(out);
         } else {
-            self.leave_nobody_behind(now, out);
+            self.leave_nobody_behind(now, base, out);
         }
     }
 
     /// Nobody is there to take over. The office ends before the register says so.
-    fn leave_nobody_behind(&mut self, now: LocalTime, out: &mut Out) {
-        let patience = self.register_patience();
-        let Some(leader) = self.leader() else { return };
-        leader.errand = Some(Errand::Close);
-        leader.office.clear();
-        out.disarm(Timer::Heartbeat);
-        self.refresh_office(now, out);
-        out.arm(Timer::Leave, patience * 2);
+    fn leave_nobody_behind(&mut self, now: LocalTime, base: Epoch, out: &mut Out) {
+        let settled = self.nothing_is_held(now);
+        if self.retire(now, out).is_none() {
+            return;
+        }
+        self.pledge.until = now;
+        out.disarm(Timer::Promise);
+        self.close_group(now, Resigned { base, last: Last::Closes { settled } }, out);
+    }
+
+    /// Whether nobody can hold anything: neither this leader, nor a member, nor who left before.
+    fn nothing_is_held(&mut self, now: LocalTime) -> bool {
+        let (held, _) = self.locks.counts();
+        let free =
+            held == 0 && !self.locks.has_outsiders(now) && self.locks.table(now).holds.is_empty();
+        let me = self.me.incarnation;
+        self.leader().is_some_and(|leader| free && leader.settled && leader.is_whole(now, me))
+    }
+
+    /// The register is to say that nobody leads; else whoever comes next would wait for promises that
+    /// nobody made.
+    fn close_group(&mut self, now: LocalTime, resigned: Resigned, out: &mut Out) {
+        self.role = Role::Resigned(resigned);
+        out.arm(Timer::Leave, self.register_patience() * 2);
         self.read_register(now, out);
     }
 
-    /// The heir said nothing: it may have left at the same time. Then the register must say that
-    /// nobody leads; else whoever comes next would wait for promises that nobody made.
-    pub(super) fn heir_is_silent(&mut self, now: LocalTime, out: &mut Out) {
-        match &mut self.bequest {
-            Some(bequest) if !bequest.is_void => {
-                bequest.is_void = true;
-                out.arm(Timer::Leave, self.register_patience() * 2);
-                self.read_register(now, out);
+    /// The time for a farewell is over. An heir that said nothing may have left at the same time.
+    pub(super) fn farewell_is_due(&mut self, now: LocalTime, out: &mut Out) {
+        match self.role {
+            Role::Leader(_) => self.leave_office(now, out),
+            Role::Resigned(Resigned { base, last: Last::Bequeathed }) if !self.is_advisory() => {
+                self.close_group(
+                    now,
+                    Resigned { base, last: Last::Closes { settled: false } },
+                    out,
+                );
             }
-            Some(_) | None => self.gone(out),
+            Role::Resigned(_)
+            | Role::Joiner { .. }
+            | Role::Follower
+            | Role::Candidate(_)
+            | Role::Gone => self.gone(out),
         }
     }
 
     /// The office of the recorded view ended when this member resigned (rule 13), whatever became of
     /// the heir. If the heir is at work it has the table, and the mark does not harm it.
-    pub(super) fn close_after_resigning(
+    pub(super) fn resigned_reads(
         &mut self,
         now: LocalTime,
-        bequest: Bequest,
+        resigned: Resigned,
         value: Value,
         out: &mut Out,
     ) {
+        let Last::Closes { settled } = resigned.last else { return };
         let mine = |r: &Record| {
-            r.epoch == bequest.base && r.leader == Some(self.me.incarnation) && !r.base_unknown
+            r.epoch == resigned.base && r.leader == Some(self.me.incarnation) && !r.base_unknown
         };
         match value.record.filter(mine) {
             Some(record) => {
                 let nonce = self.desk.nonce();
-                let record = Record { leader: None, settled: false, nonce, ..record };
+                let record = Record { leader: None, settled, nonce, ..record };
                 self.write_register(now, value.version, record, out);
             }
             None => self.gone(out),
+        }
+    }
+
+    /// The register does not answer who wants to close the group: asks again, while there is time.
+    pub(super) fn resigned_without_register(&mut self, now: LocalTime, out: &mut Out) {
+        if let Role::Resigned(Resigned { last: Last::Closes { .. }, .. }) = self.role {
+            self.read_register(now, out);
         }
     }
 
@@ -265,7 +308,7 @@ impl Member {
 
     /// The heir took over.
     pub(super) fn on_taken(&mut self, out: &mut Out) {
-        if self.going == Going::Leaves && self.role == Role::Follower {
+        if matches!(self.role, Role::Resigned(_)) {
             self.gone(out);
         }
     }

@@ -17,6 +17,9 @@ impl Member {
         heartbeat: Heartbeat,
         out: &mut Out,
     ) {
+        if matches!(self.role, Role::Resigned(_)) {
+            return out.tell(Event::Ignored("resigned"));
+        }
         let epoch = heartbeat.epoch;
         let announced = heartbeat.announcement.as_ref().map(|announcement| &announcement.record);
         if let Some(record) = announced.filter(|r| r.policy.arbiter != self.arbiter()) {
@@ -187,9 +190,6 @@ impl Member {
 
     /// A follower finds out whether there is a newer view, with it or without it.
     pub(super) fn follower_reads(&mut self, now: LocalTime, value: Value, out: &mut Out) {
-        if let Some(bequest) = self.bequest.filter(|bequest| bequest.is_void) {
-            return self.close_after_resigning(now, bequest, value, out);
-        }
         if let Some(record) = value.record.filter(|record| self.is_news(record)) {
             self.learn_of(now, record, out);
         }

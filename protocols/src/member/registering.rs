@@ -123,6 +123,7 @@ impl Member {
         match &self.role {
             Role::Candidate(_) => self.candidate_without_register(now, out),
             Role::Leader(_) => self.leader_without_register(now, out),
+            Role::Resigned(_) => self.resigned_without_register(now, out),
             Role::Joiner { .. } | Role::Follower | Role::Gone => {}
         }
     }
@@ -145,7 +146,7 @@ impl Member {
     pub(super) fn look(&mut self, now: LocalTime, out: &mut Out) {
         match &self.role {
             Role::Joiner { .. } | Role::Follower | Role::Leader(_) => self.reread(now, out),
-            Role::Candidate(_) | Role::Gone => {}
+            Role::Candidate(_) | Role::Resigned(_) | Role::Gone => {}
         }
     }
 
@@ -175,7 +176,7 @@ impl Member {
         if self.desk.write.is_some() {
             return;
         }
-        if self.is_advisory() {
+        if self.is_advisory() && !matches!(self.role, Role::Resigned(_)) {
             return self.peers_read(now, value, out);
         }
         match &self.role {
@@ -183,6 +184,7 @@ impl Member {
             Role::Follower => self.follower_reads(now, value, out),
             Role::Candidate(_) => self.candidate_reads(now, sent, value, out),
             Role::Leader(_) => self.leader_reads(now, value, out),
+            Role::Resigned(resigned) => self.resigned_reads(now, *resigned, value, out),
             Role::Gone => {}
         }
     }

@@ -47,7 +47,11 @@ impl Member {
                 let known = !leader.record.policy.has_peer_locks();
                 self.retire(now, out).filter(|_| known).map(Box::new)
             }
-            Role::Joiner { .. } | Role::Follower | Role::Candidate(_) | Role::Gone => None,
+            Role::Joiner { .. }
+            | Role::Follower
+            | Role::Candidate(_)
+            | Role::Resigned(_)
+            | Role::Gone => None,
         };
         let report = self.locks.report(now);
         self.pledge.epoch = base;

@@ -24,7 +24,9 @@ impl Member {
                 Some(leader) if self.follows(now) => Standing::Following(leader, self.pledge.until),
                 Some(_) | None => Standing::Electing,
             },
-            Role::Leader(_) | Role::Joiner { .. } | Role::Gone => Standing::Isolated,
+            Role::Leader(_) | Role::Joiner { .. } | Role::Resigned(_) | Role::Gone => {
+                Standing::Isolated
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use conclave_protocols::member::message::PeerMessage;
 use conclave_protocols::member::{Command, Node};
 use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::record::Record;
+use conclave_protocols::time::hold;
 
 use crate::bench::{Bench, Link, SECOND, info};
 use crate::nodes::Ask;
@@ -98,7 +99,7 @@ fn the_last_to_leave_leads_no_more_when_the_register_says_so() {
     let told = bench.deadline(0, "a").expect("it holds");
     bench.link(bench.node(0), Node::Register, Link::Held);
     bench.command(0, Command::Leave);
-    assert_eq!(bench.members[0].office(), Some(conclave_protocols::LocalTime(0)));
+    assert_eq!(bench.members[0].office(), None);
     bench.free(bench.node(0), Node::Register);
     assert_eq!(bench.record().leader, None);
     assert!(!bench.record().settled, "its application may still be at work");
@@ -108,6 +109,38 @@ fn the_last_to_leave_leads_no_more_when_the_register_says_so() {
         bench.wait(MILLI * 100);
     }
     assert!(bench.now > told);
+}
+
+/// A leader was held up until its office was over, and told to leave before it heard the promises
+/// that were on their way. They gave its office back after it had resigned: it granted locks on while
+/// the register said that nobody led and nothing was held, and whoever started next led beside it.
+#[test]
+fn a_promise_that_comes_late_gives_no_office_back_to_a_leader_that_resigned() {
+    let mut bench = three();
+    let wait = Policy::default().timing.office_wait;
+    for other in [1, 2] {
+        bench.way(bench.node(other), bench.node(0), Link::Held);
+    }
+    // The others promise until an office wait after they heard of it last.
+    bench.wait(hold(wait));
+    assert_eq!(bench.leader(), None);
+    bench.way(Node::Register, bench.node(0), Link::Held);
+    bench.command(0, Command::Leave);
+    for other in [1, 2] {
+        bench.free(bench.node(other), bench.node(0));
+    }
+    bench.enter(1, "a");
+    assert_eq!((bench.leader(), bench.members[0].office()), (None, None));
+    assert!(!bench.holds(1, "a"));
+    bench.free(Node::Register, bench.node(0));
+    assert_eq!(bench.record().leader, None);
+    let next = bench.start();
+    bench.enter(next, "a");
+    for _ in 0..100 {
+        bench.wait(MILLI * 20);
+        assert!(!(bench.holds(1, "a") && bench.holds(next, "a")));
+    }
+    assert!(bench.leader().is_some());
 }
 
 /// A leader without an office sealed its view for a candidate that then died. Nothing was left to
