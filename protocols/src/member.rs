@@ -123,6 +123,8 @@ struct Pledge {
     sealed: bool,
     /// It follows the view's leader until then.
     until: LocalTime,
+    /// The latest heartbeat of that view that it heard.
+    heard: u64,
     /// The register held that view, and not as closing, at that time or later; counted from before
     /// the read was sent.
     confirmed: Option<(Epoch, LocalTime)>,
@@ -219,7 +221,9 @@ impl Member {
             PeerMessage::Join(info) => self.on_join(now, from, *info, out),
             PeerMessage::Noted => {}
             PeerMessage::Leave => self.on_leave(now, from, out),
-            PeerMessage::Heartbeat(heartbeat) => self.on_heartbeat(now, from, *heartbeat, out),
+            PeerMessage::Heartbeat(heartbeat) => {
+                self.on_heartbeat(now, from, *heartbeat, None, out);
+            }
             PeerMessage::Promise(promise) => self.on_promise(now, from, *promise, out),
             PeerMessage::Refusal { floor } => self.on_refusal(now, from, floor, out),
             // There is a group with an arbiter; the register tells whether this member is one of it.
@@ -234,9 +238,7 @@ impl Member {
             }
             PeerMessage::Lock(message) => self.on_lock(now, from, *message, out),
             PeerMessage::GatedHeartbeat { heartbeat, gate } => {
-                let (epoch, seq) = (heartbeat.epoch, heartbeat.seq);
-                self.on_heartbeat(now, from, *heartbeat, out);
-                self.hear_gate(now, from, (epoch, seq), gate, out);
+                self.on_heartbeat(now, from, *heartbeat, Some(gate), out);
             }
             PeerMessage::PeerLock(message) => self.on_peer_lock(now, from, *message, out),
             PeerMessage::Farewell(farewell) => self.on_farewell(now, from, &farewell, out),

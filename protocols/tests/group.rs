@@ -14,6 +14,8 @@ mod keeping;
 mod lock_rules;
 #[path = "group/nodes.rs"]
 mod nodes;
+#[path = "group/overtaken.rs"]
+mod overtaken;
 #[path = "group/peer_carry.rs"]
 mod peer_carry;
 #[path = "group/peer_rules.rs"]

@@ -23,13 +23,13 @@ impl Member {
         &mut self,
         now: LocalTime,
         from: Incarnation,
-        (epoch, seq): (Epoch, u64),
+        epoch: Epoch,
         gate: Gate,
         out: &mut Out,
     ) {
         if self.is_in(epoch, from) {
             self.gates.heard = Some((epoch, gate.open));
-            self.with_locks(now, out, |locks, effects| locks.hear_gate(now, seq, gate, effects));
+            self.with_locks(now, out, |locks, effects| locks.hear_gate(now, gate, effects));
         }
     }
 

@@ -22,6 +22,9 @@ pub(super) struct Leader {
     pub(super) office: BTreeMap<Incarnation, LocalTime>,
     /// When each member last promised.
     pub(super) heard: BTreeMap<Incarnation, LocalTime>,
+    /// The latest heartbeat that each member answered. What answers that one or an earlier one again
+    /// was overtaken or is repeated, and counts for nothing.
+    answered: BTreeMap<Incarnation, u64>,
     /// What the next heartbeat acknowledges.
     extended: BTreeMap<Incarnation, Extended>,
     /// Whose promises were acknowledged in this view.
@@ -72,6 +75,7 @@ impl Leader {
             carried,
             office: BTreeMap::new(),
             heard: BTreeMap::new(),
+            answered: BTreeMap::new(),
             extended: BTreeMap::new(),
             leased: BTreeSet::new(),
             sent: VecDeque::new(),
@@ -263,9 +267,14 @@ impl Member {
         let sent = leader.sent.iter().find(|(seq, _)| *seq == promise.seq).map(|(_, at)| *at);
         let (Some(sent), true) = (sent, promise.epoch == leader.record.epoch) else { return };
         // What a member said before its farewell says less than that.
+        let answered = leader.answered.get(&from).copied().unwrap_or_default();
         if leader.record.rank(from).is_none() || leader.parted.contains(&from) {
             return;
         }
+        if promise.seq <= answered {
+            return out.tell(Event::Ignored("overtaken"));
+        }
+        leader.answered.insert(from, promise.seq);
         let until = sent.after(hold(leader.record.timing.office_wait));
         let office = leader.office.entry(from).or_default();
         *office = (*office).max(until);

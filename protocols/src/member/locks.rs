@@ -224,7 +224,11 @@ impl Locks {
         if !self.is_led(&name) {
             return;
         }
-        self.hear(rank, message.stamp, now);
+        let is_late = !self.hear(rank, message.stamp, now);
+        if is_late && matches!(message.message, central::Message::Request(_)) {
+            // It may have been given up since. If it was not, the next promise lists it.
+            return;
+        }
         let lock = self.lock(&name);
         lock.highest = lock.highest.max(message.highest);
         lock.is_settled_by(rank, message.message);
@@ -244,7 +248,7 @@ impl Locks {
                 self.feed(now, &name, input, base, out);
             }
             central::Message::Queued(_) => {
-                if lock.wish.is_some() {
+                if lock.wish.is_some() && lock.hold.is_none() {
                     out.push(LockEffect::Tell(name.clone(), LockEvent::Queued(message.note)));
                 }
                 self.feed(now, &name, input, Base::Nobody, out);
@@ -293,9 +297,15 @@ impl Locks {
         u32::try_from(place).ok().map(MemberId)
     }
 
-    fn hear(&mut self, rank: MemberId, stamp: LocalTime, now: LocalTime) {
+    /// Takes note of what a member said at that time. False if something that it said later was
+    /// heard before.
+    fn hear(&mut self, rank: MemberId, stamp: LocalTime, now: LocalTime) -> bool {
+        if self.heard.get(&rank).is_some_and(|heard| heard.stamp > stamp) {
+            return false;
+        }
         self.heard.insert(rank, Heard { stamp, at: now });
         self.docket.silent.remove(&rank);
+        true
     }
 
     fn coordinates(&self) -> bool {

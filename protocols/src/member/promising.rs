@@ -1,6 +1,6 @@
 //! A member's promises: to follow nobody but the leader of its view, for a while.
 
-use super::message::{Announcement, Extended, Heartbeat, Promise};
+use super::message::{Announcement, Extended, Gate, Heartbeat, Promise};
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::Arbiter;
@@ -9,12 +9,13 @@ use crate::register::Value;
 use crate::time::{LocalTime, hold};
 
 impl Member {
-    /// A leader asks for a promise (rule 8).
+    /// A leader asks for a promise (rule 8), and tells of the gate if its version can.
     pub(super) fn on_heartbeat(
         &mut self,
         now: LocalTime,
         from: Incarnation,
         heartbeat: Heartbeat,
+        gate: Option<Gate>,
         out: &mut Out,
     ) {
         if matches!(self.role, Role::Resigned(_)) {
@@ -38,6 +39,9 @@ impl Member {
             return say(from, PeerMessage::Refusal { floor: self.floor() }, out);
         }
         if self.is_in(epoch, from) {
+            if heartbeat.seq <= self.pledge.heard {
+                return out.tell(Event::Ignored("overtaken"));
+            }
             self.goes_on_following(out);
         } else {
             let Some(announcement) = heartbeat.announcement else {
@@ -48,6 +52,7 @@ impl Member {
             }
             self.enter_view(now, *announcement, out);
         }
+        self.pledge.heard = heartbeat.seq;
         self.drop_election(out);
         if heartbeat.settled {
             self.pledge.settled = Some(epoch);
@@ -56,6 +61,9 @@ impl Member {
             self.on_extended(now, extended, out);
         }
         self.promise(now, from, epoch, heartbeat.seq, out);
+        if let Some(gate) = gate {
+            self.hear_gate(now, from, epoch, gate, out);
+        }
     }
 
     /// Rule 12: everything up to this epoch is refused. What was sealed is, and what is older than

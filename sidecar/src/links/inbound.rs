@@ -254,14 +254,20 @@ impl Inbound {
             let bytes = bytes?;
             self.local.metrics.peers.bytes_received.inc_by(bytes.len() as u64);
             let Frame::Data { number, payload } = Frame::decode(&bytes)? else { return Ok(()) };
-            let Some(is_new) = self.sessions.note(&turn, number) else { return Ok(()) };
-            if is_new {
+            // The place comes first, so that a message that was noted is handed on in that moment.
+            let place = tokio::select! {
+                place = self.inbox.reserve() => place,
+                () = turn.is_over() => return Ok(()),
+            };
+            let Ok(place) = place else { return Ok(()) };
+            let hand_on = || {
                 let (protocol, name) = payload.names();
                 let received = &self.local.metrics.peers.messages_received;
                 received.with_label_values(&[protocol, name]).inc();
-                if self.inbox.send((from, payload)).await.is_err() {
-                    return Ok(());
-                }
+                place.send((from, payload));
+            };
+            if self.sessions.hand_on(&turn, number, hand_on).is_none() {
+                return Ok(());
             }
             say(&mut connection, &Frame::Ack { received: number }).await?;
         }

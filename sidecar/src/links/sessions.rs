@@ -48,15 +48,17 @@ impl Sessions {
         Some(Turn { from, received, over })
     }
 
-    /// Takes note of a message. False if it was here before; nothing if a later connection has
-    /// taken over.
-    pub(super) fn note(&self, turn: &Turn, number: u64) -> Option<bool> {
+    /// Hands a message on, unless it was here before. Nothing if a later connection has taken over:
+    /// that may have handed on later messages by now, so this one must not follow them.
+    pub(super) fn hand_on(&self, turn: &Turn, number: u64, hand_on: impl FnOnce()) -> Option<()> {
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Who takes over says so within the lock.
         let session = sessions.get_mut(&turn.from).filter(|_| !turn.over.is_cancelled())?;
-        let is_new = number > session.received;
-        session.received = session.received.max(number);
-        Some(is_new)
+        if number > session.received {
+            session.received = number;
+            hand_on();
+        }
+        Some(())
     }
 }
 
@@ -64,5 +66,30 @@ impl Turn {
     /// Returns once a later connection has taken over.
     pub(super) async fn is_over(&self) {
         self.over.cancelled().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_protocols::PodUid;
+
+    use super::*;
+
+    const SPEAKER: Incarnation = Incarnation { pod: PodUid(7), run: 1 };
+
+    #[test]
+    fn a_connection_that_was_overtaken_hands_nothing_on() {
+        let sessions = Sessions::default();
+        let mut heard = Vec::new();
+        let first = sessions.admit(SPEAKER, 1).expect("the first");
+        assert!(sessions.hand_on(&first, 1, || heard.push(1)).is_some());
+        assert!(sessions.hand_on(&first, 1, || heard.push(1)).is_some(), "it was here before");
+        let second = sessions.admit(SPEAKER, 1).expect("the same session");
+        assert_eq!(second.received, 1);
+        assert!(sessions.hand_on(&first, 2, || heard.push(2)).is_none());
+        for number in [2, 3] {
+            sessions.hand_on(&second, number, || heard.push(number)).expect("it is the latest");
+        }
+        assert_eq!(heard, [1, 2, 3]);
     }
 }

@@ -25,8 +25,8 @@ use crate::time::LocalTime;
 /// What a member keeps of such locks beside the mutexes themselves.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Peers {
-    /// The leader's latest word, and the heartbeat that brought it.
-    gate: (u64, bool),
+    /// The leader's latest word.
+    is_open: bool,
     /// Until when the holds of this member are good.
     pub(super) lease_until: LocalTime,
     /// How many messages went to each.
@@ -66,17 +66,9 @@ impl Peers {
 }
 
 impl Locks {
-    /// The leader said whether locks are granted; a later heartbeat's word counts.
-    pub(in crate::member) fn hear_gate(
-        &mut self,
-        now: LocalTime,
-        seq: u64,
-        gate: Gate,
-        out: &mut LockOut,
-    ) {
-        if seq > self.peers.gate.0 {
-            self.peers.gate = (seq, gate.open);
-        }
+    /// The leader said whether locks are granted.
+    pub(in crate::member) fn hear_gate(&mut self, now: LocalTime, gate: Gate, out: &mut LockOut) {
+        self.peers.is_open = gate.open;
         self.set_ceiling(gate.ceiling);
         self.tick(now, out);
     }
@@ -153,7 +145,7 @@ impl Locks {
     /// too: whoever entered would have none.
     pub(super) fn may_consult(&self, now: LocalTime, name: &LockName) -> bool {
         let (Some(lock), Some(seat)) = (self.all.get(name), &self.seat) else { return false };
-        let open = if self.coordinates() { self.docket.open_to_peers } else { self.peers.gate.1 };
+        let open = if self.coordinates() { self.docket.open_to_peers } else { self.peers.is_open };
         open && now < self.lease_until()
             && lock.closed_until <= now
             && lock.highest.successor(seat.ceiling).is_some()
