@@ -22,6 +22,19 @@ impl fmt::Display for MemberId {
 pub struct Epoch(pub u64);
 
 impl Epoch {
+    /// Views that no register numbers, because nothing arbitrates, number themselves from here on.
+    ///
+    /// The register's numbers stay far below: its time term ends at 2^32
+    /// ([`TIME_TERM_MAX`](crate::register::TIME_TERM_MAX)), and views begin once a second at most. So
+    /// nothing that was said in a view of the one kind can be taken for a word of the other.
+    pub const UNARBITRATED: Self = Self(1_000_000_000_000);
+
+    /// Whether a view of this number numbered itself.
+    #[must_use]
+    pub fn is_unarbitrated(self) -> bool {
+        self >= Self::UNARBITRATED
+    }
+
     /// The epoch after this one.
     #[must_use]
     pub fn next(self) -> Self {

@@ -267,7 +267,7 @@ impl Member {
         message: message::PeerLockMessage,
         out: &mut Out,
     ) {
-        if message.epoch > self.pledge.epoch {
+        if self.may_enter(message.epoch) {
             return self.locks.keep_early(from, message);
         }
         if self.pledge.sealed {

@@ -86,7 +86,7 @@ impl Member {
         let term = Some(candidate.time_term).filter(|term| *term <= TIME_TERM_MAX);
         let base = candidate.base.as_ref().map(|base| base.epoch.max(base.ceiling));
         let known = self.record.as_ref().map(|record| record.epoch.max(record.ceiling));
-        let own = self.pledge.epoch.max(self.in_force.floor).max(self.in_force.numbered);
+        let own = self.pledge.epoch.max(self.in_force.floor);
         let status = self.status.epoch.max(self.status.ceiling);
         let seen = status.max(own).max(known.unwrap_or_default());
         seen.max(term.unwrap_or_default()).max(base.unwrap_or_default()).next()

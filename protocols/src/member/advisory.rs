@@ -112,7 +112,7 @@ impl Member {
     ) {
         let Some(peers) = self.peers_record() else { return };
         let known = self.record.as_ref().map_or(self.pledge.epoch, |record| record.epoch);
-        let above = self.in_force.floor.max(self.in_force.numbered);
+        let above = self.in_force.numbered.max(Epoch::UNARBITRATED);
         let epoch = known.max(self.pledge.epoch).max(above).next();
         let ceiling = Epoch(epoch.0.saturating_add(CEILING_STEP));
         let record = Record { epoch, ceiling, leader: Some(self.me.incarnation), ..peers };
@@ -172,8 +172,8 @@ impl Member {
     }
 }
 
-/// A number that two different sets of members hardly share (Fowler, Noll and Vo's hash 1a, cut to
-/// 53 bits as everything that becomes a JSON number).
+/// A number that two different sets of members hardly share (Fowler, Noll and Vo's hash 1a), and no
+/// view that the register numbered.
 fn fingerprint(members: impl Iterator<Item = Incarnation>) -> Epoch {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for member in members {
@@ -181,5 +181,5 @@ fn fingerprint(members: impl Iterator<Item = Incarnation>) -> Epoch {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
-    Epoch(hash & ((1 << 53) - 1))
+    Epoch(Epoch::UNARBITRATED.0 + hash % Epoch::UNARBITRATED.0)
 }

@@ -183,7 +183,9 @@ impl Member {
         self.drop_election(out);
         self.go_by(now, beginning.record.policy.arbiter, out);
         self.adopt_policy(&beginning.record);
-        self.in_force.numbered = self.in_force.numbered.max(beginning.record.epoch);
+        if self.is_advisory() {
+            self.in_force.numbered = self.in_force.numbered.max(beginning.record.epoch);
+        }
         self.confirm(sent, &beginning.record, out);
         let record = beginning.record.clone();
         self.pledge.epoch = record.epoch;

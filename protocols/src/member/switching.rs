@@ -10,9 +10,9 @@
 //!   advisory holds, and keeps its place in line. A lock wait passes before the first grant, because
 //!   safe holds from before the time of `None` may still run.
 //!
-//! Views without an arbiter number themselves, so their numbers say nothing of the register's. Two
-//! things keep the two apart: what was refused with an arbiter stays refused, and no process ever
-//! leads two views of one number.
+//! Views without an arbiter number themselves, from [`Epoch::UNARBITRATED`] on, where the register
+//! never comes. So a word of the one kind of view is never taken for one of the other. What was
+//! refused with an arbiter stays refused, and no process ever leads two views of one number.
 
 use super::changing::Errand;
 use super::locks::Locks;
@@ -30,7 +30,7 @@ pub(super) struct InForce {
     /// No view with an arbiter up to this number is entered again: this member left them all for
     /// one without.
     pub(super) floor: Epoch,
-    /// The highest number of a view that this member led.
+    /// The highest number of a view that this member led and that numbered itself.
     pub(super) numbered: Epoch,
 }
 
@@ -75,6 +75,16 @@ impl Member {
     /// Whether the register says that nothing arbitrates, and this member knows of nothing newer.
     pub(super) fn yields_to(&self, record: &Record) -> bool {
         record.is_advisory() && !self.overrules(record)
+    }
+
+    /// Whether a view of that number may be one that this member has yet to enter.
+    pub(super) fn may_enter(&self, epoch: Epoch) -> bool {
+        let latest = self.pledge.epoch;
+        match (epoch.is_unarbitrated(), latest.is_unarbitrated()) {
+            (true, _) => self.is_advisory() && epoch > latest,
+            (false, true) => epoch > self.in_force.floor,
+            (false, false) => epoch > latest,
+        }
     }
 
     /// The group's resource was changed.

@@ -102,11 +102,11 @@ impl Locks {
         self.lose_those(|held| held.bond == Bond::Office, out);
     }
 
-    /// An arbiter takes over where there was none: advisory holds end. Wishes stay. What was said of
-    /// views to come may have been said of one without an arbiter, and the next may have the same number.
+    /// An arbiter takes over where there was none: advisory holds end. Wishes stay, and so does what
+    /// was said of the view with an arbiter that is to come.
     pub(in crate::member) fn lose_all(&mut self, out: &mut LockOut) {
         self.lose_those(|_| true, out);
-        self.peers = super::Peers::default();
+        self.peers.forget_unarbitrated();
     }
 
     fn lose_those(&mut self, ends: impl Fn(Hold) -> bool, out: &mut LockOut) {

@@ -52,6 +52,11 @@ impl Peers {
         *self = Self { early: std::mem::take(&mut self.early), ..Self::default() };
     }
 
+    /// No view without an arbiter is to come.
+    pub(super) fn forget_unarbitrated(&mut self) {
+        self.early.retain(|(_, message)| !message.epoch.is_unarbitrated());
+    }
+
     /// Whether this is the next message of a link, and none is missing.
     fn is_next(&mut self, from: MemberId, number: u64) -> bool {
         let link = self.links.entry(from).or_default();
@@ -117,9 +122,10 @@ impl Locks {
     pub(super) fn hear_early(&mut self, now: LocalTime, epoch: Epoch, out: &mut LockOut) {
         let early = std::mem::take(&mut self.peers.early);
         for (from, message) in early {
+            let same_kind = message.epoch.is_unarbitrated() == epoch.is_unarbitrated();
             if message.epoch == epoch {
                 self.on_peer(now, from, message, out);
-            } else if message.epoch > epoch {
+            } else if message.epoch > epoch || !same_kind {
                 self.peers.early.push((from, message));
             }
         }
