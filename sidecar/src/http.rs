@@ -15,6 +15,7 @@ mod openapi;
 mod paths;
 mod problem;
 mod problem_type;
+mod safety;
 mod scope;
 mod server;
 mod time;

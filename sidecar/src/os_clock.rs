@@ -12,6 +12,14 @@ pub struct OsClock {
     fault: ClockFault,
 }
 
+/// One moment by the two clocks that applications read deadlines by.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Moment {
+    /// As [`OsClock::now`].
+    pub boottime: LocalTime,
+    monotonic_ns: u64,
+}
+
 /// A clock error that is injected: none in production.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ClockFault {
@@ -33,6 +41,16 @@ impl OsClock {
         LocalTime(nanos(clock_gettime(ClockId::Boottime)))
     }
 
+    /// The same, and beside it the clock that stands still while the machine is suspended
+    /// (`CLOCK_MONOTONIC`), which is the only one that some languages can read.
+    ///
+    /// That one is read first: time that passes between the two, a suspend too, makes what is said
+    /// by it earlier, and never later.
+    pub fn moment(self) -> Moment {
+        let monotonic_ns = nanos(clock_gettime(ClockId::Monotonic));
+        Moment { monotonic_ns, boottime: self.now() }
+    }
+
     /// The clock that the group clock is made from: no daemon slews it (`CLOCK_MONOTONIC_RAW`).
     pub fn raw(self) -> LocalTime {
         let raw = nanos(clock_gettime(ClockId::MonotonicRaw));
@@ -52,8 +70,53 @@ impl OsClock {
     }
 }
 
+impl Moment {
+    /// What `CLOCK_MONOTONIC` reads at `deadline`, if the machine is not suspended before it.
+    pub fn monotonic_ns_at(self, deadline: LocalTime) -> u64 {
+        let left = deadline.0.saturating_sub(self.boottime.0);
+        self.monotonic_ns.saturating_add(left)
+    }
+}
+
 fn nanos(time: Timespec) -> u64 {
     let secs = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
     secs.saturating_mul(1_000_000_000).saturating_add(nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_suspend_before_the_moment_makes_a_monotonic_deadline_no_later() {
+        // An hour was slept through; ten seconds are left.
+        let moment = Moment { boottime: LocalTime(5_000 * SECOND), monotonic_ns: 1_400 * SECOND };
+        assert_eq!(moment.monotonic_ns_at(LocalTime(5_010 * SECOND)), 1_410 * SECOND);
+    }
+
+    #[test]
+    fn a_deadline_that_has_passed_has_passed_by_the_monotonic_clock_too() {
+        let moment = Moment { boottime: LocalTime(5_000 * SECOND), monotonic_ns: 1_400 * SECOND };
+        assert_eq!(moment.monotonic_ns_at(LocalTime(4_000 * SECOND)), 1_400 * SECOND);
+    }
+
+    /// The clocks are as far apart as the machine was suspended. What is told must not take them for
+    /// nearer: then a monotonic deadline would be late.
+    #[test]
+    fn a_monotonic_deadline_is_never_late() {
+        let clock = OsClock::default();
+        let apart = |_| {
+            let boottime = clock.now().0;
+            i128::from(boottime) - i128::from(nanos(clock_gettime(ClockId::Monotonic)))
+        };
+        let apart = (0..10_000).map(apart).max().expect("some");
+        for _ in 0..10_000 {
+            let deadline = clock.now().after(Duration::from_secs(10));
+            let told = clock.moment().monotonic_ns_at(deadline);
+            assert!(i128::from(told) <= i128::from(deadline.0) - apart);
+        }
+    }
 }

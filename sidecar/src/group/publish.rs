@@ -128,6 +128,7 @@ impl Publisher {
                 member::Standing::Electing => (Standing::Electing, None),
                 member::Standing::Isolated => (Standing::Isolated, None),
             };
+            let extended = election.safe_until != until;
             election.safe_until = until;
             let known = match is {
                 Standing::Leading | Standing::Following => {
@@ -139,7 +140,7 @@ impl Publisher {
             election.standing = is;
             let new_leader = set_leader(election, known);
             election.index += u64::from(moved && !new_leader);
-            moved || new_leader
+            moved || new_leader || extended
         });
     }
 

@@ -14,6 +14,7 @@ use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
 use super::watched::{self, Patience, Watched};
 use crate::claims::{Claim, ClaimError, ClaimState};
+use crate::os_clock::Moment;
 
 /// Shows a claim.
 ///
@@ -72,7 +73,7 @@ pub(super) async fn get_claim(
     ),
     request_body(content = Option<super::locks::RenewBody>, content_type = "application/json"),
     responses(
-        (status = 200, description = "It holds, for `safe_for_ms` more.", body = ClaimView),
+        (status = 200, description = "It holds, until the deadline that it tells.", body = ClaimView),
         (status = 400, description = "`invalid`", body = ProblemBody),
         (status = 404, description = "`not-found`", body = ProblemBody),
         (status = 409, description = "`not-held`: it still waits", body = ProblemBody),
@@ -104,7 +105,9 @@ pub(super) async fn renew_claim(
     responses(
         (status = 204, description = "It holds.", headers(
             ("conclave-fencing-token" = u64, description = "Its token."),
-            ("conclave-safe-for-ms" = u64, description = "For how long it is safe.")
+            ("conclave-safe-for-ms" = u64, description = "For how long it is safe."),
+            ("conclave-safe-until-boottime-ns" = String, description = "As in the body of a claim."),
+            ("conclave-safe-until-monotonic-ns" = String, description = "As in the body of a claim.")
         )),
         (status = 404, description = "`not-found`", body = ProblemBody),
         (status = 409, description = "`not-held`: it still waits", body = ProblemBody),
@@ -119,8 +122,8 @@ pub(super) async fn check_claim(
 ) -> Result<Response, Problem> {
     let claim = found(&api, api.group.find(path.lock, path.claim).await)?;
     let claim = claim.borrow().clone();
-    let now = api.group.os_clock().now();
-    if let Some(problem) = Problem::of_claim(&claim, now) {
+    let now = api.group.os_clock().moment();
+    if let Some(problem) = Problem::of_claim(&claim, now.boottime) {
         return Err(problem);
     }
     let view = ClaimView::at(&claim, now);
@@ -182,7 +185,7 @@ impl Watched for Claim {
         }
     }
 
-    fn view(&self, now: LocalTime) -> ClaimView {
+    fn view(&self, now: Moment) -> ClaimView {
         ClaimView::at(self, now)
     }
 
@@ -205,8 +208,8 @@ impl Watched for Claim {
 }
 
 fn show(api: &Api, claim: &Claim) -> Result<Response, Problem> {
-    let now = api.group.os_clock().now();
-    if let Some(problem) = Problem::of_claim(claim, now) {
+    let now = api.group.os_clock().moment();
+    if let Some(problem) = Problem::of_claim(claim, now.boottime) {
         return Err(problem);
     }
     let view = ClaimView::at(claim, now);

@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use conclave_protocols::FencingToken;
 use conclave_protocols::policy::{Arbiter, LockAlgorithm};
-use conclave_protocols::{FencingToken, LocalTime};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::problem::refusal_name;
+use super::safety::Safety;
 use crate::claims::{Claim, ClaimState, Held, Holder, LostReason};
+use crate::os_clock::Moment;
 
 /// A claim.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -37,9 +39,9 @@ pub(super) struct ClaimView {
     /// How the lock is granted.
     #[schema(value_type = String, example = "Central")]
     algorithm: LockAlgorithm,
-    /// For how long the hold is safe, counted from before the request was sent; only while held.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    safe_for_ms: Option<u64>,
+    /// How long the hold is safe; only while held.
+    #[serde(flatten)]
+    safety: Safety,
     /// For how long it has been held; only while held.
     #[serde(skip_serializing_if = "Option::is_none")]
     held_ms: Option<u64>,
@@ -128,7 +130,7 @@ pub(super) struct Cost {
 
 impl ClaimView {
     /// The claim at `now`, which is read after the last wait: a hold whose time is over is lost.
-    pub(super) fn at(claim: &Claim, now: LocalTime) -> Self {
+    pub(super) fn at(claim: &Claim, now: Moment) -> Self {
         let mut view = Self {
             lock: claim.lock.to_string(),
             claim: claim.id.to_string(),
@@ -138,13 +140,13 @@ impl ClaimView {
             guarantee: claim.arbiter.into(),
             arbiter: claim.arbiter,
             algorithm: claim.algorithm,
-            safe_for_ms: None,
+            safety: Safety::default(),
             held_ms: None,
             jeopardy: None,
             contended: None,
             reason: None,
             holders: None,
-            waited_ms: millis(claim.settled.unwrap_or(now) - claim.asked),
+            waited_ms: millis(claim.settled.unwrap_or(now.boottime) - claim.asked),
             ttl_ms: claim.ttl.map(millis),
             index: claim.index,
             owner: claim.owner.clone(),
@@ -200,18 +202,16 @@ impl ClaimView {
         if let Some(epoch) = self.epoch {
             headers.insert(EPOCH, HeaderValue::from(epoch));
         }
-        if let Some(safe_for_ms) = self.safe_for_ms {
-            headers.insert(SAFE_FOR_MS, HeaderValue::from(safe_for_ms));
-        }
+        self.safety.write_to(&mut headers);
         headers
     }
 
-    fn show(&mut self, state: &ClaimState, now: LocalTime) {
+    fn show(&mut self, state: &ClaimState, now: Moment) {
         match state {
             ClaimState::Waiting { holder, heard: _ } => {
                 self.holders = Some(holder.iter().map(HolderView::from).collect());
             }
-            ClaimState::Held(held) if now < held.safe_until => self.show_hold(held, now),
+            ClaimState::Held(held) if now.boottime < held.safe_until => self.show_hold(held, now),
             ClaimState::Held(_) => self.show_lost(LostReason::LeaseExpired),
             ClaimState::Released => self.state = StateName::Released,
             ClaimState::Lost(reason) => self.show_lost(*reason),
@@ -222,12 +222,12 @@ impl ClaimView {
         }
     }
 
-    fn show_hold(&mut self, held: &Held, now: LocalTime) {
+    fn show_hold(&mut self, held: &Held, now: Moment) {
         self.state = StateName::Held;
         self.token = held.token.map(FencingToken::get);
         self.epoch = Some(held.epoch.0);
-        self.safe_for_ms = Some(millis(held.safe_until - now));
-        self.held_ms = Some(millis(now - held.since));
+        self.safety = Safety::until(held.safe_until, now);
+        self.held_ms = Some(millis(now.boottime - held.since));
         self.jeopardy = Some(held.jeopardy);
         self.contended = Some(held.contended);
         self.cost = Some(Cost { messages: held.messages });
@@ -291,5 +291,3 @@ fn hex(digit: u8) -> char {
 pub(super) const FENCING_TOKEN: HeaderName = HeaderName::from_static("conclave-fencing-token");
 /// Carries the epoch of a hold.
 pub(super) const EPOCH: HeaderName = HeaderName::from_static("conclave-epoch");
-/// Says for how long a hold is safe.
-pub(super) const SAFE_FOR_MS: HeaderName = HeaderName::from_static("conclave-safe-for-ms");

@@ -15,8 +15,10 @@ use super::claim_view::{Guarantee, millis};
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
+use super::safety::Safety;
 use super::watched::{self, Patience, Watched};
 use crate::group::{Election, LastElection, Leader, Standing};
+use crate::os_clock::Moment;
 
 /// An election, as this member sees it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -41,9 +43,9 @@ pub(super) struct ElectionView {
     is_leader: bool,
     /// How this member stands.
     state: StandingName,
-    /// For how long this member surely leads; only while it does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    safe_for_ms: Option<u64>,
+    /// How long this member surely leads; only while it does.
+    #[serde(flatten)]
+    safety: Safety,
     /// Who leads; null if nobody is known to.
     leader: Option<LeaderView>,
     /// How many may be elected.
@@ -199,8 +201,8 @@ impl Watched for Election {
         self.safe_until.filter(|_| self.standing == Standing::Leading)
     }
 
-    fn view(&self, now: LocalTime) -> ElectionView {
-        let leads = self.leads_at(now);
+    fn view(&self, now: Moment) -> ElectionView {
+        let leads = self.leads_at(now.boottime);
         let expired = self.standing == Standing::Leading && !leads;
         let leader = self.leader.as_ref().filter(|_| !expired);
         ElectionView {
@@ -212,8 +214,11 @@ impl Watched for Election {
             index: self.index,
             is_leader: leads,
             state: if expired { StandingName::Isolated } else { self.standing.into() },
-            safe_for_ms: self.safe_until.filter(|_| leads).map(|until| millis(until - now)),
-            leader: leader.map(|leader| LeaderView::at(leader, now)),
+            safety: self
+                .safe_until
+                .filter(|_| leads)
+                .map_or_else(Safety::default, |until| Safety::until(until, now)),
+            leader: leader.map(|leader| LeaderView::at(leader, now.boottime)),
             candidates: self.candidates,
             transitions: self.transitions,
             last_election: self.last.map(Into::into),
@@ -222,6 +227,9 @@ impl Watched for Election {
 
     fn events(before: Option<&ElectionView>, now: &ElectionView) -> Vec<&'static str> {
         let led = before.is_some_and(|before| before.is_leader);
+        if led && now.is_leader && before.is_some_and(|before| before.index == now.index) {
+            return vec!["safe"];
+        }
         let mut events = Vec::new();
         if led && !now.is_leader {
             events.push("lost");
@@ -270,7 +278,7 @@ impl From<Standing> for StandingName {
 }
 
 fn present(api: &Api) -> ElectionView {
-    let now = api.group.os_clock().now();
+    let now = api.group.os_clock().moment();
     api.group.election.borrow().view(now)
 }
 

@@ -173,8 +173,8 @@ fn answer(
     created: bool,
 ) -> Result<Response, Problem> {
     let claim = claim.borrow().clone();
-    let now = api.group.os_clock().now();
-    if let Some(problem) = Problem::of_claim(&claim, now) {
+    let now = api.group.os_clock().moment();
+    if let Some(problem) = Problem::of_claim(&claim, now.boottime) {
         return Err(problem);
     }
     let status = match (is_settled(&claim.state), created) {
@@ -189,8 +189,8 @@ fn answer(
 
 fn stream(api: &Api, claim: &watch::Receiver<Claim>, caller: Caller) -> Result<Response, Problem> {
     let first = claim.borrow().clone();
-    let now = api.group.os_clock().now();
-    if let Some(problem) = Problem::of_claim(&first, now) {
+    let now = api.group.os_clock().moment();
+    if let Some(problem) = Problem::of_claim(&first, now.boottime) {
         return Err(problem);
     }
     let headers = ClaimView::at(&first, now).headers(&first);

@@ -14,6 +14,7 @@ use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use super::watched::{Patience, Watched};
 use crate::group::{MemberStatus, Status};
+use crate::os_clock::Moment;
 
 /// The members of the view.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -138,7 +139,7 @@ pub(super) async fn get_status(
     query: QueryFields,
 ) -> Result<Response, Problem> {
     wait(&api, query).await?;
-    let now = api.group.os_clock().now();
+    let now = api.group.os_clock().moment();
     Ok(Json(api.group.status.borrow().view(now)).into_response())
 }
 
@@ -159,7 +160,7 @@ impl Watched for Status {
         None
     }
 
-    fn view(&self, now: LocalTime) -> StatusView {
+    fn view(&self, now: Moment) -> StatusView {
         StatusView {
             group: self.group.clone(),
             pod: self.pod.clone(),
@@ -175,7 +176,7 @@ impl Watched for Status {
             members: self.members.len(),
             tolerates: self.tolerates,
             outage_survived_ms: self.outage_survived.map(millis),
-            confirmed_ms: self.confirmed.map(|confirmed| millis(now - confirmed)),
+            confirmed_ms: self.confirmed.map(|confirmed| millis(now.boottime - confirmed)),
             leader: self.members.iter().find(|member| member.leader).map(|one| one.pod.clone()),
             draining: self.draining,
             view_changes: self.view_changes,

@@ -10,11 +10,15 @@ mod elections;
 #[cfg(test)]
 mod enduring;
 #[cfg(test)]
+pub(crate) mod events;
+#[cfg(test)]
 mod guarding;
 #[cfg(test)]
 mod hanging_up;
 #[cfg(test)]
 mod members;
+#[cfg(test)]
+mod safety;
 #[cfg(test)]
 mod serving;
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Ask once, hear for ever: one representation, read by a poll, a long poll or a stream of
 //! server-sent events.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use super::hold::Caller;
 use super::problem::Problem;
 use super::{Api, fields::Fields};
-use crate::os_clock::OsClock;
+use crate::os_clock::{Moment, OsClock};
 
 /// Something with a state that can be waited for.
 pub(super) trait Watched: Clone + Send + Sync + 'static {
@@ -27,11 +28,12 @@ pub(super) trait Watched: Clone + Send + Sync + 'static {
     /// Rises with every change.
     fn index(&self) -> u64;
 
-    /// When it changes without anybody saying so: a hold or an office runs out.
+    /// When it changes without anybody saying so: a hold or an office runs out. It may move on without
+    /// another index.
     fn deadline(&self) -> Option<LocalTime>;
 
     /// How it stands at `now`.
-    fn view(&self, now: LocalTime) -> Self::View;
+    fn view(&self, now: Moment) -> Self::View;
 
     /// What happened since the last event; the first one shows the present state.
     fn events(before: Option<&Self::View>, now: &Self::View) -> Vec<&'static str>;
@@ -45,6 +47,31 @@ pub(super) trait Watched: Clone + Send + Sync + 'static {
 struct Seen {
     index: u64,
     expired: bool,
+}
+
+/// A deadline that a stream has told.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+struct Told {
+    deadline: LocalTime,
+    /// From when on a later one is news.
+    stale: LocalTime,
+}
+
+impl Told {
+    /// A later deadline is news after a third of what was left of this one: whoever is told a lease
+    /// has two thirds of it left when it is told the next.
+    fn at(now: LocalTime, deadline: LocalTime) -> Self {
+        Self { deadline, stale: now.after((deadline - now) / 3) }
+    }
+
+    /// When another deadline is to be told; an earlier one is at once.
+    fn due(self, now: LocalTime, deadline: LocalTime) -> Option<LocalTime> {
+        match deadline.cmp(&self.deadline) {
+            Ordering::Less => Some(now),
+            Ordering::Equal => None,
+            Ordering::Greater => Some(self.stale),
+        }
+    }
 }
 
 /// How long a poll is willing to wait for a change.
@@ -73,14 +100,15 @@ impl Patience {
         }
         let index = self.index.unwrap_or_else(|| state.borrow().index());
         let _permit = api.long_call()?;
-        let change = changed(state, Seen { index, expired: false }, api.group.os_clock());
+        let seen = Seen { index, expired: false };
+        let change = changed(state, seen, None, api.group.os_clock());
         // Both outcomes are answered with the state as it then stands.
         let _ = tokio::time::timeout(self.wait, change).await;
         Ok(())
     }
 }
 
-/// Streams every change of `state`, the present one first. The stream keeps `caller` alive.
+/// Streams every change of `state`, the present one first, and the deadline as it moves on. The stream keeps `caller` alive.
 pub(super) fn events<T: Watched>(
     api: &Api,
     state: watch::Receiver<T>,
@@ -90,6 +118,7 @@ pub(super) fn events<T: Watched>(
         clock: api.group.os_clock(),
         state,
         seen: None,
+        told: None,
         before: None,
         ready: VecDeque::new(),
         over: false,
@@ -118,6 +147,7 @@ struct Reader<T: Watched> {
     clock: OsClock,
     state: watch::Receiver<T>,
     seen: Option<Seen>,
+    told: Option<Told>,
     before: Option<T::View>,
     ready: VecDeque<Event>,
     over: bool,
@@ -135,7 +165,7 @@ impl<T: Watched> Reader<T> {
                 return None;
             }
             if let Some(seen) = self.seen {
-                self.over = !changed(&mut self.state, seen, self.clock).await;
+                self.over = !changed(&mut self.state, seen, self.told, self.clock).await;
             }
             self.read();
         }
@@ -143,14 +173,15 @@ impl<T: Watched> Reader<T> {
 
     /// Reads the state, and makes the events that it amounts to.
     fn read(&mut self) {
-        let now = self.clock.now();
-        let (seen, view) = {
+        let now = self.clock.moment();
+        let (seen, deadline, view) = {
             let state = self.state.borrow_and_update();
-            (seen_at(&*state, now), state.view(now))
+            (seen_at(&*state, now.boottime), deadline_at(&*state, now.boottime), state.view(now))
         };
-        if self.seen == Some(seen) {
+        if self.seen == Some(seen) && !is_due(self.told, deadline, now.boottime) {
             return;
         }
+        self.told = deadline.map(|deadline| Told::at(now.boottime, deadline));
         for name in T::events(self.before.as_ref(), &view) {
             let event = Event::default().event(name).id(seen.index.to_string()).retry(RETRY);
             // Our views are plain data: they always have a JSON form.
@@ -162,20 +193,27 @@ impl<T: Watched> Reader<T> {
     }
 }
 
-/// Waits until the state differs from `seen`; says whether more can follow.
-async fn changed<T: Watched>(state: &mut watch::Receiver<T>, seen: Seen, clock: OsClock) -> bool {
+/// Waits until the state differs from `seen`, or its deadline from the one that was `told` for long
+/// enough; says whether more can follow.
+async fn changed<T: Watched>(
+    state: &mut watch::Receiver<T>,
+    seen: Seen,
+    told: Option<Told>,
+    clock: OsClock,
+) -> bool {
     loop {
-        let deadline = {
+        let next = {
             let value = state.borrow_and_update();
             let now = clock.now();
-            if seen_at(&*value, now) != seen {
+            let deadline = deadline_at(&*value, now);
+            if seen_at(&*value, now) != seen || is_due(told, deadline, now) {
                 return true;
             }
-            value.deadline().filter(|deadline| now < *deadline)
+            due(told, deadline, now).or(deadline)
         };
         tokio::select! {
             change = state.changed() => if change.is_err() { return false },
-            () = until(clock, deadline) => {}
+            () = until(clock, next) => {}
         }
     }
 }
@@ -185,6 +223,19 @@ async fn until(clock: OsClock, deadline: Option<LocalTime>) {
         Some(deadline) => tokio::time::sleep(clock.until(deadline)).await,
         None => std::future::pending().await,
     }
+}
+
+/// The deadline, if it lies ahead.
+fn deadline_at<T: Watched>(value: &T, now: LocalTime) -> Option<LocalTime> {
+    value.deadline().filter(|deadline| now < *deadline)
+}
+
+fn due(told: Option<Told>, deadline: Option<LocalTime>, now: LocalTime) -> Option<LocalTime> {
+    told?.due(now, deadline?)
+}
+
+fn is_due(told: Option<Told>, deadline: Option<LocalTime>, now: LocalTime) -> bool {
+    due(told, deadline, now).is_some_and(|due| due <= now)
 }
 
 fn seen_at<T: Watched>(value: &T, now: LocalTime) -> Seen {

@@ -1,11 +1,13 @@
 //! Whole sidecars, over real links, whose group's resource is edited.
 
-use conclave_protocols::LockName;
 use conclave_protocols::policy::{Arbiter, Timing};
+use conclave_protocols::{LocalTime, LockName};
 
 use super::*;
 use crate::claims::{Ask, Claim, ClaimState, Held, Wait};
 use crate::group::Status;
+use crate::http::tests::events::Events;
+use crate::http::{Api, Limits, router};
 
 const BRIEF: Timing = Timing {
     office_wait: Duration::from_millis(600),
@@ -136,5 +138,64 @@ async fn a_group_whose_arbiter_is_taken_away_and_given_back_goes_on() {
     assert_eq!(until("lost", first, lost).await.arbiter, Arbiter::None);
     assert!(held(&second, Arbiter::Quorum).await.token > token);
     all_go_by(&members, Arbiter::Quorum).await;
+    members.end().await;
+}
+
+/// Events tell later deadlines, each while the one before lies ahead, and none that the member was not
+/// told.
+async fn rises(events: &mut Events, mut told: LocalTime, limit: impl Fn() -> LocalTime) {
+    for _ in 0..3 {
+        let (name, _, body) = events.next().await.expect("the stream goes on");
+        assert!(OsClock::default().now() < told, "{name}: others may believe already");
+        let later = deadline(&body);
+        assert!(later > told || name != "safe", "{name}: {body}");
+        assert!(later <= limit(), "nobody was told {body}");
+        told = later;
+    }
+}
+
+fn deadline(body: &serde_json::Value) -> LocalTime {
+    let deadline = body["safe_until_boottime_ns"].as_str().map(str::parse);
+    LocalTime(deadline.unwrap_or_else(|| panic!("no deadline in {body}")).expect("a number"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn streams_tell_later_deadlines_as_long_as_a_hold_and_a_lead_go_on() {
+    let _alone = ONE_GROUP.lock().await;
+    // Long enough that a busy machine does not cost the leader its office.
+    let timing = Timing { office_wait: Duration::from_millis(1_500), ..BRIEF };
+    let timing = Timing { lock_wait: Duration::from_secs(4), ..timing };
+    let policy = Policy { generation: 1, timing, ..Policy::default() };
+    let members = Members::start(settings(policy)).await.expect("the ports are free");
+    all_go_by(&members, Arbiter::Quorum).await;
+    let leads = |number: &u16| {
+        let group = members.group(*number).expect("it lives");
+        group.election().borrow().leads_at(OsClock::default().now())
+    };
+    let leader = (0..members.count()).find(leads).expect("one leads");
+    let router = |number| {
+        let group = members.group(number).expect("it lives");
+        router(Api::new(group, Metrics::new("dev"), Limits::default()))
+    };
+
+    let mut events = Events::open(router(leader), "GET /v1/elections/default").await;
+    let told = deadline(&events.expect("elected").await);
+    let election = members.group(leader).expect("it lives").election();
+    let limit = || election.borrow().safe_until.expect("it leads");
+    rises(&mut events, told, limit).await;
+
+    let follower = (leader + 1) % members.count();
+    let mut events = Events::open(router(follower), "POST /v1/locks/orders?wait=forever").await;
+    let (mut name, _, mut body) = events.next().await.expect("it begins");
+    while name == "waiting" {
+        (name, _, body) = events.next().await.expect("it goes on");
+    }
+    let claims = members.group(follower).expect("it lives").claims().await;
+    let limit = || match &claims[0].borrow().state {
+        ClaimState::Held(held) => held.safe_until,
+        other => panic!("{other:?}"),
+    };
+    rises(&mut events, deadline(&body), limit).await;
+    drop(events);
     members.end().await;
 }

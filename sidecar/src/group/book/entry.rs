@@ -186,9 +186,10 @@ impl Entry {
         self.claim.send_if_modified(|claim| {
             let ClaimState::Held(held) = &mut claim.state else { return false };
             let changed = held.jeopardy || held.contended != contended;
+            let moved = held.safe_until != safe_until;
             *held = Held { safe_until, jeopardy: false, contended, ..held.clone() };
             claim.index += u64::from(changed);
-            changed
+            changed || moved
         });
         now.after(JEOPARDY)
     }
@@ -216,12 +217,11 @@ impl Entry {
                 self.ttl = ttl.or(self.ttl);
                 self.ttl_until = self.ttl.map(|ttl| now.after(ttl));
                 let (safe_until, ttl) = (self.safe_until(), self.ttl);
-                self.claim.send_if_modified(|claim| {
+                self.claim.send_modify(|claim| {
                     claim.ttl = ttl;
                     if let ClaimState::Held(held) = &mut claim.state {
                         held.safe_until = safe_until;
                     }
-                    false
                 });
                 Ok(self.ttl_until)
             }

@@ -24,7 +24,9 @@ async fn a_post_that_is_granted_says_all_about_the_grant() {
     let expected = json!({
         "lock": "orders", "claim": "1f-1", "state": "held", "token": token, "epoch": 12,
         "guarantee": "safe", "arbiter": "Quorum", "algorithm": "Central",
-        "safe_for_ms": safe_for_ms, "held_ms": grant["held_ms"], "jeopardy": false,
+        "safe_for_ms": safe_for_ms,
+        "safe_until_boottime_ns": grant["safe_until_boottime_ns"],
+        "safe_until_monotonic_ns": grant["safe_until_monotonic_ns"], "held_ms": grant["held_ms"], "jeopardy": false,
         "contended": false, "waited_ms": 41, "index": 1, "owner": "shop-0",
         "metadata": {"job": "reindex"}, "cost": {"messages": 2}
     });

@@ -2,56 +2,13 @@
 
 use std::time::Duration;
 
-use axum::body::BodyDataStream;
 use futures::StreamExt;
 use serde_json::Value;
 use tower::ServiceExt;
 
 use super::double::*;
+use super::events::Events;
 use crate::claims::{Claim, ClaimState, Held, LostReason, Refusal};
-
-/// A stream of events that a test reads one by one.
-struct Events {
-    body: BodyDataStream,
-    text: String,
-}
-
-impl Events {
-    async fn of(double: &Double, line: &str) -> Self {
-        let request = request(line, &["Accept: text/event-stream"], "");
-        let response = soon(double.router().oneshot(request)).await.unwrap();
-        assert_eq!(response.status().as_u16(), 200);
-        assert_eq!(response.headers()["content-type"], "text/event-stream");
-        Self { body: response.into_body().into_data_stream(), text: String::new() }
-    }
-
-    /// The next event's name, id and data; nothing at the end. Comments are skipped.
-    async fn next(&mut self) -> Option<(String, String, Value)> {
-        loop {
-            if let Some((event, rest)) = self.text.split_once("\n\n") {
-                let (event, rest) = (event.to_owned(), rest.to_owned());
-                self.text = rest;
-                let field = |name: &str| {
-                    let line = event.lines().find_map(|line| line.strip_prefix(name));
-                    line.map(|value| value.trim().to_owned())
-                };
-                let Some(name) = field("event:") else { continue };
-                assert_eq!(field("retry:").as_deref(), Some("1000"));
-                let data = serde_json::from_str(&field("data:").unwrap()).unwrap();
-                return Some((name, field("id:").unwrap(), data));
-            }
-            let chunk = soon(self.body.next()).await?.unwrap();
-            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
-        }
-    }
-
-    async fn expect(&mut self, name: &str) -> Value {
-        let (event, id, data) = self.next().await.expect("the stream goes on");
-        assert_eq!(event, name, "{data}");
-        assert_eq!(id, data["index"].to_string());
-        data
-    }
-}
 
 fn change(claim: &mut Claim, state: ClaimState) {
     claim.state = state;
@@ -114,7 +71,7 @@ async fn a_stream_begins_with_the_present_state_and_tells_every_change() {
     let call = tokio::spawn(router.oneshot(request));
     let claim = double.find(Ok(claim(waiting()))).await.unwrap();
     let body = call.await.unwrap().unwrap().into_body().into_data_stream();
-    let mut events = Events { body, text: String::new() };
+    let mut events = Events::of(body);
 
     assert_eq!(events.expect("waiting").await["holders"][0]["pod"], "shop-1");
     claim.send_modify(|claim| change(claim, held()));
@@ -137,9 +94,10 @@ async fn a_stream_begins_with_the_present_state_and_tells_every_change() {
 
 #[tokio::test]
 async fn two_changes_between_two_reads_are_both_told() {
-    let before = crate::http::claim_view::ClaimView::at(&claim(held()), double_now());
+    let moment = crate::os_clock::OsClock::default().moment();
+    let before = crate::http::claim_view::ClaimView::at(&claim(held()), moment);
     let both = ClaimState::Held(Held { jeopardy: true, contended: true, ..hold() });
-    let now = crate::http::claim_view::ClaimView::at(&claim(both), double_now());
+    let now = crate::http::claim_view::ClaimView::at(&claim(both), moment);
     assert_eq!(now.hold_events(Some(&before)), ["contended", "jeopardy"]);
     assert_eq!(now.hold_events(None), ["jeopardy"]);
 }
@@ -158,14 +116,14 @@ async fn a_stream_says_lost_when_the_hold_runs_out_unrenewed() {
     let short = ClaimState::Held(Held { safe_until, ..hold() });
     let claim = double.find(Ok(claim(short))).await.unwrap();
     let body = call.await.unwrap().unwrap().into_body().into_data_stream();
-    let mut events = Events { body, text: String::new() };
+    let mut events = Events::of(body);
 
     events.expect("held").await;
-    // A renewal moves the end on without an event.
     claim.send_modify(|claim| {
         let safe_until = double_now().after(Duration::from_millis(600));
         claim.state = ClaimState::Held(Held { safe_until, ..hold() });
     });
+    events.expect("safe").await;
     assert_eq!(events.expect("lost").await["reason"], "lease-expired");
     assert!(safe_until < double_now());
     assert_eq!(events.next().await, None);
@@ -189,7 +147,7 @@ async fn a_streamed_claim_that_waits_is_refused_by_an_event() {
     let claim = double.accept(waiting()).await;
     let response = call.await.unwrap().unwrap();
     assert_eq!(response.headers()["location"], "/v1/locks/orders/claims/1f-1");
-    let mut events = Events { body: response.into_body().into_data_stream(), text: String::new() };
+    let mut events = Events::of(response.into_body().into_data_stream());
     events.expect("waiting").await;
     let refusal = Refusal::WaitTimeout { holder: None };
     claim.send_modify(|claim| change(claim, ClaimState::Refused(refusal)));
@@ -202,7 +160,7 @@ async fn a_silent_stream_is_kept_alive() {
     let mut double = Double::new();
     assert_eq!(double.limits.keep_alive, Duration::from_secs(10));
     double.limits.keep_alive = Duration::from_millis(20);
-    let mut events = Events::of(&double, "GET /v1/elections/default").await;
+    let mut events = Events::open(double.router(), "GET /v1/elections/default").await;
     events.expect("leader").await;
     let chunk = soon(events.body.next()).await.unwrap().unwrap();
     assert_eq!(&chunk[..], b": keep-alive\n\n");
@@ -211,7 +169,7 @@ async fn a_silent_stream_is_kept_alive() {
 #[tokio::test]
 async fn an_election_streams_who_leads_and_whether_it_is_this_member() {
     let double = Double::new();
-    let mut events = Events::of(&double, "GET /v1/elections/default").await;
+    let mut events = Events::open(double.router(), "GET /v1/elections/default").await;
     assert_eq!(events.expect("leader").await["leader"]["pod"], "shop-1");
     double.election.send_replace(crate::group::Election {
         leader: None,
@@ -231,7 +189,7 @@ async fn a_leader_whose_office_runs_out_is_told_so_by_the_clock() {
     let double = Double::new();
     let safe_until = Some(double_now().after(Duration::from_millis(100)));
     double.election.send_replace(crate::group::Election { safe_until, ..leading() });
-    let mut events = Events::of(&double, "GET /v1/elections/default").await;
+    let mut events = Events::open(double.router(), "GET /v1/elections/default").await;
     events.expect("elected").await;
     assert_eq!(events.expect("lost").await["state"], "isolated");
     events.expect("no-leader").await;

@@ -1,0 +1,58 @@
+//! How long something is safe, as answers and events say it.
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use conclave_protocols::LocalTime;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::claim_view::millis;
+use crate::os_clock::Moment;
+
+/// How long a hold or a leadership is safe; without any of it, it is not.
+///
+/// Only the deadlines are for programs: they are good however long the answer was on its way.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub(super) struct Safety {
+    /// For how long it is safe, from when this was said: for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    safe_for_ms: Option<u64>,
+    /// Until when it is safe: a reading of this machine's `CLOCK_BOOTTIME`, in nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "743119673557000")]
+    safe_until_boottime_ns: Option<String>,
+    /// The same as a reading of `CLOCK_MONOTONIC`, for as long as the machine is not suspended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(example = "743119673557000")]
+    safe_until_monotonic_ns: Option<String>,
+}
+
+impl Safety {
+    /// It is safe until `deadline`, which lies ahead of `now`.
+    pub(super) fn until(deadline: LocalTime, now: Moment) -> Self {
+        Self {
+            safe_for_ms: Some(millis(deadline - now.boottime)),
+            safe_until_boottime_ns: Some(deadline.0.to_string()),
+            safe_until_monotonic_ns: Some(now.monotonic_ns_at(deadline).to_string()),
+        }
+    }
+
+    /// Says the same in headers.
+    pub(super) fn write_to(&self, headers: &mut HeaderMap) {
+        let texts = [
+            (SAFE_FOR_MS, self.safe_for_ms.map(|ms| ms.to_string())),
+            (SAFE_UNTIL_BOOTTIME_NS, self.safe_until_boottime_ns.clone()),
+            (SAFE_UNTIL_MONOTONIC_NS, self.safe_until_monotonic_ns.clone()),
+        ];
+        for (name, text) in texts {
+            // Digits are always fit for a header.
+            let value = text.and_then(|text| HeaderValue::try_from(text).ok());
+            headers.extend(value.map(|value| (name, value)));
+        }
+    }
+}
+
+const SAFE_FOR_MS: HeaderName = HeaderName::from_static("conclave-safe-for-ms");
+const SAFE_UNTIL_BOOTTIME_NS: HeaderName =
+    HeaderName::from_static("conclave-safe-until-boottime-ns");
+const SAFE_UNTIL_MONOTONIC_NS: HeaderName =
+    HeaderName::from_static("conclave-safe-until-monotonic-ns");
