@@ -225,6 +225,11 @@ impl Cluster {
         })
     }
 
+    /// Whether its nodes are on this machine, and go by its clocks.
+    pub fn is_on_this_machine(&self) -> bool {
+        matches!(self.owner, Owner::Harness(_))
+    }
+
     /// The state of a cluster that the harness booted.
     fn harness(&self) -> Result<&State> {
         match &self.owner {

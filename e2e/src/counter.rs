@@ -60,20 +60,28 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// Under the lock `counter`. A claim that cannot be had or given back since its sidecar is away is asked
-/// for again, or gone with the sidecar.
+/// Under the lock `counter`, and only until its deadline: what has not been written by then is begun anew.
+/// A claim that cannot be had or given back since its sidecar is away is asked for again, or gone with the
+/// sidecar. `/proc/uptime` has `CLOCK_BOOTTIME` in hundredths of a second, rounded down; whoever writes
+/// leaves itself a tenth of a second.
 pub const LOCKED: Script = r#"
 set -e
 for i in $(seq "$2"); do
-  location=
-  until [ -n "$location" ]; do
-    location=$(curl -fsS -o /dev/null -D - -X POST 'http://localhost:7070/v1/locks/counter?wait=60s' |
-      tr -d '\r' | sed -n 's/^location: //Ip') || true
-    [ -n "$location" ] || sleep 0.1
+  written=
+  until [ -n "$written" ]; do
+    grant=$(curl -fsS -o /dev/null -D - -X POST 'http://localhost:7070/v1/locks/counter?wait=60s' |
+      tr -d '\r') || true
+    location=$(sed -n 's/^location: //Ip' <<< "$grant")
+    deadline=$(sed -n 's/^conclave-safe-until-boottime-ns: //Ip' <<< "$grant")
+    [ -n "$location" ] || { sleep 0.1; continue; }
+    n=$(redis-cli -h "$1" get n)
+    read -r uptime _ < /proc/uptime
+    if [ $((${uptime/./}0000000 + 100000000)) -lt "$deadline" ]; then
+      redis-cli -h "$1" set n $((n + 1)) > /dev/null
+      written=yes
+    fi
+    curl -fsS -X DELETE "http://localhost:7070$location" || true
   done
-  n=$(redis-cli -h "$1" get n)
-  redis-cli -h "$1" set n $((n + 1)) > /dev/null
-  curl -fsS -X DELETE "http://localhost:7070$location" || true
 done
 "#;
 

@@ -7,6 +7,7 @@
 
 pub mod bench;
 pub mod binaries;
+pub mod boottime;
 pub mod cache;
 pub mod campaign;
 pub mod cluster;

@@ -1,8 +1,8 @@
 //! Applications under load, and what they saw.
 //!
 //! Each client is a thread in the network of a pod, where the pod's application stands. It speaks
-//! with the sidecar by HTTP and writes down what it asked and what it was told, by the one monotonic
-//! clock of this machine. What all of them wrote is a [`History`], which is checked at the end: so
+//! with the sidecar by HTTP and writes down what it asked and what it was told, by the clock of
+//! this machine that they are told their deadlines by. What all of them wrote is a [`History`], which is checked at the end: so
 //! every operation of a run counts, not only those that a test looks at.
 
 use std::net::SocketAddr;
@@ -15,6 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use conclave_protocols::history::{History, Operation, Scope};
 use serde_json::Value;
 
+use crate::boottime::Boottime;
 use crate::cluster::{Cluster, Pod, PodNetwork};
 use crate::http::{Http, Reply};
 
@@ -33,14 +34,14 @@ const FAILURES: u32 = 200;
 /// Running clients.
 #[derive(Debug)]
 pub struct Load {
-    begun: Instant,
+    begun: Boottime,
     stop: Arc<AtomicBool>,
     claims: Arc<AtomicU64>,
     hand_overs: HandOvers,
     clients: Vec<JoinHandle<Diary>>,
 }
 
-/// Whether leaders hand over during a load. `safe_for_ms` of an election says how long nobody else
+/// Whether leaders hand over during a load. The deadline of an election says until when nobody else
 /// can take the office; its leader itself may give it away earlier, and an application that only
 /// polls learns of that a moment later.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -89,7 +90,7 @@ impl Load {
     /// Nobody yet.
     pub fn new(hand_overs: HandOvers) -> Self {
         Self {
-            begun: Instant::now(),
+            begun: Boottime::now(),
             stop: Arc::new(AtomicBool::new(false)),
             claims: Arc::new(AtomicU64::new(0)),
             hand_overs,
@@ -124,7 +125,6 @@ impl Load {
                 stop: Arc::clone(&self.stop),
                 claims: Arc::clone(&self.claims),
                 hand_overs: self.hand_overs,
-                led: None,
                 diary: Diary::default(),
             };
             self.clients.push(thread::spawn(move || client.run(&habit)));
@@ -203,12 +203,10 @@ impl Diary {
 struct Client {
     pod: String,
     network: PodNetwork,
-    begun: Instant,
+    begun: Boottime,
     stop: Arc<AtomicBool>,
     claims: Arc<AtomicU64>,
     hand_overs: HandOvers,
-    /// The latest view that the pod was told to lead, and until when.
-    led: Option<(u64, Duration)>,
     diary: Diary,
 }
 
@@ -264,7 +262,7 @@ impl Client {
         }
         let body = reply.json();
         let (token, epoch) = (body["token"].as_u64(), number(&body, "epoch")?);
-        let mut until = at + safe_for(&body)?;
+        let mut until = self.begun.until_safe(&body)?;
         self.note(at, Operation::Granted { claim, token, until });
         let (pod, lock) = (self.pod.clone(), lock.to_owned());
         self.diary.grants.push(Grant { pod, lock, asked, at, epoch, token });
@@ -289,11 +287,11 @@ impl Client {
             self.note(at, Operation::Lost { claim });
             return Ok(false);
         }
-        // An application that knows of a later deadline does not go by an earlier one.
-        let later = at + safe_for(&body)?;
-        if later > *until {
-            *until = later;
-            self.note(at, Operation::Extended { claim, until: later });
+        // An earlier one too: the history says that it must not be.
+        let told = self.begun.until_safe(&body)?;
+        if told != *until {
+            *until = told;
+            self.note(at, Operation::Extended { claim, until: told });
         }
         Ok(true)
     }
@@ -305,13 +303,10 @@ impl Client {
         if reply.status == 200 {
             let body = reply.json();
             let epoch = number(&body, "epoch")?;
-            let told = match self.hand_overs {
-                HandOvers::None => at + safe_for(&body)?,
+            let until = match self.hand_overs {
+                HandOvers::None => self.begun.until_safe(&body)?,
                 HandOvers::Some => at,
             };
-            // As with claims: the later one counts.
-            let until = told.max(self.led.filter(|(led, _)| *led == epoch).map_or(at, |led| led.1));
-            self.led = Some((epoch, until));
             self.diary.leads.push((at, who.clone(), epoch));
             self.note(at, Operation::Leads { who, epoch, until });
         }
@@ -322,10 +317,6 @@ impl Client {
 
 fn number(body: &Value, field: &str) -> Result<u64> {
     body[field].as_u64().with_context(|| format!("no number `{field}` in {body}"))
-}
-
-fn safe_for(body: &Value) -> Result<Duration> {
-    Ok(Duration::from_millis(number(body, "safe_for_ms")?))
 }
 
 /// Looks at the gauge `conclave_leader` of pods from outside, until it is stopped.

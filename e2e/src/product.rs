@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use serde_json::Value;
 
 use crate::binaries::{self, Binary};
+use crate::boottime::Boottime;
 use crate::cluster::{Cluster, Namespace, Pod};
 use crate::{cache, command, image, wait};
 
@@ -82,7 +83,9 @@ pub struct Group<'a> {
 /// What a test was told of locks. It is checked when the group is no longer needed.
 #[derive(Debug)]
 struct Witness {
-    begun: Instant,
+    begun: Boottime,
+    /// Whether applications go by the clocks of this machine.
+    is_near: bool,
     claims: Mutex<BTreeMap<String, Claim>>,
     history: Mutex<History>,
 }
@@ -139,8 +142,12 @@ impl<'a> Group<'a> {
 
     /// The pods of a group that there is or will be.
     pub fn of(namespace: &'a Namespace<'a>, name: &'static str) -> Self {
-        let witness =
-            Witness { begun: Instant::now(), claims: Mutex::default(), history: Mutex::default() };
+        let witness = Witness {
+            begun: Boottime::now(),
+            is_near: namespace.cluster().is_on_this_machine(),
+            claims: Mutex::default(),
+            history: Mutex::default(),
+        };
         Self { namespace, name, witness }
     }
 
@@ -335,7 +342,7 @@ impl Witness {
             return Ok(());
         }
         let claim = known.number;
-        let until = self.begun.elapsed() + Duration::from_millis(shown.number("safe_for_ms")?);
+        let until = self.deadline(shown)?;
         if known.until.is_none() {
             let token = shown.body["token"].as_u64();
             self.note(Operation::Granted { claim, token, until });
@@ -344,6 +351,15 @@ impl Witness {
         }
         known.until = known.until.max(Some(until));
         Ok(())
+    }
+
+    /// Until when an application was told that it holds. What a clock of somebody else's cluster
+    /// reads means nothing here: then it counts from after the answer, which is late.
+    fn deadline(&self, shown: &Answer) -> Result<Duration> {
+        if self.is_near {
+            return self.begun.until_safe(&shown.body);
+        }
+        Ok(self.begun.elapsed() + Duration::from_millis(shown.number("safe_for_ms")?))
     }
 
     /// It gives the lock back.

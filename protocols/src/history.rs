@@ -1,13 +1,14 @@
 //! Histories of locks: what applications saw of them, and whether the promises were kept.
 //!
 //! A history is a list of [`Operation`]s on one axis of time: the time since its beginning, by true
-//! time in the simulator and by one machine's monotonic clock in a real run. It is recorded where
+//! time in the simulator and by one machine's `CLOCK_BOOTTIME` in a real run. It is recorded where
 //! applications stand, not inside the group: what counts is what they were *told*. [`History::check`]
 //! finds every breach of a [`Law`].
 //!
 //! On a real run, record what a program beside the sidecar sees, all by the clock of one machine: the
 //! time before a call for what is asked and given back, the time after it for what is answered. A
-//! deadline is the time before the call plus `safe_for_ms`, which is what an application may count on.
+//! deadline is the one in the answer, `safe_until_boottime_ns`: until then an application believes, however
+//! long the answer was on its way.
 //!
 //! No search is needed, as it is for registers (Wing and Gong, *Testing and Verifying Concurrent
 //! Objects*, JPDC 1993; Gibbons and Korach, *Testing Shared Memories*, SIAM J. Comput. 1997): each

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod claims;
 #[cfg(test)]
+mod clients;
+#[cfg(test)]
 pub(crate) mod documents;
 pub(crate) mod double;
 #[cfg(test)]

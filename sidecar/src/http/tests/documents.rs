@@ -150,7 +150,8 @@ pub(crate) fn compare(path: &str, generated: &str) {
     assert_eq!(read(path), generated, "{path} is out of date: run the tests with UPDATE=1");
 }
 
-fn read(path: &str) -> String {
+/// What a file of the repository has.
+pub(super) fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 

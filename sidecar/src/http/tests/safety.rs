@@ -28,7 +28,8 @@ fn monotonic() -> LocalTime {
     LocalTime(u64::try_from(nanos).expect("centuries"))
 }
 
-fn until(deadline: LocalTime) -> ClaimState {
+/// Held until then.
+pub(super) fn until(deadline: LocalTime) -> ClaimState {
     ClaimState::Held(Held { safe_until: deadline, ..hold() })
 }
 
@@ -129,11 +130,14 @@ async fn every_answer_about_a_leader_tells_its_deadline() {
     tells(&events.expect("elected").await, deadline);
 }
 
-/// Extends something every 30 ms, until it is aborted.
-fn extend(move_on: impl Fn(LocalTime) + Send + 'static) -> JoinHandle<()> {
+/// Extends something by a lease every 30 ms, until it is aborted.
+pub(super) fn extend(
+    lease: Duration,
+    move_on: impl Fn(LocalTime) + Send + 'static,
+) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
-            move_on(now().after(LEASE));
+            move_on(now().after(lease));
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
     })
@@ -165,7 +169,7 @@ async fn a_claims_stream_tells_a_later_deadline_every_third_of_the_lease() {
     let mut events = call.await.unwrap();
     let first = events.expect("held").await;
     let held = Arc::clone(&claim);
-    let extending = extend(move |deadline| {
+    let extending = extend(LEASE, move |deadline| {
         held.send_modify(|claim| claim.state = until(deadline));
     });
     tells_in_time(&mut events, &first).await;
@@ -183,7 +187,7 @@ async fn an_elections_stream_tells_a_later_deadline_every_third_of_the_lease() {
     double.election.send_replace(Election { safe_until: Some(now().after(LEASE)), ..leading() });
     let mut events = Events::open(double.router(), "GET /v1/elections/default").await;
     let first = events.expect("elected").await;
-    let extending = extend(move |deadline| {
+    let extending = extend(LEASE, move |deadline| {
         double.election.send_modify(|election| election.safe_until = Some(deadline));
     });
     tells_in_time(&mut events, &first).await;

@@ -1,0 +1,164 @@
+//! The examples of the documents, run as they stand there by whatever languages this machine has.
+
+use std::io::ErrorKind;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::documents::read;
+use super::double::*;
+use super::safety::{extend, until};
+use crate::claims::{Claim, ClaimState};
+use crate::group::{Asked, Request};
+use crate::http::{Listeners, document, serve};
+use crate::os_clock::OsClock;
+
+/// A language of `docs/clients.md`, and how a program in it is run.
+struct Language {
+    name: &'static str,
+    file: &'static str,
+    run: &'static [&'static str],
+    /// What says that the language is there.
+    probe: [&'static str; 2],
+}
+
+const LANGUAGES: [Language; 4] = [
+    Language {
+        name: "python",
+        file: "hold.py",
+        run: &["python3"],
+        probe: ["python3", "--version"],
+    },
+    Language { name: "go", file: "hold.go", run: &["go", "run"], probe: ["go", "version"] },
+    Language { name: "java", file: "Hold.java", run: &["java"], probe: ["javac", "--version"] },
+    Language { name: "javascript", file: "hold.mjs", run: &["node"], probe: ["node", "--version"] },
+];
+
+/// Shorter than the work of an example, which has ten steps of 100 ms and leaves 200 ms for each.
+const LEASE: Duration = Duration::from_secs(1);
+
+/// Far more than it takes to compile an example.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+impl Language {
+    fn is_here(&self) -> bool {
+        let [program, argument] = self.probe;
+        match Command::new(program).arg(argument).stdout(Stdio::null()).status() {
+            Ok(status) => status.success(),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NotFound, "{program}: {error}");
+                false
+            }
+        }
+    }
+
+    fn example(&self) -> String {
+        let text = read("docs/clients.md");
+        let begin = format!("```{}\n", self.name);
+        let (_, rest) = text.split_once(&begin).unwrap_or_else(|| panic!("no {begin}"));
+        rest.split_once("```\n").expect("its end").0.to_owned()
+    }
+}
+
+/// Runs an example; what it printed, and whether it was content.
+async fn run(language: &'static Language, double: &Double) -> tokio::task::JoinHandle<Output> {
+    let listeners = Listeners::on_loopback(0).await.expect("a loopback");
+    let api = format!("http://{}", listeners.addresses()[0]);
+    let (group, metrics, limits) = (double.group.clone(), double.metrics.clone(), double.limits);
+    tokio::spawn(serve(listeners, group, metrics, limits, CancellationToken::new()));
+    tokio::task::spawn_blocking(move || {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join(language.file);
+        std::fs::write(&file, language.example()).expect("room");
+        let mut command = Command::new(language.run[0]);
+        command.args(&language.run[1..]).arg(file).current_dir(&directory);
+        command.env("CONCLAVE_URL", api).output().expect("it is here")
+    })
+}
+
+/// The example asks for the lock, waits, and gets it for so long.
+async fn grant(double: &mut Double) -> watch::Sender<Claim> {
+    let request = tokio::time::timeout(PATIENCE, double.requests.recv()).await;
+    let Ok(Some(Request::Ask(_, reply))) = request else { panic!("it does not ask: {request:?}") };
+    let (claim, seen) = watch::channel(claim(waiting()));
+    reply.send(Ok(Asked { created: true, claim: seen })).expect("it waits");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let deadline = OsClock::default().now().after(LEASE);
+    claim.send_modify(|claim| (claim.state, claim.index) = (until(deadline), 2));
+    claim
+}
+
+async fn ended(example: tokio::task::JoinHandle<Output>) -> (bool, usize, String) {
+    let output = tokio::time::timeout(PATIENCE, example).await.expect("it ends").expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let token = hold().token.expect("a token").get().to_string();
+    let steps = text.lines().filter(|line| line.contains("step") && line.contains(&token)).count();
+    let said = format!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    (output.status.success(), steps, said)
+}
+
+/// A hold that is extended: it does all its work, and gives the lock back.
+async fn goes_on(language: &'static Language) {
+    let mut double = Double::new();
+    let example = run(language, &double).await;
+    let claim = Arc::new(grant(&mut double).await);
+    let held = Arc::clone(&claim);
+    let extending = extend(LEASE, move |deadline| {
+        held.send_modify(|claim| claim.state = until(deadline));
+    });
+    let request = soon(double.next()).await;
+    let Request::Release(_, id, reply) = request else { panic!("not given back: {request:?}") };
+    extending.abort();
+    assert_eq!(id, claim.borrow().id);
+    claim.send_modify(|claim| (claim.state, claim.index) = (ClaimState::Released, 3));
+    reply.send(Ok(claim.borrow().clone())).expect("it waits");
+    let (is_content, steps, said) = ended(example).await;
+    assert!(is_content && steps == 10, "{}: {steps} steps: {said}", language.name);
+}
+
+/// A sidecar that falls silent: it stops before the deadline, and not when it is told `lost`.
+async fn stops(language: &'static Language) {
+    let mut double = Double::new();
+    let example = run(language, &double).await;
+    let _claim = grant(&mut double).await;
+    let (is_content, steps, said) = ended(example).await;
+    let most = usize::try_from(LEASE.as_millis() / 100 - 1).expect("few");
+    let name = language.name;
+    assert!(!is_content && (1..most).contains(&steps), "{name}: {steps} steps: {said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_examples_keep_to_their_time() {
+    for language in &LANGUAGES {
+        if !language.is_here() {
+            println!("{} is not on this machine", language.name);
+            continue;
+        }
+        goes_on(language).await;
+        stops(language).await;
+    }
+}
+
+#[test]
+fn the_documents_name_only_fields_that_there_are() {
+    let document = serde_json::to_value(document()).expect("plain data");
+    let fields = document["components"]["schemas"]["Safety"]["properties"].as_object();
+    let fields = fields.expect("an object");
+    let files = ["README.md", "docs/clients.md", "docs/guarantees.md", "docs/http-api.md"];
+    let texts = files.map(read);
+    let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
+    for text in &texts {
+        for word in text.split(|c| !is_part(c)).filter(|word| word.starts_with("safe_")) {
+            assert!(fields.contains_key(word), "{word} is no field");
+        }
+    }
+    for field in fields.keys() {
+        assert!(texts[1].contains(field), "docs/clients.md does not mention {field}");
+    }
+    for language in &LANGUAGES {
+        assert!(language.example().contains("safe_until_"), "{}", language.name);
+    }
+}
