@@ -3,11 +3,12 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Cut, Namespace, Pod, Signal};
 use conclave_e2e::load::{Diary, HandOvers, LeaderWatch, Load};
 use conclave_e2e::product::{Group, SIDECAR, SOON};
 use conclave_e2e::{prometheus, wait};
+use jiff::{SignedDuration, Timestamp};
 
 /// Short waits, so that the tests need not be long.
 const FAST: &str = "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 60s}}";
@@ -100,29 +101,102 @@ fn two_of_three_sidecars_are_killed_at_once() -> Result<()> {
     })
 }
 
+/// In order, however they end: scaled to zero and back, or deleted while others start. So many rounds
+/// (`CONCLAVE_ROUNDS`), with the usual waits.
 #[test]
 fn all_pods_go_and_come_back() -> Result<()> {
-    with_group("faults-scale", BRIEF, 5, |_, group| {
-        let pods = group.pods()?;
-        let before = group.lock(&pods[0], "first", "5s")?;
-        scale(group, 0)?;
-        let begin = Instant::now();
-        scale(group, 5)?;
-        let grown = begin.elapsed();
-        let pods = group.pods()?;
-        let after = group.lock(&pods[1], "first", "30s")?;
-        let granted = begin.elapsed();
-        println!("scaled from 0 to 5: members after {grown:.1?}, a grant after {granted:.1?}");
-        ensure!(after.number("token")? > before.number("token")?, "{before:?}, then {after:?}");
+    with_group("faults-scale", "{}", 1, |_, group| {
+        let rounds = std::env::var("CONCLAVE_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+        for round in 0..rounds.unwrap_or(4) {
+            let pods = [3, 1, 5, 2][round % 4];
+            let deleted = round / 4 % 2 == usize::from(round % 2 == 1);
+            come_back(group, pods, deleted)
+                .with_context(|| format!("round {round}, {pods} pods"))?;
+        }
+        Ok(())
+    })
+}
 
-        // All at once, without a word.
+fn come_back(group: &Group<'_>, size: usize, deleted: bool) -> Result<()> {
+    scale(group, size)?;
+    let old = group.pods()?;
+    let held = group.lock(&old[0], "held", "30s")?;
+    let free = group.lock(&old[size - 1], "free", "30s")?;
+    group.unlock(&old[size - 1], &free)?;
+    if deleted {
+        group.namespace.kubectl(&["delete", "pods", "-l", "app=shop", "--wait=false"])?;
+    } else {
+        replicas(group, 0)?;
+        let gone = ["wait", "pods", "-l", "app=shop", "--for=delete", "--timeout=90s"];
+        group.namespace.kubectl(&gone)?;
+        replicas(group, size)?;
+    }
+    let next = wait::until("a pod that answers", SOON, || {
+        let is_new = |pod: &Pod| old.iter().all(|other| other.uid != pod.uid);
+        let new: Vec<Pod> = group.pods()?.into_iter().filter(is_new).collect();
+        new.into_iter()
+            .find(|pod| group.get(pod, "/v1/status").is_ok_and(|answer| answer.status == 200))
+            .context("none of the new ones does")
+    })?;
+    let asked = Timestamp::now();
+    let again = group.lock(&next, "free", "90s")?;
+    let granted = Timestamp::now();
+    ensure!(again.number("token")? > free.number("token")?, "{free:?}, then {again:?}");
+    let is_new = |pod: &Pod| old.iter().all(|other| other.uid != pod.uid);
+    let new: Vec<Pod> = group.pods()?.into_iter().filter(is_new).collect();
+    let first = |what| -> Result<Timestamp> {
+        let mut times = Vec::new();
+        for pod in &new {
+            times.extend(logged(group, pod, what)?);
+        }
+        times.into_iter().min().with_context(|| format!("nobody has logged `{what}`"))
+    };
+    let (begun, led) = (first("\"a new certificate\"")?, first("\"view\"")?);
+    println!(
+        "{size} pods, deleted: {deleted}: a leader after {:?}, asked after {:?}, granted after {:?}",
+        begun.duration_until(led),
+        begun.duration_until(asked),
+        begun.duration_until(granted)
+    );
+    ensure!(begun.duration_until(led) <= BACK, "no leader for {:?}", begun.duration_until(led));
+    // Whoever asks later need not wait at all, but for `kubectl`.
+    let late = begun.duration_until(granted) > BACK && asked.duration_until(granted) > AT_ONCE;
+    ensure!(!late, "nothing was granted for {:?}", begun.duration_until(granted));
+    let freed = group.lock(&next, "held", "60s")?;
+    ensure!(freed.number("token")? > held.number("token")?, "{held:?}, then {freed:?}");
+    group.unlock(&next, &freed)?;
+    group.unlock(&next, &again)
+}
+
+/// From the first certificate of those that come back to their leader and to a grant.
+const BACK: SignedDuration = SignedDuration::from_secs(3);
+
+/// What a request takes by `kubectl`, on a busy machine.
+const AT_ONCE: SignedDuration = SignedDuration::from_secs(2);
+
+/// When the sidecar of a pod first logged something.
+fn logged(group: &Group<'_>, pod: &Pod, what: &str) -> Result<Option<Timestamp>> {
+    let arguments = ["logs", &pod.name, "--container", SIDECAR, "--timestamps"];
+    // A pod that has only just started has no log yet.
+    let log = group.namespace.kubectl(&arguments).unwrap_or_default();
+    let line = log.lines().find(|line| line.contains(what));
+    let time = line.and_then(|line| line.split(' ').next());
+    Ok(time.map(str::parse).transpose()?)
+}
+
+/// All at once, without a word.
+#[test]
+fn all_pods_are_deleted_by_force() -> Result<()> {
+    with_group("faults-force", BRIEF, 5, |_, group| {
+        let pods = group.pods()?;
         let last = group.lock(&pods[2], "second", "5s")?;
         let delete = ["delete", "pods", "-l", "app=shop", "--grace-period=0", "--force"];
         group.namespace.kubectl(&delete)?;
         let begin = Instant::now();
         group.await_members(5)?;
         let pods = group.pods()?;
-        let after = group.lock(&pods[0], "second", "120s")?;
+        // apiOutage, officeWait, an election and lockWait of BRIEF, and the start of pods.
+        let after = group.lock(&pods[0], "second", "30s")?;
         println!("all pods deleted by force: a grant after {:.1?}", begin.elapsed());
         ensure!(after.number("token")? > last.number("token")?, "{last:?}, then {after:?}");
         Ok(())
@@ -149,7 +223,7 @@ fn rollouts_leave_no_long_hole_without_a_leader() -> Result<()> {
         group.namespace.await_deployment("shop")?;
         group.await_members(3)?;
         let pods = group.pods()?;
-        let next = group.lock(&pods[0], "across", "60s")?;
+        let next = group.lock(&pods[0], "across", "15s")?;
         ensure!(next.number("token")? > held.number("token")?, "{held:?}, then {next:?}");
         let load = Load::start(cluster, &pods, HandOvers::None)?;
         thread::sleep(CALM);
@@ -355,12 +429,16 @@ fn reads(pods: &[Pod]) -> Result<f64> {
 
 /// Scales the group, and waits until it has so many members.
 fn scale(group: &Group<'_>, pods: usize) -> Result<()> {
+    replicas(group, pods)?;
+    group.await_members(pods)
+}
+
+fn replicas(group: &Group<'_>, pods: usize) -> Result<()> {
     let replicas = format!("--replicas={pods}");
     group.namespace.kubectl(&["scale", "deployment/shop", &replicas])?;
     wait::until("the pods", SOON, || {
         let there = group.pods()?.len();
         ensure!(there == pods, "there are {there} pods");
         Ok(())
-    })?;
-    group.await_members(pods)
+    })
 }

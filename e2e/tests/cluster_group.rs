@@ -139,7 +139,7 @@ fn a_killed_leader_is_followed_by_another_and_locks_of_the_living_survive() -> R
         let kept = group.lock(&followers[0], "followers", "5s")?;
         cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
         // With its office, and not before: the waiter gets it from the next leader.
-        let next = group.lock(&followers[1], "leaders", "20s")?;
+        let next = group.lock(&followers[1], "leaders", "10s")?;
         ensure!(next.number("token")? > lost.number("token")?);
         ensure!(group.check(&followers[0], &kept)? == 204, "a living pod lost its lock");
         ensure!(group.epoch(&followers[0])? > epoch, "the same epoch as before");
@@ -154,7 +154,7 @@ fn a_killed_followers_lock_comes_free_after_the_lock_wait(group: &Group<'_>) -> 
     group.namespace.cluster().signal_container(&followers[0], SIDECAR, Signal::KILL)?;
     let early = group.post(&followers[1], "/v1/locks/slow?wait=1s")?;
     ensure!(early.status == 423, "the lock was free before its wait was over: {early:?}");
-    let next = group.lock(&followers[1], "slow", "30s")?;
+    let next = group.lock(&followers[1], "slow", "10s")?;
     ensure!(next.number("token")? > lost.number("token")?);
     group.await_members(5)
 }
@@ -177,7 +177,7 @@ fn a_pod_that_is_cut_off_says_lost_before_anybody_else_gets_its_lock() -> Result
                 let (group, cut_off, path) = (&group, &cut_off, &path);
                 let lost = scope.spawn(move || await_loss(group, cut_off, path));
                 cluster.cut(cut_off, Cut::Both)?;
-                let next = group.lock(&others[0], "orders", "60s")?;
+                let next = group.lock(&others[0], "orders", "15s")?;
                 // Whoever held it knows by the time that another has it.
                 ensure!(group.check(cut_off, &held)? == 410, "two pods hold the lock");
                 lost.join().expect("it does not panic")?;

@@ -151,6 +151,7 @@ pub fn lost_record(conclave: &Conclave) -> Record {
         settled: false,
         closing: true,
         base_unknown: true,
+        held: None,
         timing: longest(&policy.timing, &status),
         policy,
         nonce: 0,

@@ -35,6 +35,8 @@ mod sealing;
 mod standing;
 mod switching;
 
+use std::collections::BTreeMap;
+
 use self::advisory::Peers;
 use self::candidacy::Candidate;
 use self::election::Electing;
@@ -44,9 +46,9 @@ pub use self::interface::{
     Command, Event, LockEvent, LostReason, Node, Standing, StatusEpoch, Timer,
 };
 use self::leading::Leader;
-use self::leaving::Resigned;
+use self::leaving::{Legacy, Resigned};
 use self::locks::{LockEffect, LockOut, Locks};
-use self::message::{Message, PeerMessage};
+use self::message::{Farewell, Message, PeerMessage};
 use self::registering::Desk;
 use self::switching::InForce;
 use crate::ids::{Epoch, Incarnation};
@@ -76,6 +78,12 @@ pub struct Member {
     /// How often in a row it withdrew without an answer of the register.
     withdrawals: u32,
     going: Going,
+    /// Whoever leaves is gone by then, whatever is still to be done.
+    farewell_until: LocalTime,
+    /// What it knows of the latest view that it led and will lead no more.
+    legacy: Option<Legacy>,
+    /// What those said last who left its view.
+    farewells: BTreeMap<Incarnation, Farewell>,
     /// Whom discovery found; only the arbiter `None` needs it.
     peers: Peers,
     /// Who is surely dead.
@@ -155,6 +163,9 @@ impl Member {
             abstains_until: LocalTime::default(),
             withdrawals: 0,
             going: Going::Stays,
+            farewell_until: LocalTime::default(),
+            legacy: None,
+            farewells: BTreeMap::new(),
             peers: Peers::default(),
             dead: Dead::default(),
             told: None,
@@ -241,7 +252,7 @@ impl Member {
                 self.on_heartbeat(now, from, *heartbeat, Some(gate), out);
             }
             PeerMessage::PeerLock(message) => self.on_peer_lock(now, from, *message, out),
-            PeerMessage::Farewell(farewell) => self.on_farewell(now, from, &farewell, out),
+            PeerMessage::Farewell(farewell) => self.on_farewell(now, from, *farewell, out),
         }
     }
 

@@ -1,10 +1,13 @@
 //! The register's record: one view of a group, as the API server keeps it.
 
+mod held;
+
 use std::cmp::Reverse;
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::held::HeldLock;
 use crate::ids::{Epoch, Incarnation, MemberId};
 use crate::policy::{Arbiter, Policy, Timing};
 use crate::version::{self, Versions};
@@ -32,6 +35,9 @@ pub struct Record {
     /// The record was lost and made anew: nobody knows the view before.
     #[serde(default)]
     pub base_unknown: bool,
+    /// Of a closed record: all locks that may still be held. Nothing if nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "held::in_texts")]
+    pub held: Option<Vec<HeldLock>>,
     /// The waits that hold in this view, whatever the policy says.
     pub timing: Timing,
     /// The policy of this view.

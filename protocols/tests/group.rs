@@ -4,6 +4,10 @@
 mod advisory;
 #[path = "group/bench.rs"]
 mod bench;
+#[path = "group/closing.rs"]
+mod closing;
+#[path = "group/ending.rs"]
+mod ending;
 #[path = "group/evidence.rs"]
 mod evidence;
 #[path = "group/found.rs"]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::candidacy::Step;
 use super::leading::Beginning;
 use super::message::Table;
-use super::{Member, Out, PeerMessage, Role, Timer, say};
+use super::{Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::{Arbiter, Timing};
 use crate::record::{CEILING_STEP, MemberInfo, RECORD_VERSION, Record};
@@ -72,6 +72,7 @@ impl Member {
             settled: known && policy.arbiter == Arbiter::Quorum && self.quiet_until(now) <= now,
             closing: false,
             base_unknown: false,
+            held: None,
             timing: self.next_timing(members.len(), policy.timing),
             members,
             policy,
@@ -111,12 +112,13 @@ impl Member {
     /// Holders and waiters of the base, as far as they are known.
     fn carried(&self) -> Table {
         let Role::Candidate(candidate) = &self.role else { return Table::default() };
-        match &candidate.inherited {
-            Some((table, _)) => table.table.clone(),
-            None => {
-                Table::from_seals(candidate.seals.iter().map(|(from, (seal, _))| (*from, seal)))
-            }
+        if let Some((table, _)) = &candidate.inherited {
+            return table.table.clone();
         }
+        let left_behind = candidate.base.as_ref().and_then(Record::left_behind);
+        left_behind.unwrap_or_else(|| {
+            Table::from_seals(candidate.seals.iter().map(|(from, (seal, _))| (*from, seal)))
+        })
     }
 
     /// Rule 20: before that, no lock is newly granted.
@@ -127,12 +129,14 @@ impl Member {
         }
         let Some(base) = &candidate.base else { return now };
         // What a seal says of the view was so while it had a leader. When that closed the group, it
-        // wrote whether somebody may still hold.
-        let closed = base.is_closed() && base.settled;
+        // wrote who may still hold, if it knew.
+        let closed = base.is_closed() && (base.settled || base.held.is_some());
         let settled = base.settled || candidate.seals.values().any(|(seal, _)| seal.settled);
         let sealed = settled && candidate.has_all_seals(now, base);
         // Holds from before a view without an arbiter may run: nobody seals that.
-        if (closed || sealed) && !base.is_advisory() {
+        if closed && !base.is_advisory() {
+            now
+        } else if sealed && !base.is_advisory() {
             now.max(candidate.holds_of_the_dead(base))
         } else {
             candidate.over_at.unwrap_or(now).after(base.timing.lock_wait)
@@ -159,6 +163,9 @@ impl Member {
             candidate.closing_at = Some(now);
             candidate.base = Some(written);
             candidate.step = Step::Sealing;
+            if self.going == Going::Leaves {
+                return self.depart(now, out);
+            }
             return self.check_seals(now, out);
         }
         // Rule 19: not an office that this member has sealed itself.

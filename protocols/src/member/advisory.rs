@@ -97,6 +97,7 @@ impl Member {
             settled: true,
             closing: false,
             base_unknown: false,
+            held: None,
             timing: policy.timing,
             policy,
             nonce: 0,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::evidence::Dead;
 use super::joining::Joiners;
 use super::message::{HandOver, Seal};
-use super::{Member, Out, PeerMessage, Role, Timer, say_each};
+use super::{Going, Member, Out, PeerMessage, Role, Timer, say_each};
 use crate::ids::{Epoch, Incarnation};
 use crate::record::Record;
 use crate::register::{Value, Version};
@@ -92,6 +92,20 @@ impl Candidate {
 
     fn has_sealed(&self, now: LocalTime, base: &Record, member: Incarnation) -> bool {
         self.seals.contains_key(&member) || self.is_dead(now, base, member)
+    }
+
+    /// Whether its view may be in the register soon, or is asked for by a leader that resigned.
+    pub(super) fn is_bound(&self) -> bool {
+        self.written.is_some() || self.inherited.is_some()
+    }
+
+    /// A member leaves, and is not to be in the view that this candidate has yet to write.
+    pub(super) fn leave_out(&mut self, leaver: Incarnation) {
+        self.joiners.remove(leaver);
+        if let Some((table, _)) = &mut self.inherited {
+            table.stays.retain(|member| *member != leaver);
+            table.joins.retain(|info| info.incarnation != leaver);
+        }
     }
 
     /// The members that answered lately.
@@ -230,10 +244,13 @@ impl Member {
     }
 
     fn take_base(&mut self, now: LocalTime, base: &Record, out: &mut Out) {
-        let me = self.me.incarnation;
+        let (me, leaves) = (self.me.incarnation, self.going == Going::Leaves);
         let Some(candidate) = self.candidate() else { return };
         if base.base_unknown {
             candidate.inherited = None;
+        }
+        if leaves && (base.is_closed() || candidate.inherited.is_none()) {
+            return self.depart(now, out);
         }
         if base.closing {
             candidate.closing_at.get_or_insert(now);
@@ -380,6 +397,9 @@ impl Member {
     /// answer, until all others have had their turn. Else the highest ranks would come back before
     /// the one member that reaches the register is asked.
     pub(super) fn withdraw(&mut self, now: LocalTime, out: &mut Out) {
+        if self.going == Going::Leaves {
+            return self.depart(now, out);
+        }
         let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
         let members = self.record.as_ref().map_or(1, |record| record.members.len());
         let turns = u32::try_from(members).unwrap_or(u32::MAX);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::freezing::Then;
 use super::leading::Leader;
-use super::{Member, Out, Role};
+use super::{Going, Member, Out, Role};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::{LockPolicy, Policy};
 use crate::record::{CEILING_STEP, Record};
@@ -58,6 +58,9 @@ impl Member {
     pub(super) fn consider_change(&mut self, now: LocalTime, out: &mut Out) {
         if self.is_advisory() {
             return self.consider_peers(now, out);
+        }
+        if self.going == Going::Leaves {
+            return;
         }
         let (me, generation) = (self.me.incarnation, self.policy.generation);
         let nears_ceiling = self.locks.nears_ceiling();
@@ -162,7 +165,10 @@ impl Member {
                 Some(Errand::Raise(written)) => self.ceiling_is_raised(now, &written, out),
                 Some(Errand::Change | Errand::Ceiling | Errand::Arbitrate) | None => {}
             },
-            Role::Resigned(_) => self.gone(out),
+            Role::Resigned(resigned) => {
+                let resigned = *resigned;
+                self.resigned_wrote(now, resigned, out);
+            }
             Role::Joiner { .. } | Role::Follower | Role::Gone => {}
         }
     }

@@ -54,11 +54,14 @@ impl Leader {
         }
     }
 
-    /// Whether a member needs not be asked: it has left and said what it holds, or it was not heard of for
-    /// a whole lock wait, and nothing is left of its leases.
+    /// Whether a member needs not be asked: it has left and said what it holds, or it never had a lease in
+    /// this view to enter by (rule 27), or it was not heard of for a whole lock wait, and nothing is left of
+    /// its leases.
     fn is_over(&self, now: LocalTime, member: Incarnation) -> bool {
         let heard = self.heard.get(&member).copied().unwrap_or(self.since);
-        self.parted.contains(&member) || now - heard > self.record.timing.lock_wait
+        self.parted.contains(&member)
+            || !self.leased.contains(&member)
+            || now - heard > self.record.timing.lock_wait
     }
 
     /// Whether every other member that could hold something was heard of lately, so that it is of use

@@ -103,6 +103,8 @@ pub enum Event {
     Lock(LockName, LockEvent),
     /// A message made no sense, and was ignored.
     Ignored(&'static str),
+    /// This member leaves, and could not do this.
+    Undone(&'static str),
     /// This member is out of the group.
     Left,
 }

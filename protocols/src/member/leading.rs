@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use super::changing::Errand;
 use super::freezing::Freeze;
 use super::joining::Joiners;
+use super::leaving::Legacy;
 use super::locks::Locks;
 use super::message::{Announcement, Extended, Gate, Heartbeat, Promise, Table};
-use super::{Event, Member, Out, PeerMessage, Role, Timer, say};
+use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::Incarnation;
 use crate::record::{MemberInfo, Record};
 use crate::time::{LocalTime, hold};
@@ -28,7 +29,7 @@ pub(super) struct Leader {
     /// What the next heartbeat acknowledges.
     extended: BTreeMap<Incarnation, Extended>,
     /// Whose promises were acknowledged in this view.
-    leased: BTreeSet<Incarnation>,
+    pub(super) leased: BTreeSet<Incarnation>,
     /// When the latest heartbeats were sent.
     sent: VecDeque<(u64, LocalTime)>,
     pub(super) quiet_until: LocalTime,
@@ -199,8 +200,12 @@ impl Member {
         out.tell(Event::Installed(Box::new(record.clone())));
         self.record = Some(record);
         self.role = Role::Leader(Box::new(Leader::new(now, beginning)));
+        self.legacy = None;
         self.reread_soon(out);
         self.beat(now, out);
+        if self.going == Going::Leaves {
+            self.leave_as_leader(now, out);
+        }
     }
 
     pub(super) fn leader(&mut self) -> Option<&mut Leader> {
@@ -287,6 +292,9 @@ impl Member {
         }
         leader.sealed.remove(&from);
         self.refresh_office(now, out);
+        if self.leaves_to_an_heir(now, out) {
+            return;
+        }
         if self.office().is_none_or(|until| until <= now) {
             return;
         }
@@ -362,6 +370,7 @@ impl Member {
         if self.is_advisory() {
             self.locks.resign();
         } else {
+            self.legacy = self.table_to_give(now).map(|table| Legacy::of(&table));
             self.with_locks(now, out, Locks::depose);
             self.pledge.sealed = true;
         }

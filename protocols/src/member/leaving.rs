@@ -6,30 +6,43 @@ use super::changing::CHANGE_PERIOD;
 use super::freezing::Then;
 use super::leading::Leader;
 use super::message::{Farewell, HandOver};
-use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
+use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say, say_each};
 use crate::ids::{Epoch, Incarnation};
-use crate::record::Record;
+use crate::record::{HeldLock, Record};
 use crate::register::Value;
 use crate::time::LocalTime;
 use crate::version;
 
-/// A member that led, and never will again: it resigned because it leaves. Nobody's promise gives
-/// the office back, because this has none.
+/// What is left to be done for a member that led, and never will again: it resigned because it leaves.
+/// Nobody's promise gives the office back, because this has none.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Resigned {
-    /// The view that it led.
-    base: Epoch,
-    last: Last,
-}
-
-/// What is left to be done.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-enum Last {
+pub(super) enum Resigned {
     /// An heir has the table, and is to say that it took over.
     Bequeathed,
-    /// Nobody took over: the register is to say that nobody leads. `settled`: nobody held anything
-    /// when the office ended.
-    Closes { settled: bool },
+    /// Nobody took over: the register is to say that nobody leads.
+    Closes {
+        /// It was asked to.
+        wrote: bool,
+    },
+}
+
+/// What a member knows of a view that it led, and in which its office is over for good: what the
+/// register is to say of that view if nobody takes over.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Legacy {
+    /// The view.
+    base: Epoch,
+    /// Who has its table.
+    heir: Option<Incarnation>,
+    /// What may still be held, if that is known of all locks.
+    held: Option<Vec<HeldLock>>,
+}
+
+impl Legacy {
+    pub(super) fn of(table: &HandOver) -> Self {
+        let held = HeldLock::all_of(&table.table).filter(|_| table.quiet.is_zero());
+        Self { base: table.base, heir: None, held }
+    }
 }
 
 impl Leader {
@@ -43,18 +56,24 @@ impl Leader {
         let remains = living.iter().find(|m| !self.draining.contains(m));
         remains.or_else(|| living.first().filter(|_| !stay)).copied()
     }
+
+    /// Whether somebody of a view that has just begun may live, and could not say so yet.
+    fn awaits_somebody(&self, me: Incarnation) -> bool {
+        let unheard = |m| !self.heard.contains_key(&m) && !self.leavers.contains(&m);
+        self.record.others(me).any(unheard)
+    }
 }
 
 impl Member {
-    /// Resigns (rule 13): the office ends here and now. Returns the leader's seal.
-    pub(super) fn retire(&mut self, now: LocalTime, out: &mut Out) -> Option<HandOver> {
+    /// What a leader knows, for whoever comes next.
+    pub(super) fn table_to_give(&mut self, now: LocalTime) -> Option<HandOver> {
         let table = self.locks.table(now);
         let (me, advisory) = (self.me.incarnation, self.is_advisory());
         let leader = self.leader()?;
         // Rule 29: somebody may have entered whom the table does not name.
         let whole = advisory || leader.is_whole(now, me);
         let rest = if leader.quiet_over { Duration::ZERO } else { now.until(leader.quiet_until) };
-        let hand_over = HandOver {
+        let mut hand_over = HandOver {
             base: leader.record.epoch,
             table,
             quiet: if whole { rest } else { rest.max(leader.record.timing.lock_wait) },
@@ -62,7 +81,28 @@ impl Member {
             stays: leader.stays(now),
             joins: leader.joins(now),
         };
-        let office_wait = leader.record.timing.office_wait;
+        self.take_out_the_departed(&mut hand_over);
+        Some(hand_over)
+    }
+
+    /// Whoever left the view said what it holds: nothing else of it is to be waited for.
+    fn take_out_the_departed(&self, hand_over: &mut HandOver) {
+        for (member, farewell) in &self.farewells {
+            if farewell.epoch == hand_over.base {
+                hand_over.stays.retain(|stays| stays != member);
+                hand_over.table.holds.retain(|held| {
+                    held.holder != *member || farewell.tells_of(&held.lock, held.token)
+                });
+            }
+        }
+    }
+
+    /// Resigns (rule 13): the office ends here and now. Returns the leader's seal.
+    pub(super) fn retire(&mut self, now: LocalTime, out: &mut Out) -> Option<HandOver> {
+        let hand_over = self.table_to_give(now)?;
+        // Where nothing arbitrates, no register names a leader.
+        self.legacy = (!self.is_advisory()).then(|| Legacy::of(&hand_over));
+        let office_wait = self.leader()?.record.timing.office_wait;
         self.locks.resign();
         self.role = Role::Follower;
         // Rule 12: it refuses the view from now on, and nothing gives it the office back.
@@ -115,6 +155,9 @@ impl Member {
         }
         // What it promised itself counts for nobody else.
         self.pledge.until = now;
+        if let Some(legacy) = &mut self.legacy {
+            legacy.heir = Some(heir);
+        }
         say(heir, PeerMessage::HandOver(Box::new(table)), out);
         true
     }
@@ -128,7 +171,7 @@ impl Member {
         &mut self,
         now: LocalTime,
         from: Incarnation,
-        table: HandOver,
+        mut table: HandOver,
         out: &mut Out,
     ) {
         let of_leader =
@@ -137,6 +180,7 @@ impl Member {
         if self.role != Role::Follower || !of_leader || refused || self.going == Going::Leaves {
             return out.tell(Event::Ignored("hand_over"));
         }
+        self.take_out_the_departed(&mut table);
         self.pledge.epoch = table.base;
         self.leave_view();
         self.begin_candidacy(now, Some(table), out);
@@ -147,29 +191,86 @@ impl Member {
     /// What it holds is not given back, because its application may still be at work: others wait
     /// for it as for a member that died.
     pub(super) fn leave(&mut self, now: LocalTime, out: &mut Out) {
+        if self.going == Going::Leaves {
+            return;
+        }
         self.going = Going::Leaves;
+        self.farewell_until = now.after(self.register_patience() * FAREWELL);
         self.keep_nothing(now, out);
-        match &mut self.role {
-            Role::Leader(_) => {
-                let me = self.me.incarnation;
-                let heir = self.leader().and_then(|leader| leader.heir(now, me, false));
-                if heir.is_some() && self.freezes_first(now, Then::Leave, out) {
-                    // Should the office end meanwhile, there is nothing to hand over.
-                    let patience = self.record.as_ref().map(|record| record.timing.office_wait);
-                    out.arm(Timer::Leave, patience.unwrap_or_default() * 2);
-                } else {
-                    self.leave_office(now, out);
-                }
+        match &self.role {
+            Role::Leader(_) => self.leave_as_leader(now, out),
+            // Its view may be in the register by now, or soon: it begins it, and leaves as its leader.
+            Role::Candidate(candidate) if candidate.is_bound() => {
+                out.arm(Timer::Leave, now.until(self.farewell_until));
             }
-            Role::Follower => {
-                if let Some(leader) = self.record.as_ref().and_then(|record| record.leader) {
-                    say(leader, self.last_words(now), out);
-                }
-                self.gone(out);
+            Role::Follower | Role::Joiner { .. } | Role::Candidate(_) => self.depart(now, out),
+            Role::Resigned(_) | Role::Gone => {}
+        }
+    }
+
+    /// A leader leaves. In a view that has just begun it waits a moment for somebody to hand over to.
+    pub(super) fn leave_as_leader(&mut self, now: LocalTime, out: &mut Out) {
+        let (me, patience, advisory) =
+            (self.me.incarnation, self.register_patience(), self.is_advisory());
+        let Some(leader) = self.leader() else { return };
+        let (heir, since) = (leader.heir(now, me, false), leader.since);
+        let waits = heir.is_none() && !advisory && leader.awaits_somebody(me);
+        if waits && now - since < patience {
+            out.arm(Timer::Leave, now.until(since.after(patience)));
+        } else if heir.is_some() && self.freezes_first(now, Then::Leave, out) {
+            // Should the office end meanwhile, there is nothing to hand over.
+            let patience = self.record.as_ref().map(|record| record.timing.office_wait);
+            out.arm(Timer::Leave, patience.unwrap_or_default() * 2);
+        } else {
+            self.leave_office(now, out);
+        }
+    }
+
+    /// A member of a view that has just begun lives, and stays: its leader, which leaves, waited for that.
+    pub(super) fn leaves_to_an_heir(&mut self, now: LocalTime, out: &mut Out) -> bool {
+        let me = self.me.incarnation;
+        let heir = self.leader().filter(|leader| leader.freeze.is_none());
+        let heir = heir.and_then(|leader| leader.heir(now, me, true));
+        let leaves = self.going == Going::Leaves && heir.is_some();
+        if leaves {
+            self.leave_as_leader(now, out);
+        }
+        leaves
+    }
+
+    /// A member leaves that does not lead. If it led the latest view that is known, it sees to it that
+    /// the register names somebody else, or nobody.
+    pub(super) fn depart(&mut self, now: LocalTime, out: &mut Out) {
+        let known = self.record.as_ref().map(|record| record.epoch);
+        if let Some(legacy) = self.legacy.as_ref().filter(|legacy| known == Some(legacy.base)) {
+            let Some(heir) = legacy.heir else { return self.close_group(now, out) };
+            say(heir, PeerMessage::Leave, out);
+            return self.await_heir(out);
+        }
+        match (&self.role, &self.record) {
+            (Role::Joiner { .. }, Some(record)) => {
+                say_each(record.others(self.me.incarnation), &PeerMessage::Leave, out);
             }
-            Role::Joiner { .. } | Role::Candidate(_) | Role::Gone => self.gone(out),
-            // It is about to.
-            Role::Resigned(_) => {}
+            // Also to those that do not lead: who does may have resigned a moment ago.
+            (_, Some(record)) => {
+                say_each(record.others(self.me.incarnation), &self.last_words(now), out);
+            }
+            (_, None) => {}
+        }
+        self.gone(out);
+    }
+
+    /// Somebody else leads, or wants to. A member that leaves follows nobody any more.
+    pub(super) fn parts_from(
+        &mut self,
+        now: LocalTime,
+        leader: Incarnation,
+        epoch: Epoch,
+        out: &mut Out,
+    ) {
+        if epoch > self.floor() {
+            say(leader, self.last_words(now), out);
+            self.gone(out);
         }
     }
 
@@ -187,44 +288,31 @@ impl Member {
     /// A leader leaves: it hands over, if there is anybody, and knows as much as it can of who holds
     /// what.
     pub(super) fn leave_office(&mut self, now: LocalTime, out: &mut Out) {
-        let patience = self.register_patience();
-        let Some(base) = self.leader().map(|leader| leader.record.epoch) else { return };
         if self.hand_over(now, false, out) {
-            self.role = Role::Resigned(Resigned { base, last: Last::Bequeathed });
-            out.disarm(Timer::Promise);
-            out.arm(Timer::Leave, patience);
+            self.await_heir(out);
         } else if self.is_advisory() {
             self.gone(out);
-        } else {
-            self.leave_nobody_behind(now, base, out);
+        } else if self.retire(now, out).is_some() {
+            // Nobody is there to take over. The office ends before the register says so.
+            self.pledge.until = now;
+            self.close_group(now, out);
         }
     }
 
-    /// Nobody is there to take over. The office ends before the register says so.
-    fn leave_nobody_behind(&mut self, now: LocalTime, base: Epoch, out: &mut Out) {
-        let settled = self.nothing_is_held(now);
-        if self.retire(now, out).is_none() {
-            return;
-        }
-        self.pledge.until = now;
+    /// The heir is to say that it took over.
+    fn await_heir(&mut self, out: &mut Out) {
+        self.role = Role::Resigned(Resigned::Bequeathed);
         out.disarm(Timer::Promise);
-        self.close_group(now, Resigned { base, last: Last::Closes { settled } }, out);
-    }
-
-    /// Whether nobody can hold anything: neither this leader, nor a member, nor who left before.
-    fn nothing_is_held(&mut self, now: LocalTime) -> bool {
-        let (held, _) = self.locks.counts();
-        let free =
-            held == 0 && !self.locks.has_outsiders(now) && self.locks.table(now).holds.is_empty();
-        let me = self.me.incarnation;
-        self.leader().is_some_and(|leader| free && leader.settled && leader.is_whole(now, me))
+        out.arm(Timer::Leave, self.register_patience());
     }
 
     /// The register is to say that nobody leads; else whoever comes next would wait for promises that
     /// nobody made.
-    fn close_group(&mut self, now: LocalTime, resigned: Resigned, out: &mut Out) {
-        self.role = Role::Resigned(resigned);
-        out.arm(Timer::Leave, self.register_patience() * 2);
+    fn close_group(&mut self, now: LocalTime, out: &mut Out) {
+        self.role = Role::Resigned(Resigned::Closes { wrote: false });
+        out.disarm(Timer::Promise);
+        out.disarm(Timer::Candidacy);
+        out.arm(Timer::Leave, now.until(self.farewell_until));
         self.read_register(now, out);
     }
 
@@ -232,23 +320,27 @@ impl Member {
     pub(super) fn farewell_is_due(&mut self, now: LocalTime, out: &mut Out) {
         match self.role {
             Role::Leader(_) => self.leave_office(now, out),
-            Role::Resigned(Resigned { base, last: Last::Bequeathed }) if !self.is_advisory() => {
-                self.close_group(
-                    now,
-                    Resigned { base, last: Last::Closes { settled: false } },
-                    out,
-                );
+            Role::Resigned(Resigned::Bequeathed) if !self.is_advisory() => {
+                self.close_group(now, out);
             }
-            Role::Resigned(_)
-            | Role::Joiner { .. }
-            | Role::Follower
-            | Role::Candidate(_)
-            | Role::Gone => self.gone(out),
+            Role::Resigned(Resigned::Closes { .. }) => {
+                out.tell(Event::Undone("say in the register that nobody leads"));
+                self.gone(out);
+            }
+            Role::Candidate(_) => {
+                out.tell(Event::Undone(
+                    "find out whether the register names this member as leader",
+                ));
+                self.gone(out);
+            }
+            Role::Joiner { .. } | Role::Follower => self.depart(now, out),
+            Role::Resigned(Resigned::Bequeathed) | Role::Gone => self.gone(out),
         }
     }
 
     /// The office of the recorded view ended when this member resigned (rule 13), whatever became of
-    /// the heir. If the heir is at work it has the table, and the mark does not harm it.
+    /// the heir. If the heir is at work it has the table, and the mark does not harm it; if it took over,
+    /// another view is there.
     pub(super) fn resigned_reads(
         &mut self,
         now: LocalTime,
@@ -256,23 +348,35 @@ impl Member {
         value: Value,
         out: &mut Out,
     ) {
-        let Last::Closes { settled } = resigned.last else { return };
+        let (Some(legacy), Resigned::Closes { .. }) = (&self.legacy, resigned) else { return };
         let mine = |r: &Record| {
-            r.epoch == resigned.base && r.leader == Some(self.me.incarnation) && !r.base_unknown
+            r.epoch == legacy.base && r.leader == Some(self.me.incarnation) && !r.base_unknown
         };
-        match value.record.filter(mine) {
-            Some(record) => {
-                let nonce = self.desk.nonce();
-                let record = Record { leader: None, settled, nonce, ..record };
-                self.write_register(now, value.version, record, out);
+        let Some(record) = value.record.filter(mine) else { return self.gone(out) };
+        let held = legacy.held.clone();
+        let settled = held.as_ref().is_some_and(Vec::is_empty);
+        let record = Record { leader: None, settled, held, nonce: self.desk.nonce(), ..record };
+        self.role = Role::Resigned(Resigned::Closes { wrote: true });
+        self.write_register(now, value.version, record, out);
+    }
+
+    /// A write was carried out: that of who closes the group, or an earlier one.
+    pub(super) fn resigned_wrote(&mut self, now: LocalTime, resigned: Resigned, out: &mut Out) {
+        match resigned {
+            Resigned::Bequeathed => {}
+            Resigned::Closes { wrote: false } => self.read_register(now, out),
+            Resigned::Closes { wrote: true } => {
+                if self.legacy.as_ref().is_some_and(|legacy| legacy.held.is_none()) {
+                    out.tell(Event::Undone("say in the register which locks are held"));
+                }
+                self.gone(out);
             }
-            None => self.gone(out),
         }
     }
 
     /// The register does not answer who wants to close the group: asks again, while there is time.
     pub(super) fn resigned_without_register(&mut self, now: LocalTime, out: &mut Out) {
-        if let Role::Resigned(Resigned { last: Last::Closes { .. }, .. }) = self.role {
+        if let Role::Resigned(Resigned::Closes { .. }) = self.role {
             self.read_register(now, out);
         }
     }
@@ -284,6 +388,16 @@ impl Member {
             leader.joiners.remove(from);
             leader.leavers.insert(from);
         }
+        if let Some(candidate) = self.candidate() {
+            candidate.leave_out(from);
+        }
+        if let Some(legacy) = self.legacy.as_mut().filter(|legacy| legacy.heir == Some(from)) {
+            // It did not take over, or leaves again at once: the register tells.
+            legacy.heir = None;
+            if self.role == Role::Resigned(Resigned::Bequeathed) && !self.is_advisory() {
+                return self.close_group(now, out);
+            }
+        }
         self.consider_change(now, out);
     }
 
@@ -293,7 +407,7 @@ impl Member {
         &mut self,
         now: LocalTime,
         from: Incarnation,
-        farewell: &Farewell,
+        farewell: Farewell,
         out: &mut Out,
     ) {
         if let Some(leader) = self.leader()
@@ -303,7 +417,33 @@ impl Member {
             leader.parted.insert(from);
             self.with_locks(now, out, |locks, _| locks.on_farewell(now, from, &farewell.holds));
         }
+        self.keep_farewell(from, farewell);
         self.on_leave(now, from, out);
+    }
+
+    /// Who leads next, and whoever closes the group, may be somebody else than the leader that it was
+    /// said to.
+    fn keep_farewell(&mut self, from: Incarnation, farewell: Farewell) {
+        let Some(record) = self.record.as_ref().filter(|r| r.epoch == farewell.epoch) else {
+            return;
+        };
+        if record.rank(from).is_none() {
+            return;
+        }
+        if let Some(legacy) = self.legacy.as_mut().filter(|legacy| legacy.base == farewell.epoch) {
+            let stands =
+                |held: &HeldLock| held.holder != from || farewell.tells_of(&held.lock, held.token);
+            legacy.held.iter_mut().for_each(|held| held.retain(stands));
+        }
+        self.farewells.retain(|_, earlier| earlier.epoch == farewell.epoch);
+        self.farewells.insert(from, farewell);
+        let mut inherited = self.candidate().and_then(|candidate| candidate.inherited.take());
+        if let Some((table, _)) = &mut inherited {
+            self.take_out_the_departed(table);
+        }
+        if let Some(candidate) = self.candidate() {
+            candidate.inherited = inherited;
+        }
     }
 
     /// The heir took over.
@@ -320,3 +460,6 @@ impl Member {
         out.tell(Event::Left);
     }
 }
+
+/// For how many calls of the register a member that leaves waits at most: 4P.
+const FAREWELL: u32 = 12;

@@ -170,6 +170,13 @@ pub struct Farewell {
     pub holds: Vec<(LockName, FencingToken)>,
 }
 
+impl Farewell {
+    /// Whether it says of a grant that it is held, or became the one that is.
+    pub(crate) fn tells_of(&self, lock: &LockName, token: FencingToken) -> bool {
+        self.holds.iter().any(|(name, held)| name == lock && token.may_become(*held))
+    }
+}
+
 /// A leader's heartbeat.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Heartbeat {

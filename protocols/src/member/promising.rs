@@ -18,6 +18,9 @@ impl Member {
         gate: Option<Gate>,
         out: &mut Out,
     ) {
+        if self.going == Going::Leaves && !self.is_advisory() {
+            return self.parts_from(now, from, heartbeat.epoch, out);
+        }
         if matches!(self.role, Role::Resigned(_)) {
             return out.tell(Event::Ignored("resigned"));
         }
@@ -118,6 +121,7 @@ impl Member {
         self.go_by(now, record.policy.arbiter, out);
         self.adopt_policy(&record);
         self.role = Role::Follower;
+        self.legacy = None;
         self.pledge.epoch = record.epoch;
         self.pledge.sealed = false;
         out.disarm(Timer::Join);
@@ -198,9 +202,16 @@ impl Member {
 
     /// A follower finds out whether there is a newer view, with it or without it.
     pub(super) fn follower_reads(&mut self, now: LocalTime, value: Value, out: &mut Out) {
-        if let Some(record) = value.record.filter(|record| self.is_news(record)) {
+        let is_new = |record: &Record| self.is_news(record) || self.is_closed_now(record);
+        if let Some(record) = value.record.filter(is_new) {
             self.learn_of(now, record, out);
         }
+    }
+
+    /// Whether the view that this member knows has ended in order since.
+    fn is_closed_now(&self, record: &Record) -> bool {
+        let same = |known: &Record| known.epoch == record.epoch && !known.is_closed();
+        record.is_closed() && self.record.as_ref().is_some_and(same)
     }
 
     /// Whether a record tells of a newer view. One that was lost and made anew tells of none.
@@ -211,6 +222,14 @@ impl Member {
     /// The register holds a newer view. If it names this member, its leader will announce it; if
     /// that leader does not, the members of that view elect.
     pub(super) fn learn_of(&mut self, now: LocalTime, record: Record, out: &mut Out) {
+        if self.going == Going::Leaves && !self.is_advisory() {
+            if let Some(leader) =
+                record.leader.filter(|_| record.rank(self.me.incarnation).is_some())
+            {
+                say(leader, PeerMessage::Leave, out);
+            }
+            return self.gone(out);
+        }
         self.step_down(now, out);
         self.leave_view();
         out.disarm(Timer::Candidacy);

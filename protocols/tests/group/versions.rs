@@ -34,6 +34,7 @@ fn grants(bench: &Bench, member: usize) -> Vec<Option<bool>> {
         | Event::Elected { .. }
         | Event::Lock(..)
         | Event::Ignored(_)
+        | Event::Undone(_)
         | Event::Left => None,
     })
     .collect()

@@ -38,7 +38,11 @@ impl World {
                 Event::Ignored("version") => {
                     panic!("seed {}: {index} heard a version that it does not speak", self.seed)
                 }
-                Event::Met(_) | Event::Grants(_) | Event::Confirmed(_) | Event::Ignored(_) => {}
+                Event::Met(_)
+                | Event::Grants(_)
+                | Event::Confirmed(_)
+                | Event::Ignored(_)
+                | Event::Undone(_) => {}
             }
         }
     }

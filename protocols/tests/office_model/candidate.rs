@@ -176,6 +176,7 @@ impl OfficeModel {
             ceiling: view,
             nonce: u8::from(s.nodes[id].stale.is_some()),
             lost: false,
+            held: None,
             timing: self.next_timing(id, &bid),
             turn: base.turn + 1,
         };
@@ -211,7 +212,7 @@ impl OfficeModel {
         match bid.base {
             _ if !self.rules.quiet_time => 0,
             Base::Over { .. } if left && !self.rules.leavers_word_counts => 0,
-            Base::Over { .. } if left && bid.record.settled => 0,
+            Base::Over { .. } if left && (bid.record.settled || bid.record.held.is_some()) => 0,
             Base::HandedOver { quiet, .. } => quiet,
             Base::Over { .. } if known => 0,
             Base::Over { quiet } => quiet,

@@ -157,21 +157,27 @@ impl OfficeModel {
     }
 
     /// Rule 13 without an heir, or with one that is silent: the leader resigns, and the record names
-    /// nobody as the view's leader. It is settled if nobody holds anything and the leader had not
-    /// resigned before, since an heir has the table then.
+    /// nobody as the view's leader. If its table is whole and the quiet time is over, the record names all
+    /// that may be held; it is settled if that is nothing.
     pub(crate) fn leave(&self, s: &mut State, id: NodeId) {
         let base = s.register;
         let mut node = s.nodes[id];
         let Some(lead) = node.lead.as_mut() else { return };
         let whole = self.table_is_whole(id, lead);
-        let free = lead.entries.iter().all(|entry| entry.is_free());
-        let known = free && !lead.resigned && self.is_settled(s, id) && whole;
+        let lock_wait = lead.record.timing.lock_wait();
+        let named = lead.entries.map(|entry| {
+            if entry.is_free() { Entry::default() } else { Entry { busy: lock_wait, ..entry } }
+        });
+        let mut held = (whole && lead.quiet == 0).then_some(named);
         if self.rules.leaver_resigns_first {
             lead.resigned = true;
             self.give_seal(&mut node, base.view);
         }
-        let settled = known || !self.rules.leaver_says_if_locks_are_held;
-        let record = Record { leader: NOBODY, settled, ..base };
+        if !self.rules.leaver_says_if_locks_are_held {
+            held = Some(Default::default());
+        }
+        let settled = held.is_some_and(|held| held.iter().all(|entry| entry.is_free()));
+        let record = Record { leader: NOBODY, settled, held, ..base };
         node.write = Some(Write::new(base, record, Purpose::Activate));
         s.nodes[id] = node;
     }
@@ -194,11 +200,12 @@ impl OfficeModel {
         } else {
             Closing::No
         };
+        let held = record.held.filter(|_| self.rules.leavers_word_counts);
         Bid {
             record,
             seals: Members::NONE,
             dead: Members::NONE,
-            reports: Default::default(),
+            reports: held.unwrap_or_default(),
             reported: [false; LOCKS],
             settled: record.settled,
             base: Base::Living,

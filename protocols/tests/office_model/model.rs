@@ -157,6 +157,7 @@ impl Model for OfficeModel {
             ceiling: 1,
             nonce: 0,
             lost: false,
+            held: None,
             timing: scope.timing(),
             turn: 1,
         };

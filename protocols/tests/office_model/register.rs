@@ -147,6 +147,11 @@ impl OfficeModel {
     pub(crate) fn read_again(&self, s: &mut State, id: NodeId) {
         if let Some(bid) = &mut s.nodes[id].bid {
             bid.record = s.register;
+            if let (Some(held), Base::Living | Base::Over { .. }) = (s.register.held, bid.base)
+                && self.rules.leavers_word_counts
+            {
+                bid.reports = held;
+            }
             if bid.record.closing && bid.closing == Closing::No {
                 bid.closing = Closing::Waiting(self.closing_wait(id, &bid.record));
             }

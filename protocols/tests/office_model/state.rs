@@ -21,6 +21,8 @@ pub(crate) struct Record {
     pub(crate) nonce: u8,
     /// The record was lost and made anew: nobody knows who belonged to the last view.
     pub(crate) lost: bool,
+    /// Of a view that its leader left to nobody: what may still be held, if it knew.
+    pub(crate) held: Option<[Entry; LOCKS]>,
     /// The waits of this view.
     pub(crate) timing: Timing,
     /// How many views there were; only bounds the search.

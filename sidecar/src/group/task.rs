@@ -106,8 +106,9 @@ pub(super) struct Task<'a> {
     left: bool,
 }
 
-/// How long leaving may take: less than what Kubernetes leaves a sidecar at the very end.
-const LEAVE: Duration = Duration::from_millis(1_500);
+/// How long leaving may take, whatever the member still waits for: a part of a pod's usual grace period.
+/// While the register answers it takes milliseconds. Where Kubernetes leaves less time, it ends the process.
+const LEAVE: Duration = Duration::from_secs(10);
 
 /// Answers of the register that may wait for the task.
 const ANSWERS: usize = 64;
@@ -233,7 +234,12 @@ impl Task<'_> {
                     self.publisher.connected(|peer| self.links.is_open(peer));
                     self.alarms.set(Alarm::Links, now.after(LINKS));
                 }
-                Alarm::Leave => self.left = true,
+                Alarm::Leave => {
+                    warn!(
+                        "this pod ends before it has left its group: the others take it for dead"
+                    );
+                    self.left = true;
+                }
             }
         }
     }
@@ -401,6 +407,7 @@ impl Task<'_> {
             Event::Ignored(reason) => {
                 self.metrics.peers.messages_ignored.with_label_values(&[reason]).inc();
             }
+            Event::Undone(what) => warn!("this pod ends before it could {what}"),
             Event::Left => self.left = true,
         }
     }

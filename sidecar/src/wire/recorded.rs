@@ -277,6 +277,7 @@ fn record() -> Record {
         settled: true,
         closing: false,
         base_unknown: false,
+        held: None,
         timing: Timing::default(),
         policy: Policy::default(),
         nonce: 7,

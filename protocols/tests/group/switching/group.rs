@@ -291,7 +291,8 @@ impl Group {
                 | Event::Grants(_)
                 | Event::Confirmed(_)
                 | Event::Elected { .. }
-                | Event::Ignored(_) => {}
+                | Event::Ignored(_)
+                | Event::Undone(_) => {}
             }
         }
     }

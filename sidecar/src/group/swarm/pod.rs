@@ -271,7 +271,8 @@ impl Pod {
             | Event::Grants(_)
             | Event::Confirmed(_)
             | Event::Elected { .. }
-            | Event::Ignored(_) => {}
+            | Event::Ignored(_)
+            | Event::Undone(_) => {}
         }
     }
 
@@ -389,4 +390,4 @@ impl Protocol for Place {
 }
 
 /// As long as the group task gives itself.
-const LEAVE: Duration = Duration::from_millis(1_500);
+const LEAVE: Duration = Duration::from_secs(10);
