@@ -104,6 +104,11 @@ impl Record {
         version::common(self.versions().chain([joiner.protocol])).is_some()
     }
 
+    /// Whether the view has as many members as a group can have.
+    pub fn is_full(&self) -> bool {
+        self.members.len() >= MEMBERS_MAX
+    }
+
     /// All incarnations, by rank.
     pub fn incarnations(&self) -> impl DoubleEndedIterator<Item = Incarnation> + Clone + '_ {
         self.members.iter().map(|info| info.incarnation)

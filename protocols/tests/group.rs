@@ -12,6 +12,8 @@ mod ending;
 mod evidence;
 #[path = "group/found.rs"]
 mod found;
+#[path = "group/full.rs"]
+mod full;
 #[path = "group/keeping.rs"]
 mod keeping;
 #[path = "group/lock_rules.rs"]

@@ -10,6 +10,7 @@
 //! grants nothing for an `officeWait`, to hear them first: by then whoever lives and can be reached
 //! has given up the leader before.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::changing::CHANGE_PERIOD;
@@ -41,8 +42,9 @@ impl Peers {
 }
 
 impl Member {
-    /// Discovery found these others.
-    pub(super) fn found(&mut self, now: LocalTime, peers: Vec<MemberInfo>, out: &mut Out) {
+    /// Discovery found these others. Of more than a group can have all take the same.
+    pub(super) fn found(&mut self, now: LocalTime, mut peers: Vec<MemberInfo>, out: &mut Out) {
+        peers.sort_by_key(|info| Reverse(info.standing()));
         let found: BTreeMap<Incarnation, MemberInfo> = peers
             .into_iter()
             .filter(|info| info.incarnation != self.me.incarnation)

@@ -30,10 +30,22 @@ pub(super) const CHANGE_PERIOD: Duration = Duration::from_secs(1);
 impl Leader {
     /// Whether those who are in the view are not those who should be.
     fn has_other_members(&self, now: LocalTime, me: Incarnation) -> bool {
-        !self.joins(now).is_empty()
+        self.would_admit(now, me)
             || !self.sealed.is_empty()
             || self.leavers.iter().any(|m| self.record.rank(*m).is_some())
             || self.record.others(me).any(|m| self.is_lost(now, m))
+    }
+
+    /// Whether the next view would have somebody who wants to join. Whoever does not fit in has to wait:
+    /// a view with the same members would be of no use.
+    fn would_admit(&self, now: LocalTime, me: Incarnation) -> bool {
+        let joins = self.joins(now);
+        if joins.is_empty() {
+            return false;
+        }
+        let stays = self.stays(now);
+        let next = self.record.succession(|m| m == me || stays.contains(&m), joins);
+        next.iter().any(|info| self.record.rank(info.incarnation).is_none())
     }
 
     /// Nothing of a member is left: it does not promise, and whatever it held has run out.

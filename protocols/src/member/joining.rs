@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say, say_each};
 use crate::ids::Incarnation;
-use crate::record::{MEMBERS_MAX, MemberInfo};
+use crate::record::{MEMBERS_MAX, MemberInfo, Record};
 use crate::register::Value;
 use crate::time::LocalTime;
 
@@ -15,9 +15,12 @@ pub(super) struct Joiners(BTreeMap<Incarnation, (MemberInfo, LocalTime)>);
 
 impl Joiners {
     pub(super) fn note(&mut self, now: LocalTime, info: MemberInfo) {
-        if self.0.len() < MEMBERS_MAX {
-            self.0.insert(info.incarnation, (info, now));
+        if self.0.len() >= MEMBERS_MAX && !self.0.contains_key(&info.incarnation) {
+            // Whoever was not heard of for the longest has most likely gone.
+            let oldest = self.0.iter().min_by_key(|(_, (_, at))| *at).map(|(member, _)| *member);
+            oldest.map(|member| self.0.remove(&member));
         }
+        self.0.insert(info.incarnation, (info, now));
     }
 
     pub(super) fn remove(&mut self, member: Incarnation) {
@@ -32,6 +35,12 @@ impl Joiners {
 }
 
 impl Member {
+    /// Whether this member is in no view because the group has as many members as it can have.
+    pub fn is_one_too_many(&self) -> bool {
+        let full = |record: &Record| record.is_full() && record.rank(self.me()).is_none();
+        matches!(self.role, Role::Joiner { .. }) && self.record.as_ref().is_some_and(full)
+    }
+
     /// Starts, or starts anew after it was left out of a view.
     pub(super) fn begin_joining(&mut self, now: LocalTime, out: &mut Out) {
         self.role = Role::Joiner { heard: now };
@@ -145,7 +154,12 @@ impl Member {
             return out.tell(Event::Ignored("version"));
         }
         match &mut self.role {
-            Role::Leader(leader) => leader.note_joiner(now, info),
+            Role::Leader(leader) => {
+                if leader.record.is_full() && leader.record.rank(from).is_none() {
+                    out.tell(Event::Ignored("full"));
+                }
+                leader.note_joiner(now, info);
+            }
             Role::Candidate(candidate) => candidate.joiners.note(now, info),
             Role::Joiner { .. } | Role::Follower | Role::Resigned(_) | Role::Gone => {}
         }

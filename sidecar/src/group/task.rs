@@ -13,7 +13,7 @@ use conclave_protocols::member::message::{Message, PeerMessage};
 use conclave_protocols::member::{self, Command, Event, Member, Node, StatusEpoch};
 use conclave_protocols::mutex::PaidBy;
 use conclave_protocols::policy::Policy;
-use conclave_protocols::record::{MemberInfo, Record};
+use conclave_protocols::record::{MEMBERS_MAX, MemberInfo, Record};
 use conclave_protocols::{
     Effect, Epoch, Incarnation, Input, LocalTime, LockName, Outbox, Protocol, register,
 };
@@ -103,6 +103,8 @@ pub(super) struct Task<'a> {
     pub(super) metrics: &'a Metrics,
     pub(super) clock: OsClock,
     said: Option<mpsc::Sender<Said>>,
+    /// Somebody wanted to join the present view and did not fit in.
+    is_full: bool,
     left: bool,
 }
 
@@ -135,6 +137,7 @@ impl Seat {
             metrics: &self.metrics,
             clock: self.clock,
             said: beginning.said,
+            is_full: false,
             left: false,
             me,
         };
@@ -282,6 +285,9 @@ impl Task<'_> {
     fn ask(&mut self, now: LocalTime, ask: crate::claims::Ask) -> Result<super::Asked, AskError> {
         let missing = self.publisher.status.borrow().missing.clone();
         match (missing, self.member.record()) {
+            (None, _) if self.member.is_one_too_many() => {
+                Err(AskError::NotReady(format!("the group is full: it has {MEMBERS_MAX} members")))
+            }
             (None, Some(record)) => {
                 let policy = record.policy.clone();
                 self.book.ask(now, ask, &policy)
@@ -405,6 +411,9 @@ impl Task<'_> {
                 self.book.on_event(now, &lock, event, pod_of);
             }
             Event::Ignored(reason) => {
+                if reason == "full" && !std::mem::replace(&mut self.is_full, true) {
+                    warn!(members = MEMBERS_MAX, "the group is full: another pod wants to join");
+                }
                 self.metrics.peers.messages_ignored.with_label_values(&[reason]).inc();
             }
             Event::Undone(what) => warn!("this pod ends before it could {what}"),
@@ -413,6 +422,7 @@ impl Task<'_> {
     }
 
     fn on_view(&mut self, now: LocalTime, record: &Record) {
+        self.is_full = false;
         for info in &record.members {
             self.links.meet(info);
         }
