@@ -93,6 +93,12 @@ impl Policy {
         self.locks.iter().any(|lock| !lock.algorithm.is_led())
     }
 
+    /// How long a lock stays closed after a hold that ended without being given back.
+    #[must_use]
+    pub fn lock_delay(&self, name: &str) -> Duration {
+        self.for_lock(name).map_or(Duration::ZERO, |lock| lock.lock_delay)
+    }
+
     /// The algorithm of a lock.
     #[must_use]
     pub fn algorithm(&self, name: &str) -> LockAlgorithm {

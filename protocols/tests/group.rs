@@ -8,6 +8,8 @@ mod bench;
 mod closing;
 #[path = "group/ending.rs"]
 mod ending;
+#[path = "group/delays.rs"]
+mod delays;
 #[path = "group/evidence.rs"]
 mod evidence;
 #[path = "group/found.rs"]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::candidacy::Step;
 use super::leading::Beginning;
-use super::message::Table;
+use super::message::{Table, TableHold};
 use super::{Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::{Arbiter, Timing};
@@ -62,7 +62,8 @@ impl Member {
         // Rule 21: every hold of an earlier view is this view's own from its beginning. A hold of
         // the new leader runs on by its own lease until there is an office for it to end with.
         let outside = |m| m == me || members.iter().all(|info| info.incarnation != m);
-        let known = !self.carried().holds.iter().any(|held| outside(held.holder));
+        let runs = |held: &TableHold| outside(held.holder) && !held.is_closure();
+        let known = !self.carried(now).holds.iter().any(runs);
         let epoch = self.next_epoch();
         Some(Record {
             version: RECORD_VERSION,
@@ -109,11 +110,16 @@ impl Member {
         Timing { lock_wait, api_outage: timing.api_outage.min(alone), ..timing }
     }
 
+    fn base(&self) -> Option<&Record> {
+        let Role::Candidate(candidate) = &self.role else { return None };
+        candidate.base.as_ref()
+    }
+
     /// Holders and waiters of the base, as far as they are known.
-    fn carried(&self) -> Table {
+    fn carried(&self, now: LocalTime) -> Table {
         let Role::Candidate(candidate) = &self.role else { return Table::default() };
-        if let Some((table, _)) = &candidate.inherited {
-            return table.table.clone();
+        if let Some((table, received)) = &candidate.inherited {
+            return table.table.aged(now - *received);
         }
         let left_behind = candidate.base.as_ref().and_then(Record::left_behind);
         left_behind.unwrap_or_else(|| {
@@ -172,7 +178,10 @@ impl Member {
         if self.floor() >= written.epoch {
             return self.withdraw(now, out);
         }
-        let (quiet_until, carried) = (self.quiet_until(now), self.carried());
+        let (quiet_until, mut carried) = (self.quiet_until(now), self.carried(now));
+        if let Some(base) = self.base() {
+            carried.take_back_delays(base, &written);
+        }
         let late = self.late_joiners(now, &written);
         let former = self.former_leader().filter(|former| written.rank(*former).is_none());
         let epoch = written.epoch;

@@ -142,7 +142,7 @@ impl Leader {
         let patience = self.record.timing.office_wait;
         let news = self.heard.get(&member).is_none_or(|at| now - *at > patience);
         let announcement = news.then(|| {
-            let (record, carried) = (self.record.clone(), self.carried.clone());
+            let (record, carried) = (self.record.clone(), self.carried.aged(now - self.since));
             Box::new(Announcement { record, carried })
         });
         let heartbeat = Box::new(Heartbeat {
@@ -176,7 +176,7 @@ impl Member {
         &mut self,
         now: LocalTime,
         sent: LocalTime,
-        beginning: Beginning,
+        mut beginning: Beginning,
         out: &mut Out,
     ) {
         out.disarm(Timer::Join);
@@ -189,6 +189,7 @@ impl Member {
         }
         self.confirm(sent, &beginning.record, out);
         let record = beginning.record.clone();
+        self.locks.complete(now, &record, &mut beginning.carried);
         self.pledge.epoch = record.epoch;
         self.pledge.sealed = false;
         self.with_locks(now, out, |locks, effects| {

@@ -50,6 +50,8 @@ use crate::view::View;
 pub(super) struct Locks {
     me: Incarnation,
     seat: Option<Seat>,
+    /// Of the latest view: a hold may end when this member is in none.
+    policy: Policy,
     all: BTreeMap<LockName, Lock>,
     /// Those that the application wants or holds, or of which this member keeps the grant.
     mine: BTreeSet<LockName>,
@@ -164,6 +166,7 @@ impl Locks {
         Self {
             me,
             seat: None,
+            policy: Policy::default(),
             all: BTreeMap::new(),
             mine: BTreeSet::new(),
             goes: false,

@@ -229,8 +229,8 @@ pub struct TableHold {
     pub holder: Incarnation,
     /// With this token.
     pub token: FencingToken,
-    /// For how much longer it keeps others out at the most, if the holder is in no view and cannot
-    /// renew; else a whole lock wait.
+    /// For how much longer it keeps others out at the most if the holder is not in the next view and
+    /// cannot renew, the lock's delay included; if nothing is told, a whole lock wait and the delay.
     pub rest: Option<Duration>,
     /// Who that is, for people.
     pub note: Note,

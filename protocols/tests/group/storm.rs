@@ -193,7 +193,9 @@ pub(crate) fn clear_up(world: &mut World, locks: &[&str]) {
     world.run_for(timing.office_wait * 2);
     all_belong(world);
     for lock in locks {
-        everybody_gets(world, lock, timing.lock_wait * 4 + timing.office_wait * 4);
+        // What was lost in the storm stays closed for the delay of the lock, and that once.
+        let delay = world.policy.lock_delay(lock);
+        everybody_gets(world, lock, timing.lock_wait * 4 + timing.office_wait * 4 + delay);
     }
 }
 

@@ -66,7 +66,10 @@ impl Locks {
         }
         let before = self.listings.insert(rank, listing.clone()).unwrap_or_default();
         for name in before.holds.difference(&listing.holds) {
-            self.strike(now, holder, name);
+            let struck = self.strike(now, holder, name);
+            if let Some(entry) = struck.filter(|entry| self.may_have_lapsed(now, entry)) {
+                self.close_after(now, name, &entry);
+            }
         }
         for name in before.waits.difference(&listing.waits) {
             if let Some(lock) = self.all.get_mut(name) {
@@ -116,6 +119,7 @@ impl Locks {
                 let note = wish.or_else(|| lock.notes.get(&rank).cloned()).unwrap_or_default();
                 let (since, granted) = (now, None);
                 lock.entry = Some(Entry { holder, token, busy_until, since, note, granted });
+                self.docket.due.insert((busy_until, name.clone()));
             }
         }
     }
@@ -128,13 +132,14 @@ impl Locks {
     }
 
     /// A member no longer holds a lock.
-    fn strike(&mut self, now: LocalTime, holder: Incarnation, name: &LockName) {
-        let Some(lock) = self.all.get_mut(name) else { return };
-        if lock.entry.as_ref().is_some_and(|entry| entry.holder == holder) {
-            lock.entry = None;
+    fn strike(&mut self, now: LocalTime, holder: Incarnation, name: &LockName) -> Option<Entry> {
+        let lock = self.all.get_mut(name)?;
+        let entry = lock.entry.take_if(|entry| entry.holder == holder);
+        if entry.is_some() {
             lock.moved = now;
         }
         self.tidy(name);
+        entry
     }
 
     /// Whether somebody has waited for so long, while nobody was seen to hold the lock and no token of

@@ -1,6 +1,6 @@
 //! What of the locks is carried from one view into the next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::message::{Note, Seal, Table, TableHold};
@@ -8,7 +8,7 @@ use super::books::Waiter;
 use super::coordinator::{Docket, Entry};
 use super::holding::{Bond, Hold};
 use super::{Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
-use crate::ids::{FencingToken, Incarnation, LockName, MemberId};
+use crate::ids::{FencingToken, Incarnation, LockName, MemberId, PodUid};
 use crate::mutex::{AnyMutex, Carried, Command, Phase};
 use crate::record::Record;
 use crate::time::LocalTime;
@@ -41,23 +41,21 @@ impl Locks {
         report
     }
 
-    /// A leader's whole table, for its heir. Entries that have ended are left out.
-    pub(in crate::member) fn table(&self, now: LocalTime) -> Table {
+    /// A leader's whole table, for its heir. Of an entry that has ended only the closure is left.
+    pub(in crate::member) fn table(&mut self, now: LocalTime) -> Table {
+        self.see_to_what_is_due(now);
         let mut table = Table::default();
         let Some(seat) = &self.seat else { return table };
         for (name, lock) in &self.all {
-            if let Some(entry) = lock.entry.as_ref().filter(|entry| self.runs(lock, entry, now)) {
-                // A member of the view may hold what another's clock keeps closed for who was before it.
-                let outside = !seat.incarnations.contains(&entry.holder);
-                table.holds.push(TableHold {
-                    lock: name.clone(),
-                    holder: entry.holder,
-                    token: entry.token,
-                    rest: (outside && lock.closed_until > now)
-                        .then(|| now.until(lock.closed_until)),
-                    note: entry.note.clone(),
-                });
-            }
+            let entry = lock.entry.as_ref().filter(|entry| self.runs(lock, entry, now));
+            let held = entry.map(|entry| TableHold {
+                lock: name.clone(),
+                holder: entry.holder,
+                token: entry.token,
+                rest: self.rest(now, name, lock, entry),
+                note: entry.note.clone(),
+            });
+            table.holds.extend(held.or_else(|| lock.closure(now, name)));
             let waits: Vec<MemberId> = if seat.algorithm(name).is_led() {
                 lock.waiting(seat.rank).collect()
             } else {
@@ -72,6 +70,41 @@ impl Locks {
             }
         }
         table
+    }
+
+    /// For how much longer a hold keeps others out that nobody extends. The leader's own are not
+    /// counted by its table.
+    fn rest(
+        &self,
+        now: LocalTime,
+        name: &LockName,
+        lock: &Lock,
+        entry: &Entry,
+    ) -> Option<Duration> {
+        // A member of the view may hold what another's clock keeps closed for who was before it.
+        let until = if self.is_inside_view(entry.holder) {
+            entry.busy_until.after(self.lock_delay(name))
+        } else {
+            entry.busy_until.max(lock.closed_until)
+        };
+        (entry.holder != self.me).then(|| now.until(until))
+    }
+
+    pub(super) fn is_inside_view(&self, holder: Incarnation) -> bool {
+        self.seat.as_ref().is_some_and(|seat| seat.incarnations.contains(&holder))
+    }
+
+    /// Adds to the table that a view begins with what this member, which leads it, knows besides: which
+    /// locks are closed, and for how long whoever was left out keeps others out.
+    pub(in crate::member) fn complete(&self, now: LocalTime, record: &Record, table: &mut Table) {
+        for held in &mut table.holds {
+            if record.rank(held.holder).is_none() {
+                held.rest = Some(held.rest_in(record));
+            }
+        }
+        let listed: BTreeSet<LockName> = table.holds.iter().map(|held| held.lock.clone()).collect();
+        let others = self.all.iter().filter(|(name, _)| !listed.contains(*name));
+        table.holds.extend(others.filter_map(|(name, lock)| lock.closure(now, name)));
     }
 
     /// Whether an entry may still be believed in. Of its own holds the leader itself knows best.
@@ -126,7 +159,8 @@ impl Locks {
         self.leave_view();
     }
 
-    /// From now on no message of the view is said or heard. Wishes and holds stay.
+    /// From now on no message of the view is said or heard. Wishes and holds stay, and what is closed
+    /// stays closed.
     pub(in crate::member) fn leave_view(&mut self) {
         self.forget_kept();
         self.seat = None;
@@ -135,7 +169,9 @@ impl Locks {
         self.alarms.clear_all();
         self.listings.clear();
         self.peers.anew();
-        self.all.retain(|_, lock| lock.wish.is_some() || lock.hold.is_some());
+        self.all.retain(|_, lock| {
+            lock.wish.is_some() || lock.hold.is_some() || lock.closed_until != LocalTime::default()
+        });
         for lock in self.all.values_mut() {
             lock.mutex = None;
             lock.entry = None;
@@ -143,7 +179,6 @@ impl Locks {
             lock.kept.clear();
             lock.waiters.clear();
             lock.rumour = None;
-            lock.closed_until = LocalTime::default();
             lock.reserved = None;
         }
     }
@@ -158,10 +193,12 @@ impl Locks {
     ) {
         self.leave_view();
         self.seat = record.seat(self.me, now);
+        self.policy.clone_from(&record.policy);
         self.floor = FencingToken::before(record.epoch);
         self.docket.highest = self.floor;
         self.latest = 0;
         self.office_until = LocalTime::default();
+        self.keep_closed(now);
         let carried = &self.with_own(now, carried);
         if self.coordinates() {
             self.seed_table(now, record, carried);
@@ -181,33 +218,45 @@ impl Locks {
         self.hear_early(now, record.epoch, out);
     }
 
-    /// Rule 30: whoever is not in the view and may hold a lock keeps the others out of it, wherever
-    /// they grant it among themselves.
+    /// Rule 30: what a member knows to be closed stays so in the next view.
+    fn keep_closed(&mut self, now: LocalTime) {
+        for (name, lock) in &mut self.all {
+            if lock.closed_until > now {
+                self.docket.due.insert((lock.closed_until, name.clone()));
+            } else {
+                lock.closed_until = LocalTime::default();
+            }
+        }
+    }
+
+    /// Rules 20 and 30: whoever is not in the view and may hold a lock keeps the others out of it. Each
+    /// member takes note of it: it may be the next that leads.
     fn close_for_outsiders(&mut self, now: LocalTime, record: &Record, carried: &Table) {
         for held in &carried.holds {
-            if record.rank(held.holder).is_some() || self.is_led(&held.lock) {
-                continue;
+            if record.rank(held.holder).is_none() {
+                self.close(now, &held.lock, now.after(held.rest_in(record)));
             }
-            let wait = held.rest.unwrap_or(record.timing.lock_wait);
-            let until = now.after(wait).after(self.lock_delay(&held.lock));
-            let lock = self.lock(&held.lock);
+        }
+    }
+
+    /// Nobody is let in before.
+    pub(super) fn close(&mut self, now: LocalTime, name: &LockName, until: LocalTime) {
+        if until > now {
+            let lock = self.lock(name);
             lock.closed_until = lock.closed_until.max(until);
-            self.docket.due.insert((until, held.lock.clone()));
+            self.docket.due.insert((until, name.clone()));
         }
     }
 
     /// The leader's table at the start of a view.
     fn seed_table(&mut self, now: LocalTime, record: &Record, carried: &Table) {
-        for held in &carried.holds {
-            let wait = held.rest.unwrap_or(record.timing.lock_wait);
-            let busy_until = now.after(wait);
-            let closed_until = busy_until.after(self.lock_delay(&held.lock));
-            let lock = self.lock(&held.lock);
+        for held in carried.holds.iter().filter(|held| held.holder != NOBODY) {
+            // No lease is longer than the lock wait; the rest may be, by the lock's delay.
+            let lock_wait = record.timing.lock_wait;
+            let busy_until = now.after(held.rest.map_or(lock_wait, |rest| rest.min(lock_wait)));
             if record.rank(held.holder).is_none() {
                 // It cannot renew, and runs out.
-                lock.closed_until = lock.closed_until.max(closed_until);
-                self.docket.outsiders_until = self.docket.outsiders_until.max(closed_until);
-                self.docket.due.insert((closed_until, held.lock.clone()));
+                self.docket.outsiders_until = self.docket.outsiders_until.max(busy_until);
             }
             self.docket.due.insert((busy_until, held.lock.clone()));
             let entry = Entry {
@@ -291,7 +340,9 @@ impl Locks {
             let phase = lock.mutex.as_ref().map_or(Phase::Idle, AnyMutex::phase);
             let holds = lock.hold.is_some_and(|hold| hold.bond != Bond::Orphan);
             let wants = lock.wish.is_some() && lock.hold.is_none();
-            if phase == Phase::Inside && !holds || phase == Phase::Waiting && !wants {
+            if phase == Phase::Inside && !holds && self.lets_expire(now, &name) {
+                self.forget_own_hold(&name);
+            } else if phase == Phase::Inside && !holds || phase == Phase::Waiting && !wants {
                 self.leave(now, &name, out);
             }
             if wants && phase != Phase::Waiting {
@@ -302,7 +353,68 @@ impl Locks {
     }
 }
 
+impl Locks {
+    /// Whether a hold that this member lost is left to the leader, who knows how long the lock stays
+    /// closed after it; a release would open it.
+    fn lets_expire(&self, now: LocalTime, name: &LockName) -> bool {
+        let closed = self.all.get(name).is_some_and(|lock| lock.closed_until > now);
+        closed && self.is_led(name) && !self.coordinates()
+    }
+}
+
+impl TableHold {
+    /// For how much longer it keeps others out of a view that its holder is not in. What is told
+    /// includes the lock's delay, so that no view adds it again.
+    fn rest_in(&self, record: &Record) -> Duration {
+        let delay = record.policy.lock_delay(self.lock.as_str());
+        self.rest.unwrap_or_else(|| record.timing.lock_wait.saturating_add(delay))
+    }
+
+    /// Whether a lock is closed though nobody holds it any more.
+    pub(in crate::member) fn is_closure(&self) -> bool {
+        self.holder == NOBODY
+    }
+}
+
+impl Lock {
+    /// What the next view is told of a lock that is closed though nobody holds it.
+    fn closure(&self, now: LocalTime, name: &LockName) -> Option<TableHold> {
+        (self.closed_until > now).then(|| TableHold {
+            lock: name.clone(),
+            holder: NOBODY,
+            token: self.spent(),
+            rest: Some(now.until(self.closed_until)),
+            note: Note::default(),
+        })
+    }
+}
+
+/// Stands where a table names a holder. No pod has this UID.
+const NOBODY: Incarnation = Incarnation { pod: PodUid(0), run: 0 };
+
 impl Table {
+    /// The same, so much later.
+    #[must_use]
+    pub(in crate::member) fn aged(&self, age: Duration) -> Self {
+        let mut table = self.clone();
+        for rest in table.holds.iter_mut().filter_map(|held| held.rest.as_mut()) {
+            *rest = rest.saturating_sub(age);
+        }
+        table
+    }
+
+    /// Whoever was in the view before and is in the next can renew: what it held lasts as long as its
+    /// lease, and the lock's delay comes after that, if it comes.
+    pub(in crate::member) fn take_back_delays(&mut self, before: &Record, next: &Record) {
+        let stays = |held: &&mut TableHold| {
+            before.rank(held.holder).is_some() && next.rank(held.holder).is_some()
+        };
+        for held in self.holds.iter_mut().filter(stays) {
+            let delay = before.policy.lock_delay(held.lock.as_str());
+            held.rest = held.rest.map(|rest| rest.saturating_sub(delay));
+        }
+    }
+
     /// The table as the seals of a view tell it. Of two reports of one lock the higher token is
     /// the later grant.
     pub(in crate::member) fn from_seals<'a>(

@@ -9,7 +9,7 @@ use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
 use crate::mutex::central::{self, Central, RequestNumber};
 use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Mutex, Permissions, Phase};
 use crate::protocol::{Input, Outbox, Protocol};
-use crate::time::LocalTime;
+use crate::time::{LocalTime, hold};
 
 /// The leader's knowledge of who is inside.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -32,8 +32,6 @@ pub(super) enum Kept {
     Message(MemberId, AnyMessage),
     /// An alarm.
     Timer(AnyTimer),
-    /// The lease of whoever is inside is over.
-    Expel,
 }
 
 /// What the coordinators have to do, so that nobody has to look through all locks for it.
@@ -51,7 +49,8 @@ pub(super) struct Docket {
     pub(super) stirred: BTreeSet<LockName>,
     /// Members that were not heard of for long, and are granted nothing.
     pub(super) silent: BTreeSet<MemberId>,
-    /// Until then a holder who is not in the view may hold.
+    /// Until then a holder who is not in the view may hold. That a lock stays closed for longer counts
+    /// for nothing here: nobody holds it, so no seal is needed to know who does.
     pub(super) outsiders_until: LocalTime,
     /// The highest token given in this view.
     pub(super) highest: FencingToken,
@@ -151,7 +150,6 @@ impl Locks {
                 self.feed(now, name, Input::Message { from, message }, Base::Own, out);
             }
             Kept::Timer(_) => {}
-            Kept::Expel => self.expel(now, name),
         }
     }
 
@@ -185,23 +183,8 @@ impl Locks {
         self.carry_out(now, name, effects, Base::Own, out);
     }
 
-    /// Takes out whoever is inside; the lock stays closed for as long as the policy says of a
-    /// holder that was lost.
-    fn expel(&mut self, now: LocalTime, name: &LockName) {
-        let delay = self.lock_delay(name);
-        let Some(lock) = self.all.get_mut(name) else { return };
-        if let Some(mutex) = lock.central_mut() {
-            mutex.expel();
-        }
-        if !delay.is_zero() {
-            lock.closed_until = now.after(delay);
-            self.docket.due.insert((lock.closed_until, name.clone()));
-        }
-    }
-
     pub(super) fn lock_delay(&self, name: &LockName) -> Duration {
-        let policy = self.seat.as_ref().and_then(|seat| seat.policy.for_lock(name.as_str()));
-        policy.map_or(Duration::ZERO, |policy| policy.lock_delay)
+        self.policy.lock_delay(name.as_str())
     }
 
     /// A member is let in: the next token is its, and nobody else gets in for a whole lock wait
@@ -355,34 +338,65 @@ impl Locks {
             let asked = LocalTime(now.0.saturating_sub(LocalTime::default().after(lately).0));
             self.tell_who_waits(now, asked, out);
         }
+        self.see_to_what_is_due(now);
+        self.work_off(now, out);
+    }
+
+    pub(super) fn see_to_what_is_due(&mut self, now: LocalTime) {
         while let Some((at, name)) = self.docket.due.first().cloned().filter(|(at, _)| *at <= now) {
             self.docket.due.remove(&(at, name.clone()));
             self.is_due(now, name);
         }
-        self.work_off(now, out);
     }
 
     /// An entry may have ended (rule 25), or a lock may have opened.
     fn is_due(&mut self, now: LocalTime, name: LockName) {
-        let (me, led) = (self.me, self.is_led(&name));
+        self.expel(now, &name);
+        let me = self.me;
         let Some(lock) = self.all.get_mut(&name) else { return };
-        if lock.closed_until <= now {
-            lock.closed_until = LocalTime::default();
-        } else {
+        if lock.closed_until > now {
             self.docket.due.insert((lock.closed_until, name.clone()));
+        } else if lock.closed_until != LocalTime::default() {
+            lock.closed_until = LocalTime::default();
+            lock.moved = now;
         }
         if let Some(entry) = lock.entry.as_ref().filter(|entry| entry.holder != me) {
-            let inside = lock.central().and_then(Central::inside).is_some();
-            if entry.busy_until > now {
-                self.docket.due.insert((entry.busy_until, name.clone()));
-            } else if !led || !inside {
-                // It was an outsider's, and closed the lock by itself; or the members see to it.
-                lock.entry = None;
-            } else if !lock.kept.contains(&Kept::Expel) {
-                lock.kept.push_front(Kept::Expel);
-            }
+            self.docket.due.insert((entry.busy_until, name.clone()));
         }
         self.docket.stirred.insert(name);
+    }
+
+    /// Takes out whoever is inside, if its lease is over. That lets nobody in, so it need not wait for
+    /// the gate.
+    fn expel(&mut self, now: LocalTime, name: &LockName) {
+        let me = self.me;
+        let Some(lock) = self.all.get_mut(name) else { return };
+        let over = |entry: &mut Entry| entry.holder != me && entry.busy_until <= now;
+        let Some(entry) = lock.entry.take_if(over) else { return };
+        if let Some(mutex) = lock.central_mut() {
+            mutex.expel();
+        }
+        self.close_after(now, name, &entry);
+    }
+
+    /// A hold ended by time: the lock stays closed for as long as the policy says of a holder that was
+    /// lost.
+    pub(super) fn close_after(&mut self, now: LocalTime, name: &LockName, entry: &Entry) {
+        let highest = self.all.get(name).map(|lock| lock.highest);
+        // Among the members somebody may have entered since, who was let in by this one.
+        let given_back = !self.is_led(name) && highest > Some(entry.token);
+        // For an outsider the lock was closed when the view began.
+        if self.is_inside_view(entry.holder) && !given_back {
+            self.close(now, name, entry.busy_until.after(self.lock_delay(name)));
+        }
+    }
+
+    /// Whether a holder was silent for so long that its lease may have run out by its own clock, though
+    /// the entry runs.
+    pub(super) fn may_have_lapsed(&self, now: LocalTime, entry: &Entry) -> bool {
+        let Some(seat) = &self.seat else { return false };
+        let margin = seat.lock_wait.saturating_sub(hold(seat.lease));
+        now.until(entry.busy_until) <= margin + seat.patience
     }
 
     /// A member that was not heard of for an office wait is not granted what it waits for: it could
@@ -419,9 +433,7 @@ impl Lock {
             Kept::Message(from, AnyMessage::Central(central::Message::Release(number))) => {
                 mutex.waits(*from, *number)
             }
-            Kept::Command(Command::Enter) | Kept::Message(..) | Kept::Timer(_) | Kept::Expel => {
-                false
-            }
+            Kept::Command(Command::Enter) | Kept::Message(..) | Kept::Timer(_) => false,
         }
     }
 
@@ -433,9 +445,7 @@ impl Lock {
                 Some(Kept::Message(from, AnyMessage::Central(Request(number))))
             }
             Kept::Command(Command::Exit) => Some(Kept::Command(Command::Enter)),
-            Kept::Message(..) | Kept::Command(Command::Enter) | Kept::Timer(_) | Kept::Expel => {
-                None
-            }
+            Kept::Message(..) | Kept::Command(Command::Enter) | Kept::Timer(_) => None,
         };
         match unheard.and_then(|unheard| self.kept.iter().position(|other| *other == unheard)) {
             Some(place) => {
@@ -451,7 +461,7 @@ impl Lock {
         let kept = self.kept.iter().filter_map(move |kept| match kept {
             Kept::Message(from, AnyMessage::Central(central::Message::Request(_))) => Some(*from),
             Kept::Command(Command::Enter) => Some(me),
-            Kept::Message(..) | Kept::Command(Command::Exit) | Kept::Timer(_) | Kept::Expel => None,
+            Kept::Message(..) | Kept::Command(Command::Exit) | Kept::Timer(_) => None,
         });
         queue.chain(kept)
     }

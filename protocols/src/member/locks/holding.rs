@@ -2,7 +2,7 @@
 
 use super::super::message::Extended;
 use super::coordinator::Kept;
-use super::{Base, LockEffect, LockEvent, LockOut, Locks, LostReason};
+use super::{Base, Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
 use crate::ids::{Epoch, FencingToken, LockName};
 use crate::mutex::central::{Central, RequestNumber};
 use crate::mutex::{AnyMutex, Command, Phase};
@@ -225,23 +225,24 @@ impl Locks {
         match hold.bond {
             // Nobody was inside.
             Bond::Lease if led && kept => self.command(now, name, Command::Exit, out),
-            // Nobody else can take it out of the table of a leader.
-            Bond::Office => self.command(now, name, Command::Exit, out),
             Bond::Lease if led => {
-                if let Some(mutex) = lock.central_mut() {
-                    mutex.forget_own_hold();
-                }
+                self.forget_own_hold(name);
+                self.close(now, name, hold.deadline.after(delay));
             }
-            // Rule 28: nobody else can tell the others.
-            Bond::Lease => {
-                if !delay.is_zero() {
-                    lock.closed_until = now.after(delay);
-                    self.docket.due.insert((lock.closed_until, name.clone()));
-                }
+            // Nobody else can take it out of the table of a leader, or tell the others (rule 28).
+            Bond::Office | Bond::Lease => {
+                self.close(now, name, hold.deadline.after(delay));
                 self.command(now, name, Command::Exit, out);
             }
             Bond::Orphan => {}
         }
         self.tidy(name);
+    }
+
+    /// The leader finds out by itself that this member is no longer inside.
+    pub(super) fn forget_own_hold(&mut self, name: &LockName) {
+        if let Some(mutex) = self.all.get_mut(name).and_then(Lock::central_mut) {
+            mutex.forget_own_hold();
+        }
     }
 }

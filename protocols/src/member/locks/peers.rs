@@ -184,7 +184,6 @@ impl Locks {
             Kept::Command(command) => Input::Command(command),
             Kept::Message(from, message) => Input::Message { from, message },
             Kept::Timer(timer) => Input::Timer(timer),
-            Kept::Expel => return,
         };
         self.feed(now, name, input, Base::Peers, out);
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use conclave_protocols::member::Node;
-use conclave_protocols::policy::ElectionAlgorithm;
+use conclave_protocols::policy::{ElectionAlgorithm, LockPolicy};
 
 use super::plan::any_lock;
 use conclave_protocols::record::Record;
@@ -300,7 +300,8 @@ impl Run {
         policy.timing.lock_wait = self.plan.policy.timing.lock_wait * factor;
         policy.timing.office_wait = self.plan.policy.timing.office_wait * factor.min(2);
         for lock in &mut policy.locks {
-            *lock = any_lock(&lock.names, self.world.sim.random());
+            let any = any_lock(&lock.names, self.world.sim.random());
+            *lock = LockPolicy { lock_delay: lock.lock_delay, ..any };
         }
         self.world.set_policy(&policy);
         Effect::Done

@@ -1,5 +1,7 @@
 //! What a seed draws before its run begins.
 
+use std::time::Duration;
+
 use conclave_protocols::policy::{
     Caching, ElectionAlgorithm, LockAlgorithm, LockPolicy, Policy, Timing,
 };
@@ -79,6 +81,16 @@ impl Plan {
         plan.policy.locks = vec![any_lock(&["*".to_owned()], &mut random)];
         if random.once_in(3) {
             plan.policy.locks.push(any_lock(&["a".to_owned()], &mut random));
+        }
+        let mut random = Random::new(seed ^ 0x00de_1a95_3b1c_77e2);
+        let lock_wait = plan.policy.timing.lock_wait;
+        let lock_delay = match random.up_to(6) {
+            0 => lock_wait * 2,
+            1 => lock_wait / 2,
+            _ => Duration::ZERO,
+        };
+        for lock in &mut plan.policy.locks {
+            lock.lock_delay = lock_delay;
         }
         plan
     }
