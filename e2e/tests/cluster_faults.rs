@@ -367,24 +367,47 @@ fn the_lease_is_annotated_edited_and_deleted() -> Result<()> {
             let patch = r#"{"spec":{"holderIdentity":"somebody","leaseTransitions":0}}"#;
             namespace.kubectl(&["patch", lease, "--type=merge", "--patch", patch]).map(drop)
         })?;
-        // The operator makes it anew; whoever reads that waits until all of before is over.
-        let epoch = group.epoch(&group.await_leader()?)?;
-        let pods = group.pods()?;
-        let load = Load::start(cluster, &pods, HandOvers::None)?;
-        thread::sleep(Duration::from_secs(2));
-        let at = load.now();
-        namespace.kubectl(&["delete", lease])?;
-        wait::until("a view after the loss", SOON, || {
-            let leader = group.leader()?;
-            ensure!(group.epoch(&leader)? > epoch, "it is the old one");
-            Ok(())
-        })?;
-        thread::sleep(CALM);
-        let diary = load.end()?;
-        let took = diary.next_grant(at, epoch)?;
-        println!("Lease deleted: first grant of another view after {} ms", took.as_millis());
-        diary.check()
+        for (name, damage) in [
+            ("Lease deleted", vec!["delete", lease]),
+            ("record damaged", vec!["annotate", "--overwrite", lease, "conclave.dev/record={"]),
+            ("record taken off", vec!["annotate", lease, "conclave.dev/record-"]),
+        ] {
+            the_leader_replaces(cluster, group, name, &damage)?;
+        }
+        Ok(())
     })
+}
+
+/// The operator puts a mark where the record was, and the leader its next view: who holds goes on.
+fn the_leader_replaces(
+    cluster: &Cluster,
+    group: &Group<'_>,
+    name: &str,
+    damage: &[&str],
+) -> Result<()> {
+    let leader = group.await_leader()?;
+    let epoch = group.epoch(&leader)?;
+    let keeper = group.followers()?[0].clone();
+    let held = group.lock(&keeper, "kept", "5s")?;
+    let pods = group.pods()?;
+    let load = Load::start(cluster, &pods, HandOvers::None)?;
+    thread::sleep(Duration::from_secs(2));
+    let at = load.now();
+    group.namespace.kubectl(damage)?;
+    wait::until("a view after the loss", SOON, || {
+        let next = group.leader()?;
+        ensure!(group.epoch(&next)? > epoch, "it is the old one");
+        ensure!(next.name == leader.name, "another leads");
+        Ok(())
+    })?;
+    thread::sleep(CALM);
+    let diary = load.end()?;
+    let took = diary.next_grant(at, epoch)?;
+    println!("{name}: first grant of another view after {} ms", took.as_millis());
+    ensure!(took < Duration::from_secs(5), "{name}: that was not at once");
+    ensure!(group.check(&keeper, &held)? == 204, "{name}: the lock was lost");
+    group.unlock(&keeper, &held)?;
+    diary.check()
 }
 
 /// What the API server has to do for a group: nothing for locks, and a few reads for a group at rest.

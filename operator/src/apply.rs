@@ -11,7 +11,7 @@ use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::events::Events;
 use crate::notices::Notice;
@@ -41,6 +41,7 @@ impl Hands {
             Change::ApplyNetworkPolicy(policy) => self.apply_object(policy.as_ref()).await,
             Change::SetStatus(status) => self.set_status(conclave, status).await,
             Change::CreateLease(lease) => self.create_lease(lease).await,
+            Change::MarkLease(lease) => self.mark_lease(lease).await,
             Change::UnlabelLeader(pod) => self.label(conclave, pod, Value::Null).await,
             Change::LabelLeader(pod) => self.label(conclave, pod, json!("true")).await,
             Change::Announce(notice) => {
@@ -119,6 +120,17 @@ impl Hands {
         Ok(())
     }
 
+    /// With the version that was read: whatever somebody else has written meanwhile stays, and is looked
+    /// at anew.
+    async fn mark_lease(&self, lease: &Lease) -> kube::Result<()> {
+        let api: Api<Lease> = self.api(lease.namespace());
+        let params =
+            PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+        api.replace(&lease.name_any(), &params, lease).await?;
+        info!(name = lease.name_any(), "lease marked");
+        Ok(())
+    }
+
     /// The UID in the patch is a condition: another pod of the same name is not touched. A pod that
     /// is gone needs no label.
     async fn label(&self, conclave: &Conclave, pod: &PodRef, value: Value) -> kube::Result<()> {
@@ -137,7 +149,13 @@ impl Hands {
     /// An event that cannot be written is no reason to do everything again.
     async fn announce(&self, conclave: &Conclave, notice: &Notice) {
         let event = notice.event(conclave.namespace());
-        info!(group = conclave.name_any(), reason = event.reason, note = event.note, "event");
+        let (group, reason, note) = (conclave.name_any(), &event.reason, &event.note);
+        if matches!(notice, Notice::RegisterLost { .. }) {
+            let namespace = conclave.namespace();
+            error!(namespace, group, reason, note, "event");
+        } else {
+            info!(group, reason, note, "event");
+        }
         if let Err(error) = self.events.publish(&event, &conclave.object_ref(&())).await {
             warn!(%error, reason = event.reason, "no event could be written");
         }

@@ -24,9 +24,9 @@ use tracing::{debug, warn};
 
 use crate::apply::Hands;
 use crate::metrics::{Metrics, Outcome};
-use crate::notices;
+use crate::notices::{self, Notice};
 use crate::observe::{Member, observe};
-use crate::plan::plan;
+use crate::plan::{Change, plan};
 use crate::status::without_sidecar;
 use crate::telemetry::chain;
 
@@ -60,9 +60,13 @@ impl Context {
             return Ok(());
         };
         self.metrics.uninjected(namespace, group, without_sidecar(&observed.pods).count());
+        self.metrics.keeps(namespace, group);
         let mut conclave = observed.conclave.clone();
         for change in plan(&observed) {
             self.hands.apply(&mut conclave, &change).await?;
+            if let Change::Announce(Notice::RegisterLost { .. }) = change {
+                self.metrics.register_lost(namespace, group);
+            }
         }
         if let Some(members) = notices::present(&observed) {
             self.seen.remember(namespace, group, members);

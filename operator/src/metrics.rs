@@ -17,6 +17,7 @@ pub struct Metrics {
     durations: HistogramVec,
     active: IntGaugeVec,
     uninjected: IntGaugeVec,
+    losses: IntCounterVec,
     master: IntGaugeVec,
     authority: IntGauge,
     lacking: IntGauge,
@@ -59,6 +60,14 @@ impl Metrics {
                 Opts::new(
                     "conclave_uninjected_pods",
                     "Pods that have the label of a group and no sidecar.",
+                ),
+                &["namespace_name", "group"],
+            )?,
+            losses: IntCounterVec::new(
+                Opts::new(
+                    "conclave_register_losses_total",
+                    "How often a mark was put in the place of a group's record, because the Lease was \
+                     deleted or its record taken off or not to be read.",
                 ),
                 &["namespace_name", "group"],
             )?,
@@ -112,10 +121,22 @@ impl Metrics {
         self.uninjected.with_label_values(&[namespace, group]).set(pods);
     }
 
+    /// This group's register is looked after: its losses are counted from zero, so that the first one
+    /// is seen as a rise.
+    pub fn keeps(&self, namespace: &str, group: &str) {
+        self.losses.with_label_values(&[namespace, group]).inc_by(0);
+    }
+
+    /// A group's record was lost.
+    pub fn register_lost(&self, namespace: &str, group: &str) {
+        self.losses.with_label_values(&[namespace, group]).inc();
+    }
+
     /// A group is gone.
     pub fn forget(&self, namespace: &str, group: &str) {
         // A group that was never counted has no series.
         drop(self.uninjected.remove_label_values(&[namespace, group]));
+        drop(self.losses.remove_label_values(&[namespace, group]));
     }
 
     /// Whether this replica acts.
@@ -162,6 +183,7 @@ impl Metrics {
         self.registry.register(Box::new(self.durations.clone()))?;
         self.registry.register(Box::new(self.active.clone()))?;
         self.registry.register(Box::new(self.uninjected.clone()))?;
+        self.registry.register(Box::new(self.losses.clone()))?;
         self.registry.register(Box::new(self.master.clone()))?;
         self.registry.register(Box::new(self.authority.clone()))?;
         self.registry.register(Box::new(self.lacking.clone()))?;
@@ -216,6 +238,10 @@ mod tests {
         let metrics = Metrics::new().expect("metrics");
         metrics.uninjected("shop", "orders", 2);
         metrics.uninjected("shop", "tills", 1);
+        for group in ["orders", "tills"] {
+            metrics.keeps("shop", group);
+        }
+        metrics.register_lost("shop", "orders");
         metrics.forget("shop", "tills");
         let under_way = metrics.reconciling();
         metrics.reconciled(Outcome::Error, Duration::from_millis(20));
@@ -229,6 +255,7 @@ mod tests {
             "conclave_operator_reconcile_errors_total{controller=\"conclave\"} 1",
             "conclave_operator_active_workers{controller=\"conclave\"} 0",
             "conclave_uninjected_pods{group=\"orders\",namespace_name=\"shop\"} 2",
+            "conclave_register_losses_total{group=\"orders\",namespace_name=\"shop\"} 1",
             "leader_election_master_status{name=\"conclave-operator\"} 1",
             "conclave_authority_expiry_timestamp_seconds 1800000000",
             "conclave_authority_lacking 3",

@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use conclave_crds::ConclaveStatus;
+use conclave_protocols::policy::Timing;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType};
 
 use crate::conditions;
 use crate::observe::{Member, Observed};
+use crate::record::Loss;
 use crate::status::{ACCEPTED, SIDECARS_PRESENT};
 
 /// Something that happened to a group.
@@ -37,8 +39,13 @@ pub enum Notice {
     InvalidSpec(String),
     /// A pod has the label and no sidecar.
     SidecarMissing(String),
-    /// The Lease was lost, and is made anew.
-    RegisterLost,
+    /// The record was lost, and a mark put in its place.
+    RegisterLost {
+        /// What became of it.
+        loss: Loss,
+        /// The waits that the mark says.
+        waits: Timing,
+    },
 }
 
 impl Notice {
@@ -82,10 +89,8 @@ impl Notice {
             }
             Self::InvalidSpec(message) => (Warning, "InvalidSpec", "Validate", message.clone()),
             Self::SidecarMissing(message) => (Warning, "SidecarMissing", "Inject", message.clone()),
-            Self::RegisterLost => {
-                let note = "the Lease was lost and is made anew: the group waits for apiOutage and \
-                            officeWait, then for lockWait";
-                (Warning, "RegisterLost", "Restore", note.to_owned())
+            Self::RegisterLost { loss, waits } => {
+                (Warning, "RegisterLost", "Restore", after_a_loss(loss, *waits))
             }
         }
     }
@@ -102,9 +107,24 @@ impl Notice {
             Self::PolicyChanged(_)
             | Self::InvalidSpec(_)
             | Self::SidecarMissing(_)
-            | Self::RegisterLost => None,
+            | Self::RegisterLost { .. } => None,
         }
     }
+}
+
+fn after_a_loss(loss: &Loss, waits: Timing) -> String {
+    let what = match loss {
+        Loss::Deleted => "the Lease was deleted, and is made anew".to_owned(),
+        Loss::Emptied => "the record was taken off the Lease".to_owned(),
+        Loss::Unreadable(error) => format!("the record on the Lease cannot be read ({error})"),
+    };
+    let office = waits.api_outage + waits.office_wait;
+    format!(
+        "{what}: a leader that lives puts its next view in its place at once, and nobody waits. If \
+         none does, there is a leader {office:?} (apiOutage + officeWait) after a member first reads \
+         of it, and locks are granted {:?} (lockWait) later",
+        waits.lock_wait
+    )
 }
 
 /// What happened between the status before and this one.

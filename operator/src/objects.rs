@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use conclave_crds::{Conclave, Evidence, GROUP_LABEL, PEER_PORT, PEER_PORT_NAME, object_name};
+use conclave_crds::{
+    Conclave, Evidence, GROUP_LABEL, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION, object_name,
+};
+use conclave_protocols::record::Record;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::api::networking::v1::{
@@ -109,10 +112,9 @@ pub fn new_lease(conclave: &Conclave) -> Lease {
     Lease { metadata: metadata(conclave), spec: Some(LeaseSpec::default()) }
 }
 
-/// The register of a group that lost the one it had.
-pub fn lost_lease(conclave: &Conclave) -> Lease {
-    let mut lease = new_lease(conclave);
-    lease.metadata.annotations = Some(record::annotations(&record::lost_record(conclave)));
+/// A Lease with this record, and with everything else that it has.
+pub fn with_record(mut lease: Lease, record: &Record) -> Lease {
+    lease.annotations_mut().insert(RECORD_ANNOTATION.to_owned(), record::text(record));
     lease
 }
 

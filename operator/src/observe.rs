@@ -24,6 +24,10 @@ pub struct Observed {
     pub conclave: Conclave,
     /// Its register.
     pub register: Register,
+    /// The Lease that it stands on.
+    pub lease: Option<Lease>,
+    /// For a mark, should one be made.
+    pub nonce: u64,
     /// What was made for the group.
     pub children: Children,
     /// The pods with the group's label.
@@ -132,6 +136,8 @@ pub async fn observe(
     )?;
     Ok(Some(Observed {
         register: Register::read(lease.as_ref(), &conclave),
+        lease,
+        nonce: draw(),
         conclave,
         children: Children { service, role, role_binding, network_policy },
         pods: pods.iter().map(PodSeen::from).collect(),
@@ -139,4 +145,10 @@ pub async fn observe(
         authority,
         now: Timestamp::now(),
     }))
+}
+
+/// A number that no other mark has: 53 bits, as everything that becomes a JSON number, and not zero.
+fn draw() -> u64 {
+    let drawn = getrandom::u64().expect("the system has a source of chance");
+    (drawn & ((1 << 53) - 1)).max(1)
 }

@@ -11,7 +11,7 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use crate::notices::{Notice, notices};
 use crate::objects::{self, covers};
 use crate::observe::{Observed, PodSeen};
-use crate::record::Register;
+use crate::record::{Loss, Register, lost_record};
 use crate::status;
 
 /// One thing to do.
@@ -31,6 +31,9 @@ pub enum Change {
     SetStatus(Box<ConclaveStatus>),
     /// Create the register. If somebody else has, so be it.
     CreateLease(Box<Lease>),
+    /// Put a mark in the place of a record that was lost, if nobody has changed the Lease since it was
+    /// read.
+    MarkLease(Box<Lease>),
     /// Take the leader's label from a pod.
     UnlabelLeader(PodRef),
     /// Give the leader's label to a pod.
@@ -106,34 +109,43 @@ fn accounts(pods: &[PodSeen]) -> BTreeSet<String> {
     pods.iter().filter(|pod| !pod.is_over).map(|pod| pod.service_account.clone()).collect()
 }
 
-/// A missing register is created.
+/// A missing register is created, and a mark put in the place of a record that was lost.
 ///
-/// Whether it was lost is told by the status, which has an epoch from before the register was first
-/// created ([`Change::SetStatus`] comes first, and fails if the resource is not the one that was
+/// Whether a missing one was lost is told by the status, which has an epoch from before the register was
+/// first created ([`Change::SetStatus`] comes first, and fails if the resource is not the one that was
 /// read). So a status without an epoch proves that there was never a register, and nobody can be
 /// in an office that a fresh one would give away again. A crash between the two writes looks like a
 /// loss: then the group waits once in vain, which is safe.
 fn register(observed: &Observed) -> Vec<Change> {
-    match &observed.register {
-        Register::Absent => {}
-        Register::Foreign | Register::Empty | Register::Unreadable(_) | Register::View(_) => {
+    let conclave = &observed.conclave;
+    let loss = match &observed.register {
+        Register::Absent
+            if conclave.status.as_ref().is_none_or(|status| status.epoch.is_none()) =>
+        {
+            return vec![Change::CreateLease(Box::new(objects::new_lease(conclave)))];
+        }
+        Register::Absent => Loss::Deleted,
+        Register::Empty if status::was_used(conclave) => Loss::Emptied,
+        Register::Unreadable(error) => Loss::Unreadable(error.clone()),
+        Register::Foreign | Register::Empty | Register::Later(_) | Register::View(_) => {
             return Vec::new();
         }
-    }
-    let conclave = &observed.conclave;
-    if conclave.status.as_ref().is_none_or(|status| status.epoch.is_none()) {
-        return vec![Change::CreateLease(Box::new(objects::new_lease(conclave)))];
-    }
-    vec![
-        Change::CreateLease(Box::new(objects::lost_lease(conclave))),
-        Change::Announce(Notice::RegisterLost),
-    ]
+    };
+    let mark = lost_record(conclave, observed.nonce);
+    let change = match &observed.lease {
+        Some(lease) => Change::MarkLease(Box::new(objects::with_record(lease.clone(), &mark))),
+        None => {
+            let lease = objects::with_record(objects::new_lease(conclave), &mark);
+            Change::CreateLease(Box::new(lease))
+        }
+    };
+    vec![change, Change::Announce(Notice::RegisterLost { loss, waits: mark.timing })]
 }
 
 /// The leader's label goes from whoever has it wrongly, and then to whoever leads. While the record
 /// cannot be read, it stays where it is.
 fn labels(observed: &Observed) -> Vec<Change> {
-    if matches!(observed.register, Register::Unreadable(_)) {
+    if matches!(observed.register, Register::Unreadable(_) | Register::Later(_)) {
         return Vec::new();
     }
     let leader = status::leader(observed).map(|(pod, _)| pod);

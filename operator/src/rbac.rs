@@ -53,7 +53,7 @@ pub const PERMISSIONS: &[Permission] = &[
         group: "coordination.k8s.io",
         resource: "leases",
         verbs: &["get", "list", "watch", "create", "update"],
-        why: "the register is created once; `update` is only granted to members",
+        why: "the register is created once, and marked where its record was lost; members update it",
     },
     Permission {
         group: "rbac.authorization.k8s.io",

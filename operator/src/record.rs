@@ -1,16 +1,16 @@
-//! The record on a group's Lease: the operator reads parts of it, and writes it in one case only.
+//! The record on a group's Lease: the operator reads parts of it, and writes it only where it was lost.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_crds::{Conclave, ConclaveStatus, RECORD_ANNOTATION, WaitsStatus, policy};
 use conclave_protocols::ids::{Epoch, Incarnation};
 use conclave_protocols::policy::{Arbiter, Policy, Timing};
 use conclave_protocols::record::{RECORD_VERSION, Record};
-use conclave_protocols::version::Versions;
+use conclave_protocols::version::{self, Versions};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
 use serde::Deserialize;
+use serde_json::Value;
 
 /// What the operator reads of a record. Everything else in it is ignored, so that members of
 /// another version can be reported too.
@@ -99,10 +99,23 @@ pub enum Register {
     Foreign,
     /// A Lease without a record: no member was there yet.
     Empty,
-    /// A record that cannot be read.
+    /// A record that no member can read.
     Unreadable(String),
+    /// A record that cannot be read here, of members that may be of a later release.
+    Later(String),
     /// A record.
     View(RecordView),
+}
+
+/// What became of a record.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Loss {
+    /// The Lease is gone.
+    Deleted,
+    /// The Lease has no record any more.
+    Emptied,
+    /// The record cannot be read.
+    Unreadable(String),
 }
 
 impl Register {
@@ -113,10 +126,19 @@ impl Register {
         if !lease.owner_references().iter().any(|reference| Some(reference.uid.as_str()) == owner) {
             return Self::Foreign;
         }
-        match lease.annotations().get(RECORD_ANNOTATION).map(|text| serde_json::from_str(text)) {
-            None => Self::Empty,
-            Some(Ok(view)) => Self::View(view),
-            Some(Err(error)) => Self::Unreadable(error.to_string()),
+        lease.annotations().get(RECORD_ANNOTATION).map_or(Self::Empty, |text| Self::of(text))
+    }
+
+    /// A record is good if members read it. This operator may be older than they are, so where they
+    /// may know more than it does, it goes by what it knows.
+    fn of(text: &str) -> Self {
+        let whole = serde_json::from_str::<Record>(text).map(drop);
+        let parts = serde_json::from_str(text);
+        match (whole, parts) {
+            (Ok(()), Ok(view)) => Self::View(view),
+            (Err(error), _) if !may_be_later(text) => Self::Unreadable(brief(&error)),
+            (_, Ok(view)) => Self::View(view),
+            (_, Err(error)) => Self::Later(brief(&error)),
         }
     }
 
@@ -124,18 +146,36 @@ impl Register {
     pub fn view(&self) -> Option<&RecordView> {
         match self {
             Self::View(view) => Some(view),
-            Self::Absent | Self::Foreign | Self::Empty | Self::Unreadable(_) => None,
+            Self::Absent | Self::Foreign | Self::Empty | Self::Unreadable(_) | Self::Later(_) => {
+                None
+            }
         }
     }
 }
 
-/// The record for a Lease that was lost. Nobody knows any more who the members were and whom they
+/// Whether a later release may have written this: in another layout, or for members that speak a later
+/// version of the protocol.
+fn may_be_later(text: &str) -> bool {
+    let Ok(record) = serde_json::from_str::<Value>(text) else { return false };
+    let above = |number: &Value, known: u64| number.as_u64().is_some_and(|number| number > known);
+    let later = |member: &Value| above(&member["protocol"][1], u64::from(version::LATEST));
+    let members = record["members"].as_array();
+    above(&record["version"], u64::from(RECORD_VERSION))
+        || members.is_some_and(|members| members.iter().any(later))
+}
+
+/// What fits into an Event.
+fn brief(error: &serde_json::Error) -> String {
+    error.to_string().chars().take(200).collect()
+}
+
+/// The mark in the place of a record that was lost. Nobody knows any more who the members were and whom they
 /// follow, so it says that its base is unknown and that it is closing: whoever reads it waits until
 /// every promise, and then every lock, that any view may have given has run out.
 ///
 /// The waits are the largest that are known, because the lost view may have had either. Epoch and
-/// ceiling are the last that were seen.
-pub fn lost_record(conclave: &Conclave) -> Record {
+/// ceiling are the last that were seen. The nonce tells this mark from every other.
+pub fn lost_record(conclave: &Conclave, nonce: u64) -> Record {
     let status = conclave.status.clone().unwrap_or_default();
     let policy = policy(conclave).unwrap_or_else(|_| Policy {
         generation: conclave.metadata.generation.unwrap_or_default(),
@@ -154,14 +194,13 @@ pub fn lost_record(conclave: &Conclave) -> Record {
         held: None,
         timing: longest(&policy.timing, &status),
         policy,
-        nonce: 0,
+        nonce,
     }
 }
 
-/// The annotations of a Lease with this record.
-pub(crate) fn annotations(record: &Record) -> BTreeMap<String, String> {
-    let text = serde_json::to_string(record).expect("a record is JSON");
-    BTreeMap::from([(RECORD_ANNOTATION.to_owned(), text)])
+/// A record as it stands on a Lease.
+pub(crate) fn text(record: &Record) -> String {
+    serde_json::to_string(record).expect("a record is JSON")
 }
 
 /// Each wait as long as the specification or the status has it.
@@ -207,17 +246,17 @@ mod tests {
 
     #[test]
     fn a_lost_record_waits_for_whatever_may_have_been_promised() {
-        let record = lost_record(&lost());
+        let record = lost_record(&lost(), 7);
         assert!(record.base_unknown && record.closing && !record.settled);
         assert_eq!((record.epoch, record.ceiling), (Epoch(17), Epoch(32)));
-        assert_eq!((record.members.len(), record.leader), (0, None));
+        assert_eq!((record.members.len(), record.leader, record.nonce), (0, None, 7));
         let waits = [record.timing.office_wait, record.timing.lock_wait, record.timing.api_outage];
         assert_eq!(waits.map(|wait| wait.as_secs()), [2, 20, 180]);
     }
 
     #[test]
     fn the_operator_reads_what_the_members_write() {
-        let record = lost_record(&lost());
+        let record = lost_record(&lost(), 7);
         let text = serde_json::to_string(&record).expect("JSON");
         let view: RecordView = serde_json::from_str(&text).expect("a record");
         assert_eq!((view.epoch, view.ceiling, view.closing), (Epoch(17), Epoch(32), true));
@@ -227,7 +266,7 @@ mod tests {
     #[test]
     fn the_operator_reads_how_locks_are_granted() {
         for algorithm in LockAlgorithm::ALL {
-            let mut record = lost_record(&lost());
+            let mut record = lost_record(&lost(), 7);
             record.policy.locks[0].algorithm = algorithm;
             let text = serde_json::to_string(&record).expect("JSON");
             let view: RecordView = serde_json::from_str(&text).expect("a record");
@@ -236,9 +275,48 @@ mod tests {
         }
     }
 
+    /// A record as members write it, with one more member that speaks up to this version.
+    fn written(latest: u16) -> Value {
+        let mut record = serde_json::to_value(lost_record(&lost(), 7)).expect("JSON");
+        record["members"] = serde_json::json!([{
+            "incarnation": { "pod": "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01", "run": 1 },
+            "name": "orders-0", "addresses": [], "priority": 0, "admission": 1,
+            "protocol": [1, latest],
+        }]);
+        record
+    }
+
+    #[test]
+    fn a_record_that_members_cannot_read_is_unreadable() {
+        let good = written(version::LATEST);
+        assert!(matches!(Register::of(&good.to_string()), Register::View(_)));
+        for damage in ["", "{", "null", "[]", "{}"] {
+            assert!(matches!(Register::of(damage), Register::Unreadable(_)), "{damage}");
+        }
+        for field in ["nonce", "members", "timing", "policy"] {
+            let mut record = good.clone();
+            record[field] = "damaged".into();
+            assert!(
+                matches!(Register::of(&record.to_string()), Register::Unreadable(_)),
+                "{field}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_later_release_may_have_written_is_not_taken_for_damaged() {
+        let mut record = written(version::LATEST + 1);
+        record["policy"]["election"] = "Moody".into();
+        assert!(matches!(Register::of(&record.to_string()), Register::View(_)));
+        record["policy"]["arbiter"] = "Raft".into();
+        assert!(matches!(Register::of(&record.to_string()), Register::Later(_)));
+        let layout = serde_json::json!({ "version": RECORD_VERSION + 1 });
+        assert!(matches!(Register::of(&layout.to_string()), Register::Later(_)));
+    }
+
     #[test]
     fn fields_that_are_not_known_are_ignored() {
-        let mut json = serde_json::to_value(lost_record(&lost())).expect("JSON");
+        let mut json = serde_json::to_value(lost_record(&lost(), 7)).expect("JSON");
         json["weather"] = "calm".into();
         json["policy"]["order"] = "FIFO".into();
         json["policy"]["locks"][0]["amongMembers"] = "Bakery".into();

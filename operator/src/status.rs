@@ -85,12 +85,16 @@ fn elected(observed: &Observed) -> Finding {
         Register::Absent => no("NoRegister", "the Lease of the group is being made"),
         Register::Foreign => no("ForeignLease", "the Lease of this name has another owner"),
         Register::Empty if was_used(&observed.conclave) => {
-            no("RecordMissing", "the Lease lost its record: delete the Lease to have it made anew")
+            no("RecordMissing", "the Lease lost its record: a mark is put in its place")
         }
         Register::Empty => no("NoMembers", "no pod has joined the group"),
         Register::Unreadable(error) => {
             let message = format!("the record on the Lease cannot be read: {error}");
             finding(LEADER_ELECTED, Verdict::Unknown, "UnreadableRecord", message)
+        }
+        Register::Later(error) => {
+            let message = format!("the record on the Lease is of a later release: {error}");
+            finding(LEADER_ELECTED, Verdict::Unknown, "LaterRecord", message)
         }
         Register::View(view) => elected_in(view, observed),
     }
@@ -193,7 +197,7 @@ fn ready(parts: &[&Finding]) -> Finding {
 }
 
 /// The group had a view at some time.
-fn was_used(conclave: &Conclave) -> bool {
+pub(crate) fn was_used(conclave: &Conclave) -> bool {
     conclave.status.as_ref().and_then(|status| status.epoch).is_some_and(|epoch| epoch > 0)
 }
 

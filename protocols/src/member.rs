@@ -31,6 +31,7 @@ mod locks;
 pub mod message;
 mod promising;
 mod registering;
+mod replacing;
 mod sealing;
 mod standing;
 mod switching;
@@ -50,6 +51,7 @@ use self::leaving::{Legacy, Resigned};
 use self::locks::{LockEffect, LockOut, Locks};
 use self::message::{Farewell, Message, PeerMessage};
 use self::registering::Desk;
+use self::replacing::Sighting;
 use self::switching::InForce;
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::Policy;
@@ -88,6 +90,8 @@ pub struct Member {
     peers: Peers,
     /// Who is surely dead.
     dead: Dead,
+    /// The mark that stands in the place of a lost record.
+    sighting: Option<Sighting>,
     /// The last standing told.
     told: Option<Standing>,
     gates: Gates,
@@ -168,6 +172,7 @@ impl Member {
             farewells: BTreeMap::new(),
             peers: Peers::default(),
             dead: Dead::default(),
+            sighting: None,
             told: None,
             gates: Gates::default(),
         }

@@ -20,6 +20,8 @@ mod full;
 mod keeping;
 #[path = "group/lock_rules.rs"]
 mod lock_rules;
+#[path = "group/lost.rs"]
+mod lost;
 #[path = "group/nodes.rs"]
 mod nodes;
 #[path = "group/overtaken.rs"]

@@ -4,6 +4,7 @@ use conclave_protocols::policy::{Arbiter, Policy, Timing};
 use conclave_protocols::record::Record;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt;
 
 use super::*;
 use crate::conditions;
@@ -19,6 +20,8 @@ fn settled() -> Observed {
     let pods = vec![pod("a", 1), pod("b", 2), pod("c", 3)];
     let mut observed = Observed {
         register: Register::View(view(17, Some(1))),
+        lease: Some(objects::new_lease(&conclave)),
+        nonce: 7,
         children: Children {
             service: Some(objects::service(&conclave)),
             role: Some(objects::role(&conclave)),
@@ -91,6 +94,7 @@ fn new_status(changes: &[Change]) -> ConclaveStatus {
         | Change::ApplyNetworkPolicy(_)
         | Change::SetAuthority(_)
         | Change::CreateLease(_)
+        | Change::MarkLease(_)
         | Change::UnlabelLeader(_)
         | Change::LabelLeader(_)
         | Change::Announce(_) => None,
@@ -118,6 +122,7 @@ fn names(changes: &[Change]) -> Vec<&'static str> {
         Change::ApplyNetworkPolicy(_) => "network policy",
         Change::SetStatus(_) => "status",
         Change::CreateLease(_) => "lease",
+        Change::MarkLease(_) => "mark",
         Change::UnlabelLeader(_) => "unlabel",
         Change::LabelLeader(_) => "label",
         Change::Announce(_) => "announce",
@@ -125,10 +130,16 @@ fn names(changes: &[Change]) -> Vec<&'static str> {
     changes.iter().map(name).collect()
 }
 
-/// The record on the Lease that a plan creates; `None` if it has none.
+/// The group with another register.
+fn with(register: Register) -> Observed {
+    let lease = settled().lease.filter(|_| register != Register::Absent);
+    Observed { register, lease, ..settled() }
+}
+
+/// The record on the Lease that a plan creates or marks; `None` if it has none.
 fn created_record(changes: &[Change]) -> Option<Record> {
     let lease = changes.iter().find_map(|change| match change {
-        Change::CreateLease(lease) => Some(lease),
+        Change::CreateLease(lease) | Change::MarkLease(lease) => Some(lease),
         Change::SetAuthority(_)
         | Change::ApplyService(_)
         | Change::ApplyRole(_)
@@ -151,9 +162,8 @@ fn a_group_that_has_settled_needs_nothing() {
 
 #[test]
 fn a_new_group_gets_everything_and_its_epoch_before_its_register() {
-    let mut observed = settled();
+    let mut observed = with(Register::Absent);
     observed.conclave.status = None;
-    observed.register = Register::Absent;
     observed.children = Children::default();
     observed.pods = Vec::new();
     observed.members_before = None;
@@ -166,21 +176,51 @@ fn a_new_group_gets_everything_and_its_epoch_before_its_register() {
 
 #[test]
 fn a_register_that_is_missing_although_there_is_an_epoch_was_lost() {
-    let mut observed = settled();
-    observed.register = Register::Absent;
+    let mut observed = with(Register::Absent);
     observed.conclave.spec.timing.lock_wait = Period::new("30s");
     let changes = plan(&observed);
-    assert!(changes.contains(&Change::Announce(Notice::RegisterLost)));
+    assert_eq!(names(&changes)[1..3], ["lease", "announce"]);
     let record = created_record(&changes).expect("a record");
     assert!(record.base_unknown && record.closing);
-    assert_eq!((record.epoch, record.ceiling), (Epoch(17), Epoch(32)));
+    assert_eq!((record.epoch, record.ceiling, record.nonce), (Epoch(17), Epoch(32), 7));
     assert_eq!(record.timing.lock_wait.as_secs(), 30);
+    let note = lost_note(&changes);
+    assert!(note.starts_with("the Lease was deleted, and is made anew: "), "{note}");
+    assert!(note.contains(" 61.5s (apiOutage + officeWait) ") && note.contains(" 30s (lockWait)"));
+}
+
+/// What people are told of a loss.
+fn lost_note(changes: &[Change]) -> String {
+    let note = |change: &Change| {
+        let Change::Announce(notice @ Notice::RegisterLost { .. }) = change else { return None };
+        notice.event(None).note
+    };
+    let note = changes.iter().find_map(note);
+    note.expect("the loss is announced")
+}
+
+#[test]
+fn a_mark_is_put_in_the_place_of_a_record_that_is_gone_or_cannot_be_read() {
+    let unreadable = Register::Unreadable("cut off".to_owned());
+    for (register, what) in [(Register::Empty, "taken off"), (unreadable, "read (cut off): ")] {
+        let mut observed = with(register);
+        let lease = observed.lease.as_mut().expect("there is one");
+        lease.metadata.resource_version = Some("12".to_owned());
+        lease.annotations_mut().insert("example.org/by".to_owned(), "hand".to_owned());
+        let changes = plan(&observed);
+        let Some(Change::MarkLease(marked)) = changes.get(1) else { panic!("{changes:?}") };
+        assert_eq!(marked.metadata.resource_version.as_deref(), Some("12"), "and nothing newer");
+        assert_eq!(marked.annotations()["example.org/by"], "hand");
+        let record = created_record(&changes).expect("a record");
+        assert!(record.base_unknown && record.closing && record.nonce == 7);
+        assert_eq!((record.epoch, record.ceiling), (Epoch(17), Epoch(32)));
+        assert!(lost_note(&changes).contains(what));
+    }
 }
 
 #[test]
 fn a_register_that_vanished_before_the_first_view_was_lost_too() {
-    let mut observed = settled();
-    observed.register = Register::Absent;
+    let mut observed = with(Register::Absent);
     observed.conclave.status = Some(ConclaveStatus { epoch: Some(0), ..ConclaveStatus::default() });
     assert!(created_record(&plan(&observed)).is_some());
 }
@@ -199,16 +239,21 @@ fn the_register_of_an_earlier_resource_is_waited_out() {
 }
 
 #[test]
-fn an_existing_register_is_never_written() {
+fn a_register_that_was_not_lost_is_never_written() {
+    let written = |observed: &Observed| {
+        names(&plan(observed)).iter().any(|name| ["lease", "mark"].contains(name))
+    };
     for register in [
         Register::Foreign,
-        Register::Empty,
-        Register::Unreadable("cut off".to_owned()),
+        Register::Later("no such arbiter".to_owned()),
         Register::View(view(90, None)),
+        Register::View(RecordView { base_unknown: true, closing: true, ..view(90, None) }),
     ] {
-        let observed = Observed { register, ..settled() };
-        assert!(!names(&plan(&observed)).contains(&"lease"));
+        assert!(!written(&with(register)));
     }
+    let mut unused = with(Register::Empty);
+    unused.conclave.status = Some(ConclaveStatus { epoch: Some(0), ..ConclaveStatus::default() });
+    assert!(!written(&unused), "no member was there yet");
 }
 
 #[test]
@@ -255,7 +300,7 @@ fn the_epoch_never_goes_back() {
 
 #[test]
 fn epoch_and_waits_outlive_the_register() {
-    let observed = Observed { register: Register::Absent, ..settled() };
+    let observed = with(Register::Absent);
     let status = new_status(&plan(&observed));
     assert_eq!((status.epoch, status.ceiling), (Some(17), Some(32)));
     assert_eq!(status.waits, settled().conclave.status.and_then(|status| status.waits));
@@ -430,9 +475,9 @@ fn without_an_arbiter_nobody_is_the_leader_for_all() {
 
 #[test]
 fn a_record_that_cannot_be_read_moves_no_label() {
-    let register = Register::Unreadable("cut off".to_owned());
-    let observed = Observed { register, ..settled() };
-    assert!(!names(&plan(&observed)).contains(&"unlabel"));
+    for register in [Register::Unreadable("cut".to_owned()), Register::Later("new".to_owned())] {
+        assert!(!names(&plan(&with(register))).contains(&"unlabel"));
+    }
 }
 
 #[test]

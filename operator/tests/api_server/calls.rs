@@ -6,6 +6,7 @@ use axum::http::{Method, StatusCode};
 use conclave_crds::AuthorityStatus;
 use conclave_operator::controller::Context;
 use conclave_operator::metrics::Metrics;
+use conclave_protocols::policy::Policy;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -71,13 +72,18 @@ fn pod(name: &str, uid: &str) -> Value {
 fn record() -> Value {
     let leader = json!({ "pod": LEADER, "run": 1 });
     let wait = |secs: u64| json!({ "secs": secs, "nanos": 0 });
+    let policy = Policy { generation: 1, ..Policy::default() };
     json!({
         "version": 1, "epoch": 90, "ceiling": 105, "leader": leader, "settled": true,
-        "members": [{ "incarnation": leader, "name": "orders-0", "protocol": [1, 3] }],
+        "closing": false, "nonce": 3,
+        "members": [{
+            "incarnation": leader, "name": "orders-0", "addresses": [], "priority": 0,
+            "admission": 1, "protocol": [1, 3],
+        }],
         "timing": {
-            "officeWait": wait(2), "heartbeat": wait(0), "lockWait": wait(10), "apiOutage": wait(60),
+            "officeWait": wait(2), "heartbeat": wait(1), "lockWait": wait(10), "apiOutage": wait(60),
         },
-        "policy": { "generation": 1, "arbiter": "Quorum" },
+        "policy": policy,
     })
 }
 
@@ -162,6 +168,62 @@ async fn a_lost_register_is_made_anew_with_the_last_epoch() {
     assert_eq!((&record["epoch"], &record["ceiling"]), (&json!(90), &json!(105)));
     assert_eq!((&record["baseUnknown"], &record["closing"]), (&json!(true), &json!(true)));
     assert_eq!(writes[2].body["reason"], "RegisterLost");
+}
+
+/// What stands on the Lease now, as its record.
+fn stands(server: &ApiServer) -> Value {
+    let lease = server.object(LEASE);
+    let text = lease["metadata"]["annotations"]["conclave.dev/record"].as_str();
+    serde_json::from_str(text.expect("a record")).expect("JSON")
+}
+
+#[tokio::test]
+async fn a_mark_takes_the_place_of_a_record_that_cannot_be_read_once() {
+    let (server, context) = cluster();
+    context.bring_about("shop", "orders").await.expect("it works");
+    let mut lease = server.object(LEASE);
+    lease["metadata"]["annotations"]["conclave.dev/record"] = record().to_string().into();
+    server.put(LEASE, lease);
+    context.bring_about("shop", "orders").await.expect("it works");
+    let mut nonces = Vec::new();
+    for damage in [json!({ "conclave.dev/record": "{" }), json!({})] {
+        let mut lease = server.object(LEASE);
+        lease["metadata"]["annotations"] = damage;
+        lease["metadata"]["annotations"]["example.org/by"] = "hand".into();
+        server.put(LEASE, lease);
+        server.take_calls();
+        context.bring_about("shop", "orders").await.expect("it works");
+        let (_, writes) = server.take_calls();
+        assert_eq!(named(&writes), [("PATCH", STATUS), ("PUT", LEASE), ("POST", EVENTS)]);
+        let mark = stands(&server);
+        assert_eq!((&mark["baseUnknown"], &mark["epoch"]), (&json!(true), &json!(90)));
+        nonces.push(mark["nonce"].clone());
+        assert_eq!(server.object(LEASE)["metadata"]["annotations"]["example.org/by"], "hand");
+        context.bring_about("shop", "orders").await.expect("it works");
+        assert_eq!(named(&server.take_calls().1), [("PATCH", STATUS)], "once");
+    }
+    assert!(nonces[0] != nonces[1] && nonces[0] != json!(0), "{nonces:?}");
+}
+
+/// A member has written a view since the operator read what nobody can read.
+#[tokio::test]
+async fn a_view_that_was_written_meanwhile_is_not_replaced_by_a_mark() {
+    let (server, context) = cluster();
+    context.bring_about("shop", "orders").await.expect("it works");
+    let mut lease = server.object(LEASE);
+    lease["metadata"]["annotations"]["conclave.dev/record"] = "{".into();
+    server.put(LEASE, lease);
+    server.refuse(&Method::PUT, LEASE, StatusCode::CONFLICT);
+    server.take_calls();
+    let error = context.bring_about("shop", "orders").await.expect_err("a conflict");
+    assert!(matches!(error, kube::Error::Api(status) if status.is_conflict()));
+    let (_, writes) = server.take_calls();
+    let put = writes.iter().find(|call| call.method == Method::PUT).expect("it tried");
+    assert_eq!(
+        put.body["metadata"]["resourceVersion"],
+        server.object(LEASE)["metadata"]["resourceVersion"]
+    );
+    assert!(writes.iter().all(|call| call.path != EVENTS), "nothing was replaced");
 }
 
 #[tokio::test]

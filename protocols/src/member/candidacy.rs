@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::evidence::Dead;
 use super::joining::Joiners;
 use super::message::{HandOver, Seal};
+use super::replacing::Mark;
 use super::{Going, Member, Out, PeerMessage, Role, Timer, say_each};
 use crate::ids::{Epoch, Incarnation};
 use crate::record::Record;
@@ -28,6 +29,8 @@ pub(super) struct Candidate {
     pub(super) dead: Dead,
     /// The table that the leader of the base gave, and when it came.
     pub(super) inherited: Option<(HandOver, LocalTime)>,
+    /// What it read while it led, and is to replace by its next view with its own table (rule 33).
+    pub(super) replaces: Option<Mark>,
     /// When the office of the base was over.
     pub(super) over_at: Option<LocalTime>,
     /// When the register was known to say that the base is closing.
@@ -75,6 +78,7 @@ impl Candidate {
             dead,
             joiners,
             inherited: inherited.map(|table| (table, now)),
+            replaces: None,
             over_at: None,
             closing_at: None,
             grace_until: None,
@@ -158,8 +162,9 @@ impl Member {
         value: Value,
         out: &mut Out,
     ) {
+        let replaces = inherited.as_ref().and_then(|table| Mark::to_replace(table.base, &value));
         let candidate = Candidate::new(now, self.dead.clone(), inherited);
-        self.role = Role::Candidate(Box::new(candidate));
+        self.role = Role::Candidate(Box::new(Candidate { replaces, ..candidate }));
         self.candidate_reads(now, now, value, out);
     }
 
@@ -202,10 +207,15 @@ impl Member {
         if self.is_news(&record) || self.yields_to(&record) {
             return self.learn_of(now, record, out);
         }
+        if let Some(base) = self.in_place_of(&value.version, &record) {
+            return self.take_base(now, &base, out);
+        }
         let base = self.as_base(record);
-        let begun =
-            |candidate: &mut Candidate| candidate.base.is_some() || candidate.over_at.is_some();
-        if base.base_unknown && changed && self.candidate().is_some_and(begun) {
+        let void = |candidate: &mut Candidate| {
+            let begun = candidate.base.is_some() || candidate.over_at.is_some();
+            candidate.replaces.is_some() || base.base_unknown && changed && begun
+        };
+        if self.candidate().is_some_and(void) {
             // Nobody knows what came after what was read first, though that was nothing, or lost
             // too.
             let (version, time_term) = (value.version, value.time_term);
@@ -245,6 +255,8 @@ impl Member {
 
     fn take_base(&mut self, now: LocalTime, base: &Record, out: &mut Out) {
         let (me, leaves) = (self.me.incarnation, self.going == Going::Leaves);
+        let Role::Candidate(candidate) = &self.role else { return };
+        let since = self.first_read(&candidate.version, base).unwrap_or(now);
         let Some(candidate) = self.candidate() else { return };
         if base.base_unknown {
             candidate.inherited = None;
@@ -253,7 +265,7 @@ impl Member {
             return self.depart(now, out);
         }
         if base.closing {
-            candidate.closing_at.get_or_insert(now);
+            candidate.closing_at.get_or_insert(since);
         }
         let begun = candidate.inherited.is_some() || candidate.over_at.is_some();
         let over = base.is_closed() || base.is_advisory() || begun;

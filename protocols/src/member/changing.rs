@@ -19,7 +19,7 @@ pub(super) enum Errand {
     /// Tokens near their ceiling: reads, then writes it higher.
     Ceiling,
     /// Wrote a higher ceiling.
-    Raise(Record),
+    Raise(Box<Record>),
     /// Nothing arbitrates, and something is to: reads what there is.
     Arbitrate,
 }
@@ -127,8 +127,7 @@ impl Member {
         }
         let Some(leader) = self.leader() else { return };
         if record.epoch < leader.record.epoch || record.base_unknown {
-            // The record was lost. This office goes on for as long as its view was confirmed.
-            return leader.errand = None;
+            return self.replace_record(now, value, out);
         }
         leader.record.closing = record.closing;
         match leader.errand.take() {
@@ -156,7 +155,7 @@ impl Member {
         let Some(leader) = self.leader() else { return };
         let ceiling = Epoch(record.ceiling.0.saturating_add(CEILING_STEP));
         let record = Record { ceiling, nonce, ..record };
-        leader.errand = Some(Errand::Raise(record.clone()));
+        leader.errand = Some(Errand::Raise(Box::new(record.clone())));
         self.write_register(now, version, record, out);
     }
 
@@ -166,6 +165,9 @@ impl Member {
         leader.record.ceiling = written.ceiling;
         leader.record.nonce = written.nonce;
         self.locks.set_ceiling(written.ceiling);
+        if let Some(record) = &mut self.record {
+            record.ceiling = written.ceiling;
+        }
         self.refresh_office(now, out);
     }
 

@@ -101,7 +101,11 @@ impl Member {
             return false;
         }
         let leaves = then == Then::Leave;
-        if let Some(freeze) = leader.freeze.as_mut().filter(|_| leaves) {
+        // What the register holds may have changed while the answers are waited for.
+        let same = |freeze: &&mut Freeze| {
+            matches!((&freeze.then, &then), (Then::Change(_), Then::Change(_)))
+        };
+        if let Some(freeze) = leader.freeze.as_mut().filter(|freeze| leaves || same(freeze)) {
             freeze.then = then;
             return true;
         }

@@ -165,6 +165,7 @@ impl Member {
     /// answer to the write, or its absence, leads to the next read.
     fn on_value(&mut self, now: LocalTime, sent: LocalTime, value: Value, out: &mut Out) {
         self.withdrawals = 0;
+        self.note_mark(now, &value);
         if let Some(record) = &value.record {
             self.confirm(sent, record, out);
             for info in &record.members {

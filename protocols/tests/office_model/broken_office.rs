@@ -140,3 +140,41 @@ fn a_promise_wait_of_ones_own_configuration_gives_two_offices() {
     let scope = Scope { promise: 2, differ: Members::of(&[1, 2]), policy: SHORT, ..RIVALS };
     breaks(ONE_OFFICE, scope, |rules| rules.waits_of_the_record = false);
 }
+
+/// A record is lost while its leader lives, and nobody asks for a lock.
+const LOST: Scope = Scope {
+    candidates: Members::of(&[1]),
+    askers: Members::NONE,
+    grants: 0,
+    confirmation: 1,
+    losses: 1,
+    views: 3,
+    ..Scope::TWO
+};
+
+#[test]
+fn a_lost_record_replaced_without_an_office_gives_two_offices() {
+    breaks(ONE_OFFICE, LOST, |rules| rules.replaces_in_office = false);
+}
+
+#[test]
+fn a_lost_record_replaced_whatever_came_meanwhile_gives_two_offices() {
+    breaks(ONE_OFFICE, LOST, |rules| rules.write_compares = false);
+}
+
+#[test]
+fn a_write_that_another_mark_refused_and_is_made_anew_gives_two_offices() {
+    let scope = Scope { losses: 2, views: 4, ..LOST };
+    breaks(ONE_OFFICE, scope, |rules| rules.refused_is_forgotten = false);
+}
+
+#[test]
+fn a_wait_counted_from_the_read_of_another_mark_gives_two_offices() {
+    let scope = Scope { losses: 2, views: 4, ..LOST };
+    breaks(ONE_OFFICE, scope, |rules| rules.first_read_names_the_mark = false);
+}
+
+#[test]
+fn a_lost_record_waited_out_for_a_tick_less_gives_two_offices() {
+    breaks(ONE_OFFICE, LOST, |rules| rules.waits_are_whole = false);
+}

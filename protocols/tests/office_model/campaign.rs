@@ -163,6 +163,7 @@ fn a_leader_of_three_clears_the_closing_mark() {
 #[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
 fn a_record_is_lost_twice_between_two_candidates() {
     let scope = Scope {
+        founders: ALL_THREE,
         candidates: FOLLOWERS,
         mortal: FIRST,
         crashes: 1,

@@ -24,6 +24,7 @@ impl OfficeModel {
     /// Rule 11: read the register; a member of the base seals it at once.
     pub(crate) fn start(&self, s: &mut State, id: NodeId) {
         let mut bid = self.bid_on(id, s.register);
+        self.count_from_sight(s, id, &mut bid);
         if s.register.members.has(id) && !s.register.is_left() {
             self.collect(&mut bid, &mut s.nodes[id], (id, id));
         } else {
@@ -215,6 +216,7 @@ impl OfficeModel {
             Base::Over { .. } if left && (bid.record.settled || bid.record.held.is_some()) => 0,
             Base::HandedOver { quiet, .. } => quiet,
             Base::Over { .. } if known => 0,
+            Base::Over { .. } if bid.record.lost && !self.rules.lost_record_is_quiet => 0,
             Base::Over { quiet } => quiet,
             Base::Living => bid.record.timing.lock_wait(),
         }
@@ -234,7 +236,8 @@ impl OfficeModel {
     /// sealed it in the meantime.
     pub(crate) fn take_office(&self, s: &mut State, id: NodeId, record: Record) {
         let Some(bid) = s.nodes[id].bid else { return };
-        let all_dead = bid.record.members.iter().all(|member| !s.nodes[member].alive);
+        let all_dead =
+            !bid.record.lost && bid.record.members.iter().all(|member| !s.nodes[member].alive);
         let node = &mut s.nodes[id];
         node.bid = None;
         if node.floor() >= record.view {

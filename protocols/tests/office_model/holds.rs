@@ -312,9 +312,9 @@ fn a_lost_record_is_waited_out() {
         grants: 2,
         views: 3,
         unknown: true,
-        ..Scope::THREE
+        ..Scope::TWO
     };
-    holds(scope, &[p::CLOSED, p::GRANTED_AFTER_QUIET, p::READ_BACK_REFUSED]);
+    holds(scope, &[p::CLOSED, p::GRANTED_AFTER_QUIET, p::READ_BACK_REFUSED, p::LOSS_REPLACED]);
 }
 
 #[test]

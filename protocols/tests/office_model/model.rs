@@ -129,6 +129,10 @@ pub(crate) enum Action {
     Leave(NodeId),
     /// Somebody deletes the record.
     LoseRecord,
+    /// A member reads that the record was lost.
+    Sight(NodeId),
+    /// A leader reads that, and is to replace it by its next view.
+    Replace(NodeId),
     /// The register deals with a write.
     Apply(NodeId),
     /// The writer has the answer that its write was applied.
@@ -259,6 +263,8 @@ impl Model for OfficeModel {
             Action::Activate(id) => self.activate(s, id),
             Action::Leave(id) => self.leave(s, id),
             Action::LoseRecord => self.lose_record(s),
+            Action::Sight(id) => self.sight(s, id),
+            Action::Replace(id) => self.replace(s, id),
             Action::Apply(id) => self.apply(s, id),
             Action::Reply(id) => self.reply(s, id),
             Action::ReadBack(id) => self.read_back(s, id),
@@ -296,6 +302,8 @@ impl OfficeModel {
         }
         offer(self.may_crash(s, id), Action::Crash(id));
         offer(self.may_confirm(s, id), Action::Confirm(id));
+        offer(self.may_sight(s, id), Action::Sight(id));
+        offer(self.may_replace(s, id), Action::Replace(id));
         for slot in 0..BEATS {
             offer(self.may_take_beat(s, id, slot), Action::TakeBeat { member: id, slot });
         }
@@ -369,7 +377,7 @@ impl OfficeModel {
     /// the rest of that tick for its first, so in whole ticks it is one less than their sum.
     pub(crate) fn closing_wait(&self, id: NodeId, base: &Record) -> Ticks {
         let waits = self.waits_known_to(id, base.timing);
-        waits.confirmation() + waits.promise() - 1
+        waits.confirmation() + waits.promise() - if self.rules.waits_are_whole { 1 } else { 2 }
     }
 
     /// Does a promise need the register's confirmation?

@@ -25,6 +25,8 @@ pub(crate) const CARRIED_RENEWED: &str = "a hold of an older view renewed";
 pub(crate) const QUEUED_REFRESHED: &str = "a queued request refreshed by an answer";
 pub(crate) const QUIET_SKIPPED: &str = "an office taken without quiet time";
 pub(crate) const HANDED_OVER: &str = "an office taken by hand-over";
+pub(crate) const LOSS_REPLACED: &str = "a lost record replaced by a leader that lives";
+pub(crate) const FIRST_READ: &str = "a wait counted from an earlier read of the mark";
 pub(crate) const CLOSED: &str = "an office taken after E and P";
 pub(crate) const OLDER_WRITE: &str = "an office taken because of an older write";
 pub(crate) const LEFT: &str = "an office taken after a leader left while a lock may be held";
@@ -126,6 +128,8 @@ fn situations() -> Vec<Property<OfficeModel>> {
         happens!(QUIET_SKIPPED, TookOfficeWithoutQuietTime),
         happens!(HANDED_OVER, TookOfficeByHandOver),
         happens!(CLOSED, TookOfficeAfterClosing),
+        happens!(LOSS_REPLACED, ReplacesALostRecord),
+        happens!(FIRST_READ, CountsFromItsFirstRead),
         happens!(OLDER_WRITE, TookOfficeByOlderWrite),
         happens!(LEFT, TookOfficeOfALeaver),
         happens!(READ_BACK_APPLIED, FoundOwnWriteApplied),

@@ -131,7 +131,9 @@ impl OfficeModel {
         let lost = |member: NodeId| lead.office[member] == 0;
         let changes = s.register.closing || lead.record.members.iter().any(lost);
         let office = self.office_left(s, id) > 0;
-        if office && changes && !cut_off && self.may_hand_over(s, id, id) {
+        if !cut_off && self.may_replace(s, id) {
+            self.replace(s, id);
+        } else if office && changes && !cut_off && self.may_hand_over(s, id, id) {
             self.hand_over(s, id, id);
         } else if !cut_off && self.may_raise_ceiling(s, id) && lead.record == s.register {
             Self::raise_ceiling(s, id);

@@ -4,7 +4,7 @@
 use super::model::OfficeModel;
 use super::rules::Activation;
 use super::state::{
-    Base, Closing, Event, Fate, Members, Node, NodeId, Purpose, Record, State, Write,
+    Base, Bid, Closing, Event, Fate, Members, Node, NodeId, Purpose, Record, State, Write,
 };
 
 impl Write {
@@ -65,6 +65,53 @@ impl OfficeModel {
         let timing = self.longest();
         s.register = Record { members: Members::NONE, timing, ..closed };
         self.refuse_overtaken(s);
+    }
+
+    pub(crate) fn may_sight(&self, s: &State, id: NodeId) -> bool {
+        // Only who may begin ever asks for it.
+        self.confirms()
+            && self.rules.counts_from_first_read
+            && self.scope.candidates.has(id)
+            && s.register.lost
+            && s.nodes[id].sighted.0 != s.register.view
+            && (self.rules.first_read_names_the_mark || s.nodes[id].sighted.0 == 0)
+    }
+
+    /// Rule 34: the first read of this mark. The view in it tells marks apart: between two of them there
+    /// was a view.
+    pub(crate) fn sight(&self, s: &mut State, id: NodeId) {
+        s.nodes[id].sighted = (s.register.view, self.closing_wait(id, &s.register));
+    }
+
+    /// Rule 34: who begins counts from its first read.
+    pub(crate) fn count_from_sight(&self, s: &mut State, id: NodeId, bid: &mut Bid) {
+        let (view, left) = s.nodes[id].sighted;
+        let named = view == bid.record.view || !self.rules.first_read_names_the_mark;
+        if bid.record.lost && view > 0 && named && self.rules.counts_from_first_read {
+            bid.closing = if left == 0 { Closing::Passed } else { Closing::Waiting(left) };
+            if left < self.closing_wait(id, &bid.record) {
+                s.event = Event::CountsFromItsFirstRead;
+            }
+        }
+    }
+
+    pub(crate) fn may_replace(&self, s: &State, id: NodeId) -> bool {
+        let node = &s.nodes[id];
+        let led = |view| self.office_left(s, id) > 0 && view >= s.register.view;
+        let may = |view| led(view) || !self.rules.replaces_in_office;
+        self.rules.leader_replaces
+            && s.register.lost
+            && node.alive
+            && node.lead.is_some_and(|lead| !lead.resigned && may(lead.record.view))
+            && node.write.is_none()
+            && node.bid.is_none()
+            && s.register.turn < self.scope.views
+    }
+
+    /// Rule 33: the leader resigns to itself, with its table, on the mark that it read.
+    pub(crate) fn replace(&self, s: &mut State, id: NodeId) {
+        self.hand_over(s, id, id);
+        s.event = Event::ReplacesALostRecord;
     }
 
     pub(crate) fn may_take_mark_back(&self, s: &State, id: NodeId) -> bool {
@@ -137,6 +184,9 @@ impl OfficeModel {
             }
             Purpose::RaiseCeiling if same_view => Self::use_ceiling(s, id, now),
             Purpose::Activate | Purpose::Close if same_view => self.read_again(s, id),
+            Purpose::Activate if now.lost && !self.rules.refused_is_forgotten => {
+                self.read_again(s, id);
+            }
             Purpose::Activate | Purpose::Close => s.nodes[id].bid = None,
             // A deposed leader finds out by its promises.
             Purpose::RaiseCeiling => {}

@@ -168,6 +168,20 @@ pub(crate) struct Rules {
     pub(crate) closing_ends_the_wait: bool,
     /// Rule 15, for a lost record: only E and P end the office, because nobody knows the members.
     pub(crate) lost_record_waits: bool,
+    /// Rule 15: who waits for E and P waits for all of it.
+    pub(crate) waits_are_whole: bool,
+    /// Rule 33: a leader replaces a lost record by its next view.
+    pub(crate) leader_replaces: bool,
+    /// Rule 33: only while it has its office.
+    pub(crate) replaces_in_office: bool,
+    /// Rule 33: a write that another mark refused is forgotten with its table.
+    pub(crate) refused_is_forgotten: bool,
+    /// Rule 34: who waits counts from when it first read the mark.
+    pub(crate) counts_from_first_read: bool,
+    /// Rule 34: this mark, and not another one.
+    pub(crate) first_read_names_the_mark: bool,
+    /// Rule 20, for a lost record: a lock wait passes.
+    pub(crate) lost_record_is_quiet: bool,
     /// Rule 13, without an heir: the record says whether a lock may be held.
     pub(crate) leaver_says_if_locks_are_held: bool,
     /// Rule 13, without an heir: who finds that a lock may be held waits for it.
@@ -252,6 +266,13 @@ impl Rules {
         mark_stays: true,
         closing_ends_the_wait: true,
         lost_record_waits: true,
+        waits_are_whole: true,
+        leader_replaces: true,
+        replaces_in_office: true,
+        refused_is_forgotten: true,
+        counts_from_first_read: true,
+        first_read_names_the_mark: true,
+        lost_record_is_quiet: true,
         leaver_says_if_locks_are_held: true,
         leavers_word_counts: true,
         leaver_resigns_first: true,

@@ -270,6 +270,9 @@ pub(crate) struct Node {
     pub(crate) promise: Ticks,
     /// The view that the register last confirmed, and what is left of the longest E since.
     pub(crate) confirmed: (View, Ticks),
+    /// The view of the mark that it first read in the place of a lost record, and what is left of E + P
+    /// since.
+    pub(crate) sighted: (View, Ticks),
     /// The leader of `cur` said that it is settled.
     pub(crate) settled_seen: bool,
     /// Heartbeats to it and promises of it on their way, the youngest first.
@@ -304,6 +307,8 @@ pub(crate) enum Event {
     QueuedRequestRefreshed,
     TookOfficeWithoutQuietTime,
     TookOfficeByHandOver,
+    ReplacesALostRecord,
+    CountsFromItsFirstRead,
     TookOfficeAfterClosing,
     TookOfficeByOlderWrite,
     TookOfficeOfALeaver,

@@ -20,6 +20,7 @@ impl OfficeModel {
         pass(&mut node.dying);
         pass(&mut node.promise);
         pass(&mut node.confirmed.1);
+        pass(&mut node.sighted.1);
         self.age_messages(node);
         age_peer(&mut node.peer);
         for hold in &mut node.holds {

@@ -65,7 +65,7 @@ enum CallError {
     Record(#[source] serde_json::Error),
     #[error("the Lease belongs to another Conclave, and waits for its garbage collection")]
     Foreign,
-    #[error("the record was taken off the Lease: delete the Lease, and the operator makes another")]
+    #[error("the record was taken off the Lease, and the operator has not put a mark there yet")]
     Stripped,
     #[error("the Lease was never read")]
     Unread,
@@ -114,7 +114,12 @@ impl KubernetesRegister {
                 }
                 Err(error) => {
                     self.metrics.register.answered("read", "error", begun.elapsed());
-                    debug!(error = &error as &dyn std::error::Error, "read the register");
+                    let cause = &error as &dyn std::error::Error;
+                    if matches!(error, CallError::Record(_) | CallError::Stripped) {
+                        warn!(error = cause, "read the register");
+                    } else {
+                        debug!(error = cause, "read the register");
+                    }
                     Message::Unknown(id)
                 }
             },
