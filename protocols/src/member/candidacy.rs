@@ -227,10 +227,11 @@ impl Member {
     }
 
     /// A record that is older than what this member knows was brought back from a backup. Nobody
-    /// knows what came after it, so it is as good as lost.
+    /// knows what came after it, so it is as good as lost, and the longest known waits are waited.
     fn as_base(&self, record: Record) -> Record {
         let known = self.record.as_ref().map(|known| known.epoch).unwrap_or_default();
-        if record.epoch >= known.max(self.pledge.epoch).max(self.status.epoch) {
+        let latest = known.max(self.pledge.epoch).max(self.status.epoch);
+        if record.epoch >= latest && !record.base_unknown {
             return record;
         }
         let mine = self.record.as_ref().map_or(self.policy.timing, |known| known.timing);
@@ -368,7 +369,9 @@ impl Member {
                     let lately = base.timing.office_wait / 2;
                     let refused = candidate.refused_at.is_some_and(|at| now - at < lately);
                     if refused {
+                        // There may be a later view by now.
                         self.withdraw(now, out);
+                        self.read_register(now, out);
                     } else {
                         self.close_base(now, base, out);
                     }

@@ -19,6 +19,11 @@ impl Member {
             // There is a view that this member knows nothing of.
             return self.read_register(now, out);
         }
+        let leads = self.office().is_some_and(|until| until > now);
+        if base < record.epoch && (leads || self.follows(now)) {
+            // The register may hold an older view again: an office lives that it knows nothing of.
+            return say(from, PeerMessage::SealRefused { base }, out);
+        }
         if base < record.epoch || record.rank(self.me.incarnation).is_none() {
             return;
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::message::{PeerLockMessage, PeerMessage};
 use conclave_protocols::member::{Command, Node};
-use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
+use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy, Timing};
 use conclave_protocols::record::Record;
 use conclave_protocols::{Epoch, FencingToken};
 
@@ -319,6 +319,24 @@ fn rule_34_a_view_in_between_voids_the_first_read() {
     assert!(bench.now > back.after(WAIT));
 }
 
+/// The mark says what the operator knew. A member that knows of longer waits goes by those.
+#[test]
+fn a_candidate_waits_as_long_as_the_longest_waits_that_it_knows() {
+    let (mut bench, took) = waited_out(|bench| {
+        let lost = mark(bench.record(), 7);
+        let (api_outage, lock_wait) = (SECOND * 15, SECOND * 4);
+        let timing = Timing { api_outage, lock_wait, ..lost.timing };
+        bench.register.put(Some(Record { timing, ..lost }));
+        for member in [1, 2] {
+            bench.command(member, Command::Look);
+        }
+    });
+    assert!((WAIT..WAIT + SECOND * 2).contains(&took), "{took:?}");
+    bench.enter(2, "a");
+    bench.wait(SECOND * 9);
+    assert!(!bench.holds(2, "a"), "a whole lock wait passes");
+}
+
 /// A view that was closed and settled, and comes back beside a living one: its leader reads it before
 /// anybody begins on it.
 #[test]
@@ -341,4 +359,37 @@ fn rule_33_a_leader_replaces_what_a_backup_brought_back() {
     assert_eq!((bench.leader(), bench.record().members.len()), (Some(leader), 4));
     bench.enter(next, "a");
     assert!(bench.holds(2, "a") && !bench.holds(next, "a"));
+}
+
+/// Somebody was left out of the latest view, whose `apiOutage` is longer. A backup brings back the view
+/// that it knows, and nobody who knows better reaches the register.
+#[test]
+fn rule_12_who_follows_a_later_leader_refuses_to_seal_an_older_view() {
+    let timing = Timing { api_outage: SECOND * 15, ..Timing::default() };
+    let mut bench = Bench::group(3, Policy { timing, ..Policy::default() });
+    let old = bench.record().clone();
+    let all = [bench.node(0), bench.node(1), Node::Register];
+    for node in all {
+        bench.link(bench.node(2), node, Link::Cut);
+    }
+    let long = Policy { generation: 1, ..Policy::default() };
+    for member in [0, 1] {
+        bench.command(member, Command::Policy(Box::new(long.clone())));
+    }
+    bench.wait(SECOND * 20);
+    assert_eq!((bench.record().members.len(), bench.record().timing), (2, long.timing));
+    for member in [0, 1] {
+        bench.command(member, Command::Look);
+        bench.link(bench.node(member), Node::Register, Link::Cut);
+    }
+    bench.register.put(Some(old));
+    for node in all {
+        bench.free(bench.node(2), node);
+    }
+    for _ in 0..45 {
+        bench.wait(SECOND);
+        assert_eq!(bench.leader(), Some(0), "and nobody beside it");
+    }
+    bench.wait(SECOND * 60);
+    assert_eq!(bench.leader(), Some(2), "when nobody follows the other any more");
 }
