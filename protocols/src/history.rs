@@ -24,8 +24,11 @@
 //! for claim in [1, 2] {
 //!     history.record(ms(0), Operation::Asked { claim, lock: "orders".into() });
 //! }
-//! history.record(ms(1), Operation::Granted { claim: 1, token: Some(7), until: ms(10) });
-//! history.record(ms(9), Operation::Granted { claim: 2, token: Some(8), until: ms(20) });
+//! let granted = |claim, token, until| {
+//!     Operation::Granted { claim, token: Some(token), view: None, until }
+//! };
+//! history.record(ms(1), granted(1, 7, ms(10)));
+//! history.record(ms(9), granted(2, 8, ms(20)));
 //! let violations = history.check(Scope::Everything);
 //! assert_eq!(violations[0].law, Law::Exclusion);
 //! ```
@@ -74,6 +77,8 @@ pub enum Operation {
         claim: ClaimNumber,
         /// The fencing token; none if the grant is advisory, which promises no exclusion.
         token: Option<u64>,
+        /// The view that granted it, if whoever records knows.
+        view: Option<u64>,
         /// Until when the application was told that nobody else holds.
         until: Duration,
     },
@@ -150,15 +155,22 @@ pub enum Law {
     /// Nobody believes to hold what another believes to hold. One believes from the answer until the
     /// release is called, or until the latest deadline that one was told.
     Exclusion,
-    /// Who asks after another's grant was answered gets a larger token. (A leader whose clock stands
-    /// still may go on granting with the tokens of its view; stores refuse them.)
+    /// Who asks after another's grant was answered gets a larger token, and so does whoever is let in
+    /// after another's hold ended, though it had asked before. (A leader whose clock stands still may
+    /// go on granting with the tokens of its view; stores refuse them.)
     TokenOrder,
     /// No token of a lock is given twice.
     TokenOnce,
-    /// A store that took a token takes none below it.
+    /// Tokens fence: a store that took one takes none below it, and whatever a view grants has a larger
+    /// one than all that earlier views granted. So nobody writes for an earlier leader after somebody
+    /// wrote for a later one.
     Fence,
+    /// Who believes to hold is refused by no store.
+    Refused,
     /// A deadline that was told is never taken back.
     Deadline,
+    /// Nothing revives a hold: none is extended once its deadline has passed.
+    Past,
     /// A hold that was lost is not extended.
     Final,
     /// Who shows a token that is not the holder's is refused.
@@ -178,7 +190,9 @@ impl Law {
             Self::Form | Self::TokenOnce | Self::Fence | Self::Final | Self::LeaderOfEpoch => true,
             Self::Exclusion
             | Self::TokenOrder
+            | Self::Refused
             | Self::Deadline
+            | Self::Past
             | Self::Holder
             | Self::OneLeader
             | Self::EpochsRise => false,
@@ -191,6 +205,9 @@ impl Law {
 pub enum Scope {
     /// All: every clock kept to its bound.
     Everything,
+    /// All but [`Law::Past`]: applications that ask now and then learn late of an extension, perhaps
+    /// after the deadline that they knew.
+    Polled,
     /// Those that assume nothing about clocks ([`Law::is_timeless`]): some clock stood still, jumped
     /// or ran too fast or too slow.
     Timeless,
@@ -225,7 +242,11 @@ impl History {
     /// Every breach of a law in scope, by the time at which it was complete.
     pub fn check(&self, scope: Scope) -> Vec<Violation> {
         let mut violations = check::check(&self.entries);
-        violations.retain(|v| scope == Scope::Everything || v.law.is_timeless());
+        violations.retain(|violation| match scope {
+            Scope::Everything => true,
+            Scope::Polled => violation.law != Law::Past,
+            Scope::Timeless => violation.law.is_timeless(),
+        });
         violations
     }
 }
@@ -247,9 +268,10 @@ impl fmt::Display for Operation {
         let done = |accepted: &bool| if *accepted { "accepted" } else { "refused" };
         match self {
             Self::Asked { claim, lock } => write!(f, "claim {claim} asks for {lock}"),
-            Self::Granted { claim, token, until } => {
+            Self::Granted { claim, token, view, until } => {
                 let token = token.map_or_else(|| "no token".to_owned(), |t| format!("token {t}"));
-                write!(f, "claim {claim} holds until {:.6} s, {token}", until.as_secs_f64())
+                let view = view.map(|view| format!(" of view {view}")).unwrap_or_default();
+                write!(f, "claim {claim} holds until {:.6} s, {token}{view}", until.as_secs_f64())
             }
             Self::Extended { claim, until } => {
                 write!(f, "claim {claim} is extended until {:.6} s", until.as_secs_f64())

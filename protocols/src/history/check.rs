@@ -1,6 +1,6 @@
 //! One pass over a history in the order of time, and one over the beliefs that it leaves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{ClaimNumber, Entry, Law, Operation, Violation};
@@ -38,6 +38,8 @@ struct Lock {
     before: Option<(u64, Place)>,
     /// The time of the latest answers, and the largest token of them.
     latest: (Duration, Option<(u64, Place)>),
+    /// The smallest and the largest token of each view.
+    views: BTreeMap<u64, [(u64, Place); 2]>,
     /// The largest token that the store took.
     stored: Option<(u64, Place)>,
 }
@@ -89,6 +91,18 @@ impl Lock {
         }
     }
 
+    /// Whether a token is on the wrong side of one of an earlier or a later view: that one.
+    fn enter_view(&mut self, view: u64, token: u64, place: Place) -> Option<(u64, Place)> {
+        let this = (token, place);
+        let earlier = self.views.range(..view).next_back().map(|(_, [_, largest])| *largest);
+        let later = self.views.range(view + 1..).next().map(|(_, [smallest, _])| *smallest);
+        let of_it = self.views.entry(view).or_insert([this, this]);
+        *of_it = [of_it[0].min(this), of_it[1].max(this)];
+        let (above, below) =
+            (|other: &(u64, Place)| other.0 > token, |o: &(u64, Place)| o.0 < token);
+        earlier.filter(above).or(later.filter(below))
+    }
+
     /// The largest token that was answered so far.
     fn highest(&self) -> Option<(u64, Place)> {
         self.before.max(self.latest.1)
@@ -113,8 +127,11 @@ impl<'a> Sweep<'a> {
         let entries = self.entries;
         match &entries[place].operation {
             Operation::Asked { claim, lock } => self.asked(place, *claim, lock),
-            Operation::Granted { claim, token, until } => {
-                self.granted(place, *claim, *token, *until);
+            Operation::Granted { claim, token, view, until } => {
+                self.granted(place, *claim, *until);
+                if let Some(token) = token {
+                    self.numbered(place, *claim, *token, *view);
+                }
             }
             Operation::Extended { claim, until } => self.extended(place, *claim, *until),
             Operation::Released { claim } => match self.claims.get_mut(claim) {
@@ -159,8 +176,7 @@ impl<'a> Sweep<'a> {
         self.claims.insert(claim, known);
     }
 
-    fn granted(&mut self, place: Place, claim: ClaimNumber, token: Option<u64>, until: Duration) {
-        let at = self.at(place);
+    fn granted(&mut self, place: Place, claim: ClaimNumber, until: Duration) {
         let Some(known) = self.claims.get_mut(&claim) else {
             return self.found(Law::Form, "nobody asked for it".into(), &[place]);
         };
@@ -168,18 +184,32 @@ impl<'a> Sweep<'a> {
             return self.found(Law::Form, "it is granted twice".into(), &[grant.place, place]);
         }
         known.grant = Some(Grant { place, until, told: place });
-        let Some(token) = token else { return };
+    }
+
+    /// A grant has a token.
+    fn numbered(&mut self, place: Place, claim: ClaimNumber, token: u64, view: Option<u64>) {
+        let at = self.at(place);
+        let Some(known) =
+            self.claims.get(&claim).filter(|c| c.grant.is_some_and(|g| g.place == place))
+        else {
+            return;
+        };
         let (name, asked, floor) = (known.lock, known.asked, known.floor);
         let lock = self.locks.entry(name).or_default();
         lock.pass_to(at);
         lock.grants.push(claim);
         lock.latest.1 = lock.latest.1.max(Some((token, place)));
+        let fallen = view.and_then(|view| lock.enter_view(view, token, place));
         if let Some(other) = lock.tokens.insert(token, place) {
             self.found(Law::TokenOnce, format!("token {token} of {name}"), &[other, place]);
         }
         if let Some((larger, other)) = floor.filter(|(floor, _)| *floor > token) {
             let what = format!("{name} went from {larger} back to {token}");
             self.found(Law::TokenOrder, what, &[other, asked, place]);
+        }
+        if let Some((other_token, other)) = fallen {
+            let what = format!("{token} and {other_token} of {name}");
+            self.found(Law::Fence, what, &[other, place]);
         }
     }
 
@@ -191,6 +221,7 @@ impl<'a> Sweep<'a> {
             return self.found(Law::Form, "it was not held".into(), &[place]);
         };
         let (old, told) = (grant.until, grant.told);
+        let over = old <= self.entries[place].at;
         if until >= old {
             (grant.until, grant.told) = (until, place);
         }
@@ -198,6 +229,8 @@ impl<'a> Sweep<'a> {
             self.found(Law::Final, lock.to_owned(), &[lost, place]);
         } else if until < old {
             self.found(Law::Deadline, lock.to_owned(), &[told, place]);
+        } else if over {
+            self.found(Law::Past, lock.to_owned(), &[told, place]);
         }
     }
 
@@ -211,6 +244,17 @@ impl<'a> Sweep<'a> {
             let what = format!("the store of {name} took {token} after {highest}");
             self.found(Law::Fence, what, &[other, place]);
         }
+        if let Some(told) = self.holds(name, token, place).filter(|_| !accepted) {
+            self.found(Law::Refused, format!("{token} of {name}"), &[told, place]);
+        }
+    }
+
+    /// Where whoever was given a token was told a deadline that lies ahead, if it has not given back.
+    fn holds(&self, name: &str, token: u64, place: Place) -> Option<Place> {
+        let granted = *self.locks.get(name)?.tokens.get(&token)?;
+        let Operation::Granted { claim, .. } = self.entries[granted].operation else { return None };
+        let known = self.claims.get(&claim).filter(|claim| claim.released.is_none())?;
+        known.grant.filter(|grant| grant.until > self.at(place)).map(|grant| grant.told)
     }
 
     fn shown(&mut self, place: Place, name: &'a str, token: u64, accepted: bool) {
@@ -277,10 +321,18 @@ impl<'a> Sweep<'a> {
     fn finish(mut self) -> Vec<Violation> {
         for (name, lock) in std::mem::take(&mut self.locks) {
             self.check_beliefs(name, &lock.grants);
+            self.check_order(name, &lock.grants);
         }
         self.check_offices();
         self.found.sort_by_key(|(place, _)| self.entries[*place].at);
         self.found.into_iter().map(|(_, violation)| violation).collect()
+    }
+
+    /// From when to when the application of a claim believed to hold.
+    fn belief(&self, claim: &Claim<'_>) -> Option<(Grant, [Duration; 2])> {
+        let grant = claim.grant?;
+        let released = claim.released.map_or(grant.until, |place| self.at(place));
+        Some((grant, [self.at(grant.place), released.min(grant.until)]))
     }
 
     /// Goes through the grants of one lock by the time of their answers. Whoever believed longest so
@@ -289,10 +341,7 @@ impl<'a> Sweep<'a> {
         let mut longest: Option<(Duration, Vec<Place>)> = None;
         for number in grants {
             let claim = &self.claims[number];
-            let Some(grant) = claim.grant else { continue };
-            let begin = self.at(grant.place);
-            let released = claim.released.map(|place| self.at(place));
-            let end = released.map_or(grant.until, |released| released.min(grant.until));
+            let Some((grant, [begin, end])) = self.belief(claim) else { continue };
             if end <= begin {
                 continue;
             }
@@ -308,6 +357,27 @@ impl<'a> Sweep<'a> {
             }
             if longest.as_ref().is_none_or(|(other_end, _)| *other_end < end) {
                 longest = Some((end, shown));
+            }
+        }
+    }
+
+    /// Goes through them again: whoever is let in has a larger token than all whose holds are over.
+    fn check_order(&mut self, name: &str, grants: &[ClaimNumber]) {
+        let mut open: BTreeSet<(Duration, Option<u64>, Place)> = BTreeSet::new();
+        let mut over = None;
+        for number in grants {
+            let claim = &self.claims[number];
+            let Some((grant, [begin, end])) = self.belief(claim) else { continue };
+            let Operation::Granted { token, .. } = self.entries[grant.place].operation else {
+                continue;
+            };
+            while open.first().is_some_and(|(end, ..)| *end <= begin) {
+                over = over.max(open.pop_first().map(|(_, token, place)| (token, place)));
+            }
+            open.insert((end, token, grant.place));
+            if let Some((larger, other)) = over.filter(|(over, _)| *over > token && end > begin) {
+                let what = format!("{name} went from {larger:?} back to {token:?}");
+                self.found(Law::TokenOrder, what, &[other, grant.told, grant.place]);
             }
         }
     }

@@ -21,10 +21,16 @@ impl Law {
         match self {
             Self::Form => "the recording makes sense",
             Self::Exclusion => "no two believe to hold a lock at once",
-            Self::TokenOrder => "who asks after a grant was answered gets a larger token",
+            Self::TokenOrder => {
+                "who asks after a grant, or is let in after a hold, gets a larger token"
+            }
             Self::TokenOnce => "no token is given twice",
-            Self::Fence => "a store takes no token below one that it took",
+            Self::Fence => {
+                "nobody writes for an earlier leader after somebody wrote for a later one"
+            }
+            Self::Refused => "who holds is refused by no store",
             Self::Deadline => "a deadline that was told is not taken back",
+            Self::Past => "a hold is not extended once its deadline has passed",
             Self::Final => "a hold that was lost is not extended",
             Self::Holder => "who shows a token that is not the holder's is refused",
             Self::OneLeader => "no two believe to lead at once",

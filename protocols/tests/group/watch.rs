@@ -7,7 +7,7 @@
 use conclave_protocols::history::{Operation, Scope};
 use conclave_protocols::member::{Event, LockEvent, Node, Standing};
 use conclave_protocols::policy::Arbiter;
-use conclave_protocols::{FencingToken, LocalTime, LockName};
+use conclave_protocols::{Epoch, FencingToken, LocalTime, LockName};
 
 use crate::world::World;
 
@@ -81,8 +81,8 @@ impl World {
     fn lock_event(&mut self, index: usize, lock: LockName, event: &LockEvent) {
         let key = (index, lock);
         match *event {
-            LockEvent::Entered { token, deadline, .. } => {
-                self.record_grant(&key, token, deadline);
+            LockEvent::Entered { token, epoch, deadline, .. } => {
+                self.record_grant(&key, token, epoch, deadline);
                 if !self.wants.contains(&key) {
                     return;
                 }
@@ -124,13 +124,15 @@ impl World {
         &mut self,
         key: &(usize, LockName),
         token: Option<FencingToken>,
+        epoch: Epoch,
         deadline: LocalTime,
     ) {
         let until = self.members[key.0].1.true_time(deadline);
         let Some(claim) = self.claims.get_mut(key) else { return };
         claim.token = token;
         let (claim, token) = (claim.number, token.map(FencingToken::get));
-        self.record_now(Operation::Granted { claim, token, until });
+        let view = Some(epoch.0);
+        self.record_now(Operation::Granted { claim, token, view, until });
     }
 
     fn check_token(&mut self, lock: &LockName, token: Option<FencingToken>) {

@@ -20,6 +20,11 @@ const GOOD: &[(&str, &str)] = &[
         "0 ask 1 a; 0 ask 2 a; 1 grant 1 7 10; 5 extend 1 15; 15 grant 2 8 20",
     ),
     ("extended to the same deadline", "0 ask 1 a; 1 grant 1 7 10; 2 extend 1 10"),
+    ("extended a moment before the deadline", "0 ask 1 a; 1 grant 1 7 10; 9 extend 1 20"),
+    (
+        "extended before the deadline of the extension",
+        "0 ask 1 a; 1 grant 1 7 10; 9 extend 1 20; 19 extend 1 30",
+    ),
     ("lost at the deadline", "0 ask 1 a; 0 ask 2 a; 1 grant 1 7 10; 11 lost 1; 12 grant 2 8 20"),
     (
         "told late that it was lost",
@@ -32,16 +37,17 @@ const GOOD: &[(&str, &str)] = &[
     ),
     ("a grant that is over when it is told", "0 ask 1 a; 0 ask 2 a; 1 grant 2 8 10; 5 grant 1 7 5"),
     (
-        "two requests at once, answered in the other order",
-        "0 ask 1 a; 0 ask 2 a; 1 grant 2 8 2; 3 grant 1 7 9",
+        "two requests at once, answered in the other order, of which one was over by then",
+        "0 ask 1 a; 0 ask 2 a; 1 grant 2 8 2; 3 grant 1 7 3",
     ),
     (
-        "asked before the answer of another, with a smaller token",
-        "0 ask 1 a; 4 ask 2 a; 5 grant 1 8 6; 7 grant 2 7 9",
+        "asked at the very time of another's answer, and answered when it was over",
+        "0 ask 1 a; 5 grant 1 8 6; 5 ask 2 a; 7 grant 2 7 7",
     ),
+    ("who waited gets a larger token", "0 ask 1 a; 0 ask 2 a; 1 grant 2 7 2; 2 grant 1 8 9"),
     (
-        "asked at the very time of another's answer",
-        "0 ask 1 a; 5 grant 1 8 6; 5 ask 2 a; 7 grant 2 7 9",
+        "a smaller token that was given back before it was answered",
+        "0 ask 1 a; 0 ask 2 a; 1 grant 2 8 2; 3 free 1; 4 grant 1 7 9",
     ),
     ("the same token of two locks", "0 ask 1 a; 0 ask 2 b; 1 grant 1 7 10; 1 grant 2 7 10"),
     ("two locks at once", "0 ask 1 a; 0 ask 2 b; 1 grant 1 7 10; 2 grant 2 8 10"),
@@ -50,6 +56,20 @@ const GOOD: &[(&str, &str)] = &[
     ("a store takes one token many times", "1 store a 7 ok; 2 store a 7 ok; 3 store a 8 ok"),
     ("a store refuses an older token", "1 store a 8 ok; 2 store a 7 no; 3 store a 8 ok"),
     ("what a store refused binds it to nothing", "1 store a 9 no; 2 store a 7 ok"),
+    (
+        "who has given back is refused, and who waited too long",
+        "0 ask 1 a; 1 grant 1 7 9; 2 free 1; 2 ask 2 a; 3 grant 2 8 20; 4 store a 8 ok; \
+         5 store a 7 no; 20 store a 9 ok; 20 store a 8 no",
+    ),
+    (
+        "refused before it was told that it holds",
+        "0 ask 1 a; 1 store a 8 ok; 2 store a 7 no; 3 grant 1 7 9",
+    ),
+    (
+        "later views give larger tokens, answered in any order",
+        "0 ask 1 a; 0 ask 2 a; 0 ask 3 a; 1 grant 2 8/2 9; 2 grant 1 7/1 2; 9 grant 3 9/2 12",
+    ),
+    ("views of two locks", "0 ask 1 a; 0 ask 2 b; 1 grant 1 8/1 9; 1 grant 2 7/2 9"),
     ("stores of two locks", "1 store a 8 ok; 2 store b 7 ok"),
     (
         "the holder renews and gives back",

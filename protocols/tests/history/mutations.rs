@@ -52,6 +52,45 @@ const MUTATIONS: &[(&str, Law, Mutation)] = &[
         *token = Some(below);
         true
     }),
+    ("the token of one that waits falls", Law::TokenOrder, |entries, place| {
+        let Some(next) = next_grant(entries, place) else { return false };
+        let Operation::Granted { claim, .. } = entries[next].operation else { return false };
+        let waits = asked(entries, claim) < place;
+        let Operation::Granted { token: Some(given), .. } = entries[place].operation else {
+            return false;
+        };
+        let Operation::Granted { token, view, .. } = &mut entries[next].operation else {
+            return false;
+        };
+        (*token, *view) = (given.checked_sub(1), None);
+        waits && token.is_some()
+    }),
+    ("a later view gives a smaller token", Law::Fence, |entries, place| {
+        let Some(next) = next_grant(entries, place) else { return false };
+        let Operation::Granted { view: later, .. } = entries[next].operation else { return false };
+        let Operation::Granted { view, .. } = &mut entries[place].operation else { return false };
+        *view = later.map(|later| later + 1);
+        true
+    }),
+    ("a holder is refused", Law::Refused, |entries, place| {
+        let Operation::Stored { lock, token, accepted: true } = entries[place].operation.clone()
+        else {
+            return false;
+        };
+        entries[place].operation = Operation::Stored { lock: lock.clone(), token, accepted: false };
+        believes(entries, place, &lock, token)
+    }),
+    ("a hold is revived", Law::Past, |entries, place| {
+        let Operation::Granted { claim, until, .. } = entries[place].operation else {
+            return false;
+        };
+        entries.retain(|entry| {
+            !matches!(entry.operation, Operation::Extended { claim: c, .. } | Operation::Lost { claim: c }
+                if c == claim)
+        });
+        entries.push(Entry { at: until, operation: Operation::Extended { claim, until } });
+        true
+    }),
     ("a store takes what it refused", Law::Fence, |entries, place| {
         let Operation::Stored { accepted, .. } = &mut entries[place].operation else {
             return false;
@@ -129,6 +168,25 @@ const MUTATIONS: &[(&str, Law, Mutation)] = &[
         is_last && before
     }),
 ];
+
+/// Whether whoever was given a token believes to hold, at the time of an operation.
+fn believes(entries: &[Entry], place: usize, lock: &str, token: u64) -> bool {
+    let grant = entries.iter().find_map(|entry| match entry.operation {
+        Operation::Granted { claim, token: Some(given), until, .. }
+            if given == token && lock_of(entries, claim) == lock =>
+        {
+            Some((claim, until))
+        }
+        _ => None,
+    });
+    let Some((claim, until)) = grant else { return false };
+    let until = entries[..place].iter().fold(until, |until, entry| match entry.operation {
+        Operation::Extended { claim: of, until } if of == claim => until,
+        Operation::Released { claim: of } if of == claim => entry.at,
+        _ => until,
+    });
+    entries[place].at < until
+}
 
 fn lock_of(entries: &[Entry], number: u64) -> String {
     let lock = entries.iter().find_map(|entry| {

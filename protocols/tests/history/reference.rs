@@ -116,7 +116,8 @@ impl Reference {
         self.token += 1 + self.random.up_to(3);
         lock.holder = Some((claim, self.token, until));
         lock.free_at = until;
-        self.record(Operation::Granted { claim, token: Some(self.token), until });
+        let (token, view) = (Some(self.token), Some(self.epoch));
+        self.record(Operation::Granted { claim, token, view, until });
     }
 
     fn extend(&mut self, name: u64, lock: &mut Lock) {

@@ -14,7 +14,7 @@ use conclave_protocols::history::{History, Operation, Purpose};
 /// AT lost CLAIM                AT resign WHO
 /// ```
 ///
-/// `-` as a token stands for an advisory grant.
+/// `-` as a token stands for an advisory grant, and `7/2` for token 7 of view 2.
 pub(crate) fn history(text: &str) -> History {
     let mut history = History::default();
     for line in text.split(';').map(str::trim).filter(|line| !line.is_empty()) {
@@ -27,12 +27,11 @@ pub(crate) fn history(text: &str) -> History {
 fn operation(words: &[&str]) -> Operation {
     match *words {
         ["ask", claim, lock] => Operation::Asked { claim: number(claim), lock: lock.into() },
-        ["grant", claim, "-", until] => {
-            Operation::Granted { claim: number(claim), token: None, until: ms(until) }
-        }
         ["grant", claim, token, until] => {
-            let token = Some(number(token));
-            Operation::Granted { claim: number(claim), token, until: ms(until) }
+            let (token, view) = token.split_once('/').map_or((token, None), |(t, v)| (t, Some(v)));
+            let token = (token != "-").then(|| number(token));
+            let (claim, view) = (number(claim), view.map(number));
+            Operation::Granted { claim, token, view, until: ms(until) }
         }
         ["extend", claim, until] => Operation::Extended { claim: number(claim), until: ms(until) },
         ["free", claim] => Operation::Released { claim: number(claim) },

@@ -78,6 +78,7 @@ pub(super) enum Seen {
 pub(super) enum Shows {
     Held {
         token: Option<u64>,
+        epoch: Epoch,
         until: LocalTime,
     },
     Released,
@@ -308,7 +309,7 @@ fn shows(state: &ClaimState) -> Option<Shows> {
         ClaimState::Waiting { .. } => None,
         ClaimState::Held(held) => {
             let token = held.token.map(conclave_protocols::FencingToken::get);
-            Some(Shows::Held { token, until: held.safe_until })
+            Some(Shows::Held { token, epoch: held.epoch, until: held.safe_until })
         }
         ClaimState::Released => Some(Shows::Released),
         ClaimState::Lost(reason) => Some(Shows::Lost(reason.name())),

@@ -265,7 +265,7 @@ impl World {
         let Some(claim) = self.claims.get_mut(&number) else { return };
         let first = claim.token.is_none();
         match shows {
-            Shows::Held { token, until } => {
+            Shows::Held { token, epoch, until } => {
                 claim.token = token;
                 if claim.state == State::Waiting {
                     claim.state = State::Held;
@@ -273,7 +273,8 @@ impl World {
                 let until = clock.true_time(until);
                 if first {
                     self.count("held");
-                    self.record(Operation::Granted { claim: number, token, until });
+                    let view = Some(epoch.0);
+                    self.record(Operation::Granted { claim: number, token, view, until });
                 } else {
                     self.count("extended");
                     self.record(Operation::Extended { claim: number, until });
