@@ -3,8 +3,8 @@
 //! One seed gives one run. Links are FIFO while they are up; each message takes a random delay.
 //! Every node has a clock of its own, with an offset and a rate. A node can crash, freeze and thaw:
 //! its clock goes on meanwhile, or stands still too. A link can be cut one way, so that what is said
-//! is lost; be held back, so that it comes late, in order; and break, so that what is under way is
-//! lost.
+//! is lost; be held back, so that it comes late, in order; break, so that what is under way is lost;
+//! and repeat itself, at once or much later.
 //!
 //! ```
 //! use conclave_protocols::election::{AnyElection, Command, Timing};
@@ -69,10 +69,52 @@ struct Frozen<P: Protocol> {
     clock: Option<Duration>,
 }
 
+/// What waits for a frozen node.
+#[derive(Debug)]
+pub enum Waiting<'a, P: Protocol> {
+    /// Its application asked for something.
+    Command(&'a P::Command),
+    /// It was told something.
+    Message(P::Peer, &'a P::Message),
+    /// An alarm went off.
+    Alarm(P::Timer),
+}
+
 enum Happening<P: Protocol> {
-    Asking { of: P::Peer, command: P::Command },
-    Arrival { from: P::Peer, to: P::Peer, session: u64, message: P::Message },
-    Alarm { of: P::Peer, timer: P::Timer, number: u64 },
+    Asking {
+        of: P::Peer,
+        command: P::Command,
+    },
+    Arrival {
+        from: P::Peer,
+        to: P::Peer,
+        session: u64,
+        message: P::Message,
+    },
+    /// A message arrives once more.
+    Again {
+        from: P::Peer,
+        to: P::Peer,
+        session: u64,
+        message: P::Message,
+    },
+    Alarm {
+        of: P::Peer,
+        timer: P::Timer,
+        number: u64,
+    },
+}
+
+impl<P: Protocol> Happening<P> {
+    fn as_waiting(&self) -> Waiting<'_, P> {
+        match self {
+            Self::Asking { command, .. } => Waiting::Command(command),
+            Self::Arrival { from, message, .. } | Self::Again { from, message, .. } => {
+                Waiting::Message(*from, message)
+            }
+            Self::Alarm { timer, .. } => Waiting::Alarm(*timer),
+        }
+    }
 }
 
 impl<P: Protocol> Simulator<P> {
@@ -135,10 +177,23 @@ impl<P: Protocol> Simulator<P> {
         }
     }
 
+    /// What waits for a frozen node, in the order in which it came.
+    pub fn waiting(&self, name: P::Peer) -> impl Iterator<Item = Waiting<'_, P>> {
+        let frozen = self.nodes.get(&name).and_then(|node| node.frozen.as_ref());
+        frozen.into_iter().flat_map(|frozen| frozen.waiting.iter().map(Happening::as_waiting))
+    }
+
     /// Lets a node go on. False if it was not frozen, or nothing happened to it meanwhile.
     pub fn thaw(&mut self, name: P::Peer) -> bool {
+        self.thaw_in_order(name, |_| 0)
+    }
+
+    /// Lets a node go on, and hands it first what has the lowest place; what has the same comes in the
+    /// order in which it came.
+    pub fn thaw_in_order(&mut self, name: P::Peer, place: impl Fn(&Waiting<'_, P>) -> u64) -> bool {
         let Some(node) = self.nodes.get_mut(&name) else { return false };
-        let Some(frozen) = node.frozen.take() else { return false };
+        let Some(mut frozen) = node.frozen.take() else { return false };
+        frozen.waiting.sort_by_key(|happening| place(&happening.as_waiting()));
         if let Some(since) = frozen.clock {
             node.clock = node.clock.back(self.now.saturating_sub(since));
         }
@@ -203,6 +258,17 @@ impl<P: Protocol> Simulator<P> {
         count
     }
 
+    /// From now on, one message in so many from one node to the other arrives once more, so much later
+    /// at most.
+    pub fn repeat(&mut self, from: P::Peer, to: P::Peer, one_in: u64, within: Duration) {
+        self.links.repeats.insert((from, to), (one_in, within));
+    }
+
+    /// How many messages of a link arrived once more.
+    pub fn repeated(&self, from: P::Peer, to: P::Peer) -> u64 {
+        self.links.repeated.get(&(from, to)).copied().unwrap_or(0)
+    }
+
     /// Loses what is under way from one node to the other. What is said later arrives.
     pub fn break_link(&mut self, from: P::Peer, to: P::Peer) {
         *self.links.sessions.entry((from, to)).or_default() += 1;
@@ -217,6 +283,7 @@ impl<P: Protocol> Simulator<P> {
     pub fn heal(&mut self) {
         self.links.cut.clear();
         self.links.slow.clear();
+        self.links.repeats.clear();
         let held: Vec<(P::Peer, P::Peer)> = self.links.held.keys().copied().collect();
         for (from, to) in held {
             self.let_go(from, to);
@@ -298,7 +365,7 @@ impl<P: Protocol> Simulator<P> {
 
     fn happen(&mut self, happening: Happening<P>) {
         let name = match &happening {
-            Happening::Arrival { to, .. } => *to,
+            Happening::Arrival { to, .. } | Happening::Again { to, .. } => *to,
             Happening::Alarm { of, .. } | Happening::Asking { of, .. } => *of,
         };
         let Some(node) = self.nodes.get_mut(&name) else { return };
@@ -309,6 +376,13 @@ impl<P: Protocol> Simulator<P> {
             Happening::Asking { of, command } => self.feed(of, Input::Command(command)),
             Happening::Arrival { from, to, session, message } => {
                 if let Some(message) = self.links.arrive(from, to, session, message) {
+                    self.come_again(from, to, session, &message);
+                    self.feed(to, Input::Message { from, message });
+                }
+            }
+            Happening::Again { from, to, session, message } => {
+                if let Some(message) = self.links.arrive(from, to, session, message) {
+                    *self.links.repeated.entry((from, to)).or_default() += 1;
                     self.feed(to, Input::Message { from, message });
                 }
             }
@@ -318,6 +392,16 @@ impl<P: Protocol> Simulator<P> {
                     self.feed(of, Input::Timer(timer));
                 }
             }
+        }
+    }
+
+    /// A message arrived; perhaps it does so again.
+    fn come_again(&mut self, from: P::Peer, to: P::Peer, session: u64, message: &P::Message) {
+        let Some(&(one_in, within)) = self.links.repeats.get(&(from, to)) else { return };
+        if self.random.once_in(one_in) {
+            let at = self.now + self.random.below(within);
+            let message = message.clone();
+            self.schedule(at, Happening::Again { from, to, session, message });
         }
     }
 

@@ -24,6 +24,8 @@ mod lock_rules;
 mod lost;
 #[path = "group/nodes.rs"]
 mod nodes;
+#[path = "group/orders.rs"]
+mod orders;
 #[path = "group/overtaken.rs"]
 mod overtaken;
 #[path = "group/peer_carry.rs"]

@@ -19,6 +19,10 @@ pub(super) struct Links<P: Protocol> {
     pub(super) held: BTreeMap<Link<P>, Vec<(u64, P::Message)>>,
     /// How often a link broke.
     pub(super) sessions: BTreeMap<Link<P>, u64>,
+    /// One message in so many comes again, so much later at most.
+    pub(super) repeats: BTreeMap<Link<P>, (u64, Duration)>,
+    /// How many did.
+    pub(super) repeated: BTreeMap<Link<P>, u64>,
     /// How many messages were lost.
     pub(super) lost: BTreeMap<Link<P>, u64>,
     /// When the latest message of a link arrives, so that none overtakes another.
@@ -33,6 +37,8 @@ impl<P: Protocol> Default for Links<P> {
             cut: BTreeSet::new(),
             held: BTreeMap::new(),
             sessions: BTreeMap::new(),
+            repeats: BTreeMap::new(),
+            repeated: BTreeMap::new(),
             lost: BTreeMap::new(),
             latest: BTreeMap::new(),
         }

@@ -1,6 +1,6 @@
 //! The nodes of the simulated cluster: members, and a register that can be slow and unsure.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use conclave_protocols::member::message::Message;
@@ -40,6 +40,8 @@ pub(crate) struct Mood {
     pub(crate) unsure: u64,
     /// One call in so many is refused, and answered as if nobody knew; none if zero.
     pub(crate) refuses: u64,
+    /// One answer in so many comes later than others, so much at most; none if zero.
+    pub(crate) late: (u64, Duration),
 }
 
 pub(crate) struct Register {
@@ -51,6 +53,10 @@ pub(crate) struct Register {
     past: Vec<Record>,
     /// How many calls were answered as its mood has it.
     pub(crate) moody: u64,
+    /// Answers that come late, by when they do.
+    late: BTreeMap<(LocalTime, u64), (Node, register::Message)>,
+    /// The latest call of each member.
+    latest: BTreeMap<Node, CallId>,
 }
 
 impl Register {
@@ -62,13 +68,22 @@ impl Register {
             waiting: VecDeque::new(),
             past: Vec::new(),
             moody: 0,
+            late: BTreeMap::new(),
+            latest: BTreeMap::new(),
         }
     }
 
-    fn call(&mut self, from: Node, call: register::Message, out: &mut OutboxOf<Place>) {
+    fn call(
+        &mut self,
+        now: LocalTime,
+        from: Node,
+        call: register::Message,
+        out: &mut OutboxOf<Place>,
+    ) {
+        self.latest.insert(from, id_of(&call));
         self.waiting.push_back((from, call));
         if self.mood.slow.is_zero() {
-            while self.answer_next(out) {}
+            while self.answer_next(now, out) {}
         } else if self.waiting.len() == 1 {
             self.take_time(out);
         }
@@ -114,7 +129,7 @@ impl Register {
         out.arm(Timer::Register, span);
     }
 
-    fn answer_next(&mut self, out: &mut OutboxOf<Place>) -> bool {
+    fn answer_next(&mut self, now: LocalTime, out: &mut OutboxOf<Place>) -> bool {
         let Some((from, call)) = self.waiting.pop_front() else { return false };
         let unsure = self.mood.unsure > 0 && self.random.once_in(self.mood.unsure);
         let refused = self.mood.refuses > 0 && self.random.once_in(self.mood.refuses);
@@ -124,9 +139,32 @@ impl Register {
         } else if unsure {
             self.answer_unsurely(from, &call, out);
         } else if let Some(answer) = self.answer(&call) {
-            out.send(from, Message::Register(answer));
+            let (one_in, most) = self.mood.late;
+            if one_in > 0 && self.random.once_in(one_in) {
+                let due = now.after(self.random.below(most));
+                self.late.insert((due, id_of(&call).0), (from, answer));
+                self.wake(now, out);
+            } else {
+                out.send(from, Message::Register(answer));
+            }
         }
         true
+    }
+
+    fn wake(&self, now: LocalTime, out: &mut OutboxOf<Place>) {
+        if let Some(((due, _), _)) = self.late.first_key_value() {
+            out.arm(Timer::Reread, now.until(*due));
+        }
+    }
+
+    /// Sends the answers that come late, and are due. They count if the member has called again.
+    fn send_late(&mut self, now: LocalTime, out: &mut OutboxOf<Place>) {
+        while let Some(entry) = self.late.first_entry().filter(|entry| entry.key().0 <= now) {
+            let (to, answer) = entry.remove();
+            self.moody += u64::from(self.latest.get(&to) > Some(&id_of(&answer)));
+            out.send(to, Message::Register(answer));
+        }
+        self.wake(now, out);
     }
 
     /// Carries the call out or not, and says that nobody knows, or nothing at all.
@@ -186,9 +224,10 @@ impl Protocol for Place {
             (
                 Self::Register(register),
                 Input::Message { from, message: Message::Register(call) },
-            ) => register.call(from, call, out),
+            ) => register.call(now, from, call, out),
+            (Self::Register(register), Input::Timer(Timer::Reread)) => register.send_late(now, out),
             (Self::Register(register), Input::Timer(_)) => {
-                if register.answer_next(out) && !register.waiting.is_empty() {
+                if register.answer_next(now, out) && !register.waiting.is_empty() {
                     register.take_time(out);
                 }
             }

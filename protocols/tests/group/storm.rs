@@ -193,8 +193,9 @@ pub(crate) fn clear_up(world: &mut World, locks: &[&str]) {
     world.run_for(timing.office_wait * 2);
     all_belong(world);
     for lock in locks {
-        // What was lost in the storm stays closed for the delay of the lock, and that once.
-        let delay = world.policy.lock_delay(lock);
+        // What was lost in the storm stays closed for the delay of the lock, and that once. If the
+        // policy has changed it since, that was one of less than a lock wait.
+        let delay = world.policy.lock_delay(lock) + timing.lock_wait;
         everybody_gets(world, lock, timing.lock_wait * 4 + timing.office_wait * 4 + delay);
     }
 }
@@ -204,7 +205,7 @@ pub(crate) fn all_belong(world: &mut World) {
     let timing = world.policy.timing;
     // A record that was lost ends an office only when nobody confirms it any more; then all wait
     // for as long again.
-    let longest = timing.api_outage * 2 + timing.office_wait * 12 + timing.lock_wait * 4;
+    let longest = world.longest.api_outage * 2 + timing.office_wait * 12 + timing.lock_wait * 4;
     let led = |world: &World| world.leader().is_some_and(|m| world.living().any(|l| l == m));
     world.run_until("one leads", longest, led);
     world.run_until("all belong", longest, |world| {

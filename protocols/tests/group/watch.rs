@@ -5,9 +5,10 @@
 //! leader. What is broken is found at once; the history of the whole run is checked in the end.
 
 use conclave_protocols::history::{Operation, Scope};
-use conclave_protocols::member::{Event, LockEvent, Node, Standing};
+use conclave_protocols::member::{Event, LockEvent, LostReason, Node, Standing};
 use conclave_protocols::policy::Arbiter;
-use conclave_protocols::{Epoch, FencingToken, LocalTime, LockName};
+use conclave_protocols::record::Record;
+use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName};
 
 use crate::world::World;
 
@@ -30,9 +31,13 @@ impl World {
                         self.record_now(Operation::Resigned { who: format!("member {index}") });
                     }
                 }
-                Event::Installed(_) => self.seen.views += 1,
+                Event::Installed(record) => {
+                    self.seen.views += 1;
+                    self.view(index, &record);
+                }
                 Event::Elected { .. } => self.seen.elections += 1,
                 Event::Left => {
+                    self.seen.gone.insert(index);
                     self.left.insert(index);
                 }
                 Event::Ignored("version") => {
@@ -44,6 +49,32 @@ impl World {
                 | Event::Ignored(_)
                 | Event::Undone(_) => {}
             }
+        }
+    }
+
+    /// A member entered a view.
+    fn view(&mut self, index: usize, record: &Record) {
+        let others = || record.members.iter().filter(|m| m.incarnation != self.members[index].0);
+        let mine = record.members.iter().find(|m| m.incarnation == self.members[index].0);
+        let rate = |one: Incarnation| {
+            self.members.iter().find(|(other, _)| *other == one).map(|(_, clock)| clock.rate_ppm)
+        };
+        let my_rate = self.members[index].1.rate_ppm;
+        let corners = self.variety.corners
+            && others().any(|other| rate(other.incarnation).is_some_and(|rate| rate != my_rate));
+        let ranks = mine.is_some_and(|mine| others().any(|other| other.priority != mine.priority));
+        let (old, new) = (self.waits, record.policy.timing);
+        self.waits = new;
+        let waits = [
+            (ranks, "a view of members with different priorities"),
+            (corners, "a view of clocks at opposite corners"),
+            (old.office_wait != new.office_wait, "another officeWait"),
+            (old.heartbeat != new.heartbeat, "another heartbeat"),
+            (old.lock_wait != new.lock_wait, "another lockWait"),
+            (old.api_outage != new.api_outage, "another apiOutage"),
+        ];
+        for (_, what) in waits.into_iter().filter(|(so, _)| *so) {
+            self.besides(what);
         }
     }
 
@@ -108,8 +139,13 @@ impl World {
                     self.check_holders(&key.1);
                 }
             }
-            LockEvent::Lost(_) => {
+            LockEvent::Lost(reason) => {
                 self.seen.losses += 1;
+                let delayed =
+                    self.policy.for_lock(key.1.as_str()).is_some_and(|p| !p.lock_delay.is_zero());
+                if delayed && reason == LostReason::LeaseExpired {
+                    self.besides("a lock that is closed after a loss");
+                }
                 if let Some(claim) = self.claims.get(&key) {
                     self.record_now(Operation::Lost { claim: claim.number });
                 }

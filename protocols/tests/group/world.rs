@@ -6,9 +6,9 @@ use std::time::Duration;
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use conclave_protocols::member::message::Note;
 use conclave_protocols::member::{Command, Member, Node, StatusEpoch};
-use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy};
+use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy, Timing};
 use conclave_protocols::record::{MemberInfo, Record};
-use conclave_protocols::sim::{Clock, Simulator};
+use conclave_protocols::sim::{Clock, Random, Simulator};
 use conclave_protocols::version;
 use conclave_protocols::{FencingToken, Incarnation, LocalTime, LockName, PodUid};
 
@@ -22,6 +22,13 @@ pub(crate) struct World {
     pub(crate) policy: Policy,
     /// How far clocks' rates are off at most, in parts per million.
     drift: i32,
+    pub(crate) variety: Variety,
+    /// Draws in which order whoever was frozen finds what waits for it; none: as it came.
+    pub(crate) orders: Option<Random>,
+    /// Those of the latest view that somebody entered.
+    pub(crate) waits: Timing,
+    /// The longest of all waits that the resource ever had.
+    pub(crate) longest: Timing,
     /// All members that there ever were.
     pub(crate) members: Vec<(Incarnation, Clock)>,
     /// Who left.
@@ -60,6 +67,21 @@ pub(crate) struct Seen {
     pub(crate) views: u64,
     pub(crate) elections: u64,
     pub(crate) faults: BTreeMap<Fault, u64>,
+    /// Who left for good.
+    pub(crate) gone: BTreeSet<usize>,
+    /// What happened besides faults.
+    pub(crate) besides: BTreeMap<&'static str, u64>,
+}
+
+/// What differs among the members of a run, and in what happens to them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Variety {
+    /// Members have different priorities.
+    pub(crate) priorities: bool,
+    /// Each clock runs as fast as it may, or as slowly.
+    pub(crate) corners: bool,
+    /// What waits for whoever was frozen comes in any order that keeps that of each source.
+    pub(crate) orders: bool,
 }
 
 /// A request of an application for a lock.
@@ -70,7 +92,11 @@ pub(crate) struct Claim {
 }
 
 /// Half of what `hold(x)` allows between two clocks.
-const DRIFT: i32 = 20_000;
+pub(crate) const DRIFT: i32 = 20_000;
+
+/// Of two clocks that are off by so many parts per million, in opposite directions, one is faster by
+/// as much as `hold(x)` allows, and not a millionth more.
+const CORNER: i32 = 24_390;
 
 impl World {
     pub(crate) fn new(seed: u64, members: usize, policy: Policy) -> Self {
@@ -80,14 +106,29 @@ impl World {
     /// A group whose clocks are off by so many parts per million at most. More than two per cent is
     /// more than members are prepared for.
     pub(crate) fn with_drift(seed: u64, members: usize, policy: Policy, drift: i32) -> Self {
+        Self::with_variety(seed, members, policy, drift, Variety::default())
+    }
+
+    /// The same, with what differs among members.
+    pub(crate) fn with_variety(
+        seed: u64,
+        members: usize,
+        policy: Policy,
+        drift: i32,
+        variety: Variety,
+    ) -> Self {
         let mut sim = Simulator::new(seed);
         sim.add(Node::Register, Place::Register(Box::new(Register::new(seed))));
         let mut world = Self {
             sim,
             seed,
             trace: false,
+            longest: policy.timing,
+            waits: policy.timing,
             policy,
             drift,
+            variety,
+            orders: variety.orders.then(|| Random::new(seed ^ 0x0bde_c0de)),
             members: Vec::new(),
             left: BTreeSet::new(),
             wants: BTreeSet::new(),
@@ -128,10 +169,15 @@ impl World {
         // A clock that stands still is put back by that.
         let offset = Duration::from_secs(100_000 + self.sim.random().up_to(1_000_000));
         let width = u64::try_from(2 * self.drift + 1).expect("positive");
-        let rate = i32::try_from(self.sim.random().up_to(width)).expect("small") - self.drift;
+        let mut rate = i32::try_from(self.sim.random().up_to(width)).expect("small") - self.drift;
+        if self.variety.corners {
+            rate = if rate < 0 { -CORNER } else { CORNER };
+        }
         let clock = Clock { offset, rate_ppm: rate };
         let status = self.status_epoch();
-        let member = Member::new(info(index, incarnation), self.policy.clone(), status);
+        let priority = if self.variety.priorities { index as i32 * 7 % 3 } else { 0 };
+        let info = MemberInfo { priority, ..info(index, incarnation) };
+        let member = Member::new(info, self.policy.clone(), status);
         self.members.push((incarnation, clock));
         let place = Place::Member(Box::new(member));
         self.sim.add_with_clock(Node::Member(incarnation), place, clock);
@@ -289,6 +335,7 @@ impl World {
     }
 
     pub(crate) fn set_policy(&mut self, policy: &Policy) {
+        self.longest = self.longest.longest(policy.timing);
         self.policy = policy.clone();
         for member in 0..self.members.len() {
             self.command(member, Command::Policy(Box::new(policy.clone())));
@@ -307,12 +354,12 @@ impl World {
     }
 
     pub(crate) fn freeze(&mut self, member: usize) {
-        self.sim.freeze(self.node(member));
+        self.freeze_node(member);
     }
 
     /// Lets a member go on. False if it missed nothing.
     pub(crate) fn thaw(&mut self, member: usize) -> bool {
-        let missed = self.sim.thaw(self.node(member));
+        let missed = self.thaw_node(member);
         self.note_clocks();
         self.run_for(Duration::ZERO);
         missed
@@ -379,7 +426,7 @@ impl World {
         self.sim.heal();
         self.register(Ask::Mood(Mood::default()));
         for member in 0..self.members.len() {
-            self.sim.thaw(self.node(member));
+            self.thaw_node(member);
         }
         self.note_clocks();
         self.run_for(Duration::ZERO);

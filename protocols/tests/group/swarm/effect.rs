@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use conclave_protocols::member::Node;
+use conclave_protocols::member::{Command, Node};
 use conclave_protocols::policy::{ElectionAlgorithm, LockPolicy};
 
-use super::plan::any_lock;
+use super::plan::{any_lock, delay_some};
 use conclave_protocols::record::Record;
 
 use super::kinds::Kind;
@@ -21,6 +21,8 @@ pub(crate) enum Effect {
     Nothing,
     /// If these links lose more messages than that.
     Lost(Vec<(Node, Node)>, u64),
+    /// If these links repeat more messages than that.
+    Again(Vec<(Node, Node)>, u64),
     /// If these links keep messages back.
     Late(Vec<(Node, Node)>),
     /// If the register is moody more often than that.
@@ -41,6 +43,7 @@ impl Kind {
                 | Self::RegisterLongAway
                 | Self::RegisterForOneOnly
                 | Self::Edit
+                | Self::LeaveAll
         )
     }
 }
@@ -116,6 +119,24 @@ impl Run {
             }
             Kind::RegisterRestored => self.restore(),
             Kind::Edit => self.edit(),
+            Kind::LeaveAll => self.leave_all(),
+            Kind::LeaveHeldUp => {
+                self.gather();
+                self.leave_held_up()
+            }
+            Kind::LeaveUnheard => {
+                self.gather();
+                self.leave_unheard()
+            }
+            Kind::CutGroups => {
+                self.gather();
+                self.cut_groups()
+            }
+            Kind::Repeat => {
+                self.gather();
+                self.repeat()
+            }
+            Kind::RegisterLate => self.late_answers(),
             Kind::ClockStands => self.stop_clock(one),
             Kind::ClockJumps => self.jump(one),
             Kind::ClocksRunWild => Effect::Done,
@@ -127,6 +148,7 @@ impl Run {
             Effect::Done => true,
             Effect::Nothing => false,
             Effect::Lost(links, before) => self.lost(&links) > before,
+            Effect::Again(links, before) => self.repeated(&links) > before,
             Effect::Late(links) => {
                 let kept = links.into_iter().map(|(from, to)| self.world.sim.let_go(from, to));
                 kept.sum::<usize>() > 0
@@ -226,6 +248,90 @@ impl Run {
         Effect::Done
     }
 
+    /// There are two at least, and time for one of them to lead.
+    fn gather(&mut self) {
+        while self.world.living().count() < 2 {
+            self.world.join();
+        }
+        let office_wait = self.plan.policy.timing.office_wait;
+        let is_led = |run: &Self| run.world.leader().is_some_and(|leader| run.lives(leader));
+        for _ in 0..8 {
+            if !is_led(self) {
+                self.live(office_wait);
+            }
+        }
+    }
+
+    /// All leave in order. Others come a while later.
+    fn leave_all(&mut self) -> Effect {
+        let pause = self.plan.policy.timing.office_wait * [0, 1, 4][self.any(3)] / 4;
+        let all: Vec<usize> = self.world.living().collect();
+        for member in all.clone() {
+            self.world.leave(member);
+            let span = self.world.sim.random().below(pause);
+            self.world.run_for(span);
+        }
+        let span = self.world.sim.random().below(self.plan.policy.timing.office_wait * 4);
+        self.live(span);
+        let are_gone = all.iter().all(|member| self.world.seen.gone.contains(member));
+        for _ in 0..self.plan.members {
+            self.world.join();
+        }
+        if are_gone { Effect::Done } else { Effect::Nothing }
+    }
+
+    /// What others say to the leader comes late, so that its promises nearly run out, or do. It is told
+    /// to end meanwhile, and their promises arrive while it does.
+    fn leave_held_up(&mut self) -> Effect {
+        let Some(leader) = self.world.leader().filter(|leader| self.lives(*leader)) else {
+            return Effect::Nothing;
+        };
+        let to = self.world.node(leader);
+        let others = self.world.living().filter(|member| *member != leader);
+        let others: Vec<Node> = others.map(|member| self.world.node(member)).collect();
+        for from in &others {
+            self.world.sim.hold_back(*from, to);
+        }
+        let promised = self.world.policy.timing.office_wait;
+        let span = promised / 2 + self.world.sim.random().below(promised);
+        self.live(span);
+        let is_held_up = self.any(2) == 0;
+        if is_held_up {
+            self.world.freeze(leader);
+            let span = self.world.sim.random().below(promised / 4);
+            self.live(span);
+        }
+        self.world.leave(leader);
+        let span = self.world.sim.random().below(Duration::from_millis(5));
+        let pauses = if is_held_up { [Duration::ZERO, span] } else { [span, Duration::ZERO] };
+        self.world.run_for(pauses[0]);
+        let arrives = !self.world.seen.gone.contains(&leader);
+        let kept: usize = others.into_iter().map(|from| self.world.sim.let_go(from, to)).sum();
+        self.world.run_for(pauses[1]);
+        self.world.thaw(leader);
+        if arrives && kept > 0 { Effect::Done } else { Effect::Nothing }
+    }
+
+    /// What the leader says is lost. It is told to end before it knows, so that its heir learns of nothing.
+    fn leave_unheard(&mut self) -> Effect {
+        let Some(leader) = self.world.leader().filter(|leader| self.lives(*leader)) else {
+            return Effect::Nothing;
+        };
+        let all: Vec<usize> = self.world.living().filter(|member| *member != leader).collect();
+        let effect = self.cut(&[leader], &all, false);
+        let timing = self.world.policy.timing;
+        let span = self.world.sim.random().below(timing.office_wait / 2);
+        self.live(span);
+        if self.any(2) == 0 {
+            self.cut_register(&[leader]);
+            self.world.leave(leader);
+        } else {
+            self.world.drain(leader);
+        }
+        self.live(timing.office_wait * 3);
+        effect
+    }
+
     fn freeze(&mut self, member: Option<usize>, span: Duration) -> Effect {
         let Some(member) = member.filter(|member| self.lives(*member)) else {
             return Effect::Nothing;
@@ -264,6 +370,21 @@ impl Run {
         Effect::Moody(before)
     }
 
+    /// Answers come late, while everybody asks now and then.
+    fn late_answers(&mut self) -> Effect {
+        let office_wait = self.plan.policy.timing.office_wait;
+        let most = office_wait * (1 + u32::try_from(self.any(3)).expect("small"));
+        let late = (1 + self.world.sim.random().up_to(3), most);
+        let effect = self.mood(Mood { late, ..Mood::default() });
+        for _ in 0..3 {
+            for member in self.world.living().collect::<Vec<_>>() {
+                self.world.command(member, Command::Look);
+            }
+            self.live(office_wait / 2);
+        }
+        effect
+    }
+
     /// The register is brought back from a backup. Only if all who live know of the view that is
     /// forgotten by that, as those who start later do by the resource's status, and if its waits were
     /// no longer than those of the backup: nothing else tells of them (`found.rs`, what is ignored).
@@ -289,7 +410,7 @@ impl Run {
         Effect::Done
     }
 
-    fn edit(&mut self) -> Effect {
+    pub(super) fn edit(&mut self) -> Effect {
         let mut policy = self.world.policy.clone();
         policy.generation += 1;
         policy.election = match policy.election {
@@ -302,6 +423,12 @@ impl Run {
         for lock in &mut policy.locks {
             let any = any_lock(&lock.names, self.world.sim.random());
             *lock = LockPolicy { lock_delay: lock.lock_delay, ..any };
+        }
+        if self.plan.wide {
+            let base = self.plan.policy.timing;
+            policy.timing.heartbeat = base.heartbeat / [1, 2][self.any(2)];
+            policy.timing.api_outage = base.api_outage * [1, 2][self.any(2)];
+            delay_some(&mut policy, self.world.sim.random());
         }
         self.world.set_policy(&policy);
         Effect::Done

@@ -58,6 +58,19 @@ pub(crate) enum Kind {
     RegisterRestored,
     /// The resource is edited: other waits, another election.
     Edit,
+    /// All leave in order, one after another or at once, and others come later.
+    LeaveAll,
+    /// The leader is told to end while promises are on their way to it, late.
+    LeaveHeldUp,
+    /// Nobody hears the leader any more, and it is to end while its office runs.
+    LeaveUnheard,
+    /// Two groups lose what they say to each other, or one what the other says; the register is reached
+    /// by both or by one.
+    CutGroups,
+    /// Messages come twice, the second time at once or much later.
+    Repeat,
+    /// Answers of the register come after later ones.
+    RegisterLate,
     /// A member and its clock stand still. Outside of what exclusion is promised for.
     ClockStands,
     /// A clock jumps forward. Outside of what exclusion is promised for.
@@ -105,6 +118,16 @@ impl Kind {
         Self::Edit,
     ];
 
+    /// More of them: they came later, and the runs of earlier seeds are to stay as they are.
+    pub(crate) const MORE: [Self; 6] = [
+        Self::LeaveAll,
+        Self::LeaveHeldUp,
+        Self::LeaveUnheard,
+        Self::CutGroups,
+        Self::Repeat,
+        Self::RegisterLate,
+    ];
+
     /// Those that go beyond them.
     pub(crate) const BEYOND: [Self; 3] = [Self::ClockStands, Self::ClockJumps, Self::ClocksRunWild];
 
@@ -119,6 +142,10 @@ impl Kind {
             | Self::SlowLinks
             | Self::RegisterForOneOnly
             | Self::Leave
+            | Self::LeaveHeldUp
+            | Self::LeaveUnheard
+            | Self::CutGroups
+            | Self::Repeat
             | Self::Drain
             | Self::Crash => plan.members > 1,
             Self::SplitLeaderOff => plan.members > 3,
@@ -145,6 +172,8 @@ impl Kind {
             | Self::RegisterLost
             | Self::RegisterRestored
             | Self::Edit
+            | Self::LeaveAll
+            | Self::RegisterLate
             | Self::ClockStands
             | Self::ClockJumps
             | Self::ClocksRunWild => true,

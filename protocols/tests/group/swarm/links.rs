@@ -98,6 +98,54 @@ impl Run {
         if lost { Effect::Done } else { Effect::Nothing }
     }
 
+    /// Two groups are cut off from each other, or one does not hear the other.
+    pub(super) fn cut_groups(&mut self) -> Effect {
+        let all: Vec<usize> = self.world.living().collect();
+        let (first, last) = (all.first().copied(), all.last().copied());
+        let (side, rest): (Vec<usize>, Vec<usize>) = all.iter().partition(|member| {
+            let drawn = self.world.sim.random().once_in(2);
+            Some(**member) == first || drawn && Some(**member) != last
+        });
+        if self.any(3) == 0 {
+            self.cut_register(&side);
+        }
+        let both = self.any(2) == 0;
+        self.cut(&side, &rest, both)
+    }
+
+    /// What members say to each other comes twice.
+    pub(super) fn repeat(&mut self) -> Effect {
+        let members: Vec<Node> =
+            (0..self.world.count()).map(|member| self.world.node(member)).collect();
+        let pairs = |from: &Node| {
+            let others = members.iter().filter(move |to| *to != from);
+            others.map(move |to| (*from, *to)).collect::<Vec<_>>()
+        };
+        let links: Vec<(Node, Node)> = members.iter().flat_map(pairs).collect();
+        let before = self.repeated(&links);
+        let timing = self.plan.policy.timing;
+        let within =
+            [timing.office_wait, timing.office_wait * 2, timing.lock_wait * 2][self.any(3)];
+        let one_in = 1 + self.world.sim.random().up_to(4);
+        for (from, to) in &links {
+            self.world.sim.repeat(*from, *to, one_in, within);
+        }
+        // Now and then while the leader asks all who holds what, and one of them answers slowly.
+        if self.any(2) == 0 {
+            let slow = self.any(self.world.count());
+            self.slow_links(slow);
+            for _ in 0..4 {
+                self.edit();
+                self.live(timing.office_wait * 2);
+            }
+        }
+        Effect::Again(links, before)
+    }
+
+    pub(super) fn repeated(&self, links: &[(Node, Node)]) -> u64 {
+        links.iter().map(|(from, to)| self.world.sim.repeated(*from, *to)).sum()
+    }
+
     /// All sessions of one member break, until something was under way.
     pub(super) fn break_sessions(&mut self, member: usize) -> Effect {
         let me = self.world.node(member);

@@ -9,6 +9,7 @@ use conclave_protocols::sim::Random;
 
 use super::kinds::Kind;
 use crate::weather::BRIEF;
+use crate::world::{DRIFT, Variety};
 
 /// A run, as its seed has it. Most runs have few kinds of faults: many at once hide what a few would
 /// show (Groce and others, *Swarm Testing*, ISSTA 2012).
@@ -27,6 +28,9 @@ pub(crate) struct Plan {
     pub(crate) haste: u32,
     /// How far the rates of clocks are off.
     pub(crate) drift: i32,
+    pub(crate) variety: Variety,
+    /// Edits change every wait, and locks are closed for a while after they were lost.
+    pub(crate) wide: bool,
 }
 
 impl Plan {
@@ -45,7 +49,9 @@ impl Plan {
             faults: Vec::new(),
             mends: 1 + up_to(3) as u64,
             haste: 2 + u32::try_from(up_to(8)).expect("small"),
-            drift: 20_000,
+            drift: DRIFT,
+            variety: Variety::default(),
+            wide: false,
         };
         plan.locks.truncate(1 + up_to(4));
         // One run in eight is beyond what clocks are trusted for.
@@ -93,6 +99,41 @@ impl Plan {
             lock.lock_delay = lock_delay;
         }
         plan
+    }
+
+    /// The same, with what differs among members, and more kinds of faults.
+    pub(crate) fn any(seed: u64) -> Self {
+        let mut plan = Self::any_algorithm(seed);
+        let mut random = Random::new(seed ^ 0x6e0a_7e5e_ed50_0c13);
+        plan.wide = random.once_in(2);
+        plan.variety = Variety {
+            priorities: random.once_in(3),
+            corners: plan.drift == DRIFT && random.once_in(3),
+            orders: !random.once_in(4),
+        };
+        if plan.wide {
+            delay_some(&mut plan.policy, &mut random);
+        }
+        let mut up_to = |limit: usize| usize::try_from(random.up_to(limit as u64)).expect("small");
+        for _ in 0..up_to(4) {
+            let kind = Kind::MORE[up_to(Kind::MORE.len())];
+            if kind.fits(&plan) && !plan.kinds.contains(&kind) {
+                plan.kinds.push(kind);
+                for _ in 0..2 + up_to(3) {
+                    plan.faults.insert(up_to(plan.faults.len() + 1), kind);
+                }
+            }
+        }
+        plan
+    }
+}
+
+/// Some locks are closed for a while after they were lost.
+pub(crate) fn delay_some(policy: &mut Policy, random: &mut Random) {
+    let longest = policy.timing.lock_wait;
+    for lock in &mut policy.locks {
+        let is_delayed = random.once_in(2);
+        lock.lock_delay = if is_delayed { random.below(longest) } else { Duration::ZERO };
     }
 }
 

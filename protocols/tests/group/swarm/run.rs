@@ -21,6 +21,8 @@ pub(crate) struct Outcome {
     pub(crate) refused: u64,
     /// How often each kind of fault had an effect.
     pub(crate) effects: BTreeMap<Kind, u64>,
+    /// What happened besides.
+    pub(crate) besides: BTreeMap<&'static str, u64>,
     /// Why the run says nothing, if it does not.
     pub(crate) void: Option<String>,
 }
@@ -37,7 +39,8 @@ pub(crate) struct Run {
 impl Run {
     /// Everything, from beginning to end. It panics if a promise is broken.
     pub(crate) fn all(plan: Plan, trace: bool) -> Outcome {
-        let mut world = World::with_drift(plan.seed, plan.members, plan.policy.clone(), plan.drift);
+        let (members, policy) = (plan.members, plan.policy.clone());
+        let mut world = World::with_variety(plan.seed, members, policy, plan.drift, plan.variety);
         world.trace = trace;
         let mut run = Self { plan, world, open: Vec::new(), effects: BTreeMap::new() };
         run.begin();
@@ -60,6 +63,7 @@ impl Run {
             algorithms: run.world.seen.algorithms.clone(),
             refused: run.world.seen.refused,
             effects: run.effects,
+            besides: run.world.seen.besides,
             void,
         }
     }
@@ -104,7 +108,7 @@ impl Run {
         match effect {
             Effect::Done => self.took(kind),
             Effect::Nothing => {}
-            Effect::Lost(..) | Effect::Late(_) | Effect::Moody(_) => {
+            Effect::Lost(..) | Effect::Again(..) | Effect::Late(_) | Effect::Moody(_) => {
                 self.open.push((kind, effect));
             }
         }

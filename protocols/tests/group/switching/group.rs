@@ -37,6 +37,8 @@ pub(super) struct Seen {
     pub(super) safe_grants: u64,
     pub(super) advisory_grants: u64,
     pub(super) losses: u64,
+    /// Of them, those whose applications go on to believe, because of what they were told before.
+    pub(super) kept: u64,
     pub(super) given: u64,
     pub(super) taken: u64,
 }
@@ -317,10 +319,12 @@ impl Group {
             }
             LockEvent::Lost(reason) => {
                 self.seen.losses += 1;
+                // Nobody takes back what an application was told: it may not look at once.
+                let believes = self.is_safe_hold(key.0, key.1.as_str()).is_some();
+                self.seen.kept += u64::from(believes);
                 self.lost.push((key.0, reason));
                 self.wants.remove(key);
                 self.held.remove(key);
-                self.safe.remove(key);
             }
             LockEvent::Queued(_) => {}
         }

@@ -1,13 +1,16 @@
 //! The arbiter comes and goes at any time, in any weather.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_protocols::member::Node;
-use conclave_protocols::policy::Arbiter;
+use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy};
+use conclave_protocols::sim::Random;
 
 use super::group::{Group, Seen};
 use super::policy;
 use crate::nodes::{Ask, Mood};
+use crate::swarm::any_lock;
 use crate::weather::{BRIEF, seeds, wanted};
 
 const LOCKS: [&str; 2] = ["a", "b"];
@@ -18,8 +21,9 @@ fn whenever_the_arbiter_changes_safe_holds_exclude_each_other_and_tokens_rise() 
         println!("{:?}", run(seed, true));
         return;
     }
-    let seeds = seeds(300);
+    let seeds = seeds(400);
     let mut all = Seen::default();
+    let mut algorithms: BTreeMap<LockAlgorithm, u64> = BTreeMap::new();
     for seed in 0..seeds {
         let seen = run(seed, false);
         all.safe_grants += seen.safe_grants;
@@ -27,16 +31,25 @@ fn whenever_the_arbiter_changes_safe_holds_exclude_each_other_and_tokens_rise() 
         all.losses += seen.losses;
         all.given += seen.given;
         all.taken += seen.taken;
+        all.kept += seen.kept;
+        for lock in with_locks(seed, policy(1, Arbiter::None)).locks {
+            *algorithms.entry(lock.algorithm).or_default() += seen.given.min(seen.taken);
+        }
     }
-    println!("{seeds} seeds: {all:?}");
+    println!("{seeds} seeds: {all:?}, {algorithms:?}");
     let least = all.safe_grants.min(all.advisory_grants).min(all.losses);
     assert!(least > seeds && all.given.min(all.taken) > 10 * seeds, "too little happened: {all:?}");
+    assert!(all.kept * 50 > seeds, "nobody believed beyond a loss: {all:?}");
+    for algorithm in LockAlgorithm::ALL {
+        let changes = algorithms.get(&algorithm).copied().unwrap_or(0);
+        assert!(changes * 400 >= seeds * 1_000, "{algorithm:?}: {algorithms:?}");
+    }
 }
 
 /// One run: faults and changes of the arbiter, then fair weather with one.
 fn run(seed: u64, trace: bool) -> Seen {
     let begins = if seed.is_multiple_of(4) { Arbiter::None } else { Arbiter::Quorum };
-    let mut group = Group::new(seed, 4, policy(1, begins));
+    let mut group = Group::new(seed, 4, with_locks(seed, policy(1, begins)));
     group.trace = trace;
     for _ in 0..60 {
         something_happens(&mut group);
@@ -57,6 +70,13 @@ fn run(seed: u64, trace: bool) -> Seen {
         everybody_gets(&mut group, lock);
     }
     group.seen
+}
+
+/// Locks of any algorithms.
+fn with_locks(seed: u64, policy: Policy) -> Policy {
+    let mut random = Random::new(seed ^ 0x0a16_0217_0035_c4b1);
+    let locks = LOCKS.iter().map(|lock| any_lock(&[(*lock).to_owned()], &mut random)).collect();
+    Policy { locks, ..policy }
 }
 
 fn something_happens(group: &mut Group) {

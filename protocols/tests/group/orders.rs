@@ -1,0 +1,83 @@
+//! In which order a member finds what came while it was frozen: its application's wishes, the messages
+//! of each peer, the answers of the register, its alarms. A process that goes on after a pause finds
+//! all of them at once, and nothing says which of them it looks at first.
+
+use conclave_protocols::member::{Command, Node};
+use conclave_protocols::sim::{Random, Waiting};
+
+use crate::nodes::Place;
+use crate::world::World;
+
+/// Where something comes from: what is of one source keeps its order.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Source {
+    Application,
+    Alarms,
+    Register,
+    Peer(u64),
+}
+
+impl World {
+    /// Lets a member go on. False if it missed nothing.
+    pub(crate) fn thaw_node(&mut self, member: usize) -> bool {
+        let node = self.node(member);
+        let Some(orders) = &mut self.orders else { return self.sim.thaw(node) };
+        let salt = orders.draw();
+        let mut waiting: Vec<(u64, Source)> =
+            self.sim.waiting(node).map(|one| (place(salt, &one), source(&one))).collect();
+        waiting.sort_by_key(|(place, _)| *place);
+        let first = |is: &dyn Fn(Source) -> bool| waiting.iter().position(|one| is(one.1));
+        let register = first(&|source| source == Source::Register);
+        let peers = first(&|source| matches!(source, Source::Peer(_)));
+        let alarms = first(&|source| source == Source::Alarms);
+        let pairs = [
+            (register, peers, "the register before peers"),
+            (peers, register, "peers before the register"),
+            (alarms, peers, "alarms before peers"),
+            (peers, alarms, "peers before alarms"),
+            (alarms, register, "alarms before the register"),
+            (register, alarms, "the register before alarms"),
+        ];
+        for (one, other, what) in pairs {
+            if let (Some(one), Some(other)) = (one, other)
+                && one < other
+            {
+                self.besides(what);
+            }
+        }
+        self.sim.thaw_in_order(node, |one| place(salt, one))
+    }
+
+    /// Stops a member: now and then while the register has an answer for it on its way.
+    pub(crate) fn freeze_node(&mut self, member: usize) {
+        if self.orders.as_mut().is_some_and(|orders| orders.once_in(2)) {
+            self.command(member, Command::Look);
+        }
+        self.sim.freeze(self.node(member));
+    }
+
+    /// Something happened that is no fault.
+    pub(crate) fn besides(&mut self, what: &'static str) {
+        *self.seen.besides.entry(what).or_default() += 1;
+    }
+}
+
+fn source(waiting: &Waiting<'_, Place>) -> Source {
+    match waiting {
+        Waiting::Command(_) => Source::Application,
+        Waiting::Alarm(_) => Source::Alarms,
+        Waiting::Message(Node::Register, _) => Source::Register,
+        Waiting::Message(Node::Member(peer), _) => Source::Peer(peer.run),
+    }
+}
+
+/// Sources come in an order that the salt draws.
+fn place(salt: u64, waiting: &Waiting<'_, Place>) -> u64 {
+    let number = match source(waiting) {
+        Source::Application => 1,
+        Source::Alarms => 2,
+        Source::Register => 3,
+        Source::Peer(run) => run,
+    };
+    Random::new(salt ^ number).draw()
+}
