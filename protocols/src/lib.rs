@@ -21,6 +21,7 @@ pub mod record;
 pub mod register;
 pub mod sim;
 pub mod time;
+pub mod trace;
 pub mod version;
 pub mod view;
 

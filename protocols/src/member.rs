@@ -205,6 +205,12 @@ impl Member {
         !self.pledge.sealed
     }
 
+    /// The latest view that this member entered or refused, and until when it promised to follow the
+    /// leader of its view.
+    pub fn pledged(&self) -> (Epoch, LocalTime) {
+        (self.pledge.epoch, self.pledge.until)
+    }
+
     /// How many locks this member holds, and how many it waits for.
     pub fn lock_counts(&self) -> (usize, usize) {
         self.locks.counts()

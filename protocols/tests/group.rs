@@ -6,10 +6,10 @@ mod advisory;
 mod bench;
 #[path = "group/closing.rs"]
 mod closing;
-#[path = "group/ending.rs"]
-mod ending;
 #[path = "group/delays.rs"]
 mod delays;
+#[path = "group/ending.rs"]
+mod ending;
 #[path = "group/evidence.rs"]
 mod evidence;
 #[path = "group/found.rs"]

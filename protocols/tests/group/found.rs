@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use conclave_protocols::member::message::PeerMessage;
+use conclave_protocols::FencingToken;
+use conclave_protocols::member::message::{HandOver, Note, PeerMessage, Table, TableHold};
 use conclave_protocols::member::{Command, Node};
 use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::time::hold;
 
-use crate::bench::{Bench, Link, SECOND, info};
+use crate::bench::{Bench, Link, SECOND, info, name};
 use crate::lost::mark;
 use crate::nodes::Ask;
 use crate::weather::BRIEF;
@@ -411,4 +412,42 @@ fn one_of_two_goes_on_alone() {
     assert_eq!(bench.leader(), Some(0));
     assert_eq!(bench.record().members.len(), 1);
     assert!(bench.record().timing.api_outage <= SECOND * 15, "alone it asks the register often");
+}
+
+/// A member had lost a lock and asked for it anew while the leader's entry for it still ran, so that the
+/// next view knew it as holder and as waiter. It gave the hold up; that was taken for a waiter's word, which
+/// need not wait for the gate, and the next in line was let in during the quiet time.
+#[test]
+fn whoever_is_known_as_holder_and_waiter_opens_no_gate_when_it_leaves() {
+    let mut bench = Bench::group(5, Policy::default());
+    bench.enter(3, "a");
+    bench.enter(2, "a");
+    assert!(bench.holds(3, "a") && !bench.holds(2, "a"));
+    let who = |bench: &Bench, member: usize| bench.members[member].me();
+    let wait = Policy::default().timing.lock_wait;
+    let hold = TableHold {
+        lock: name("a"),
+        holder: who(&bench, 4),
+        token: FencingToken::before(bench.record().epoch),
+        rest: None,
+        note: Note::default(),
+    };
+    let waits = vec![(name("a"), vec![who(&bench, 4), who(&bench, 2)])];
+    let table = HandOver {
+        base: bench.record().epoch,
+        table: Table { holds: vec![hold], waits },
+        quiet: wait,
+        lock_wait: wait,
+        stays: (1..5).map(|member| who(&bench, member)).collect(),
+        joins: Vec::new(),
+    };
+    let leader = who(&bench, 0);
+    bench.stop(0);
+    bench.say(leader, 1, PeerMessage::HandOver(Box::new(table)));
+    for _ in 0..90 {
+        bench.wait(MILLI * 100);
+        assert!(!bench.holds(2, "a"), "the quiet time runs");
+    }
+    bench.wait(SECOND * 3);
+    assert!(bench.holds(2, "a"));
 }

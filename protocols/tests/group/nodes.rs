@@ -9,10 +9,11 @@ use conclave_protocols::protocol::{Input, InputOf, OutboxOf};
 use conclave_protocols::record::Record;
 use conclave_protocols::register::{self, CallId, MemoryRegister};
 use conclave_protocols::sim::Random;
+use conclave_protocols::trace::{self, Log, Watch};
 use conclave_protocols::{Epoch, LocalTime, Protocol};
 
 pub(crate) enum Place {
-    Member(Box<Member>),
+    Member(Box<Member>, Watch),
     Register(Box<Register>),
 }
 
@@ -57,10 +58,11 @@ pub(crate) struct Register {
     late: BTreeMap<(LocalTime, u64), (Node, register::Message)>,
     /// The latest call of each member.
     latest: BTreeMap<Node, CallId>,
+    log: Log,
 }
 
 impl Register {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, log: Log) -> Self {
         Self {
             memory: MemoryRegister::default(),
             mood: Mood::default(),
@@ -70,6 +72,7 @@ impl Register {
             moody: 0,
             late: BTreeMap::new(),
             latest: BTreeMap::new(),
+            log,
         }
     }
 
@@ -106,18 +109,24 @@ impl Register {
             nonce: 0,
             ..record.clone()
         };
-        self.memory.put(self.memory.record().map(lost));
+        self.put(self.memory.record().map(lost));
     }
 
     fn restore(&mut self, ago: usize) {
         if let Some(record) = self.backup(ago).cloned() {
-            self.memory.put(Some(record));
+            self.put(Some(record));
         }
     }
 
+    /// Somebody else writes.
+    fn put(&mut self, record: Option<Record>) {
+        self.memory.put(record);
+        trace::replaced(&self.memory, &self.log);
+    }
+
     /// Carries a call out.
-    fn answer(&mut self, call: &register::Message) -> Option<register::Message> {
-        let answer = self.memory.answer(call, Epoch(0));
+    fn answer(&mut self, from: Node, call: &register::Message) -> Option<register::Message> {
+        let answer = trace::answer(&mut self.memory, from, call, Epoch(0), &self.log);
         if let Some(register::Message::Written { .. }) = answer {
             self.past.extend(self.memory.record().cloned());
         }
@@ -138,7 +147,7 @@ impl Register {
             out.send(from, Message::Register(register::Message::Unknown(id_of(&call))));
         } else if unsure {
             self.answer_unsurely(from, &call, out);
-        } else if let Some(answer) = self.answer(&call) {
+        } else if let Some(answer) = self.answer(from, &call) {
             let (one_in, most) = self.mood.late;
             if one_in > 0 && self.random.once_in(one_in) {
                 let due = now.after(self.random.below(most));
@@ -170,7 +179,7 @@ impl Register {
     /// Carries the call out or not, and says that nobody knows, or nothing at all.
     fn answer_unsurely(&mut self, from: Node, call: &register::Message, out: &mut OutboxOf<Place>) {
         if self.random.once_in(2) {
-            self.answer(call);
+            self.answer(from, call);
         }
         if self.random.once_in(2) {
             let unknown = register::Message::Unknown(id_of(call));
@@ -198,27 +207,27 @@ impl Protocol for Place {
     type Event = Event;
 
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        if let Self::Member(member) = self {
+        if let Self::Member(member, _) = self {
             member.start(now, out);
         }
     }
 
     fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
         match (self, input) {
-            (Self::Member(member), Input::Command(Ask::Member(command))) => {
-                member.handle(now, Input::Command(command), out);
+            (Self::Member(member, watch), Input::Command(Ask::Member(command))) => {
+                watch.handle(member, now, Input::Command(command), out);
             }
-            (Self::Member(member), Input::Message { from, message }) => {
-                member.handle(now, Input::Message { from, message }, out);
+            (Self::Member(member, watch), Input::Message { from, message }) => {
+                watch.handle(member, now, Input::Message { from, message }, out);
             }
-            (Self::Member(member), Input::Timer(timer)) => {
-                member.handle(now, Input::Timer(timer), out);
+            (Self::Member(member, watch), Input::Timer(timer)) => {
+                watch.handle(member, now, Input::Timer(timer), out);
             }
             (Self::Register(register), Input::Command(ask)) => match ask {
                 Ask::Mood(mood) => register.mood = mood,
                 Ask::Lose => register.lose(),
                 Ask::Restore(ago) => register.restore(ago),
-                Ask::Touch => register.memory.put(register.memory.record().cloned()),
+                Ask::Touch => register.put(register.memory.record().cloned()),
                 Ask::Member(_) => unreachable!("the register is no member"),
             },
             (
@@ -231,7 +240,7 @@ impl Protocol for Place {
                     register.take_time(out);
                 }
             }
-            (Self::Member(_), Input::Command(_))
+            (Self::Member(..), Input::Command(_))
             | (Self::Register(_), Input::Message { message: Message::Peer(_), .. }) => {
                 unreachable!("nobody asks that")
             }

@@ -15,6 +15,7 @@ use crate::world::World;
 impl World {
     /// Takes note of what was told, and checks what must hold.
     pub(crate) fn observe(&mut self) {
+        self.check_trace();
         for (at, node, event) in self.sim.take_told() {
             let Node::Member(incarnation) = node else { continue };
             let index = self.members.iter().rposition(|(m, _)| *m == incarnation).expect("known");
@@ -75,6 +76,25 @@ impl World {
         ];
         for (_, what) in waits.into_iter().filter(|(so, _)| *so) {
             self.besides(what);
+        }
+    }
+
+    /// Every step that members and register took since the last look is one of the rules.
+    fn check_trace(&mut self) {
+        let taken = std::mem::take(&mut *self.log.borrow_mut());
+        let (seed, now) = (self.seed, self.sim.now());
+        let Some(rules) = &mut self.rules else { return };
+        for entry in taken {
+            let clock =
+                |who| self.members.iter().rfind(|(m, _)| *m == who).map(|(_, clock)| *clock);
+            let true_time = |who, at| clock(who).map_or(now, |clock| clock.true_time(at));
+            let entry = entry.on_axis(true_time);
+            if self.trace {
+                println!("{now:?} {entry:?}");
+            }
+            if let Err(breach) = rules.step(now, &entry) {
+                panic!("seed {seed} at {now:?}: {breach}: {entry:?}");
+            }
         }
     }
 

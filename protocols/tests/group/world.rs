@@ -9,6 +9,7 @@ use conclave_protocols::member::{Command, Member, Node, StatusEpoch};
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy, Timing};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::sim::{Clock, Random, Simulator};
+use conclave_protocols::trace::{Clocks, Log, Rules, Watch};
 use conclave_protocols::version;
 use conclave_protocols::{FencingToken, Incarnation, LocalTime, LockName, PodUid};
 
@@ -48,6 +49,10 @@ pub(crate) struct World {
     /// What the status of the resource says: the highest view.
     status: StatusEpoch,
     pub(crate) history: History,
+    /// What members and register did since it was last looked at.
+    pub(crate) log: Log,
+    /// What that is held against; nothing where the rules do not promise anything.
+    pub(crate) rules: Option<Rules>,
     /// Whether clocks keep to their bound.
     pub(crate) scope: Scope,
     pub(crate) seen: Seen,
@@ -118,7 +123,10 @@ impl World {
         variety: Variety,
     ) -> Self {
         let mut sim = Simulator::new(seed);
-        sim.add(Node::Register, Place::Register(Box::new(Register::new(seed))));
+        let log = Log::default();
+        let register = Register::new(seed, log.clone());
+        sim.add(Node::Register, Place::Register(Box::new(register)));
+        let promises = drift <= DRIFT && policy.arbiter == Arbiter::Quorum;
         let mut world = Self {
             sim,
             seed,
@@ -140,6 +148,8 @@ impl World {
             stores: BTreeMap::new(),
             status: StatusEpoch::default(),
             history: History::default(),
+            log,
+            rules: promises.then(|| Rules::new(Clocks::Drifting)),
             scope: if drift > DRIFT { Scope::Timeless } else { Scope::Everything },
             seen: Seen::default(),
             quiet_discovery: false,
@@ -179,7 +189,8 @@ impl World {
         let info = MemberInfo { priority, ..info(index, incarnation) };
         let member = Member::new(info, self.policy.clone(), status);
         self.members.push((incarnation, clock));
-        let place = Place::Member(Box::new(member));
+        let watch = Watch::new(&member, rate, self.log.clone());
+        let place = Place::Member(Box::new(member), watch);
         self.sim.add_with_clock(Node::Member(incarnation), place, clock);
         self.discover();
         index
@@ -229,7 +240,7 @@ impl World {
 
     pub(crate) fn member(&self, index: usize) -> Option<&Member> {
         match self.sim.node(self.node(index))? {
-            Place::Member(member) => Some(member),
+            Place::Member(member, _) => Some(member),
             Place::Register(_) => None,
         }
     }
@@ -243,7 +254,7 @@ impl World {
     fn try_record(&self) -> Option<&Record> {
         match self.sim.node(Node::Register) {
             Some(Place::Register(register)) => register.memory.record(),
-            Some(Place::Member(_)) | None => unreachable!("the register does not crash"),
+            Some(Place::Member(..)) | None => unreachable!("the register does not crash"),
         }
     }
 
@@ -349,6 +360,7 @@ impl World {
 
     pub(crate) fn crash(&mut self, member: usize) {
         self.sim.crash(self.node(member));
+        Watch::ended(&self.log, self.members[member].0);
         self.wants.retain(|(index, _)| *index != member);
         self.discover();
     }
@@ -368,12 +380,14 @@ impl World {
     /// A member and its clock stand still: from now on only what needs no clock is promised.
     pub(crate) fn freeze_with_clock(&mut self, member: usize) {
         self.scope = Scope::Timeless;
+        self.rules = None;
         self.sim.freeze_with_clock(self.node(member));
     }
 
     /// A member's clock jumps: from now on only what needs no clock is promised.
     pub(crate) fn step_clock(&mut self, member: usize, by: Duration) {
         self.scope = Scope::Timeless;
+        self.rules = None;
         self.sim.step_clock(self.node(member), by);
         self.note_clocks();
     }

@@ -5,6 +5,7 @@ use stateright::{Checker, HasDiscoveries};
 use super::budget::{Budget, search};
 use super::model::OfficeModel;
 use super::properties::{OFFICE_COMES_BACK, ONE_HOLDER, ONE_OFFICE, TOKENS_RISE};
+use super::replay::{covers, replay};
 use super::rules::Rules;
 use super::scope::Scope;
 
@@ -45,10 +46,14 @@ pub(crate) fn breaks(promise: &'static str, scope: Scope, leave_out: impl FnOnce
     let mut rules = Rules::ALL;
     leave_out(&mut rules);
     let checker = run(rules, scope, &[], HasDiscoveries::AnyOf([promise].into())).checker;
-    let trace = checker.assert_any_discovery(promise).into_actions();
-    println!("  {promise}: broken after {} steps", trace.len());
-    for step in trace {
+    let path = checker.assert_any_discovery(promise).into_vec();
+    println!("  {promise}: broken after {} steps", path.len() - 1);
+    for step in path.iter().filter_map(|(_, step)| *step) {
         println!("    {step:?}");
+    }
+    if promise != OFFICE_COMES_BACK && covers(checker.model()) {
+        let breach = replay(checker.model(), &path).expect_err("a broken run is none of the rules");
+        println!("  as a trace: {breach}");
     }
     holds(scope, &[]);
 }

@@ -15,6 +15,7 @@
 //! | `properties` | what is always true, and what every search must reach |
 //! | `recovery` | the schedule by which an office comes back |
 //! | `budget`, `check` | run a search |
+//! | `replay` | runs of the model, held against the rules that traces of members are held against |
 //! | `holds`, `campaign` | searches that find nothing |
 //! | `holds_peers` | the same for locks whose state sits in the members |
 //! | `journeys` | what a group goes through in its life |
@@ -44,6 +45,7 @@ mod peers;
 mod properties;
 mod recovery;
 mod register;
+mod replay;
 mod rules;
 mod scope;
 mod state;

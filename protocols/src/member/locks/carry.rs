@@ -208,8 +208,10 @@ impl Locks {
             states.entry(&held.lock).or_default().holder = record.rank(held.holder);
         }
         for (name, waits) in &carried.waits {
+            let state = states.entry(name).or_default();
+            // Whoever lost it and asked for it anew asks once more: it is known as the holder.
             let ranks = waits.iter().filter_map(|member| record.rank(*member));
-            states.entry(name).or_default().waiting = ranks.collect();
+            state.waiting = ranks.filter(|rank| state.holder != Some(*rank)).collect();
         }
         self.bind_holds(carried);
         self.seed_mutexes(now, &states);

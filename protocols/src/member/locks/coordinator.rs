@@ -431,7 +431,8 @@ impl Lock {
         match kept {
             Kept::Command(Command::Exit) => mutex.phase() == Phase::Waiting,
             Kept::Message(from, AnyMessage::Central(central::Message::Release(number))) => {
-                mutex.waits(*from, *number)
+                // Of requests that were carried over, one that holds has the same number.
+                mutex.waits(*from, *number) && !mutex.is_inside(*from, *number)
             }
             Kept::Command(Command::Enter) | Kept::Message(..) | Kept::Timer(_) => false,
         }

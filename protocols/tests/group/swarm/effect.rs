@@ -182,7 +182,7 @@ impl Run {
     fn moody(&self) -> u64 {
         match self.world.sim.node(Node::Register) {
             Some(Place::Register(register)) => register.moody,
-            Some(Place::Member(_)) | None => 0,
+            Some(Place::Member(..)) | None => 0,
         }
     }
 
@@ -397,7 +397,7 @@ impl Run {
             Some(Place::Register(register)) => {
                 (least..least + 8).find(|ago| register.backup(*ago).is_some_and(fits))
             }
-            Some(Place::Member(_)) | None => None,
+            Some(Place::Member(..)) | None => None,
         };
         let knows = |member| {
             let record = self.world.member(member).and_then(|member| member.record());

@@ -47,6 +47,8 @@ impl Group {
     pub(super) fn new(seed: u64, members: usize, policy: Policy) -> Self {
         let mut world = World::new(seed, 0, policy);
         world.quiet_discovery = true;
+        // The rules of a trace are those of views with an arbiter.
+        world.rules = None;
         let mut group = Self {
             world,
             trace: false,
@@ -79,7 +81,7 @@ impl Group {
     pub(super) fn try_register(&self) -> Option<&Record> {
         match self.world.sim.node(Node::Register) {
             Some(Place::Register(register)) => register.memory.record(),
-            Some(Place::Member(_)) | None => unreachable!("the register does not crash"),
+            Some(Place::Member(..)) | None => unreachable!("the register does not crash"),
         }
     }
 

@@ -10,6 +10,7 @@ use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::register::{self, MemoryRegister};
 use conclave_protocols::sim::Random;
+use conclave_protocols::trace::{self, Log, Watch};
 use conclave_protocols::{Effect, Epoch, Input, LocalTime, LockName, Outbox, Protocol};
 use tokio::sync::watch;
 
@@ -95,6 +96,7 @@ type Out = OutboxOf<Place>;
 
 pub(super) struct Pod {
     member: Member,
+    watch: Watch,
     book: Book,
     alarms: Alarms<Alarm>,
     open: BTreeMap<Number, (watch::Receiver<Claim>, Option<Shows>)>,
@@ -106,10 +108,19 @@ pub(super) struct Pod {
 }
 
 impl Pod {
-    pub(super) fn new(me: MemberInfo, policy: Policy, status: Epoch, metrics: LockMetrics) -> Self {
+    pub(super) fn new(
+        me: MemberInfo,
+        policy: Policy,
+        status: Epoch,
+        metrics: LockMetrics,
+        (rate_ppm, log): (i32, Log),
+    ) -> Self {
+        let book = Book::new(&me.name, me.incarnation, metrics);
+        let member = Member::new(me, policy, status);
         Self {
-            book: Book::new(&me.name, me.incarnation, metrics),
-            member: Member::new(me, policy, status),
+            book,
+            watch: Watch::new(&member, rate_ppm, log),
+            member,
             alarms: Alarms::new(),
             open: BTreeMap::new(),
             ids: BTreeMap::new(),
@@ -231,7 +242,7 @@ impl Pod {
 
     fn feed_member(&mut self, now: LocalTime, input: InputOf<Member>, out: &mut Out) {
         let mut effects = Outbox::default();
-        self.member.handle(now, input, &mut effects);
+        self.watch.handle(&mut self.member, now, input, &mut effects);
         self.carry_out(now, effects, out);
     }
 
@@ -324,25 +335,34 @@ pub(super) struct Register {
     unsure: u64,
     /// How often it was.
     pub(super) unsaid: u64,
+    log: Log,
 }
 
 impl Register {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64, log: Log) -> Self {
         let (memory, random) = (MemoryRegister::default(), Random::new(seed));
-        Self { memory, random, unsure: 0, unsaid: 0 }
+        Self { memory, random, unsure: 0, unsaid: 0, log }
     }
 
     pub(super) fn epoch(&self) -> Epoch {
         self.memory.record().map(|record| record.epoch).unwrap_or_default()
     }
 
+    fn answer_for_sure(
+        &mut self,
+        from: Node,
+        call: &register::Message,
+    ) -> Option<register::Message> {
+        trace::answer(&mut self.memory, from, call, Epoch(0), &self.log)
+    }
+
     fn answer(&mut self, from: Node, call: &register::Message, out: &mut Out) {
         if self.unsure > 0 && self.random.once_in(self.unsure) {
             self.unsaid += 1;
             if self.random.once_in(2) {
-                self.memory.answer(call, Epoch(0));
+                self.answer_for_sure(from, call);
             }
-        } else if let Some(answer) = self.memory.answer(call, Epoch(0)) {
+        } else if let Some(answer) = self.answer_for_sure(from, call) {
             out.send(from, Message::Register(answer));
         }
     }

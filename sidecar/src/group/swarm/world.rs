@@ -8,6 +8,7 @@ use conclave_protocols::member::Node;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::sim::{Clock, Simulator};
+use conclave_protocols::trace::{Clocks, Log, Rules, Watch};
 use conclave_protocols::version;
 use conclave_protocols::{Epoch, Incarnation, LockName, PodUid};
 
@@ -25,6 +26,9 @@ pub(super) struct World {
     /// What the store of each lock took last.
     stores: BTreeMap<String, u64>,
     pub(super) history: History,
+    /// What members and register did since it was last looked at, and what that is held against.
+    log: Log,
+    pub(super) rules: Rules,
     /// How often what happened.
     pub(super) seen: BTreeMap<&'static str, u64>,
     pub(super) views: u64,
@@ -54,7 +58,8 @@ pub(super) enum State {
 impl World {
     pub(super) fn new(seed: u64, policy: Policy, trace: bool) -> Self {
         let mut sim = Simulator::new(seed);
-        sim.add(Node::Register, Place::Register(Box::new(Register::new(seed))));
+        let log = Log::default();
+        sim.add(Node::Register, Place::Register(Box::new(Register::new(seed, log.clone()))));
         Self {
             sim,
             seed,
@@ -65,6 +70,8 @@ impl World {
             claims: BTreeMap::new(),
             stores: BTreeMap::new(),
             history: History::default(),
+            log,
+            rules: Rules::new(Clocks::Drifting),
             seen: BTreeMap::new(),
             views: 0,
         }
@@ -89,7 +96,8 @@ impl World {
         let node = Node::Member(incarnation);
         self.pods.push((node, clock));
         let metrics = self.metrics.locks.clone();
-        let pod = Pod::new(info, self.policy.clone(), self.epoch(), metrics);
+        let watched = (rate, self.log.clone());
+        let pod = Pod::new(info, self.policy.clone(), self.epoch(), metrics, watched);
         self.sim.add_with_clock(node, Place::Pod(Box::new(pod)), clock);
         self.observe();
     }
@@ -213,7 +221,11 @@ impl World {
     }
 
     pub(super) fn crash(&mut self, pod: usize) {
-        self.sim.crash(self.pods[pod].0);
+        let (node, _) = self.pods[pod];
+        self.sim.crash(node);
+        if let Node::Member(member) = node {
+            Watch::ended(&self.log, member);
+        }
     }
 
     pub(super) fn call(&mut self, pod: usize, call: Call) {
@@ -231,7 +243,24 @@ impl World {
 
     // ----- what they see
 
+    /// Every step that members and register took since the last look is one of the rules.
+    fn check_trace(&mut self) {
+        let (seed, now) = (self.seed, self.sim.now());
+        for entry in std::mem::take(&mut *self.log.borrow_mut()) {
+            let clock = |who| self.pods.iter().rfind(|(node, _)| *node == Node::Member(who));
+            let true_time = |who, at| clock(who).map_or(now, |(_, clock)| clock.true_time(at));
+            let entry = entry.on_axis(true_time);
+            if self.trace {
+                println!("{now:?} {entry:?}");
+            }
+            if let Err(breach) = self.rules.step(now, &entry) {
+                panic!("seed {seed} at {now:?}: {breach}: {entry:?}");
+            }
+        }
+    }
+
     fn observe(&mut self) {
+        self.check_trace();
         for (at, node, seen) in self.sim.take_told() {
             let known = self.pods.iter().rposition(|(pod, _)| *pod == node);
             let index = known.expect("only pods tell");

@@ -1,0 +1,32 @@
+//! The rules of the office protocol as one value, and traces that are held against them.
+//!
+//! A trace says what members of one group did that others rely on: promises and seals given, the
+//! register replaced, views entered and left, the office believed in, locks held. [`Rules`] knows for each
+//! kind of event when it may happen and what follows from it, and refuses whatever no rule of
+//! `docs/office.md` allows, whether or not anybody comes to harm by it. The code of the members leaves such
+//! traces in the simulators ([`Watch`]); the steps of the office model are another source of them
+//! (`protocols/tests/office_model`). So what the model searches and what the members do is held against the
+//! same rules (Cirstea, Kuppe, Loillier and Merz, *Validating Traces of Distributed Programs Against TLA+
+//! Specifications*, 2024; Howard and others, *Smart Casual Verification of the Confidential Consortium
+//! Framework*, NSDI 2025).
+//!
+//! **Clocks.** A trace has one axis of time. In the simulator that is true time: an event happens at the
+//! true time of the step that it was observed in, and a deadline, which a member tells by its own clock, lies
+//! where that clock will read it. How fast each clock runs is known, so a hold is exactly as long as its
+//! holder counts it. What somebody else waits is only known to be no shorter than by the fastest clock that
+//! the rules allow for ([`Clocks::least`]).
+
+mod content;
+mod event;
+mod locks;
+mod office;
+mod process;
+mod rules;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+pub use self::content::{Clocks, Content};
+pub use self::event::{Breach, Entry, Event};
+pub use self::rules::Rules;
+pub use self::watch::{Log, Watch, answer, replaced};

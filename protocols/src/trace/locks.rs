@@ -1,0 +1,158 @@
+//! Locks: who may be told to hold one, and for how long.
+
+use std::time::Duration;
+
+use super::event::{Allowed, need};
+use super::process::{Hold, HoldState};
+use super::rules::{GRAIN, Rules};
+use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
+
+impl Rules {
+    /// A leader let a member count on something from one of that member's own messages.
+    pub(super) fn acknowledged(
+        &mut self,
+        at: Duration,
+        who: Incarnation,
+        epoch: Epoch,
+        (member, stamp): (Incarnation, Duration),
+        grants: bool,
+    ) -> Allowed {
+        let belief = self.process(who).belief.filter(|belief| belief.epoch == epoch);
+        let until = belief.map(|belief| belief.until);
+        // RULES 23 and 24. What a promise lists is extended in office, though the heartbeat which says so may
+        // leave later; what is granted is granted in office.
+        let heard = if grants { at } else { stamp };
+        need(if grants { 23 } else { 24 }, until.is_some_and(|until| until > heard), || {
+            format!(
+                "{who} lets {member} count from {stamp:?} in view {epoch}, and led until {until:?}"
+            )
+        })?;
+        // RULE 5.
+        need(5, stamp <= at + GRAIN, || format!("{member} never said that at {stamp:?}"))?;
+        let lease = self.office(24, epoch)?.leases.entry(member).or_default();
+        *lease = stamp.max(*lease);
+        Ok(())
+    }
+
+    pub(super) fn held(
+        &mut self,
+        at: Duration,
+        who: Incarnation,
+        lock: &LockName,
+        token: FencingToken,
+        epoch: Epoch,
+        until: Duration,
+    ) -> Allowed {
+        let process = self.process(who);
+        // RULE 12. A member hears of locks only in the view that it is in.
+        let inside = process.entered == epoch && process.refuses < epoch;
+        let last = process.holds.get(lock).copied();
+        need(12, inside, || format!("{who} entered {lock} in view {epoch}, which it refuses"))?;
+        let (ceiling, quiet) = {
+            let office = self.office(23, epoch)?;
+            (office.content.ceiling, office.quiet_until)
+        };
+        // RULE 23. Tokens rise, up to the ceiling that was written.
+        let highest = self.tokens.insert(lock.clone(), token);
+        need(23, Some(token) > highest, || format!("{lock} went from {highest:?} to {token}"))?;
+        need(23, token.high() <= ceiling, || format!("{token} of {lock} is above {ceiling}"))?;
+        // RULES 20 and 26. Nothing is newly granted in the quiet time. RULE 32: who kept its grant, and
+        // enters again, is granted nothing.
+        let kept = last
+            .is_some_and(|last| Some(last.token) == highest && last.token.high() == token.high());
+        need(20, kept || at + GRAIN >= quiet, || {
+            format!(
+                "{who} entered {lock} in the quiet time of view {epoch}, which is until {quiet:?}"
+            )
+        })?;
+        // RULE 23. The entry is free: nobody else was told more.
+        let other = self.processes.iter().find(|(other, process)| {
+            **other != who && process.holds.get(lock).is_some_and(|hold| hold.is_live(at))
+        });
+        let other = other.map(|(other, _)| *other);
+        need(23, other.is_none(), || format!("{who} entered {lock}, which {other:?} holds"))?;
+        let carried = if kept { self.longest_lease(who) } else { Duration::ZERO };
+        self.lasts_no_longer(who, lock, epoch, until, carried)?;
+        self.process(who).holds.insert(lock.clone(), Hold { token, until, state: HoldState::Held });
+        Ok(())
+    }
+
+    pub(super) fn extended(
+        &mut self,
+        at: Duration,
+        who: Incarnation,
+        lock: &LockName,
+        until: Duration,
+    ) -> Allowed {
+        let process = self.process(who);
+        let (epoch, hold) = (process.entered, process.holds.get(lock).copied());
+        // RULE 7. A deadline that has passed is final, and none is taken back.
+        let runs = hold.is_some_and(|hold| hold.state == HoldState::Held && hold.is_live(at));
+        need(7, runs, || format!("{who} extends {lock}, which it held as {hold:?}"))?;
+        let told = hold.map(|hold| hold.until).unwrap_or_default();
+        need(7, told <= until + GRAIN, || {
+            format!("{lock} was told until {told:?}, not {until:?}")
+        })?;
+        self.lasts_no_longer(who, lock, epoch, until, told)?;
+        if let Some(hold) = self.process(who).holds.get_mut(lock) {
+            hold.until = until.max(told);
+        }
+        Ok(())
+    }
+
+    pub(super) fn released(&mut self, who: Incarnation, lock: &LockName) {
+        if let Some(hold) = self.process(who).holds.get_mut(lock) {
+            hold.state = HoldState::Released;
+        }
+    }
+
+    pub(super) fn lost(&mut self, who: Incarnation, lock: &LockName) {
+        if let Some(hold) = self.process(who).holds.get_mut(lock)
+            && hold.state == HoldState::Held
+        {
+            hold.state = HoldState::Lost;
+        }
+    }
+
+    /// Until when a lease of any view lasts at most. A grant that is kept goes on with the lease that it had.
+    fn longest_lease(&self, who: Incarnation) -> Duration {
+        let Some(process) = self.processes.get(&who) else { return Duration::ZERO };
+        let leases = self.offices.values().filter_map(|office| {
+            let stamp = office.leases.get(&who)?;
+            Some(*stamp + process.span(self.clocks.hold(office.content.lease)))
+        });
+        leases.max().unwrap_or_default()
+    }
+
+    /// How long a hold may be told to last. `known`: until when it may in any case.
+    fn lasts_no_longer(
+        &mut self,
+        who: Incarnation,
+        lock: &LockName,
+        epoch: Epoch,
+        until: Duration,
+        known: Duration,
+    ) -> Allowed {
+        let clocks = self.clocks;
+        let process = self.process(who).clone();
+        let office = self.office(5, epoch)?;
+        let content = &office.content;
+        let (rule, most) = if content.leader == Some(who) {
+            // RULE 22. A leader's own hold ends with its office, or an L after what the office rests on was sent.
+            let lasts = office.lasts_until(clocks, &process);
+            let (lease, office) =
+                (clocks.hold(content.lease), clocks.hold(content.timing.office_wait));
+            let more = process.span(lease.saturating_sub(office));
+            (22, lasts + more)
+        } else {
+            // RULES 5 and 27. Others count from what they had said when the leader heard them last.
+            let lease = office.leases.get(&who).copied();
+            let span = process.span(clocks.hold(content.lease));
+            (5, lease.map(|stamp| stamp + span).unwrap_or_default())
+        };
+        let most = most.max(known);
+        need(rule, until <= most + GRAIN, || {
+            format!("{who} holds {lock} until {until:?}, and may until {most:?}")
+        })
+    }
+}

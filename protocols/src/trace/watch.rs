@@ -1,0 +1,231 @@
+//! Takes a trace of a member, at the seam between it and whoever runs it, and of the register.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::content::Content;
+use super::event::{Entry, Event};
+use crate::ids::{Epoch, Incarnation};
+use crate::member::message::{Heartbeat, Message, PeerMessage};
+use crate::member::{self, Command, LockEvent, Member, Node};
+use crate::mutex::central;
+use crate::policy::Arbiter;
+use crate::protocol::{Effect, EffectOf, Input, InputOf, OutboxOf, Protocol};
+use crate::register::{self, MemoryRegister};
+use crate::time::LocalTime;
+
+/// Where the members of one group and its register write down what they do, in order.
+pub type Log = Rc<RefCell<Vec<Entry<LocalTime>>>>;
+
+/// Watches one member, and writes down what it does. Nothing in the member knows of it.
+pub struct Watch {
+    me: Incarnation,
+    log: Log,
+    /// What the member promised itself, and whether it refused its view, when it was looked at last.
+    promised: LocalTime,
+    refused: Option<Epoch>,
+    /// The office that it had then.
+    office: Option<(Epoch, LocalTime)>,
+}
+
+impl Watch {
+    /// Watches a process that begins. Its clock is too fast by so many parts per million.
+    pub fn new(member: &Member, rate_ppm: i32, log: Log) -> Self {
+        let me = member.me();
+        let started = Entry { who: Some(me), event: Event::Started(rate_ppm) };
+        log.borrow_mut().push(started);
+        Self { me, log, promised: LocalTime::default(), refused: None, office: None }
+    }
+
+    /// Hands an input to the member, takes down what it does, and passes its effects on.
+    pub fn handle(
+        &mut self,
+        member: &mut Member,
+        now: LocalTime,
+        input: InputOf<Member>,
+        out: &mut OutboxOf<Member>,
+    ) {
+        if let Input::Command(Command::Exit { lock }) = &input {
+            self.note(Event::Released(lock.clone()));
+        }
+        let mut effects = OutboxOf::<Member>::default();
+        member.handle(now, input, &mut effects);
+        let effects: Vec<EffectOf<Member>> = effects.drain().collect();
+        self.look(member, now, &effects);
+        for effect in effects {
+            match effect {
+                Effect::Send { to, message } => out.send(to, message),
+                Effect::Arm { timer, after } => out.arm(timer, after),
+                Effect::Disarm(timer) => out.disarm(timer),
+                Effect::Tell(event) => out.tell(event),
+            }
+        }
+    }
+
+    /// The process is over.
+    pub fn ended(log: &Log, who: Incarnation) {
+        log.borrow_mut().push(Entry { who: Some(who), event: Event::Ended });
+    }
+
+    fn note(&self, event: Event<LocalTime>) {
+        self.log.borrow_mut().push(Entry { who: Some(self.me), event });
+    }
+
+    /// What one call of the member did is one moment. What a leader promised itself, and that it is in
+    /// office, comes first: the rest of what it does rests on that. That it refuses its view comes last.
+    fn look(&mut self, member: &Member, now: LocalTime, effects: &[EffectOf<Member>]) {
+        let (epoch, until) = member.pledged();
+        if member.office().is_some() && until != self.promised && member.is_in_view() {
+            self.note(Event::Promised(epoch));
+        }
+        self.promised = until;
+        let office = member.office().filter(|until| *until > now).map(|until| (epoch, until));
+        // Whoever leaves may gain its office, grant, and give it up, all in one moment.
+        let passing = granted_in(effects).map(|epoch| (epoch, now.after(MOMENT)));
+        let led = office.or_else(|| passing.filter(|_| self.office.is_none()));
+        if let Some((epoch, until)) = led.filter(|_| led != self.office) {
+            self.note(Event::Leads(epoch, until));
+        }
+        for effect in effects {
+            match effect {
+                Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
+                    self.said(*to, message);
+                }
+                Effect::Tell(event) => self.told(event),
+                Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) => {}
+            }
+        }
+        if self.office.or(led).is_some() && office.is_none() {
+            self.note(Event::LeadsNot);
+        }
+        self.office = office;
+        let refused = (!member.is_in_view()).then_some(epoch);
+        if refused != self.refused {
+            self.refused = refused;
+            if let Some(epoch) = refused {
+                self.note(Event::Refused(epoch));
+            }
+        }
+    }
+
+    fn said(&self, to: Incarnation, message: &PeerMessage) {
+        match message {
+            PeerMessage::Promise(promise) => self.note(Event::Promised(promise.epoch)),
+            PeerMessage::Seal(seal) => {
+                if seal.hand_over.is_some() {
+                    self.note(Event::GaveTable(seal.base));
+                }
+                self.note(Event::Sealed(seal.base));
+            }
+            PeerMessage::HandOver(table) => self.note(Event::GaveTable(table.base)),
+            PeerMessage::Heartbeat(heartbeat) | PeerMessage::GatedHeartbeat { heartbeat, .. } => {
+                self.beat(to, heartbeat)
+            }
+            PeerMessage::Lock(said) => {
+                if let (central::Message::Grant(_), Some(stamp)) = (said.message, said.heard) {
+                    let (epoch, member) = (said.epoch, to);
+                    self.note(Event::Acknowledged { epoch, member, stamp, grants: true });
+                }
+            }
+            PeerMessage::Join(_)
+            | PeerMessage::Noted
+            | PeerMessage::Leave
+            | PeerMessage::Refusal { .. }
+            | PeerMessage::SealRequest { .. }
+            | PeerMessage::SealRefused { .. }
+            | PeerMessage::Taken { .. }
+            | PeerMessage::Election { .. }
+            | PeerMessage::PeerLock(_)
+            | PeerMessage::Farewell(_) => {}
+        }
+    }
+
+    fn beat(&self, member: Incarnation, heartbeat: &Heartbeat) {
+        if let Some(extended) = &heartbeat.extended {
+            let (epoch, stamp) = (heartbeat.epoch, extended.stamp);
+            self.note(Event::Acknowledged { epoch, member, stamp, grants: false });
+        }
+    }
+
+    fn told(&self, event: &member::Event) {
+        match event {
+            member::Event::Installed(record) => {
+                self.note(Event::Entered(record.epoch));
+                if record.leader == Some(self.me) && record.policy.arbiter == Arbiter::Quorum {
+                    // A leader promises itself with the first heartbeat, even if it leaves at once.
+                    self.note(Event::Promised(record.epoch));
+                }
+            }
+            member::Event::Lock(lock, event) => {
+                let lock = lock.clone();
+                match *event {
+                    LockEvent::Entered { token: Some(token), epoch, deadline: until, .. } => {
+                        self.note(Event::Held { lock, token, epoch, until });
+                    }
+                    LockEvent::Extended { deadline: until, .. } => {
+                        self.note(Event::Extended { lock, until });
+                    }
+                    LockEvent::Lost(_) => self.note(Event::Lost(lock)),
+                    LockEvent::Entered { token: None, .. } | LockEvent::Queued(_) => {}
+                }
+            }
+            member::Event::Met(_)
+            | member::Event::Standing(_)
+            | member::Event::Grants(_)
+            | member::Event::Confirmed(_)
+            | member::Event::Elected { .. }
+            | member::Event::Ignored(_)
+            | member::Event::Undone(_) => {}
+            member::Event::Left => self.note(Event::Ended),
+        }
+    }
+}
+
+/// The view in which a leader grants something with these effects.
+fn granted_in(effects: &[EffectOf<Member>]) -> Option<Epoch> {
+    effects.iter().find_map(|effect| match effect {
+        Effect::Send { message: Message::Peer(PeerMessage::Lock(said)), .. } => {
+            matches!(said.message, central::Message::Grant(_)).then_some(said.epoch)
+        }
+        Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => None,
+    })
+}
+
+/// Longer than what is lost when readings of clocks are turned into true time.
+const MOMENT: Duration = Duration::from_micros(10);
+
+/// A register in memory answers a call, and what that does is written down.
+pub fn answer(
+    memory: &mut MemoryRegister,
+    from: Node,
+    call: &register::Message,
+    time_term: Epoch,
+    log: &Log,
+) -> Option<register::Message> {
+    let held = memory.answer(&register::Message::Read(register::CallId(0)), time_term);
+    let answer = memory.answer(call, time_term);
+    let Node::Member(who) = from else { return answer };
+    let event = match (call, &answer, held) {
+        (register::Message::Read(_), Some(register::Message::Value { value, .. }), _) => {
+            value.record.as_ref().map(|record| Event::Read(Content::from(record)))
+        }
+        (
+            register::Message::Write { version, record, .. },
+            Some(register::Message::Written { .. }),
+            Some(register::Message::Value { value, .. }),
+        ) => {
+            let compared = *version == value.version;
+            Some(Event::Wrote { compared, content: Content::from(&**record) })
+        }
+        _ => None,
+    };
+    log.borrow_mut().extend(event.map(|event| Entry { who: Some(who), event }));
+    answer
+}
+
+/// Somebody else than a member replaced what the register holds.
+pub fn replaced(memory: &MemoryRegister, log: &Log) {
+    let content = memory.record().map(Content::from);
+    log.borrow_mut().push(Entry { who: None, event: Event::Replaced(content) });
+}

@@ -1,0 +1,389 @@
+//! Holds runs of the model against the rules that the members' traces are held against
+//! (`conclave_protocols::trace`): the two are one protocol if what the one does the other allows.
+//!
+//! A tick is a second, all clocks are the same, and a hold is as long as its wait. What the model has in one
+//! step the rules have as a few events of one moment. A crash takes the application along, and so what it
+//! was told. Where a search has no E, whoever promises has just read the register. Locks whose state sits in the
+//! members, and evidence of death, which the model counts a little earlier than members do, are left out.
+
+use std::time::Duration;
+
+use conclave_protocols::policy::Timing as Waits;
+use conclave_protocols::sim::Random;
+use conclave_protocols::trace::{Breach, Clocks, Content, Entry, Event, Rules};
+use conclave_protocols::{Epoch, FencingToken, Incarnation, LockName, PodUid};
+use stateright::Model;
+
+use super::budget::Budget;
+use super::model::{Action, OfficeModel};
+use super::rules;
+use super::scope::Scope;
+use super::state::{
+    Ask, Fate, LOCKS, LockId, Members, NOBODY, Node, NodeId, Record, State, TOKEN_BITS, Ticks,
+    Token, View, epoch_of,
+};
+
+/// A run of the model under way.
+pub(crate) struct Replay<'a> {
+    model: &'a OfficeModel,
+    rules: Rules,
+    ticks: u64,
+    /// Until when each node was told to lead, and in which view.
+    led: [Option<(View, u64)>; 4],
+}
+
+/// Whether runs of these bounds can be told as events.
+pub(crate) fn covers(model: &OfficeModel) -> bool {
+    !model.has_peers() && !model.scope.evidence
+}
+
+/// Holds a whole run against the rules. Returns how many events it was.
+pub(crate) fn replay(model: &OfficeModel, run: &[(State, Option<Action>)]) -> Result<u64, Breach> {
+    let Some((first, _)) = run.first() else { return Ok(0) };
+    let mut replay = Replay::new(model, first)?;
+    for pair in run.windows(2) {
+        if let Some(action) = pair[0].1 {
+            replay.step(&pair[0].0, action, &pair[1].0)?;
+        }
+    }
+    if let Some((last, _)) = run.last() {
+        replay.take_grants(last)?;
+    }
+    Ok(replay.rules.steps())
+}
+
+impl<'a> Replay<'a> {
+    /// The first view: its leader wrote it, and everybody has just promised.
+    pub(crate) fn new(model: &'a OfficeModel, first: &State) -> Result<Self, Breach> {
+        let second = Duration::from_secs(1);
+        let rules = Rules::new(Clocks::Ticking(second));
+        let mut replay = Self { model, rules, ticks: 0, led: [None; 4] };
+        for id in model.everybody().iter() {
+            replay.tell(id, Event::Started(0))?;
+        }
+        let content = replay.content(&first.register);
+        replay.tell(0, Event::Wrote { compared: true, content: content.clone() })?;
+        for id in model.scope.founders.iter() {
+            replay.tell(id, Event::Entered(Epoch(1)))?;
+            replay.tell(id, Event::Read(content.clone()))?;
+            replay.tell(id, Event::Promised(Epoch(1)))?;
+        }
+        replay.offices(first)?;
+        Ok(replay)
+    }
+
+    /// One step of the model.
+    pub(crate) fn step(
+        &mut self,
+        before: &State,
+        action: Action,
+        after: &State,
+    ) -> Result<(), Breach> {
+        if matches!(action, Action::Tick) {
+            self.ticks += 1;
+        }
+        if let Action::Crash(id) = action {
+            self.crash(before, id)?;
+        }
+        // Who finds an older write of its own takes the office that it has already anew.
+        if !matches!(action, Action::FindOlderWrite(_)) {
+            self.resignations(after)?;
+        }
+        self.writes(before, action, after)?;
+        self.members(before, action, after)?;
+        self.offices(after)?;
+        self.locks(before, action, after)
+    }
+
+    /// What was granted is told when the grant is taken.
+    fn take_grants(&mut self, last: &State) -> Result<(), Breach> {
+        for member in self.model.everybody().iter() {
+            for lock in 0..LOCKS {
+                let action = Action::TakeGrant { member, lock };
+                if self.model.may_take_grant(last, member, lock)
+                    && let Some(next) = self.model.next_state(last, action)
+                {
+                    self.step(last, action, &next)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self, who: NodeId, event: Event<Duration>) -> Result<(), Breach> {
+        self.say(Some(name(who)), event)
+    }
+
+    fn say(&mut self, who: Option<Incarnation>, event: Event<Duration>) -> Result<(), Breach> {
+        self.rules.step(Duration::from_secs(self.ticks), &Entry { who, event })
+    }
+
+    fn after(&self, left: Ticks) -> Duration {
+        Duration::from_secs(self.ticks + u64::from(left))
+    }
+
+    fn content(&self, record: &Record) -> Content {
+        let seconds = |ticks: Ticks| Duration::from_secs(u64::from(ticks));
+        let timing = record.timing;
+        Content {
+            epoch: Epoch(u64::from(record.view)),
+            ceiling: Epoch(u64::from(record.ceiling)),
+            members: record.members.iter().map(name).collect(),
+            leader: (record.leader != NOBODY && !record.lost).then(|| name(record.leader)),
+            closing: record.closing,
+            base_unknown: record.lost,
+            timing: Waits {
+                office_wait: seconds(timing.promise()),
+                heartbeat: Duration::ZERO,
+                lock_wait: seconds(timing.lock_wait()),
+                api_outage: seconds(timing.confirmation().max(u8::from(!self.model.confirms()))),
+            },
+            lease: seconds(timing.lease()),
+            believes_evidence: false,
+            is_advisory: false,
+        }
+    }
+
+    fn crash(&mut self, before: &State, id: NodeId) -> Result<(), Breach> {
+        for lock in live(&before.nodes[id]) {
+            self.tell(id, Event::Released(lock_name(lock)))?;
+        }
+        self.tell(id, Event::Ended)
+    }
+
+    /// Who led and does not, though its office would have lasted.
+    fn resignations(&mut self, after: &State) -> Result<(), Breach> {
+        for id in self.model.everybody().iter() {
+            let leads = self.model.office_left(after, id) > 0;
+            if self.led[usize::from(id)].is_some() && !leads {
+                self.led[usize::from(id)] = None;
+                self.tell(id, Event::LeadsNot)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn writes(&mut self, before: &State, action: Action, after: &State) -> Result<(), Breach> {
+        let content = self.content(&after.register);
+        if let Action::Apply(id) = action
+            && before.register != after.register
+        {
+            let Node { write, stale, .. } = &before.nodes[id];
+            let on_its_way = |write: &&super::state::Write| write.fate == Fate::OnItsWay;
+            let write = stale.iter().chain(write).find(on_its_way);
+            let compared = write.is_some_and(|write| write.expected == before.register);
+            self.tell(id, Event::Wrote { compared, content })
+        } else if let Action::TakeMarkBack(id) = action {
+            self.tell(id, Event::Wrote { compared: true, content })
+        } else if let Action::LoseRecord = action {
+            self.say(None, Event::Replaced(Some(content)))
+        } else if let Action::Confirm(id) = action {
+            self.tell(id, Event::Read(content))
+        } else {
+            Ok(())
+        }
+    }
+
+    fn members(&mut self, before: &State, action: Action, after: &State) -> Result<(), Breach> {
+        if let Action::HandOver { leader, .. } = action
+            && let Some(lead) = &after.nodes[leader].lead
+        {
+            self.tell(leader, Event::GaveTable(epoch(lead.record.view)))?;
+        }
+        if let Action::Seal { candidate, member } = action
+            && let Some(bid) = &after.nodes[candidate].bid
+        {
+            self.tell(member, Event::Sealed(epoch(bid.record.view)))?;
+        }
+        for id in self.model.everybody().iter() {
+            let (old, new) = (&before.nodes[id], &after.nodes[id]);
+            if new.alive && new.floor() > old.floor() {
+                self.tell(id, Event::Refused(epoch(new.floor())))?;
+            }
+            if new.alive && new.cur > old.cur && !new.sealed {
+                self.tell(id, Event::Entered(epoch(new.cur)))?;
+            }
+        }
+        let promised = if let Action::Beat { leader, member } = action {
+            before.nodes[leader].lead.map(|lead| (member, lead.record.view))
+        } else if let Action::TakeBeat { member, slot } = action {
+            Some((member, before.nodes[member].beats[slot].view))
+        } else {
+            None
+        };
+        let Some((member, view)) = promised else { return Ok(()) };
+        if !self.model.confirms() {
+            let content =
+                Content { epoch: epoch(view), closing: false, ..self.content(&after.register) };
+            let content = Content { base_unknown: false, ..content };
+            self.tell(member, Event::Read(content))?;
+        }
+        self.tell(member, Event::Promised(epoch(view)))
+    }
+
+    fn offices(&mut self, after: &State) -> Result<(), Breach> {
+        for id in self.model.everybody().iter() {
+            let left = self.model.office_left(after, id);
+            let Some(lead) = after.nodes[id].lead.filter(|_| left > 0) else { continue };
+            let told = Some((lead.record.view, self.ticks + u64::from(left)));
+            if self.led[usize::from(id)] != told {
+                self.led[usize::from(id)] = told;
+                self.tell(id, Event::Leads(epoch(lead.record.view), self.after(left)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn locks(&mut self, before: &State, action: Action, after: &State) -> Result<(), Breach> {
+        if let Action::Grant { leader, member, lock } = action
+            && leader != member
+            && let Ask::Sent { view, left } = before.nodes[member].asks[lock]
+        {
+            self.acknowledged(leader, member, view, left, after, true)?;
+        }
+        if let Action::Extend { leader, member } = action {
+            let stamp = before.nodes[member].stamp;
+            self.acknowledged(leader, member, stamp.view, stamp.left, after, false)?;
+        }
+        if let Action::Release { member, lock } = action {
+            self.tell(member, Event::Released(lock_name(lock)))?;
+        }
+        let aged = u8::from(matches!(action, Action::Tick));
+        for id in self.model.everybody().iter() {
+            for lock in 0..LOCKS {
+                let (old, new) = (before.nodes[id].holds[lock], after.nodes[id].holds[lock]);
+                let (name, until) = (lock_name(lock), self.after(new.left));
+                if new.left == 0 || !after.nodes[id].alive {
+                    continue;
+                }
+                if old.token != new.token {
+                    let (token, epoch) = (token(new.token), epoch(after.nodes[id].cur));
+                    self.tell(id, Event::Held { lock: name, token, epoch, until })?;
+                } else if old.left.saturating_sub(aged) != new.left {
+                    self.tell(id, Event::Extended { lock: name, until })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A member may count from when it sent what is worth so much yet.
+    fn acknowledged(
+        &mut self,
+        leader: NodeId,
+        member: NodeId,
+        view: View,
+        left: Ticks,
+        after: &State,
+        grants: bool,
+    ) -> Result<(), Breach> {
+        let node = &after.nodes[member];
+        let lease = self.model.waits_known_to(member, node.timing).lease();
+        let stamp = self.after(left).saturating_sub(Duration::from_secs(u64::from(lease)));
+        let (epoch, member) = (epoch(view), name(member));
+        self.tell(leader, Event::Acknowledged { epoch, member, stamp, grants })
+    }
+}
+
+fn live(node: &Node) -> impl Iterator<Item = LockId> + '_ {
+    (0..LOCKS).filter(|lock| node.holds[*lock].is_live())
+}
+
+fn name(id: NodeId) -> Incarnation {
+    Incarnation { pod: PodUid(u128::from(id) + 1), run: 0 }
+}
+
+fn epoch(view: View) -> Epoch {
+    Epoch(u64::from(view))
+}
+
+fn lock_name(lock: LockId) -> LockName {
+    LockName::try_from(format!("lock-{lock}")).expect("a good name")
+}
+
+/// The first token of an epoch is the one after what comes before them.
+fn token(token: Token) -> FencingToken {
+    let number = token & ((1 << TOKEN_BITS) - 1);
+    let mut like = FencingToken::before(epoch(epoch_of(token)));
+    for _ in 0..=number {
+        like = like.successor(Epoch(u64::MAX)).expect("below any ceiling");
+    }
+    like
+}
+
+/// Random runs of a scope, each of so many steps: all of them are runs of the rules.
+pub(crate) fn walks(scope: Scope, walks: u64, steps: usize) {
+    let model =
+        OfficeModel { rules: rules::Rules::ALL, scope, reaches: &[], budget: Budget::default() };
+    let mut events = 0;
+    for seed in 0..walks {
+        let mut random = Random::new(seed);
+        let mut state = model.init_states().remove(0);
+        let mut replay = Replay::new(&model, &state).expect("it begins as the rules have it");
+        let mut taken = Vec::new();
+        for _ in 0..steps {
+            let mut actions = Vec::new();
+            model.actions(&state, &mut actions);
+            let place = usize::try_from(random.up_to(actions.len() as u64)).expect("small");
+            let action = actions[place];
+            let next = model.next_state(&state, action).expect("every action leads somewhere");
+            taken.push(action);
+            if let Err(breach) = replay.step(&state, action, &next) {
+                panic!("seed {seed}: {breach}: {taken:#?}");
+            }
+            state = next;
+        }
+        events += replay.rules.steps();
+    }
+    println!("{walks} walks, {events} events");
+    assert!(events > walks * 10, "too little happened");
+}
+
+const ALL_THREE: Members = Members::of(&[0, 1, 2]);
+const JOINER: Members = Members::of(&[3]);
+
+/// What may happen to three members and a joiner.
+const EVERYTHING: Scope = Scope {
+    joiners: JOINER,
+    candidates: Members::of(&[1, 2, 3]),
+    heirs: ALL_THREE,
+    admitted: JOINER,
+    askers: ALL_THREE,
+    mortal: ALL_THREE,
+    crashes: 1,
+    lease: 2,
+    views: 4,
+    grants: 6,
+    releases: true,
+    drops: true,
+    steps_down: true,
+    unknown: true,
+    restarts_candidacy: true,
+    ..Scope::THREE
+};
+
+#[test]
+fn runs_of_three_members_and_a_joiner_are_runs_of_the_rules() {
+    walks(EVERYTHING, 3_000, 120);
+}
+
+#[test]
+fn runs_with_heartbeats_that_travel_are_runs_of_the_rules() {
+    let scope =
+        Scope { beats_travel: true, overtakes: true, duplicates: true, promise: 2, ..EVERYTHING };
+    walks(Scope { lease: 3, ..scope }, 3_000, 160);
+}
+
+#[test]
+fn runs_with_a_register_that_must_confirm_and_is_lost_are_runs_of_the_rules() {
+    let scope = Scope { confirmation: 2, losses: 1, leaves: true, ..EVERYTHING };
+    walks(scope, 3_000, 160);
+}
+
+#[test]
+fn runs_of_two_members_with_two_locks_and_ceilings_are_runs_of_the_rules() {
+    let scope = Scope { locks: 2, raises: 2, forgets: true, queues: true, grants: 8, ..Scope::TWO };
+    let scope =
+        Scope { candidates: Members::of(&[0, 1]), releases: true, lease: 2, views: 4, ..scope };
+    walks(scope, 3_000, 120);
+}
