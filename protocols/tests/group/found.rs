@@ -443,8 +443,11 @@ fn whoever_is_known_as_holder_and_waiter_opens_no_gate_when_it_leaves() {
     };
     let leader = who(&bench, 0);
     bench.stop(0);
+    bench.way(bench.node(4), bench.node(1), Link::Held);
     bench.say(leader, 1, PeerMessage::HandOver(Box::new(table)));
-    for _ in 0..90 {
+    bench.wait(SECOND / 2);
+    bench.free(bench.node(4), bench.node(1));
+    for _ in 0..80 {
         bench.wait(MILLI * 100);
         assert!(!bench.holds(2, "a"), "the quiet time runs");
     }
