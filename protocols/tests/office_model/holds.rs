@@ -300,7 +300,7 @@ fn a_leader_leaves_while_others_hold() {
         grants: 2,
         ..Scope::THREE
     };
-    holds(scope, &[p::LEFT, p::HANDED_OVER, p::GRANTED_AFTER_QUIET, p::READ_BACK_REFUSED]);
+    holds(scope, &[p::LEFT, p::HANDED_OVER, p::GRANTED_AFTER_OUTSIDER, p::READ_BACK_REFUSED]);
 }
 
 #[test]
