@@ -31,6 +31,11 @@ impl Events {
 
     /// The next event's name, id and data; nothing at the end. Comments are skipped.
     pub(crate) async fn next(&mut self) -> Option<(String, String, Value)> {
+        // In all: comments come for ever.
+        soon(self.read()).await
+    }
+
+    async fn read(&mut self) -> Option<(String, String, Value)> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
@@ -44,7 +49,7 @@ impl Events {
                 let data = serde_json::from_str(&field("data:").unwrap()).unwrap();
                 return Some((name, field("id:").unwrap(), data));
             }
-            let chunk = soon(self.body.next()).await?.unwrap();
+            let chunk = self.body.next().await?.unwrap();
             self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }
