@@ -30,6 +30,7 @@ pub(crate) fn mark(last: &Record, nonce: u64) -> Record {
         settled: false,
         closing: true,
         base_unknown: true,
+        held: None,
         nonce,
         ..last.clone()
     }

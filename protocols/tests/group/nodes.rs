@@ -12,6 +12,8 @@ use conclave_protocols::sim::Random;
 use conclave_protocols::trace::{self, Log, Watch};
 use conclave_protocols::{Epoch, LocalTime, Protocol};
 
+use crate::lost::mark;
+
 pub(crate) enum Place {
     Member(Box<Member>, Watch),
     Register(Box<Register>),
@@ -100,16 +102,9 @@ impl Register {
     }
 
     fn lose(&mut self) {
-        let lost = |record: &Record| Record {
-            members: Vec::new(),
-            leader: None,
-            settled: false,
-            closing: true,
-            base_unknown: true,
-            nonce: 0,
-            ..record.clone()
-        };
-        self.put(self.memory.record().map(lost));
+        // Some are of an operator that draws no nonce.
+        let nonce = if self.random.once_in(4) { 0 } else { self.random.up_to(1 << 53) };
+        self.put(self.memory.record().map(|record| mark(record, nonce)));
     }
 
     fn restore(&mut self, ago: usize) {

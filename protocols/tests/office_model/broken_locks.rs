@@ -202,6 +202,15 @@ fn a_shorter_lock_wait_at_once_gives_two_holders() {
 
 #[test]
 fn no_lock_wait_after_a_lost_record_gives_two_holders() {
-    let scope = Scope { confirmation: 1, losses: 1, lease: 3, grants: 2, ..Scope::TWO };
+    let scope = Scope {
+        joiners: FOURTH,
+        candidates: FOURTH,
+        askers: Members::of(&[1, 3]),
+        confirmation: 1,
+        losses: 1,
+        lease: 2,
+        grants: 2,
+        ..Scope::TWO
+    };
     breaks(ONE_HOLDER, scope, |rules| rules.lost_record_is_quiet = false);
 }
