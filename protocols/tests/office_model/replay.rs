@@ -46,9 +46,6 @@ pub(crate) fn replay(model: &OfficeModel, run: &[(State, Option<Action>)]) -> Re
             replay.step(&pair[0].0, action, &pair[1].0)?;
         }
     }
-    if let Some((last, _)) = run.last() {
-        replay.take_grants(last)?;
-    }
     Ok(replay.rules.steps())
 }
 
@@ -93,21 +90,6 @@ impl<'a> Replay<'a> {
         self.members(before, action, after)?;
         self.offices(after)?;
         self.locks(before, action, after)
-    }
-
-    /// What was granted is told when the grant is taken.
-    fn take_grants(&mut self, last: &State) -> Result<(), Breach> {
-        for member in self.model.everybody().iter() {
-            for lock in 0..LOCKS {
-                let action = Action::TakeGrant { member, lock };
-                if self.model.may_take_grant(last, member, lock)
-                    && let Some(next) = self.model.next_state(last, action)
-                {
-                    self.step(last, action, &next)?;
-                }
-            }
-        }
-        Ok(())
     }
 
     fn tell(&mut self, who: NodeId, event: Event<Duration>) -> Result<(), Breach> {
