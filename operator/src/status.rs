@@ -68,7 +68,8 @@ fn findings(observed: &Observed) -> Vec<Finding> {
     let elected = elected(observed);
     let in_force = in_force(&observed.conclave, &observed.register);
     let sidecars = sidecars(&observed.pods);
-    let ready = ready(&[&accepted, &elected]);
+    let alive = alive(observed);
+    let ready = ready(&[&accepted, &elected, &alive]);
     vec![ready, accepted, elected, in_force, sidecars]
 }
 
@@ -185,6 +186,19 @@ fn sidecars(pods: &[PodSeen]) -> Finding {
     }
     let message = format!("pods without the sidecar: {}", some_of(names.into_iter()));
     finding(SIDECARS_PRESENT, Verdict::False, "SidecarMissing", message)
+}
+
+/// A record names its members long after they are gone. One that is ready is enough: an application may
+/// want to be ready only where it leads.
+fn alive(observed: &Observed) -> Finding {
+    let view = observed.register.view().filter(|view| !view.members.is_empty());
+    match view {
+        Some(view) if ready_members(view, &observed.pods) == 0 => {
+            let message = format!("none of the {} members is ready", view.members.len());
+            finding(READY, Verdict::False, "NoReadyMembers", message)
+        }
+        Some(_) | None => finding(READY, Verdict::True, "Ready", ""),
+    }
 }
 
 /// The first finding that is false, or the first that is unknown, speaks for all.

@@ -290,6 +290,17 @@ fn a_leader_whose_pod_is_gone_is_none() {
 }
 
 #[test]
+fn a_group_none_of_whose_members_is_ready_is_not_ready() {
+    let mut observed = settled();
+    observed.pods.iter_mut().for_each(|pod| pod.is_ready = false);
+    let status = new_status(&plan(&observed));
+    assert_eq!(status.readiness.as_deref(), Some("0/3"));
+    assert_eq!(condition(&status, status::READY), is("False", "NoReadyMembers"));
+    observed.pods[1].is_ready = true;
+    assert_eq!(condition(&status::status(&observed), status::READY), is("True", "Ready"));
+}
+
+#[test]
 fn the_epoch_never_goes_back() {
     let mut observed = settled();
     observed.register = Register::View(view(3, Some(1)));
