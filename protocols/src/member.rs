@@ -52,6 +52,7 @@ use self::locks::{LockEffect, LockOut, Locks};
 use self::message::{Farewell, Message, PeerMessage};
 use self::registering::Desk;
 use self::replacing::Sighting;
+use self::standing::Belief;
 use self::switching::InForce;
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::Policy;
@@ -92,8 +93,7 @@ pub struct Member {
     dead: Dead,
     /// The mark that stands in the place of a lost record.
     sighting: Option<Sighting>,
-    /// The last standing told.
-    told: Option<Standing>,
+    belief: Belief,
     gates: Gates,
 }
 
@@ -173,7 +173,7 @@ impl Member {
             peers: Peers::default(),
             dead: Dead::default(),
             sighting: None,
-            told: None,
+            belief: Belief::default(),
             gates: Gates::default(),
         }
     }
@@ -230,6 +230,7 @@ impl Member {
             Command::Evidence(member) => self.on_evidence(now, member),
             Command::Look => self.look(now, out),
             Command::Drain => self.drain(now, out),
+            Command::Told(until) => self.believed_until(now, until, out),
             Command::Leave => self.leave(now, out),
         }
     }

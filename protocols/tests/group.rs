@@ -2,6 +2,8 @@
 
 #[path = "group/advisory.rs"]
 mod advisory;
+#[path = "group/belief.rs"]
+mod belief;
 #[path = "group/bench.rs"]
 mod bench;
 #[path = "group/closing.rs"]

@@ -124,10 +124,19 @@ pub struct Holder {
     pub owner: String,
     /// Its token.
     pub token: Option<FencingToken>,
-    /// For how long it has held it.
+    /// For how long it had held it when that was told.
     pub held: Duration,
+    /// When that was told, by this member's own clock.
+    pub told: LocalTime,
     /// Its JSON.
     pub metadata: Option<String>,
+}
+
+impl Holder {
+    /// For how long it has held it by then.
+    pub fn held_at(&self, now: LocalTime) -> Duration {
+        self.held + (now - self.told)
+    }
 }
 
 /// Why a hold ended that nobody gave back.

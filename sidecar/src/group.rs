@@ -1,6 +1,7 @@
 //! The group, as the rest of the sidecar sees it: a handle to the one task that owns it.
 
 mod alarms;
+mod believers;
 mod book;
 mod costs;
 mod publish;
@@ -16,6 +17,7 @@ use conclave_protocols::{Epoch, LocalTime, LockName};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
+pub(crate) use self::believers::{Believer, Believers};
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId};
 use crate::os_clock::OsClock;
 
@@ -27,6 +29,7 @@ pub struct Group {
     pub(crate) election: watch::Receiver<Election>,
     pub(crate) time: watch::Receiver<ClockMap>,
     pub(crate) clock: OsClock,
+    pub(crate) believers: Believers,
 }
 
 /// A claim that was accepted: how it stands now, and whenever it changes.
@@ -190,7 +193,7 @@ pub struct MemberStatus {
     pub addresses: Vec<String>,
     /// Its rank.
     pub rank: u32,
-    /// Whether it leads.
+    /// Whether it leads the view, if anybody does.
     pub leader: bool,
     /// Whether it is this member.
     pub me: bool,
@@ -234,7 +237,7 @@ pub struct Election {
     pub transitions: u64,
     /// The last election in which this member took part.
     pub last: Option<LastElection>,
-    /// Rises when leader or standing changes.
+    /// Rises when leader, standing or view changes.
     pub index: u64,
 }
 
@@ -242,6 +245,12 @@ impl Election {
     /// Whether this member surely leads at `now`.
     pub fn leads_at(&self, now: LocalTime) -> bool {
         self.standing == Standing::Leading && self.safe_until.is_some_and(|until| now < until)
+    }
+
+    /// Who leads at `now`. Nobody is known to once this member's own office has run out.
+    pub fn leader_at(&self, now: LocalTime) -> Option<&Leader> {
+        let expired = self.standing == Standing::Leading && !self.leads_at(now);
+        self.leader.as_ref().filter(|_| !expired)
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) use refusals::Warnings;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use conclave_protocols::Incarnation;
 use conclave_protocols::record::MemberInfo;
@@ -59,8 +59,15 @@ pub(crate) struct Local {
 pub(crate) struct Links {
     local: Local,
     addresses: HashMap<Incarnation, Vec<SocketAddr>>,
-    open: HashMap<Incarnation, mpsc::Sender<Payload>>,
+    open: HashMap<Incarnation, Link>,
     sessions: Arc<AtomicU64>,
+}
+
+/// One outgoing link.
+struct Link {
+    queue: mpsc::Sender<Payload>,
+    /// Whether there is a connection now, on which the peer was heard of lately.
+    connected: Arc<AtomicBool>,
 }
 
 /// Messages that may wait for a link.
@@ -86,12 +93,12 @@ impl Links {
     /// Forgets where everybody else is.
     pub(crate) fn keep_only(&mut self, known: impl Fn(&Incarnation) -> bool) {
         self.addresses.retain(|peer, _| known(peer));
-        self.open.retain(|peer, link| known(peer) && !link.is_closed());
+        self.open.retain(|peer, link| known(peer) && !link.queue.is_closed());
     }
 
     /// Whether a link to a peer is open.
     pub(crate) fn is_open(&self, peer: Incarnation) -> bool {
-        self.open.get(&peer).is_some_and(|link| !link.is_closed())
+        self.open.get(&peer).is_some_and(|link| link.connected.load(Ordering::Relaxed))
     }
 
     /// Says something. Never waits: a message for which there is no room is dropped and counted.
@@ -100,7 +107,7 @@ impl Links {
         self.local.metrics.peers.messages_sent.with_label_values(&[protocol, name]).inc();
         let payload = match self.open.get(&to) {
             None => payload,
-            Some(link) => match link.try_send(payload) {
+            Some(link) => match link.queue.try_send(payload) {
                 Ok(()) => return,
                 Err(mpsc::error::TrySendError::Full(_)) => return self.ignored("queue-full"),
                 // It ended because nothing was said for long, or because the peer refused it.
@@ -110,7 +117,7 @@ impl Links {
         let Some(addresses) = self.addresses.get(&to) else { return self.ignored("no-address") };
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
         let link = outbound::open(&self.local, to, addresses.clone(), session, QUEUE);
-        if link.try_send(payload).is_ok() {
+        if link.queue.try_send(payload).is_ok() {
             self.open.insert(to, link);
         }
     }

@@ -79,7 +79,6 @@ struct Office<'a> {
 struct Belief {
     from: Place,
     told: Place,
-    epoch: u64,
     end: Duration,
 }
 
@@ -293,9 +292,10 @@ impl<'a> Sweep<'a> {
         if let Some((high, other)) = highest.filter(|(high, _)| *high > epoch) {
             self.found(Law::EpochsRise, format!("from {high} to {epoch}"), &[other, place]);
         }
-        let belief = Belief { from: place, told: place, epoch, end: until };
+        let belief = Belief { from: place, told: place, end: until };
         match self.office.beliefs.get_mut(who) {
-            Some(known) if known.epoch == epoch && known.end >= self.entries[place].at => {
+            // It goes on in a later view of the same leader.
+            Some(known) if known.end >= self.entries[place].at => {
                 let (end, told) = (known.end, known.told);
                 if until < end {
                     self.found(Law::Deadline, format!("the office of {who}"), &[told, place]);

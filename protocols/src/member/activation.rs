@@ -185,6 +185,9 @@ impl Member {
         let late = self.late_joiners(now, &written);
         let former = self.former_leader().filter(|former| written.rank(*former).is_none());
         let epoch = written.epoch;
+        if let Some(from) = self.belief_of_the_former_ends(now) {
+            self.believe_from(from);
+        }
         self.take_office(now, sent, Beginning { record: written, carried, quiet_until }, out);
         if let Role::Leader(leader) = &mut self.role {
             for info in late {
@@ -199,6 +202,23 @@ impl Member {
     fn late_joiners(&self, now: LocalTime, written: &Record) -> Vec<MemberInfo> {
         let Role::Candidate(candidate) = &self.role else { return Vec::new() };
         candidate.joiners.lately(now, written.timing.office_wait)
+    }
+
+    /// Rule 34: by when no application of whoever led before believes any more, where this candidate
+    /// knows that better than by when it learned of the view.
+    fn belief_of_the_former_ends(&self, now: LocalTime) -> Option<LocalTime> {
+        let Role::Candidate(candidate) = &self.role else { return None };
+        let base = candidate.base.as_ref()?;
+        let office_wait = base.timing.office_wait;
+        if base.is_closed() {
+            return candidate.over_at.map(|over| over.after(office_wait));
+        }
+        let former = self.former_leader()?;
+        let (table, received) = candidate.inherited.as_ref()?;
+        if candidate.seals.contains_key(&former) || table.stays.contains(&former) {
+            return Some(now);
+        }
+        Some(received.after(office_wait))
     }
 
     /// Who handed over to this candidate.

@@ -44,6 +44,8 @@ pub enum Command {
     Look,
     /// The pod is about to end: another should lead. Locks go on.
     Drain,
+    /// While this member hands over, no application was told a later end of its office.
+    Told(LocalTime),
     /// Leaves the group.
     Leave,
 }
@@ -112,11 +114,15 @@ pub enum Event {
 /// How a member stands in its group.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Standing {
-    /// It has the office until that time by its own clock.
+    /// It has the office until that time by its own clock, and its applications may believe so. The
+    /// office itself may be between two views of this leader.
     Leading(LocalTime),
+    /// It has the office, and is about to hand it over: its applications may believe so no longer.
+    HandingOver,
     /// It promised to follow somebody until that time.
     Following(Incarnation, LocalTime),
-    /// It takes part in an election, or waits for the view of whoever won, or begins one.
+    /// It takes part in an election, or waits for the view of whoever won, or begins one, or leads
+    /// while an application of the leader before may still believe in that one.
     Electing,
     /// It is in no view, or leads one without an office.
     Isolated,

@@ -131,7 +131,11 @@ impl Member {
     fn drain_office(&mut self, now: LocalTime, out: &mut Out) {
         let me = self.me.incarnation;
         let heir = self.leader().and_then(|leader| leader.heir(now, me, true));
-        if heir.is_some() && !self.freezes_first(now, Then::Drain, out) {
+        self.end_belief(heir.is_some());
+        if heir.is_none() || self.waits_for_believers(now, out) {
+            return;
+        }
+        if !self.freezes_first(now, Then::Drain, out) {
             self.hand_over(now, true, out);
         }
     }
@@ -139,7 +143,8 @@ impl Member {
     /// Once a heartbeat: a leader that is about to end hands over as soon as there is somebody.
     pub(super) fn hand_over_in_time(&mut self, now: LocalTime, out: &mut Out) {
         let (drains, since) = (self.going == Going::Drains, self.leader().map(|l| l.since));
-        if drains && since.is_some_and(|since| now - since >= CHANGE_PERIOD) {
+        let begun = self.is_ending_belief();
+        if drains && since.is_some_and(|since| begun || now - since >= CHANGE_PERIOD) {
             self.drain_office(now, out);
         }
     }
@@ -196,6 +201,7 @@ impl Member {
         }
         self.going = Going::Leaves;
         self.farewell_until = now.after(self.register_patience() * FAREWELL);
+        self.end_belief(true);
         self.keep_nothing(now, out);
         match &self.role {
             Role::Leader(_) => self.leave_as_leader(now, out),

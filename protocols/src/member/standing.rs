@@ -1,15 +1,47 @@
-//! How a member stands in its group, for its process.
+//! How a member stands in its group, for its process, and what its applications may believe of its
+//! leadership (rules 33 to 35 of `docs/office.md`).
 
-use super::{Event, Member, Out, Role, Standing};
+use super::{Event, Member, Out, Role, Standing, Timer};
+use crate::ids::Epoch;
 use crate::time::LocalTime;
+
+/// What applications may believe: those of this member, and those of whoever led before.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Belief {
+    /// The last standing told.
+    told: Option<Standing>,
+    /// No application of this member was told a later end of its office.
+    until: LocalTime,
+    /// Nobody is told any more: the office is about to pass on.
+    ends: bool,
+    /// By then no application of any other member believes that it leads.
+    from: LocalTime,
+    /// The latest view known.
+    known: Epoch,
+}
 
 impl Member {
     /// Tells how this member stands, if that has changed.
     pub(super) fn tell_standing(&mut self, now: LocalTime, out: &mut Out) {
+        self.note_view(now);
         let standing = self.standing(now);
-        if self.told != Some(standing) {
-            self.told = Some(standing);
+        if let Standing::Leading(until) = standing {
+            self.belief.until = until;
+        }
+        if self.belief.told != Some(standing) {
+            self.belief.told = Some(standing);
             out.tell(Event::Standing(standing));
+        }
+    }
+
+    /// Rule 34: whoever led before it began the view of another resigned before it wrote that view.
+    fn note_view(&mut self, now: LocalTime) {
+        let Some(record) = self.record.as_ref().filter(|r| r.epoch != self.belief.known) else {
+            return;
+        };
+        self.belief.known = record.epoch;
+        if record.leader != Some(self.me.incarnation) {
+            self.belief.from = self.belief.from.max(now.after(record.timing.office_wait));
         }
     }
 
@@ -17,7 +49,10 @@ impl Member {
         let leader = self.record.as_ref().and_then(|record| record.leader);
         match &self.role {
             Role::Leader(office) if office.office_until() > now => {
-                Standing::Leading(office.office_until())
+                self.in_office(now, office.office_until())
+            }
+            Role::Leader(_) | Role::Candidate(_) if self.goes_on_leading(now) => {
+                Standing::Leading(self.belief.until)
             }
             Role::Candidate(_) => Standing::Electing,
             Role::Follower => match leader {
@@ -27,6 +62,70 @@ impl Member {
             Role::Leader(_) | Role::Joiner { .. } | Role::Resigned(_) | Role::Gone => {
                 Standing::Isolated
             }
+        }
+    }
+
+    fn in_office(&self, now: LocalTime, until: LocalTime) -> Standing {
+        if self.belief.ends {
+            Standing::HandingOver
+        } else if self.may_believe(now) {
+            // Rule 7: a deadline that was told is not taken back.
+            Standing::Leading(until.max(self.belief.until))
+        } else {
+            Standing::Electing
+        }
+    }
+
+    /// Rule 33: a leader that resigned to itself is believed on, up to the deadline that it told.
+    fn goes_on_leading(&self, now: LocalTime) -> bool {
+        let led = matches!(self.belief.told, Some(Standing::Leading(_)));
+        led && !self.belief.ends && self.belief.until > now
+    }
+
+    /// Whether no application of another leader can believe any more. Without an arbiter nobody
+    /// promises that.
+    pub(super) fn may_believe(&self, now: LocalTime) -> bool {
+        self.is_advisory() || self.belief.from <= now
+    }
+
+    /// Whether an application may still believe that this member leads.
+    pub(super) fn is_believed(&self, now: LocalTime) -> bool {
+        !self.is_advisory() && self.belief.until > now
+    }
+
+    /// Rule 34: from when on the applications of this member may believe that it leads.
+    pub(super) fn believe_from(&mut self, from: LocalTime) {
+        self.belief.from = from;
+    }
+
+    /// From now on nobody is told that this member leads, or again, if it is not to hand over after
+    /// all.
+    pub(super) fn end_belief(&mut self, ends: bool) {
+        self.belief.ends = ends;
+    }
+
+    /// Whether nobody is told any more.
+    pub(super) fn is_ending_belief(&self) -> bool {
+        self.belief.ends
+    }
+
+    /// Rule 35: whether applications keep a leader from handing over. It goes on when the last deadline
+    /// that it told has passed.
+    pub(super) fn waits_for_believers(&mut self, now: LocalTime, out: &mut Out) -> bool {
+        let waits = self.is_believed(now) || !self.may_believe(now);
+        let until = self.belief.until.max(self.belief.from);
+        if let Some(leader) = self.leader().filter(|_| waits) {
+            let heartbeat = leader.record.timing.heartbeat;
+            out.arm(Timer::Heartbeat, heartbeat.min(now.until(until)));
+        }
+        waits
+    }
+
+    /// While this member hands over: no application was told a later deadline than this.
+    pub(super) fn believed_until(&mut self, now: LocalTime, until: LocalTime, out: &mut Out) {
+        if self.belief.ends {
+            self.belief.until = self.belief.until.min(until);
+            self.hand_over_in_time(now, out);
         }
     }
 }

@@ -186,7 +186,17 @@ impl Bench {
 
     // ----- doing
 
+    /// No application asked who leads, so none is waited for.
     pub(crate) fn command(&mut self, member: usize, command: Command) {
+        let drains = command == Command::Drain;
+        self.command_believed(member, command);
+        if drains {
+            self.command_believed(member, Command::Told(self.now));
+        }
+    }
+
+    /// Applications were told all that this member said of its office.
+    pub(crate) fn command_believed(&mut self, member: usize, command: Command) {
         self.feed(member, Input::Command(command));
         self.settle();
     }

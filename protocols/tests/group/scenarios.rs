@@ -94,12 +94,51 @@ fn a_hand_over_takes_milliseconds_and_keeps_every_lock() {
     let follower = (0..5).find(|m| *m != leader).expect("there are five");
     world.enter(follower, "orders");
     world.run_for(SECOND);
-    world.leave(leader);
+    world.drain(leader);
     world.run_for(SECOND / 10);
     assert_eq!(world.leaders().len(), 1);
     assert_ne!(world.leaders()[0], leader);
     world.run_for(SECOND * 12);
     assert_eq!(world.holder("orders"), Some(follower));
+}
+
+/// Without a drain before it nobody can wait until the applications have taken the end.
+#[test]
+fn who_leaves_without_draining_is_succeeded_at_once_and_believed_in_for_an_office_wait() {
+    let mut world = World::new(6, 5, Policy::default());
+    world.run_for(SECOND * 4);
+    let leader = world.leaders()[0];
+    let follower = (0..5).find(|m| *m != leader).expect("there are five");
+    world.leave(leader);
+    world.run_for(SECOND / 10);
+    let [next] = world.in_office()[..] else { panic!("{:?} are in office", world.in_office()) };
+    assert_ne!(next, leader);
+    world.enter(follower, "orders");
+    world.run_for(SECOND / 10);
+    assert_eq!(world.holder("orders"), Some(follower), "the group's own work does not wait");
+    assert_eq!(world.leaders(), []);
+    world.run_for(SECOND * 2);
+    assert_eq!(world.leaders(), [next]);
+}
+
+#[test]
+fn a_view_change_in_which_the_leader_stays_is_no_loss() {
+    let mut world = World::new(6, 3, Policy::default());
+    world.run_for(SECOND * 4);
+    let (leader, epoch) = (world.leaders()[0], world.record().epoch);
+    let follower = (0..3).find(|m| *m != leader).expect("there are three");
+    let goes_on = |world: &mut World, span: u32| {
+        for _ in 0..span {
+            world.run_for(SECOND / 1_000);
+            assert_eq!(world.leaders(), [leader], "it leads at every moment");
+        }
+    };
+    world.join();
+    goes_on(&mut world, 3_000);
+    world.leave(follower);
+    goes_on(&mut world, 3_000);
+    assert!(world.record().epoch.0 > epoch.0 + 1, "two views began");
+    assert_eq!(world.lost_offices, 0);
 }
 
 #[test]
@@ -115,8 +154,11 @@ fn the_last_to_leave_closes_the_group_and_the_next_begins_at_once() {
     let epoch = world.record().epoch;
     world.join();
     world.run_for(SECOND);
-    assert_eq!(world.leaders().len(), 1);
+    assert_eq!(world.in_office().len(), 1);
+    assert_eq!(world.leaders(), [], "whoever asked the last leader may still go by its answer");
     assert!(world.record().epoch > epoch);
+    world.run_for(SECOND);
+    assert_eq!(world.leaders(), world.in_office());
 }
 
 /// The highest ranks must not be elected again before the one that can begin a view had its turn.
@@ -154,7 +196,7 @@ fn all_that_leave_at_once_close_the_group_whoever_is_first() {
         let epoch = world.record().epoch;
         world.join();
         world.run_for(SECOND);
-        assert_eq!(world.leaders().len(), 1);
+        assert_eq!(world.in_office().len(), 1);
         assert!(world.record().epoch > epoch);
     }
 }

@@ -2,10 +2,10 @@
 //!
 //! A lock that somebody was told to hold until a time by its own clock, and has not given back, is
 //! held until then, though its member crashed or froze meanwhile. The same goes for the office of
-//! leader. What is broken is found at once; the history of the whole run is checked in the end.
+//! leader, and there also after the member said that the office is over. What is broken is found at once; the history of the whole run is checked in the end.
 
 use conclave_protocols::history::{Operation, Scope};
-use conclave_protocols::member::{Event, LockEvent, LostReason, Node, Standing};
+use conclave_protocols::member::{Command, Event, LockEvent, LostReason, Node, Standing};
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::record::Record;
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName};
@@ -16,6 +16,7 @@ impl World {
     /// Takes note of what was told, and checks what must hold.
     pub(crate) fn observe(&mut self) {
         self.check_trace();
+        let mut handing_over = Vec::new();
         for (at, node, event) in self.sim.take_told() {
             let Node::Member(incarnation) = node else { continue };
             let index = self.members.iter().rposition(|(m, _)| *m == incarnation).expect("known");
@@ -26,9 +27,14 @@ impl World {
                 Event::Lock(lock, event) => self.lock_event(index, lock, &event),
                 Event::Standing(Standing::Leading(until)) => self.leads(index, until),
                 Event::Standing(
-                    Standing::Following(..) | Standing::Electing | Standing::Isolated,
+                    standing @ (Standing::HandingOver
+                    | Standing::Following(..)
+                    | Standing::Electing
+                    | Standing::Isolated),
                 ) => {
+                    handing_over.extend((standing == Standing::HandingOver).then_some(index));
                     if self.leads.remove(&index).is_some() {
+                        self.lost_offices += 1;
                         self.record_now(Operation::Resigned { who: format!("member {index}") });
                     }
                 }
@@ -50,6 +56,18 @@ impl World {
                 | Event::Ignored(_)
                 | Event::Undone(_) => {}
             }
+        }
+        handing_over.into_iter().for_each(|index| self.end_belief(index));
+    }
+
+    /// In half of the runs applications listen, and take the end of an office as soon as it is told. In
+    /// the others they were told a deadline, and go by that.
+    fn end_belief(&mut self, index: usize) {
+        if self.seed % 2 == 0 {
+            let now = self.clock(index);
+            self.believed.insert(index, now);
+            self.seen.ends += 1;
+            self.command(index, Command::Told(now));
         }
     }
 
@@ -120,6 +138,8 @@ impl World {
 
     fn leads(&mut self, index: usize, until: LocalTime) {
         self.leads.insert(index, until);
+        let believed = self.believed.entry(index).or_default();
+        *believed = until.max(*believed);
         self.check_offices();
         let epoch = self.member(index).and_then(|member| member.record()).map(|r| r.epoch.0);
         let until = self.members[index].1.true_time(until);
@@ -209,7 +229,9 @@ impl World {
     }
 
     fn check_offices(&self) {
-        let leaders = self.leaders();
+        let believed =
+            |(index, until): (&usize, &LocalTime)| (*until > self.clock(*index)).then_some(*index);
+        let leaders: Vec<usize> = self.believed.iter().filter_map(believed).collect();
         let (seed, now) = (self.seed, self.sim.now());
         let exempt = self.policy.arbiter == Arbiter::None || !self.trusts_clocks();
         assert!(leaders.len() <= 1 || exempt, "seed {seed} at {now:?}: {leaders:?} lead");

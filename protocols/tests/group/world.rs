@@ -40,6 +40,10 @@ pub(crate) struct World {
     pub(crate) holds: BTreeMap<(usize, LockName), LocalTime>,
     /// Until when applications were told to lead, by their own clocks.
     pub(crate) leads: BTreeMap<usize, LocalTime>,
+    /// The last deadlines of an office that applications were told, whatever they were told since.
+    pub(crate) believed: BTreeMap<usize, LocalTime>,
+    /// How often somebody was told that it leads no longer.
+    pub(crate) lost_offices: u64,
     pub(crate) tokens: BTreeMap<LockName, FencingToken>,
     /// The latest request of each application for each lock.
     pub(crate) claims: BTreeMap<(usize, LockName), Claim>,
@@ -71,6 +75,8 @@ pub(crate) struct Seen {
     pub(crate) refused: u64,
     pub(crate) views: u64,
     pub(crate) elections: u64,
+    /// Offices whose end applications took at once.
+    pub(crate) ends: u64,
     pub(crate) faults: BTreeMap<Fault, u64>,
     /// Who left for good.
     pub(crate) gone: BTreeSet<usize>,
@@ -142,6 +148,8 @@ impl World {
             wants: BTreeSet::new(),
             holds: BTreeMap::new(),
             leads: BTreeMap::new(),
+            believed: BTreeMap::new(),
+            lost_offices: 0,
             tokens: BTreeMap::new(),
             claims: BTreeMap::new(),
             claimed: 0,
@@ -264,6 +272,12 @@ impl World {
 
     pub(crate) fn clock(&self, member: usize) -> LocalTime {
         self.members[member].1.read(self.sim.now())
+    }
+
+    /// Which of the living have an office, whatever their applications believe.
+    pub(crate) fn in_office(&self) -> Vec<usize> {
+        let office = |index: usize| self.member(index).and_then(Member::office);
+        self.living().filter(|index| office(*index) > Some(self.clock(*index))).collect()
     }
 
     /// Who was told to lead at this moment.

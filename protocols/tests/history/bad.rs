@@ -237,6 +237,7 @@ const BAD: &[(&str, Law, &str)] = &[
     ("taken back to before now", Law::Deadline, "0 ask 1 a; 1 grant 1 7 10; 5 extend 1 2"),
     ("an advisory deadline is one too", Law::Deadline, "0 ask 1 a; 1 grant 1 - 10; 2 extend 1 9"),
     ("an office is told for shorter", Law::Deadline, "1 lead x 1 10; 2 lead x 1 9"),
+    ("an office is shorter in the next view", Law::Deadline, "1 lead x 1 10; 5 lead x 2 9"),
     (
         "an office is told for shorter at the third time",
         Law::Deadline,

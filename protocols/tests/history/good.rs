@@ -88,7 +88,10 @@ const GOOD: &[(&str, &str)] = &[
     ("a leader that resigns", "1 lead x 1 10; 5 resign x; 5 lead y 2 20"),
     ("an office that lapsed comes back in its view", "1 lead x 1 10; 12 lead x 1 20"),
     ("a leader begins the next view itself", "1 lead x 1 10; 5 lead x 2 12"),
-    ("a leader begins the next view itself, for shorter", "1 lead x 1 10; 5 lead x 2 9"),
+    (
+        "a leader that began the next view itself resigns",
+        "1 lead x 1 10; 5 lead x 2 12; 6 resign x; 6 lead y 3 9",
+    ),
     ("views with gaps", "1 lead x 1 10; 10 lead y 17 20"),
     ("who resigns without having led", "1 resign x; 2 lead y 1 9"),
 ];

@@ -95,9 +95,12 @@ impl Publisher {
         self.election.send_if_modified(|election| {
             election.algorithm = record.policy.election;
             election.arbiter = record.policy.arbiter;
+            let new_epoch = election.epoch != record.epoch;
             election.epoch = record.epoch;
             election.candidates = u32::try_from(record.members.len()).unwrap_or(u32::MAX);
-            set_leader(election, leader(now, record))
+            let new_leader = set_leader(election, leader(now, record));
+            election.index += u64::from(new_epoch && !new_leader);
+            new_epoch || new_leader
         });
     }
 
@@ -120,9 +123,10 @@ impl Publisher {
     /// How this member stands now.
     pub(super) fn stands(&self, now: LocalTime, member: &Member, standing: member::Standing) {
         let draining = self.status.borrow().draining;
-        self.election.send_if_modified(|election| {
+        let changed = self.election.send_if_modified(|election| {
             let (is, until) = match standing {
                 member::Standing::Leading(until) => (Standing::Leading, Some(until)),
+                member::Standing::HandingOver => (Standing::HandingOver, None),
                 member::Standing::Following(..) => (Standing::Following, None),
                 member::Standing::Electing if draining => (Standing::HandingOver, None),
                 member::Standing::Electing => (Standing::Electing, None),
@@ -141,6 +145,11 @@ impl Publisher {
             let new_leader = set_leader(election, known);
             election.index += u64::from(moved && !new_leader);
             moved || new_leader || extended
+        });
+        // The status names the leader as well, and says whether the group is ready.
+        self.status.send_if_modified(|status| {
+            status.index += u64::from(changed);
+            changed
         });
     }
 

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use super::publish::Publisher;
 use super::task::answered;
 use super::time::virtual_clock;
-use super::{Group, Request};
+use super::{Believers, Group, Request};
 use crate::claims::{AskError, ClaimError};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
@@ -22,12 +22,14 @@ pub(crate) struct Seat {
     pub(super) map: watch::Sender<ClockMap>,
     pub(super) clock: OsClock,
     pub(super) metrics: Metrics,
+    pub(super) believers: Believers,
 }
 
 /// Makes a seat and the handle to the group.
 pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> (Group, Seat) {
     let (requests, asked) = mpsc::channel(REQUESTS);
     let publisher = Publisher::new(group, pod);
+    let believers = Believers::default();
     let map = watch::Sender::new(virtual_clock(clock, &Policy::default()).map());
     let group = Group {
         requests,
@@ -35,8 +37,9 @@ pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> 
         election: publisher.election.subscribe(),
         time: map.subscribe(),
         clock,
+        believers: believers.clone(),
     };
-    (group, Seat { asked, publisher, map, clock, metrics })
+    (group, Seat { asked, publisher, map, clock, metrics, believers })
 }
 
 impl Seat {

@@ -22,13 +22,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use self::steps::Step;
-use super::Request;
 use super::alarms::Alarms;
+use super::believers::Told;
 use super::book::{Book, Due, Wish};
 use super::costs::{election_cost, lock_costs};
 use super::publish::Publisher;
 use super::seat::Seat;
 use super::time::{Time, virtual_clock};
+use super::{Request, Standing};
 use crate::claims::{AskError, ClaimId};
 use crate::links::Links;
 use crate::metrics::Metrics;
@@ -85,6 +86,8 @@ pub(super) enum Alarm {
     Links,
     /// Leaving takes too long.
     Leave,
+    /// This member hands over: who may believe in it?
+    Believers,
 }
 
 pub(super) struct Task<'a> {
@@ -105,6 +108,7 @@ pub(super) struct Task<'a> {
     said: Option<mpsc::Sender<Said>>,
     /// Somebody wanted to join the present view and did not fit in.
     is_full: bool,
+    believers: watch::Receiver<Told>,
     left: bool,
 }
 
@@ -138,6 +142,7 @@ impl Seat {
             clock: self.clock,
             said: beginning.said,
             is_full: false,
+            believers: self.believers.watch(),
             left: false,
             me,
         };
@@ -149,6 +154,7 @@ impl Seat {
             found: beginning.found,
             sight: beginning.sight,
             dead: beginning.dead,
+            believers: self.believers.watch(),
         };
         task.run(sources, end).await;
     }
@@ -162,6 +168,7 @@ struct Sources<'a> {
     found: watch::Receiver<Option<Vec<MemberInfo>>>,
     sight: watch::Receiver<Sight>,
     dead: mpsc::Receiver<Incarnation>,
+    believers: watch::Receiver<Told>,
 }
 
 impl Task<'_> {
@@ -196,6 +203,7 @@ impl Task<'_> {
                     self.on_found(found);
                 }
                 Ok(()) = sources.sight.changed() => self.feed(Input::Command(Command::Look)),
+                Ok(()) = sources.believers.changed() => self.heed_believers(),
                 Some(dead) = sources.dead.recv() => {
                     self.feed(Input::Command(Command::Evidence(dead)));
                 }
@@ -243,6 +251,7 @@ impl Task<'_> {
                     );
                     self.left = true;
                 }
+                Alarm::Believers => self.heed_believers(),
             }
         }
     }
@@ -294,6 +303,16 @@ impl Task<'_> {
             }
             (Some(missing), _) => Err(AskError::NotReady(missing)),
             (None, None) => Err(AskError::NotReady("this member is in no view yet".to_owned())),
+        }
+    }
+
+    /// A leader that hands over need not wait until its last deadline, if no application was told so
+    /// much.
+    fn heed_believers(&mut self) {
+        let told = *self.believers.borrow();
+        let ends = self.publisher.election.borrow().standing == Standing::HandingOver;
+        if ends && told.streams == 0 {
+            self.feed(Input::Command(Command::Told(told.until)));
         }
     }
 
@@ -396,6 +415,9 @@ impl Task<'_> {
             Event::Standing(standing) => {
                 debug!(?standing, "standing");
                 self.publisher.stands(now, &self.member, standing);
+                if standing == member::Standing::HandingOver {
+                    self.alarms.set(Alarm::Believers, now);
+                }
             }
             Event::Grants(grants) => self.publisher.grants(grants),
             Event::Confirmed(at) => self.publisher.confirmed(at),

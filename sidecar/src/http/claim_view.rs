@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
-use conclave_protocols::FencingToken;
 use conclave_protocols::policy::{Arbiter, LockAlgorithm};
+use conclave_protocols::{FencingToken, LocalTime};
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -209,7 +209,8 @@ impl ClaimView {
     fn show(&mut self, state: &ClaimState, now: Moment) {
         match state {
             ClaimState::Waiting { holder, heard: _ } => {
-                self.holders = Some(holder.iter().map(HolderView::from).collect());
+                let holders = holder.iter().map(|holder| HolderView::at(holder, now.boottime));
+                self.holders = Some(holders.collect());
             }
             ClaimState::Held(held) if now.boottime < held.safe_until => self.show_hold(held, now),
             ClaimState::Held(_) => self.show_lost(LostReason::LeaseExpired),
@@ -248,13 +249,14 @@ impl From<Arbiter> for Guarantee {
     }
 }
 
-impl From<&Holder> for HolderView {
-    fn from(holder: &Holder) -> Self {
+impl HolderView {
+    /// The holder at `now`.
+    pub(super) fn at(holder: &Holder, now: LocalTime) -> Self {
         Self {
             owner: holder.owner.clone(),
             pod: holder.pod.clone(),
             token: holder.token.map(FencingToken::get),
-            held_ms: millis(holder.held),
+            held_ms: millis(holder.held_at(now)),
             metadata: raw(holder.metadata.as_deref()),
         }
     }

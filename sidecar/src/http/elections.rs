@@ -37,7 +37,7 @@ pub(super) struct ElectionView {
     guarantee: Guarantee,
     /// The number of the view, below 2^53.
     epoch: u64,
-    /// Rises when leader or standing changes.
+    /// Rises when leader, standing or view changes.
     index: u64,
     /// Whether this member leads now.
     is_leader: bool,
@@ -204,7 +204,7 @@ impl Watched for Election {
     fn view(&self, now: Moment) -> ElectionView {
         let leads = self.leads_at(now.boottime);
         let expired = self.standing == Standing::Leading && !leads;
-        let leader = self.leader.as_ref().filter(|_| !expired);
+        let leader = self.leader_at(now.boottime);
         ElectionView {
             election: NAME,
             algorithm: self.algorithm,
@@ -225,8 +225,15 @@ impl Watched for Election {
         }
     }
 
+    fn led_until(&self, now: LocalTime) -> Option<LocalTime> {
+        self.safe_until.filter(|_| self.leads_at(now))
+    }
+
     fn events(before: Option<&ElectionView>, now: &ElectionView) -> Vec<&'static str> {
         let led = before.is_some_and(|before| before.is_leader);
+        if before.is_some_and(|before| before.epoch != now.epoch && before.stands_as(now)) {
+            return vec!["epoch"];
+        }
         if led && now.is_leader && before.is_some_and(|before| before.index == now.index) {
             return vec!["safe"];
         }
@@ -245,6 +252,14 @@ impl Watched for Election {
 
     fn is_final(_: &ElectionView) -> bool {
         false
+    }
+}
+
+impl ElectionView {
+    /// Whether the same member leads, and this one stands as it did.
+    fn stands_as(&self, other: &Self) -> bool {
+        let leader = |view: &Self| view.leader.as_ref().map(|leader| leader.uid.clone());
+        self.state == other.state && leader(self) == leader(other)
     }
 }
 
@@ -279,7 +294,10 @@ impl From<Standing> for StandingName {
 
 fn present(api: &Api) -> ElectionView {
     let now = api.group.os_clock().moment();
-    api.group.election.borrow().view(now)
+    let election = api.group.election.borrow();
+    // Before whoever changes it can go on: it must know what was told.
+    api.group.believers.answered(election.led_until(now.boottime));
+    election.view(now)
 }
 
 const NAME: &str = "default";

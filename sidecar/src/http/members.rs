@@ -42,7 +42,7 @@ struct MemberView {
     addresses: Vec<String>,
     /// Its rank; textbook process ids are ranks.
     rank: u32,
-    /// Whether it leads.
+    /// Whether it leads, as far as the member that answers knows.
     leader: bool,
     /// Whether it is the member that answers.
     me: bool,
@@ -58,9 +58,9 @@ pub(super) struct StatusView {
     group: String,
     /// This pod's name.
     pod: String,
-    /// Whether calls on locks are answered.
+    /// Whether this member is in a view whose leader it knows: without one no lock is granted.
     ready: bool,
-    /// What is missing before they are; null when nothing is.
+    /// What is missing; null when nothing is.
     missing: Option<String>,
     /// The number of the view, below 2^53; 0 before the first.
     epoch: u64,
@@ -115,7 +115,10 @@ pub(super) async fn list_members(
     query: QueryFields,
 ) -> Result<Response, Problem> {
     wait(&api, query).await?;
-    Ok(Json(MembersView::from(&*api.group.status.borrow())).into_response())
+    let now = api.group.os_clock().now();
+    let leader = api.group.election.borrow().leader_at(now).map(|leader| leader.uid.clone());
+    let view = MembersView::of(&api.group.status.borrow(), leader.as_deref());
+    Ok(Json(view).into_response())
 }
 
 /// Shows how this member stands; always answers. With `wait` and `index` it waits for a change.
@@ -139,8 +142,9 @@ pub(super) async fn get_status(
     query: QueryFields,
 ) -> Result<Response, Problem> {
     wait(&api, query).await?;
-    let now = api.group.os_clock().moment();
-    Ok(Json(api.group.status.borrow().view(now)).into_response())
+    let now = api.group.os_clock().now();
+    let leader = api.group.election.borrow().leader_at(now).map(|leader| leader.pod.clone());
+    Ok(Json(StatusView::of(&api.group.status.borrow(), leader, now)).into_response())
 }
 
 async fn wait(api: &Api, QueryFields(mut query): QueryFields) -> Result<(), Problem> {
@@ -150,7 +154,7 @@ async fn wait(api: &Api, QueryFields(mut query): QueryFields) -> Result<(), Prob
 }
 
 impl Watched for Status {
-    type View = StatusView;
+    type View = u64;
 
     fn index(&self) -> u64 {
         self.index
@@ -160,57 +164,69 @@ impl Watched for Status {
         None
     }
 
-    fn view(&self, now: Moment) -> StatusView {
-        StatusView {
-            group: self.group.clone(),
-            pod: self.pod.clone(),
-            ready: self.missing.is_none(),
-            missing: self.missing.clone(),
-            epoch: self.epoch.0,
-            index: self.index,
-            arbiter: self.arbiter,
-            guarantee: self.arbiter.into(),
-            policy_generation: self.policy_generation,
-            protocol_version: self.speaks,
-            grants: self.grants,
-            members: self.members.len(),
-            tolerates: self.tolerates,
-            outage_survived_ms: self.outage_survived.map(millis),
-            confirmed_ms: self.confirmed.map(|confirmed| millis(now.boottime - confirmed)),
-            leader: self.members.iter().find(|member| member.leader).map(|one| one.pod.clone()),
-            draining: self.draining,
-            view_changes: self.view_changes,
-        }
+    fn view(&self, _: Moment) -> u64 {
+        self.index
     }
 
-    fn events(_: Option<&StatusView>, _: &StatusView) -> Vec<&'static str> {
+    fn events(_: Option<&u64>, _: &u64) -> Vec<&'static str> {
         vec!["status"]
     }
 
-    fn is_final(_: &StatusView) -> bool {
+    fn is_final(_: &u64) -> bool {
         false
     }
 }
 
-impl From<&Status> for MembersView {
-    fn from(status: &Status) -> Self {
+impl StatusView {
+    /// Who leads is what the election says, here as everywhere.
+    fn of(status: &Status, leader: Option<String>, now: LocalTime) -> Self {
+        // A leader grants before its applications may believe that it leads.
+        let leads = leader.is_some() || status.grants == Some(true);
+        let leaderless = (!leads).then(|| "nobody is known to lead the group".to_owned());
+        let missing = status.missing.clone().or(leaderless);
         Self {
+            group: status.group.clone(),
+            pod: status.pod.clone(),
+            ready: missing.is_none(),
+            missing,
             epoch: status.epoch.0,
             index: status.index,
-            members: status.members.iter().map(MemberView::from).collect(),
+            arbiter: status.arbiter,
+            guarantee: status.arbiter.into(),
+            policy_generation: status.policy_generation,
+            protocol_version: status.speaks,
+            grants: status.grants,
+            members: status.members.len(),
+            tolerates: status.tolerates,
+            outage_survived_ms: status.outage_survived.map(millis),
+            confirmed_ms: status.confirmed.map(|confirmed| millis(now - confirmed)),
+            leader,
+            draining: status.draining,
+            view_changes: status.view_changes,
         }
     }
 }
 
-impl From<&MemberStatus> for MemberView {
-    fn from(member: &MemberStatus) -> Self {
+impl MembersView {
+    fn of(status: &Status, leader: Option<&str>) -> Self {
+        let member = |member| MemberView::of(member, leader);
+        Self {
+            epoch: status.epoch.0,
+            index: status.index,
+            members: status.members.iter().map(member).collect(),
+        }
+    }
+}
+
+impl MemberView {
+    fn of(member: &MemberStatus, leader: Option<&str>) -> Self {
         Self {
             pod: member.pod.clone(),
             uid: member.uid.clone(),
             run: member.run,
             addresses: member.addresses.clone(),
             rank: member.rank,
-            leader: member.leader,
+            leader: leader == Some(member.uid.as_str()),
             me: member.me,
             connected: member.connected,
         }

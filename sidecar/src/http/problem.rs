@@ -111,13 +111,16 @@ impl Problem {
             Refusal::NoQuorum => (ProblemType::NoQuorum, None),
             Refusal::Terminated => (ProblemType::Terminating, None),
         };
+        // As it was when the claim was refused, and not as it was when the waiting began.
+        let now = claim.settled.unwrap_or(claim.asked);
         let detail = match holder {
-            Some(holder) => held_by(claim, holder),
+            Some(holder) => held_by(claim, holder, now),
             None => format!("`{}` was not granted", claim.lock),
         };
         let mut problem = Self::new(kind, detail).about(claim);
         if kind.row().status == StatusCode::LOCKED {
-            problem.body.holders = Some(holder.into_iter().map(HolderView::from).collect());
+            problem.body.holders =
+                Some(holder.into_iter().map(|h| HolderView::at(h, now)).collect());
         }
         problem
     }
@@ -212,9 +215,10 @@ fn lost_detail(reason: LostReason) -> &'static str {
     }
 }
 
-fn held_by(claim: &Claim, holder: &Holder) -> String {
-    let Holder { pod, owner, held, token: _, metadata: _ } = holder;
-    format!("`{}` is held by {owner} in {pod} since {:.1} s", claim.lock, held.as_secs_f64())
+fn held_by(claim: &Claim, holder: &Holder, now: LocalTime) -> String {
+    let Holder { pod, owner, held: _, told: _, token: _, metadata: _ } = holder;
+    let held = holder.held_at(now).as_secs_f64();
+    format!("`{}` is held by {owner} in {pod} since {held:.1} s", claim.lock)
 }
 
 /// As much of a text from outside as an answer repeats.

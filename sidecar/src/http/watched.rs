@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use super::hold::Caller;
 use super::problem::Problem;
 use super::{Api, fields::Fields};
+use crate::group::Believer;
 use crate::os_clock::{Moment, OsClock};
 
 /// Something with a state that can be waited for.
@@ -34,6 +35,11 @@ pub(super) trait Watched: Clone + Send + Sync + 'static {
 
     /// How it stands at `now`.
     fn view(&self, now: Moment) -> Self::View;
+
+    /// Until when this member leads, if the state at `now` says that it does.
+    fn led_until(&self, _now: LocalTime) -> Option<LocalTime> {
+        None
+    }
 
     /// What happened since the last event; the first one shows the present state.
     fn events(before: Option<&Self::View>, now: &Self::View) -> Vec<&'static str>;
@@ -120,6 +126,8 @@ pub(super) fn events<T: Watched>(
         seen: None,
         told: None,
         before: None,
+        believer: api.group.believers.stream(),
+        leads: false,
         ready: VecDeque::new(),
         over: false,
         _caller: caller,
@@ -149,6 +157,9 @@ struct Reader<T: Watched> {
     seen: Option<Seen>,
     told: Option<Told>,
     before: Option<T::View>,
+    believer: Believer,
+    /// The last state read says that this member leads.
+    leads: bool,
     ready: VecDeque<Event>,
     over: bool,
     _caller: Option<Caller>,
@@ -160,6 +171,9 @@ impl<T: Watched> Reader<T> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
+            }
+            if !self.leads {
+                self.believer.has_taken_the_end(self.clock.now());
             }
             if self.over {
                 return None;
@@ -176,6 +190,9 @@ impl<T: Watched> Reader<T> {
         let now = self.clock.moment();
         let (seen, deadline, view) = {
             let state = self.state.borrow_and_update();
+            let led_until = state.led_until(now.boottime);
+            self.leads = led_until.is_some();
+            self.believer.says(led_until);
             (seen_at(&*state, now.boottime), deadline_at(&*state, now.boottime), state.view(now))
         };
         if self.seen == Some(seen) && !is_due(self.told, deadline, now.boottime) {

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use conclave_protocols::record::MemberInfo;
@@ -12,8 +14,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::debug;
 
-use super::Local;
 use super::secure::{self, Refusal, Secure};
+use super::{Link, Local};
 use crate::wire::{self, Frame, Hello, Introduction, Payload, Rejection};
 
 /// How long a connection may take to be made and accepted.
@@ -39,6 +41,7 @@ struct Outbound {
     hello: Hello,
     addresses: Vec<SocketAddr>,
     queue: mpsc::Receiver<Payload>,
+    connected: Arc<AtomicBool>,
     /// Said or to be said, and not acknowledged.
     kept: VecDeque<Kept>,
     /// The number of the latest message.
@@ -67,18 +70,26 @@ pub(super) fn open(
     addresses: Vec<SocketAddr>,
     session: u64,
     queue: usize,
-) -> mpsc::Sender<Payload> {
+) -> Link {
     let (sender, queue) = mpsc::channel(queue);
+    let connected = Arc::new(AtomicBool::new(false));
     let versions = wire::VERSIONS;
     let hello = Hello { versions, group: local.group, from: local.info.incarnation, to, session };
-    let outbound =
-        Outbound { local: local.clone(), hello, addresses, queue, kept: VecDeque::new(), last: 0 };
+    let outbound = Outbound {
+        local: local.clone(),
+        hello,
+        addresses,
+        queue,
+        connected: Arc::clone(&connected),
+        kept: VecDeque::new(),
+        last: 0,
+    };
     let end = local.end.clone();
     local.tracker.spawn(async move {
         // The end of the sidecar ends all links at once.
         let _ = end.run_until_cancelled(outbound.run()).await;
     });
-    sender
+    Link { queue: sender, connected }
 }
 
 impl Outbound {
@@ -89,7 +100,9 @@ impl Outbound {
                 Ok(connection) => {
                     pause = PAUSE.0;
                     self.local.metrics.peers.connections.inc();
+                    self.connected.store(true, Ordering::Relaxed);
                     let end = self.converse(connection).await;
+                    self.connected.store(false, Ordering::Relaxed);
                     self.local.metrics.peers.connections.dec();
                     if let End::Final = end {
                         return;

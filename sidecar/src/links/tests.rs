@@ -32,7 +32,7 @@ struct Process {
     links: Links,
     heard: mpsc::Receiver<(Incarnation, Payload)>,
     held: watch::Sender<Option<Arc<Credentials>>>,
-    _cut: watch::Sender<bool>,
+    cut: watch::Sender<bool>,
     introductions: mpsc::Receiver<MemberInfo>,
 }
 
@@ -55,7 +55,7 @@ async fn process(pod: u128, credentials: Option<Arc<Credentials>>) -> Process {
     };
     let (inbox, heard) = mpsc::channel(64);
     let links = Links::new(local.clone(), vec![listener], &inbox);
-    Process { info: local.info.clone(), local, links, heard, held, _cut: cutter, introductions }
+    Process { info: local.info.clone(), local, links, heard, held, cut: cutter, introductions }
 }
 
 fn info(pod: u128, address: SocketAddr) -> MemberInfo {
@@ -109,6 +109,23 @@ async fn members_of_a_group_speak_with_each_other() {
     assert_eq!(one.hears().await, two.info.incarnation);
     let found = introduce(&one.local, PodUid(2), &two.info.addresses).await;
     assert_eq!(found.as_ref(), Some(&two.info));
+}
+
+#[tokio::test]
+async fn a_member_that_is_cut_off_is_connected_to_nobody() {
+    let authority = authority();
+    let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
+    assert!(!one.links.is_open(two.info.incarnation));
+    one.says(&two.info);
+    two.hears().await;
+    until("connected", || one.links.is_open(two.info.incarnation)).await;
+    one.cut.send_replace(true);
+    until("cut off", || !one.links.is_open(two.info.incarnation)).await;
+    one.says(&two.info);
+    one.cut.send_replace(false);
+    two.hears().await;
+    until("connected again", || one.links.is_open(two.info.incarnation)).await;
 }
 
 #[tokio::test]

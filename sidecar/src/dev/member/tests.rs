@@ -199,3 +199,57 @@ async fn streams_tell_later_deadlines_as_long_as_a_hold_and_a_lead_go_on() {
     drop(events);
     members.end().await;
 }
+
+/// Who of them leads, for its applications.
+fn leading(members: &Members) -> Vec<u16> {
+    let now = OsClock::default().now();
+    let leads = |number: &u16| {
+        members.group(*number).is_some_and(|group| group.election().borrow().leads_at(now))
+    };
+    (0..members.count()).filter(leads).collect()
+}
+
+/// Waits until another member leads, and sees to it that two never do. When that was.
+async fn succeeded(members: &Members, former: u16) -> conclave_protocols::LocalTime {
+    let next = async {
+        loop {
+            let leaders = leading(members);
+            assert!(leaders.len() <= 1, "{leaders:?} lead");
+            if leaders.iter().any(|leader| *leader != former) {
+                return OsClock::default().now();
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, next).await.expect("another leads")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_that_drains_waits_for_those_it_told_and_for_nobody_else() {
+    let _alone = ONE_GROUP.lock().await;
+    // So long that a busy machine does not make it short.
+    let office_wait = Duration::from_secs(4);
+    let (heartbeat, lock_wait) = (Duration::from_millis(500), office_wait * 2);
+    let timing = Timing { office_wait, heartbeat, lock_wait, ..BRIEF };
+    let policy = Policy { generation: 1, timing, ..Policy::default() };
+    let members = Members::start(settings(policy)).await.expect("the ports are free");
+    all_go_by(&members, Arbiter::Quorum).await;
+    for is_asked in [false, true] {
+        let leads = async {
+            while leading(&members).is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, leads).await.expect("somebody leads");
+        let former = leading(&members)[0];
+        let group = members.group(former).expect("it lives");
+        let until = group.election().borrow().safe_until.expect("it leads");
+        if is_asked {
+            group.believers.answered(Some(until));
+        }
+        group.drain().await;
+        let next = succeeded(&members, former).await;
+        assert_eq!(next >= until, is_asked, "asked: {is_asked}");
+    }
+    members.end().await;
+}

@@ -114,6 +114,7 @@ impl Entry {
             owner: claim.owner.clone(),
             token,
             held: now - since,
+            told: now,
             metadata: claim.metadata.clone(),
         }
     }

@@ -22,7 +22,7 @@ impl Book {
     ) {
         match event {
             LockEvent::Queued(note) => {
-                let holder = note.map(|note| as_holder(*note, pod_of));
+                let holder = note.map(|note| as_holder(now, *note, pod_of));
                 self.queued(now, lock, holder);
             }
             LockEvent::Entered { token, epoch, deadline, messages } => {
@@ -111,12 +111,13 @@ impl Book {
 }
 
 /// What is told of whoever holds a lock elsewhere.
-fn as_holder(note: LockNote, pod_of: impl Fn(Incarnation) -> String) -> Holder {
+fn as_holder(now: LocalTime, note: LockNote, pod_of: impl Fn(Incarnation) -> String) -> Holder {
     Holder {
         pod: pod_of(note.member),
         owner: note.note.owner,
         token: note.token,
         held: note.held,
+        told: now,
         metadata: note.note.metadata,
     }
 }

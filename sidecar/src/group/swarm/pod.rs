@@ -206,7 +206,7 @@ impl Pod {
                     self.grant_wishes(now, out);
                 }
                 Alarm::Leave => self.left = true,
-                Alarm::Clock(_) | Alarm::Links => {}
+                Alarm::Clock(_) | Alarm::Links | Alarm::Believers => {}
             }
         }
     }

@@ -7,7 +7,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
 use conclave_protocols::clock::{ClockMap, Rates, VirtualClock};
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, Evidence, LockAlgorithm};
-use conclave_protocols::{Epoch, FencingToken, LockName};
+use conclave_protocols::{Epoch, FencingToken, LocalTime, LockName};
 use http_body_util::BodyExt;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -16,7 +16,8 @@ use tower::ServiceExt;
 
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder};
 use crate::group::{
-    Asked, Election, Group, LastElection, Leader, MemberStatus, Request, Standing, Status,
+    Asked, Believers, Election, Group, LastElection, Leader, MemberStatus, Request, Standing,
+    Status,
 };
 use crate::http::{Api, Limits, router};
 use crate::metrics::Metrics;
@@ -55,6 +56,7 @@ impl Double {
             election: election_seen,
             time: time_seen,
             clock: OsClock::default(),
+            believers: Believers::default(),
         };
         let (metrics, limits) = (Metrics::new("orders"), Limits::default());
         Self { group, metrics, limits, requests, status, election, time }
@@ -239,6 +241,8 @@ pub(crate) fn holder() -> Holder {
         owner: "worker-3".to_owned(),
         token: FencingToken::before(Epoch(11)).successor(Epoch(11)),
         held: Duration::from_millis(4_210),
+        // It grows no older, so that it can be compared.
+        told: LocalTime(u64::MAX),
         metadata: Some(r#"{"job":"reindex"}"#.to_owned()),
     }
 }
@@ -256,6 +260,11 @@ pub(crate) fn following() -> Election {
         last: Some(LastElection { messages: 7, duration: Duration::from_millis(38) }),
         index: 311,
     }
+}
+
+/// Is in a view, and knows of nobody who leads it.
+pub(crate) fn isolated() -> Election {
+    Election { standing: Standing::Isolated, leader: None, index: 313, ..following() }
 }
 
 /// Leads for another ten seconds.

@@ -1,5 +1,6 @@
 //! Elections.
 
+use conclave_protocols::LocalTime;
 use serde_json::json;
 
 use super::double::*;
@@ -56,6 +57,20 @@ async fn a_long_poll_answers_when_another_leads() {
     tokio::task::yield_now().await;
     double.election.send_replace(leading());
     assert_eq!(soon(call).await.unwrap().json()["is_leader"], true);
+}
+
+#[tokio::test]
+async fn whoever_was_told_that_this_member_leads_is_waited_for() {
+    let double = Double::new();
+    let told = || *double.group.believers.watch().borrow();
+    double.get("/v1/elections/default/self").await;
+    assert_eq!(told().until, LocalTime(0), "it follows");
+    double.election.send_replace(leading());
+    let until = double.election.borrow().safe_until.expect("it leads");
+    for path in ["/v1/elections", "/v1/elections/default", "/v1/elections/default/self"] {
+        double.get(path).await;
+        assert_eq!((told().until, told().streams), (until, 0), "{path}");
+    }
 }
 
 #[tokio::test]

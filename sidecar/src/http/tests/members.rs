@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::double::*;
+use crate::group::Election;
 
 #[tokio::test]
 async fn members_are_those_of_the_view() {
@@ -34,11 +35,34 @@ async fn status_always_answers() {
         status.members.clear();
         status.index += 1;
     });
+    double.election.send_replace(isolated());
     let answer = soon(call).await.unwrap();
     assert_eq!(answer.status.as_u16(), 200);
     let missing = answer.json();
     assert_eq!(missing["missing"], "the Lease conclave-orders");
     assert_eq!((&missing["ready"], &missing["leader"]), (&json!(false), &json!(null)));
+}
+
+#[tokio::test]
+async fn status_and_members_name_whom_the_election_names() {
+    let double = Double::new();
+    double.status.send_modify(|status| status.grants = None);
+    let now = double.group.os_clock().now();
+    let run_out = Election { safe_until: Some(now), ..leading() };
+    for (election, leader) in
+        [(following(), json!("shop-1")), (isolated(), json!(null)), (run_out, json!(null))]
+    {
+        double.election.send_replace(election);
+        let shown = double.get("/v1/elections/default").await.json();
+        let status = double.get("/v1/status").await.json();
+        let members = double.get("/v1/members").await.json();
+        let leaders = members["members"].as_array().into_iter().flatten();
+        let leaders = leaders.filter(|member| member["leader"] == true).count();
+        let named = shown["leader"].get("pod").cloned().unwrap_or_default();
+        assert_eq!((&named, &status["leader"]), (&leader, &leader));
+        assert_eq!((leaders > 0, &status["ready"]), (!leader.is_null(), &(leaders > 0).into()));
+        assert_eq!(status["missing"].is_null(), leaders > 0, "{status}");
+    }
 }
 
 #[tokio::test]

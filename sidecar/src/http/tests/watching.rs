@@ -185,6 +185,51 @@ async fn an_election_streams_who_leads_and_whether_it_is_this_member() {
 }
 
 #[tokio::test]
+async fn a_view_change_in_which_the_leader_stays_is_an_event_of_its_own() {
+    use crate::group::Election;
+    let double = Double::new();
+    double.election.send_replace(leading());
+    let mut events = Events::of(&double, "GET /v1/elections/default").await;
+    events.expect("elected").await;
+    let epoch = conclave_protocols::Epoch(16);
+    double.election.send_replace(Election { epoch, index: 313, ..leading() });
+    let next = events.expect("epoch").await;
+    assert_eq!((&next["is_leader"], &next["epoch"]), (&true.into(), &16.into()));
+    double.election.send_replace(Election { epoch, index: 314, ..following() });
+    events.expect("lost").await;
+    events.expect("leader").await;
+    let epoch = conclave_protocols::Epoch(20);
+    double.election.send_replace(Election { epoch, index: 315, ..following() });
+    assert_eq!(events.expect("epoch").await["leader"]["pod"], "shop-1");
+}
+
+#[tokio::test]
+async fn a_stream_is_waited_for_until_it_has_said_the_end() {
+    use crate::group::{Election, Standing};
+    let double = Double::new();
+    let told = || *double.group.believers.watch().borrow();
+    let lead = leading();
+    let until = lead.safe_until.expect("it leads");
+    double.election.send_replace(lead);
+    let mut events = Events::of(&double, "GET /v1/elections/default").await;
+    events.expect("elected").await;
+    let mut hangs_up = Events::of(&double, "GET /v1/elections/default").await;
+    hangs_up.expect("elected").await;
+    assert_eq!(told().streams, 2);
+    let ends = Election { standing: Standing::HandingOver, safe_until: None, ..leading() };
+    double.election.send_replace(Election { index: 314, ..ends });
+    events.expect("lost").await;
+    assert_eq!(told().streams, 2, "what comes after it is not written yet");
+    events.expect("handing-over").await;
+    let more = tokio::time::timeout(Duration::from_millis(1), events.next()).await;
+    assert!(more.is_err(), "there is no more to say");
+    assert_eq!(told().streams, 1);
+    assert!(told().until < until, "it has read the end");
+    drop(hangs_up);
+    assert_eq!((told().streams, told().until), (0, until), "it never read the end");
+}
+
+#[tokio::test]
 async fn a_leader_whose_office_runs_out_is_told_so_by_the_clock() {
     let double = Double::new();
     let safe_until = Some(double_now().after(Duration::from_millis(100)));

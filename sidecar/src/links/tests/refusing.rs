@@ -211,7 +211,9 @@ async fn an_address_that_another_pod_has_now_ends_no_link() {
     let gone = info(CLAIMED, other.address());
     me.says(&gone);
     until("refused", || me.failures("pod") > 1).await;
-    assert!(me.links.is_open(gone.incarnation), "what is kept stays");
+    assert!(!me.links.is_open(gone.incarnation), "it is connected to nobody");
+    let link = &me.links.open[&gone.incarnation];
+    assert!(!link.queue.is_closed(), "what is kept stays");
     assert!(other.heard.try_recv().is_err());
     assert_eq!(introduce(&me.local, PodUid(CLAIMED), &gone.addresses).await, None);
 }

@@ -1,0 +1,127 @@
+//! What applications may believe of leadership: rules 33 to 35 of `docs/office.md`.
+
+use std::time::Duration;
+
+use conclave_protocols::LocalTime;
+use conclave_protocols::member::message::PeerMessage;
+use conclave_protocols::member::{Command, Event, Standing};
+use conclave_protocols::policy::Policy;
+use conclave_protocols::time::hold;
+
+use crate::bench::{Bench, SECOND};
+
+const MILLI: Duration = Duration::from_millis(1);
+
+fn led_until(bench: &Bench, member: usize) -> LocalTime {
+    match bench.standing(member) {
+        Some(Standing::Leading(until)) => until,
+        other => panic!("{member} is {other:?}"),
+    }
+}
+
+fn three() -> Bench {
+    let mut bench = Bench::group(3, Policy::default());
+    bench.wait(SECOND);
+    bench
+}
+
+#[test]
+fn rule_33_a_leader_that_stays_is_told_nothing_else() {
+    let mut bench = three();
+    let epoch = bench.record().epoch;
+    bench.start();
+    bench.wait(SECOND * 2);
+    bench.command(2, Command::Leave);
+    bench.wait(SECOND * 2);
+    assert!(bench.record().epoch.0 >= epoch.0 + 2, "two views began");
+    let mut before = LocalTime(0);
+    for (_, event) in bench.told.iter().filter(|(member, _)| *member == 0) {
+        let Event::Standing(standing) = event else { continue };
+        let Standing::Leading(until) = standing else { panic!("it was told {standing:?}") };
+        assert!(*until >= before, "no deadline is taken back");
+        before = *until;
+    }
+}
+
+#[test]
+fn rule_34_the_heir_of_a_leader_that_left_is_believed_in_an_office_wait_later() {
+    let mut bench = three();
+    let office_wait = Policy::default().timing.office_wait;
+    let until = led_until(&bench, 0);
+    bench.command(0, Command::Leave);
+    assert_eq!(bench.leader(), Some(1), "the office passes on at once");
+    bench.enter(2, "a");
+    assert!(bench.holds(2, "a"), "and grants");
+    bench.wait(office_wait - MILLI * 20);
+    assert_eq!(bench.standing(1), Some(Standing::Electing));
+    assert!(bench.now > until, "by then nobody believes in the former");
+    bench.wait(MILLI * 300);
+    assert!(led_until(&bench, 1) > bench.now);
+}
+
+#[test]
+fn rule_35_a_leader_that_drains_hands_over_when_its_last_deadline_has_passed() {
+    let mut bench = three();
+    let until = led_until(&bench, 0);
+    bench.command_believed(0, Command::Drain);
+    assert_eq!(bench.standing(0), Some(Standing::HandingOver));
+    let base = bench.record().epoch;
+    while bench.now < until {
+        assert_eq!(bench.leader(), Some(0), "it keeps its office");
+        assert!(bench.sent(0, 1, "hand_over").is_empty());
+        bench.wait(MILLI);
+    }
+    bench.enter(2, "a");
+    assert!(bench.holds(2, "a"), "nothing waits meanwhile");
+    bench.wait(MILLI * 2);
+    assert_eq!(bench.leader(), Some(1));
+    assert!(bench.record().epoch > base);
+    assert!(led_until(&bench, 1) > bench.now, "and is believed in at once");
+}
+
+#[test]
+fn rule_35_a_leader_that_drains_waits_no_longer_than_for_what_was_told() {
+    let mut bench = three();
+    let until = led_until(&bench, 0);
+    bench.command_believed(0, Command::Drain);
+    let told = bench.now.after(MILLI * 100);
+    bench.command_believed(0, Command::Told(told));
+    assert_eq!(bench.leader(), Some(0));
+    bench.wait(MILLI * 105);
+    assert!(bench.now < until);
+    assert_eq!(bench.leader(), Some(1));
+    assert!(led_until(&bench, 1) > bench.now);
+}
+
+#[test]
+fn rule_35_a_leader_whose_heir_is_gone_is_believed_again() {
+    let mut bench = three();
+    bench.command_believed(0, Command::Drain);
+    for other in [1, 2] {
+        bench.command_believed(other, Command::Drain);
+    }
+    bench.wait(SECOND * 3);
+    assert_eq!(bench.leader(), Some(0), "all drain, so it stays");
+    assert!(led_until(&bench, 0) > bench.now);
+}
+
+#[test]
+fn rule_35_nobody_seals_while_its_own_applications_may_believe() {
+    let mut bench = three();
+    let base = bench.record().epoch;
+    let until = led_until(&bench, 0);
+    // The table is lost, and nobody takes over.
+    bench.cut_off(0);
+    bench.command(0, Command::Leave);
+    assert!(bench.now < until);
+    bench.say(bench.members[2].me(), 0, PeerMessage::SealRequest { base });
+    assert_eq!(bench.sent(0, 2, "seal").len(), 0);
+    assert_eq!(bench.sent(0, 2, "seal_refused").len(), 1);
+}
+
+#[test]
+fn a_deadline_that_is_told_is_no_longer_than_what_a_majority_promised() {
+    let bench = three();
+    let office_wait = Policy::default().timing.office_wait;
+    assert!(led_until(&bench, 0) <= bench.now.after(hold(office_wait)));
+}

@@ -1,0 +1,127 @@
+//! What applications were told of this member's leadership and have not been told otherwise: whoever
+//! is to lead next waits for that (rule 35 of `docs/office.md`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use conclave_protocols::LocalTime;
+use tokio::sync::watch;
+
+/// Who may believe that this member leads. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Believers(Arc<watch::Sender<Told>>);
+
+/// What applications were told.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct Told {
+    /// The latest deadline that was told to one that will not be told anything more.
+    pub(crate) until: LocalTime,
+    /// Streams that said that this member leads, and did not say the end yet.
+    pub(crate) streams: usize,
+}
+
+/// One stream, and what its reader was told.
+#[derive(Debug)]
+pub(crate) struct Believer {
+    all: Believers,
+    /// The last deadline that it was told, while it may believe.
+    until: Option<LocalTime>,
+}
+
+/// How long after the end was written an application has read it. One that takes longer must go by its
+/// deadline.
+const READ: Duration = Duration::from_millis(50);
+
+impl Believers {
+    /// A question was answered: nobody can tell the caller more.
+    pub(crate) fn answered(&self, until: Option<LocalTime>) {
+        if let Some(until) = until {
+            self.0.send_if_modified(|told| {
+                let later = until > told.until;
+                told.until = told.until.max(until);
+                later
+            });
+        }
+    }
+
+    /// A stream begins.
+    pub(crate) fn stream(&self) -> Believer {
+        Believer { all: self.clone(), until: None }
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<Told> {
+        self.0.subscribe()
+    }
+
+    fn ended(&self, until: LocalTime) {
+        self.0.send_modify(|told| {
+            told.streams -= 1;
+            told.until = told.until.max(until);
+        });
+    }
+}
+
+impl Believer {
+    /// The stream says that this member leads until then, or that it does not.
+    pub(crate) fn says(&mut self, until: Option<LocalTime>) {
+        let Some(until) = until else { return };
+        if self.until.is_none() {
+            self.all.0.send_modify(|told| told.streams += 1);
+        }
+        self.until = self.until.max(Some(until));
+    }
+
+    /// All that the stream has said is written to its connection, the end of an office last.
+    pub(crate) fn has_taken_the_end(&mut self, now: LocalTime) {
+        if let Some(until) = self.until.take() {
+            self.all.ended(until.min(now.after(READ)));
+        }
+    }
+}
+
+impl Drop for Believer {
+    /// Whoever hung up has its last deadline.
+    fn drop(&mut self) {
+        if let Some(until) = self.until.take() {
+            self.all.ended(until);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(believers: &Believers) -> (u64, usize) {
+        let told = *believers.watch().borrow();
+        (told.until.0, told.streams)
+    }
+
+    #[test]
+    fn whoever_asked_believes_until_the_latest_deadline() {
+        let believers = Believers::default();
+        for until in [Some(5), Some(9), None, Some(7)] {
+            believers.answered(until.map(LocalTime));
+        }
+        assert_eq!(told(&believers), (9, 0));
+    }
+
+    #[test]
+    fn a_stream_that_took_the_end_has_no_deadline_left() {
+        let believers = Believers::default();
+        let (mut one, mut other) = (believers.stream(), believers.stream());
+        let late = LocalTime(60_000_000_000);
+        for until in [None, Some(late), Some(late), None] {
+            one.says(until);
+        }
+        other.says(Some(late));
+        assert_eq!(told(&believers), (0, 2));
+        one.has_taken_the_end(LocalTime(1));
+        one.has_taken_the_end(LocalTime(2));
+        let read = LocalTime(1).after(READ);
+        assert_eq!(told(&believers), (read.0, 1));
+        drop(one);
+        drop(other);
+        assert_eq!(told(&believers), (late.0, 0), "the other hung up, and goes by what it knows");
+    }
+}
