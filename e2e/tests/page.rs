@@ -149,6 +149,59 @@ fn a_visitor_sees_each_algorithm_by_what_its_members_say() -> Result<()> {
     browser.has_no_complaints()
 }
 
+#[test]
+fn a_visitor_cuts_the_register_off_and_sees_that_nothing_is_granted_until_it_is_back() -> Result<()>
+{
+    let dev = Dev::start_with(&format!("{SPEC}  timing: {BRIEF}\n"))?;
+    let browser = open(&dev)?;
+    // Each member's word, and the colour that it is written in.
+    let colours = || browser.evaluate(COLOURS);
+    let grants = |wanted: bool| {
+        wait::until("the word on grants", LONG, || {
+            let (says, stalled) = (
+                browser.text("#grants")?,
+                browser.evaluate("return document.body.dataset.stalled")?,
+            );
+            let shown = (says == "granted", stalled.is_null());
+            ensure!(shown == (wanted, wanted), "it says {says:?}, stalled: {stalled}");
+            Ok(())
+        })
+    };
+    grants(true)?;
+    let green =
+        browser.evaluate("return getComputedStyle(document.querySelector('#grants')).color")?;
+    ensure!(colours()?.to_string().contains(&green.to_string()), "members are green at rest");
+
+    browser.click("#register")?;
+    grants(false)?;
+    ensure!(browser.text("#register-state")? == "cut off", "the switch shows what it does");
+    ensure!(
+        !colours()?.to_string().contains(&green.to_string()),
+        "a stall is green: {}",
+        colours()?
+    );
+    wait::until("nobody leads", LONG, || {
+        let leader = browser.text("#leader")?;
+        ensure!(leader == "nobody", "{leader} leads");
+        Ok(())
+    })?;
+
+    browser.click("#register")?;
+    grants(true)?;
+    ensure!(browser.text("#register-state")? == "in reach", "the switch shows what it does");
+    browser.has_no_complaints()
+}
+
+const SPEC: &str =
+    "apiVersion: conclave.dev/v1alpha1\nkind: Conclave\nmetadata: {name: dev}\nspec:\n";
+
+/// So brief that an outage of the register is felt within seconds.
+const BRIEF: &str = "{officeWait: 600ms, heartbeat: 120ms, apiOutage: 5s}";
+
+/// The colours of all words in the header and on the cards that say how things stand.
+const COLOURS: &str = "return [...document.querySelectorAll('.standing, #grants')] \
+    .map((word) => getComputedStyle(word).color)";
+
 /// Opens the page and waits until the whole group is in one view.
 fn open(dev: &Dev) -> Result<Browser> {
     let browser = Browser::open(&dev.page())?;

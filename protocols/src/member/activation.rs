@@ -204,7 +204,7 @@ impl Member {
         candidate.joiners.lately(now, written.timing.office_wait)
     }
 
-    /// Rule 34: by when no application of whoever led before believes any more, where this candidate
+    /// Rule 36: by when no application of whoever led before believes any more, where this candidate
     /// knows that better than by when it learned of the view.
     fn belief_of_the_former_ends(&self, now: LocalTime) -> Option<LocalTime> {
         let Role::Candidate(candidate) = &self.role else { return None };

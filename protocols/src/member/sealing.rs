@@ -42,7 +42,7 @@ impl Member {
     /// From now on this member refuses promises, grants and releases of that view and those below.
     /// A leader without an office gives its whole table with its seal.
     pub(super) fn seal(&mut self, now: LocalTime, base: Epoch, out: &mut Out) -> Option<Seal> {
-        // Rule 35: nor while its own applications may believe that it leads.
+        // Rule 37: nor while its own applications may believe that it leads.
         if self.pledge.epoch > base || self.pledge.until > now || self.is_believed(now) {
             return None;
         }

@@ -1,5 +1,5 @@
 //! How a member stands in its group, for its process, and what its applications may believe of its
-//! leadership (rules 33 to 35 of `docs/office.md`).
+//! leadership (rules 35 to 37 of `docs/office.md`).
 
 use super::{Event, Member, Out, Role, Standing, Timer};
 use crate::ids::Epoch;
@@ -34,7 +34,7 @@ impl Member {
         }
     }
 
-    /// Rule 34: whoever led before it began the view of another resigned before it wrote that view.
+    /// Rule 36: whoever led before it began the view of another resigned before it wrote that view.
     fn note_view(&mut self, now: LocalTime) {
         let Some(record) = self.record.as_ref().filter(|r| r.epoch != self.belief.known) else {
             return;
@@ -76,7 +76,7 @@ impl Member {
         }
     }
 
-    /// Rule 33: a leader that resigned to itself is believed on, up to the deadline that it told.
+    /// Rule 35: a leader that resigned to itself is believed on, up to the deadline that it told.
     fn goes_on_leading(&self, now: LocalTime) -> bool {
         let led = matches!(self.belief.told, Some(Standing::Leading(_)));
         led && !self.belief.ends && self.belief.until > now
@@ -93,7 +93,7 @@ impl Member {
         !self.is_advisory() && self.belief.until > now
     }
 
-    /// Rule 34: from when on the applications of this member may believe that it leads.
+    /// Rule 36: from when on the applications of this member may believe that it leads.
     pub(super) fn believe_from(&mut self, from: LocalTime) {
         self.belief.from = from;
     }
@@ -109,7 +109,7 @@ impl Member {
         self.belief.ends
     }
 
-    /// Rule 35: whether applications keep a leader from handing over. It goes on when the last deadline
+    /// Rule 37: whether applications keep a leader from handing over. It goes on when the last deadline
     /// that it told has passed.
     pub(super) fn waits_for_believers(&mut self, now: LocalTime, out: &mut Out) -> bool {
         let waits = self.is_believed(now) || !self.may_believe(now);

@@ -1,4 +1,4 @@
-//! What applications may believe of leadership: rules 33 to 35 of `docs/office.md`.
+//! What applications may believe of leadership: rules 35 to 37 of `docs/office.md`.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn three() -> Bench {
 }
 
 #[test]
-fn rule_33_a_leader_that_stays_is_told_nothing_else() {
+fn rule_35_a_leader_that_stays_is_told_nothing_else() {
     let mut bench = three();
     let epoch = bench.record().epoch;
     bench.start();
@@ -44,7 +44,7 @@ fn rule_33_a_leader_that_stays_is_told_nothing_else() {
 }
 
 #[test]
-fn rule_34_the_heir_of_a_leader_that_left_is_believed_in_an_office_wait_later() {
+fn rule_36_the_heir_of_a_leader_that_left_is_believed_in_an_office_wait_later() {
     let mut bench = three();
     let office_wait = Policy::default().timing.office_wait;
     let until = led_until(&bench, 0);
@@ -60,7 +60,7 @@ fn rule_34_the_heir_of_a_leader_that_left_is_believed_in_an_office_wait_later() 
 }
 
 #[test]
-fn rule_35_a_leader_that_drains_hands_over_when_its_last_deadline_has_passed() {
+fn rule_37_a_leader_that_drains_hands_over_when_its_last_deadline_has_passed() {
     let mut bench = three();
     let until = led_until(&bench, 0);
     bench.command_believed(0, Command::Drain);
@@ -80,7 +80,7 @@ fn rule_35_a_leader_that_drains_hands_over_when_its_last_deadline_has_passed() {
 }
 
 #[test]
-fn rule_35_a_leader_that_drains_waits_no_longer_than_for_what_was_told() {
+fn rule_37_a_leader_that_drains_waits_no_longer_than_for_what_was_told() {
     let mut bench = three();
     let until = led_until(&bench, 0);
     bench.command_believed(0, Command::Drain);
@@ -94,7 +94,7 @@ fn rule_35_a_leader_that_drains_waits_no_longer_than_for_what_was_told() {
 }
 
 #[test]
-fn rule_35_a_leader_whose_heir_is_gone_is_believed_again() {
+fn rule_37_a_leader_whose_heir_is_gone_is_believed_again() {
     let mut bench = three();
     bench.command_believed(0, Command::Drain);
     for other in [1, 2] {
@@ -106,7 +106,7 @@ fn rule_35_a_leader_whose_heir_is_gone_is_believed_again() {
 }
 
 #[test]
-fn rule_35_nobody_seals_while_its_own_applications_may_believe() {
+fn rule_37_nobody_seals_while_its_own_applications_may_believe() {
     let mut bench = three();
     let base = bench.record().epoch;
     let until = led_until(&bench, 0);

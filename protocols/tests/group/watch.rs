@@ -5,7 +5,7 @@
 //! leader, and there also after the member said that the office is over. What is broken is found at once; the history of the whole run is checked in the end.
 
 use conclave_protocols::history::{Operation, Scope};
-use conclave_protocols::member::{Command, Event, LockEvent, LostReason, Node, Standing};
+use conclave_protocols::member::{Command, Event, LockEvent, LostReason, Member, Node, Standing};
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::record::Record;
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName};
@@ -58,6 +58,20 @@ impl World {
             }
         }
         handing_over.into_iter().for_each(|index| self.end_belief(index));
+    }
+
+    /// Which of the living have an office, whatever their applications believe.
+    pub(crate) fn in_office(&self) -> Vec<usize> {
+        let office = |index: usize| self.member(index).and_then(Member::office);
+        self.living().filter(|index| office(*index) > Some(self.clock(*index))).collect()
+    }
+
+    /// The one leader, unless there is none or there are several.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        match self.leaders()[..] {
+            [leader] => Some(leader),
+            _ => None,
+        }
     }
 
     /// In half of the runs applications listen, and take the end of an office as soon as it is told. In

@@ -274,25 +274,11 @@ impl World {
         self.members[member].1.read(self.sim.now())
     }
 
-    /// Which of the living have an office, whatever their applications believe.
-    pub(crate) fn in_office(&self) -> Vec<usize> {
-        let office = |index: usize| self.member(index).and_then(Member::office);
-        self.living().filter(|index| office(*index) > Some(self.clock(*index))).collect()
-    }
-
     /// Who was told to lead at this moment.
     pub(crate) fn leaders(&self) -> Vec<usize> {
         let leads =
             |(index, until): (&usize, &LocalTime)| (*until > self.clock(*index)).then_some(*index);
         self.leads.iter().filter_map(leads).collect()
-    }
-
-    /// The one leader, unless there is none or there are several.
-    pub(crate) fn leader(&self) -> Option<usize> {
-        match self.leaders()[..] {
-            [leader] => Some(leader),
-            _ => None,
-        }
     }
 
     pub(crate) fn holders(&self, lock: &str) -> Vec<usize> {

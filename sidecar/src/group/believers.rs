@@ -1,5 +1,5 @@
 //! What applications were told of this member's leadership and have not been told otherwise: whoever
-//! is to lead next waits for that (rule 35 of `docs/office.md`).
+//! is to lead next waits for that (rule 37 of `docs/office.md`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -210,7 +210,7 @@ fn leading(members: &Members) -> Vec<u16> {
 }
 
 /// Waits until another member leads, and sees to it that two never do. When that was.
-async fn succeeded(members: &Members, former: u16) -> conclave_protocols::LocalTime {
+async fn succeeded(members: &Members, former: u16) -> LocalTime {
     let next = async {
         loop {
             let leaders = leading(members);

@@ -44,6 +44,8 @@ function drawHeader(group) {
   say(at("group"), group.group);
   say(at("leader"), leader ? leader.pod : "nobody");
   mark(at("leader"), "data-none", leader ? null : "yes");
+  say(at("grants"), group.grants ? "granted" : leader ? "not yet granted" : "not granted");
+  mark(document.body, "data-stalled", group.grants ? null : "yes");
   say(at("epoch"), group.epoch);
   const inView = leader ? leader.inside.view.length : 0;
   say(at("size"), leader ? `${inView} of ${group.members.length}` : "—");

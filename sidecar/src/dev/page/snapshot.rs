@@ -28,6 +28,8 @@ pub(super) struct Snapshot {
     algorithm: String,
     /// Who surely leads.
     leader: Option<u16>,
+    /// Whether locks are granted at the moment.
+    grants: bool,
     /// The highest that a member knows.
     epoch: u64,
     office_ms: u64,
@@ -96,12 +98,18 @@ impl Snapshot {
             .collect();
         let inside = || views.iter().filter_map(|view| Some((view.number, view.inside.as_ref()?)));
         let leads = inside().filter(|(_, inside)| inside.leads);
+        let grants = groups.iter().flatten().any(|group| {
+            let election = group.election();
+            let election = election.borrow();
+            election.leads_at(now) && group.status().borrow().grants == Some(true)
+        });
         let settings = members.settings();
         Self {
             group: settings.group.clone(),
             arbiter: format!("{:?}", settings.policy.arbiter),
             algorithm: format!("{:?}", settings.policy.election),
             leader: leads.max_by_key(|(_, inside)| inside.epoch).map(|(number, _)| number),
+            grants,
             epoch: inside().map(|(_, inside)| inside.epoch).max().unwrap_or_default(),
             office_ms: millis(settings.policy.timing.office_wait),
             register_cut: members.register_is_cut(),
@@ -144,9 +152,10 @@ impl InsideView {
     fn new(status: &Status, election: &Election, now: LocalTime) -> Self {
         let leads = election.leads_at(now);
         let safe_until = election.safe_until.filter(|_| leads);
+        let leader = election.leader_at(now).map(|leader| leader.uid.as_str());
         let peer = |member: &crate::group::MemberStatus| PeerView {
             number: member.uid.parse::<PodUid>().ok().and_then(number_of),
-            leader: member.leader,
+            leader: leader == Some(member.uid.as_str()),
             connected: member.connected,
         };
         Self {

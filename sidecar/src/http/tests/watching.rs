@@ -189,7 +189,7 @@ async fn a_view_change_in_which_the_leader_stays_is_an_event_of_its_own() {
     use crate::group::Election;
     let double = Double::new();
     double.election.send_replace(leading());
-    let mut events = Events::of(&double, "GET /v1/elections/default").await;
+    let mut events = Events::open(double.router(), "GET /v1/elections/default").await;
     events.expect("elected").await;
     let epoch = conclave_protocols::Epoch(16);
     double.election.send_replace(Election { epoch, index: 313, ..leading() });
@@ -211,9 +211,9 @@ async fn a_stream_is_waited_for_until_it_has_said_the_end() {
     let lead = leading();
     let until = lead.safe_until.expect("it leads");
     double.election.send_replace(lead);
-    let mut events = Events::of(&double, "GET /v1/elections/default").await;
+    let mut events = Events::open(double.router(), "GET /v1/elections/default").await;
     events.expect("elected").await;
-    let mut hangs_up = Events::of(&double, "GET /v1/elections/default").await;
+    let mut hangs_up = Events::open(double.router(), "GET /v1/elections/default").await;
     hangs_up.expect("elected").await;
     assert_eq!(told().streams, 2);
     let ends = Election { standing: Standing::HandingOver, safe_until: None, ..leading() };
