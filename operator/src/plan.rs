@@ -132,12 +132,11 @@ fn register(observed: &Observed) -> Vec<Change> {
         }
     };
     let mark = lost_record(conclave, observed.nonce);
-    let change = match &observed.lease {
-        Some(lease) => Change::MarkLease(Box::new(objects::with_record(lease.clone(), &mark))),
-        None => {
-            let lease = objects::with_record(objects::new_lease(conclave), &mark);
-            Change::CreateLease(Box::new(lease))
-        }
+    let change = if let Some(lease) = &observed.lease {
+        Change::MarkLease(Box::new(objects::with_record(lease.clone(), &mark)))
+    } else {
+        let lease = objects::with_record(objects::new_lease(conclave), &mark);
+        Change::CreateLease(Box::new(lease))
     };
     vec![change, Change::Announce(Notice::RegisterLost { loss, waits: mark.timing })]
 }

@@ -99,7 +99,7 @@ impl Lock {
         *of_it = [of_it[0].min(this), of_it[1].max(this)];
         let (above, below) =
             (|other: &(u64, Place)| other.0 > token, |o: &(u64, Place)| o.0 < token);
-        earlier.filter(above).or(later.filter(below))
+        earlier.filter(above).or_else(|| later.filter(below))
     }
 
     /// The largest token that was answered so far.

@@ -45,14 +45,14 @@ impl Record {
     /// Who may hold what after the group was closed; nothing if that is not known.
     pub(crate) fn left_behind(&self) -> Option<Table> {
         let held = self.held.as_ref().filter(|_| self.is_closed())?;
-        let hold = |held: &HeldLock| TableHold {
-            lock: held.lock.clone(),
-            holder: held.holder,
-            token: held.token,
-            rest: held.rest_ms.map(Duration::from_millis),
+        let entry = |lock: &HeldLock| TableHold {
+            lock: lock.lock.clone(),
+            holder: lock.holder,
+            token: lock.token,
+            rest: lock.rest_ms.map(Duration::from_millis),
             note: Note::default(),
         };
-        Some(Table { holds: held.iter().map(hold).collect(), waits: Vec::new() })
+        Some(Table { holds: held.iter().map(entry).collect(), waits: Vec::new() })
     }
 }
 

@@ -120,7 +120,7 @@ impl Watch {
             }
             PeerMessage::HandOver(table) => self.note(Event::GaveTable(table.base)),
             PeerMessage::Heartbeat(heartbeat) | PeerMessage::GatedHeartbeat { heartbeat, .. } => {
-                self.beat(to, heartbeat)
+                self.beat(to, heartbeat);
             }
             PeerMessage::Lock(said) => {
                 if let (central::Message::Grant(_), Some(stamp)) = (said.message, said.heard) {

@@ -52,7 +52,7 @@ fn rule_36_the_heir_of_a_leader_that_left_is_believed_in_an_office_wait_later() 
     assert_eq!(bench.leader(), Some(1), "the office passes on at once");
     bench.enter(2, "a");
     assert!(bench.holds(2, "a"), "and grants");
-    bench.wait(office_wait - MILLI * 20);
+    bench.wait(office_wait.saturating_sub(MILLI * 20));
     assert_eq!(bench.standing(1), Some(Standing::Electing));
     assert!(bench.now > until, "by then nobody believes in the former");
     bench.wait(MILLI * 300);

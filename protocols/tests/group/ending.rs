@@ -7,6 +7,7 @@ use conclave_protocols::sim::Random;
 use conclave_protocols::version;
 
 use crate::nodes::{Ask, Mood};
+use crate::weather::{seeds, wanted};
 use crate::world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -87,7 +88,7 @@ enum Next {
 fn ends(seed: u64, size: usize, within: Duration, next: Next, policy: &Policy) -> Took {
     let mut random = Random::new(seed ^ 0xe4d);
     let mut world = World::new(seed, size, policy.clone());
-    world.trace = std::env::var_os("CONCLAVE_TRACE").is_some();
+    world.trace = wanted().is_some();
     world.sim.set_delay(SECOND / 5000, Duration::from_millis(1 + random.up_to(20)));
     world.run_for(SECOND * 4);
     let slow = Duration::from_millis(5 + random.up_to(45));
@@ -172,10 +173,9 @@ fn policies() -> Vec<Policy> {
 /// However the members of a group end, all at once or one by one: the next need not wait.
 #[test]
 fn whoever_comes_after_a_group_that_ended_in_order_leads_and_grants_within_3_s() {
-    let given = |name: &str| std::env::var(name).ok().and_then(|seed| seed.parse::<u64>().ok());
-    let seeds = match given("CONCLAVE_SEED") {
+    let seeds = match wanted() {
         Some(seed) => seed..seed + 1,
-        None => 0..given("CONCLAVE_SEEDS").unwrap_or(20),
+        None => 0..seeds(20),
     };
     let mut late = Vec::new();
     for (kind, policy) in policies().iter().enumerate() {

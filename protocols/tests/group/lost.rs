@@ -244,13 +244,13 @@ fn rule_33_the_next_epoch_lies_above_a_ceiling_that_only_the_leader_knows() {
 fn waited_out(lose: impl FnOnce(&mut Bench)) -> (Bench, Duration) {
     let mut bench = three();
     bench.link(bench.node(0), Node::Register, Link::Cut);
-    let lost = bench.now;
+    let start = bench.now;
     lose(&mut bench);
     while bench.record().base_unknown {
         bench.wait(MILLI * 100);
-        assert!(bench.now < lost.after(SECOND * 200));
+        assert!(bench.now < start.after(SECOND * 200));
     }
-    let took = bench.now - lost;
+    let took = bench.now - start;
     (bench, took)
 }
 
@@ -293,7 +293,7 @@ fn rule_34_another_mark_is_waited_out_from_its_own_beginning() {
             bench.wait(SECOND * 20);
             read_by_followers(bench, second);
         });
-        assert!((WAIT..WAIT + SECOND * 2).contains(&(took - SECOND * 20)), "{took:?}");
+        assert!((WAIT + SECOND * 20..WAIT + SECOND * 22).contains(&took), "{took:?}");
     }
 }
 

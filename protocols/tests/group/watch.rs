@@ -57,7 +57,9 @@ impl World {
                 | Event::Undone(_) => {}
             }
         }
-        handing_over.into_iter().for_each(|index| self.end_belief(index));
+        for index in handing_over {
+            self.end_belief(index);
+        }
     }
 
     /// Which of the living have an office, whatever their applications believe.
@@ -77,7 +79,7 @@ impl World {
     /// In half of the runs applications listen, and take the end of an office as soon as it is told. In
     /// the others they were told a deadline, and go by that.
     fn end_belief(&mut self, index: usize) {
-        if self.seed % 2 == 0 {
+        if self.seed.is_multiple_of(2) {
             let now = self.clock(index);
             self.believed.insert(index, now);
             self.seen.ends += 1;

@@ -193,7 +193,7 @@ impl World {
         }
         let clock = Clock { offset, rate_ppm: rate };
         let status = self.status_epoch();
-        let priority = if self.variety.priorities { index as i32 * 7 % 3 } else { 0 };
+        let priority = if self.variety.priorities { [0, 1, 2][index % 3] } else { 0 };
         let info = MemberInfo { priority, ..info(index, incarnation) };
         let member = Member::new(info, self.policy.clone(), status);
         self.members.push((incarnation, clock));

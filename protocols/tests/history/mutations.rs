@@ -171,20 +171,28 @@ const MUTATIONS: &[(&str, Law, Mutation)] = &[
 
 /// Whether whoever was given a token believes to hold, at the time of an operation.
 fn believes(entries: &[Entry], place: usize, lock: &str, token: u64) -> bool {
-    let grant = entries.iter().find_map(|entry| match entry.operation {
-        Operation::Granted { claim, token: Some(given), until, .. }
-            if given == token && lock_of(entries, claim) == lock =>
+    let grant = entries.iter().find_map(|entry| {
+        if let Operation::Granted { claim, token: Some(given), until, .. } = entry.operation
+            && given == token
+            && lock_of(entries, claim) == lock
         {
-            Some((claim, until))
+            return Some((claim, until));
         }
-        _ => None,
+        None
     });
-    let Some((claim, until)) = grant else { return false };
-    let until = entries[..place].iter().fold(until, |until, entry| match entry.operation {
-        Operation::Extended { claim: of, until } if of == claim => until,
-        Operation::Released { claim: of } if of == claim => entry.at,
-        _ => until,
-    });
+    let Some((claim, mut until)) = grant else { return false };
+    for entry in &entries[..place] {
+        if let Operation::Extended { claim: of, until: later } = entry.operation
+            && of == claim
+        {
+            until = later;
+        }
+        if let Operation::Released { claim: of } = entry.operation
+            && of == claim
+        {
+            until = entry.at;
+        }
+    }
     entries[place].at < until
 }
 

@@ -12,6 +12,7 @@ use crate::os_clock::Moment;
 ///
 /// Only the deadlines are for programs: they are good however long the answer was on its way.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[expect(clippy::struct_field_names, reason = "they are the names of the API")]
 pub(super) struct Safety {
     /// For how long it is safe, from when this was said: for people.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -32,7 +32,7 @@ fn whenever_the_arbiter_changes_safe_holds_exclude_each_other_and_tokens_rise() 
         all.given += seen.given;
         all.taken += seen.taken;
         all.kept += seen.kept;
-        for lock in with_locks(seed, policy(1, Arbiter::None)).locks {
+        for lock in with_locks(seed, &policy(1, Arbiter::None)).locks {
             *algorithms.entry(lock.algorithm).or_default() += seen.given.min(seen.taken);
         }
     }
@@ -49,7 +49,7 @@ fn whenever_the_arbiter_changes_safe_holds_exclude_each_other_and_tokens_rise() 
 /// One run: faults and changes of the arbiter, then fair weather with one.
 fn run(seed: u64, trace: bool) -> Seen {
     let begins = if seed.is_multiple_of(4) { Arbiter::None } else { Arbiter::Quorum };
-    let mut group = Group::new(seed, 4, with_locks(seed, policy(1, begins)));
+    let mut group = Group::new(seed, 4, with_locks(seed, &policy(1, begins)));
     group.trace = trace;
     for _ in 0..60 {
         something_happens(&mut group);
@@ -73,10 +73,10 @@ fn run(seed: u64, trace: bool) -> Seen {
 }
 
 /// Locks of any algorithms.
-fn with_locks(seed: u64, policy: Policy) -> Policy {
+fn with_locks(seed: u64, policy: &Policy) -> Policy {
     let mut random = Random::new(seed ^ 0x0a16_0217_0035_c4b1);
     let locks = LOCKS.iter().map(|lock| any_lock(&[(*lock).to_owned()], &mut random)).collect();
-    Policy { locks, ..policy }
+    Policy { locks, ..policy.clone() }
 }
 
 fn something_happens(group: &mut Group) {

@@ -191,9 +191,10 @@ async fn streams_tell_later_deadlines_as_long_as_a_hold_and_a_lead_go_on() {
         (name, _, body) = events.next().await.expect("it goes on");
     }
     let claims = members.group(follower).expect("it lives").claims().await;
-    let limit = || match &claims[0].borrow().state {
-        ClaimState::Held(held) => held.safe_until,
-        other => panic!("{other:?}"),
+    let limit = || {
+        let claim = claims[0].borrow();
+        let ClaimState::Held(held) = &claim.state else { panic!("{:?}", claim.state) };
+        held.safe_until
     };
     rises(&mut events, deadline(&body), limit).await;
     drop(events);

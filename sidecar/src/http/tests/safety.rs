@@ -86,7 +86,10 @@ async fn every_answer_about_a_hold_tells_its_deadline() {
             }
             Request::Find(_, _, reply) => reply.send(Ok(watch)).expect("the call waits"),
             Request::Renew(_, _, _, reply) => reply.send(Ok(claim)).expect("the call waits"),
-            other => panic!("{other:?}"),
+            other @ (Request::Release(..)
+            | Request::Claims(..)
+            | Request::Abandon(..)
+            | Request::Drain) => panic!("{other:?}"),
         }
         let answer = soon(call).await.unwrap();
         assert!(answer.status.is_success(), "{line}: {answer:?}");
