@@ -211,6 +211,12 @@ impl Member {
         (self.pledge.epoch, self.pledge.until)
     }
 
+    /// The view of which this member, about to begin the next, has the table of who holds what.
+    pub fn inherits(&self) -> Option<Epoch> {
+        let Role::Candidate(candidate) = &self.role else { return None };
+        candidate.inherited.as_ref().map(|(table, _)| table.base)
+    }
+
     /// How many locks this member holds, and how many it waits for.
     pub fn lock_counts(&self) -> (usize, usize) {
         self.locks.counts()

@@ -49,8 +49,13 @@ impl Watch {
         if let Input::Command(Command::Exit { lock }) = &input {
             self.note(Event::Released(lock.clone()));
         }
+        let led = member.office().is_some();
         let mut effects = OutboxOf::<Member>::default();
         member.handle(now, input, &mut effects);
+        if let Some(base) = member.inherits().filter(|_| led) {
+            // It resigned to itself.
+            self.note(Event::GaveTable(base));
+        }
         let effects: Vec<EffectOf<Member>> = effects.drain().collect();
         self.look(member, now, &effects);
         for effect in effects {
