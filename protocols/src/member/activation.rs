@@ -10,7 +10,7 @@ use crate::ids::{Epoch, Incarnation};
 use crate::policy::{Arbiter, Timing};
 use crate::record::{CEILING_STEP, MemberInfo, RECORD_VERSION, Record};
 use crate::register::{TIME_TERM_MAX, Version};
-use crate::time::LocalTime;
+use crate::time::{LocalTime, hold};
 use crate::version;
 
 impl Member {
@@ -74,7 +74,7 @@ impl Member {
             closing: false,
             base_unknown: false,
             held: None,
-            timing: self.next_timing(members.len(), policy.timing),
+            timing: self.next_timing(now, members.len(), policy.timing),
             members,
             policy,
             nonce,
@@ -95,7 +95,7 @@ impl Member {
     }
 
     /// The policy's waits, but for a lock wait that holds of the base may outlast.
-    fn next_timing(&self, members: usize, timing: Timing) -> Timing {
+    fn next_timing(&self, now: LocalTime, members: usize, timing: Timing) -> Timing {
         let Role::Candidate(candidate) = &self.role else { return timing };
         let least = match (&candidate.inherited, &candidate.base) {
             (Some((table, _)), _) => table.lock_wait,
@@ -107,7 +107,18 @@ impl Member {
         // A member alone is its own majority, so nobody can seal it from outside: it goes on without
         // the register for no more than 15 s.
         let alone = if members == 1 { ALONE_MAX } else { Duration::MAX };
-        Timing { lock_wait, api_outage: timing.api_outage.min(alone), ..timing }
+        let office_wait = self.next_office_wait(now, timing.office_wait);
+        Timing { office_wait, lock_wait, api_outage: timing.api_outage.min(alone), ..timing }
+    }
+
+    /// The policy's, but for an office wait that some application's belief in its leader may outlast:
+    /// whoever leads after this view waits for no longer than it says (rule 36).
+    fn next_office_wait(&self, now: LocalTime, wanted: Duration) -> Duration {
+        let former = self.belief_of_the_former_ends(now).unwrap_or_default();
+        let believed = former.max(self.believed_for());
+        let outlasts = believed > now.after(hold(wanted));
+        let base = self.base().filter(|_| outlasts).map(|base| base.timing.office_wait);
+        wanted.max(base.unwrap_or_default())
     }
 
     fn base(&self) -> Option<&Record> {

@@ -76,7 +76,7 @@ impl Member {
         }
         let (me, generation) = (self.me.incarnation, self.policy.generation);
         let nears_ceiling = self.locks.nears_ceiling();
-        let otherwise = self.grants_otherwise();
+        let otherwise = self.grants_otherwise() || self.may_shorten_the_wait(now);
         let Some(patience) = self.leader().map(|leader| leader.record.timing.office_wait * 2)
         else {
             return;

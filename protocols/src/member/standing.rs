@@ -3,7 +3,7 @@
 
 use super::{Event, Member, Out, Role, Standing, Timer};
 use crate::ids::Epoch;
-use crate::time::LocalTime;
+use crate::time::{LocalTime, hold};
 
 /// What applications may believe: those of this member, and those of whoever led before.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -68,12 +68,36 @@ impl Member {
     fn in_office(&self, now: LocalTime, until: LocalTime) -> Standing {
         if self.belief.ends {
             Standing::HandingOver
-        } else if self.may_believe(now) {
-            // Rule 7: a deadline that was told is not taken back.
-            Standing::Leading(until.max(self.belief.until))
         } else {
-            Standing::Electing
+            // Rule 7: a deadline that was told is not taken back.
+            let told = self.before_a_shorter_wait(until).max(self.belief.until);
+            if self.may_believe(now) && told > now {
+                Standing::Leading(told)
+            } else {
+                Standing::Electing
+            }
         }
+    }
+
+    /// Where a shorter office wait is to come into force, applications are told no later deadline than
+    /// that would give, so that it can.
+    fn before_a_shorter_wait(&self, until: LocalTime) -> LocalTime {
+        let Some(record) = &self.record else { return until };
+        let wanted = self.policy.timing.office_wait.min(record.timing.office_wait);
+        let less = hold(record.timing.office_wait).saturating_sub(hold(wanted));
+        LocalTime(until.0.saturating_sub(LocalTime::default().after(less).0))
+    }
+
+    /// Whether the view has a longer office wait than its policy, which no belief needs any more.
+    pub(super) fn may_shorten_the_wait(&self, now: LocalTime) -> bool {
+        let Some(record) = &self.record else { return false };
+        let wanted = record.policy.timing.office_wait;
+        wanted < record.timing.office_wait && self.believed_for() <= now.after(hold(wanted))
+    }
+
+    /// Until when some application may believe in a leader, as far as this member knows.
+    pub(super) fn believed_for(&self) -> LocalTime {
+        self.belief.until.max(self.belief.from)
     }
 
     /// Rule 35: a leader that resigned to itself is believed on, up to the deadline that it told.

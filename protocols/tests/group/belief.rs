@@ -5,7 +5,7 @@ use std::time::Duration;
 use conclave_protocols::LocalTime;
 use conclave_protocols::member::message::PeerMessage;
 use conclave_protocols::member::{Command, Event, Standing};
-use conclave_protocols::policy::Policy;
+use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::time::hold;
 
 use crate::bench::{Bench, SECOND};
@@ -124,4 +124,41 @@ fn a_deadline_that_is_told_is_no_longer_than_what_a_majority_promised() {
     let bench = three();
     let office_wait = Policy::default().timing.office_wait;
     assert!(led_until(&bench, 0) <= bench.now.after(hold(office_wait)));
+}
+
+/// The office wait was made shorter while a leader's application had been told a deadline by the longer. The
+/// leader froze in its next view, and a follower waited for the shorter alone.
+#[test]
+fn rule_36_a_shorter_wait_comes_into_force_when_no_belief_outlasts_it() {
+    let mut bench = Bench::group(2, Policy::default());
+    bench.wait(SECOND);
+    let (until, epoch) = (led_until(&bench, 0), bench.record().epoch);
+    let (office_wait, heartbeat) = (MILLI * 600, MILLI * 120);
+    let timing = Timing { office_wait, heartbeat, ..Policy::default().timing };
+    let shorter = Policy { generation: 2, timing, ..Policy::default() };
+    for member in [0, 1] {
+        bench.command(member, Command::Policy(Box::new(shorter.clone())));
+    }
+    bench.wait(heartbeat * 3);
+    assert!(bench.record().epoch > epoch && bench.now < until, "a view of the new policy");
+    let mut frozen = bench.clone();
+    frozen.stop(0);
+    while frozen.leader() != Some(1) {
+        frozen.wait(MILLI * 10);
+    }
+    while frozen.now < until {
+        assert_ne!(frozen.standing(1).map(leads), Some(true), "two believe");
+        frozen.wait(MILLI * 10);
+    }
+    bench.wait(SECOND * 5);
+    assert_eq!(bench.record().timing.office_wait, office_wait);
+    assert_eq!(bench.leader(), Some(0));
+    let told = bench.told.iter().filter(|(member, _)| *member == 0);
+    let all =
+        told.filter_map(|(_, event)| if let Event::Standing(s) = event { Some(*s) } else { None });
+    assert!(all.into_iter().all(leads), "its belief goes on");
+}
+
+fn leads(standing: Standing) -> bool {
+    matches!(standing, Standing::Leading(_))
 }

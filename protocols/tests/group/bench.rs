@@ -24,6 +24,7 @@ pub(crate) enum Link {
     Cut,
 }
 
+#[derive(Clone)]
 pub(crate) struct Bench {
     pub(crate) now: LocalTime,
     pub(crate) members: Vec<Member>,
