@@ -267,6 +267,9 @@ impl Member {
         }
         if base.closing {
             candidate.closing_at.get_or_insert(since);
+        } else if candidate.closing_at.take().is_some() {
+            // The mark is gone, with a backup that was brought back: members confirm the view again.
+            candidate.over_at = None;
         }
         let begun = candidate.inherited.is_some() || candidate.over_at.is_some();
         let over = base.is_closed() || base.is_advisory() || begun;

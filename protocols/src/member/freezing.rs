@@ -133,7 +133,9 @@ impl Member {
             (Outcome::Whole, Then::Change(value)) => self.change_view(now, *value, out),
             (Outcome::Whole, Then::ChangePeers) => self.change_peers(now, out),
             (Outcome::Whole, Then::Drain) => {
-                if !self.hand_over(now, true, out) {
+                // Rule 37: without an heir for a moment, applications may have been told to lead again.
+                let told = !self.is_ending_belief() || self.is_believed(now);
+                if told || !self.hand_over(now, true, out) {
                     self.thaw(now, out);
                 }
             }

@@ -287,7 +287,6 @@ impl Member {
         let office = leader.office.entry(from).or_default();
         *office = (*office).max(until);
         leader.heard.insert(from, now);
-        leader.note_answer(from, promise.seq);
         if promise.drains {
             leader.draining.insert(from);
         }
@@ -299,10 +298,13 @@ impl Member {
         if self.office().is_none_or(|until| until <= now) {
             return;
         }
+        let seq = promise.seq;
         let extended = self.with_locks(now, out, |locks, effects| {
             locks.on_promise(now, from, sent, promise, effects)
         });
         if let (Some(extended), Some(leader)) = (extended, self.leader()) {
+            // Rule 29: only what it lists makes the table whole, and that is heard in office alone.
+            leader.note_answer(from, seq);
             leader.extended.insert(from, extended);
             if leader.leased.insert(from) {
                 self.hurry(now, from, out);

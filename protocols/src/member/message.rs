@@ -296,8 +296,10 @@ pub struct HandOver {
     /// Holders and waiters.
     pub table: Table,
     /// The rest of the quiet time.
+    #[serde(deserialize_with = "crate::time::read_wait")]
     pub quiet: Duration,
     /// The shortest lock wait that the next view may have: no hold lasts longer.
+    #[serde(deserialize_with = "crate::time::read_wait")]
     pub lock_wait: Duration,
     /// Who is to be in the next view.
     pub stays: Vec<Incarnation>,

@@ -128,6 +128,12 @@ impl Member {
         self.belief.ends = ends;
     }
 
+    /// What applications believed was advisory, and says nothing of what is safe.
+    pub(super) fn forget_belief(&mut self) {
+        self.belief.told = None;
+        self.belief.until = LocalTime::default();
+    }
+
     /// Whether nobody is told any more.
     pub(super) fn is_ending_belief(&self) -> bool {
         self.belief.ends

@@ -133,6 +133,7 @@ impl Member {
             }
             Arbiter::Quorum => {
                 self.with_locks(now, out, Locks::lose_all);
+                self.forget_belief();
                 self.record = None;
                 self.peers = super::advisory::Peers::default();
                 self.pledge.epoch = self.in_force.floor;

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use conclave_protocols::LocalTime;
 use conclave_protocols::member::message::PeerMessage;
-use conclave_protocols::member::{Command, Event, Standing};
-use conclave_protocols::policy::{Policy, Timing};
+use conclave_protocols::member::{Command, Event, Node, Standing};
+use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy, Timing};
 use conclave_protocols::time::hold;
 
-use crate::bench::{Bench, SECOND};
+use crate::bench::{Bench, Link, SECOND};
+use crate::peer_rules;
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -124,6 +125,52 @@ fn a_deadline_that_is_told_is_no_longer_than_what_a_majority_promised() {
     let bench = three();
     let office_wait = Policy::default().timing.office_wait;
     assert!(led_until(&bench, 0) <= bench.now.after(hold(office_wait)));
+}
+
+/// An heir was silent for a moment while the gate was closed for the hand-over, so that the leader's
+/// applications were told once more that it leads; then it answered, and was handed the office at once.
+#[test]
+fn rule_37_nobody_is_handed_an_office_that_applications_were_told_of_again() {
+    let mut bench = Bench::group(3, peer_rules::policy(LockAlgorithm::RicartAgrawala));
+    bench.wait(SECOND);
+    bench.command(2, Command::Drain);
+    bench.wait(SECOND);
+    bench.command(0, Command::Drain);
+    let timing = Policy::default().timing;
+    bench.link(bench.node(0), bench.node(1), Link::Held);
+    let mut last = None;
+    for step in 0..400 {
+        if step == 170 {
+            bench.free(bench.node(0), bench.node(1));
+        }
+        bench.wait(MILLI * 10);
+        if let Some(Standing::Leading(until)) = bench.standing(0) {
+            last = last.max(Some(until));
+        }
+        let heir = bench.standing(1).is_some_and(leads);
+        assert!(!heir || last < Some(bench.now), "two believe, at step {step}");
+    }
+    bench.wait(timing.office_wait * 2);
+    assert!(bench.standing(1).is_some_and(leads));
+}
+
+/// What was advisory came to be called safe: leaders of two sides, both of which went over to an arbiter.
+#[test]
+fn rule_35_nobody_is_believed_on_for_what_was_advisory() {
+    let mut bench = Bench::new(Policy { arbiter: Arbiter::None, ..Policy::default() });
+    bench.start();
+    bench.command(0, Command::Peers(Vec::new()));
+    bench.wait(SECOND * 5);
+    assert!(bench.standing(0).is_some_and(leads));
+    bench.way(Node::Register, bench.node(0), Link::Held);
+    bench.command(0, Command::Policy(Box::new(Policy { generation: 1, ..Policy::default() })));
+    while bench.members[0].arbiter() == Arbiter::None && bench.sent.len() < 100_000 {
+        bench.wait(MILLI * 10);
+        if bench.calls(0, "read") > 0 {
+            bench.let_one_pass(Node::Register, bench.node(0));
+        }
+    }
+    assert!(!bench.standing(0).is_some_and(leads), "{:?}", bench.standing(0));
 }
 
 /// The office wait was made shorter while a leader's application had been told a deadline by the longer. The

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::LockEvent;
 use conclave_protocols::member::message::PeerMessage;
-use conclave_protocols::policy::Policy;
+use conclave_protocols::policy::{Policy, Timing};
 
 use crate::bench::{Bench, Link, SECOND};
 use crate::peer_rules::{among_members, policy, until_held};
@@ -71,4 +71,53 @@ fn a_request_that_is_overtaken_by_its_release_lets_nobody_in() {
     bench.say(bench.members[1].me(), 0, before);
     bench.enter(2, "a");
     assert!(bench.holds(2, "a"));
+}
+
+/// Answers to a closed gate were counted though what they listed was not heard, because the leader had no
+/// office in that moment. It had a majority again a moment later, took its table for whole, and a lock that one
+/// of them held was free in the next view.
+#[test]
+fn rule_29_an_answer_whose_list_is_not_heard_does_not_count() {
+    let timing = Timing { office_wait: MILLI * 600, heartbeat: MILLI * 120, ..Timing::default() };
+    for algorithm in among_members() {
+        let mut bench = Bench::group(4, Policy { timing, ..policy(algorithm) });
+        bench.enter(2, "a");
+        until_held(&mut bench, 2, "a", SECOND * 3);
+        bench.wait(SECOND);
+        // From right after a heartbeat on the leader hears nobody, and all hear it.
+        let beats = bench.sent(0, 1, "heartbeat").len();
+        while bench.sent(0, 1, "heartbeat").len() == beats {
+            bench.wait(MILLI);
+        }
+        bench.exit(2, "a");
+        bench.enter(1, "a");
+        let epoch = bench.record().epoch;
+        if !bench.holds(1, "a") || bench.lock_events(1, "a").any(is_extended) {
+            // This one takes longer to let the next in.
+            continue;
+        }
+        for other in 1..4 {
+            bench.way(bench.node(other), bench.node(0), Link::Held);
+        }
+        bench.wait(MILLI * 340);
+        let joiner = bench.start();
+        while bench.leader().is_some() {
+            bench.wait(MILLI);
+        }
+        for other in 1..4 {
+            bench.free(bench.node(other), bench.node(0));
+        }
+        bench.enter(joiner, "a");
+        bench.enter(3, "a");
+        for _ in 0..150 {
+            bench.wait(MILLI * 100);
+            let holders = (0..5).filter(|member| bench.holds(*member, "a")).count();
+            assert!(holders <= 1, "{algorithm:?}");
+        }
+        assert!(bench.record().epoch > epoch, "{algorithm:?}");
+    }
+}
+
+fn is_extended(event: &LockEvent) -> bool {
+    matches!(event, LockEvent::Extended { .. })
 }
