@@ -27,6 +27,7 @@ mod interface;
 mod joining;
 mod leading;
 mod leaving;
+mod listing;
 mod locks;
 pub mod message;
 mod promising;
@@ -48,6 +49,7 @@ pub use self::interface::{
 };
 use self::leading::Leader;
 use self::leaving::{Legacy, Resigned};
+use self::listing::Listed;
 use self::locks::{LockEffect, LockOut, Locks};
 use self::message::{Farewell, Message, PeerMessage};
 use self::registering::Desk;
@@ -95,6 +97,8 @@ pub struct Member {
     sighting: Option<Sighting>,
     belief: Belief,
     gates: Gates,
+    /// What the leader of the view listed last.
+    listed: Option<Listed>,
 }
 
 /// What a member is at the moment.
@@ -175,6 +179,7 @@ impl Member {
             sighting: None,
             belief: Belief::default(),
             gates: Gates::default(),
+            listed: None,
         }
     }
 
@@ -251,14 +256,14 @@ impl Member {
             PeerMessage::Noted => {}
             PeerMessage::Leave => self.on_leave(now, from, out),
             PeerMessage::Heartbeat(heartbeat) => {
-                self.on_heartbeat(now, from, *heartbeat, None, out);
+                self.on_heartbeat(now, from, *heartbeat, None, None, out);
             }
             PeerMessage::Promise(promise) => self.on_promise(now, from, *promise, out),
             PeerMessage::Refusal { floor } => self.on_refusal(now, from, floor, out),
             // There is a group with an arbiter; the register tells whether this member is one of it.
             PeerMessage::SealRequest { .. } if self.is_advisory() => self.ask_register(now, out),
             PeerMessage::SealRequest { base } => self.on_seal_request(now, from, base, out),
-            PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, out),
+            PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, None, out),
             PeerMessage::SealRefused { base } => self.on_seal_refused(now, base),
             PeerMessage::HandOver(table) => self.on_hand_over(now, from, *table, out),
             PeerMessage::Taken { .. } => self.on_taken(out),
@@ -267,7 +272,13 @@ impl Member {
             }
             PeerMessage::Lock(message) => self.on_lock(now, from, *message, out),
             PeerMessage::GatedHeartbeat { heartbeat, gate } => {
-                self.on_heartbeat(now, from, *heartbeat, Some(gate), out);
+                self.on_heartbeat(now, from, *heartbeat, Some(gate), None, out);
+            }
+            PeerMessage::ListingHeartbeat { heartbeat, gate, list } => {
+                self.on_heartbeat(now, from, *heartbeat, Some(gate), Some(*list), out);
+            }
+            PeerMessage::ListingSeal { seal, list } => {
+                self.on_seal(now, from, *seal, list.map(|list| *list), out);
             }
             PeerMessage::PeerLock(message) => self.on_peer_lock(now, from, *message, out),
             PeerMessage::Farewell(farewell) => self.on_farewell(now, from, *farewell, out),

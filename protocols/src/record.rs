@@ -28,7 +28,8 @@ pub struct Record {
     pub members: Vec<MemberInfo>,
     /// Who leads; nobody after the last member left in order.
     pub leader: Option<Incarnation>,
-    /// No hold of an earlier view runs that this view does not know.
+    /// No hold of an earlier view runs that this view does not know. Where the leader lists what
+    /// nobody else could report, a record with a leader does not say so: its members know better.
     pub settled: bool,
     /// A candidate waits for all promises to run out: members no longer confirm this view.
     pub closing: bool,
@@ -93,6 +94,12 @@ impl Record {
     /// The version that the members of this view speak: the highest that all of them do.
     pub fn speaks(&self) -> u16 {
         version::common(self.versions()).unwrap_or(version::FIRST)
+    }
+
+    /// Whether the leader of this view lists what nobody else could report, and seals tell it. Where
+    /// nothing arbitrates nobody seals.
+    pub fn lists(&self) -> bool {
+        self.policy.arbiter == Arbiter::Quorum && self.speaks() >= version::LISTS
     }
 
     fn versions(&self) -> impl Iterator<Item = Versions> + '_ {

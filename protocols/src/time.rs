@@ -46,6 +46,12 @@ pub fn hold(wait: Duration) -> Duration {
     wait.saturating_sub(MARGIN) / 21 * 20
 }
 
+/// How long others wait for somebody who may count on something for `rest` more.
+#[must_use]
+pub fn wait_for(rest: Duration) -> Duration {
+    rest.saturating_add(rest / 20).saturating_add(MARGIN)
+}
+
 /// Reads a wait or a period. One that is longer than a year is nobody's: sums and multiples of those
 /// that are left stay far from the end of numbers.
 pub(crate) fn read_wait<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
@@ -70,6 +76,16 @@ mod tests {
             let wait = Duration::from_millis(millis);
             assert!(hold(wait).as_secs_f64() * 1.05 <= wait.as_secs_f64());
         }
+    }
+
+    #[test]
+    fn whoever_waits_for_a_hold_waits_longer_than_it_lasts() {
+        for millis in [0, 1, 20, 1_480, 9_980] {
+            let rest = Duration::from_millis(millis);
+            assert!(hold(wait_for(rest)) >= rest - rest / 1_000_000);
+            assert!(wait_for(rest).as_secs_f64() >= rest.as_secs_f64() * 1.05);
+        }
+        assert_eq!(wait_for(Duration::MAX), Duration::MAX);
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! | 2 | the heartbeat that tells of the gate before the locks |
 //! | 3 | the messages of locks that the members grant among themselves |
 //! | 4 | the messages by which a grant is asked back that its member may keep; a farewell that says what the leaver holds |
+//! | 5 | the heartbeat that lists what nobody but the leader could report, and the seal that tells that list |
 
 /// The version that every member speaks.
 pub const FIRST: u16 = 1;
@@ -27,8 +28,11 @@ pub const PEER_LOCKS: u16 = 3;
 /// The version in which members may keep a grant, and say what they hold when they leave.
 pub const KEPT_GRANTS: u16 = 4;
 
+/// The version in which leaders list the holds that nobody else could report.
+pub const LISTS: u16 = 5;
+
 /// The latest version.
-pub const LATEST: u16 = KEPT_GRANTS;
+pub const LATEST: u16 = LISTS;
 
 /// The versions that a member speaks, lowest and highest.
 pub type Versions = (u16, u16);

@@ -20,6 +20,8 @@ mod found;
 mod full;
 #[path = "group/keeping.rs"]
 mod keeping;
+#[path = "group/list_rules.rs"]
+mod list_rules;
 #[path = "group/lock_rules.rs"]
 mod lock_rules;
 #[path = "group/lost.rs"]

@@ -185,6 +185,11 @@ pub enum Refusal {
     },
     /// Nobody who could grant was heard of all the while.
     NoQuorum,
+    /// Nothing is newly granted for a while: somebody of an earlier view may hold.
+    Quiet {
+        /// Until then.
+        until: LocalTime,
+    },
     /// The sidecar is going, or the group was dissolved.
     Terminated,
 }

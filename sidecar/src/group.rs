@@ -163,6 +163,9 @@ pub struct Status {
     pub speaks: u16,
     /// Whether locks are granted in the group; nothing if that is not known.
     pub grants: Option<bool>,
+    /// Until when nothing is newly granted, by this member's clock: somebody of an earlier view may
+    /// hold. Nothing if there is no such wait, or this member does not know of it.
+    pub quiet_until: Option<LocalTime>,
     /// The members of the view, the highest rank last.
     pub members: Vec<MemberStatus>,
     /// Members that may be lost at once without losing the group.
@@ -178,6 +181,13 @@ pub struct Status {
     pub view_changes: u64,
     /// Rises with every change.
     pub index: u64,
+}
+
+impl Status {
+    /// Until when nothing is newly granted, if that lies ahead.
+    pub fn quiet_after(&self, now: LocalTime) -> Option<LocalTime> {
+        self.quiet_until.filter(|until| *until > now)
+    }
 }
 
 /// One member of the view.

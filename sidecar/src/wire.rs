@@ -126,10 +126,12 @@ impl Payload {
                     | PeerMessage::Farewell(_)
                     | PeerMessage::Heartbeat(_)
                     | PeerMessage::GatedHeartbeat { .. }
+                    | PeerMessage::ListingHeartbeat { .. }
                     | PeerMessage::Promise(_)
                     | PeerMessage::Refusal { .. }
                     | PeerMessage::SealRequest { .. }
                     | PeerMessage::Seal(_)
+                    | PeerMessage::ListingSeal { .. }
                     | PeerMessage::SealRefused { .. }
                     | PeerMessage::HandOver(_)
                     | PeerMessage::Taken { .. } => "office",
@@ -149,6 +151,7 @@ impl Payload {
                 | PeerMessage::Noted
                 | PeerMessage::Heartbeat(_)
                 | PeerMessage::GatedHeartbeat { .. }
+                | PeerMessage::ListingHeartbeat { .. }
                 | PeerMessage::Promise(_)
                 | PeerMessage::Refusal { .. }
                 | PeerMessage::SealRequest { .. }
@@ -156,6 +159,7 @@ impl Payload {
                 PeerMessage::Leave
                 | PeerMessage::Farewell(_)
                 | PeerMessage::Seal(_)
+                | PeerMessage::ListingSeal { .. }
                 | PeerMessage::HandOver(_)
                 | PeerMessage::Taken { .. }
                 | PeerMessage::Election { .. }

@@ -65,7 +65,7 @@ impl Member {
         let runs = |held: &TableHold| outside(held.holder) && !held.is_closure();
         let known = !self.carried(now).holds.iter().any(runs);
         let epoch = self.next_epoch();
-        Some(Record {
+        let record = Record {
             version: RECORD_VERSION,
             epoch,
             ceiling: Epoch(epoch.0.saturating_add(CEILING_STEP)),
@@ -78,7 +78,10 @@ impl Member {
             members,
             policy,
             nonce,
-        })
+        };
+        // A joiner of an older version may be the next candidate. It asks nobody what the leader
+        // listed, and must not take it for nothing.
+        Some(Record { settled: record.settled && !record.lists(), ..record })
     }
 
     /// Above everything that was ever given: the base and its tokens, what this member saw itself,
@@ -134,7 +137,8 @@ impl Member {
         }
         let left_behind = candidate.base.as_ref().and_then(Record::left_behind);
         left_behind.unwrap_or_else(|| {
-            Table::from_seals(candidate.seals.iter().map(|(from, (seal, _))| (*from, seal)))
+            let seals = candidate.seals.iter().map(|(from, (seal, _))| (*from, seal));
+            Table::from_seals(seals, candidate.listed(now))
         })
     }
 
@@ -148,15 +152,13 @@ impl Member {
         // What a seal says of the view was so while it had a leader. When that closed the group, it
         // wrote who may still hold, if it knew.
         let closed = base.is_closed() && (base.settled || base.held.is_some());
-        let settled = base.settled || candidate.seals.values().any(|(seal, _)| seal.settled);
-        let sealed = settled && candidate.has_all_seals(now, base);
+        let late = candidate.over_at.unwrap_or(now).after(base.timing.lock_wait);
+        let sealed = candidate.settled_at(base).filter(|_| candidate.has_all_seals(now, base));
         // Holds from before a view without an arbiter may run: nobody seals that.
-        if closed && !base.is_advisory() {
-            now
-        } else if sealed && !base.is_advisory() {
-            now.max(candidate.holds_of_the_dead(base))
-        } else {
-            candidate.over_at.unwrap_or(now).after(base.timing.lock_wait)
+        match sealed.filter(|_| !base.is_advisory()) {
+            _ if closed && !base.is_advisory() => now,
+            Some(settled) => now.max(settled.min(late)).max(candidate.holds_of_the_dead(base)),
+            None => late,
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::evidence::Dead;
 use super::joining::Joiners;
-use super::message::{HandOver, Seal};
+use super::message::{HandOver, List, Seal};
 use super::replacing::Mark;
 use super::{Going, Member, Out, PeerMessage, Role, Timer, say_each};
 use crate::ids::{Epoch, Incarnation};
@@ -25,6 +25,8 @@ pub(super) struct Candidate {
     pub(super) time_term: Epoch,
     /// The members that sealed, and when each last said so.
     pub(super) seals: BTreeMap<Incarnation, (Seal, LocalTime)>,
+    /// What they say that the leader of the base listed, where it does, and when that came.
+    pub(super) lists: BTreeMap<Incarnation, (List, LocalTime)>,
     /// Who is surely dead, and since when that is known.
     pub(super) dead: Dead,
     /// The table that the leader of the base gave, and when it came.
@@ -75,6 +77,7 @@ impl Candidate {
             version: Version::default(),
             time_term: Epoch::default(),
             seals: BTreeMap::new(),
+            lists: BTreeMap::new(),
             dead,
             joiners,
             inherited: inherited.map(|table| (table, now)),
@@ -87,8 +90,15 @@ impl Candidate {
         }
     }
 
+    fn note_seal(&mut self, now: LocalTime, from: Incarnation, seal: Seal, list: Option<List>) {
+        self.seals.insert(from, (seal, now));
+        if let Some(list) = list {
+            self.lists.insert(from, (list, now));
+        }
+    }
+
     /// Whether all members of the base sealed it or are dead, but for its leader: its own holds were
-    /// tied to its office, which is over (rule 22).
+    /// tied to its office, which is over, or others tell them (rule 22).
     pub(super) fn has_all_seals(&self, now: LocalTime, base: &Record) -> bool {
         let sealed = |m| Some(m) == base.leader || self.has_sealed(now, base, m);
         !base.base_unknown && base.incarnations().all(sealed)
@@ -285,7 +295,10 @@ impl Member {
         if base.rank(me).is_some() {
             match self.seal(now, base.epoch, out) {
                 Some(seal) => {
-                    self.candidate().map(|candidate| candidate.seals.insert(me, (seal, now)));
+                    let list = self.list_known(now, base.epoch);
+                    if let Some(candidate) = self.candidate() {
+                        candidate.note_seal(now, me, seal, list);
+                    }
                 }
                 None => return self.withdraw(now, out),
             }
@@ -300,6 +313,7 @@ impl Member {
         now: LocalTime,
         from: Incarnation,
         mut seal: Seal,
+        list: Option<List>,
         out: &mut Out,
     ) {
         let Some(candidate) = self.candidate() else { return };
@@ -315,7 +329,7 @@ impl Member {
         if let Some(table) = table.filter(|table| table.base == seal.base) {
             candidate.inherited = Some((*table, now));
         }
-        candidate.seals.insert(from, (seal, now));
+        candidate.note_seal(now, from, seal, list);
         self.check_seals(now, out);
     }
 

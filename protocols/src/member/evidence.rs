@@ -62,8 +62,8 @@ impl Candidate {
         self.dead_since(base, member).is_some_and(|seen| seen.after(wait) <= now)
     }
 
-    /// Until when the dead that said nothing may have been told to hold. The leader's own holds
-    /// ended with its office (rule 22).
+    /// Until when the dead that said nothing may have been told to hold, or what the leader held. The
+    /// leader's own holds ended with its office, or others tell them (rule 22).
     pub(super) fn holds_of_the_dead(&self, base: &Record) -> LocalTime {
         let silent = |m: &Incarnation| Some(*m) != base.leader && !self.seals.contains_key(m);
         let seen = base.incarnations().filter(silent).filter_map(|m| self.dead_since(base, m));

@@ -3,6 +3,8 @@
 //! While a view begins its leader grants nothing (rule 23), and keeps what arrives. From version 2
 //! on its heartbeats tell whether the gate is open, and the ceiling of tokens.
 
+use std::time::Duration;
+
 use super::message::Gate;
 use super::{Event, Member, Out, Role};
 use crate::ids::{Epoch, Incarnation};
@@ -15,6 +17,8 @@ pub(super) struct Gates {
     heard: Option<(Epoch, bool)>,
     /// What was last told.
     told: Option<bool>,
+    /// The end of the quiet time that was last told.
+    told_quiet: Option<LocalTime>,
 }
 
 impl Member {
@@ -50,12 +54,39 @@ impl Member {
         }
     }
 
-    /// Tells whether locks are granted, if that has changed.
+    /// Until when nothing is newly granted (rule 20), if this member knows: it leads, or its leader says
+    /// so.
+    fn quiet(&self, now: LocalTime) -> Option<LocalTime> {
+        let until = match &self.role {
+            Role::Leader(leader) => Some(now.after(leader.rest_of_quiet(now))),
+            Role::Follower if self.grants(now) == Some(false) => self.quiet_of_leader(),
+            Role::Follower
+            | Role::Joiner { .. }
+            | Role::Candidate(_)
+            | Role::Resigned(_)
+            | Role::Gone => None,
+        };
+        until.filter(|until| *until > now)
+    }
+
+    /// Tells whether locks are granted, and until when they are not, if that has changed.
     pub(super) fn tell_gate(&mut self, now: LocalTime, out: &mut Out) {
         let grants = self.grants(now);
         if self.gates.told != grants {
             self.gates.told = grants;
             out.tell(Event::Grants(grants));
         }
+        let quiet = self.quiet(now);
+        let same = match (self.gates.told_quiet, quiet) {
+            (Some(told), Some(until)) => (told - until).max(until - told) < SAME_END,
+            (told, until) => told == until,
+        };
+        if !same {
+            self.gates.told_quiet = quiet;
+            out.tell(Event::Quiet(quiet));
+        }
     }
 }
+
+/// A leader tells a rest anew with each heartbeat. What differs by less is the same moment.
+const SAME_END: Duration = Duration::from_millis(100);

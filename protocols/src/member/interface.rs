@@ -90,6 +90,9 @@ pub enum Event {
     Standing(Standing),
     /// Whether locks are granted in the group at the moment; nothing if this member cannot know.
     Grants(Option<bool>),
+    /// Until when, as far as this member knows, nothing is newly granted: somebody of an earlier view may
+    /// hold. Nothing if locks are granted, or this member cannot know.
+    Quiet(Option<LocalTime>),
     /// The register confirmed the view, counted from that time.
     Confirmed(LocalTime),
     /// An election that this member took part in has ended.

@@ -1,13 +1,13 @@
 //! The office of leader: promises, and the quiet time at its beginning.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use super::changing::Errand;
 use super::freezing::Freeze;
 use super::joining::Joiners;
 use super::leaving::Legacy;
-use super::locks::Locks;
-use super::message::{Announcement, Extended, Gate, Heartbeat, Promise, Table};
+use super::message::{Announcement, Extended, Gate, Heartbeat, List, Promise, Table};
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::Incarnation;
 use crate::record::{MemberInfo, Record};
@@ -138,7 +138,13 @@ impl Leader {
     }
 
     /// The next heartbeat to a member. The view is announced to whoever was not heard of lately.
-    fn heartbeat(&mut self, now: LocalTime, seq: u64, member: Incarnation) -> PeerMessage {
+    fn heartbeat(
+        &mut self,
+        now: LocalTime,
+        seq: u64,
+        member: Incarnation,
+        list: Option<Box<List>>,
+    ) -> PeerMessage {
         let patience = self.record.timing.office_wait;
         let news = self.heard.get(&member).is_none_or(|at| now - *at > patience);
         let announcement = news.then(|| {
@@ -148,7 +154,7 @@ impl Leader {
         let heartbeat = Box::new(Heartbeat {
             epoch: self.record.epoch,
             seq,
-            settled: self.settled,
+            settled: self.settled && list.is_none(),
             extended: self.extended.remove(&member),
             announcement,
         });
@@ -156,7 +162,15 @@ impl Leader {
             return PeerMessage::Heartbeat(heartbeat);
         }
         let gate = Gate { open: self.opens_to_peers(now), ceiling: self.record.ceiling };
-        PeerMessage::GatedHeartbeat { heartbeat, gate }
+        match list {
+            Some(list) => PeerMessage::ListingHeartbeat { heartbeat, gate, list },
+            None => PeerMessage::GatedHeartbeat { heartbeat, gate },
+        }
+    }
+
+    /// For how much longer nothing is newly granted.
+    pub(super) fn rest_of_quiet(&self, now: LocalTime) -> Duration {
+        if self.quiet_over { Duration::ZERO } else { now.until(self.quiet_until) }
     }
 
     /// Whether the gate before the locks is open.
@@ -248,8 +262,14 @@ impl Member {
         let Some(leader) = self.leader() else { return };
         let seq = leader.note_heartbeat(now);
         let others: Vec<Incarnation> = leader.record.others(me).collect();
-        for member in others {
-            say(member, leader.heartbeat(now, seq, member), out);
+        self.send_heartbeat(now, seq, &others, out);
+    }
+
+    fn send_heartbeat(&mut self, now: LocalTime, seq: u64, to: &[Incarnation], out: &mut Out) {
+        let list = self.list(now, seq);
+        let Some(leader) = self.leader() else { return };
+        for member in to {
+            say(*member, leader.heartbeat(now, seq, *member, list.clone()), out);
         }
     }
 
@@ -259,7 +279,7 @@ impl Member {
         let Some(leader) = self.leader() else { return };
         if leader.record.policy.has_peer_locks() && leader.opens_to_peers(now) {
             let seq = leader.note_heartbeat(now);
-            say(member, leader.heartbeat(now, seq, member), out);
+            self.send_heartbeat(now, seq, &[member], out);
         }
     }
 
@@ -291,6 +311,7 @@ impl Member {
             leader.draining.insert(from);
         }
         leader.sealed.remove(&from);
+        self.locks.is_heard(promise.seq);
         self.refresh_office(now, out);
         if self.leaves_to_an_heir(now, out) {
             return;
@@ -343,13 +364,16 @@ impl Member {
     }
 
     /// Rule 21: whether no hold of an earlier view runs that this one does not know. The leader's
-    /// own are tied to the office since it began.
+    /// own are tied to the office since it began, or others can tell them.
     fn settle(&mut self, now: LocalTime) {
-        let outsiders = self.locks.has_outsiders(now) || self.locks.has_older_leases(now);
+        let (outsiders, older) = (self.locks.has_outsiders(now), self.locks.has_older_leases(now));
         let Some(leader) = self.leader() else { return };
-        if leader.quiet_over && !outsiders {
+        let lists = leader.record.lists();
+        if leader.quiet_over && !outsiders && (lists || !older) {
             leader.settled = true;
-            self.pledge.settled = Some(self.pledge.epoch);
+            if !lists {
+                self.pledge.settled = Some(self.pledge.epoch);
+            }
         }
     }
 
@@ -365,18 +389,16 @@ impl Member {
         }
     }
 
-    /// Is no longer leader, if it was (rule 22): its own holds end with the office.
+    /// Is no longer leader, if it was (rule 22): its own holds run out, as it was told.
     pub(super) fn step_down(&mut self, now: LocalTime, out: &mut Out) {
         if !matches!(self.role, Role::Leader(_)) {
             return;
         }
-        if self.is_advisory() {
-            self.locks.resign();
-        } else {
+        if !self.is_advisory() {
             self.legacy = self.table_to_give(now).map(|table| Legacy::of(&table));
-            self.with_locks(now, out, Locks::depose);
             self.pledge.sealed = true;
         }
+        self.locks.resign();
         self.role = Role::Follower;
         out.disarm(Timer::Heartbeat);
         out.disarm(Timer::Quiet);

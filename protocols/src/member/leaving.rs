@@ -1,7 +1,5 @@
 //! The end of an office that its leader gives up, and the end of a membership.
 
-use std::time::Duration;
-
 use super::changing::CHANGE_PERIOD;
 use super::freezing::Then;
 use super::leading::Leader;
@@ -72,7 +70,7 @@ impl Member {
         let leader = self.leader()?;
         // Rule 29: somebody may have entered whom the table does not name.
         let whole = advisory || leader.is_whole(now, me);
-        let rest = if leader.quiet_over { Duration::ZERO } else { now.until(leader.quiet_until) };
+        let rest = leader.rest_of_quiet(now);
         let mut hand_over = HandOver {
             base: leader.record.epoch,
             table,

@@ -23,6 +23,7 @@ mod carry;
 mod coordinator;
 mod holding;
 mod keeping;
+mod list;
 mod peers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -63,7 +64,7 @@ pub(super) struct Locks {
     floor: FencingToken,
     /// Nor is the number of a request for one.
     latest: u64,
-    /// When the holds of a leader end: with its office.
+    /// Until when this member, which leads, has its office.
     office_until: LocalTime,
     /// When each member was last heard of: by its own clock, and by ours.
     heard: BTreeMap<MemberId, Heard>,

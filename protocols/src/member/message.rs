@@ -80,6 +80,22 @@ pub enum PeerMessage {
     PeerLock(Box<PeerLockMessage>),
     /// "I am leaving, and enter nothing any more."
     Farewell(Box<Farewell>),
+    /// A heartbeat that also lists what nobody but the leader could report.
+    ListingHeartbeat {
+        /// What every heartbeat says.
+        heartbeat: Box<Heartbeat>,
+        /// The gate.
+        gate: Gate,
+        /// The list.
+        list: Box<List>,
+    },
+    /// A seal that tells the leader's list.
+    ListingSeal {
+        /// What every seal says.
+        seal: Box<Seal>,
+        /// What the leader listed last; nothing if the member never promised in that view.
+        list: Option<Box<List>>,
+    },
 }
 
 impl PeerMessage {
@@ -108,6 +124,7 @@ impl PeerMessage {
             Self::GatedHeartbeat { .. } => version::GATES,
             Self::PeerLock(_) => version::PEER_LOCKS,
             Self::Farewell(_) => version::KEPT_GRANTS,
+            Self::ListingHeartbeat { .. } | Self::ListingSeal { .. } => version::LISTS,
         }
     }
 
@@ -141,7 +158,9 @@ impl PeerMessage {
             | Self::HandOver(_)
             | Self::Taken { .. }
             | Self::Election { .. }
-            | Self::Farewell(_) => None,
+            | Self::Farewell(_)
+            | Self::ListingHeartbeat { .. }
+            | Self::ListingSeal { .. } => None,
         }
     }
 }
@@ -288,6 +307,16 @@ pub struct Seal {
     pub hand_over: Option<Box<HandOver>>,
 }
 
+/// The holds of which nobody but the leader could tell, should it fall silent (rule 20): who holds
+/// anything else is a member of the view, and its own seal says so.
+#[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct List {
+    /// The leader's own, and, with a rest, those of who is not in the view.
+    pub holds: Vec<TableHold>,
+    /// For how much longer others may run: the rest of the quiet time, or of what found no room.
+    pub rest: Duration,
+}
+
 /// What a leader that resigns gives to its heir: its seal.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct HandOver {
@@ -371,11 +400,13 @@ impl Named for PeerMessage {
             Self::Join(_) => "join",
             Self::Noted => "noted",
             Self::Leave => "leave",
-            Self::Heartbeat(_) | Self::GatedHeartbeat { .. } => "heartbeat",
+            Self::Heartbeat(_) | Self::GatedHeartbeat { .. } | Self::ListingHeartbeat { .. } => {
+                "heartbeat"
+            }
             Self::Promise(_) => "promise",
             Self::Refusal { .. } => "refusal",
             Self::SealRequest { .. } => "seal_request",
-            Self::Seal(_) => "seal",
+            Self::Seal(_) | Self::ListingSeal { .. } => "seal",
             Self::SealRefused { .. } => "seal_refused",
             Self::HandOver(_) => "hand_over",
             Self::Taken { .. } => "taken",

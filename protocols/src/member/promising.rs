@@ -1,6 +1,6 @@
 //! A member's promises: to follow nobody but the leader of its view, for a while.
 
-use super::message::{Announcement, Extended, Gate, Heartbeat, Promise};
+use super::message::{Announcement, Extended, Gate, Heartbeat, List, Promise};
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::Arbiter;
@@ -16,6 +16,7 @@ impl Member {
         from: Incarnation,
         heartbeat: Heartbeat,
         gate: Option<Gate>,
+        list: Option<List>,
         out: &mut Out,
     ) {
         if self.going == Going::Leaves && !self.is_advisory() {
@@ -63,7 +64,7 @@ impl Member {
         if let Some(extended) = &heartbeat.extended {
             self.on_extended(now, extended, out);
         }
-        self.promise(now, from, epoch, heartbeat.seq, out);
+        self.promise(now, from, (epoch, heartbeat.seq), list, out);
         if let Some(gate) = gate {
             self.hear_gate(now, from, epoch, gate, out);
         }
@@ -137,7 +138,14 @@ impl Member {
         self.reread_soon(out);
     }
 
-    fn promise(&mut self, now: LocalTime, to: Incarnation, epoch: Epoch, seq: u64, out: &mut Out) {
+    fn promise(
+        &mut self,
+        now: LocalTime,
+        to: Incarnation,
+        (epoch, seq): (Epoch, u64),
+        list: Option<List>,
+        out: &mut Out,
+    ) {
         let Some(record) = &self.record else { return };
         let office_wait = record.timing.office_wait;
         // Whether it promises or not: if this leader is not heard of again, somebody else must lead.
@@ -146,6 +154,7 @@ impl Member {
             return self.read_register(now, out);
         }
         self.pledge.until = now.after(office_wait);
+        self.keep_list(now, epoch, list);
         let listed = self.locks.listed(now);
         let promise = Promise {
             epoch,

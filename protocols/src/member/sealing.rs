@@ -28,7 +28,7 @@ impl Member {
             return;
         }
         match self.seal(now, base, out) {
-            Some(seal) => say(from, PeerMessage::Seal(Box::new(seal)), out),
+            Some(seal) => self.tell_seal(now, from, seal, out),
             None => say(from, PeerMessage::SealRefused { base }, out),
         }
     }
@@ -36,8 +36,8 @@ impl Member {
     /// Seals a view, or says again how it was sealed; nothing while a promise runs.
     ///
     /// Only the own promise counts. That a leader resigned is known to that leader for sure; the
-    /// others' seals also say that its own holds are over, and those may last as long as the office
-    /// would have.
+    /// others' seals also say that its own holds are over, but for those that they tell, and those may
+    /// last as long as the office would have.
     ///
     /// From now on this member refuses promises, grants and releases of that view and those below.
     /// A leader without an office gives its whole table with its seal.

@@ -117,16 +117,16 @@ impl Watch {
     fn said(&self, to: Incarnation, message: &PeerMessage) {
         match message {
             PeerMessage::Promise(promise) => self.note(Event::Promised(promise.epoch)),
-            PeerMessage::Seal(seal) => {
+            PeerMessage::Seal(seal) | PeerMessage::ListingSeal { seal, .. } => {
                 if seal.hand_over.is_some() {
                     self.note(Event::GaveTable(seal.base));
                 }
                 self.note(Event::Sealed(seal.base));
             }
             PeerMessage::HandOver(table) => self.note(Event::GaveTable(table.base)),
-            PeerMessage::Heartbeat(heartbeat) | PeerMessage::GatedHeartbeat { heartbeat, .. } => {
-                self.beat(to, heartbeat);
-            }
+            PeerMessage::Heartbeat(heartbeat)
+            | PeerMessage::GatedHeartbeat { heartbeat, .. }
+            | PeerMessage::ListingHeartbeat { heartbeat, .. } => self.beat(to, heartbeat),
             PeerMessage::Lock(said) => {
                 if let (central::Message::Grant(_), Some(stamp)) = (said.message, said.heard) {
                     let (epoch, member) = (said.epoch, to);
@@ -178,6 +178,7 @@ impl Watch {
             member::Event::Met(_)
             | member::Event::Standing(_)
             | member::Event::Grants(_)
+            | member::Event::Quiet(_)
             | member::Event::Confirmed(_)
             | member::Event::Elected { .. }
             | member::Event::Ignored(_)

@@ -229,7 +229,11 @@ fn rule_12_a_seal_is_given_again_to_whoever_asks() {
         bench.say(bench.members[2].me(), 1, PeerMessage::SealRequest { base: epoch });
     }
     let seals = bench.sent(1, 2, "seal");
-    let [PeerMessage::Seal(first), PeerMessage::Seal(second)] = seals[..] else {
+    let [
+        PeerMessage::ListingSeal { seal: first, .. },
+        PeerMessage::ListingSeal { seal: second, .. },
+    ] = seals[..]
+    else {
         panic!("two seals: {seals:?}")
     };
     assert_eq!((&first.holds, first.settled), (&second.holds, second.settled));

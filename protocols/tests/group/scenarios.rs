@@ -57,7 +57,7 @@ fn after_a_crash_of_the_leader_another_leads_and_locks_of_the_living_survive() {
         world.enter(leader, "lost");
         world.run_for(SECOND);
         assert_eq!(world.holder("kept"), Some(follower));
-        let epoch = world.record().epoch;
+        let (epoch, lists) = (world.record().epoch, world.record().lists());
         world.crash(leader);
         world.run_for(SECOND * 3);
         assert_eq!(world.leaders().len(), 1, "seed {seed}");
@@ -65,7 +65,13 @@ fn after_a_crash_of_the_leader_another_leads_and_locks_of_the_living_survive() {
         assert_eq!(world.holder("kept"), Some(follower), "seed {seed}");
         let third = (0..5).find(|m| *m != leader && *m != follower).expect("there are five");
         world.enter(third, "lost");
+        world.enter(third, "free");
         world.run_for(SECOND);
+        assert_eq!(world.holder("free"), Some(third), "seed {seed}");
+        // If all could tell of it, its application was told a lease, like anybody's.
+        let holder = if lists { leader } else { third };
+        assert_eq!(world.holder("lost"), Some(holder), "seed {seed}");
+        world.run_for(SECOND * 10);
         assert_eq!(world.holder("lost"), Some(third), "seed {seed}");
     }
 }

@@ -52,6 +52,7 @@ impl World {
                 }
                 Event::Met(_)
                 | Event::Grants(_)
+                | Event::Quiet(_)
                 | Event::Confirmed(_)
                 | Event::Ignored(_)
                 | Event::Undone(_) => {}

@@ -66,6 +66,7 @@ impl OfficeModel {
         bid.seals = bid.seals.with(member);
         bid.settled |= node.settled_seen;
         self.report_holds(bid, node, member);
+        self.tell_list(bid, node);
         self.judge_base(id, bid);
     }
 
@@ -172,7 +173,7 @@ impl OfficeModel {
             view,
             members,
             leader: id,
-            settled: quiet == 0 && !outsider && !own,
+            settled: quiet == 0 && !outsider && !own && !self.scope.lists,
             closing: false,
             ceiling: view,
             nonce: u8::from(s.nodes[id].stale.is_some()),
@@ -207,15 +208,14 @@ impl OfficeModel {
     fn quiet_time(&self, bid: &Bid) -> u8 {
         let everybody = bid.seals.and(bid.dead).with(bid.record.leader);
         let left = bid.record.is_left();
-        let known = bid.record.members.all_in(everybody)
-            && !bid.record.lost
-            && (bid.settled || !self.rules.unsettled_base_waits);
+        let sealed = bid.record.members.all_in(everybody) || !self.rules.lists.everybody_seals;
+        let known = sealed && !bid.record.lost;
         match bid.base {
             _ if !self.rules.quiet_time => 0,
             Base::Over { .. } if left && !self.rules.leavers_word_counts => 0,
             Base::Over { .. } if left && (bid.record.settled || bid.record.held.is_some()) => 0,
             Base::HandedOver { quiet, .. } => quiet,
-            Base::Over { .. } if known => 0,
+            Base::Over { quiet } if known => quiet.min(self.rest_of_base(bid).unwrap_or(quiet)),
             Base::Over { .. } if bid.record.lost && !self.rules.lost_record_is_quiet => 0,
             Base::Over { quiet } => quiet,
             Base::Living => bid.record.timing.lock_wait(),

@@ -131,6 +131,7 @@ impl OfficeModel {
         lead.entries[lock] = Entry { holder: member, token, busy };
         lead.looked = lead.looked.without(Members::NONE.with(member));
         lead.last[lock] = token;
+        lead.heard_of = 0;
         if member == leader {
             s.nodes[member].asks[lock] = Ask::None;
             s.nodes[member].holds[lock] = Hold { token, left: own };
@@ -158,7 +159,7 @@ impl OfficeModel {
         let lease = s.nodes[leader].lead.map_or(0, |lead| lead.record.timing.lease());
         match self.rules.own_holds {
             OwnHolds::EndWithTheOffice | OwnHolds::FullLeaseAfterResigning => {
-                lease.min(self.office_left(s, leader))
+                lease.min(self.office_left(s, leader) + self.longer_than_office(s, leader))
             }
             OwnHolds::LikeAnybodys => lease,
         }
@@ -283,6 +284,9 @@ impl OfficeModel {
 
     pub(crate) fn renew_own(&self, s: &mut State, leader: NodeId, lock: LockId) {
         let own = self.own_lease(s, leader);
+        if own > self.office_left(s, leader) && self.scope.lists {
+            s.event = Event::ToldBeyondTheOffice;
+        }
         let node = &mut s.nodes[leader];
         let hold = &mut node.holds[lock];
         hold.left = hold.left.max(own);

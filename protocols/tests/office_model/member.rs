@@ -3,7 +3,7 @@
 use super::model::OfficeModel;
 use super::rules::OlderLeases;
 use super::state::{
-    Ask, BEATS, Beat, Event, Node, NodeId, Peer, Record, Stamp, State, Ticks, Timing, View,
+    Ask, BEATS, Beat, Event, List, Node, NodeId, Peer, Record, Stamp, State, Ticks, Timing, View,
 };
 
 impl OfficeModel {
@@ -79,6 +79,7 @@ impl OfficeModel {
             node.cur = view;
             node.sealed = false;
             node.settled_seen = false;
+            node.list = List::default();
             node.timing = timing;
         }
         node.promise = self.waits_known_to(id, timing).promise();
@@ -116,6 +117,7 @@ impl OfficeModel {
         if self.has_peers() && !self.scope.gates_travel && leader != member {
             self.exchange(s, leader, member);
         }
+        self.hear_list(s, leader, member);
         self.count_promise(s, leader, member, beat.left);
     }
 
@@ -202,6 +204,7 @@ impl OfficeModel {
     pub(crate) fn give_seal(&self, node: &mut Node, view: View) {
         if view > node.cur {
             node.settled_seen = false;
+            node.list = List::default();
         }
         leave_older(node, view);
         node.cur = view;

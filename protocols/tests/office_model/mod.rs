@@ -11,6 +11,7 @@
 //! | `model` | the actions, and which of them may come next |
 //! | `time` | the tick that ages everything |
 //! | `member`, `leader`, `candidate`, `register`, `locks` | guards and effects by role |
+//! | `lists` | what leaders list, and seals tell |
 //! | `peers`, `gate` | locks whose state sits in the members: what members do, and the leader |
 //! | `properties` | what is always true, and what every search must reach |
 //! | `recovery` | the schedule by which an office comes back |
@@ -18,10 +19,12 @@
 //! | `replay` | runs of the model, held against the rules that traces of members are held against |
 //! | `holds`, `campaign` | searches that find nothing |
 //! | `holds_peers` | the same for locks whose state sits in the members |
+//! | `holds_lists`, `broken_lists` | the same, and rules left out, where leaders list what they hold |
 //! | `journeys` | what a group goes through in its life |
 //! | `live` | searches in which an office must come back |
 //! | `broken_office`, `broken_locks`, `broken_peers`, `broken_tokens`, `broken_liveness` | a rule left out, and what comes of it |
 
+mod broken_lists;
 mod broken_liveness;
 mod broken_locks;
 mod broken_office;
@@ -33,9 +36,11 @@ mod candidate;
 mod check;
 mod gate;
 mod holds;
+mod holds_lists;
 mod holds_peers;
 mod journeys;
 mod leader;
+mod lists;
 mod live;
 mod locks;
 mod member;

@@ -8,7 +8,8 @@ use super::properties;
 use super::rules::Rules;
 use super::scope::Scope;
 use super::state::{
-    BEATS, Event, LOCKS, Lead, LockId, Members, Node, NodeId, PerNode, Record, State, Ticks, Timing,
+    BEATS, Event, LOCKS, Lead, List, LockId, Members, Node, NodeId, PerNode, Record, State, Ticks,
+    Timing,
 };
 
 /// One search: the rules in force, and its bounds.
@@ -174,6 +175,9 @@ impl Model for OfficeModel {
             nodes[id].promise = scope.promise;
             nodes[id].timing = scope.timing();
             nodes[id].settled_seen = true;
+            if scope.lists && id != 0 {
+                nodes[id].list = List { view: 1, ..List::default() };
+            }
             nodes[id].confirmed = (1, self.longest().confirmation());
         }
         let mut lead = Lead::of(register);

@@ -53,6 +53,7 @@ pub(crate) const REOPENED: &str = "a freeze given up";
 pub(crate) const OUTSIDER_KEPT_OUT: &str = "a member let in but for an outsider's hold";
 pub(crate) const EVIDENCE: &str = "evidence of a death counted";
 pub(crate) const CEILING_RAISED: &str = "a ceiling raised";
+pub(crate) const TOLD_BEYOND: &str = "a hold of the leader told beyond its office";
 
 /// The promises, and the situations that this search must reach.
 pub(crate) fn of(model: &OfficeModel) -> Vec<Property<OfficeModel>> {
@@ -138,5 +139,6 @@ fn situations() -> Vec<Property<OfficeModel>> {
         happens!(OLDER_CONFIRMATION, PromisedOnAnOlderConfirmation),
         happens!(EVIDENCE, EvidenceCounted),
         happens!(CEILING_RAISED, CeilingRaised),
+        happens!(TOLD_BEYOND, ToldBeyondTheOffice),
     ]
 }

@@ -118,6 +118,45 @@ impl PeerRules {
     };
 }
 
+/// What makes a hold of the leader as long as others' (rule 22).
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Hearing {
+    /// Another member promised in answer to a heartbeat that listed this very hold.
+    OfThisHold,
+    /// A promise of another member runs.
+    AnyPromise,
+    /// Nothing: it is from the start.
+    Needless,
+}
+
+/// The rules of what leaders list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListRules {
+    /// Rule 22: when a hold of the leader outlasts its office.
+    pub(crate) hearing: Hearing,
+    /// Rule 21: seals tell what the leader listed as its own.
+    pub(crate) seals_tell_own: bool,
+    /// Rule 21: and what it listed of who is not in the view.
+    pub(crate) seals_tell_outsiders: bool,
+    /// Rule 21: heartbeats tell the rest of the quiet time.
+    pub(crate) rest_is_told: bool,
+    /// Rule 20: if nobody entered the base, nobody knows its rest.
+    pub(crate) somebody_entered: bool,
+    /// Rule 20: all members but the leader must have sealed.
+    pub(crate) everybody_seals: bool,
+}
+
+impl ListRules {
+    const ALL: Self = Self {
+        hearing: Hearing::OfThisHold,
+        seals_tell_own: true,
+        seals_tell_outsiders: true,
+        rest_is_told: true,
+        somebody_entered: true,
+        everybody_seals: true,
+    };
+}
+
 /// One switch for each rule; `true` is the protocol. The numbers are those of the model's
 /// document.
 #[derive(Clone, Copy, Debug)]
@@ -236,6 +275,8 @@ pub(crate) struct Rules {
     pub(crate) ceiling_is_written_first: bool,
     /// Tokens: a forgotten lock leaves its number in the floor.
     pub(crate) floor_is_kept: bool,
+    /// Rules 20 to 22, with lists.
+    pub(crate) lists: ListRules,
     /// Rules 26 to 30.
     pub(crate) peers: PeerRules,
 }
@@ -300,6 +341,7 @@ impl Rules {
         queued_counts_from_seen_answer: true,
         ceiling_is_written_first: true,
         floor_is_kept: true,
+        lists: ListRules::ALL,
         peers: PeerRules::ALL,
     };
 }

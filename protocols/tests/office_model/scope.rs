@@ -82,6 +82,9 @@ pub(crate) struct Scope {
     pub(crate) recovers: bool,
     /// Then these still do not reach the register.
     pub(crate) cut_off: Members,
+    /// Leaders list what nobody else could report, and seals tell it. For one lock that the leader
+    /// grants, and heartbeats that do not travel.
+    pub(crate) lists: bool,
     /// The kubelet's word on a terminated container may be used.
     pub(crate) evidence: bool,
 }
@@ -126,6 +129,7 @@ impl Scope {
         leaves: false,
         recovers: false,
         cut_off: Members::NONE,
+        lists: false,
         evidence: false,
     };
 

@@ -148,6 +148,18 @@ pub(crate) struct Entry {
     pub(crate) busy: Ticks,
 }
 
+/// What a leader lists of the one lock (rule 21), and a member keeps and tells. View zero: nothing.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct List {
+    pub(crate) view: View,
+    /// The leader's own hold, or an outsider's with its rest.
+    pub(crate) entry: Entry,
+    /// It is the leader's own, which has no rest.
+    pub(crate) own: bool,
+    /// The rest of the quiet time.
+    pub(crate) rest: Ticks,
+}
+
 /// What a leader knows (rule 3).
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Lead {
@@ -178,6 +190,8 @@ pub(crate) struct Lead {
     pub(crate) frozen: bool,
     /// Whose promises answer the freeze.
     pub(crate) answered: Members,
+    /// The token of its own hold that another member has heard of; zero if none.
+    pub(crate) heard_of: Token,
     /// The hold that the view's first announcement names.
     pub(crate) carried: Entry,
     /// Only for the `sometimes` properties: the view began with a quiet time.
@@ -224,6 +238,8 @@ pub(crate) struct Bid {
     /// The locks that were ever reported, noted only where they are exempt from the wait.
     pub(crate) reported: [bool; LOCKS],
     pub(crate) settled: bool,
+    /// The least rest of the base's quiet time that a seal told.
+    pub(crate) rest: Option<Ticks>,
     pub(crate) base: Base,
     pub(crate) closing: Closing,
     /// Members whose promise the resigning leader still had.
@@ -275,6 +291,8 @@ pub(crate) struct Node {
     pub(crate) sighted: (View, Ticks),
     /// The leader of `cur` said that it is settled.
     pub(crate) settled_seen: bool,
+    /// What the leader listed in the latest heartbeat that it promised to.
+    pub(crate) list: List,
     /// Heartbeats to it and promises of it on their way, the youngest first.
     pub(crate) beats: [Beat; BEATS],
     pub(crate) holds: [Hold; LOCKS],
@@ -333,6 +351,7 @@ pub(crate) enum Event {
     HandedOverWithoutWaiting,
     SilentMemberCounted,
     Reopened,
+    ToldBeyondTheOffice,
 }
 
 /// One state of the whole group.

@@ -2,8 +2,8 @@
 
 use super::model::OfficeModel;
 use super::state::{
-    Ask, Base, Beat, Bid, Closing, Entry, Event, Hold, Lead, Node, NodeId, Peer, Stamp, State,
-    Ticks,
+    Ask, Base, Beat, Bid, Closing, Entry, Event, Hold, Lead, List, Node, NodeId, Peer, Stamp,
+    State, Ticks,
 };
 
 impl OfficeModel {
@@ -23,6 +23,7 @@ impl OfficeModel {
         pass(&mut node.sighted.1);
         self.age_messages(node);
         age_peer(&mut node.peer);
+        age_list(&mut node.list);
         for hold in &mut node.holds {
             pass(&mut hold.left);
             if hold.left == 0 && self.rules.expiry_is_final {
@@ -81,6 +82,7 @@ impl OfficeModel {
 
     fn age_bid(&self, id: NodeId, bid: &mut Bid) {
         bid.reports.iter_mut().for_each(age_entry);
+        bid.rest.iter_mut().for_each(pass);
         match &mut bid.base {
             Base::Living => {}
             Base::Over { quiet } | Base::HandedOver { quiet, .. } => pass(quiet),
@@ -92,6 +94,14 @@ impl OfficeModel {
                 self.judge_base(id, bid);
             }
         }
+    }
+}
+
+/// A hold of the leader's own lasts for as long as it may extend it.
+fn age_list(list: &mut List) {
+    pass(&mut list.rest);
+    if !list.own {
+        age_entry(&mut list.entry);
     }
 }
 

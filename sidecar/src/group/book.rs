@@ -64,6 +64,8 @@ pub(super) struct Book {
     /// Locks that the member is about to leave, or has left, and the messages for each so far.
     leaving: BTreeMap<LockName, Cost>,
     metrics: LockMetrics,
+    /// Nothing is newly granted before, as far as is known.
+    quiet_until: Option<LocalTime>,
     /// What the member is to do.
     pub(super) wishes: Vec<Wish>,
     /// What the task is to be woken for.
@@ -114,6 +116,7 @@ impl Book {
             drawn: 0,
             leaving: BTreeMap::new(),
             metrics,
+            quiet_until: None,
             wishes: Vec::new(),
             alarms: Vec::new(),
         }
@@ -188,9 +191,21 @@ impl Book {
             let holder = self.holder(now, lock);
             return self.refuse(now, lock, id, Refusal::Held { holder });
         }
+        if let Some(until) = self.quiet_after(now).filter(|_| wait == Wait::For(Duration::ZERO)) {
+            return self.refuse(now, lock, id, Refusal::Quiet { until });
+        }
         self.show_waiting(now, lock);
         self.ask_for(lock);
         self.count();
+    }
+
+    /// Until when nothing is newly granted, as far as is known.
+    pub(super) fn quiet(&mut self, until: Option<LocalTime>) {
+        self.quiet_until = until;
+    }
+
+    fn quiet_after(&self, now: LocalTime) -> Option<LocalTime> {
+        self.quiet_until.filter(|until| *until > now)
     }
 
     /// Makes the member ask for a lock, if a claim waits and it does not already.
@@ -247,8 +262,11 @@ impl Book {
             Due::Wait => {
                 let heard = self.locks.get(lock).is_some_and(|l| l.heard || l.holding.is_some());
                 let holder = self.holder(now, lock);
-                let refusal =
-                    if heard { Refusal::WaitTimeout { holder } } else { Refusal::NoQuorum };
+                let refusal = match (heard, self.quiet_after(now)) {
+                    (true, _) => Refusal::WaitTimeout { holder },
+                    (false, Some(until)) => Refusal::Quiet { until },
+                    (false, None) => Refusal::NoQuorum,
+                };
                 self.refuse(now, lock, id, refusal);
             }
             Due::Ttl => self.cut_short(now, lock, id, LostReason::TtlExpired),

@@ -33,6 +33,7 @@ impl Publisher {
             policy_generation: policy.generation,
             speaks: version::FIRST,
             grants: None,
+            quiet_until: None,
             members: Vec::new(),
             tolerates: 0,
             outage_survived: None,
@@ -165,6 +166,14 @@ impl Publisher {
     pub(super) fn grants(&self, grants: Option<bool>) {
         self.status.send_modify(|status| {
             status.grants = grants;
+            status.index += 1;
+        });
+    }
+
+    /// Until when nothing is newly granted, if this member knows of such a wait.
+    pub(super) fn quiet(&self, until: Option<LocalTime>) {
+        self.status.send_modify(|status| {
+            status.quiet_until = until;
             status.index += 1;
         });
     }

@@ -420,6 +420,10 @@ impl Task<'_> {
                 }
             }
             Event::Grants(grants) => self.publisher.grants(grants),
+            Event::Quiet(until) => {
+                self.publisher.quiet(until);
+                self.book.quiet(until);
+            }
             Event::Confirmed(at) => self.publisher.confirmed(at),
             Event::Elected { winner, messages, took } => {
                 self.publisher.elected(messages, took);

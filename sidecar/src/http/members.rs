@@ -78,6 +78,9 @@ pub(super) struct StatusView {
     /// Whether locks are granted in the group at the moment: not while a view begins. Null if this
     /// member cannot know: nobody leads, or the leader does not say, below version 2.
     grants: Option<bool>,
+    /// For how much longer nothing is newly granted, because somebody of an earlier view may hold; null if
+    /// this member knows of no such wait.
+    quiet_ms: Option<u64>,
     /// Members of the view.
     members: usize,
     /// Members that may be lost at once without losing the group.
@@ -196,6 +199,7 @@ impl StatusView {
             policy_generation: status.policy_generation,
             protocol_version: status.speaks,
             grants: status.grants,
+            quiet_ms: status.quiet_after(now).map(|until| millis(now.until(until))),
             members: status.members.len(),
             tolerates: status.tolerates,
             outage_survived_ms: status.outage_survived.map(millis),

@@ -16,6 +16,8 @@ use conclave_protocols::LocalTime;
 pub(super) struct Problem {
     kind: ProblemType,
     body: Box<ProblemBody>,
+    /// When to try again, in seconds.
+    retry_after: Option<u16>,
 }
 
 /// The body of a problem: RFC 9457, with the facts that its type has.
@@ -69,7 +71,7 @@ impl Problem {
             retryable: row.retryable,
             ..ProblemBody::default()
         };
-        Self { kind, body: Box::new(body) }
+        Self { kind, body: Box::new(body), retry_after: row.retry_after }
     }
 
     /// A field or parameter that is not what it should be.
@@ -94,7 +96,7 @@ impl Problem {
                 Some(Self::new(ProblemType::Released, "released before").about(claim))
             }
             ClaimState::Lost(reason) => Some(Self::lost(claim, *reason)),
-            ClaimState::Refused(refusal) => Some(Self::refused(claim, refusal)),
+            ClaimState::Refused(refusal) => Some(Self::refused(claim, refusal, now)),
         }
     }
 
@@ -104,11 +106,12 @@ impl Problem {
         problem
     }
 
-    fn refused(claim: &Claim, refusal: &Refusal) -> Self {
+    fn refused(claim: &Claim, refusal: &Refusal, now: LocalTime) -> Self {
         let (kind, holder) = match refusal {
             Refusal::Held { holder } => (ProblemType::Held, holder.as_ref()),
             Refusal::WaitTimeout { holder } => (ProblemType::WaitTimeout, holder.as_ref()),
             Refusal::NoQuorum => (ProblemType::NoQuorum, None),
+            Refusal::Quiet { .. } => (ProblemType::QuietTime, None),
             Refusal::Terminated => (ProblemType::Terminating, None),
         };
         // As it was when the claim was refused, and not as it was when the waiting began.
@@ -121,6 +124,9 @@ impl Problem {
         if kind.row().status == StatusCode::LOCKED {
             problem.body.holders =
                 Some(holder.into_iter().map(|h| HolderView::at(h, now)).collect());
+        }
+        if let Refusal::Quiet { until } = refusal {
+            problem.retry_after = Some(seconds_until(now, *until));
         }
         problem
     }
@@ -171,7 +177,7 @@ impl IntoResponse for Problem {
         let mut response = (row.status, axum::Json(&*self.body)).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some(seconds) = row.retry_after {
+        if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
@@ -184,6 +190,7 @@ pub(super) fn refusal_name(refusal: &Refusal) -> &'static str {
         Refusal::Held { .. } => ProblemType::Held,
         Refusal::WaitTimeout { .. } => ProblemType::WaitTimeout,
         Refusal::NoQuorum => ProblemType::NoQuorum,
+        Refusal::Quiet { .. } => ProblemType::QuietTime,
         Refusal::Terminated => ProblemType::Terminating,
     };
     kind.row().name
@@ -219,6 +226,12 @@ fn held_by(claim: &Claim, holder: &Holder, now: LocalTime) -> String {
     let Holder { pod, owner, held: _, told: _, token: _, metadata: _ } = holder;
     let held = holder.held_at(now).as_secs_f64();
     format!("`{}` is held by {owner} in {pod} since {held:.1} s", claim.lock)
+}
+
+/// Whole seconds, at least one: by then it is over.
+fn seconds_until(now: LocalTime, later: LocalTime) -> u16 {
+    let millis = now.until(later).as_millis();
+    u16::try_from(millis.div_ceil(1_000)).unwrap_or(u16::MAX).max(1)
 }
 
 /// As much of a text from outside as an answer repeats.

@@ -13,6 +13,8 @@ pub enum ProblemType {
     QueueFull,
     /// Nobody who could grant was heard of.
     NoQuorum,
+    /// A view has begun, and nothing is granted yet: somebody of an earlier one may hold.
+    QuietTime,
     /// This member is in no group yet.
     NotReady,
     /// The sidecar is going.
@@ -64,11 +66,12 @@ pub struct Row {
 
 impl ProblemType {
     /// Every type, for the documentation and its test.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Held,
         Self::WaitTimeout,
         Self::QueueFull,
         Self::NoQuorum,
+        Self::QuietTime,
         Self::NotReady,
         Self::Terminating,
         Self::Lost,
@@ -95,6 +98,7 @@ impl ProblemType {
             Self::WaitTimeout => soon(423, "wait-timeout", "The lock was still held when the wait was over"),
             Self::QueueFull => soon(429, "queue-full", "Too many wait already"),
             Self::NoQuorum => soon(503, "no-quorum", "Nobody who could grant was heard of"),
+            Self::QuietTime => soon(503, "quiet-time", "Nothing is granted yet: locks of before may be held"),
             Self::NotReady => soon(503, "not-ready", "This member is in no group yet"),
             Self::Terminating => never(503, "terminating", "The sidecar is shutting down"),
             Self::Lost => never(410, "lost", "The claim held, and no longer does"),

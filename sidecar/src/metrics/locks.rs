@@ -128,6 +128,7 @@ fn result(state: &ClaimState) -> &'static str {
         ClaimState::Refused(Refusal::Held { .. }) => "held",
         ClaimState::Refused(Refusal::WaitTimeout { .. }) => "timeout",
         ClaimState::Refused(Refusal::NoQuorum) => "no-quorum",
+        ClaimState::Refused(Refusal::Quiet { .. }) => "quiet-time",
         ClaimState::Refused(Refusal::Terminated) | ClaimState::Lost(_) => "terminated",
     }
 }

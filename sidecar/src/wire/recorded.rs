@@ -10,7 +10,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use conclave_protocols::member::message::{
-    Announcement, Extended, Farewell, Gate, HandOver, Heartbeat, LockMessage, LockNote, Note,
+    Announcement, Extended, Farewell, Gate, HandOver, Heartbeat, List, LockMessage, LockNote, Note,
     PeerLockMessage, Promise, Seal, Table, TableHold,
 };
 use conclave_protocols::mutex::central::{self, RequestNumber};
@@ -68,7 +68,21 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
     messages.push(("lock-in-use", lock_message(central::Message::InUse(RequestNumber(4)))));
     let farewell = Farewell { epoch: Epoch(12), holds: vec![(lock(), token())] };
     messages.push(("farewell", PeerMessage::Farewell(Box::new(farewell))));
+    messages.extend(listing());
     messages
+}
+
+/// What tells of holds that nobody but the leader could report.
+fn listing() -> Vec<(&'static str, PeerMessage)> {
+    let list = List { holds: table().holds, rest: Duration::from_millis(6_700) };
+    let (heartbeat, gate) = (Box::new(heartbeat()), Gate { open: false, ceiling: Epoch(15) });
+    let said = PeerMessage::ListingHeartbeat { heartbeat, gate, list: Box::new(list.clone()) };
+    let seal = |list| PeerMessage::ListingSeal { seal: Box::new(seal()), list };
+    vec![
+        ("listing-heartbeat", said),
+        ("listing-seal", seal(Some(Box::new(list)))),
+        ("listing-seal-of-nothing", seal(None)),
+    ]
 }
 
 /// Heartbeats that announce a policy by which members keep what lets them in.
@@ -97,13 +111,6 @@ fn office() -> Vec<(&'static str, PeerMessage)> {
         waits: vec![(lock(), RequestNumber(4))],
         drains: true,
     };
-    let seal = Seal {
-        base: Epoch(12),
-        holds: vec![(lock(), token(), note())],
-        waits: vec![(lock(), Duration::from_millis(1_250))],
-        settled: true,
-        hand_over: Some(Box::new(hand_over())),
-    };
     let (open, ceiling) = (true, Epoch(15));
     vec![
         ("join", PeerMessage::Join(Box::new(member(2)))),
@@ -113,7 +120,7 @@ fn office() -> Vec<(&'static str, PeerMessage)> {
         ("promise", PeerMessage::Promise(Box::new(promise))),
         ("refusal", PeerMessage::Refusal { floor: Epoch(12) }),
         ("seal-request", PeerMessage::SealRequest { base: Epoch(12) }),
-        ("seal", PeerMessage::Seal(Box::new(seal))),
+        ("seal", PeerMessage::Seal(Box::new(seal()))),
         ("seal-refused", PeerMessage::SealRefused { base: Epoch(12) }),
         ("hand-over", PeerMessage::HandOver(Box::new(hand_over()))),
         ("taken", PeerMessage::Taken { epoch: Epoch(13) }),
@@ -246,6 +253,16 @@ fn heartbeat() -> Heartbeat {
             contended: vec![lock()],
         }),
         announcement: Some(Box::new(announcement)),
+    }
+}
+
+fn seal() -> Seal {
+    Seal {
+        base: Epoch(12),
+        holds: vec![(lock(), token(), note())],
+        waits: vec![(lock(), Duration::from_millis(1_250))],
+        settled: true,
+        hand_over: Some(Box::new(hand_over())),
     }
 }
 

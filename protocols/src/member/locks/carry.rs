@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::message::{Note, Seal, Table, TableHold};
 use super::books::Waiter;
 use super::coordinator::{Docket, Entry};
-use super::holding::{Bond, Hold};
+use super::holding::Bond;
 use super::{Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId, PodUid};
 use crate::mutex::{AnyMutex, Carried, Command, Phase};
@@ -24,8 +24,7 @@ pub(in crate::member) struct Report {
 type States<'a> = BTreeMap<&'a LockName, Carried>;
 
 impl Locks {
-    /// What this member holds and wants: its part of a seal. Holds that end with an office are not
-    /// in it: the office is over.
+    /// What this member holds and wants: its part of a seal.
     pub(in crate::member) fn report(&self, now: LocalTime) -> Report {
         let mut report = Report::default();
         for (name, lock) in self.mine_all() {
@@ -74,7 +73,7 @@ impl Locks {
 
     /// For how much longer a hold keeps others out that nobody extends. The leader's own are not
     /// counted by its table.
-    fn rest(
+    pub(super) fn rest(
         &self,
         now: LocalTime,
         name: &LockName,
@@ -116,8 +115,8 @@ impl Locks {
         }
     }
 
-    /// This member resigned (rule 22): its own holds go on as a lease, but no longer than the
-    /// office would have lasted.
+    /// This member resigned, or was deposed (rule 22): its own holds go on as a lease until the
+    /// deadline that was told.
     pub(in crate::member) fn resign(&mut self) {
         for name in &self.mine {
             let lock = self.all.get_mut(name);
@@ -130,22 +129,12 @@ impl Locks {
         self.leave_view();
     }
 
-    /// This member led and was deposed (rule 22): its own holds end.
-    pub(in crate::member) fn depose(&mut self, out: &mut LockOut) {
-        self.lose_those(|held| held.bond == Bond::Office, out);
-    }
-
     /// An arbiter takes over where there was none: advisory holds end. Wishes stay, and so does what
     /// was said of the view with an arbiter that is to come.
     pub(in crate::member) fn lose_all(&mut self, out: &mut LockOut) {
-        self.lose_those(|_| true, out);
-        self.peers.forget_unarbitrated();
-    }
-
-    fn lose_those(&mut self, ends: impl Fn(Hold) -> bool, out: &mut LockOut) {
         let lost: Vec<LockName> = self
             .mine_all()
-            .filter(|(_, lock)| lock.wish.is_some() && lock.hold.is_some_and(&ends))
+            .filter(|(_, lock)| lock.wish.is_some() && lock.hold.is_some())
             .map(|(name, _)| name.clone())
             .collect();
         for name in lost {
@@ -157,6 +146,7 @@ impl Locks {
             out.push(LockEffect::Tell(name, LockEvent::Lost(LostReason::ViewChange)));
         }
         self.leave_view();
+        self.peers.forget_unarbitrated();
     }
 
     /// From now on no message of the view is said or heard. Wishes and holds stay, and what is closed
@@ -302,6 +292,7 @@ impl Locks {
             let Some(held) = lock.and_then(|lock| lock.hold.as_mut()) else { continue };
             // It may have entered again, unknown to the leader of the view before (rule 32).
             let is_known = known.get(name).is_some_and(|token| token.may_become(held.token));
+            (held.listed, held.heard) = (None, false);
             held.bond = match (is_known, leads) {
                 (true, true) => Bond::Office,
                 (true, false) => Bond::Lease,
@@ -417,10 +408,11 @@ impl Table {
         }
     }
 
-    /// The table as the seals of a view tell it. Of two reports of one lock the higher token is
-    /// the later grant.
+    /// The table as the seals of a view tell it, with what they say that its leader `listed`. Of two
+    /// reports of one lock the higher token is the later grant; of one grant the longer counts.
     pub(in crate::member) fn from_seals<'a>(
         seals: impl IntoIterator<Item = (Incarnation, &'a Seal)>,
+        listed: Vec<TableHold>,
     ) -> Self {
         let mut holds: BTreeMap<LockName, TableHold> = BTreeMap::new();
         let mut waits: BTreeMap<LockName, Vec<(Duration, Incarnation)>> = BTreeMap::new();
@@ -434,6 +426,12 @@ impl Table {
             }
             for (lock, waited) in &seal.waits {
                 waits.entry(lock.clone()).or_default().push((*waited, holder));
+            }
+        }
+        let longest = |held: &TableHold| (held.token, held.rest.unwrap_or(Duration::MAX));
+        for held in listed {
+            if holds.get(&held.lock).is_none_or(|known| longest(known) < longest(&held)) {
+                holds.insert(held.lock.clone(), held);
             }
         }
         let in_line = |mut waiting: Vec<(Duration, Incarnation)>| {

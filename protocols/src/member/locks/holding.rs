@@ -19,6 +19,10 @@ pub(super) struct Hold {
     /// A deadline that has passed is final (rule 7).
     pub(super) deadline: LocalTime,
     pub(super) bond: Bond,
+    /// At the leader: the first of its heartbeats in this view that listed this hold.
+    pub(super) listed: Option<u64>,
+    /// Another member promised in answer to that one or a later one.
+    pub(super) heard: bool,
 }
 
 /// What a hold lives on.
@@ -26,7 +30,7 @@ pub(super) struct Hold {
 pub(super) enum Bond {
     /// The leader extends it.
     Lease,
-    /// This member leads: it ends with the office.
+    /// This member leads: it ends with the office, or a lease later if another heard of it.
     Office,
     /// The present view does not know it: it runs out.
     Orphan,
@@ -52,7 +56,7 @@ impl Locks {
         let (rank, epoch, lease) = (seat.rank, seat.view.epoch, seat.lease);
         let (deadline, bond, before) = match base {
             Base::Nobody => return self.enter_again(now, name, out),
-            // Rule 22: the leader's own holds end with its office.
+            // Rule 22: the leader's own holds end with its office, until others have heard of them.
             Base::Own => {
                 let number = self.lock(name).central().map(Central::latest);
                 let before = self.grant(now, name, rank, number.unwrap_or_default());
@@ -80,7 +84,8 @@ impl Locks {
             return self.decline(now, name, out);
         };
         lock.highest = lock.highest.max(token);
-        lock.hold = Some(Hold { token, entered: now, granted: now, deadline, bond });
+        let (entered, granted, listed, heard) = (now, now, None, false);
+        lock.hold = Some(Hold { token, entered, granted, deadline, bond, listed, heard });
         let messages = lock.messages;
         if matches!(base, Base::Peers) && self.coordinates() {
             self.note_holder(now, rank, self.me, name, token);
@@ -152,9 +157,9 @@ impl Locks {
         self.tell_who_waits(now, extended.stamp, out);
     }
 
-    /// The office of this member, which leads, lasts until then (rule 22). A hold that was carried
-    /// into the view keeps its own deadline until the office lasts longer; from then on it ends with
-    /// the office.
+    /// The office of this member, which leads, lasts until then (rule 22). A hold that others have
+    /// heard of lasts for a lease; any other ends with the office, but for one that was carried into
+    /// the view, which keeps its own deadline until the office lasts longer.
     pub(in crate::member) fn set_office(
         &mut self,
         now: LocalTime,
@@ -165,12 +170,14 @@ impl Locks {
         if until <= now {
             return;
         }
+        let more = self.longer_than_office();
         for name in &self.mine {
             let Some(lock) = self.all.get_mut(name) else { continue };
             let contended = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
             let Some(held) = &mut lock.hold else { continue };
             // A deadline that the application was told is never taken back: a lease from before
             // this member led runs out by itself (rule 21).
+            let until = if held.heard { until.after(more) } else { until };
             if held.bond == Bond::Office && held.deadline > now && held.deadline < until {
                 held.deadline = until;
                 let event = LockEvent::Extended { deadline: until, contended };

@@ -293,6 +293,7 @@ impl Group {
                 }
                 Event::Met(_)
                 | Event::Grants(_)
+                | Event::Quiet(_)
                 | Event::Confirmed(_)
                 | Event::Elected { .. }
                 | Event::Ignored(_)

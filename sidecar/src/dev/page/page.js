@@ -44,7 +44,7 @@ function drawHeader(group) {
   say(at("group"), group.group);
   say(at("leader"), leader ? leader.pod : "nobody");
   mark(at("leader"), "data-none", leader ? null : "yes");
-  say(at("grants"), group.grants ? "granted" : leader ? "not yet granted" : "not granted");
+  say(at("grants"), group.grants ? "granted" : leader ? `not yet granted${stall(leader)}` : "not granted");
   mark(document.body, "data-stalled", group.grants ? null : "yes");
   say(at("epoch"), group.epoch);
   const inView = leader ? leader.inside.view.length : 0;
@@ -54,6 +54,11 @@ function drawHeader(group) {
   say(at("within"), within(group.members));
   mark(at("register"), "aria-checked", String(!group.register_cut));
   say(at("register-state"), group.register_cut ? "cut off" : "in reach");
+}
+
+// A leader that has just begun may have to wait for locks of before.
+function stall({ inside: { quiet_ms: quiet } }) {
+  return quiet === null ? "" : `, for ${Math.ceil(quiet / 1000)} s`;
 }
 
 function failover({ failover: { running_ms: running, last }, group }) {

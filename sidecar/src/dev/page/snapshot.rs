@@ -66,6 +66,8 @@ struct InsideView {
     leads: bool,
     /// For how long, if it does.
     safe_for_ms: u64,
+    /// For how much longer it grants nothing, as far as it knows.
+    quiet_ms: Option<u64>,
     epoch: u64,
     rank: Option<u32>,
     /// The members of its view, the highest rank last.
@@ -163,6 +165,7 @@ impl InsideView {
             standing: standing(election, leads),
             leads,
             safe_for_ms: safe_until.map_or(0, |until| millis(now.until(until))),
+            quiet_ms: status.quiet_after(now).map(|until| millis(now.until(until))),
             epoch: status.epoch.0,
             rank: status.members.iter().find(|member| member.me).map(|member| member.rank),
             view: status.members.iter().map(peer).collect(),

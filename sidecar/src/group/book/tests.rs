@@ -122,3 +122,39 @@ fn a_pod_has_no_more_than_ten_thousand_claims_and_ended_ones_do_not_count() {
     book.release(LocalTime(2), lock, &id).expect("it waited");
     ask(&mut book, &name("another")).expect("there is room again");
 }
+
+/// It is neither that nobody was heard of, nor that somebody holds it.
+#[test]
+fn a_claim_that_ends_in_the_quiet_time_says_until_when() {
+    let (mut book, lock) = (book(), name("a"));
+    let id = ask(&mut book, &lock).expect("allowed");
+    book.quiet(Some(LocalTime(90)));
+    let state = |book: &Book, id: &ClaimId| {
+        book.find(&lock, id).expect("it is remembered").borrow().state.clone()
+    };
+    book.on_due(LocalTime(80), &lock, &id, Due::Wait);
+    let quiet = ClaimState::Refused(Refusal::Quiet { until: LocalTime(90) });
+    assert_eq!(state(&book, &id), quiet);
+    let id = ask(&mut book, &lock).expect("allowed");
+    book.on_due(LocalTime(90), &lock, &id, Due::Wait);
+    assert_eq!(state(&book, &id), ClaimState::Refused(Refusal::NoQuorum), "it was over");
+}
+
+#[test]
+fn a_try_in_the_quiet_time_does_not_wait() {
+    let (mut book, lock) = (book(), name("a"));
+    book.quiet(Some(LocalTime(90)));
+    let ask = Ask {
+        lock,
+        claim: None,
+        wait: Wait::For(Duration::ZERO),
+        ttl: None,
+        max_hold: None,
+        owner: None,
+        metadata: None,
+    };
+    let asked = book.ask(LocalTime(1), ask, &Policy::default()).expect("allowed");
+    let state = asked.claim.borrow().state.clone();
+    assert_eq!(state, ClaimState::Refused(Refusal::Quiet { until: LocalTime(90) }));
+    assert!(book.wishes.is_empty(), "the member need not ask");
+}

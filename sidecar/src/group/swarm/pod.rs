@@ -281,6 +281,7 @@ impl Pod {
             }
             Event::Met(_)
             | Event::Grants(_)
+            | Event::Quiet(_)
             | Event::Confirmed(_)
             | Event::Elected { .. }
             | Event::Ignored(_)

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::double::*;
 use crate::claims::*;
 use crate::group::Request;
+use crate::os_clock::OsClock;
 
 #[tokio::test]
 async fn a_post_that_is_granted_says_all_about_the_grant() {
@@ -150,6 +151,18 @@ async fn nobody_heard_of_and_the_end_of_the_sidecar_are_503() {
         let answer = call.await.unwrap();
         assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (503, kind));
     }
+}
+
+#[tokio::test]
+async fn a_claim_refused_in_the_quiet_time_says_when_to_try_again() {
+    let mut double = Double::new();
+    let call = double.call("POST /v1/locks/orders", &[], "");
+    let until = OsClock::default().now().after(Duration::from_millis(6_300));
+    let _claim = double.accept(ClaimState::Refused(Refusal::Quiet { until })).await;
+    let answer = call.await.unwrap();
+    assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (503, "quiet-time"));
+    let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+    assert!((6..=7).contains(&seconds), "{seconds} s");
 }
 
 #[tokio::test]

@@ -299,6 +299,7 @@ pub(crate) fn status() -> Status {
         policy_generation: 3,
         speaks: 2,
         grants: Some(true),
+        quiet_until: None,
         members: vec![member("shop-0", 0), member("shop-1", 1)],
         tolerates: 0,
         outage_survived: Some(Duration::from_secs(47)),

@@ -1,9 +1,12 @@
 //! The group and this member.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::double::*;
 use crate::group::Election;
+use crate::os_clock::OsClock;
 
 #[tokio::test]
 async fn members_are_those_of_the_view() {
@@ -63,6 +66,16 @@ async fn status_and_members_name_whom_the_election_names() {
         assert_eq!((leaders > 0, &status["ready"]), (!leader.is_null(), &(leaders > 0).into()));
         assert_eq!(status["missing"].is_null(), leaders > 0, "{status}");
     }
+}
+
+#[tokio::test]
+async fn status_says_for_how_long_nothing_is_granted() {
+    let double = Double::new();
+    assert_eq!(double.get("/v1/status").await.json()["quiet_ms"], json!(null));
+    let until = OsClock::default().now().after(Duration::from_secs(7));
+    double.status.send_modify(|status| status.quiet_until = Some(until));
+    let quiet = double.get("/v1/status").await.json()["quiet_ms"].as_u64().unwrap();
+    assert!((6_000..=7_000).contains(&quiet), "{quiet} ms");
 }
 
 #[tokio::test]

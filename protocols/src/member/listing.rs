@@ -1,0 +1,92 @@
+//! What only the leader knows of the holds of its time, and tells its members with every heartbeat,
+//! so that their seals can tell the next leader (rules 20 to 22 of `docs/office.md`).
+
+use super::candidacy::Candidate;
+use super::message::{List, Seal, TableHold};
+use super::{Member, Out, PeerMessage, say};
+use crate::ids::{Epoch, Incarnation};
+use crate::record::Record;
+use crate::time::LocalTime;
+
+/// The list of the latest heartbeat that this member has promised in answer to.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Listed {
+    /// The view.
+    epoch: Epoch,
+    at: LocalTime,
+    list: List,
+}
+
+impl Member {
+    /// What goes with a heartbeat of this number; nothing in a view in which not all could tell it.
+    pub(super) fn list(&mut self, now: LocalTime, seq: u64) -> Option<Box<List>> {
+        let leader = self.leader().filter(|leader| leader.record.lists())?;
+        let rest = leader.rest_of_quiet(now);
+        let mut list = self.locks.list(now, seq);
+        list.rest = list.rest.max(rest);
+        Some(Box::new(list))
+    }
+
+    /// The leader listed this, in a heartbeat that is promised to. One that was overtaken is not heard.
+    pub(super) fn keep_list(&mut self, now: LocalTime, epoch: Epoch, list: Option<List>) {
+        if let Some(list) = list {
+            self.listed = Some(Listed { epoch, at: now, list });
+        }
+    }
+
+    /// What the leader of a view listed, as far as this member knows. Rests count from the receipt.
+    pub(super) fn list_known(&self, now: LocalTime, epoch: Epoch) -> Option<List> {
+        let known = self.listed.as_ref().filter(|listed| listed.epoch == epoch)?;
+        Some(known.list.clone().aged(known.at, now))
+    }
+
+    /// Until when the leader of this member's view said that the quiet time lasts.
+    pub(super) fn quiet_of_leader(&self) -> Option<LocalTime> {
+        let known = self.listed.as_ref().filter(|listed| listed.epoch == self.pledge.epoch)?;
+        Some(known.at.after(known.list.rest))
+    }
+
+    /// Gives a seal. Who is not in the view may speak a version without lists.
+    pub(super) fn tell_seal(&self, now: LocalTime, to: Incarnation, seal: Seal, out: &mut Out) {
+        let seal = Box::new(seal);
+        let tells = |record: &Record| record.lists() && record.rank(to).is_some();
+        let message = if self.record.as_ref().is_some_and(tells) {
+            let list = self.list_known(now, seal.base).map(Box::new);
+            PeerMessage::ListingSeal { seal, list }
+        } else {
+            PeerMessage::Seal(seal)
+        };
+        say(to, message, out);
+    }
+}
+
+impl Candidate {
+    /// Rule 20: if all members of the base but its leader sealed it, nothing runs after that which
+    /// neither they nor what they tell of the leader's list names. Nothing if they cannot know.
+    pub(super) fn settled_at(&self, base: &Record) -> Option<LocalTime> {
+        if base.lists() {
+            return self.lists.values().map(|(list, at)| at.after(list.rest)).min();
+        }
+        let settled = base.settled || self.seals.values().any(|(seal, _)| seal.settled);
+        settled.then_some(LocalTime::default())
+    }
+
+    /// The holds that the leader of the base listed, as the seals tell them.
+    pub(super) fn listed(&self, now: LocalTime) -> Vec<TableHold> {
+        let lists = self.lists.values();
+        lists.flat_map(|(list, at)| list.clone().aged(*at, now).holds).collect()
+    }
+}
+
+impl List {
+    /// The list later, by the clock of who keeps it: what has run out is gone.
+    fn aged(mut self, since: LocalTime, now: LocalTime) -> Self {
+        let passed = now - since;
+        self.rest = self.rest.saturating_sub(passed);
+        for rest in self.holds.iter_mut().filter_map(|held| held.rest.as_mut()) {
+            *rest = rest.saturating_sub(passed);
+        }
+        self.holds.retain(|held| held.rest.is_none_or(|rest| !rest.is_zero()));
+        self
+    }
+}

@@ -1,0 +1,374 @@
+//! What a leader lists for its members, and their seals tell: rules 20 to 22 of `docs/office.md`, one
+//! by one, with the real member.
+
+use std::time::Duration;
+
+use conclave_protocols::member::message::{List, Message, PeerMessage};
+use conclave_protocols::member::{Event, LockEvent, LostReason, Node};
+use conclave_protocols::policy::{Policy, Timing};
+use conclave_protocols::time::hold;
+use conclave_protocols::version::{FIRST, KEPT_GRANTS};
+use conclave_protocols::{LocalTime, PodUid};
+
+use crate::bench::{Bench, Link, SECOND, info};
+
+const MILLI: Duration = Duration::from_millis(1);
+
+/// By how much a hold of the leader outlasts its office once another has heard of it.
+fn more() -> Duration {
+    let Timing { office_wait, lock_wait, .. } = Timing::default();
+    hold(lock_wait) - hold(office_wait)
+}
+
+fn group(members: usize) -> Bench {
+    Bench::group(members, Policy::default())
+}
+
+fn office(bench: &Bench, member: usize) -> LocalTime {
+    bench.members[member].office().expect("it leads")
+}
+
+fn told(bench: &Bench, member: usize, lock: &str) -> LocalTime {
+    bench.deadline(member, lock).expect("it holds")
+}
+
+/// The list of the latest heartbeat from one member to another.
+fn list(bench: &Bench, from: usize, to: usize) -> List {
+    let heartbeats = bench.sent(from, to, "heartbeat");
+    let Some(PeerMessage::ListingHeartbeat { list, .. }) = heartbeats.last() else {
+        panic!("no list: {heartbeats:?}")
+    };
+    (**list).clone()
+}
+
+/// Waits until a member leads, in tens of milliseconds.
+fn until_it_leads(bench: &mut Bench, member: usize) {
+    let patience = bench.now.after(SECOND * 30);
+    while bench.leader() != Some(member) {
+        assert!(bench.now < patience, "{member} never leads");
+        bench.wait(MILLI * 10);
+    }
+}
+
+/// Waits until a member holds a lock that it asks for, and says when.
+fn granted(bench: &mut Bench, member: usize, lock: &str) -> LocalTime {
+    bench.enter(member, lock);
+    let patience = bench.now.after(SECOND * 30);
+    while !bench.holds(member, lock) {
+        assert!(bench.now < patience, "{lock} is never granted");
+        bench.wait(MILLI * 10);
+    }
+    bench.now
+}
+
+#[test]
+fn rule_22_a_hold_of_the_leader_is_as_long_as_others_once_another_has_heard_of_it() {
+    for members in [2, 3, 5] {
+        let mut bench = group(members);
+        bench.enter(0, "a");
+        assert_eq!(told(&bench, 0, "a"), office(&bench, 0));
+        bench.wait(MILLI * 300);
+        assert_eq!(told(&bench, 0, "a"), office(&bench, 0).after(more()));
+        bench.enter(1, "b");
+        assert!(told(&bench, 0, "a").after(MILLI * 300) > told(&bench, 1, "b"));
+    }
+}
+
+#[test]
+fn rule_22_a_hold_of_a_leader_that_is_alone_ends_with_its_office() {
+    let mut bench = group(1);
+    bench.enter(0, "a");
+    bench.wait(SECOND);
+    assert_eq!(told(&bench, 0, "a"), office(&bench, 0));
+}
+
+/// Were it told a longer deadline, all others could seal and know nothing of it.
+#[test]
+fn rule_22_a_promise_to_a_heartbeat_from_before_the_hold_is_no_hearing() {
+    let mut bench = group(3);
+    for member in [1, 2] {
+        bench.way(bench.node(member), bench.node(0), Link::Held);
+    }
+    bench.wait(MILLI * 300);
+    for member in [1, 2] {
+        bench.way(bench.node(0), bench.node(member), Link::Held);
+    }
+    bench.enter(0, "a");
+    bench.wait(MILLI * 300);
+    assert_eq!(list(&bench, 0, 1).holds.len(), 1, "it is listed, and nobody has heard it");
+    bench.let_one_pass(bench.node(1), bench.node(0));
+    assert_eq!(told(&bench, 0, "a"), office(&bench, 0));
+    bench.free(bench.node(1), bench.node(0));
+    assert_eq!(told(&bench, 0, "a"), office(&bench, 0).after(more()), "this one listed it");
+}
+
+/// The lease counts from what a majority answered, like the office, whenever the listener heard.
+#[test]
+fn rule_22_a_listener_alone_makes_no_hold_longer_than_the_majority_does() {
+    let mut bench = group(5);
+    for member in [2, 3, 4] {
+        bench.way(bench.node(member), bench.node(0), Link::Held);
+    }
+    bench.wait(MILLI * 700);
+    bench.enter(0, "a");
+    bench.wait(MILLI * 300);
+    assert_eq!(told(&bench, 0, "a"), office(&bench, 0).after(more()));
+    assert!(told(&bench, 0, "a") < bench.now.after(hold(SECOND * 10) - MILLI * 700));
+    bench.wait(MILLI * 700);
+    let last = told(&bench, 0, "a");
+    assert!(office(&bench, 0) <= bench.now, "no office any more");
+    bench.wait(SECOND);
+    bench.let_one_pass(bench.node(2), bench.node(0));
+    assert!(office(&bench, 0) <= bench.now, "what comes that late brings none back");
+    assert_eq!(told(&bench, 0, "a"), last, "it runs out as it was told");
+}
+
+#[test]
+fn rule_20_seals_tell_what_the_dead_leader_listed() {
+    let mut bench = group(3);
+    bench.enter(0, "a");
+    bench.wait(SECOND);
+    let until = told(&bench, 0, "a");
+    bench.stop(0);
+    until_it_leads(&mut bench, 1);
+    bench.enter(2, "free");
+    assert!(bench.holds(2, "free"), "nothing else waits");
+    assert!(granted(&mut bench, 2, "a") > until, "the application of the dead may go by this");
+    assert!(bench.now < until.after(SECOND * 3), "and not for long after");
+}
+
+/// Messages are late by any time, and repeated.
+#[test]
+fn rule_20_an_older_heartbeat_that_comes_later_changes_nothing() {
+    let mut bench = group(3);
+    bench.wait(SECOND);
+    let older = (*bench.sent(0, 1, "heartbeat").last().expect("one a heartbeat")).clone();
+    bench.enter(0, "a");
+    bench.wait(SECOND);
+    let (until, leader) = (told(&bench, 0, "a"), bench.members[0].me());
+    bench.stop(0);
+    for member in [1, 2] {
+        bench.say(leader, member, older.clone());
+    }
+    until_it_leads(&mut bench, 1);
+    assert!(granted(&mut bench, 2, "a") > until);
+}
+
+/// Who heard of the hold does not seal, and nobody else knows of it.
+#[test]
+fn rule_20_a_lock_wait_passes_if_a_member_that_may_have_heard_does_not_seal() {
+    let mut bench = group(4);
+    for member in [1, 2] {
+        bench.way(bench.node(0), bench.node(member), Link::Held);
+    }
+    bench.enter(0, "a");
+    bench.wait(MILLI * 300);
+    for member in [1, 2] {
+        bench.way(bench.node(0), bench.node(member), Link::Cut);
+    }
+    let until = told(&bench, 0, "a");
+    assert_eq!(until, office(&bench, 0).after(more()), "the fourth heard");
+    bench.stop(0);
+    bench.stop(3);
+    assert!(granted(&mut bench, 2, "a") > until);
+}
+
+/// The defaults, and two leaders that are lost 3 s apart. The second led with a lock that it had from
+/// before.
+#[test]
+fn rule_21_the_third_leader_grants_at_once_what_nobody_held() {
+    for members in [3, 5] {
+        let mut bench = group(members);
+        bench.enter(1, "own");
+        bench.wait(SECOND);
+        bench.stop(0);
+        bench.wait(SECOND * 3);
+        assert_eq!(bench.leader(), Some(1));
+        let until = told(&bench, 1, "own");
+        bench.stop(1);
+        until_it_leads(&mut bench, 2);
+        bench.enter(2, "free");
+        assert!(bench.holds(2, "free"), "of {members} members");
+        assert!(granted(&mut bench, 2, "own") > until);
+    }
+}
+
+#[test]
+fn rule_21_the_first_leaders_hold_is_known_in_the_third_view() {
+    for (pause, deaf) in [(SECOND / 10, false), (SECOND, false), (SECOND, true)] {
+        let mut bench = group(5);
+        bench.enter(0, "a");
+        bench.wait(SECOND);
+        let until = told(&bench, 0, "a");
+        bench.stop(0);
+        if deaf {
+            // The third leader does not enter the second view: it goes by what others tell.
+            bench.lost = Some("heartbeat");
+            while bench.record().leader != Some(bench.members[1].me()) {
+                bench.wait(MILLI * 10);
+            }
+            bench.way(bench.node(1), bench.node(2), Link::Cut);
+            bench.lost = None;
+        }
+        until_it_leads(&mut bench, 1);
+        bench.wait(pause);
+        assert_eq!(list(&bench, 1, 3).holds.len(), 1);
+        bench.stop(1);
+        until_it_leads(&mut bench, 2);
+        bench.enter(3, "free");
+        assert!(bench.holds(3, "free"), "deaf: {deaf}");
+        assert!(granted(&mut bench, 3, "a") > until, "deaf: {deaf}");
+    }
+}
+
+/// Somebody who sealed nothing may hold. The third view waits for the rest, and not anew.
+#[test]
+fn rule_20_the_third_view_goes_by_the_rest_of_the_seconds_quiet_time() {
+    let mut bench = group(5);
+    bench.enter(4, "a");
+    bench.wait(SECOND);
+    let until = told(&bench, 4, "a");
+    bench.stop(0);
+    bench.stop(4);
+    until_it_leads(&mut bench, 1);
+    let over = bench.now;
+    bench.wait(SECOND * 3);
+    let rest = list(&bench, 1, 2).rest;
+    assert!(rest > SECOND * 6 && rest < SECOND * 7 + MILLI * 300, "{rest:?}");
+    bench.stop(1);
+    until_it_leads(&mut bench, 2);
+    let granted = granted(&mut bench, 3, "free");
+    assert!(granted > until && granted < over.after(SECOND * 10 + MILLI * 300));
+    let quiet = |member: usize| {
+        let of = bench.told.iter().filter(move |(index, _)| *index == member);
+        let quiet = of.filter_map(|(_, event)| match event {
+            Event::Quiet(quiet) => Some(*quiet),
+            _ => None,
+        });
+        quiet.collect::<Vec<_>>()
+    };
+    for member in [2, 3] {
+        let told = quiet(member);
+        let ends: Vec<LocalTime> = told.iter().copied().flatten().collect();
+        assert!(!ends.is_empty(), "{member} knew until when");
+        assert!(ends.iter().all(|end| *end < granted.after(MILLI * 300) && *end > until));
+        assert_eq!(told.last(), Some(&None), "{member} knows that it is over");
+    }
+}
+
+/// Only the second leader knew what it held.
+#[test]
+fn rule_20_a_lock_wait_passes_if_nobody_entered_the_second_view() {
+    let mut bench = group(3);
+    bench.enter(1, "own");
+    bench.wait(SECOND);
+    let until = told(&bench, 1, "own");
+    bench.stop(0);
+    bench.lost = Some("heartbeat");
+    while bench.record().leader != Some(bench.members[1].me()) {
+        bench.wait(MILLI * 10);
+    }
+    bench.stop(1);
+    bench.lost = None;
+    let granted = granted(&mut bench, 2, "own");
+    assert!(granted > until, "only a lock wait makes sure");
+}
+
+#[test]
+fn rule_22_a_leader_that_was_deposed_holds_on_as_it_was_told() {
+    let mut bench = group(3);
+    bench.enter(0, "a");
+    bench.enter(0, "short");
+    bench.exit(0, "short");
+    bench.wait(SECOND);
+    let until = told(&bench, 0, "a");
+    bench.cut_off(0);
+    bench.wait(SECOND * 5);
+    assert_eq!(bench.leader(), Some(1));
+    assert_eq!(bench.deadline(0, "a"), Some(until));
+    bench.wait(bench.now.until(until) + MILLI);
+    let lost = LockEvent::Lost(LostReason::LeaseExpired);
+    assert_eq!(bench.lock_events(0, "a").last(), Some(&lost));
+}
+
+#[test]
+fn rule_22_a_leader_that_comes_back_in_time_goes_on_holding() {
+    let mut bench = group(3);
+    bench.enter(0, "a");
+    bench.wait(SECOND);
+    let until = told(&bench, 0, "a");
+    bench.cut_off(0);
+    bench.wait(SECOND * 4);
+    assert_eq!(bench.leader(), Some(1));
+    for other in [1, 2] {
+        bench.free(bench.node(0), bench.node(other));
+    }
+    bench.enter(2, "a");
+    bench.wait(bench.now.until(until) + SECOND * 5);
+    assert_eq!(bench.record().members.len(), 3);
+    assert!(bench.holds(0, "a") && !bench.holds(2, "a"));
+    bench.exit(0, "a");
+    assert!(bench.holds(2, "a"));
+}
+
+/// One that says nothing of lists could not tell them.
+#[test]
+fn a_view_with_a_member_of_an_older_version_has_no_lists() {
+    let mut bench = group(2);
+    bench.versions = (FIRST, KEPT_GRANTS);
+    bench.start();
+    bench.wait(SECOND * 2);
+    bench.enter(0, "a");
+    bench.wait(SECOND);
+    assert_eq!(told(&bench, 0, "a"), office(&bench, 0));
+    assert!(bench.record().settled);
+    let versions = bench.sent(0, 1, "heartbeat").into_iter().map(PeerMessage::since);
+    assert!(versions.max() < Some(KEPT_GRANTS));
+}
+
+/// It may be of an older version, which would take no list for an empty one. So neither the record nor
+/// a seal says to it that nothing waits.
+#[test]
+fn who_is_not_in_the_view_is_told_nothing_that_it_could_misread() {
+    let mut bench = group(3);
+    let (epoch, stranger) = (bench.record().epoch, info(9, 7).incarnation);
+    assert_eq!(stranger.pod, PodUid(10));
+    bench.enter(0, "a");
+    bench.wait(SECOND);
+    assert!(!bench.record().settled);
+    bench.stop(0);
+    for member in [1, 2] {
+        bench.link(bench.node(member), Node::Register, Link::Cut);
+    }
+    bench.wait(SECOND * 2);
+    bench.say(stranger, 1, PeerMessage::SealRequest { base: epoch });
+    let answer = bench.sent.iter().rev().find(|(_, to, _)| *to == Node::Member(stranger));
+    let Some((_, _, Message::Peer(PeerMessage::Seal(seal)))) = answer else {
+        panic!("no plain seal: {answer:?}")
+    };
+    assert!(!seal.settled && seal.holds.is_empty());
+}
+
+/// What finds no room on the list ends with the office.
+#[test]
+fn a_list_has_room_for_so_many_holds_and_keeps_those_that_it_has() {
+    const ROOM: usize = 64;
+    let mut bench = group(3);
+    let names: Vec<String> = (0..ROOM + 6).map(|number| format!("{number:03}")).collect();
+    for name in names.iter().rev() {
+        bench.enter(0, name);
+    }
+    bench.wait(MILLI * 300);
+    let long = |bench: &Bench| -> Vec<bool> {
+        let end = office(bench, 0).after(more());
+        names.iter().map(|name| bench.deadline(0, name) == Some(end)).collect()
+    };
+    let before = long(&bench);
+    assert_eq!(before.iter().filter(|long| **long).count(), ROOM);
+    assert_eq!(list(&bench, 0, 1).holds.len(), ROOM);
+    bench.exit(0, &names[0]);
+    bench.wait(MILLI * 600);
+    let after = long(&bench);
+    assert_eq!(after.iter().filter(|long| **long).count(), ROOM, "another has its room");
+    assert!((1..names.len()).all(|place| after[place] || !before[place]), "and nobody lost it");
+}
