@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::event::{Allowed, need};
+use super::office::Office;
 use super::process::{Hold, HoldState};
 use super::rules::{GRAIN, Rules};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
@@ -71,7 +72,7 @@ impl Rules {
         });
         let other = other.map(|(other, _)| *other);
         need(23, other.is_none(), || format!("{who} entered {lock}, which {other:?} holds"))?;
-        let carried = if kept { self.longest_lease(who) } else { Duration::ZERO };
+        let carried = if kept { self.longest(who) } else { Duration::ZERO };
         self.lasts_no_longer(who, lock, epoch, until, carried)?;
         self.process(who).holds.insert(lock.clone(), Hold { token, until, state: HoldState::Held });
         Ok(())
@@ -114,14 +115,25 @@ impl Rules {
         }
     }
 
-    /// Until when a lease of any view lasts at most. A grant that is kept goes on with the lease that it had.
-    fn longest_lease(&self, who: Incarnation) -> Duration {
-        let Some(process) = self.processes.get(&who) else { return Duration::ZERO };
-        let leases = self.offices.values().filter_map(|office| {
-            let stamp = office.leases.get(&who)?;
-            Some(*stamp + process.span(self.clocks.hold(office.content.lease)))
-        });
-        leases.max().unwrap_or_default()
+    /// Until when a hold of any view lasts at most. A grant that is kept goes on with what it had.
+    fn longest(&self, who: Incarnation) -> Duration {
+        let lasts = self.offices.values().map(|office| self.lasts(who, office).1);
+        lasts.max().unwrap_or_default()
+    }
+
+    /// Until when a hold of this member lasts at most in a view, and the rule that says so.
+    fn lasts(&self, who: Incarnation, office: &Office) -> (u8, Duration) {
+        let Some(process) = self.processes.get(&who) else { return (5, Duration::ZERO) };
+        let (content, clocks) = (&office.content, self.clocks);
+        let lease = clocks.hold(content.lease);
+        if content.leader == Some(who) {
+            // RULE 22. A leader's own hold ends with its office, or an L after what the office rests on was sent.
+            let more = process.span(lease.saturating_sub(clocks.hold(content.timing.office_wait)));
+            return (22, office.lasts_until(clocks, process) + more);
+        }
+        // RULES 5 and 27. Others count from what they had said when the leader heard them last.
+        let stamp = office.leases.get(&who).copied();
+        (5, stamp.map(|stamp| stamp + process.span(lease)).unwrap_or_default())
     }
 
     /// How long a hold may be told to last. `known`: until when it may in any case.
@@ -133,23 +145,9 @@ impl Rules {
         until: Duration,
         known: Duration,
     ) -> Allowed {
-        let clocks = self.clocks;
-        let process = self.process(who).clone();
-        let office = self.office(5, epoch)?;
-        let content = &office.content;
-        let (rule, most) = if content.leader == Some(who) {
-            // RULE 22. A leader's own hold ends with its office, or an L after what the office rests on was sent.
-            let lasts = office.lasts_until(clocks, &process);
-            let (lease, office) =
-                (clocks.hold(content.lease), clocks.hold(content.timing.office_wait));
-            let more = process.span(lease.saturating_sub(office));
-            (22, lasts + more)
-        } else {
-            // RULES 5 and 27. Others count from what they had said when the leader heard them last.
-            let lease = office.leases.get(&who).copied();
-            let span = process.span(clocks.hold(content.lease));
-            (5, lease.map(|stamp| stamp + span).unwrap_or_default())
-        };
+        self.office(5, epoch)?;
+        let (rule, most) =
+            self.offices.get(&epoch).map(|office| self.lasts(who, office)).unwrap_or_default();
         let most = most.max(known);
         need(rule, until <= most + GRAIN, || {
             format!("{who} holds {lock} until {until:?}, and may until {most:?}")
