@@ -101,6 +101,7 @@ fn record() -> Record {
         settled: true,
         closing: false,
         base_unknown: false,
+        base: Some(Epoch(1)),
         held: None,
         timing: Timing::default(),
         policy: Policy::default(),

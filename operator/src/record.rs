@@ -191,6 +191,7 @@ pub fn lost_record(conclave: &Conclave, nonce: u64) -> Record {
         settled: false,
         closing: true,
         base_unknown: true,
+        base: None,
         held: None,
         timing: longest(&policy.timing, &status),
         policy,

@@ -274,7 +274,10 @@ impl Member {
             PeerMessage::GatedHeartbeat { heartbeat, gate } => {
                 self.on_heartbeat(now, from, *heartbeat, Some(gate), None, out);
             }
-            PeerMessage::ListingHeartbeat { heartbeat, gate, list } => {
+            PeerMessage::ListingHeartbeat { mut heartbeat, gate, list, base } => {
+                if let Some(announcement) = &mut heartbeat.announcement {
+                    announcement.record.base = base;
+                }
                 self.on_heartbeat(now, from, *heartbeat, Some(gate), Some(*list), out);
             }
             PeerMessage::ListingSeal { seal, list } => {

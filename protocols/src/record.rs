@@ -1,6 +1,7 @@
 //! The register's record: one view of a group, as the API server keeps it.
 
 mod held;
+mod in_texts;
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -36,8 +37,12 @@ pub struct Record {
     /// The record was lost and made anew: nobody knows the view before.
     #[serde(default)]
     pub base_unknown: bool,
+    /// The view that this one was made from, as far as its leader knew: zero for the first. Nothing if a
+    /// version wrote it that does not say, and where nothing arbitrates.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "in_texts")]
+    pub base: Option<Epoch>,
     /// Of a closed record: all locks that may still be held. Nothing if nobody knows.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "held::in_texts")]
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "in_texts")]
     pub held: Option<Vec<HeldLock>>,
     /// The waits that hold in this view, whatever the policy says.
     pub timing: Timing,

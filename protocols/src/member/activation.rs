@@ -73,6 +73,7 @@ impl Member {
             settled: known && policy.arbiter == Arbiter::Quorum && self.quiet_until(now) <= now,
             closing: false,
             base_unknown: false,
+            base: Some(base.map(|base| base.epoch).unwrap_or_default()),
             held: None,
             timing: self.next_timing(now, members.len(), policy.timing),
             members,

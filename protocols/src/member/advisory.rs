@@ -99,6 +99,7 @@ impl Member {
             settled: true,
             closing: false,
             base_unknown: false,
+            base: None,
             held: None,
             timing: policy.timing,
             policy,

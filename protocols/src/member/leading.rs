@@ -163,7 +163,10 @@ impl Leader {
         }
         let gate = Gate { open: self.opens_to_peers(now), ceiling: self.record.ceiling };
         match list {
-            Some(list) => PeerMessage::ListingHeartbeat { heartbeat, gate, list },
+            Some(list) => {
+                let base = self.record.base;
+                PeerMessage::ListingHeartbeat { heartbeat, gate, list, base }
+            }
             None => PeerMessage::GatedHeartbeat { heartbeat, gate },
         }
     }

@@ -88,6 +88,8 @@ pub enum PeerMessage {
         gate: Gate,
         /// The list.
         list: Box<List>,
+        /// The view that this one was made from.
+        base: Option<Epoch>,
     },
     /// A seal that tells the leader's list.
     ListingSeal {

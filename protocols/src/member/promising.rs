@@ -54,6 +54,9 @@ impl Member {
             if !self.fits(&announcement.record, epoch, from) {
                 return out.tell(Event::Ignored("announcement"));
             }
+            if self.keeps_to_its_view(now, &announcement.record) {
+                return out.tell(Event::Ignored("older base"));
+            }
             self.enter_view(now, *announcement, out);
         }
         self.pledge.heard = heartbeat.seq;
@@ -84,6 +87,14 @@ impl Member {
         self.pledge.until > now
             && !self.pledge.sealed
             && self.record.as_ref().is_some_and(|record| record.epoch == self.pledge.epoch)
+    }
+
+    /// Rule 38: whether a promise of this member runs in a later view than the one that this was made
+    /// from, or it entered another view of the same number.
+    fn keeps_to_its_view(&self, now: LocalTime, record: &Record) -> bool {
+        let mine = self.pledge.epoch;
+        let later = record.base.is_some_and(|base| base < mine) && self.pledge.until > now;
+        !self.is_advisory() && (later || record.epoch == mine)
     }
 
     /// Whether this member entered the view of that leader, and did not leave it since.

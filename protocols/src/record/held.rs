@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::Record;
 use crate::ids::{FencingToken, Incarnation, LockName};
@@ -53,25 +53,5 @@ impl Record {
             note: Note::default(),
         };
         Some(Table { holds: held.iter().map(entry).collect(), waits: Vec::new() })
-    }
-}
-
-/// What stands in the register alone. A view that is announced to its members has a leader and is not
-/// closed, and the layout in which members send it is older: there it takes no byte.
-pub(super) mod in_texts {
-    use super::{Deserialize, Deserializer, HeldLock, Serialize, Serializer};
-
-    type Held = Option<Vec<HeldLock>>;
-
-    pub(crate) fn serialize<S: Serializer>(held: &Held, to: S) -> Result<S::Ok, S::Error> {
-        if to.is_human_readable() { held.serialize(to) } else { to.serialize_unit() }
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Held, D::Error> {
-        if from.is_human_readable() {
-            Held::deserialize(from)
-        } else {
-            <()>::deserialize(from).map(|()| None)
-        }
     }
 }

@@ -21,6 +21,8 @@ pub struct Content {
     pub closing: bool,
     /// The record was lost, and made anew.
     pub base_unknown: bool,
+    /// The view that it was made from, if its members are told.
+    pub base: Option<Epoch>,
     /// Its waits.
     pub timing: Timing,
     /// How long locks are given for: the lock wait, or what it is to become.
@@ -40,6 +42,7 @@ impl From<&Record> for Content {
             leader: record.leader,
             closing: record.closing,
             base_unknown: record.base_unknown,
+            base: record.base.filter(|_| record.lists()),
             timing: record.timing,
             lease: record.timing.lock_wait.min(record.policy.timing.lock_wait),
             believes_evidence: record.policy.evidence == Evidence::ContainerStatus,

@@ -233,6 +233,16 @@ impl Rules {
     fn entered(&mut self, at: Duration, who: Incarnation, epoch: Epoch) -> Allowed {
         let member = self.office(12, epoch)?.content.members.contains(&who);
         need(12, member, || format!("{who} entered view {epoch}, which does not name it"))?;
+        // RULE 38. Nobody leaves a view that it follows for one that does not go back to it.
+        let base = self.office(38, epoch)?.content.base.unwrap_or(epoch);
+        let mut between = self.offices.range(base.next().min(epoch)..epoch);
+        let left = between.find(|(_, office)| {
+            office.promises.get(&who).is_some_and(|promise| promise.until > at + GRAIN)
+        });
+        let left = left.map(|(view, _)| *view);
+        need(38, left.is_none(), || {
+            format!("{who} entered view {epoch}, made from {base}, and promised in {left:?}")
+        })?;
         let process = self.process(who);
         // RULES 12 and 19. What was sealed, left, or entered before is not entered again.
         let open = process.refuses < epoch && process.entered < epoch;

@@ -21,6 +21,7 @@ fn view(epoch: u64, leader: Option<u128>) -> Content {
         leader: leader.map(member),
         closing: false,
         base_unknown: false,
+        base: None,
         timing: Timing { office_wait: P, lock_wait: L, ..Timing::default() },
         lease: L,
         believes_evidence: false,
@@ -112,6 +113,29 @@ fn two_seals_of_three_end_an_office_and_one_does_not() {
     Trace { rules: trace.rules.clone(), at: trace.at }.refused(15, 3, next());
     trace.ok(3, Event::Refused(Epoch(1)));
     trace.ok(3, next());
+}
+
+#[test]
+fn nobody_leaves_a_view_that_it_follows_for_one_made_from_an_older_one() {
+    let next = |epoch, leader, base| {
+        let content = Content { base: Some(Epoch(base)), ..view(epoch, Some(leader)) };
+        Event::Wrote { compared: true, content }
+    };
+    let mut trace = Trace::of_three().later(P);
+    trace.ok(2, Event::Sealed(Epoch(1)));
+    trace.ok(3, Event::Refused(Epoch(1)));
+    trace.ok(3, next(5, 3, 1));
+    trace.ok(2, Event::Entered(Epoch(5)));
+    trace.ok(2, Event::Promised(Epoch(5)));
+    trace.ok(3, Event::GaveTable(Epoch(5)));
+    let fork = |base| {
+        let mut fork = Trace { rules: trace.rules.clone(), at: trace.at };
+        fork.ok(1, next(9, 1, base));
+        fork
+    };
+    fork(5).ok(2, Event::Entered(Epoch(9)));
+    fork(1).later(P).ok(2, Event::Entered(Epoch(9)));
+    fork(1).refused(38, 2, Event::Entered(Epoch(9)));
 }
 
 #[test]

@@ -258,6 +258,17 @@ impl Bench {
         self.settle();
     }
 
+    /// All messages that wait for a link arrive, up to the first of this name.
+    pub(crate) fn pass_until(&mut self, from: Node, to: Node, name: &str) {
+        let next = |bench: &Self| {
+            let (_, _, message) = bench.wires.iter().find(|(f, t, _)| (*f, *t) == (from, to))?;
+            Some(message.name())
+        };
+        while next(self).is_some_and(|next| next != name) {
+            self.let_one_pass(from, to);
+        }
+    }
+
     pub(crate) fn free(&mut self, one: Node, other: Node) {
         self.links.remove(&(one, other));
         self.links.remove(&(other, one));

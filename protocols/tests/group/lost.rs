@@ -394,3 +394,40 @@ fn rule_12_who_follows_a_later_leader_refuses_to_seal_an_older_view() {
     bench.wait(SECOND * 60);
     assert_eq!(bench.leader(), Some(2), "when nobody follows the other any more");
 }
+
+/// Two collect the seals of the same view. One writes the next, and is followed; then the register is
+/// brought back to before, as it was in every byte, and what the other wrote comes in time.
+#[test]
+fn rule_38_a_member_leaves_the_view_that_it_follows_for_none_made_from_an_older_one() {
+    let mut bench = Bench::group(5, Policy::default());
+    let (backup, first) = (bench.register.clone(), bench.record().epoch);
+    let (one, other) = (bench.node(1), bench.node(2));
+    bench.stop(0);
+    // Either takes itself for the highest that lives, and one of them later.
+    bench.link(one, other, Link::Cut);
+    bench.stop(2);
+    for (writer, node) in [(1, one), (2, other)] {
+        bench.go_on(writer);
+        bench.way(node, Node::Register, Link::Held);
+        let patience = bench.now.after(SECOND * 5);
+        while bench.calls(writer, "write") == 0 {
+            bench.pass_until(node, Node::Register, "write");
+            assert!(bench.now < patience, "{writer} writes");
+            bench.wait(MILLI * 10);
+        }
+    }
+    bench.free(one, Node::Register);
+    bench.wait(SECOND / 10);
+    let second = bench.record().clone();
+    assert_eq!((bench.leader(), second.base), (Some(1), Some(first)));
+    bench.register = backup;
+    bench.free(other, Node::Register);
+    let third = bench.record().clone();
+    assert_eq!((third.leader, third.base), (Some(bench.members[2].me()), Some(first)));
+    assert!(third.epoch > second.epoch);
+    for _ in 0..400 {
+        bench.leader();
+        bench.wait(SECOND / 10);
+    }
+    assert_eq!(bench.leader(), Some(2), "once nobody follows the other");
+}

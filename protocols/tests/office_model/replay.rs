@@ -114,6 +114,7 @@ impl<'a> Replay<'a> {
             leader: (record.leader != NOBODY && !record.lost).then(|| name(record.leader)),
             closing: record.closing,
             base_unknown: record.lost,
+            base: None,
             timing: Waits {
                 office_wait: seconds(timing.promise()),
                 heartbeat: Duration::ZERO,

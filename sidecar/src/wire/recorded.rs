@@ -76,7 +76,8 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
 fn listing() -> Vec<(&'static str, PeerMessage)> {
     let list = List { holds: table().holds, rest: Duration::from_millis(6_700) };
     let (heartbeat, gate) = (Box::new(heartbeat()), Gate { open: false, ceiling: Epoch(15) });
-    let said = PeerMessage::ListingHeartbeat { heartbeat, gate, list: Box::new(list.clone()) };
+    let (base, named) = (Some(Epoch(8)), Box::new(list.clone()));
+    let said = PeerMessage::ListingHeartbeat { heartbeat, gate, list: named, base };
     let seal = |list| PeerMessage::ListingSeal { seal: Box::new(seal()), list };
     vec![
         ("listing-heartbeat", said),
@@ -294,6 +295,7 @@ fn record() -> Record {
         settled: true,
         closing: false,
         base_unknown: false,
+        base: None,
         held: None,
         timing: Timing::default(),
         policy: Policy::default(),
