@@ -5,10 +5,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-pub(super) fn serialize<T: Serialize, S: Serializer>(
-    value: &Option<T>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
+pub(super) fn serialize<S: Serializer>(value: &impl Serialize, to: S) -> Result<S::Ok, S::Error> {
     if to.is_human_readable() { value.serialize(to) } else { to.serialize_unit() }
 }
 

@@ -17,7 +17,7 @@ const MILLI: Duration = Duration::from_millis(1);
 /// By how much a hold of the leader outlasts its office once another has heard of it.
 fn more() -> Duration {
     let Timing { office_wait, lock_wait, .. } = Timing::default();
-    hold(lock_wait) - hold(office_wait)
+    hold(lock_wait).saturating_sub(hold(office_wait))
 }
 
 fn group(members: usize) -> Bench {
@@ -113,7 +113,7 @@ fn rule_22_a_listener_alone_makes_no_hold_longer_than_the_majority_does() {
     bench.enter(0, "a");
     bench.wait(MILLI * 300);
     assert_eq!(told(&bench, 0, "a"), office(&bench, 0).after(more()));
-    assert!(told(&bench, 0, "a") < bench.now.after(hold(SECOND * 10) - MILLI * 700));
+    assert!(told(&bench, 0, "a") < bench.now.after(hold(SECOND * 10).saturating_sub(MILLI * 700)));
     bench.wait(MILLI * 700);
     let last = told(&bench, 0, "a");
     assert!(office(&bench, 0) <= bench.now, "no office any more");
@@ -241,10 +241,12 @@ fn rule_20_the_third_view_goes_by_the_rest_of_the_seconds_quiet_time() {
     assert!(granted > until && granted < over.after(SECOND * 10 + MILLI * 300));
     let quiet = |member: usize| {
         let of = bench.told.iter().filter(move |(index, _)| *index == member);
-        let quiet = of.filter_map(|(_, event)| match event {
-            Event::Quiet(quiet) => Some(*quiet),
-            _ => None,
-        });
+        let quiet =
+            of.filter_map(
+                |(_, event)| {
+                    if let Event::Quiet(quiet) = event { Some(*quiet) } else { None }
+                },
+            );
         quiet.collect::<Vec<_>>()
     };
     for member in [2, 3] {

@@ -69,7 +69,7 @@ impl OfficeModel {
     /// Rule 20: if all sealed, what is left of the base's quiet time; nothing if that is not known.
     pub(crate) fn rest_of_base(&self, bid: &Bid) -> Option<Ticks> {
         if self.scope.lists {
-            return bid.rest.or((!self.rules.lists.somebody_entered).then_some(0));
+            return bid.rest.or_else(|| (!self.rules.lists.somebody_entered).then_some(0));
         }
         (bid.settled || !self.rules.unsettled_base_waits).then_some(0)
     }

@@ -115,15 +115,15 @@ impl Problem {
             Refusal::Terminated => (ProblemType::Terminating, None),
         };
         // As it was when the claim was refused, and not as it was when the waiting began.
-        let now = claim.settled.unwrap_or(claim.asked);
+        let then = claim.settled.unwrap_or(claim.asked);
         let detail = match holder {
-            Some(holder) => held_by(claim, holder, now),
+            Some(holder) => held_by(claim, holder, then),
             None => format!("`{}` was not granted", claim.lock),
         };
         let mut problem = Self::new(kind, detail).about(claim);
         if kind.row().status == StatusCode::LOCKED {
             problem.body.holders =
-                Some(holder.into_iter().map(|h| HolderView::at(h, now)).collect());
+                Some(holder.into_iter().map(|h| HolderView::at(h, then)).collect());
         }
         if let Refusal::Quiet { until } = refusal {
             problem.retry_after = Some(seconds_until(now, *until));
