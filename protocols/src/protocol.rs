@@ -151,6 +151,11 @@ impl<P, M, T, E> Outbox<P, M, T, E> {
         self.effects.drain(..)
     }
 
+    /// What is in it, in order.
+    pub fn effects(&self) -> &[Effect<P, M, T, E>] {
+        &self.effects
+    }
+
     /// Puts everything into another outbox, in order, with messages and timers wrapped.
     pub fn pour_into<N, U>(
         &mut self,

@@ -18,9 +18,12 @@
 
 mod content;
 mod event;
+mod line;
 mod locks;
+mod merge;
 mod office;
 mod process;
+mod recorder;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -28,5 +31,8 @@ mod watch;
 
 pub use self::content::{Clocks, Content};
 pub use self::event::{Breach, Entry, Event};
+pub use self::line::{Line, What};
+pub use self::merge::{Merged, Refusal, Step, merge};
+pub use self::recorder::Recorder;
 pub use self::rules::Rules;
 pub use self::watch::{Log, Watch, answer, replaced};

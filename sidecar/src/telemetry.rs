@@ -1,6 +1,9 @@
 //! Logs: one line for each record, on standard output.
 
+use conclave_protocols::trace::Line;
+use tracing::{Level, Subscriber};
 use tracing_subscriber::filter::{EnvFilter, ParseError};
+use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{Layer, fmt};
@@ -14,6 +17,27 @@ pub enum LogFormat {
     /// Text, for people.
     Text,
 }
+
+/// Whether members are to write down what they do.
+pub(crate) fn is_traced() -> bool {
+    tracing::enabled!(target: TRACE, Level::TRACE)
+}
+
+/// Writes down something that a member did. It stands on standard output before this returns.
+///
+/// Times in it are `LocalTime` as the group task reads it, [`OsClock::now`](crate::os_clock::OsClock::now):
+/// nanoseconds of the host's `CLOCK_BOOTTIME`, which counts from the start of the host. Of sidecars on
+/// one host these are times on one axis, and of sidecars on several they are not.
+pub(crate) fn trace(line: &Line) {
+    match serde_json::to_string(line) {
+        Ok(text) => tracing::trace!(target: TRACE, "{text}"),
+        // The gap in the numbers of lines shows that there was one.
+        Err(error) => tracing::error!(%error, "write a line of the trace"),
+    }
+}
+
+/// The target that a filter lets through for traces: `conclave::trace=trace`.
+const TRACE: &str = "conclave::trace";
 
 /// Why logging could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -36,19 +60,61 @@ pub enum TelemetryError {
 
 /// Begins to log what `filter` lets through: a level, or directives as in `RUST_LOG`.
 pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
+    subscriber(format, filter, std::io::stdout)?.try_init().map_err(TelemetryError::Twice)
+}
+
+fn subscriber<W>(
+    format: LogFormat,
+    filter: &str,
+    writer: W,
+) -> Result<impl Subscriber + Send + Sync, TelemetryError>
+where
+    W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
+{
     let allowed = EnvFilter::try_new(filter)
         .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
+    let layer = fmt::layer().with_writer(writer);
     let layer = match format {
-        LogFormat::Json => fmt::layer().json().flatten_event(true).boxed(),
-        LogFormat::Text => fmt::layer().boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
+        LogFormat::Text => layer.boxed(),
     };
-    let subscriber = tracing_subscriber::registry().with(allowed).with(layer);
-    subscriber.try_init().map_err(TelemetryError::Twice)
+    Ok(tracing_subscriber::registry().with(allowed).with(layer))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::sync::Arc;
+
+    use conclave_protocols::trace::{Event, What};
+    use conclave_protocols::{Incarnation, LocalTime, PodUid};
+
     use super::*;
+
+    #[test]
+    fn a_line_of_a_trace_is_a_record_whose_message_is_json_and_is_written_where_that_is_wanted() {
+        let who = Incarnation { pod: PodUid(1), run: 2 };
+        let what = What::Did(Event::LeadsNot);
+        let line = Line { who, number: 3, at: LocalTime(4), what };
+        for (filter, lines) in [("info,kube=warn", 0), ("info,conclave::trace=trace", 1)] {
+            let path = tempfile::NamedTempFile::new().expect("a file");
+            let file = Arc::new(path.reopen().expect("the same file"));
+            let subscriber = subscriber(LogFormat::Json, filter, file).expect("a filter");
+            tracing::subscriber::with_default(subscriber, || {
+                assert_eq!(is_traced(), lines > 0);
+                trace(&line);
+            });
+            let mut text = String::new();
+            path.reopen().expect("the same file").read_to_string(&mut text).expect("a text");
+            assert_eq!(text.lines().count(), lines, "{text}");
+            for record in text.lines() {
+                assert!(record.contains("\"conclave::trace\""), "{record}");
+                let record: serde_json::Value = serde_json::from_str(record).expect("JSON");
+                let message = record["message"].as_str().expect("a text");
+                assert_eq!(serde_json::from_str::<Line>(message).expect("a line"), line);
+            }
+        }
+    }
 
     #[test]
     fn a_filter_that_is_none_is_refused_with_its_text() {

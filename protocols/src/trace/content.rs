@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::{Arbiter, Evidence, Timing};
 use crate::record::Record;
 
 /// What the register holds, as far as the rules look at it.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Content {
     /// The number of the view.
     pub epoch: Epoch,

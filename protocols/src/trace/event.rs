@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::content::Content;
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
 use crate::time::LocalTime;
@@ -18,7 +20,7 @@ pub struct Entry<T> {
 
 /// Something that a member did and others rely on, or that was done to it. `T` is how deadlines are told:
 /// by each member's own clock while a trace is taken, along the axis of the trace when it is checked.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Event<T> {
     /// A process began. Its clock is too fast by so many parts per million.
     Started(i32),

@@ -5,6 +5,8 @@ use std::hash::Hash;
 
 use conclave_protocols::LocalTime;
 
+use crate::os_clock::OsClock;
+
 /// Alarms that are set, by name.
 #[derive(Debug)]
 pub(super) struct Alarms<N> {
@@ -45,6 +47,14 @@ impl<N: Clone + Ord + Hash> Alarms<N> {
         let (_, name) = self.by_time.first().filter(|(at, _)| *at <= now)?.clone();
         self.clear(&name);
         Some(name)
+    }
+}
+
+/// Returns when an alarm is due; never if there is none.
+pub(super) async fn sleep_until(clock: OsClock, due: Option<LocalTime>) {
+    match due {
+        Some(due) => tokio::time::sleep(clock.until(due)).await,
+        None => std::future::pending().await,
     }
 }
 

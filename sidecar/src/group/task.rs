@@ -14,6 +14,7 @@ use conclave_protocols::member::{self, Command, Event, Member, Node, StatusEpoch
 use conclave_protocols::mutex::PaidBy;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::{MEMBERS_MAX, MemberInfo, Record};
+use conclave_protocols::trace::Recorder;
 use conclave_protocols::{
     Effect, Epoch, Incarnation, Input, LocalTime, LockName, Outbox, Protocol, register,
 };
@@ -22,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use self::steps::Step;
-use super::alarms::Alarms;
+use super::alarms::{Alarms, sleep_until};
 use super::believers::Told;
 use super::book::{Book, Due, Wish};
 use super::costs::{election_cost, lock_costs};
@@ -93,6 +94,8 @@ pub(super) enum Alarm {
 pub(super) struct Task<'a> {
     me: MemberInfo,
     pub(super) member: Member,
+    /// Writes down what the member does, where somebody wants that.
+    recorder: Option<Recorder>,
     pub(super) time: Time,
     book: Book,
     pub(super) alarms: Alarms<Alarm>,
@@ -127,8 +130,10 @@ impl Seat {
         self.publisher.begins(me.incarnation, &policy);
         let time =
             Time { sync: None, clock: virtual_clock(self.clock, &policy), epoch: Epoch::default() };
+        let member = Member::new(me.clone(), policy, status);
         let task = Task {
-            member: Member::new(me.clone(), policy, status),
+            recorder: crate::telemetry::is_traced().then(|| Recorder::new(&member)),
+            member,
             time,
             book: Book::new(&me.name, me.incarnation, self.metrics.locks.clone()),
             alarms: Alarms::new(),
@@ -492,11 +497,4 @@ pub(super) fn answered<T>(reply: oneshot::Sender<T>, answer: T) {
 fn name_of(record: Option<&Record>, member: Incarnation) -> String {
     let info = record.and_then(|record| record.member(record.rank(member)?));
     info.map_or_else(|| member.pod.to_string(), |info| info.name.clone())
-}
-
-async fn sleep_until(clock: OsClock, due: Option<LocalTime>) {
-    match due {
-        Some(due) => tokio::time::sleep(clock.until(due)).await,
-        None => std::future::pending().await,
-    }
 }

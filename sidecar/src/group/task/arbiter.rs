@@ -7,6 +7,7 @@ use conclave_protocols::record::MemberInfo;
 use conclave_protocols::{Input, Outbox, Protocol};
 
 use super::Task;
+use crate::telemetry;
 
 impl Task<'_> {
     /// Hands something to the member. No claim ever says `safe` of a hold that is not: a hold is
@@ -16,7 +17,12 @@ impl Task<'_> {
         let now = self.clock.now();
         self.note_input(now, &input);
         let mut out = Outbox::default();
-        self.member.handle(now, input, &mut out);
+        if let Some(recorder) = &mut self.recorder {
+            let lines = recorder.handle(&mut self.member, now, input, &mut out);
+            lines.iter().for_each(telemetry::trace);
+        } else {
+            self.member.handle(now, input, &mut out);
+        }
         if self.member.arbiter() == Arbiter::None {
             self.goes_by(Arbiter::None);
         }
