@@ -17,6 +17,11 @@ impl Boottime {
         Self(Duration::try_from(now).expect("it began at zero"))
     }
 
+    /// The time from the start of the machine to this moment.
+    pub fn since_boot(self) -> Duration {
+        self.0
+    }
+
     /// The time since then.
     pub fn elapsed(self) -> Duration {
         Self::now().0.saturating_sub(self.0)

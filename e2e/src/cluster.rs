@@ -195,6 +195,12 @@ impl Cluster {
         command::output(Command::new("nsenter").arg(network).arg("--").args(command))
     }
 
+    /// Where the nodes keep what pods log.
+    pub fn pod_logs(&self) -> Result<Vec<PathBuf>> {
+        let state = self.harness()?;
+        Ok(Node::ALL.into_iter().map(|node| state.pod_logs(node)).collect())
+    }
+
     /// Puts the image of an archive on every node.
     pub fn import_image(&self, archive: &Path) -> Result<()> {
         let state = self.harness()?;

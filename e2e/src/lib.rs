@@ -23,4 +23,5 @@ pub mod product;
 pub mod prometheus;
 pub mod rotation;
 pub mod stages;
+pub mod traces;
 pub mod wait;

@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::binaries::{self, Binary};
 use crate::boottime::Boottime;
 use crate::cluster::{Cluster, Namespace, Pod};
+use crate::traces::{self, Traces};
 use crate::{cache, command, image, wait};
 
 /// The release and the namespace of the operator.
@@ -31,6 +32,9 @@ pub const APPLICATION: &str = "application";
 
 /// The container of the sidecar.
 pub const SIDECAR: &str = "conclave";
+
+/// What sidecars log by themselves.
+const DEFAULT_LOG: &str = "info,kube=warn";
 
 /// What a cluster may take for something that is surely quick.
 pub const SOON: Duration = Duration::from_secs(60);
@@ -78,6 +82,8 @@ pub struct Group<'a> {
     /// Its name.
     pub name: &'static str,
     witness: Witness,
+    /// What its sidecars log.
+    log: &'static str,
 }
 
 /// What a test was told of locks. It is checked when the group is no longer needed.
@@ -126,15 +132,43 @@ impl<'a> Group<'a> {
         Self::form(namespace, spec, pods)
     }
 
-    /// The same, where the operator is installed.
+    /// Makes a group for a test. All that its sidecars do is held against the rules of the office.
+    pub fn traced(
+        namespace: &'a Namespace<'a>,
+        spec: &str,
+        pods: usize,
+        test: impl FnOnce(&Self) -> Result<()>,
+    ) -> Result<()> {
+        install(namespace.cluster())?;
+        let traces = Traces::follow(namespace.cluster(), namespace.name())?;
+        let log = traces.as_ref().map_or(DEFAULT_LOG, |_| traces::LOG);
+        let tested = Self::make(namespace, spec, pods, log).and_then(|group| test(&group));
+        let checked = traces.map_or(Ok(()), Traces::check);
+        if let (Err(_), Err(breach)) = (&tested, &checked) {
+            println!("the test has failed, and so has its trace: {breach:#}");
+        }
+        tested.and(checked)
+    }
+
+    /// As [`Self::start`], where the operator is installed.
     pub fn form(namespace: &'a Namespace<'a>, spec: &str, pods: usize) -> Result<Self> {
+        Self::make(namespace, spec, pods, DEFAULT_LOG)
+    }
+
+    fn make(
+        namespace: &'a Namespace<'a>,
+        spec: &str,
+        pods: usize,
+        log: &'static str,
+    ) -> Result<Self> {
         let name = "orders";
         let conclave = format!(
             "apiVersion: conclave.dev/v1alpha1\nkind: Conclave\nmetadata: {{name: {name}}}\n\
              spec: {spec}\n"
         );
         namespace.apply(&conclave)?;
-        let group = Self::of(namespace, name);
+        let mut group = Self::of(namespace, name);
+        group.log = log;
         group.deploy(pods)?;
         group.await_members(pods)?;
         Ok(group)
@@ -148,7 +182,7 @@ impl<'a> Group<'a> {
             claims: Mutex::default(),
             history: Mutex::default(),
         };
-        Self { namespace, name, witness }
+        Self { namespace, name, witness, log: DEFAULT_LOG }
     }
 
     /// Deploys the application with its sidecar, as a user does.
@@ -170,6 +204,7 @@ impl<'a> Group<'a> {
             .replace("DEPLOYMENT", name)
             .replace("REPLICAS", &pods.to_string())
             .replace("SIDECAR", sidecar)
+            .replace("LOG", self.log)
             .replace("IMAGE", &images.client);
         let injected = inject(&manifest, self.name, sidecar)?;
         self.namespace.apply(&injected).map(drop)
@@ -400,7 +435,7 @@ spec:
     metadata:
       labels: {app: shop, of: DEPLOYMENT}
       # Else the webhook would give each pod the sidecar of the release that is installed.
-      annotations: {config.conclave.dev/image: SIDECAR}
+      annotations: {config.conclave.dev/image: SIDECAR, config.conclave.dev/log-level: 'LOG'}
     spec:
       terminationGracePeriodSeconds: 5
       topologySpreadConstraints:

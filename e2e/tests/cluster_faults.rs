@@ -31,8 +31,7 @@ fn with_group(
         return Ok(());
     }
     cluster.in_namespace(name, |namespace: &Namespace<'_>| {
-        let group = Group::start(namespace, spec, pods)?;
-        test(&cluster, &group)
+        Group::traced(namespace, spec, pods, |group| test(&cluster, group))
     })
 }
 

@@ -16,19 +16,20 @@ const FAST: &str = "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s,
 fn five_pods_become_one_group_that_kubectl_shows_and_a_service_reaches() -> Result<()> {
     let cluster = Cluster::from_env()?;
     cluster.in_namespace("group-forms", |namespace| {
-        let group = Group::start(namespace, "{}", 5)?;
-        let leader = group.await_leader()?;
-        wait::until("the status", SOON, || {
-            let shown = namespace.kubectl(&["get", "ccv", "orders", "--no-headers"])?;
-            ensure!(shown.contains(&leader.name) && shown.contains("Quorum"), "{shown}");
-            let path = "jsonpath={.status.readyMembers}/{.status.members}";
-            let members = namespace.kubectl(&["get", "ccv", "orders", "-o", path])?;
-            ensure!(members == "5/5", "{members} members");
-            Ok(())
-        })?;
-        the_leaders_service_answers(namespace, &leader)?;
-        a_lock_goes_from_one_to_the_next_with_a_larger_token(&group)?;
-        a_changed_algorithm_reaches_running_sidecars(&group)
+        Group::traced(namespace, "{}", 5, |group| {
+            let leader = group.await_leader()?;
+            wait::until("the status", SOON, || {
+                let shown = namespace.kubectl(&["get", "ccv", "orders", "--no-headers"])?;
+                ensure!(shown.contains(&leader.name) && shown.contains("Quorum"), "{shown}");
+                let path = "jsonpath={.status.readyMembers}/{.status.members}";
+                let members = namespace.kubectl(&["get", "ccv", "orders", "-o", path])?;
+                ensure!(members == "5/5", "{members} members");
+                Ok(())
+            })?;
+            the_leaders_service_answers(namespace, &leader)?;
+            a_lock_goes_from_one_to_the_next_with_a_larger_token(group)?;
+            a_changed_algorithm_reaches_running_sidecars(group)
+        })
     })
 }
 
@@ -93,14 +94,15 @@ fn a_changed_algorithm_reaches_running_sidecars(group: &Group<'_>) -> Result<()>
 fn ten_clients_lose_no_increment_under_the_lock_and_some_without_it() -> Result<()> {
     let cluster = Cluster::from_env()?;
     cluster.in_namespace("group-counts", |namespace| {
-        let group = Group::start(namespace, FAST, 5)?;
-        let counter = Counter::deploy(&group)?;
-        let pods = group.pods()?;
-        let sum = counter.count(&pods, counter::LOCKED, 200)?;
-        ensure!(sum == 2_000, "{sum} of 2,000 increments under the lock");
-        let sum = counter.count(&pods, counter::FREELY, 200)?;
-        ensure!(sum < 2_000, "nothing is lost without the lock: the test shows nothing");
-        Ok(())
+        Group::traced(namespace, FAST, 5, |group| {
+            let counter = Counter::deploy(group)?;
+            let pods = group.pods()?;
+            let sum = counter.count(&pods, counter::LOCKED, 200)?;
+            ensure!(sum == 2_000, "{sum} of 2,000 increments under the lock");
+            let sum = counter.count(&pods, counter::FREELY, 200)?;
+            ensure!(sum < 2_000, "nothing is lost without the lock: the test shows nothing");
+            Ok(())
+        })
     })
 }
 
@@ -108,19 +110,20 @@ fn ten_clients_lose_no_increment_under_the_lock_and_some_without_it() -> Result<
 fn a_deleted_leader_hands_over_and_its_locks_are_free_at_once() -> Result<()> {
     let cluster = Cluster::from_env()?;
     cluster.in_namespace("group-hand-over", |namespace| {
-        let group = Group::start(namespace, FAST, 5)?;
-        let leader = group.await_leader()?;
-        let followers = group.followers()?;
-        let epoch = group.epoch(&leader)?;
-        let lost = group.lock(&leader, "leaders", "5s")?;
-        let kept = group.lock(&followers[0], "followers", "5s")?;
-        namespace.kubectl(&["delete", "pod", &leader.name, "--wait=true"])?;
-        let next = group.lock(&followers[1], "leaders", "5s")?;
-        ensure!(next.number("token")? > lost.number("token")?);
-        ensure!(group.check(&followers[0], &kept)? == 204, "a living pod lost its lock");
-        let new = group.await_leader()?;
-        ensure!(new.uid != leader.uid && group.epoch(&new)? > epoch);
-        group.await_members(5)
+        Group::traced(namespace, FAST, 5, |group| {
+            let leader = group.await_leader()?;
+            let followers = group.followers()?;
+            let epoch = group.epoch(&leader)?;
+            let lost = group.lock(&leader, "leaders", "5s")?;
+            let kept = group.lock(&followers[0], "followers", "5s")?;
+            namespace.kubectl(&["delete", "pod", &leader.name, "--wait=true"])?;
+            let next = group.lock(&followers[1], "leaders", "5s")?;
+            ensure!(next.number("token")? > lost.number("token")?);
+            ensure!(group.check(&followers[0], &kept)? == 204, "a living pod lost its lock");
+            let new = group.await_leader()?;
+            ensure!(new.uid != leader.uid && group.epoch(&new)? > epoch);
+            group.await_members(5)
+        })
     })
 }
 
@@ -131,20 +134,21 @@ fn a_killed_leader_is_followed_by_another_and_locks_of_the_living_survive() -> R
         return Ok(());
     }
     cluster.in_namespace("group-crash", |namespace| {
-        let group = Group::start(namespace, FAST, 5)?;
-        let leader = group.await_leader()?;
-        let followers = group.followers()?;
-        let epoch = group.epoch(&followers[0])?;
-        let lost = group.lock(&leader, "leaders", "5s")?;
-        let kept = group.lock(&followers[0], "followers", "5s")?;
-        cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
-        // With its office, and not before: the waiter gets it from the next leader.
-        let next = group.lock(&followers[1], "leaders", "10s")?;
-        ensure!(next.number("token")? > lost.number("token")?);
-        ensure!(group.check(&followers[0], &kept)? == 204, "a living pod lost its lock");
-        ensure!(group.epoch(&followers[0])? > epoch, "the same epoch as before");
-        group.await_members(5)?;
-        a_killed_followers_lock_comes_free_after_the_lock_wait(&group)
+        Group::traced(namespace, FAST, 5, |group| {
+            let leader = group.await_leader()?;
+            let followers = group.followers()?;
+            let epoch = group.epoch(&followers[0])?;
+            let lost = group.lock(&leader, "leaders", "5s")?;
+            let kept = group.lock(&followers[0], "followers", "5s")?;
+            cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
+            // With its office, and not before: the waiter gets it from the next leader.
+            let next = group.lock(&followers[1], "leaders", "10s")?;
+            ensure!(next.number("token")? > lost.number("token")?);
+            ensure!(group.check(&followers[0], &kept)? == 204, "a living pod lost its lock");
+            ensure!(group.epoch(&followers[0])? > epoch, "the same epoch as before");
+            group.await_members(5)?;
+            a_killed_followers_lock_comes_free_after_the_lock_wait(group)
+        })
     })
 }
 
@@ -166,27 +170,29 @@ fn a_pod_that_is_cut_off_says_lost_before_anybody_else_gets_its_lock() -> Result
         return Ok(());
     }
     cluster.in_namespace("group-partition", |namespace| {
-        let group = Group::start(namespace, FAST, 5)?;
-        for cut_off in [group.await_leader()?, group.followers()?[0].clone()] {
-            let others: Vec<Pod> =
-                group.pods()?.into_iter().filter(|pod| pod.uid != cut_off.uid).collect();
-            let held = group.lock(&cut_off, "orders", "10s")?;
-            // The containers of one pod share their loopback, which is not cut.
-            let path = format!("{}?wait=60s&index={}", claim_path(&held)?, held.number("index")?);
-            thread::scope(|scope| -> Result<()> {
-                let (group, cut_off, path) = (&group, &cut_off, &path);
-                let lost = scope.spawn(move || await_loss(group, cut_off, path));
-                cluster.cut(cut_off, Cut::Both)?;
-                let next = group.lock(&others[0], "orders", "15s")?;
-                // Whoever held it knows by the time that another has it.
-                ensure!(group.check(cut_off, &held)? == 410, "two pods hold the lock");
-                lost.join().expect("it does not panic")?;
-                cluster.heal(cut_off)?;
-                group.unlock(&others[0], &next)
-            })?;
-            group.await_members(5)?;
-        }
-        Ok(())
+        Group::traced(namespace, FAST, 5, |group| {
+            for cut_off in [group.await_leader()?, group.followers()?[0].clone()] {
+                let others: Vec<Pod> =
+                    group.pods()?.into_iter().filter(|pod| pod.uid != cut_off.uid).collect();
+                let held = group.lock(&cut_off, "orders", "10s")?;
+                // The containers of one pod share their loopback, which is not cut.
+                let path =
+                    format!("{}?wait=60s&index={}", claim_path(&held)?, held.number("index")?);
+                thread::scope(|scope| -> Result<()> {
+                    let (group, cut_off, path) = (group, &cut_off, &path);
+                    let lost = scope.spawn(move || await_loss(group, cut_off, path));
+                    cluster.cut(cut_off, Cut::Both)?;
+                    let next = group.lock(&others[0], "orders", "15s")?;
+                    // Whoever held it knows by the time that another has it.
+                    ensure!(group.check(cut_off, &held)? == 410, "two pods hold the lock");
+                    lost.join().expect("it does not panic")?;
+                    cluster.heal(cut_off)?;
+                    group.unlock(&others[0], &next)
+                })?;
+                group.await_members(5)?;
+            }
+            Ok(())
+        })
     })
 }
 
@@ -206,21 +212,22 @@ fn locks_go_on_without_the_operator_and_without_the_api_server() -> Result<()> {
         return Ok(());
     }
     cluster.in_namespace("group-alone", |namespace| {
-        let group = Group::start(namespace, FAST, 3)?;
-        let pods = group.pods()?;
-        let held = group.lock(&pods[0], "kept", "5s")?;
-        let system = ["--namespace", conclave_e2e::product::SYSTEM];
-        let scale = ["scale", "deployment", "--all", "--replicas=0"];
-        cluster.kubectl(&[&system[..], &scale].concat())?;
-        let taken = group.lock(&pods[1], "new", "5s")?;
-        group.unlock(&pods[1], &taken)?;
-        let leader = group.await_leader()?;
-        cluster.stop_api_server()?;
-        thread::sleep(Duration::from_secs(5));
-        cluster.start_api_server()?;
-        ensure!(group.check(&pods[0], &held)? == 204, "the lock was lost");
-        ensure!(group.await_leader()?.uid == leader.uid, "another leads");
-        conclave_e2e::product::install(&cluster)?;
-        group.unlock(&pods[0], &held)
+        Group::traced(namespace, FAST, 3, |group| {
+            let pods = group.pods()?;
+            let held = group.lock(&pods[0], "kept", "5s")?;
+            let system = ["--namespace", conclave_e2e::product::SYSTEM];
+            let scale = ["scale", "deployment", "--all", "--replicas=0"];
+            cluster.kubectl(&[&system[..], &scale].concat())?;
+            let taken = group.lock(&pods[1], "new", "5s")?;
+            group.unlock(&pods[1], &taken)?;
+            let leader = group.await_leader()?;
+            cluster.stop_api_server()?;
+            thread::sleep(Duration::from_secs(5));
+            cluster.start_api_server()?;
+            ensure!(group.check(&pods[0], &held)? == 204, "the lock was lost");
+            ensure!(group.await_leader()?.uid == leader.uid, "another leads");
+            conclave_e2e::product::install(&cluster)?;
+            group.unlock(&pods[0], &held)
+        })
     })
 }

@@ -45,18 +45,19 @@ fn each_algorithm_keeps_its_promises_in_a_living_group() -> Result<()> {
     let algorithms = rotation::chosen()?;
     println!("algorithms: {}", rotation::shown(&algorithms));
     cluster.in_namespace("locks", |namespace| {
-        let group = Group::start(namespace, &format!("{{timing: {TIMING}}}"), PODS)?;
-        let counter = Counter::deploy(&group)?;
-        let prometheus = Prometheus::start(&cluster, namespace.name())?;
-        let mut token = 0;
-        for (turn, algorithm) in algorithms.iter().enumerate() {
-            println!("{}", algorithm.name);
-            change_under_load(&cluster, &group, algorithm, turn)?;
-            token = a_holder_dies_while_all_count(&group, &counter, turn, token)?;
-            token = a_pod_is_killed_while_the_others_count(&group, &counter, turn, token)?;
-            the_measured_messages_are_those_of_the_books(&group, &prometheus, algorithm)?;
-        }
-        Ok(())
+        Group::traced(namespace, &format!("{{timing: {TIMING}}}"), PODS, |group| {
+            let counter = Counter::deploy(group)?;
+            let prometheus = Prometheus::start(&cluster, namespace.name())?;
+            let mut token = 0;
+            for (turn, algorithm) in algorithms.iter().enumerate() {
+                println!("{}", algorithm.name);
+                change_under_load(&cluster, group, algorithm, turn)?;
+                token = a_holder_dies_while_all_count(group, &counter, turn, token)?;
+                token = a_pod_is_killed_while_the_others_count(group, &counter, turn, token)?;
+                the_measured_messages_are_those_of_the_books(group, &prometheus, algorithm)?;
+            }
+            Ok(())
+        })
     })
 }
 
@@ -252,38 +253,38 @@ fn whoever_was_inside_last_enters_again_without_a_message_until_another_wants_in
     cluster.in_namespace("lock-caching", |namespace| {
         let locks = "[{names: [counter, kept], caching: Enabled}, \
                      {names: [permitted], algorithm: RicartAgrawala, caching: Enabled}]";
-        let group =
-            Group::start(namespace, &format!("{{timing: {TIMING}, locks: {locks}}}"), PODS)?;
-        let (pods, followers) = (group.pods()?, group.followers()?);
-        let mut tokens = BTreeMap::<_, Vec<u64>>::new();
-        let mut cost = |pod: &Pod, lock| -> Result<u64> {
-            let held = group.lock(pod, lock, "10s")?;
-            group.unlock(pod, &held)?;
-            tokens.entry(lock).or_default().push(held.number("token")?);
-            held.body["cost"]["messages"].as_u64().context("a cost")
-        };
-        for (lock, asks) in [("kept", 2), ("permitted", 8)] {
-            let (one, other) = (&followers[0], &followers[1]);
-            let costs = [one, one, one, other, other].map(|pod| cost(pod, lock));
-            let costs = costs.into_iter().collect::<Result<Vec<_>>>()?;
-            ensure!(costs == [asks, 0, 0, asks, 0], "{lock}: {costs:?}");
-        }
-        let cached = "conclave_lock_cached_entries_total";
-        let counted = ["Central", "RicartAgrawala"].map(|algorithm| {
-            prometheus::sum_over(&pods, cached, &format!("algorithm=\"{algorithm}\""))
-        });
-        ensure!(counted.into_iter().collect::<Result<Vec<_>>>()? == [3.0, 3.0]);
+        Group::traced(namespace, &format!("{{timing: {TIMING}, locks: {locks}}}"), PODS, |group| {
+            let (pods, followers) = (group.pods()?, group.followers()?);
+            let mut tokens = BTreeMap::<_, Vec<u64>>::new();
+            let mut cost = |pod: &Pod, lock| -> Result<u64> {
+                let held = group.lock(pod, lock, "10s")?;
+                group.unlock(pod, &held)?;
+                tokens.entry(lock).or_default().push(held.number("token")?);
+                held.body["cost"]["messages"].as_u64().context("a cost")
+            };
+            for (lock, asks) in [("kept", 2), ("permitted", 8)] {
+                let (one, other) = (&followers[0], &followers[1]);
+                let costs = [one, one, one, other, other].map(|pod| cost(pod, lock));
+                let costs = costs.into_iter().collect::<Result<Vec<_>>>()?;
+                ensure!(costs == [asks, 0, 0, asks, 0], "{lock}: {costs:?}");
+            }
+            let cached = "conclave_lock_cached_entries_total";
+            let counted = ["Central", "RicartAgrawala"].map(|algorithm| {
+                prometheus::sum_over(&pods, cached, &format!("algorithm=\"{algorithm}\""))
+            });
+            ensure!(counted.into_iter().collect::<Result<Vec<_>>>()? == [3.0, 3.0]);
 
-        let sum = Counter::deploy(&group)?.count(&pods, counter::LOCKED, EACH)?;
-        ensure!(sum == EACH * 2 * pods.len() as u64, "{sum} increments");
-        // It keeps the grant when it dies.
-        cost(&followers[2], "kept")?;
-        group.namespace.cluster().signal_container(&followers[2], SIDECAR, Signal::KILL)?;
-        cost(&followers[3], "kept")?;
-        for (lock, tokens) in &tokens {
-            ensure!(tokens.is_sorted_by(|one, next| one < next), "{lock}: {tokens:?}");
-        }
-        Ok(())
+            let sum = Counter::deploy(group)?.count(&pods, counter::LOCKED, EACH)?;
+            ensure!(sum == EACH * 2 * pods.len() as u64, "{sum} increments");
+            // It keeps the grant when it dies.
+            cost(&followers[2], "kept")?;
+            group.namespace.cluster().signal_container(&followers[2], SIDECAR, Signal::KILL)?;
+            cost(&followers[3], "kept")?;
+            for (lock, tokens) in &tokens {
+                ensure!(tokens.is_sorted_by(|one, next| one < next), "{lock}: {tokens:?}");
+            }
+            Ok(())
+        })
     })
 }
 
@@ -300,32 +301,33 @@ fn whoever_holds_goes_on_and_whoever_waits_gets_in_whatever_takes_the_place_of_w
     let locks = format!("[{{names: [\"*\"], algorithm: {}}}]", first.from);
     cluster.in_namespace("lock-changes", |namespace| {
         let spec = format!("{{timing: {TIMING}, locks: {locks}}}");
-        let group = Group::start(namespace, &spec, PODS)?;
-        let (counter, pods) = (Counter::deploy(&group)?, group.pods()?);
-        let load = Load::start(&cluster, &pods, HandOvers::None)?;
-        let over = AtomicBool::new(false);
-        let spans = thread::scope(|scope| {
-            let counting = scope.spawn(|| count_until(&over, &counter, &pods));
-            let walked = walk(&group, &load, &changes);
-            over.store(true, Ordering::Relaxed);
-            let sum = counting.join().expect("it does not panic")?;
-            println!("{sum} increments, none lost");
-            walked
-        })?;
-        let diary = load.end()?;
-        for span in spans {
-            let within = |grant: &&Grant| grant.asked > span.begin && grant.at < span.end;
-            let grants = diary.grants().iter().filter(within).count();
-            let pause = diary.longest_pause(span.edited, span.end);
-            println!(
-                "{}: in force after {} ms, longest pause of all grants {} ms",
-                span.change,
-                span.begin.saturating_sub(span.edited).as_millis(),
-                pause.as_millis(),
-            );
-            ensure!(grants > 0, "{}: nothing was granted afterwards", span.change);
-        }
-        diary.check()
+        Group::traced(namespace, &spec, PODS, |group| {
+            let (counter, pods) = (Counter::deploy(group)?, group.pods()?);
+            let load = Load::start(&cluster, &pods, HandOvers::None)?;
+            let over = AtomicBool::new(false);
+            let spans = thread::scope(|scope| {
+                let counting = scope.spawn(|| count_until(&over, &counter, &pods));
+                let walked = walk(group, &load, &changes);
+                over.store(true, Ordering::Relaxed);
+                let sum = counting.join().expect("it does not panic")?;
+                println!("{sum} increments, none lost");
+                walked
+            })?;
+            let diary = load.end()?;
+            for span in spans {
+                let within = |grant: &&Grant| grant.asked > span.begin && grant.at < span.end;
+                let grants = diary.grants().iter().filter(within).count();
+                let pause = diary.longest_pause(span.edited, span.end);
+                println!(
+                    "{}: in force after {} ms, longest pause of all grants {} ms",
+                    span.change,
+                    span.begin.saturating_sub(span.edited).as_millis(),
+                    pause.as_millis(),
+                );
+                ensure!(grants > 0, "{}: nothing was granted afterwards", span.change);
+            }
+            diary.check()
+        })
     })
 }
 

@@ -193,7 +193,9 @@ fn kubelet_config(state: &State, node: Node) -> String {
         "failCgroupV1": false,
         "failSwapOn": false,
         "resolvConf": "",
-        "podLogsDir": directory.join("pod-logs"),
+        "podLogsDir": state.pod_logs(node),
+        // A trace of a long test is to be one file.
+        "containerLogMaxSize": "1Gi",
         "volumePluginDir": directory.join("volume-plugins"),
         "makeIPTablesUtilChains": false,
         "oomScoreAdj": 0,
