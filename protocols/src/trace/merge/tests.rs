@@ -21,6 +21,7 @@ fn view(epoch: u64) -> Content {
         leader: Some(member(1)),
         closing: false,
         base_unknown: false,
+        base: None,
         timing: Timing::default(),
         lease: Timing::default().lock_wait,
         believes_evidence: false,
