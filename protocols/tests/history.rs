@@ -2,6 +2,8 @@
 
 #[path = "history/bad.rs"]
 mod bad;
+#[path = "history/checked.rs"]
+mod checked;
 #[path = "history/good.rs"]
 mod good;
 #[path = "history/mutations.rs"]

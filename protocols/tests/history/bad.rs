@@ -1,13 +1,9 @@
 //! Histories that break one law each.
 
-use std::collections::BTreeSet;
-
-use conclave_protocols::history::{Law, Scope};
-
-use crate::script::history;
+use conclave_protocols::history::Law;
 
 /// What is wrong, the law that it breaks, and the history.
-const BAD: &[(&str, Law, &str)] = &[
+pub(crate) const BAD: &[(&str, Law, &str)] = &[
     // ----- Exclusion
     (
         "granted before the deadline of another",
@@ -337,57 +333,3 @@ const BAD: &[(&str, Law, &str)] = &[
     ("lost without a grant", Law::Form, "0 ask 1 a; 1 lost 1"),
     ("granted before it was asked for", Law::Form, "1 grant 1 7 10; 2 ask 1 a"),
 ];
-
-#[test]
-fn every_bad_history_breaks_exactly_the_law_that_it_was_made_for() {
-    for (name, law, text) in BAD {
-        let violations = history(text).check(Scope::Everything);
-        let laws: BTreeSet<Law> = violations.iter().map(|violation| violation.law).collect();
-        assert_eq!(laws, BTreeSet::from([*law]), "{name}: {text}\n{violations:#?}");
-        assert!(violations.iter().all(|v| !v.operations.is_empty()), "{name}");
-    }
-}
-
-#[test]
-fn the_bad_histories_are_many_and_each_is_another() {
-    let names: BTreeSet<&str> = BAD.iter().map(|(name, _, _)| *name).collect();
-    let texts: BTreeSet<&str> = BAD.iter().map(|(_, _, text)| *text).collect();
-    assert_eq!((names.len(), texts.len()), (BAD.len(), BAD.len()));
-    assert!(BAD.len() >= 50, "{}", BAD.len());
-}
-
-#[test]
-fn without_trust_in_clocks_only_the_timeless_laws_count() {
-    for (name, law, text) in BAD {
-        let found = !history(text).check(Scope::Timeless).is_empty();
-        assert_eq!(found, law.is_timeless(), "{name}");
-    }
-}
-
-#[test]
-fn whoever_asks_now_and_then_may_learn_late_of_an_extension() {
-    for (name, law, text) in BAD {
-        let found = !history(text).check(Scope::Polled).is_empty();
-        assert_eq!(found, *law != Law::Past, "{name}");
-    }
-}
-
-#[test]
-fn a_hold_that_is_revived_while_another_holds_breaks_exclusion_too() {
-    let text = "0 ask 1 a; 0 ask 2 a; 1 grant 1 7 10; 12 grant 2 8 20; 13 extend 1 19";
-    let laws: BTreeSet<Law> =
-        history(text).check(Scope::Everything).iter().map(|violation| violation.law).collect();
-    assert_eq!(laws, BTreeSet::from([Law::Exclusion, Law::Past]));
-}
-
-#[test]
-fn a_violation_says_what_happened() {
-    let violations = history("0 ask 1 a; 0 ask 2 a; 1 grant 1 7 10; 9 grant 2 8 20");
-    let text = violations.check(Scope::Everything)[0].to_string();
-    assert_eq!(
-        text,
-        "broken: no two believe to hold a lock at once (Exclusion): two hold a for 1ms\n      \
-         0.001000 s  claim 1 holds until 0.010000 s, token 7\n      \
-         0.009000 s  claim 2 holds until 0.020000 s, token 8"
-    );
-}

@@ -1,11 +1,7 @@
 //! Histories that break no law.
 
-use conclave_protocols::history::Scope;
-
-use crate::reference::{Reference, Weather};
-use crate::script::history;
-
-const GOOD: &[(&str, &str)] = &[
+/// What is good, and the history.
+pub(crate) const GOOD: &[(&str, &str)] = &[
     ("nothing", ""),
     ("a claim that nobody answers", "0 ask 1 a"),
     ("asked, held, given back", "0 ask 1 a; 1 grant 1 7 10; 2 free 1"),
@@ -95,45 +91,3 @@ const GOOD: &[(&str, &str)] = &[
     ("views with gaps", "1 lead x 1 10; 10 lead y 17 20"),
     ("who resigns without having led", "1 resign x; 2 lead y 1 9"),
 ];
-
-#[test]
-fn good_histories_pass() {
-    for (name, text) in GOOD {
-        let violations = history(text).check(Scope::Everything);
-        assert!(violations.is_empty(), "{name}: {text}\n{violations:#?}");
-    }
-}
-
-#[test]
-fn whatever_a_reference_lock_does_passes() {
-    for seed in 0..300 {
-        let history = Reference::run(seed, Weather::default());
-        let violations = history.check(Scope::Everything);
-        assert!(violations.is_empty(), "seed {seed}: {}", violations[0]);
-    }
-}
-
-#[test]
-fn the_order_of_recording_does_not_matter() {
-    for seed in 0..20 {
-        let good = Reference::run(seed, Weather::default());
-        let mut entries = good.entries().to_vec();
-        entries.sort_by_key(|entry| (entry.at.as_nanos() % 1_009, entry.at));
-        // Operations of one time keep their order: the recording of one process is in order.
-        entries.sort_by_key(|entry| std::cmp::Reverse(entry.at.as_millis() / 1_000));
-        let violations =
-            conclave_protocols::history::History::from(entries).check(Scope::Everything);
-        assert!(violations.is_empty(), "seed {seed}: {}", violations[0]);
-    }
-}
-
-/// Not an assertion about time: how long it took is printed.
-#[test]
-#[expect(clippy::disallowed_types, reason = "it is printed how long a check takes")]
-fn a_million_operations_are_checked() {
-    let history = Reference::run(1, Weather { operations: 1_000_000, locks: 16 });
-    assert!(history.len() >= 1_000_000);
-    let begin = std::time::Instant::now();
-    assert_eq!(history.check(Scope::Everything), []);
-    println!("{} operations in {:?}", history.len(), begin.elapsed());
-}
