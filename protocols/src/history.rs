@@ -156,7 +156,8 @@ pub enum Law {
     /// release is called, or until the latest deadline that one was told.
     Exclusion,
     /// Who asks after another's grant was answered gets a larger token, and so does whoever is let in
-    /// after another's hold ended, though it had asked before. (A leader whose clock stands still may
+    /// after another's hold ended, though it had asked before. While somebody believes to hold, nobody is
+    /// given a larger one, not even who no longer wants it or was answered too late. (A leader whose clock stands still may
     /// go on granting with the tokens of its view; stores refuse them.)
     TokenOrder,
     /// No token of a lock is given twice.

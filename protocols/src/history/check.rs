@@ -336,27 +336,32 @@ impl<'a> Sweep<'a> {
     }
 
     /// Goes through the grants of one lock by the time of their answers. Whoever believed longest so
-    /// far must have stopped before.
+    /// far must have stopped before; or, if nobody believes in the grant, have a larger token.
     fn check_beliefs(&mut self, name: &str, grants: &[ClaimNumber]) {
-        let mut longest: Option<(Duration, Vec<Place>)> = None;
+        let mut longest: Option<(Duration, Option<u64>, Vec<Place>)> = None;
         for number in grants {
             let claim = &self.claims[number];
             let Some((grant, [begin, end])) = self.belief(claim) else { continue };
-            if end <= begin {
+            let Operation::Granted { token, .. } = self.entries[grant.place].operation else {
                 continue;
-            }
+            };
             let mut shown = vec![grant.place, grant.told];
             shown.extend(claim.released);
-            if let Some((other_end, other)) = &longest
+            if let Some((other_end, other_token, other)) = &longest
                 && *other_end > begin
             {
-                let overlap = end.min(*other_end).saturating_sub(begin);
-                let what = format!("two hold {name} for {overlap:?}");
                 let places = [&other[..], &shown[..]].concat();
-                self.found(Law::Exclusion, what, &places);
+                if end > begin {
+                    let overlap = end.min(*other_end).saturating_sub(begin);
+                    let what = format!("two hold {name} for {overlap:?}");
+                    self.found(Law::Exclusion, what, &places);
+                } else if token > *other_token {
+                    let what = format!("{name} is held with {other_token:?}, not {token:?}");
+                    self.found(Law::TokenOrder, what, &places);
+                }
             }
-            if longest.as_ref().is_none_or(|(other_end, _)| *other_end < end) {
-                longest = Some((end, shown));
+            if end > begin && longest.as_ref().is_none_or(|(other_end, ..)| *other_end < end) {
+                longest = Some((end, token, shown));
             }
         }
     }

@@ -22,7 +22,8 @@ impl Law {
             Self::Form => "the recording makes sense",
             Self::Exclusion => "no two believe to hold a lock at once",
             Self::TokenOrder => {
-                "who asks after a grant, or is let in after a hold, gets a larger token"
+                "who asks after a grant, or is let in after a hold, gets a larger token, \
+                 and nobody gets one while a hold goes on"
             }
             Self::TokenOnce => "no token is given twice",
             Self::Fence => {

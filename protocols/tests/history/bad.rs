@@ -48,7 +48,7 @@ pub(crate) const BAD: &[(&str, Law, &str)] = &[
     (
         "a long hold overlaps the next but one",
         Law::Exclusion,
-        "0 ask 1 a; 0 ask 2 a; 0 ask 3 a; 1 grant 1 7 50; 2 grant 2 8 1; 9 grant 3 9 20",
+        "0 ask 1 a; 0 ask 2 a; 0 ask 3 a; 1 grant 1 7 50; 2 grant 2 6 1; 9 grant 3 9 20",
     ),
     (
         "two locks, one of them held twice",
@@ -145,6 +145,16 @@ pub(crate) const BAD: &[(&str, Law, &str)] = &[
         "who waited gets a smaller token than one that was over when it was told",
         Law::TokenOrder,
         "0 ask 1 a; 0 ask 2 a; 3 grant 1 8 2; 4 grant 2 7 9",
+    ),
+    (
+        "while one holds, another that gave up is let in",
+        Law::TokenOrder,
+        "0 ask 1 a; 0 ask 2 a; 1 free 2; 2 grant 1 7 10; 5 grant 2 8 20",
+    ),
+    (
+        "while one holds, another is let in by an answer that takes too long",
+        Law::TokenOrder,
+        "0 ask 1 a; 0 ask 2 a; 2 grant 1 7 10; 5 grant 2 8 4",
     ),
     // ----- TokenOnce
     (
