@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 
@@ -93,7 +94,14 @@ pub fn build_enforcer() -> Result<()> {
     cache::make_once(&cilium_datapath(), copy_datapath).map(drop)
 }
 
+/// Builds what checks histories, if it is not there yet. It is wanted with a cluster of the user's too.
+pub fn build_checker() -> Result<()> {
+    build_those(&[PORCUPINE])
+}
+
 fn build_those(binaries: &[Binary]) -> Result<()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     for binary in binaries {
         cache::make_once(&binary.path(), |partial| binary.build(partial))?;
     }
@@ -146,6 +154,9 @@ static PROMETHEUS: Module = Module {
 };
 
 static PROMLINT_MODULE: Module = Module { directory: "promlint", linker_flags: "-s -w", tags: "" };
+
+static PORCUPINE_MODULE: Module =
+    Module { directory: "porcupine", linker_flags: "-s -w", tags: "" };
 
 static LEADER_ELECTION_MODULE: Module =
     Module { directory: "leaderelection", linker_flags: "-s -w", tags: "" };
@@ -201,6 +212,8 @@ pub const PROMETHEUS_SERVER: Binary = Binary {
 
 /// The linter of Prometheus for metrics.
 pub const PROMLINT: Binary = Binary { name: "promlint", module: &PROMLINT_MODULE, package: "." };
+/// The checker that reads recorded histories besides our own.
+pub const PORCUPINE: Binary = Binary { name: "porcupine", module: &PORCUPINE_MODULE, package: "." };
 /// client-go's leader election at its defaults: what Conclave is measured beside.
 pub const LEADER_ELECTION: Binary =
     Binary { name: "leaderelection", module: &LEADER_ELECTION_MODULE, package: "." };
@@ -219,5 +232,6 @@ pub const ALL: &[Binary] = &[
     HELM_4,
     PROMETHEUS_SERVER,
     PROMLINT,
+    PORCUPINE,
     LEADER_ELECTION,
 ];

@@ -25,6 +25,12 @@ pub fn output(command: &mut Command) -> Result<String> {
 
 /// Like [`output`], with `input` as the program's standard input.
 pub fn output_of_input(command: &mut Command, input: &str) -> Result<String> {
+    let output = outcome_of_input(command, input)?;
+    checked(command, output)
+}
+
+/// The same, and what the program ends with is for the caller to judge.
+pub fn outcome_of_input(command: &mut Command, input: &str) -> Result<Output> {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -35,8 +41,7 @@ pub fn output_of_input(command: &mut Command, input: &str) -> Result<String> {
     if let Some(mut pipe) = child.stdin.take() {
         let _closed_early = pipe.write_all(input.as_bytes());
     }
-    let output = child.wait_with_output()?;
-    checked(command, output)
+    Ok(child.wait_with_output()?)
 }
 
 /// The command as one would type it.

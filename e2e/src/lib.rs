@@ -22,6 +22,7 @@ pub mod preflight;
 pub mod product;
 pub mod prometheus;
 pub mod rotation;
+pub mod second_opinion;
 pub mod stages;
 pub mod traces;
 pub mod wait;

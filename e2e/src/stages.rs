@@ -230,8 +230,9 @@ fn run_cluster_tests(_: &mut Run) -> Result<()> {
     println!("changes of them in this run: {}", rotation::shown(&rotation::changes()?));
     println!("network policies enforced in this run: {}", rotation::enforces_policies()?);
     // Those of the page have had their stage, and a feature of their own.
-    let which = ["--test", "cluster_*", "--test", "chart*", "--no-fail-fast"];
-    let tests = [&["-p", "conclave-e2e", "--features", CLUSTER], &which[..]].concat();
+    let which = ["--test", "second_opinion", "--test", "cluster_*", "--test", "chart*"];
+    let options = ["-p", "conclave-e2e", "--features", CLUSTER, "--no-fail-fast"];
+    let tests = [&options[..], &which].concat();
     // One at a time: some stop the API server, and the machine is small.
     let threads = ["--", "--test-threads=1"];
     let mut cargo = cargo_command(&[&["test", "--locked"], &tests[..], &threads].concat());

@@ -1,0 +1,5 @@
+module conclave.dev/e2e/porcupine
+
+go 1.26
+
+require github.com/anishathalye/porcupine v1.3.1
