@@ -266,7 +266,7 @@ impl Member {
             PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, None, out),
             PeerMessage::SealRefused { base } => self.on_seal_refused(now, base),
             PeerMessage::HandOver(table) => self.on_hand_over(now, from, *table, out),
-            PeerMessage::Taken { .. } => self.on_taken(out),
+            PeerMessage::Taken { epoch } => self.on_taken(from, epoch, out),
             PeerMessage::Election { epoch, message } => {
                 self.on_election(now, from, epoch, message, out);
             }

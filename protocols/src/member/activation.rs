@@ -163,10 +163,15 @@ impl Member {
         }
     }
 
-    /// The register carried a write out.
+    /// The register carried a write out. If that is of an earlier role, nothing that was read meanwhile
+    /// counted.
     pub(super) fn candidate_wrote(&mut self, now: LocalTime, sent: LocalTime, out: &mut Out) {
-        if let Some((_, written)) = self.candidate().and_then(|c| c.written.take()) {
-            self.write_is_in_place(now, sent, written, out);
+        let Some(candidate) = self.candidate() else { return };
+        let (written, reads) = (candidate.written.take(), candidate.step == Step::Reading);
+        match written {
+            Some((_, written)) => self.write_is_in_place(now, sent, written, out),
+            None if reads => self.read_register(now, out),
+            None => {}
         }
     }
 

@@ -175,6 +175,10 @@ impl Member {
         let replaces = inherited.as_ref().and_then(|table| Mark::to_replace(table.base, &value));
         let candidate = Candidate::new(now, self.dead.clone(), inherited);
         self.role = Role::Candidate(Box::new(Candidate { replaces, ..candidate }));
+        if self.going == Going::Leaves {
+            // A leader waits for less: nothing of it is on the way to the register.
+            out.arm(Timer::Leave, now.until(self.farewell_until));
+        }
         self.candidate_reads(now, now, value, out);
     }
 

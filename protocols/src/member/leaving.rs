@@ -450,9 +450,10 @@ impl Member {
         }
     }
 
-    /// The heir took over.
-    pub(super) fn on_taken(&mut self, out: &mut Out) {
-        if matches!(self.role, Role::Resigned(_)) {
+    /// The heir took over, or another member that asked for the table: in a later view.
+    pub(super) fn on_taken(&mut self, from: Incarnation, epoch: Epoch, out: &mut Out) {
+        let is_of_view = |r: &Record| epoch > r.epoch && r.rank(from).is_some();
+        if matches!(self.role, Role::Resigned(_)) && self.record.as_ref().is_some_and(is_of_view) {
             self.gone(out);
         }
     }

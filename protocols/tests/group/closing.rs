@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use conclave_protocols::Epoch;
+use conclave_protocols::member::message::PeerMessage;
 use conclave_protocols::member::{Command, Node};
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::Record;
 
-use crate::bench::{Bench, Link, SECOND};
+use crate::bench::{Bench, Link, SECOND, info};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -87,6 +89,49 @@ fn a_leader_that_drained_into_nothing_closes_the_group_when_it_leaves() {
     bench.wait(SECOND);
     assert_eq!(bench.record().leader, None);
     assert_eq!(named(bench.record()), Some(Vec::new()));
+}
+
+/// The moment that it waited for others in a new view was over while the register had the next one, and
+/// the register named it as the leader when it was gone.
+#[test]
+fn a_leader_that_leaves_while_it_changes_the_view_waits_for_the_register() {
+    let mut policy = Policy::default();
+    policy.timing.office_wait = SECOND * 6;
+    let mut bench = Bench::group(2, policy);
+    let silent = Node::Member(info(2, 7).incarnation);
+    bench.way(bench.node(0), silent, Link::Held);
+    bench.start();
+    let before = bench.record().clone();
+    assert_eq!(before.members.len(), 3);
+    bench.wait(MILLI * 1100);
+    bench.link(bench.node(0), Node::Register, Link::Held);
+    bench.command(1, Command::Leave);
+    bench.command(0, Command::Leave);
+    bench.let_one_pass(bench.node(0), Node::Register);
+    bench.let_one_pass(Node::Register, bench.node(0));
+    bench.let_one_pass(bench.node(0), Node::Register);
+    let written = bench.record().clone();
+    assert!(written.epoch > before.epoch && written.leader == Some(bench.members[0].me()));
+    bench.wait(SECOND);
+    bench.free(bench.node(0), Node::Register);
+    bench.wait(SECOND * 4);
+    assert_ne!(bench.record().leader, written.leader, "nobody would end this office");
+}
+
+/// Only who has its table can have taken over. It was gone at any word of that, and the register named
+/// it as the leader.
+#[test]
+fn that_somebody_took_over_is_believed_of_members_and_later_views_alone() {
+    let mut bench = Bench::group(2, Policy::default());
+    let (heir, base) = (bench.members[1].me(), bench.record().epoch);
+    bench.link(bench.node(0), bench.node(1), Link::Cut);
+    bench.link(bench.node(0), Node::Register, Link::Held);
+    bench.command(0, Command::Leave);
+    bench.say(heir, 0, PeerMessage::Taken { epoch: base });
+    bench.say(info(7, 7).incarnation, 0, PeerMessage::Taken { epoch: Epoch(base.0 + 20) });
+    bench.free(bench.node(0), Node::Register);
+    bench.wait(SECOND);
+    assert_eq!(bench.record().leader, None);
 }
 
 /// Nobody heard of the heir any more, but it leads: what is written last must not hide that.

@@ -215,6 +215,35 @@ fn rule_33_of_two_sides_the_one_with_the_leader_goes_on() {
     }
 }
 
+/// What it read came before the answer to what it wrote as the leader of an earlier view, and said
+/// nothing. It asked nothing more, and led when it looked at the register the next time.
+#[test]
+fn a_candidate_reads_again_when_an_earlier_write_is_answered() {
+    let locks =
+        vec![LockPolicy { algorithm: LockAlgorithm::RicartAgrawala, ..LockPolicy::default() }];
+    let mut bench = Bench::group(2, Policy { locks, ..Policy::default() });
+    bench.enter(1, "a");
+    let request = bench.sent(1, 0, "request").first().copied().cloned();
+    let Some(PeerMessage::PeerLock(request)) = request else { panic!("{request:?}") };
+    let highest = FencingToken::before(bench.record().ceiling);
+    let number = request.number + 1;
+    let message = PeerLockMessage { highest, number, ..*request };
+    bench.way(Node::Register, bench.node(0), Link::Held);
+    bench.say(bench.members[1].me(), 0, PeerMessage::PeerLock(Box::new(message)));
+    bench.command(0, Command::Look);
+    bench.let_one_pass(Node::Register, bench.node(0));
+    bench.let_one_pass(Node::Register, bench.node(0));
+    assert_eq!(bench.calls(0, "write"), 1, "of a higher ceiling");
+    bench.command(0, Command::Drain);
+    assert_eq!(bench.leader(), Some(1));
+    bench.command(1, Command::Leave);
+    bench.let_last_pass(Node::Register, bench.node(0));
+    bench.let_one_pass(Node::Register, bench.node(0));
+    bench.free(bench.node(0), Node::Register);
+    bench.wait(MILLI * 100);
+    assert_eq!(bench.leader(), Some(0));
+}
+
 /// What the leader was given of a raised ceiling stands nowhere else when the record is lost.
 #[test]
 fn rule_33_the_next_epoch_lies_above_a_ceiling_that_only_the_leader_knows() {
