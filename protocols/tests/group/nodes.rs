@@ -7,7 +7,7 @@ use conclave_protocols::member::message::Message;
 use conclave_protocols::member::{Command, Event, Member, Node, Timer};
 use conclave_protocols::protocol::{Input, InputOf, OutboxOf};
 use conclave_protocols::record::Record;
-use conclave_protocols::register::{self, CallId, MemoryRegister};
+use conclave_protocols::register::{self, CallId, MemoryRegister, time_term};
 use conclave_protocols::sim::Random;
 use conclave_protocols::trace::{self, Log, Watch};
 use conclave_protocols::{Epoch, LocalTime, Protocol};
@@ -32,6 +32,8 @@ pub(crate) enum Ask {
     Restore(usize),
     /// Of the register: somebody else writes what is there already.
     Touch,
+    /// Of the register: to tell its time, as an API server does, below which no view begins.
+    Time,
 }
 
 /// How the register answers.
@@ -60,6 +62,8 @@ pub(crate) struct Register {
     late: BTreeMap<(LocalTime, u64), (Node, register::Message)>,
     /// The latest call of each member.
     latest: BTreeMap<Node, CallId>,
+    /// It tells its time.
+    timed: bool,
     log: Log,
 }
 
@@ -74,6 +78,7 @@ impl Register {
             moody: 0,
             late: BTreeMap::new(),
             latest: BTreeMap::new(),
+            timed: false,
             log,
         }
     }
@@ -120,8 +125,14 @@ impl Register {
     }
 
     /// Carries a call out.
-    fn answer(&mut self, from: Node, call: &register::Message) -> Option<register::Message> {
-        let answer = trace::answer(&mut self.memory, from, call, Epoch(0), &self.log);
+    fn answer(
+        &mut self,
+        now: LocalTime,
+        from: Node,
+        call: &register::Message,
+    ) -> Option<register::Message> {
+        let term = if self.timed { time_term(now - LocalTime::default()) } else { Epoch(0) };
+        let answer = trace::answer(&mut self.memory, from, call, term, &self.log);
         if let Some(register::Message::Written { .. }) = answer {
             self.past.extend(self.memory.record().cloned());
         }
@@ -141,8 +152,8 @@ impl Register {
         if refused {
             out.send(from, Message::Register(register::Message::Unknown(id_of(&call))));
         } else if unsure {
-            self.answer_unsurely(from, &call, out);
-        } else if let Some(answer) = self.answer(from, &call) {
+            self.answer_unsurely(now, from, &call, out);
+        } else if let Some(answer) = self.answer(now, from, &call) {
             let (one_in, most) = self.mood.late;
             if one_in > 0 && self.random.once_in(one_in) {
                 let due = now.after(self.random.below(most));
@@ -172,9 +183,15 @@ impl Register {
     }
 
     /// Carries the call out or not, and says that nobody knows, or nothing at all.
-    fn answer_unsurely(&mut self, from: Node, call: &register::Message, out: &mut OutboxOf<Place>) {
+    fn answer_unsurely(
+        &mut self,
+        now: LocalTime,
+        from: Node,
+        call: &register::Message,
+        out: &mut OutboxOf<Place>,
+    ) {
         if self.random.once_in(2) {
-            self.answer(from, call);
+            self.answer(now, from, call);
         }
         if self.random.once_in(2) {
             let unknown = register::Message::Unknown(id_of(call));
@@ -223,6 +240,7 @@ impl Protocol for Place {
                 Ask::Lose => register.lose(),
                 Ask::Restore(ago) => register.restore(ago),
                 Ask::Touch => register.put(register.memory.record().cloned()),
+                Ask::Time => register.timed = true,
                 Ask::Member(_) => unreachable!("the register is no member"),
             },
             (

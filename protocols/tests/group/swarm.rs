@@ -88,7 +88,7 @@ impl Tally {
 const USUAL: (u64, u64) = (46_000, 1_000);
 
 /// What must happen besides faults.
-const BESIDES: [&str; 13] = [
+const BESIDES: [&str; 14] = [
     "the register before peers",
     "peers before the register",
     "alarms before peers",
@@ -98,6 +98,7 @@ const BESIDES: [&str; 13] = [
     "a lock that is closed after a loss",
     "a view of members with different priorities",
     "a view of clocks at opposite corners",
+    "a belief that is kept past its end",
     "another officeWait",
     "another heartbeat",
     "another lockWait",

@@ -35,6 +35,10 @@ impl World {
                     handing_over.extend((standing == Standing::HandingOver).then_some(index));
                     if self.leads.remove(&index).is_some() {
                         self.lost_offices += 1;
+                        let ends = standing == Standing::HandingOver && self.takes_ends();
+                        if !ends && self.believed.get(&index) > Some(&self.clock(index)) {
+                            self.besides("a belief that is kept past its end");
+                        }
                         self.record_now(Operation::Resigned { who: format!("member {index}") });
                     }
                 }
@@ -79,8 +83,12 @@ impl World {
 
     /// In half of the runs applications listen, and take the end of an office as soon as it is told. In
     /// the others they were told a deadline, and go by that.
+    fn takes_ends(&self) -> bool {
+        self.seed.is_multiple_of(2)
+    }
+
     fn end_belief(&mut self, index: usize) {
-        if self.seed.is_multiple_of(2) {
+        if self.takes_ends() {
             let now = self.clock(index);
             self.believed.insert(index, now);
             self.seen.ends += 1;

@@ -51,7 +51,7 @@ pub(crate) struct World {
     /// What the store of each lock has taken.
     stores: BTreeMap<LockName, FencingToken>,
     /// What the status of the resource says: the highest view.
-    status: StatusEpoch,
+    pub(crate) status: StatusEpoch,
     pub(crate) history: History,
     /// What members and register did since it was last looked at.
     pub(crate) log: Log,

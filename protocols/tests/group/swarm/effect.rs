@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_protocols::member::{Command, Node};
+use conclave_protocols::member::{Command, Node, StatusEpoch};
 use conclave_protocols::policy::{ElectionAlgorithm, LockPolicy};
 
 use super::plan::{any_lock, delay_some};
@@ -117,7 +117,10 @@ impl Run {
                 self.world.register(Ask::Lose);
                 Effect::Done
             }
-            Kind::RegisterRestored => self.restore(),
+            Kind::RegisterRestored => {
+                self.restore(|_| true).map_or(Effect::Nothing, |_| Effect::Done)
+            }
+            Kind::AllRestored => self.restore_all(),
             Kind::Edit => self.edit(),
             Kind::LeaveAll => self.leave_all(),
             Kind::LeaveHeldUp => {
@@ -388,25 +391,40 @@ impl Run {
     /// The register is brought back from a backup. Only if all who live know of the view that is
     /// forgotten by that, as those who start later do by the resource's status, and if its waits were
     /// no longer than those of the backup: nothing else tells of them (`found.rs`, what is ignored).
-    fn restore(&mut self) -> Effect {
+    fn restore(&mut self, may: impl Fn(&Record) -> bool) -> Option<Record> {
         let least = 1 + self.any(4);
         let latest = self.world.record();
         let (epoch, waits) = (latest.epoch, latest.timing);
-        let fits = |record: &Record| record.timing.longest(waits) == record.timing;
-        let ago = match self.world.sim.node(Node::Register) {
-            Some(Place::Register(register)) => {
-                (least..least + 8).find(|ago| register.backup(*ago).is_some_and(fits))
-            }
-            Some(Place::Member(..)) | None => None,
+        let fits = |record: &&Record| record.timing.longest(waits) == record.timing && may(record);
+        let Some(Place::Register(register)) = self.world.sim.node(Node::Register) else {
+            return None;
         };
+        let backup = |ago| Some((ago, register.backup(ago).filter(fits)?.clone()));
+        let (ago, record) = (least..least + 8).find_map(backup)?;
         let knows = |member| {
             let record = self.world.member(member).and_then(|member| member.record());
             record.is_some_and(|record| record.epoch >= epoch)
         };
-        let Some(ago) = ago.filter(|_| self.world.living().all(knows)) else {
+        if !self.world.living().all(knows) {
+            return None;
+        }
+        self.world.register(Ask::Restore(ago));
+        Some(record)
+    }
+
+    /// With the status of the resource, so that whoever starts later knows of nothing that came after
+    /// the backup. Not to when the group was closed: there no wait would be left (`guarantees.md`).
+    fn restore_all(&mut self) -> Effect {
+        let Some(record) = self.restore(|record| record.leader.is_some()) else {
             return Effect::Nothing;
         };
-        self.world.register(Ask::Restore(ago));
+        self.world.status = StatusEpoch { epoch: record.epoch, ceiling: record.ceiling };
+        let one = self.world.join();
+        // One in two reaches none of those who know better.
+        if self.any(2) == 0 {
+            let others: Vec<usize> = self.world.living().filter(|other| *other != one).collect();
+            self.cut(&[one], &others, true);
+        }
         Effect::Done
     }
 

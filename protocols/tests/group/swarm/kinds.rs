@@ -71,6 +71,8 @@ pub(crate) enum Kind {
     Repeat,
     /// Answers of the register come after later ones.
     RegisterLate,
+    /// The register and the status of the resource are brought back together, and others start.
+    AllRestored,
     /// A member and its clock stand still. Outside of what exclusion is promised for.
     ClockStands,
     /// A clock jumps forward. Outside of what exclusion is promised for.
@@ -119,13 +121,14 @@ impl Kind {
     ];
 
     /// More of them: they came later, and the runs of earlier seeds are to stay as they are.
-    pub(crate) const MORE: [Self; 6] = [
+    pub(crate) const MORE: [Self; 7] = [
         Self::LeaveAll,
         Self::LeaveHeldUp,
         Self::LeaveUnheard,
         Self::CutGroups,
         Self::Repeat,
         Self::RegisterLate,
+        Self::AllRestored,
     ];
 
     /// Those that go beyond them.
@@ -174,6 +177,7 @@ impl Kind {
             | Self::Edit
             | Self::LeaveAll
             | Self::RegisterLate
+            | Self::AllRestored
             | Self::ClockStands
             | Self::ClockJumps
             | Self::ClocksRunWild => true,

@@ -8,6 +8,7 @@ use conclave_protocols::policy::{Caching, LockAlgorithm};
 use super::effect::Effect;
 use super::kinds::Kind;
 use super::plan::Plan;
+use crate::nodes::Ask;
 use crate::storm::{all_belong, clear_up};
 use crate::world::World;
 
@@ -42,6 +43,9 @@ impl Run {
         let (members, policy) = (plan.members, plan.policy.clone());
         let mut world = World::with_variety(plan.seed, members, policy, plan.drift, plan.variety);
         world.trace = trace;
+        if plan.kinds.contains(&Kind::AllRestored) {
+            world.register(Ask::Time);
+        }
         let mut run = Self { plan, world, open: Vec::new(), effects: BTreeMap::new() };
         run.begin();
         let calm = run.world.seen.clone();
