@@ -107,16 +107,14 @@ impl Hands {
         Ok(())
     }
 
-    /// A Lease that is there already is left as it is: the members own it.
+    /// A Lease that is there already is left as it is: the members own it. It is looked at anew, and what
+    /// was to be said of a lost one is not.
     async fn create_lease(&self, lease: &Lease) -> kube::Result<()> {
         let api: Api<Lease> = self.api(lease.namespace());
         let params =
             PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-        match api.create(&params, lease).await {
-            Ok(_) => info!(name = lease.name_any(), "lease created"),
-            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-            Err(error) => return Err(error),
-        }
+        api.create(&params, lease).await?;
+        info!(name = lease.name_any(), "lease created");
         Ok(())
     }
 

@@ -227,7 +227,7 @@ impl Backoff for Pause {
 }
 
 fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_conflict())
+    matches!(error, kube::Error::Api(status) if status.is_conflict() || status.is_already_exists())
 }
 
 /// Between two tries to watch.

@@ -170,6 +170,20 @@ async fn a_lost_register_is_made_anew_with_the_last_epoch() {
     assert_eq!(writes[2].body["reason"], "RegisterLost");
 }
 
+/// A member, or another replica, was first: it is not this one that found the register lost.
+#[tokio::test]
+async fn a_register_that_somebody_else_made_anew_is_not_announced() {
+    let (server, context) = cluster();
+    context.bring_about("shop", "orders").await.expect("it works");
+    server.remove(LEASE);
+    server.refuse(&Method::POST, LEASES, StatusCode::CONFLICT);
+    server.take_calls();
+    let error = context.bring_about("shop", "orders").await.expect_err("it is there already");
+    assert!(matches!(error, kube::Error::Api(status) if status.is_already_exists()));
+    let (_, writes) = server.take_calls();
+    assert_eq!(named(&writes).last(), Some(&("POST", LEASES)), "no event follows");
+}
+
 /// What stands on the Lease now, as its record.
 fn stands(server: &ApiServer) -> Value {
     let lease = server.object(LEASE);

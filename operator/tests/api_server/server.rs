@@ -110,13 +110,13 @@ impl State {
     fn answer(&mut self, call: &Call) -> (StatusCode, Value) {
         let Call { method, path, body } = call;
         if let Some(status) = self.refusals.get(&(method.to_string(), path.clone())) {
-            return refusal(*status);
+            return refusal(method, *status);
         }
         match method.as_str() {
             "GET" if path.ends_with("/pods") => (StatusCode::OK, self.list(path)),
             "GET" => match self.objects.get(path) {
                 Some(object) => (StatusCode::OK, object.clone()),
-                None => refusal(StatusCode::NOT_FOUND),
+                None => refusal(method, StatusCode::NOT_FOUND),
             },
             "POST" if self.answers.contains_key(path) => {
                 (StatusCode::CREATED, self.answers[path].clone())
@@ -125,11 +125,11 @@ impl State {
                 let name = body["metadata"]["name"].as_str().unwrap_or_default();
                 let path = format!("{path}/{name}");
                 if self.objects.contains_key(&path) {
-                    return refusal(StatusCode::CONFLICT);
+                    return refusal(method, StatusCode::CONFLICT);
                 }
                 (StatusCode::CREATED, self.store(&path, body.clone()))
             }
-            _ if self.is_stale(call) => refusal(StatusCode::CONFLICT),
+            _ if self.is_stale(call) => refusal(method, StatusCode::CONFLICT),
             "PUT" => (StatusCode::OK, self.store(path, body.clone())),
             "PATCH" => {
                 let path = path.strip_suffix("/status").unwrap_or(path);
@@ -182,9 +182,10 @@ fn merge(object: &mut Value, patch: &Value) {
     }
 }
 
-fn refusal(status: StatusCode) -> (StatusCode, Value) {
+fn refusal(method: &Method, status: StatusCode) -> (StatusCode, Value) {
     let reason = match status {
         StatusCode::NOT_FOUND => "NotFound",
+        StatusCode::CONFLICT if method == Method::POST => "AlreadyExists",
         StatusCode::CONFLICT => "Conflict",
         _ => "Forbidden",
     };
