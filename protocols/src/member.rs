@@ -49,7 +49,7 @@ pub use self::interface::{
 };
 use self::leading::Leader;
 use self::leaving::{Legacy, Resigned};
-use self::listing::Listed;
+use self::listing::{Listed, Told};
 use self::locks::{LockEffect, LockOut, Locks};
 use self::message::{Farewell, Message, PeerMessage};
 use self::registering::Desk;
@@ -263,7 +263,7 @@ impl Member {
             // There is a group with an arbiter; the register tells whether this member is one of it.
             PeerMessage::SealRequest { .. } if self.is_advisory() => self.ask_register(now, out),
             PeerMessage::SealRequest { base } => self.on_seal_request(now, from, base, out),
-            PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, None, out),
+            PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, Told::Nothing, out),
             PeerMessage::SealRefused { base } => self.on_seal_refused(now, base),
             PeerMessage::HandOver(table) => self.on_hand_over(now, from, *table, out),
             PeerMessage::Taken { epoch } => self.on_taken(from, epoch, out),
@@ -281,7 +281,8 @@ impl Member {
                 self.on_heartbeat(now, from, *heartbeat, Some(gate), Some(*list), out);
             }
             PeerMessage::ListingSeal { seal, list } => {
-                self.on_seal(now, from, *seal, list.map(|list| *list), out);
+                let told = Told::Heard(list.map(|list| *list));
+                self.on_seal(now, from, *seal, told, out);
             }
             PeerMessage::PeerLock(message) => self.on_peer_lock(now, from, *message, out),
             PeerMessage::Farewell(farewell) => self.on_farewell(now, from, *farewell, out),

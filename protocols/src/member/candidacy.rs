@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::evidence::Dead;
 use super::joining::Joiners;
+use super::listing::Told;
 use super::message::{HandOver, List, Seal};
 use super::replacing::Mark;
 use super::{Going, Member, Out, PeerMessage, Role, Timer, say_each};
@@ -25,8 +26,8 @@ pub(super) struct Candidate {
     pub(super) time_term: Epoch,
     /// The members that sealed, and when each last said so.
     pub(super) seals: BTreeMap<Incarnation, (Seal, LocalTime)>,
-    /// What they say that the leader of the base listed, where it does, and when that came.
-    pub(super) lists: BTreeMap<Incarnation, (List, LocalTime)>,
+    /// What those that tell of the list of the base's leader heard of it, and when they told.
+    pub(super) lists: BTreeMap<Incarnation, (Option<List>, LocalTime)>,
     /// Who is surely dead, and since when that is known.
     pub(super) dead: Dead,
     /// The table that the leader of the base gave, and when it came.
@@ -90,9 +91,9 @@ impl Candidate {
         }
     }
 
-    fn note_seal(&mut self, now: LocalTime, from: Incarnation, seal: Seal, list: Option<List>) {
+    fn note_seal(&mut self, now: LocalTime, from: Incarnation, seal: Seal, told: Told) {
         self.seals.insert(from, (seal, now));
-        if let Some(list) = list {
+        if let Told::Heard(list) = told {
             self.lists.insert(from, (list, now));
         }
     }
@@ -299,9 +300,9 @@ impl Member {
         if base.rank(me).is_some() {
             match self.seal(now, base.epoch, out) {
                 Some(seal) => {
-                    let list = self.list_known(now, base.epoch);
+                    let told = Told::Heard(self.list_known(now, base.epoch));
                     if let Some(candidate) = self.candidate() {
-                        candidate.note_seal(now, me, seal, list);
+                        candidate.note_seal(now, me, seal, told);
                     }
                 }
                 None => return self.withdraw(now, out),
@@ -317,7 +318,7 @@ impl Member {
         now: LocalTime,
         from: Incarnation,
         mut seal: Seal,
-        list: Option<List>,
+        told: Told,
         out: &mut Out,
     ) {
         let Some(candidate) = self.candidate() else { return };
@@ -333,7 +334,7 @@ impl Member {
         if let Some(table) = table.filter(|table| table.base == seal.base) {
             candidate.inherited = Some((*table, now));
         }
-        candidate.note_seal(now, from, seal, list);
+        candidate.note_seal(now, from, seal, told);
         self.check_seals(now, out);
     }
 

@@ -17,6 +17,15 @@ pub(super) struct Listed {
     list: List,
 }
 
+/// What a seal tells of the leader's list.
+#[derive(Clone, Debug)]
+pub(super) enum Told {
+    /// It says nothing of it.
+    Nothing,
+    /// What the member heard last, if it promised in that view at all.
+    Heard(Option<List>),
+}
+
 impl Member {
     /// What goes with a heartbeat of this number; nothing in a view in which not all could tell it.
     pub(super) fn list(&mut self, now: LocalTime, seq: u64) -> Option<Box<List>> {
@@ -62,10 +71,16 @@ impl Member {
 
 impl Candidate {
     /// Rule 20: if all members of the base but its leader sealed it, nothing runs after that which
-    /// neither they nor what they tell of the leader's list names. Nothing if they cannot know.
+    /// neither they nor what they tell of the leader's list names. Nothing if they cannot know, or one of
+    /// them does not tell.
     pub(super) fn settled_at(&self, base: &Record) -> Option<LocalTime> {
         if base.lists() {
-            return self.lists.values().map(|(list, at)| at.after(list.rest)).min();
+            let tells = |m: &Incarnation| Some(*m) == base.leader || self.lists.contains_key(m);
+            return self
+                .lists()
+                .map(|(list, at)| at.after(list.rest))
+                .min()
+                .filter(|_| self.seals.keys().all(tells));
         }
         let settled = base.settled || self.seals.values().any(|(seal, _)| seal.settled);
         settled.then_some(LocalTime::default())
@@ -73,8 +88,11 @@ impl Candidate {
 
     /// The holds that the leader of the base listed, as the seals tell them.
     pub(super) fn listed(&self, now: LocalTime) -> Vec<TableHold> {
-        let lists = self.lists.values();
-        lists.flat_map(|(list, at)| list.clone().aged(*at, now).holds).collect()
+        self.lists().flat_map(|(list, at)| list.clone().aged(at, now).holds).collect()
+    }
+
+    fn lists(&self) -> impl Iterator<Item = (&List, LocalTime)> {
+        self.lists.values().filter_map(|(list, at)| Some((list.as_ref()?, *at)))
     }
 }
 

@@ -276,6 +276,32 @@ fn rule_20_a_lock_wait_passes_if_nobody_entered_the_second_view() {
     assert!(granted > until, "only a lock wait makes sure");
 }
 
+/// Who hears of the leader's hold says with its seal nothing of lists, as no member of this version should.
+#[test]
+fn rule_20_a_lock_wait_passes_if_a_seal_tells_nothing_of_the_list() {
+    let mut bench = group(3);
+    let (listener, candidate) = (bench.node(2), bench.node(1));
+    bench.link(bench.node(0), candidate, Link::Cut);
+    bench.enter(0, "a");
+    bench.wait(MILLI * 300);
+    let until = told(&bench, 0, "a");
+    bench.stop(0);
+    bench.way(listener, candidate, Link::Cut);
+    let from = bench.members[2].me();
+    let plain = loop {
+        let seals = bench.sent(2, 1, "seal");
+        if let Some(PeerMessage::ListingSeal { seal, .. }) = seals.last() {
+            break PeerMessage::Seal(seal.clone());
+        }
+        assert!(bench.now < until, "2 never seals");
+        bench.wait(MILLI * 10);
+    };
+    bench.say(from, 1, plain);
+    bench.free(listener, candidate);
+    until_it_leads(&mut bench, 1);
+    assert!(granted(&mut bench, 1, "a") > until);
+}
+
 #[test]
 fn rule_22_a_leader_that_was_deposed_holds_on_as_it_was_told() {
     let mut bench = group(3);
