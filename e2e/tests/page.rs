@@ -192,6 +192,37 @@ fn a_visitor_cuts_the_register_off_and_sees_that_nothing_is_granted_until_it_is_
     browser.has_no_complaints()
 }
 
+#[test]
+fn a_visitor_splits_the_group_and_sees_that_only_the_larger_side_goes_on() -> Result<()> {
+    let dev = Dev::start_with(&format!("{SPEC}  timing: {BRIEF}\n"))?;
+    let browser = open(&dev)?;
+    let leader: u8 = browser.text("#leader")?.strip_prefix("dev-").context("a name")?.parse()?;
+    let smaller = [leader, (leader + 1) % 5];
+    let card = |member: u8| format!("[data-member='{member}']");
+    for member in smaller {
+        browser.click(&format!("{} [data-do='split']", card(member)))?;
+    }
+    wait::until("a leader of the three", LONG, || {
+        let (now, size) = (browser.text("#leader")?, browser.text("#size")?);
+        let is_new = smaller.iter().all(|member| now != format!("dev-{member}"));
+        ensure!(is_new && now.starts_with("dev-") && size == "3 of 5", "{now} leads {size}");
+        for member in smaller {
+            let state = browser.attribute(&card(member), "data-state")?;
+            ensure!(!["leading", "following"].contains(&state.as_str()), "{member} is {state}");
+        }
+        Ok(())
+    })?;
+    for member in smaller {
+        browser.click(&format!("{} [data-do='unite']", card(member)))?;
+    }
+    wait::until("one view", LONG, || {
+        let size = browser.text("#size")?;
+        ensure!(size == "5 of 5", "{size}");
+        Ok(())
+    })?;
+    browser.has_no_complaints()
+}
+
 const SPEC: &str =
     "apiVersion: conclave.dev/v1alpha1\nkind: Conclave\nmetadata: {name: dev}\nspec:\n";
 

@@ -161,7 +161,7 @@ mod tests {
     use tokio_util::task::TaskTracker;
 
     use super::*;
-    use crate::links::{Links, Warnings};
+    use crate::links::{Cuts, Links, Warnings};
     use crate::metrics::Metrics;
 
     /// A process of a pod, with its links and its discovery.
@@ -170,11 +170,7 @@ mod tests {
         endpoints: watch::Sender<Option<Vec<Endpoint>>>,
         found: watch::Receiver<Option<Vec<MemberInfo>>>,
         end: CancellationToken,
-        _kept: (
-            watch::Sender<bool>,
-            watch::Sender<Status>,
-            mpsc::Receiver<(Incarnation, crate::wire::Payload)>,
-        ),
+        _kept: (watch::Sender<Status>, mpsc::Receiver<(Incarnation, crate::wire::Payload)>),
     }
 
     async fn process(group: u128, pod: u128, run: u64) -> Process {
@@ -188,7 +184,6 @@ mod tests {
             admission: 0,
             protocol: crate::wire::VERSIONS,
         };
-        let (cutter, cut) = watch::channel(false);
         let (introduced, introductions) = mpsc::channel(8);
         let local = Local {
             group,
@@ -197,7 +192,7 @@ mod tests {
             warnings: Warnings::default(),
             introduced,
             metrics: Metrics::new("orders"),
-            cut,
+            cuts: Cuts::none(),
             tracker: TaskTracker::new(),
             end: CancellationToken::new(),
         };
@@ -213,7 +208,7 @@ mod tests {
             Discovery { local, endpoints: listed, introduced: introductions, status, found };
         let until = end.clone();
         tokio::spawn(async move { until.run_until_cancelled(discovery.run()).await });
-        Process { info, endpoints, found: is_found, end, _kept: (cutter, stands, heard) }
+        Process { info, endpoints, found: is_found, end, _kept: (stands, heard) }
     }
 
     impl Process {

@@ -7,6 +7,7 @@
 //! Both ends show a certificate of the group ([`crate::identity`]), and are who it says.
 
 mod crowd;
+mod cuts;
 mod inbound;
 mod outbound;
 mod refusals;
@@ -15,6 +16,7 @@ mod sessions;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use cuts::Cuts;
 #[cfg(feature = "fuzzing")]
 pub(crate) use inbound::hear;
 pub(crate) use outbound::introduce;
@@ -28,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use conclave_protocols::Incarnation;
 use conclave_protocols::record::MemberInfo;
 use tokio::net::TcpListener;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -49,8 +51,8 @@ pub(crate) struct Local {
     /// Who introduces itself.
     pub(crate) introduced: mpsc::Sender<MemberInfo>,
     pub(crate) metrics: Metrics,
-    /// While true nothing goes in or out: how `conclave dev` cuts a member off.
-    pub(crate) cut: watch::Receiver<bool>,
+    /// Between whom nothing goes in or out.
+    pub(crate) cuts: Cuts,
     pub(crate) tracker: TaskTracker,
     pub(crate) end: CancellationToken,
 }
@@ -124,12 +126,5 @@ impl Links {
 
     fn ignored(&self, reason: &str) {
         self.local.metrics.peers.messages_ignored.with_label_values(&[reason]).inc();
-    }
-}
-
-/// Returns when this member is cut off; never, if nobody can cut it off.
-async fn cut_off(cut: &mut watch::Receiver<bool>) {
-    if cut.wait_for(|cut| *cut).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }

@@ -22,7 +22,7 @@ use crate::group::task::{Beginning, Said};
 use crate::http::{self, Limits, Listeners};
 use crate::identity::Held;
 use crate::kubernetes::write_termination_message;
-use crate::links::{Links, Local, Warnings};
+use crate::links::{Cuts, Links, Local, Warnings};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
 use crate::register::{Register, Sight};
@@ -81,8 +81,8 @@ pub struct Membership {
 
 /// What `conclave dev` can do to a member.
 pub(crate) struct Strings {
-    /// While true, nothing goes to the other members or comes from them.
-    pub(crate) cut: watch::Receiver<bool>,
+    /// Between which members nothing goes.
+    pub(crate) cuts: Cuts,
     /// What the member says.
     pub(crate) said: Option<mpsc::Sender<Said>>,
 }
@@ -151,8 +151,7 @@ impl Sidecar {
     /// Lives in a group, as a process that is new to it, until `end` or until the group is
     /// dissolved. Fails if the peer port is taken.
     pub async fn live(&mut self, membership: Membership, end: CancellationToken) -> io::Result<()> {
-        let (_, cut) = watch::channel(false);
-        self.live_on_strings(membership, end, Strings { cut, said: None }).await
+        self.live_on_strings(membership, end, Strings { cuts: Cuts::none(), said: None }).await
     }
 
     pub(crate) async fn live_on_strings(
@@ -190,7 +189,7 @@ impl Sidecar {
             warnings: Warnings::default(),
             introduced,
             metrics: self.metrics.clone(),
-            cut: strings.cut,
+            cuts: strings.cuts,
             tracker: self.tracker.clone(),
             end: links_end,
         };

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -24,6 +25,7 @@ use crate::discovery::Endpoint;
 use crate::group::Group;
 use crate::http::Listeners;
 use crate::identity::{Issuer, LocalAuthority, PeerId, Renewal};
+use crate::links::Cuts;
 use crate::metrics::Metrics;
 use crate::os_clock::{ClockFault, OsClock};
 use crate::register::{MemoryRegister, Register, Sight};
@@ -48,6 +50,10 @@ struct Member {
     /// The thread of a life that was told to end: it may have the ports still.
     ending: Option<JoinHandle<()>>,
     cut: watch::Sender<bool>,
+    /// On which side of a partition it is.
+    split_off: bool,
+    /// The members on the other side.
+    apart: watch::Sender<BTreeSet<PodUid>>,
     fault: ClockFault,
 }
 
@@ -93,6 +99,7 @@ pub(super) struct Outside {
     pub(super) alive: bool,
     pub(super) paused: bool,
     pub(super) cut: bool,
+    pub(super) split_off: bool,
 }
 
 impl Members {
@@ -141,6 +148,7 @@ impl Members {
             alive: member.life.is_some(),
             paused: member.life.as_ref().is_some_and(|life| life.pause.is_set()),
             cut: *member.cut.borrow(),
+            split_off: member.split_off,
         })
     }
 
@@ -200,6 +208,22 @@ impl Members {
         self.has_changed();
     }
 
+    /// Puts a member on the one side of a partition or on the other. Nothing goes between the two; either
+    /// reaches the register.
+    pub(super) fn split(&self, number: u16, off: bool) {
+        let mut each = self.each();
+        if let Some(member) = each.get_mut(usize::from(number)) {
+            member.split_off = off;
+        }
+        let sides: Vec<bool> = each.iter().map(|member| member.split_off).collect();
+        for member in each.iter() {
+            let others = (0..).zip(&sides).filter(|(_, side)| **side != member.split_off);
+            member.apart.send_replace(others.map(|(number, _)| pod_uid(number)).collect());
+        }
+        drop(each);
+        self.has_changed();
+    }
+
     /// Cuts everybody off from the register, or joins it again.
     pub(super) fn cut_register(&self, cut: bool) {
         self.register_cut.send_replace(cut);
@@ -212,8 +236,8 @@ impl Members {
 
     /// Starts a member that does not live: a new process of the same pod.
     pub(super) async fn revive(&self, number: u16) -> anyhow::Result<()> {
-        let Some((false, cut, fault)) =
-            self.with(number, |m| (m.life.is_some(), m.cut.subscribe(), m.fault))
+        let Some((false, cut, apart, fault)) = self
+            .with(number, |m| (m.life.is_some(), m.cut.subscribe(), m.apart.subscribe(), m.fault))
         else {
             return Ok(());
         };
@@ -227,6 +251,7 @@ impl Members {
             register: self.register.clone(),
             authority: Arc::clone(&self.authority),
             cut,
+            apart,
             policies: self.policy.subscribe(),
             clock: OsClock::with_fault(fault),
             journal: Arc::clone(&self.journal),
@@ -271,7 +296,14 @@ impl Member {
         let spread = i64::from(number % 5) - 2;
         let drift = i32::from(number % 7) - 3;
         let fault = ClockFault { offset_ns: spread * 37_000_000, drift_ppm: drift * 12 };
-        Self { life: None, ending: None, cut: watch::Sender::new(false), fault }
+        Self {
+            life: None,
+            ending: None,
+            cut: watch::Sender::new(false),
+            split_off: false,
+            apart: watch::Sender::new(BTreeSet::new()),
+            fault,
+        }
     }
 }
 
@@ -282,6 +314,7 @@ struct Born {
     register: MemoryRegister,
     authority: Arc<LocalAuthority>,
     cut: watch::Receiver<bool>,
+    apart: watch::Receiver<BTreeSet<PodUid>>,
     policies: watch::Receiver<Option<Policy>>,
     clock: OsClock,
     journal: Arc<Journal>,
@@ -358,7 +391,8 @@ impl Born {
             dead,
             termination_message: None,
         };
-        let strings = Strings { cut: self.cut.clone(), said: Some(said) };
+        let cuts = Cuts::new(self.cut.clone(), self.apart.clone());
+        let strings = Strings { cuts, said: Some(said) };
         let lived = sidecar.live_on_strings(membership, self.end.clone(), strings).await;
         if let Err(error) = lived {
             tracing::error!(%error, member = self.number, "listen for peers");

@@ -12,7 +12,7 @@ use tokio_util::codec::{Decoder, Encoder};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::links::{Local, Warnings, hear};
+use crate::links::{Cuts, Local, Warnings, hear};
 use crate::metrics::Metrics;
 use crate::wire::{self, Frame, Hello, Introduction, VERSIONS};
 
@@ -21,7 +21,6 @@ use crate::wire::{self, Frame, Hello, Introduction, VERSIONS};
 pub async fn conversation(bytes: &[u8], metrics: &Metrics) {
     let (inbox, mut messages) = mpsc::channel(QUEUE);
     let (introduced, mut introductions) = mpsc::channel(QUEUE);
-    let (_cut, cut) = watch::channel(false);
     let (_none, held) = watch::channel(None);
     let local = Local {
         group: GROUP,
@@ -30,7 +29,7 @@ pub async fn conversation(bytes: &[u8], metrics: &Metrics) {
         warnings: Warnings::default(),
         introduced,
         metrics: metrics.clone(),
-        cut,
+        cuts: Cuts::none(),
         tracker: TaskTracker::new(),
         end: CancellationToken::new(),
     };

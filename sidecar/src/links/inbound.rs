@@ -128,7 +128,7 @@ impl Inbound {
         address: SocketAddr,
         place: Stranger,
     ) -> Result<(), InboundError> {
-        if *self.local.cut.borrow() {
+        if self.local.cuts.is_whole() {
             return Err(InboundError::Cut);
         }
         let begun = timeout(HANDSHAKE, self.begin(stream, address)).await;
@@ -152,6 +152,9 @@ impl Inbound {
             Frame::Hello(hello) => hello,
             Frame::Introduce(introduction) => {
                 let claimed = introduction.from.incarnation.pod;
+                if self.local.cuts.is_from(claimed) {
+                    return Err(InboundError::Cut);
+                }
                 let answer = match self.check(&connection, address, claimed) {
                     Ok(()) => self.introduced(*introduction),
                     Err(rejection) => Frame::Reject(rejection),
@@ -164,6 +167,9 @@ impl Inbound {
             | Frame::Ack { .. }
             | Frame::Introduced(_) => return Ok(()),
         };
+        if self.local.cuts.is_from(hello.from.pod) {
+            return Err(InboundError::Cut);
+        }
         let checked = self.check(&connection, address, hello.from.pod);
         let rejected = &self.local.metrics.peers.connect_failures;
         let admit =
@@ -241,14 +247,14 @@ impl Inbound {
         turn: Turn,
         mut connection: Connection<S>,
     ) -> Result<(), InboundError> {
-        let mut cut = self.local.cut.clone();
+        let mut cuts = self.local.cuts.clone();
         loop {
             let bytes = tokio::select! {
                 bytes = connection.frames.next() => bytes,
                 () = turn.is_over() => return Ok(()),
                 () = sleep(SILENCE) => return Err(InboundError::Silence),
                 () = sleep_until(connection.ends) => return Err(InboundError::Ended),
-                () = super::cut_off(&mut cut) => return Err(InboundError::Cut),
+                () = cuts.until_from(from) => return Err(InboundError::Cut),
             };
             let Some(bytes) = bytes else { return Ok(()) };
             let bytes = bytes?;

@@ -141,7 +141,7 @@ impl Outbound {
     }
 
     async fn connect(&mut self) -> Result<Secure, End> {
-        if *self.local.cut.borrow() {
+        if self.local.cuts.is_from(self.hello.to.pod) {
             return Err(End::Broken(io::Error::other("cut off")));
         }
         match timeout(CONNECT, self.shake_hands()).await {
@@ -208,7 +208,7 @@ impl Outbound {
                 return End::Broken(error);
             }
         }
-        let mut cut = self.local.cut.clone();
+        let mut cuts = self.local.cuts.clone();
         let ends = connection.ends;
         let mut heard = Instant::now();
         loop {
@@ -242,7 +242,7 @@ impl Outbound {
                 () = sleep_until(ends) => {
                     return End::Broken(io::Error::other("the peer's certificate has ended"));
                 }
-                () = super::cut_off(&mut cut) => {
+                () = cuts.until_from(self.hello.to) => {
                     return End::Broken(io::Error::other("cut off"));
                 }
             }
@@ -267,7 +267,7 @@ pub(crate) async fn introduce(
     pod: PodUid,
     addresses: &[SocketAddr],
 ) -> Option<MemberInfo> {
-    if *local.cut.borrow() {
+    if local.cuts.is_from(pod) {
         return None;
     }
     let introduction = Introduction { group: local.group, from: local.info.clone(), to: pod };

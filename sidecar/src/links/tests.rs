@@ -6,6 +6,7 @@ mod refusing;
 mod renewing;
 mod stranger;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -33,13 +34,15 @@ struct Process {
     heard: mpsc::Receiver<(Incarnation, Payload)>,
     held: watch::Sender<Option<Arc<Credentials>>>,
     cut: watch::Sender<bool>,
+    apart: watch::Sender<BTreeSet<PodUid>>,
     introductions: mpsc::Receiver<MemberInfo>,
 }
 
 async fn process(pod: u128, credentials: Option<Arc<Credentials>>) -> Process {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("it is bound");
-    let (cutter, cut) = watch::channel(false);
+    let (cut, whole) = watch::channel(false);
+    let (apart, pods) = watch::channel(BTreeSet::new());
     let (introduced, introductions) = mpsc::channel(8);
     let (held, holds) = watch::channel(credentials);
     let local = Local {
@@ -49,13 +52,14 @@ async fn process(pod: u128, credentials: Option<Arc<Credentials>>) -> Process {
         warnings: Warnings::default(),
         introduced,
         metrics: Metrics::new("orders"),
-        cut,
+        cuts: Cuts::new(whole, pods),
         tracker: TaskTracker::new(),
         end: CancellationToken::new(),
     };
     let (inbox, heard) = mpsc::channel(64);
     let links = Links::new(local.clone(), vec![listener], &inbox);
-    Process { info: local.info.clone(), local, links, heard, held, cut: cutter, introductions }
+    let info = local.info.clone();
+    Process { info, local, links, heard, held, cut, apart, introductions }
 }
 
 fn info(pod: u128, address: SocketAddr) -> MemberInfo {
@@ -126,6 +130,28 @@ async fn a_member_that_is_cut_off_is_connected_to_nobody() {
     one.cut.send_replace(false);
     two.hears().await;
     until("connected again", || one.links.is_open(two.info.incarnation)).await;
+}
+
+#[tokio::test]
+async fn a_member_is_cut_off_from_some_and_connected_to_others() {
+    let authority = authority();
+    let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
+    let mut three = process(3, Some(of_pod(3, &authority, &[&authority]))).await;
+    for other in [&mut two, &mut three] {
+        one.says(&other.info);
+        other.hears().await;
+    }
+    // Either end is enough.
+    two.apart.send_replace(BTreeSet::from([PodUid(1)]));
+    until("cut off", || !one.links.is_open(two.info.incarnation)).await;
+    assert_eq!(introduce(&one.local, PodUid(2), &two.info.addresses).await, None);
+    one.says(&two.info);
+    one.says(&three.info);
+    three.hears().await;
+    assert!(one.links.is_open(three.info.incarnation) && two.heard.try_recv().is_err());
+    two.apart.send_replace(BTreeSet::new());
+    two.hears().await;
 }
 
 #[tokio::test]

@@ -66,6 +66,14 @@ pub(super) async fn on_member(
             goes_on();
             members.cut(number, false);
         }
+        ("split", _) => {
+            disturbs("split off");
+            members.split(number, true);
+        }
+        ("unite", _) => {
+            goes_on();
+            members.split(number, false);
+        }
         ("revive", _) => {
             let revived = members.revive(number).await;
             revived.map_err(|error| conflict(format!("it does not start: {error:#}")))?;

@@ -19,6 +19,7 @@ class Card {
     this.rank = make("span", { class: "rank" });
     this.standing = make("span", { class: "standing" });
     this.cut = make("span", { class: "flag" }, "cut off");
+    this.apart = make("span", { class: "flag" }, "split off");
     this.bar = make("i");
     this.left = make("span");
     this.office = make("div", { class: "office" }, make("div", { class: "bar" }, this.bar), this.left);
@@ -28,11 +29,12 @@ class Card {
     this.kill = this.button("kill", "Kill", "ends at once, as by SIGKILL");
     this.pause = this.button("pause", "Pause", "stops, as by SIGSTOP");
     this.cutOff = this.button("cut", "Cut off", "neither members nor register can be reached");
+    this.split = this.button("split", "Split off", "only others that are split off can be reached, and the register");
     this.leave = this.button("leave", "Leave", "hands over and leaves in order");
     this.revive = this.button("revive", "Revive", "a new process of this pod starts");
-    const actions = make("div", { class: "actions" }, this.kill, this.pause, this.cutOff, this.leave, this.revive);
+    const actions = make("div", { class: "actions" }, this.kill, this.pause, this.cutOff, this.split, this.leave, this.revive);
     const name = make("h3", {}, badge(number), make("span", {}, pod), make("span", { class: "port", title: "The port of its API" }, `:${port}`), this.rank);
-    const state = make("div", { class: "state" }, this.standing, this.cut, this.epoch);
+    const state = make("div", { class: "state" }, this.standing, this.cut, this.apart, this.epoch);
     this.card = make("article", { "data-member": number, "aria-label": pod }, name, state, this.office, this.view, actions);
     tint(this.card, number);
     place.append(this.card);
@@ -52,6 +54,7 @@ class Card {
     say(this.standing, state);
     mark(this.standing, "title", inside?.missing ?? null);
     this.cut.hidden = !member.cut;
+    this.apart.hidden = !member.split_off;
     say(this.rank, inside && inside.rank !== null && !inside.missing ? `rank ${inside.rank}` : "");
     this.drawOffice(member.alive ? inside : null, group);
     this.drawView(member.alive ? inside : null);
@@ -85,12 +88,14 @@ class Card {
     });
   }
 
-  drawActions({ alive, paused, cut }) {
+  drawActions({ alive, paused, cut, split_off: apart }) {
     for (const button of [this.kill, this.pause, this.leave]) button.hidden = !alive;
     this.revive.hidden = alive;
     this.pause.dataset.do = paused ? "resume" : "pause";
     say(this.pause, paused ? "Resume" : "Pause");
     this.cutOff.dataset.do = cut ? "join" : "cut";
     say(this.cutOff, cut ? "Join" : "Cut off");
+    this.split.dataset.do = apart ? "unite" : "split";
+    say(this.split, apart ? "Unite" : "Split off");
   }
 }

@@ -52,6 +52,7 @@ struct MemberView {
     alive: bool,
     paused: bool,
     cut: bool,
+    split_off: bool,
     inside: Option<InsideView>,
     clock: Option<ClockView>,
 }
@@ -142,6 +143,7 @@ impl MemberView {
             alive: is(|outside| outside.alive),
             paused: is(|outside| outside.paused),
             cut: is(|outside| outside.cut),
+            split_off: is(|outside| outside.split_off),
             inside: group.map(|group| {
                 InsideView::new(&group.status().borrow(), &group.election().borrow(), now)
             }),
