@@ -220,7 +220,7 @@ impl Sidecar {
             said: strings.said,
             end,
         };
-        self.seat.live(beginning).await;
+        Box::pin(self.seat.live(beginning)).await;
         Ok(())
     }
 

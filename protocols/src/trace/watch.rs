@@ -52,11 +52,16 @@ impl Watch {
         let led = member.office().is_some();
         let mut effects = OutboxOf::<Member>::default();
         member.handle(now, input, &mut effects);
+        let effects: Vec<EffectOf<Member>> = effects.drain().collect();
+        // Whoever leaves may promise itself, go on holding by that, and give its office up, all in one moment.
+        let leaves = self.refused.is_none() && !member.is_in_view();
+        if let Some((epoch, _)) = self.office.filter(|_| leaves && extends(&effects)) {
+            self.note(Event::Promised(epoch));
+        }
         if let Some(base) = member.inherits().filter(|_| led) {
             // It resigned to itself.
             self.note(Event::GaveTable(base));
         }
-        let effects: Vec<EffectOf<Member>> = effects.drain().collect();
         self.look(member, now, &effects);
         for effect in effects {
             match effect {
@@ -195,6 +200,14 @@ fn granted_in(effects: &[EffectOf<Member>]) -> Option<Epoch> {
             matches!(said.message, central::Message::Grant(_)).then_some(said.epoch)
         }
         Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => None,
+    })
+}
+
+/// Whether an application is told with these effects that it goes on holding.
+fn extends(effects: &[EffectOf<Member>]) -> bool {
+    effects.iter().any(|effect| match effect {
+        Effect::Tell(member::Event::Lock(_, told)) => matches!(told, LockEvent::Extended { .. }),
+        Effect::Tell(_) | Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) => false,
     })
 }
 

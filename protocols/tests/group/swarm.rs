@@ -150,6 +150,13 @@ fn a_hold_is_carried_over_for_its_own_time_and_not_for_that_of_an_outsider_befor
     run_plan(Plan::any_algorithm(16_521), false);
 }
 
+/// A leader promised itself, went on holding by that, and gave its office up, all in one moment. The trace
+/// did not say that it promised.
+#[test]
+fn a_leader_that_leaves_in_the_moment_of_its_heartbeat_holds_by_its_promise() {
+    run_plan(Plan::any(281_474_976_710_955), false);
+}
+
 #[test]
 #[expect(
     clippy::disallowed_types,

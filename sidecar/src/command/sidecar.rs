@@ -191,7 +191,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             dead,
             termination_message: Some(args.termination_message_path.clone()),
         };
-        let lived = Box::pin(sidecar.live(membership, end.clone())).await;
+        let lived = sidecar.live(membership, end.clone()).await;
         watches.abort_all();
         lived.context("listen for the other members")?;
     }
