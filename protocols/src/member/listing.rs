@@ -43,6 +43,17 @@ impl Member {
         }
     }
 
+    /// A leader that resigns or is deposed knows what its next heartbeat would have listed. Its own holds it
+    /// tells itself.
+    pub(super) fn keep_own_list(&mut self, now: LocalTime) {
+        let (me, Some(leader)) = (self.me.incarnation, self.leader()) else { return };
+        let (epoch, seq) = (leader.record.epoch, leader.next_seq());
+        if let Some(mut list) = self.list(now, seq) {
+            list.holds.retain(|held| held.holder != me);
+            self.keep_list(now, epoch, Some(*list));
+        }
+    }
+
     /// What the leader of a view listed, as far as this member knows. Rests count from the receipt.
     pub(super) fn list_known(&self, now: LocalTime, epoch: Epoch) -> Option<List> {
         let known = self.listed.as_ref().filter(|listed| listed.epoch == epoch)?;

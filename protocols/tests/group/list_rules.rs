@@ -302,6 +302,20 @@ fn rule_20_a_lock_wait_passes_if_a_seal_tells_nothing_of_the_list() {
     assert!(granted(&mut bench, 1, "a") > until);
 }
 
+/// Nobody but the leader ever promised in its view, so nobody else has its list.
+#[test]
+fn rule_20_a_leader_that_begins_anew_knows_its_own_quiet_time() {
+    let mut bench = group(1);
+    bench.link(bench.node(0), Node::Register, Link::Cut);
+    bench.wait(SECOND * 30);
+    assert_eq!(bench.leader(), None);
+    bench.free(bench.node(0), Node::Register);
+    let back = bench.now;
+    until_it_leads(&mut bench, 0);
+    let granted = granted(&mut bench, 0, "free");
+    assert!(granted < back.after(SECOND * 5), "after {:?}", granted - back);
+}
+
 #[test]
 fn rule_22_a_leader_that_was_deposed_holds_on_as_it_was_told() {
     let mut bench = group(3);
