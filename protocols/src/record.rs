@@ -102,9 +102,10 @@ impl Record {
     }
 
     /// Whether the leader of this view lists what nobody else could report, and seals tell it. Where
-    /// nothing arbitrates nobody seals.
+    /// nothing arbitrates nobody seals, and whoever is alone tells nobody.
     pub fn lists(&self) -> bool {
-        self.policy.arbiter == Arbiter::Quorum && self.speaks() >= version::LISTS
+        let arbitrated = self.policy.arbiter == Arbiter::Quorum;
+        arbitrated && self.members.len() > 1 && self.speaks() >= version::LISTS
     }
 
     fn versions(&self) -> impl Iterator<Item = Versions> + '_ {

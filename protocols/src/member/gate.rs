@@ -58,9 +58,12 @@ impl Member {
     /// so.
     fn quiet(&self, now: LocalTime) -> Option<LocalTime> {
         let until = match &self.role {
-            Role::Leader(leader) => Some(now.after(leader.rest_of_quiet(now))),
+            Role::Leader(leader) if leader.office_until() > now => {
+                Some(now.after(leader.rest_of_quiet(now)))
+            }
             Role::Follower if self.grants(now) == Some(false) => self.quiet_of_leader(),
-            Role::Follower
+            Role::Leader(_)
+            | Role::Follower
             | Role::Joiner { .. }
             | Role::Candidate(_)
             | Role::Resigned(_)

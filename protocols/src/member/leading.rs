@@ -401,7 +401,6 @@ impl Member {
             self.legacy = self.table_to_give(now).map(|table| Legacy::of(&table));
             self.pledge.sealed = true;
         }
-        self.keep_own_list(now);
         self.locks.resign();
         self.role = Role::Follower;
         out.disarm(Timer::Heartbeat);

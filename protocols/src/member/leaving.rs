@@ -101,7 +101,6 @@ impl Member {
         // Where nothing arbitrates, no register names a leader.
         self.legacy = (!self.is_advisory()).then(|| Legacy::of(&hand_over));
         let office_wait = self.leader()?.record.timing.office_wait;
-        self.keep_own_list(now);
         self.locks.resign();
         self.role = Role::Follower;
         // Rule 12: it refuses the view from now on, and nothing gives it the office back.

@@ -30,9 +30,9 @@ impl Member {
     /// What goes with a heartbeat of this number; nothing in a view in which not all could tell it.
     pub(super) fn list(&mut self, now: LocalTime, seq: u64) -> Option<Box<List>> {
         let leader = self.leader().filter(|leader| leader.record.lists())?;
-        let rest = leader.rest_of_quiet(now);
-        let mut list = self.locks.list(now, seq);
-        list.rest = list.rest.max(rest);
+        let quiet = leader.rest_of_quiet(now);
+        let list = self.locks.list(now, seq);
+        let list = List { rest: list.rest.max(quiet), quiet, ..list };
         Some(Box::new(list))
     }
 
@@ -40,17 +40,6 @@ impl Member {
     pub(super) fn keep_list(&mut self, now: LocalTime, epoch: Epoch, list: Option<List>) {
         if let Some(list) = list {
             self.listed = Some(Listed { epoch, at: now, list });
-        }
-    }
-
-    /// A leader that resigns or is deposed knows what its next heartbeat would have listed. Its own holds it
-    /// tells itself.
-    pub(super) fn keep_own_list(&mut self, now: LocalTime) {
-        let (me, Some(leader)) = (self.me.incarnation, self.leader()) else { return };
-        let (epoch, seq) = (leader.record.epoch, leader.next_seq());
-        if let Some(mut list) = self.list(now, seq) {
-            list.holds.retain(|held| held.holder != me);
-            self.keep_list(now, epoch, Some(*list));
         }
     }
 
@@ -63,7 +52,7 @@ impl Member {
     /// Until when the leader of this member's view said that the quiet time lasts.
     pub(super) fn quiet_of_leader(&self) -> Option<LocalTime> {
         let known = self.listed.as_ref().filter(|listed| listed.epoch == self.pledge.epoch)?;
-        Some(known.at.after(known.list.rest))
+        Some(known.at.after(known.list.quiet))
     }
 
     /// Gives a seal. Who is not in the view may speak a version without lists.
@@ -112,6 +101,7 @@ impl List {
     fn aged(mut self, since: LocalTime, now: LocalTime) -> Self {
         let passed = now - since;
         self.rest = self.rest.saturating_sub(passed);
+        self.quiet = self.quiet.saturating_sub(passed);
         for rest in self.holds.iter_mut().filter_map(|held| held.rest.as_mut()) {
             *rest = rest.saturating_sub(passed);
         }

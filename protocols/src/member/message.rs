@@ -317,6 +317,8 @@ pub struct List {
     pub holds: Vec<TableHold>,
     /// For how much longer others may run: the rest of the quiet time, or of what found no room.
     pub rest: Duration,
+    /// The rest of the quiet time alone, for those who wait.
+    pub quiet: Duration,
 }
 
 /// What a leader that resigns gives to its heir: its seal.

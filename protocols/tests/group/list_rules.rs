@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use conclave_protocols::member::message::{List, Message, PeerMessage};
-use conclave_protocols::member::{Event, LockEvent, LostReason, Node};
+use conclave_protocols::member::{Command, Event, LockEvent, LostReason, Node};
 use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::time::hold;
 use conclave_protocols::version::{FIRST, KEPT_GRANTS};
@@ -302,10 +302,11 @@ fn rule_20_a_lock_wait_passes_if_a_seal_tells_nothing_of_the_list() {
     assert!(granted(&mut bench, 1, "a") > until);
 }
 
-/// Nobody but the leader ever promised in its view, so nobody else has its list.
+/// Whoever is alone lists nothing to anybody. Its record says whether the view is settled.
 #[test]
-fn rule_20_a_leader_that_begins_anew_knows_its_own_quiet_time() {
+fn rule_21_the_next_after_one_that_was_alone_waits_for_nothing() {
     let mut bench = group(1);
+    assert!(bench.record().settled);
     bench.link(bench.node(0), Node::Register, Link::Cut);
     bench.wait(SECOND * 30);
     assert_eq!(bench.leader(), None);
@@ -314,6 +315,22 @@ fn rule_20_a_leader_that_begins_anew_knows_its_own_quiet_time() {
     until_it_leads(&mut bench, 0);
     let granted = granted(&mut bench, 0, "free");
     assert!(granted < back.after(SECOND * 5), "after {:?}", granted - back);
+}
+
+/// The rest of an older lease of the leader keeps nobody else waiting, so nobody is told so.
+#[test]
+fn what_a_list_has_no_room_for_is_no_quiet_time() {
+    let mut bench = group(3);
+    for lock in 0..80 {
+        bench.enter(1, &format!("lock-{lock}"));
+    }
+    bench.forget();
+    bench.command(0, Command::Drain);
+    bench.wait(SECOND);
+    assert_eq!(bench.leader(), Some(1));
+    let told = |(_, event): &(usize, Event)| matches!(event, Event::Quiet(Some(_)));
+    assert!(list(&bench, 1, 2).rest > SECOND, "there are 80 holds");
+    assert!(!bench.told.iter().any(told));
 }
 
 #[test]

@@ -191,7 +191,8 @@ impl Book {
             let holder = self.holder(now, lock);
             return self.refuse(now, lock, id, Refusal::Held { holder });
         }
-        if let Some(until) = self.quiet_after(now).filter(|_| wait == Wait::For(Duration::ZERO)) {
+        let long = self.quiet_after(now).filter(|until| *until > now.after(TRY));
+        if let Some(until) = long.filter(|_| wait == Wait::For(Duration::ZERO)) {
             return self.refuse(now, lock, id, Refusal::Quiet { until });
         }
         self.show_waiting(now, lock);

@@ -74,7 +74,8 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
 
 /// What tells of holds that nobody but the leader could report.
 fn listing() -> Vec<(&'static str, PeerMessage)> {
-    let list = List { holds: table().holds, rest: Duration::from_millis(6_700) };
+    let (rest, quiet) = (Duration::from_millis(6_700), Duration::from_millis(300));
+    let list = List { holds: table().holds, rest, quiet };
     let (heartbeat, gate) = (Box::new(heartbeat()), Gate { open: false, ceiling: Epoch(15) });
     let (base, named) = (Some(Epoch(8)), Box::new(list.clone()));
     let said = PeerMessage::ListingHeartbeat { heartbeat, gate, list: named, base };

@@ -141,9 +141,10 @@ fn a_claim_that_ends_in_the_quiet_time_says_until_when() {
 }
 
 #[test]
-fn a_try_in_the_quiet_time_does_not_wait() {
+fn a_try_waits_for_the_end_of_the_quiet_time_only_if_that_is_near() {
     let (mut book, lock) = (book(), name("a"));
-    book.quiet(Some(LocalTime(90)));
+    let now = LocalTime(1);
+    let (near, far) = (now.after(TRY), now.after(TRY * 2));
     let ask = Ask {
         lock,
         claim: None,
@@ -153,8 +154,12 @@ fn a_try_in_the_quiet_time_does_not_wait() {
         owner: None,
         metadata: None,
     };
-    let asked = book.ask(LocalTime(1), ask, &Policy::default()).expect("allowed");
+    book.quiet(Some(far));
+    let asked = book.ask(now, ask.clone(), &Policy::default()).expect("allowed");
     let state = asked.claim.borrow().state.clone();
-    assert_eq!(state, ClaimState::Refused(Refusal::Quiet { until: LocalTime(90) }));
+    assert_eq!(state, ClaimState::Refused(Refusal::Quiet { until: far }));
     assert!(book.wishes.is_empty(), "the member need not ask");
+    book.quiet(Some(near));
+    let asked = book.ask(now, ask, &Policy::default()).expect("allowed");
+    assert!(matches!(asked.claim.borrow().state, ClaimState::Waiting { .. }));
 }
