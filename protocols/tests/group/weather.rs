@@ -40,6 +40,12 @@ pub(crate) fn wanted() -> Option<u64> {
     std::env::var("CONCLAVE_SEED").ok().and_then(|seed| seed.parse().ok())
 }
 
+/// Whether the rules that traces are held against are all that is to find something.
+#[expect(clippy::disallowed_methods, reason = "a test may be told what to look at")]
+pub(crate) fn by_traces_alone() -> bool {
+    std::env::var("CONCLAVE_LAWS").is_ok_and(|laws| laws == "traces")
+}
+
 /// Runs the seeds, and sees to it that something happened in them.
 pub(crate) fn blow(storm: &Storm, usual: u64) {
     if let Some(seed) = wanted() {

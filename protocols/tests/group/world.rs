@@ -15,6 +15,7 @@ use conclave_protocols::{FencingToken, Incarnation, LocalTime, LockName, PodUid}
 
 use crate::nodes::{Ask, Mood, Place, Register};
 use crate::storm::Fault;
+use crate::weather::by_traces_alone;
 
 pub(crate) struct World {
     pub(crate) sim: Simulator<Place>,
@@ -59,6 +60,8 @@ pub(crate) struct World {
     pub(crate) rules: Option<Rules>,
     /// Whether clocks keep to their bound.
     pub(crate) scope: Scope,
+    /// Whether the laws of what applications see are looked at too.
+    pub(crate) laws: bool,
     pub(crate) seen: Seen,
     /// Discovery has not spoken yet.
     pub(crate) quiet_discovery: bool,
@@ -158,6 +161,7 @@ impl World {
             history: History::default(),
             log,
             rules: promises.then(|| Rules::new(Clocks::Drifting)),
+            laws: !by_traces_alone(),
             scope: if drift > DRIFT { Scope::Timeless } else { Scope::Everything },
             seen: Seen::default(),
             quiet_discovery: false,

@@ -3,8 +3,8 @@
 //!
 //! A tick is a second, all clocks are the same, and a hold is as long as its wait. What the model has in one
 //! step the rules have as a few events of one moment. A crash takes the application along, and so what it
-//! was told. Where a search has no E, whoever promises has just read the register. Locks whose state sits in the
-//! members, and evidence of death, which the model counts a little earlier than members do, are left out.
+//! was told. Where a search has no E, whoever promises has just read the register. Evidence of death, which
+//! the model counts a little earlier than members do, is left out.
 
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use stateright::Model;
 
 use super::budget::Budget;
 use super::model::{Action, OfficeModel};
+use super::peers::{Admission, LOCK, PeerAction};
 use super::rules;
 use super::scope::Scope;
 use super::state::{
@@ -28,13 +29,15 @@ pub(crate) struct Replay<'a> {
     model: &'a OfficeModel,
     rules: Rules,
     ticks: u64,
+    /// How often a lock was held.
+    holds: u64,
     /// Until when each node was told to lead, and in which view.
     led: [Option<(View, u64)>; 4],
 }
 
 /// Whether runs of these bounds can be told as events.
 pub(crate) fn covers(model: &OfficeModel) -> bool {
-    !model.has_peers() && !model.scope.evidence
+    !model.scope.evidence
 }
 
 /// Holds a whole run against the rules. Returns how many events it was.
@@ -54,7 +57,7 @@ impl<'a> Replay<'a> {
     pub(crate) fn new(model: &'a OfficeModel, first: &State) -> Result<Self, Breach> {
         let second = Duration::from_secs(1);
         let rules = Rules::new(Clocks::Ticking(second));
-        let mut replay = Self { model, rules, ticks: 0, led: [None; 4] };
+        let mut replay = Self { model, rules, ticks: 0, holds: 0, led: [None; 4] };
         for id in model.everybody().iter() {
             replay.tell(id, Event::Started(0))?;
         }
@@ -66,6 +69,11 @@ impl<'a> Replay<'a> {
             replay.tell(id, Event::Promised(Epoch(1)))?;
         }
         replay.offices(first)?;
+        if model.has_peers() {
+            for id in model.scope.founders.iter().filter(|id| *id != 0) {
+                replay.acknowledged(0, id, 1, first.nodes[id].peer.lease, first, false)?;
+            }
+        }
         Ok(replay)
     }
 
@@ -82,10 +90,7 @@ impl<'a> Replay<'a> {
         if let Action::Crash(id) = action {
             self.crash(before, id)?;
         }
-        // Who finds an older write of its own takes the office that it has already anew.
-        if !matches!(action, Action::FindOlderWrite(_)) {
-            self.resignations(after)?;
-        }
+        self.resignations(after)?;
         self.writes(before, action, after)?;
         self.members(before, action, after)?;
         self.offices(after)?;
@@ -137,8 +142,12 @@ impl<'a> Replay<'a> {
     /// Who led and does not, though its office would have lasted.
     fn resignations(&mut self, after: &State) -> Result<(), Breach> {
         for id in self.model.everybody().iter() {
-            let leads = self.model.office_left(after, id) > 0;
-            if self.led[usize::from(id)].is_some() && !leads {
+            let Some((view, until)) = self.led[usize::from(id)] else { continue };
+            let node = &after.nodes[id];
+            // Who finds an older write of its own takes the office that it has already anew, without promises.
+            let open = node.lead.is_some_and(|lead| lead.record.view == view && !lead.resigned);
+            let keeps = open && node.floor() < view && until > self.ticks;
+            if self.model.office_left(after, id) == 0 && !keeps {
                 self.led[usize::from(id)] = None;
                 self.tell(id, Event::LeadsNot)?;
             }
@@ -231,6 +240,9 @@ impl<'a> Replay<'a> {
         if let Action::Release { member, lock } = action {
             self.tell(member, Event::Released(lock_name(lock)))?;
         }
+        if self.model.has_peers() {
+            self.peer_locks(before, action, after)?;
+        }
         let aged = u8::from(matches!(action, Action::Tick));
         for id in self.model.everybody().iter() {
             for lock in 0..LOCKS {
@@ -241,6 +253,7 @@ impl<'a> Replay<'a> {
                 }
                 if old.token != new.token {
                     let (token, epoch) = (token(new.token), epoch(after.nodes[id].cur));
+                    self.holds += 1;
                     self.tell(id, Event::Held { lock: name, token, epoch, until })?;
                 } else if old.left.saturating_sub(aged) != new.left {
                     self.tell(id, Event::Extended { lock: name, until })?;
@@ -248,6 +261,24 @@ impl<'a> Replay<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whoever grants among members counts on a lease of the view, which its leader tells it.
+    fn peer_locks(&mut self, before: &State, action: Action, after: &State) -> Result<(), Breach> {
+        if let Action::Peer(PeerAction::Exit(id)) = action {
+            self.tell(id, Event::Released(lock_name(LOCK)))?;
+        }
+        let told = if let Action::Peer(PeerAction::SendGate { leader, member }) = action {
+            let beat = after.nodes[member].peer.beat;
+            beat.acknowledges.then_some((leader, member, beat.left))
+        } else if let Action::Beat { leader, member } = action {
+            let (old, new) = (before.nodes[member].peer.lease, after.nodes[member].peer.lease);
+            (new > old).then_some((leader, member, new))
+        } else {
+            None
+        };
+        let Some((leader, member, left)) = told else { return Ok(()) };
+        self.acknowledged(leader, member, after.nodes[member].cur, left, after, false)
     }
 
     /// A member may count from when it sent what is worth so much yet.
@@ -294,11 +325,37 @@ fn token(token: Token) -> FencingToken {
     like
 }
 
+/// What a group without faults does.
+fn is_work(action: &Action) -> bool {
+    matches!(
+        action,
+        Action::Confirm(_)
+            | Action::Beat { .. }
+            | Action::SendBeat { .. }
+            | Action::TakeBeat { .. }
+            | Action::TakePromise { .. }
+            | Action::Ask { .. }
+            | Action::Grant { .. }
+            | Action::TakeGrant { .. }
+            | Action::List(_)
+            | Action::Extend { .. }
+            | Action::TakeExtension(_)
+            | Action::Peer(
+                PeerAction::Want(_)
+                    | PeerAction::Give { .. }
+                    | PeerAction::Enter(_)
+                    | PeerAction::SendGate { .. }
+                    | PeerAction::TakeGate(_)
+                    | PeerAction::TakeAnswer { .. }
+            )
+    )
+}
+
 /// Random runs of a scope, each of so many steps: all of them are runs of the rules.
 pub(crate) fn walks(scope: Scope, walks: u64, steps: usize) {
     let model =
         OfficeModel { rules: rules::Rules::ALL, scope, reaches: &[], budget: Budget::default() };
-    let mut events = 0;
+    let (mut events, mut holds) = (0, 0);
     for seed in 0..walks {
         let mut random = Random::new(seed);
         let mut state = model.init_states().remove(0);
@@ -307,6 +364,10 @@ pub(crate) fn walks(scope: Scope, walks: u64, steps: usize) {
         for _ in 0..steps {
             let mut actions = Vec::new();
             model.actions(&state, &mut actions);
+            // Most of what may happen ends something: half of the steps go on with the work instead.
+            let work: Vec<Action> = actions.iter().copied().filter(is_work).collect();
+            let works = !work.is_empty() && random.once_in(2);
+            let actions = if works { work } else { actions };
             let place = usize::try_from(random.up_to(actions.len() as u64)).expect("small");
             let action = actions[place];
             let next = model.next_state(&state, action).expect("every action leads somewhere");
@@ -317,9 +378,10 @@ pub(crate) fn walks(scope: Scope, walks: u64, steps: usize) {
             state = next;
         }
         events += replay.rules.steps();
+        holds += replay.holds;
     }
-    println!("{walks} walks, {events} events");
-    assert!(events > walks * 10, "too little happened");
+    println!("{walks} walks, {events} events, {holds} holds");
+    assert!(events > walks * 10 && holds > walks / 20, "too little happened");
 }
 
 const ALL_THREE: Members = Members::of(&[0, 1, 2]);
@@ -369,4 +431,26 @@ fn runs_of_two_members_with_two_locks_and_ceilings_are_runs_of_the_rules() {
     let scope =
         Scope { candidates: Members::of(&[0, 1]), releases: true, lease: 2, views: 4, ..scope };
     walks(scope, 3_000, 120);
+}
+
+/// The same with the lock of the members.
+const fn among_members(scope: Scope, admission: Admission) -> Scope {
+    Scope { admission, queues: false, grants: 6, ..scope }
+}
+
+#[test]
+fn runs_of_members_that_permit_each_other_are_runs_of_the_rules() {
+    walks(among_members(EVERYTHING, Admission::Permission), 3_000, 160);
+}
+
+#[test]
+fn runs_of_members_that_pass_a_token_are_runs_of_the_rules() {
+    walks(among_members(EVERYTHING, Admission::Token), 3_000, 160);
+}
+
+#[test]
+fn runs_in_which_acknowledgements_travel_are_runs_of_the_rules() {
+    let scope = Scope { gates_travel: true, confirmation: 2, leaves: true, ..EVERYTHING };
+    walks(among_members(Scope { lease: 3, ..scope }, Admission::Token), 3_000, 200);
+    walks(among_members(Scope { raises: 2, ..scope }, Admission::Permission), 3_000, 200);
 }
