@@ -72,11 +72,19 @@ struct Run {
 pub fn test(wanted: Wanted) -> Result<()> {
     let mut run = Run::default();
     let mut times = Vec::new();
-    for stage in STAGES.iter().filter(|stage| stage.when.is_in(wanted)) {
+    let begin = Instant::now();
+    let stages: Vec<&Stage> = STAGES.iter().filter(|stage| stage.when.is_in(wanted)).collect();
+    for (place, stage) in stages.iter().enumerate() {
         if run.failure.is_some() && stage.when != When::CleanUp {
             continue;
         }
-        println!("--- {}", stage.name);
+        let (step, steps, passed) = (place + 1, stages.len(), begin.elapsed().as_secs());
+        println!(
+            "--- {} ({step} of {steps}, after {} min {} s)",
+            stage.name,
+            passed / 60,
+            passed % 60
+        );
         let start = Instant::now();
         let outcome = (stage.run)(&mut run);
         times.push((stage.name, start.elapsed(), outcome.is_ok()));
