@@ -1,21 +1,19 @@
-//! `cargo xtask bench`: what a lock, a fail-over and a join cost in `conclave dev`, with Redis beside
-//! it in the same run. Machines are noisy: the ratios say more than the figures.
+//! `cargo xtask bench`: what a lock, a fail-over and a join cost in `conclave dev`, with Redis, etcd and
+//! ZooKeeper beside it in the same run. Machines are noisy: the ratios say more than the figures.
 
 mod failover;
-mod redis;
 mod server;
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use serde::Deserialize;
 
-use self::server::{Dev, MEMBERS, RedisServer, api};
+use self::server::{Dev, MEMBERS, Rivals, api};
+use crate::binaries::{self, RIVALS};
 use crate::http::Http;
-use crate::wait;
-
-/// Rounds of taking and releasing a lock.
-const ROUNDS: usize = 3_000;
+use crate::{command, packages, wait};
 
 /// Rounds of losing a leader.
 const LOSSES: usize = 10;
@@ -40,24 +38,42 @@ pub fn run_on_cluster() -> Result<()> {
     failover::run()
 }
 
-/// Taking and releasing a lock that nobody else wants, beside SET NX and DEL.
+/// What `e2e/go/rivals` says of one way to use one service; times are in milliseconds.
+#[derive(Debug, Deserialize)]
+struct Figure {
+    what: String,
+    who: String,
+    rate: f64,
+    p50: f64,
+    p99: f64,
+    n: usize,
+    least: f64,
+    most: f64,
+    overtaken: f64,
+}
+
+/// Taking and releasing locks that nobody else wants, and that many want, beside the rivals.
 fn locks() -> Result<()> {
-    let _redis = RedisServer::start()?;
-    let mut client = RedisServer::connect()?;
+    packages::install_rivals()?;
+    binaries::build_rivals()?;
+    let _rivals = Rivals::start()?;
     let leader = Dev::await_leader(SOON)?;
-    let follower = (leader + 1) % MEMBERS;
-    let mut own = Http::connect(api(leader))?;
-    let mut other = Http::connect(api(follower))?;
-    let mut times = [const { Vec::new() }; 3];
-    // In turn, so that a slow moment of the machine is everybody's.
-    for round in 0..ROUNDS {
-        times[0].push(timed(|| client.lock_and_unlock("bench"))?);
-        times[1].push(timed(|| own.lock_and_unlock(&format!("own-{}", round % 8)))?);
-        times[2].push(timed(|| other.lock_and_unlock(&format!("other-{}", round % 8)))?);
-    }
-    let names = ["Redis SET NX + DEL", "lock at the leader", "lock at a follower"];
-    for (name, times) in names.iter().zip(times) {
-        print(&format!("acquire + release, {name}"), times);
+    let others = (0..MEMBERS).filter(|member| *member != leader);
+    let ports: Vec<String> =
+        [leader].into_iter().chain(others).map(|member| api(member).to_string()).collect();
+    let mut clients = RIVALS.command();
+    clients.args(["-conclave", &ports.join(",")]).args(Rivals::arguments());
+    for line in command::output(&mut clients)?.lines() {
+        let Figure { what, who, rate, p50, p99, n, least, most, overtaken } =
+            serde_json::from_str(line)?;
+        print!("{what}, {who}: p50 {p50:.3} ms, p99 {p99:.3} ms, n = {n}");
+        if rate > 0.0 {
+            print!(", {rate:.0} a second, {least:.2} to {most:.2} of a fair share each");
+        }
+        if overtaken > 0.0 {
+            print!(", {:.1} % overtaken", overtaken * 100.0);
+        }
+        println!();
     }
     Ok(())
 }

@@ -99,6 +99,11 @@ pub fn build_checker() -> Result<()> {
     build_those(&[PORCUPINE])
 }
 
+/// Builds what locks are measured beside.
+pub fn build_rivals() -> Result<()> {
+    build_those(&[ETCD, RIVALS])
+}
+
 fn build_those(binaries: &[Binary]) -> Result<()> {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,6 +163,8 @@ static PROMLINT_MODULE: Module = Module { directory: "promlint", linker_flags: "
 static PORCUPINE_MODULE: Module =
     Module { directory: "porcupine", linker_flags: "-s -w", tags: "" };
 
+static RIVALS_MODULE: Module = Module { directory: "rivals", linker_flags: "-s -w", tags: "" };
+
 static LEADER_ELECTION_MODULE: Module =
     Module { directory: "leaderelection", linker_flags: "-s -w", tags: "" };
 
@@ -214,6 +221,8 @@ pub const PROMETHEUS_SERVER: Binary = Binary {
 pub const PROMLINT: Binary = Binary { name: "promlint", module: &PROMLINT_MODULE, package: "." };
 /// The checker that reads recorded histories besides our own.
 pub const PORCUPINE: Binary = Binary { name: "porcupine", module: &PORCUPINE_MODULE, package: "." };
+/// Takes locks from Conclave and from what people use instead.
+pub const RIVALS: Binary = Binary { name: "rivals", module: &RIVALS_MODULE, package: "." };
 /// client-go's leader election at its defaults: what Conclave is measured beside.
 pub const LEADER_ELECTION: Binary =
     Binary { name: "leaderelection", module: &LEADER_ELECTION_MODULE, package: "." };

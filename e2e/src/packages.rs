@@ -35,6 +35,9 @@ const OF_THE_ENFORCER: &[&str] = &[
     "clang",   // compiles what it puts into the kernel
 ];
 
+/// What locks are measured beside, but for etcd, which the cluster has anyway.
+const RIVALS: &[&str] = &["redis-server", "zookeeper"];
+
 /// Installs the packages that are missing, without starting any service they bring.
 pub fn install() -> Result<()> {
     install_those(PACKAGES)
@@ -43,6 +46,11 @@ pub fn install() -> Result<()> {
 /// The same for what enforces network policies.
 pub fn install_for_enforcer() -> Result<()> {
     install_those(OF_THE_ENFORCER)
+}
+
+/// The same for what locks are measured beside.
+pub fn install_rivals() -> Result<()> {
+    install_those(RIVALS)
 }
 
 fn install_those(packages: &[&str]) -> Result<()> {

@@ -1,12 +1,15 @@
-//! The servers that are measured: `conclave dev` and Redis, for as long as a run lasts.
+//! The servers that are measured, for as long as a run lasts.
 
+use std::fs;
+use std::net::{Ipv4Addr, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use tempfile::TempDir;
 
-use super::redis::Redis;
+use crate::binaries::ETCD;
 use crate::http::{Http, Reply};
 use crate::{image, wait};
 
@@ -14,6 +17,9 @@ use crate::{image, wait};
 const BASE: u16 = 27_070;
 const PAGE: u16 = BASE + 300;
 const REDIS: u16 = 27_999;
+const ZOOKEEPER: u16 = 27_998;
+const ETCD_CLIENTS: u16 = 27_997;
+const ETCD_PEERS: u16 = 27_996;
 
 /// How many members the group has.
 pub(super) const MEMBERS: u16 = 5;
@@ -79,14 +85,14 @@ impl Dev {
     }
 
     pub(super) fn memory_kib(&self) -> Result<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
         let line = status.lines().find(|line| line.starts_with("VmRSS:"));
         let number = line.and_then(|line| line.split_whitespace().nth(1));
         Ok(number.context("no VmRSS")?.parse()?)
     }
 
     pub(super) fn size() -> Result<u64> {
-        Ok(std::fs::metadata(image::product::binary("conclave"))?.len())
+        Ok(fs::metadata(image::product::binary("conclave"))?.len())
     }
 }
 
@@ -96,33 +102,82 @@ impl Drop for Dev {
     }
 }
 
-/// A Redis of Debian, without persistence.
-pub(super) struct RedisServer {
-    process: Child,
+/// What people use instead, each alone on this machine as it comes, with its data in a folder of its own.
+pub(super) struct Rivals {
+    processes: Vec<Child>,
+    data: TempDir,
 }
 
-impl RedisServer {
+impl Rivals {
+    /// Starts Redis without persistence, and etcd and ZooKeeper with every write synced.
     pub(super) fn start() -> Result<Self> {
-        let process = Command::new("redis-server")
-            .args(["--port", &REDIS.to_string(), "--bind", "127.0.0.1", "--save", ""])
-            .stdout(Stdio::null())
-            .spawn()
-            .context("start redis-server; `apt-get install redis-server` brings it")?;
-        let server = Self { process };
-        wait::until("redis", Duration::from_secs(10), || Self::connect().map(drop))?;
-        Ok(server)
+        let data = TempDir::new()?;
+        let mut rivals = Self { processes: Vec::new(), data };
+        let folder = rivals.data.path().to_owned();
+        rivals.run(Command::new("redis-server").args(["--port", &REDIS.to_string()]).args([
+            "--bind",
+            "127.0.0.1",
+            "--save",
+            "",
+        ]))?;
+        let (clients, peers) = (url(ETCD_CLIENTS), url(ETCD_PEERS));
+        let cluster = format!("default={peers}");
+        let data = folder.join("etcd");
+        rivals.run(
+            Command::new(ETCD.path())
+                .arg("--data-dir")
+                .arg(data)
+                .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
+                .args(["--listen-peer-urls", &peers, "--initial-advertise-peer-urls", &peers])
+                .args(["--initial-cluster", &cluster, "--log-level", "error"]),
+        )?;
+        let data = folder.join("zookeeper");
+        let settings = folder.join("zoo.cfg");
+        let text = format!(
+            "dataDir={}\nclientPort={ZOOKEEPER}\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n",
+            data.display()
+        );
+        fs::write(&settings, text)?;
+        rivals.run(
+            Command::new("java")
+                .args(["-cp", ZOOKEEPER_CLASSES])
+                .arg("org.apache.zookeeper.server.quorum.QuorumPeerMain")
+                .arg(settings),
+        )?;
+        for port in [REDIS, ETCD_CLIENTS, ZOOKEEPER] {
+            let connect = || Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map(drop)?);
+            wait::until("a rival that listens", Duration::from_secs(20), connect)?;
+        }
+        Ok(rivals)
     }
 
-    /// A connection to it.
-    pub(super) fn connect() -> Result<Redis> {
-        Redis::connect(REDIS)
+    fn run(&mut self, command: &mut Command) -> Result<()> {
+        let name = command.get_program().to_owned();
+        let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let process = command.spawn().with_context(|| format!("start {}", name.display()))?;
+        self.processes.push(process);
+        Ok(())
+    }
+
+    /// Where `rivals` finds them.
+    pub(super) fn arguments() -> [String; 6] {
+        let address = |port: u16| format!("127.0.0.1:{port}");
+        let [redis, etcd, zookeeper] = ["-redis", "-etcd", "-zookeeper"].map(str::to_owned);
+        [redis, address(REDIS), etcd, url(ETCD_CLIENTS), zookeeper, address(ZOOKEEPER)]
     }
 }
 
-impl Drop for RedisServer {
+impl Drop for Rivals {
     fn drop(&mut self) {
-        end(&mut self.process);
+        self.processes.iter_mut().for_each(end);
     }
+}
+
+/// Debian's ZooKeeper, and what it needs.
+const ZOOKEEPER_CLASSES: &str = "/usr/share/java/*";
+
+fn url(port: u16) -> String {
+    format!("http://127.0.0.1:{port}")
 }
 
 /// Either step may fail only because it has ended.
