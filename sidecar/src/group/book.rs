@@ -187,13 +187,15 @@ impl Book {
             Wait::Forever => None,
         };
         self.alarms.push(((lock.clone(), id.clone(), Due::Wait), at));
-        if wait == Wait::For(Duration::ZERO) && others {
-            let holder = self.holder(now, lock);
-            return self.refuse(now, lock, id, Refusal::Held { holder });
-        }
-        let long = self.quiet_after(now).filter(|until| *until > now.after(TRY));
-        if let Some(until) = long.filter(|_| wait == Wait::For(Duration::ZERO)) {
-            return self.refuse(now, lock, id, Refusal::Quiet { until });
+        if wait == Wait::For(Duration::ZERO) {
+            let long = self.quiet_for(now, lock).filter(|until| *until > now.after(TRY));
+            if let Some(until) = long {
+                return self.refuse(now, lock, id, Refusal::Quiet { until });
+            }
+            if others {
+                let holder = self.holder(now, lock);
+                return self.refuse(now, lock, id, Refusal::Held { holder });
+            }
         }
         self.show_waiting(now, lock);
         self.ask_for(lock);
@@ -205,8 +207,11 @@ impl Book {
         self.quiet_until = until;
     }
 
-    fn quiet_after(&self, now: LocalTime) -> Option<LocalTime> {
-        self.quiet_until.filter(|until| *until > now)
+    /// Until when nobody is let in, whatever was last told of a holder: nothing if that is a claim of this
+    /// pod.
+    fn quiet_for(&self, now: LocalTime, lock: &LockName) -> Option<LocalTime> {
+        let held = self.locks.get(lock).is_some_and(|line| line.holding.is_some());
+        self.quiet_until.filter(|until| *until > now && !held)
     }
 
     /// Makes the member ask for a lock, if a claim waits and it does not already.
@@ -263,10 +268,10 @@ impl Book {
             Due::Wait => {
                 let heard = self.locks.get(lock).is_some_and(|l| l.heard || l.holding.is_some());
                 let holder = self.holder(now, lock);
-                let refusal = match (heard, self.quiet_after(now)) {
-                    (true, _) => Refusal::WaitTimeout { holder },
-                    (false, Some(until)) => Refusal::Quiet { until },
-                    (false, None) => Refusal::NoQuorum,
+                let refusal = match self.quiet_for(now, lock) {
+                    Some(until) => Refusal::Quiet { until },
+                    None if heard => Refusal::WaitTimeout { holder },
+                    None => Refusal::NoQuorum,
                 };
                 self.refuse(now, lock, id, refusal);
             }

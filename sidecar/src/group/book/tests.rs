@@ -1,4 +1,5 @@
 use conclave_protocols::member::LockEvent;
+use conclave_protocols::member::message::LockNote;
 use conclave_protocols::{Epoch, FencingToken, PodUid};
 
 use super::*;
@@ -27,6 +28,19 @@ fn ask(book: &mut Book, lock: &LockName) -> Result<ClaimId, AskError> {
     let asked = book.ask(LocalTime(1), ask, &Policy::default())?;
     let id = asked.claim.borrow().id.clone();
     Ok(id)
+}
+
+/// A claim that does not wait.
+fn a_try(lock: &LockName) -> Ask {
+    Ask {
+        lock: lock.clone(),
+        claim: None,
+        wait: Wait::For(Duration::ZERO),
+        ttl: None,
+        max_hold: None,
+        owner: None,
+        metadata: None,
+    }
 }
 
 /// The member is let into a lock, until 9.
@@ -140,20 +154,48 @@ fn a_claim_that_ends_in_the_quiet_time_says_until_when() {
     assert_eq!(state(&book, &id), ClaimState::Refused(Refusal::NoQuorum), "it was over");
 }
 
+/// What was told of a holder before is no word on who keeps others out now.
+#[test]
+fn a_claim_that_was_told_of_a_holder_ends_in_the_quiet_time_as_others_do() {
+    let (mut book, lock) = (book(), name("a"));
+    let now = LocalTime(1);
+    let id = ask(&mut book, &lock).expect("allowed");
+    let note = LockNote {
+        member: Incarnation { pod: PodUid(2), run: 1 },
+        note: Note::default(),
+        token: None,
+        held: Duration::from_secs(1),
+    };
+    book.on_event(now, &lock, LockEvent::Queued(Some(Box::new(note))), |_| "b".to_owned());
+    let until = now.after(TRY * 2);
+    book.quiet(Some(until));
+    let state = |claim: &watch::Receiver<Claim>| claim.borrow().state.clone();
+    let quiet = ClaimState::Refused(Refusal::Quiet { until });
+    let tried = book.ask(now, a_try(&lock), &Policy::default()).expect("allowed");
+    assert_eq!(state(&tried.claim), quiet);
+    book.on_due(now, &lock, &id, Due::Wait);
+    assert_eq!(state(&book.find(&lock, &id).expect("it is remembered")), quiet);
+}
+
+/// A claim of this pod holds on, and others of this pod wait for it.
+#[test]
+fn in_the_quiet_time_a_claim_waits_for_one_of_its_own_pod_as_ever() {
+    let (mut book, lock) = (book(), name("a"));
+    let now = LocalTime(1);
+    ask(&mut book, &lock).expect("allowed");
+    enter(&mut book, &lock);
+    book.quiet(Some(now.after(TRY * 2)));
+    let tried = book.ask(now, a_try(&lock), &Policy::default()).expect("allowed");
+    let state = tried.claim.borrow().state.clone();
+    assert!(matches!(state, ClaimState::Refused(Refusal::Held { holder: Some(_) })), "{state:?}");
+}
+
 #[test]
 fn a_try_waits_for_the_end_of_the_quiet_time_only_if_that_is_near() {
     let (mut book, lock) = (book(), name("a"));
     let now = LocalTime(1);
     let (near, far) = (now.after(TRY), now.after(TRY * 2));
-    let ask = Ask {
-        lock,
-        claim: None,
-        wait: Wait::For(Duration::ZERO),
-        ttl: None,
-        max_hold: None,
-        owner: None,
-        metadata: None,
-    };
+    let ask = a_try(&lock);
     book.quiet(Some(far));
     let asked = book.ask(now, ask.clone(), &Policy::default()).expect("allowed");
     let state = asked.claim.borrow().state.clone();
