@@ -25,6 +25,7 @@ mod holding;
 mod keeping;
 mod list;
 mod peers;
+mod seat;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -33,18 +34,17 @@ use self::alarms::Alarms;
 use self::books::{Listing, Waiter};
 use self::coordinator::{Docket, Entry, Kept};
 use self::holding::{Bond, Hold};
-use self::keeping::{IDLE, Reserved};
+use self::keeping::Reserved;
 use self::peers::Peers;
+use self::seat::Seat;
 use super::message::{LockMessage, LockNote, Note, PeerMessage};
 use super::{LockEvent, LostReason};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
 use crate::mutex::central::{self, Central, RequestNumber};
-use crate::mutex::{AnyMessage, AnyMutex, Carried, Command, Event, Permissions};
-use crate::policy::{Arbiter, Caching, LockAlgorithm, Policy};
+use crate::mutex::{AnyMessage, AnyMutex, Carried, Command, Event};
+use crate::policy::{Arbiter, Policy};
 use crate::protocol::{Effect, Input, InputOf, Outbox, OutboxOf, Protocol};
-use crate::record::Record;
 use crate::time::LocalTime;
-use crate::view::View;
 
 /// All locks of one member.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -75,23 +75,6 @@ pub(super) struct Locks {
     /// What the members' latest promises listed of such locks, at the leader.
     listings: BTreeMap<MemberId, Listing>,
     alarms: Alarms,
-}
-
-/// A place in a view.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct Seat {
-    rank: MemberId,
-    view: View,
-    incarnations: Vec<Incarnation>,
-    ceiling: Epoch,
-    policy: Policy,
-    /// How long the leader keeps others out for whoever is inside.
-    lock_wait: Duration,
-    /// How long whoever is inside counts on it: the lock wait, or what it is to become.
-    lease: Duration,
-    /// A member that was not heard of for so long is granted nothing.
-    patience: Duration,
-    since: LocalTime,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -465,43 +448,5 @@ impl Lock {
 
     fn central_mut(&mut self) -> Option<&mut Central> {
         self.mutex.as_mut().and_then(AnyMutex::central_mut)
-    }
-}
-
-impl Seat {
-    fn algorithm(&self, name: &LockName) -> LockAlgorithm {
-        self.policy.algorithm(name.as_str())
-    }
-
-    /// This member's part in the mutex of a lock.
-    fn mutex(&self, name: &LockName, carried: &Carried) -> AnyMutex {
-        let (algorithm, permissions) = (self.algorithm(name), self.permissions(name));
-        AnyMutex::new(algorithm, permissions, self.rank, self.view, carried)
-    }
-
-    /// Whether a member may enter again without asking.
-    fn permissions(&self, name: &LockName) -> Permissions {
-        let policy = self.policy.for_lock(name.as_str());
-        match policy.map_or(Caching::Disabled, |policy| policy.caching) {
-            Caching::Disabled => Permissions::ForOneEntry,
-            Caching::Enabled => Permissions::Kept { idle: IDLE },
-        }
-    }
-}
-
-impl Record {
-    fn seat(&self, me: Incarnation, since: LocalTime) -> Option<Seat> {
-        let lock_wait = self.timing.lock_wait;
-        Some(Seat {
-            rank: self.rank(me)?,
-            view: self.view(),
-            incarnations: self.incarnations().collect(),
-            ceiling: self.ceiling,
-            policy: self.policy.clone(),
-            lock_wait,
-            lease: lock_wait.min(self.policy.timing.lock_wait),
-            patience: self.timing.office_wait,
-            since,
-        })
     }
 }
