@@ -13,6 +13,7 @@ pub mod campaign;
 pub mod cluster;
 pub mod command;
 pub mod counter;
+pub mod faults;
 pub mod fuzz;
 pub mod http;
 pub mod image;

@@ -4,72 +4,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::cluster::{Cluster, Cut, Namespace, Pod, Signal};
-use conclave_e2e::load::{Diary, HandOvers, LeaderWatch, Load};
+use conclave_e2e::cluster::{Cluster, Cut, Pod, Signal};
+use conclave_e2e::faults::{BRIEF, CALM, FAST, under_load, with_group};
+use conclave_e2e::load::{HandOvers, LeaderWatch, Load};
 use conclave_e2e::product::{Group, SIDECAR, SOON};
-use conclave_e2e::{prometheus, wait};
+use conclave_e2e::wait;
 use jiff::{SignedDuration, Timestamp};
-
-/// Short waits, so that the tests need not be long.
-const FAST: &str = "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 60s}}";
-
-/// The same, with an outage of the API server that is soon too long.
-const BRIEF: &str = "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 10s}}";
-
-/// Long enough for any lock of [`FAST`] to come free.
-const CALM: Duration = Duration::from_secs(8);
-
-/// Runs a test of a group of so many pods, on a cluster that may be broken.
-fn with_group(
-    name: &str,
-    spec: &str,
-    pods: usize,
-    test: impl FnOnce(&Cluster, &Group<'_>) -> Result<()>,
-) -> Result<()> {
-    let cluster = Cluster::from_env()?;
-    if !cluster.is_ours_or_skip(name) {
-        return Ok(());
-    }
-    cluster.in_namespace(name, |namespace: &Namespace<'_>| {
-        Group::traced(namespace, spec, pods, |group| test(&cluster, group))
-    })
-}
-
-/// Does something to the group under load. Prints how long leadership and grants were away.
-fn under_load(
-    name: &str,
-    cluster: &Cluster,
-    group: &Group<'_>,
-    calm: Duration,
-    act: impl FnOnce() -> Result<()>,
-) -> Result<Diary> {
-    let pods = group.pods()?;
-    let leader = group.await_leader()?;
-    let epoch = group.epoch(&leader)?;
-    let load = Load::start(cluster, &pods, HandOvers::None)?;
-    thread::sleep(Duration::from_secs(2));
-    let at = load.now();
-    act()?;
-    let done = load.now();
-    thread::sleep(calm);
-    let end = load.now();
-    let diary = load.end()?;
-    let shown = |took: Result<Duration>| {
-        took.map_or_else(|_| "no other".to_owned(), |took| format!("{} ms", took.as_millis()))
-    };
-    println!(
-        "{name}: next leader {}, its first grant {}, longest pause of all grants {} ms",
-        shown(diary.next_leader(at, epoch)),
-        shown(diary.next_grant(at, epoch)),
-        diary.longest_pause(at, end).as_millis(),
-    );
-    ensure!(
-        diary.grants().iter().any(|grant| grant.asked > done),
-        "{name}: nothing was granted afterwards"
-    );
-    diary.check()?;
-    Ok(diary)
-}
 
 #[test]
 fn sidecars_are_killed() -> Result<()> {
@@ -271,76 +211,6 @@ fn pods_of(namespace: &str) -> Vec<Pod> {
 }
 
 #[test]
-fn the_api_server_is_away_for_less_than_the_group_bears() -> Result<()> {
-    with_group("faults-outage", FAST, 5, |cluster, group| {
-        let pods = group.pods()?;
-        let load = Load::start(cluster, &pods, HandOvers::None)?;
-        thread::sleep(Duration::from_secs(2));
-        let at = load.now();
-        cluster.stop_api_server()?;
-        thread::sleep(Duration::from_secs(40));
-        let until = load.now();
-        cluster.start_api_server()?;
-        thread::sleep(Duration::from_secs(3));
-        let diary = load.end()?;
-        let pause = diary.longest_pause(at, until);
-        println!("40 s without the API server: longest pause {} ms", pause.as_millis());
-        ensure!(pause < Duration::from_secs(2), "nothing was granted for {pause:?}");
-        diary.check()?;
-
-        // The leader dies meanwhile: nobody can follow it before the API server is back.
-        let leader = group.await_leader()?;
-        let epoch = group.epoch(&leader)?;
-        let load = Load::start(cluster, &pods, HandOvers::None)?;
-        cluster.stop_api_server()?;
-        cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
-        thread::sleep(Duration::from_secs(6));
-        let back = load.now();
-        cluster.start_api_server()?;
-        group.await_members(5)?;
-        thread::sleep(Duration::from_secs(3));
-        let diary = load.end()?;
-        let took = diary.next_grant(back, epoch)?;
-        println!(
-            "leader killed without the API server: next grant {} ms after it",
-            took.as_millis()
-        );
-        ensure!(
-            diary.next_grant(Duration::ZERO, epoch)? > back,
-            "a view began without the register"
-        );
-        diary.check()
-    })
-}
-
-#[test]
-fn the_api_server_is_away_for_longer_than_the_group_bears() -> Result<()> {
-    with_group("faults-long-outage", BRIEF, 3, |cluster, group| {
-        let pods = group.pods()?;
-        let load = Load::start(cluster, &pods, HandOvers::None)?;
-        thread::sleep(Duration::from_secs(2));
-        let at = load.now();
-        cluster.stop_api_server()?;
-        thread::sleep(Duration::from_secs(20));
-        let back = load.now();
-        cluster.start_api_server()?;
-        group.await_leader()?;
-        thread::sleep(CALM);
-        let diary = load.end()?;
-        // apiOutage and officeWait after it began, at the latest.
-        let late = at + Duration::from_millis(11_000);
-        let within = |grant: &&conclave_e2e::load::Grant| (late..back).contains(&grant.at);
-        let wrong = diary.grants().iter().find(within);
-        ensure!(wrong.is_none(), "granted although the register was away for too long: {wrong:?}");
-        let again = diary.grants().iter().find(|grant| grant.at > back);
-        let again = again.map(|grant| grant.at.saturating_sub(back));
-        println!("an outage that is too long: granted again {again:?} after its end");
-        ensure!(again.is_some(), "nothing was granted afterwards");
-        diary.check()
-    })
-}
-
-#[test]
 fn the_network_is_cut() -> Result<()> {
     with_group("faults-cut", FAST, 5, |cluster, group| {
         for (name, cut) in
@@ -383,104 +253,6 @@ fn a_sidecar_is_stopped_for_longer_than_its_lease() -> Result<()> {
         }
         Ok(())
     })
-}
-
-#[test]
-fn the_lease_is_annotated_edited_and_deleted() -> Result<()> {
-    with_group("faults-lease", BRIEF, 3, |cluster, group| {
-        let namespace = group.namespace;
-        let lease = "lease/conclave-orders";
-        under_load("Lease annotated", cluster, group, CALM, || {
-            namespace.kubectl(&["annotate", lease, "example.org/by=hand"]).map(drop)
-        })?;
-        let before =
-            namespace.kubectl(&["get", lease, "-o", "jsonpath={.metadata.annotations}"])?;
-        ensure!(before.contains("by") && before.contains("record"), "{before}");
-        under_load("Lease edited", cluster, group, CALM, || {
-            let patch = r#"{"spec":{"holderIdentity":"somebody","leaseTransitions":0}}"#;
-            namespace.kubectl(&["patch", lease, "--type=merge", "--patch", patch]).map(drop)
-        })?;
-        for (name, damage) in [
-            ("Lease deleted", vec!["delete", lease]),
-            ("record damaged", vec!["annotate", "--overwrite", lease, "conclave.dev/record={"]),
-            ("record taken off", vec!["annotate", lease, "conclave.dev/record-"]),
-        ] {
-            the_leader_replaces(cluster, group, name, &damage)?;
-        }
-        Ok(())
-    })
-}
-
-/// The operator puts a mark where the record was, and the leader its next view: who holds goes on.
-fn the_leader_replaces(
-    cluster: &Cluster,
-    group: &Group<'_>,
-    name: &str,
-    damage: &[&str],
-) -> Result<()> {
-    let leader = group.await_leader()?;
-    let epoch = group.epoch(&leader)?;
-    let keeper = group.followers()?[0].clone();
-    let held = group.lock(&keeper, "kept", "5s")?;
-    let pods = group.pods()?;
-    let load = Load::start(cluster, &pods, HandOvers::None)?;
-    thread::sleep(Duration::from_secs(2));
-    let at = load.now();
-    group.namespace.kubectl(damage)?;
-    wait::until("a view after the loss", SOON, || {
-        let next = group.leader()?;
-        ensure!(group.epoch(&next)? > epoch, "it is the old one");
-        ensure!(next.name == leader.name, "another leads");
-        Ok(())
-    })?;
-    thread::sleep(CALM);
-    let diary = load.end()?;
-    let took = diary.next_grant(at, epoch)?;
-    println!("{name}: first grant of another view after {} ms", took.as_millis());
-    ensure!(took < Duration::from_secs(5), "{name}: that was not at once");
-    ensure!(group.check(&keeper, &held)? == 204, "{name}: the lock was lost");
-    group.unlock(&keeper, &held)?;
-    diary.check()
-}
-
-/// What the API server has to do for a group: nothing for locks, and a few reads for a group at rest.
-#[test]
-fn the_api_server_is_written_to_neither_at_rest_nor_for_locks() -> Result<()> {
-    with_group("faults-none", "{}", 5, |cluster, group| {
-        let written = || {
-            let lease =
-                ["get", "lease/conclave-orders", "-o", "jsonpath={.metadata.resourceVersion}"];
-            group.namespace.kubectl(&lease)
-        };
-        let pods = group.pods()?;
-        // The last member's view has begun, and everybody has confirmed it.
-        thread::sleep(Duration::from_secs(5));
-        let before = (written()?, reads(&pods)?);
-        let span = Duration::from_secs(30);
-        thread::sleep(span);
-        let at_rest = (written()?, reads(&pods)?);
-        ensure!(before.0 == at_rest.0, "a group at rest wrote to its Lease");
-        let minutes = span.as_secs_f64() / 60.0 * 5.0;
-        println!("at rest: {:.1} reads a member and minute", (at_rest.1 - before.1) / minutes);
-
-        let load = Load::start(cluster, &pods, HandOvers::None)?;
-        thread::sleep(span);
-        let diary = load.end()?;
-        let loaded = (written()?, reads(&pods)?);
-        ensure!(at_rest.0 == loaded.0, "the Lease was written to for a lock");
-        let grants = diary.grants().len();
-        println!(
-            "{grants} grants: no write, {:.1} reads a member and minute",
-            (loaded.1 - at_rest.1) / minutes
-        );
-        ensure!(grants > 1_000, "only {grants} grants: this shows nothing");
-        diary.check()
-    })
-}
-
-/// How often these pods have read the Lease.
-fn reads(pods: &[Pod]) -> Result<f64> {
-    prometheus::sum_over(pods, "conclave_arbiter_requests_total", "verb=\"read\"")
 }
 
 /// Scales the group, and waits until it has so many members.
