@@ -33,6 +33,7 @@ pub mod message;
 mod promising;
 mod registering;
 mod replacing;
+mod restored;
 mod sealing;
 mod standing;
 mod switching;
@@ -54,6 +55,7 @@ use self::locks::{LockEffect, LockOut, Locks};
 use self::message::{Farewell, Message, PeerMessage};
 use self::registering::Desk;
 use self::replacing::Sighting;
+use self::restored::Lineage;
 use self::standing::Belief;
 use self::switching::InForce;
 use crate::ids::{Epoch, Incarnation};
@@ -69,7 +71,7 @@ pub struct Member {
     /// What the group's resource says, as far as this member knows.
     policy: Policy,
     in_force: InForce,
-    /// No view had a higher number when this member started, as the resource's status tells.
+    /// The latest view that others told of: the resource's status, and members that refused to seal.
     status: StatusEpoch,
     role: Role,
     pledge: Pledge,
@@ -99,6 +101,7 @@ pub struct Member {
     gates: Gates,
     /// What the leader of the view listed last.
     listed: Option<Listed>,
+    lineage: Lineage,
 }
 
 /// What a member is at the moment.
@@ -137,8 +140,9 @@ struct Pledge {
     epoch: Epoch,
     /// It sealed that view, and refuses it.
     sealed: bool,
-    /// It follows the view's leader until then.
+    /// It follows the leader of the view that it promised in last until then.
     until: LocalTime,
+    followed: Epoch,
     /// The latest heartbeat of that view that it heard.
     heard: u64,
     /// The register held that view, and not as closing, at that time or later; counted from before
@@ -180,6 +184,7 @@ impl Member {
             belief: Belief::default(),
             gates: Gates::default(),
             listed: None,
+            lineage: Lineage::default(),
         }
     }
 
@@ -237,6 +242,7 @@ impl Member {
                 self.with_locks(now, out, |locks, effects| locks.exit(now, &lock, effects));
             }
             Command::Policy(policy) => self.on_policy(now, *policy, out),
+            Command::Status(status) => self.on_status(now, status, out),
             Command::Peers(peers) => self.found(now, peers, out),
             Command::Evidence(member) => self.on_evidence(now, member),
             Command::Look => self.look(now, out),
@@ -264,7 +270,7 @@ impl Member {
             PeerMessage::SealRequest { .. } if self.is_advisory() => self.ask_register(now, out),
             PeerMessage::SealRequest { base } => self.on_seal_request(now, from, base, out),
             PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, Told::Nothing, out),
-            PeerMessage::SealRefused { base } => self.on_seal_refused(now, base),
+            PeerMessage::SealRefused { base } => self.on_seal_refused(now, base, out),
             PeerMessage::HandOver(table) => self.on_hand_over(now, from, *table, out),
             PeerMessage::Taken { epoch } => self.on_taken(from, epoch, out),
             PeerMessage::Election { epoch, message } => {

@@ -37,8 +37,9 @@ pub struct Record {
     /// The record was lost and made anew: nobody knows the view before.
     #[serde(default)]
     pub base_unknown: bool,
-    /// The view that this one was made from, as far as its leader knew: zero for the first. Nothing if a
-    /// version wrote it that does not say, and where nothing arbitrates.
+    /// The view that this one was made from, as far as its leader knew: zero for the first, and the number
+    /// before its own if the one before was lost and everything of it has run out. Nothing if a version wrote
+    /// it that does not say. Where nothing arbitrates it says nothing of use.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "in_texts")]
     pub base: Option<Epoch>,
     /// Of a closed record: all locks that may still be held. Nothing if nobody knows.

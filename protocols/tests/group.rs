@@ -36,6 +36,8 @@ mod overtaken;
 mod peer_carry;
 #[path = "group/peer_rules.rs"]
 mod peer_rules;
+#[path = "group/restored.rs"]
+mod restored;
 #[path = "group/rules.rs"]
 mod rules;
 #[path = "group/scenarios.rs"]

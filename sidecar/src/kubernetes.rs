@@ -41,6 +41,8 @@ pub struct Resource {
 pub struct Says {
     /// Its policies; nothing once it is gone.
     pub policy: watch::Sender<Option<Policy>>,
+    /// What its status says was used.
+    pub status: watch::Sender<StatusEpoch>,
     /// Where certificates come from.
     pub authority: watch::Sender<Option<AuthorityStatus>>,
 }
@@ -189,6 +191,9 @@ impl Says {
             }
             Err(error) => warn!(%error, "the resource cannot be used"),
         }
+        if let Some(used) = conclave.status.as_ref().and_then(used) {
+            self.status.send_if_modified(|last| set(last, used));
+        }
         if let Some(said) = conclave.status.and_then(|status| status.authority) {
             self.authority.send_if_modified(|last| set(last, Some(said)));
         }
@@ -235,8 +240,9 @@ mod tests {
     #[test]
     fn what_is_new_in_the_resource_is_said_and_an_authority_is_not_forgotten() {
         let (policy, mut policies) = watch::channel(None);
+        let (status, mut used) = watch::channel(StatusEpoch::default());
         let (authority, mut authorities) = watch::channel(None);
-        let says = Says { policy, authority };
+        let says = Says { policy, status, authority };
         let conclave = |status: serde_json::Value| -> Conclave {
             let conclave = serde_json::json!({
                 "apiVersion": "conclave.dev/v1alpha1",
@@ -259,6 +265,10 @@ mod tests {
         says.tell(at("10.0.0.1:443"));
         says.tell(conclave(serde_json::json!({"epoch": 7})));
         assert!(!policies.has_changed().expect("it goes on"), "nothing is new");
+        assert_eq!(
+            *used.borrow_and_update(),
+            StatusEpoch { epoch: Epoch(7), ..StatusEpoch::default() }
+        );
         assert!(!authorities.has_changed().expect("it goes on"));
 
         says.tell(at("10.0.0.2:443"));

@@ -64,7 +64,7 @@ pub struct Membership {
     /// What the resource says.
     pub policy: Policy,
     /// What the resource's status says was used.
-    pub status: StatusEpoch,
+    pub status: watch::Receiver<StatusEpoch>,
     /// The group's register.
     pub register: Register,
     /// What the resource says from now on; nothing once the group is dissolved.

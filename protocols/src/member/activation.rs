@@ -73,7 +73,7 @@ impl Member {
             settled: known && policy.arbiter == Arbiter::Quorum && self.quiet_until(now) <= now,
             closing: false,
             base_unknown: false,
-            base: Some(base.map(|base| base.epoch).unwrap_or_default()),
+            base: Some(base.map(|base| base.is_followed_by(epoch)).unwrap_or_default()),
             held: None,
             timing: self.next_timing(now, members.len(), policy.timing),
             members,
@@ -186,8 +186,10 @@ impl Member {
         let Some(candidate) = self.candidate() else { return };
         if written.closing {
             candidate.closing_at = Some(now);
-            candidate.base = Some(written);
             candidate.step = Step::Sealing;
+            let base = self.as_base(written);
+            let Some(candidate) = self.candidate() else { return };
+            candidate.base = Some(base);
             if self.going == Going::Leaves {
                 return self.depart(now, out);
             }
@@ -207,6 +209,8 @@ impl Member {
         if let Some(from) = self.belief_of_the_former_ends(now) {
             self.believe_from(from);
         }
+        let beside = self.known_beside(&written).is_some();
+        let beside = beside || self.candidate().is_some_and(|candidate| candidate.beside);
         self.take_office(now, sent, Beginning { record: written, carried, quiet_until }, out);
         if let Role::Leader(leader) = &mut self.role {
             for info in late {
@@ -215,6 +219,9 @@ impl Member {
         }
         if let Some(former) = former {
             say(former, PeerMessage::Taken { epoch }, out);
+        }
+        if beside {
+            self.waits_for_the_unknown(now, out);
         }
     }
 

@@ -40,6 +40,8 @@ pub(super) struct Candidate {
     pub(super) closing_at: Option<LocalTime>,
     /// Until when those who have not sealed are waited for, once enough have.
     grace_until: Option<LocalTime>,
+    /// There was a view that the base does not know of, or what was written in its place.
+    pub(super) beside: bool,
     /// When a member last refused to seal: it follows somebody.
     refused_at: Option<LocalTime>,
     pub(super) joiners: Joiners,
@@ -86,6 +88,7 @@ impl Candidate {
             over_at: None,
             closing_at: None,
             grace_until: None,
+            beside: false,
             refused_at: None,
             written: None,
         }
@@ -243,10 +246,8 @@ impl Member {
 
     /// A record that is older than what this member knows was brought back from a backup. Nobody
     /// knows what came after it, so it is as good as lost, and the longest known waits are waited.
-    fn as_base(&self, record: Record) -> Record {
-        let known = self.record.as_ref().map(|known| known.epoch).unwrap_or_default();
-        let latest = known.max(self.pledge.epoch).max(self.status.epoch);
-        if record.epoch >= latest && !record.base_unknown {
+    pub(super) fn as_base(&self, record: Record) -> Record {
+        if record.epoch >= self.latest_known() && !record.base_unknown {
             return record;
         }
         let mine = self.record.as_ref().map_or(self.policy.timing, |known| known.timing);
@@ -273,7 +274,9 @@ impl Member {
         let (me, leaves) = (self.me.incarnation, self.going == Going::Leaves);
         let Role::Candidate(candidate) = &self.role else { return };
         let since = self.first_read(&candidate.version, base).unwrap_or(now);
+        let beside = self.runs_beside(now, base).is_some();
         let Some(candidate) = self.candidate() else { return };
+        candidate.beside |= beside;
         if base.base_unknown {
             candidate.inherited = None;
         }
@@ -294,10 +297,8 @@ impl Member {
             return self.activate(now, out);
         }
         candidate.step = Step::Sealing;
-        if base.base_unknown {
-            return self.check_seals(now, out);
-        }
-        if base.rank(me).is_some() {
+        // Of a base that was lost no seal counts, but whoever refuses tells that an office lives.
+        if base.rank(me).is_some() && !base.base_unknown {
             match self.seal(now, base.epoch, out) {
                 Some(seal) => {
                     let told = Told::Heard(self.list_known(now, base.epoch));
@@ -338,12 +339,17 @@ impl Member {
         self.check_seals(now, out);
     }
 
-    /// Somebody follows a leader of the base.
-    pub(super) fn on_seal_refused(&mut self, now: LocalTime, base: Epoch) {
+    /// Somebody follows a leader of the base, or knows of a later view.
+    pub(super) fn on_seal_refused(&mut self, now: LocalTime, base: Epoch, out: &mut Out) {
         if let Some(candidate) = self.candidate()
             && candidate.base.as_ref().is_some_and(|record| record.epoch == base)
         {
             candidate.refused_at = Some(now);
+        } else if self.leader().is_some_and(|leader| leader.record.epoch == base) {
+            // There is another of this number.
+            self.waits_for_the_unknown(now, out);
+        } else {
+            self.hears_of_view(now, base, out);
         }
     }
 
@@ -399,12 +405,10 @@ impl Member {
                     }
                     return;
                 }
-                if !base.base_unknown {
-                    // In a long wait also those that sealed already: they may be dead by its end.
-                    let sealed = |m: &Incarnation| candidate.seals.contains_key(m) && !patient;
-                    let asked = base.others(me).filter(|m| !sealed(m));
-                    say_each(asked, &PeerMessage::SealRequest { base: base.epoch }, out);
-                }
+                // In a long wait also those that sealed already: they may be dead by its end.
+                let sealed = |m: &Incarnation| candidate.seals.contains_key(m) && !patient;
+                let asked = base.others(me).filter(|m| !sealed(m));
+                say_each(asked, &PeerMessage::SealRequest { base: base.epoch }, out);
                 self.check_seals(now, out);
             }
             Step::Reading | Step::Closing | Step::Writing => {}

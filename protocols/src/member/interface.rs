@@ -35,6 +35,8 @@ pub enum Command {
     },
     /// The group's resource says this now.
     Policy(Box<Policy>),
+    /// The status of the group's resource says this now.
+    Status(StatusEpoch),
     /// Discovery found these others, all of them. Only the arbiter `None` needs to be told: there,
     /// no register names the members.
     Peers(Vec<MemberInfo>),

@@ -216,6 +216,7 @@ impl Member {
             out.tell(Event::Met(Box::new(info.clone())));
         }
         out.tell(Event::Installed(Box::new(record.clone())));
+        self.lineage.goes_on(&record);
         self.record = Some(record);
         self.role = Role::Leader(Box::new(Leader::new(now, beginning)));
         self.legacy = None;
@@ -247,6 +248,7 @@ impl Member {
             // Rule 8: the leader's own promise obeys the same rules.
             leader.office.insert(me, now.after(hold(timing.office_wait)));
             self.pledge.until = now.after(timing.office_wait);
+            self.pledge.followed = self.pledge.epoch;
         } else {
             self.read_register(now, out);
         }

@@ -48,7 +48,7 @@ pub enum PeerMessage {
     },
     /// "I refuse it from now on; this is what I hold."
     Seal(Box<Seal>),
-    /// "I promised somebody; ask again."
+    /// "I promised somebody; ask again." Of a later view than was asked for: "I know of that one."
     SealRefused {
         /// The view in question.
         base: Epoch,

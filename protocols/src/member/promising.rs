@@ -54,7 +54,9 @@ impl Member {
             if !self.fits(&announcement.record, epoch, from) {
                 return out.tell(Event::Ignored("announcement"));
             }
-            if self.keeps_to_its_view(now, &announcement.record) {
+            let quiet = list.as_ref().map(|list| list.quiet).unwrap_or_default();
+            if let Some(base) = self.keeps_to_a_view(now, &announcement.record, quiet) {
+                say(from, PeerMessage::SealRefused { base }, out);
                 return out.tell(Event::Ignored("older base"));
             }
             self.enter_view(now, *announcement, out);
@@ -87,14 +89,6 @@ impl Member {
         self.pledge.until > now
             && !self.pledge.sealed
             && self.record.as_ref().is_some_and(|record| record.epoch == self.pledge.epoch)
-    }
-
-    /// Rule 38: whether a promise of this member runs in a later view than the one that this was made
-    /// from, or it entered another view of the same number.
-    fn keeps_to_its_view(&self, now: LocalTime, record: &Record) -> bool {
-        let mine = self.pledge.epoch;
-        let later = record.base.is_some_and(|base| base < mine) && self.pledge.until > now;
-        !self.is_advisory() && (later || record.epoch == mine)
     }
 
     /// Whether this member entered the view of that leader, and did not leave it since.
@@ -145,6 +139,8 @@ impl Member {
             locks.install(now, &record, &carried, effects);
         });
         out.tell(Event::Installed(Box::new(record.clone())));
+        self.lineage.goes_on(&record);
+        self.tell_what_was_followed(now, &record, out);
         self.record = Some(record);
         self.reread_soon(out);
     }
@@ -165,6 +161,7 @@ impl Member {
             return self.read_register(now, out);
         }
         self.pledge.until = now.after(office_wait);
+        self.pledge.followed = epoch;
         self.keep_list(now, epoch, list);
         let listed = self.locks.listed(now);
         let promise = Promise {

@@ -19,16 +19,29 @@ impl Member {
             // There is a view that this member knows nothing of.
             return self.read_register(now, out);
         }
-        let leads = self.office().is_some_and(|until| until > now);
-        if base < record.epoch && (leads || self.follows(now)) {
-            // The register may hold an older view again: an office lives that it knows nothing of.
-            return say(from, PeerMessage::SealRefused { base }, out);
-        }
-        if base < record.epoch || record.rank(self.me.incarnation).is_none() {
+        // Rule 39: the register may hold an older view again, and know nothing of a later one.
+        let later = record.epoch.max(self.pledge.epoch);
+        if base < later {
+            if later > record.epoch || record.leader != Some(from) {
+                say(from, PeerMessage::SealRefused { base: later }, out);
+            }
+            let leads = self.office().is_some_and(|until| until > now);
+            if leads || self.pledge.until > now {
+                say(from, PeerMessage::SealRefused { base }, out);
+            }
             return;
         }
+        if record.rank(self.me.incarnation).is_none() {
+            return;
+        }
+        let beside = self.runs_beside(now, record);
         match self.seal(now, base, out) {
-            Some(seal) => self.tell_seal(now, from, seal, out),
+            Some(seal) => {
+                if let Some(base) = beside {
+                    say(from, PeerMessage::SealRefused { base }, out);
+                }
+                self.tell_seal(now, from, seal, out);
+            }
             None => say(from, PeerMessage::SealRefused { base }, out),
         }
     }

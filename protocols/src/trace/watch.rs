@@ -54,7 +54,8 @@ impl Watch {
         member.handle(now, input, &mut effects);
         let effects: Vec<EffectOf<Member>> = effects.drain().collect();
         // Whoever leaves may promise itself, go on holding by that, and give its office up, all in one moment.
-        let leaves = self.refused.is_none() && !member.is_in_view();
+        let (_, until) = member.pledged();
+        let leaves = self.refused.is_none() && !member.is_in_view() && until != self.promised;
         if let Some((epoch, _)) = self.office.filter(|_| leaves && extends(&effects)) {
             self.note(Event::Promised(epoch));
         }

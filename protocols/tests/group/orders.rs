@@ -2,7 +2,7 @@
 //! of each peer, the answers of the register, its alarms. A process that goes on after a pause finds
 //! all of them at once, and nothing says which of them it looks at first.
 
-use conclave_protocols::member::{Command, Node};
+use conclave_protocols::member::{Command, Node, StatusEpoch};
 use conclave_protocols::sim::{Random, Waiting};
 
 use crate::nodes::Place;
@@ -57,6 +57,13 @@ impl World {
     }
 
     /// Something happened that is no fault.
+    /// The watch of the resource tells everybody what the operator wrote, some time ago or now.
+    pub(crate) fn tell_status(&mut self, status: StatusEpoch) {
+        for member in self.living().collect::<Vec<_>>() {
+            self.command(member, Command::Status(status));
+        }
+    }
+
     pub(crate) fn besides(&mut self, what: &'static str) {
         *self.seen.besides.entry(what).or_default() += 1;
     }

@@ -64,7 +64,8 @@ impl Tally {
         let (usual, times) = USUAL;
         let is_often =
             |count: Option<&u64>| count.copied().unwrap_or(0) * usual >= self.runs * times;
-        for kind in Kind::WITHIN.iter().chain(&Kind::MORE).chain(&Kind::BEYOND) {
+        for kind in Kind::WITHIN.iter().chain(&Kind::MORE).chain(&Kind::LATER).chain(&Kind::BEYOND)
+        {
             assert!(is_often(self.effects.get(kind)), "{kind:?} is rare: {:?}", self.effects);
         }
         for what in BESIDES {

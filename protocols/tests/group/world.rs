@@ -222,7 +222,7 @@ impl World {
 
     /// What the operator has written into the status of the resource: it watches the register, and
     /// does not forget what was there.
-    fn status_epoch(&mut self) -> StatusEpoch {
+    pub(crate) fn status_epoch(&mut self) -> StatusEpoch {
         match self.policy.arbiter {
             Arbiter::Quorum => {
                 let used =

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// How many seeds a bug may hide from.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 2_000;
 
 /// How it begins what a trace did that no rule allows.
 const REFUSED: &str = "no step of rule";

@@ -155,7 +155,8 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
         );
         let (policy, policies) = watch::channel(Some(resource.policy.clone()));
         let (authority, trusted) = watch::channel(resource.authority.clone());
-        let says = Says { policy, authority };
+        let (status, used) = watch::channel(resource.status);
+        let says = Says { policy, status, authority };
         let (sighted, sight) = watch::channel(Sight::default());
         let (found, endpoints) = watch::channel(None);
         let (died, dead) = mpsc::channel(DEATHS);
@@ -183,7 +184,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             addresses: peer_addresses(&args),
             held,
             policy: resource.policy,
-            status: resource.status,
+            status: used,
             register: Register::Kubernetes(Box::new(register)),
             policies,
             endpoints,

@@ -383,7 +383,7 @@ impl Born {
             name: pod,
             addresses: vec![self.peer_address()],
             policy: self.settings.policy.clone(),
-            status: StatusEpoch::default(),
+            status: watch::channel(StatusEpoch::default()).1,
             register: Register::Memory(self.register.by(self.cut.clone())),
             policies: self.policies.clone(),
             endpoints,

@@ -42,7 +42,8 @@ use crate::wire::Payload;
 pub(crate) struct Beginning {
     pub(crate) me: MemberInfo,
     pub(crate) policy: Policy,
-    pub(crate) status: StatusEpoch,
+    /// What the status of the group's resource says was used.
+    pub(crate) status: watch::Receiver<StatusEpoch>,
     pub(crate) register: Register,
     pub(crate) links: Links,
     pub(crate) inbox: mpsc::Receiver<(Incarnation, Payload)>,
@@ -125,12 +126,12 @@ const ANSWERS: usize = 64;
 impl Seat {
     /// Lives in the group until it has left it.
     pub(crate) async fn live(&mut self, beginning: Beginning) {
-        let Beginning { me, policy, status, register, links, end, .. } = beginning;
+        let Beginning { me, policy, mut status, register, links, end, .. } = beginning;
         let (answers, answered) = mpsc::channel(ANSWERS);
         self.publisher.begins(me.incarnation, &policy);
         let time =
             Time { sync: None, clock: virtual_clock(self.clock, &policy), epoch: Epoch::default() };
-        let member = Member::new(me.clone(), policy, status);
+        let member = Member::new(me.clone(), policy, *status.borrow_and_update());
         let task = Task {
             recorder: crate::telemetry::is_traced().then(|| Recorder::new(&member)),
             member,
@@ -156,6 +157,7 @@ impl Seat {
             answered,
             inbox: beginning.inbox,
             policies: beginning.policies,
+            status,
             found: beginning.found,
             sight: beginning.sight,
             dead: beginning.dead,
@@ -170,6 +172,7 @@ struct Sources<'a> {
     answered: mpsc::Receiver<register::Message>,
     inbox: mpsc::Receiver<(Incarnation, Payload)>,
     policies: watch::Receiver<Option<Policy>>,
+    status: watch::Receiver<StatusEpoch>,
     found: watch::Receiver<Option<Vec<MemberInfo>>>,
     sight: watch::Receiver<Sight>,
     dead: mpsc::Receiver<Incarnation>,
@@ -202,6 +205,10 @@ impl Task<'_> {
                 Ok(()) = sources.policies.changed() => {
                     let policy = sources.policies.borrow_and_update().clone();
                     self.on_policy(policy);
+                }
+                Ok(()) = sources.status.changed() => {
+                    let status = *sources.status.borrow_and_update();
+                    self.feed(Input::Command(Command::Status(status)));
                 }
                 Ok(()) = sources.found.changed() => {
                     let found = sources.found.borrow_and_update().clone();

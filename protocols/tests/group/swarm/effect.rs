@@ -118,9 +118,13 @@ impl Run {
                 Effect::Done
             }
             Kind::RegisterRestored => {
-                self.restore(|_| true).map_or(Effect::Nothing, |_| Effect::Done)
+                self.restore(|_| true, true).map_or(Effect::Nothing, |_| Effect::Done)
             }
             Kind::AllRestored => self.restore_all(),
+            Kind::RestoredUnheard => {
+                self.gather();
+                self.restore_unheard()
+            }
             Kind::Edit => self.edit(),
             Kind::LeaveAll => self.leave_all(),
             Kind::LeaveHeldUp => {
@@ -388,10 +392,11 @@ impl Run {
         effect
     }
 
-    /// The register is brought back from a backup. Only if all who live know of the view that is
-    /// forgotten by that, as those who start later do by the resource's status, and if its waits were
-    /// no longer than those of the backup: nothing else tells of them (`found.rs`, what is ignored).
-    fn restore(&mut self, may: impl Fn(&Record) -> bool) -> Option<Record> {
+    /// The register is brought back from a backup. Only if its waits were no longer than those of the
+    /// backup: nothing else tells of them (`found.rs`, what is ignored). All who live know of the view
+    /// that is forgotten by that, as those who start later do: by the resource's status, or, should that be
+    /// brought back too, because they were in it.
+    fn restore(&mut self, may: impl Fn(&Record) -> bool, all: bool) -> Option<Record> {
         let least = 1 + self.any(4);
         let latest = self.world.record();
         let (epoch, waits) = (latest.epoch, latest.timing);
@@ -406,16 +411,34 @@ impl Run {
             record.is_some_and(|record| record.epoch >= epoch)
         };
         if !self.world.living().all(knows) {
-            return None;
+            if all {
+                return None;
+            }
+            let status = self.world.status_epoch();
+            self.world.tell_status(status);
         }
         self.world.register(Ask::Restore(ago));
         Some(record)
     }
 
+    fn restore_unheard(&mut self) -> Effect {
+        let living: Vec<usize> = self.world.living().collect();
+        let leader = self.world.leader();
+        let Some(one) = living.iter().copied().find(|member| Some(*member) != leader) else {
+            return Effect::Nothing;
+        };
+        let joiner = self.world.join();
+        let others: Vec<usize> =
+            living.into_iter().chain([joiner]).filter(|other| *other != one).collect();
+        self.cut(&[one], &others, true);
+        self.live(self.plan.policy.timing.office_wait / 2);
+        self.restore(|_| true, false).map_or(Effect::Nothing, |_| Effect::Done)
+    }
+
     /// With the status of the resource, so that whoever starts later knows of nothing that came after
     /// the backup. Not to when the group was closed: there no wait would be left (`guarantees.md`).
     fn restore_all(&mut self) -> Effect {
-        let Some(record) = self.restore(|record| record.leader.is_some()) else {
+        let Some(record) = self.restore(|record| record.leader.is_some(), true) else {
             return Effect::Nothing;
         };
         self.world.status = StatusEpoch { epoch: record.epoch, ceiling: record.ceiling };

@@ -73,6 +73,9 @@ pub(crate) enum Kind {
     RegisterLate,
     /// The register and the status of the resource are brought back together, and others start.
     AllRestored,
+    /// Somebody joins, and one has not heard of that when the register is brought back to before; the
+    /// status of the resource tells it.
+    RestoredUnheard,
     /// A member and its clock stand still. Outside of what exclusion is promised for.
     ClockStands,
     /// A clock jumps forward. Outside of what exclusion is promised for.
@@ -131,6 +134,9 @@ impl Kind {
         Self::AllRestored,
     ];
 
+    /// And more, later still.
+    pub(crate) const LATER: [Self; 1] = [Self::RestoredUnheard];
+
     /// Those that go beyond them.
     pub(crate) const BEYOND: [Self; 3] = [Self::ClockStands, Self::ClockJumps, Self::ClocksRunWild];
 
@@ -149,6 +155,7 @@ impl Kind {
             | Self::LeaveUnheard
             | Self::CutGroups
             | Self::Repeat
+            | Self::RestoredUnheard
             | Self::Drain
             | Self::Crash => plan.members > 1,
             Self::SplitLeaderOff => plan.members > 3,

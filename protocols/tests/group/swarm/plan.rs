@@ -114,17 +114,26 @@ impl Plan {
         if plan.wide {
             delay_some(&mut plan.policy, &mut random);
         }
+        let count = random.up_to(4);
+        plan.add(&Kind::MORE, count, &mut random);
+        let mut random = Random::new(seed ^ 0x7c0b_5f21_99d3_48ea);
+        let count = u64::from(random.once_in(12));
+        plan.add(&Kind::LATER, count, &mut random);
+        plan
+    }
+
+    /// Some of these kinds, each a few times at any place among the others.
+    fn add(&mut self, kinds: &[Kind], count: u64, random: &mut Random) {
         let mut up_to = |limit: usize| usize::try_from(random.up_to(limit as u64)).expect("small");
-        for _ in 0..up_to(4) {
-            let kind = Kind::MORE[up_to(Kind::MORE.len())];
-            if kind.fits(&plan) && !plan.kinds.contains(&kind) {
-                plan.kinds.push(kind);
+        for _ in 0..count {
+            let kind = kinds[up_to(kinds.len())];
+            if kind.fits(self) && !self.kinds.contains(&kind) {
+                self.kinds.push(kind);
                 for _ in 0..2 + up_to(3) {
-                    plan.faults.insert(up_to(plan.faults.len() + 1), kind);
+                    self.faults.insert(up_to(self.faults.len() + 1), kind);
                 }
             }
         }
-        plan
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use conclave_protocols::member::StatusEpoch;
 use conclave_protocols::policy::{Caching, LockAlgorithm};
 
 use super::effect::Effect;
@@ -35,6 +36,8 @@ pub(crate) struct Run {
     /// Faults whose effect is not known yet.
     pub(crate) open: Vec<(Kind, Effect)>,
     effects: BTreeMap<Kind, u64>,
+    /// What the operator wrote into the status when it was looked at last.
+    written: StatusEpoch,
 }
 
 impl Run {
@@ -46,7 +49,13 @@ impl Run {
         if plan.kinds.contains(&Kind::AllRestored) {
             world.register(Ask::Time);
         }
-        let mut run = Self { plan, world, open: Vec::new(), effects: BTreeMap::new() };
+        let mut run = Self {
+            plan,
+            world,
+            open: Vec::new(),
+            effects: BTreeMap::new(),
+            written: StatusEpoch::default(),
+        };
         run.begin();
         let calm = run.world.seen.clone();
         for kind in run.plan.faults.clone() {
@@ -104,6 +113,11 @@ impl Run {
         let before = self.world.sim.now();
         if self.world.trace {
             println!("{before:?} {kind:?}");
+        }
+        if self.plan.kinds.contains(&Kind::RestoredUnheard) {
+            let latest = self.world.status_epoch();
+            let status = std::mem::replace(&mut self.written, latest);
+            self.world.tell_status(status);
         }
         let effect = self.inflict(kind);
         if self.world.trace {
