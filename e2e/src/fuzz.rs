@@ -16,23 +16,12 @@ use crate::{cache, command};
 
 /// Runs every target for so long, as many at a time as there are cores; then says what each reached.
 pub fn all(each: Duration) -> Result<()> {
-    every(each, Chance::New)
-}
-
-/// The same, with the same chance each time, from the seeds alone and no further than [`EXECUTIONS`]:
-/// a check must not fail by chance, nor because a machine is quick. A slow one does not get so far in
-/// the time.
-pub fn all_usual(each: Duration) -> Result<()> {
-    every(each, Chance::Usual)
-}
-
-fn every(each: Duration, chance: Chance) -> Result<()> {
     let engine = build()?;
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let mut found = Vec::new();
     for together in targets()?.chunks(cores) {
         let begun: Result<Vec<_>> =
-            together.iter().map(|target| Running::begin(&engine, target, each, chance)).collect();
+            together.iter().map(|target| Running::begin(&engine, target, each)).collect();
         for mut running in begun? {
             if !running.end()? {
                 found.push(running.target.clone());
@@ -46,7 +35,7 @@ fn every(each: Duration, chance: Chance) -> Result<()> {
 /// Runs one target for so long.
 pub fn one(target: &str, time: Duration) -> Result<()> {
     check_name(target)?;
-    let is_good = Running::begin(&build()?, target, time, Chance::New)?.end()?;
+    let is_good = Running::begin(&build()?, target, time)?.end()?;
     ensure!(is_good, "fuzzing found something in {target}");
     Ok(())
 }
@@ -65,15 +54,6 @@ pub fn share(time: Duration) -> Result<Duration> {
     Ok(time / rounds.max(1))
 }
 
-/// What a run draws, and where it begins.
-#[derive(Clone, Copy)]
-enum Chance {
-    /// Anything, and where the last run ended.
-    New,
-    /// The same as ever, from the seeds.
-    Usual,
-}
-
 /// One run of a target, which ends with whoever began it.
 struct Running {
     target: String,
@@ -81,31 +61,10 @@ struct Running {
     log: PathBuf,
 }
 
-impl Chance {
-    /// The directory of what reached something new.
-    fn corpus(self) -> &'static str {
-        match self {
-            Self::New => "corpus",
-            Self::Usual => "usual",
-        }
-    }
-
-    /// What the engine is told of it.
-    fn arguments(self, target: &str) -> Result<Vec<String>> {
-        Ok(match self {
-            Self::New => Vec::new(),
-            Self::Usual => vec!["-seed=1".to_owned(), format!("-runs={}", executions(target)?)],
-        })
-    }
-}
-
 impl Running {
-    fn begin(engine: &Path, target: &str, time: Duration, chance: Chance) -> Result<Self> {
+    fn begin(engine: &Path, target: &str, time: Duration) -> Result<Self> {
         let place = place();
-        let corpus = place.join(chance.corpus()).join(target);
-        if matches!(chance, Chance::Usual) && corpus.exists() {
-            fs::remove_dir_all(&corpus)?;
-        }
+        let corpus = place.join("corpus").join(target);
         fs::create_dir_all(&corpus)?;
         fs::create_dir_all(place.join("found"))?;
         let log = place.join(format!("{target}.log"));
@@ -114,8 +73,7 @@ impl Running {
             .arg(format!("-max_total_time={}", time.as_secs().max(1)))
             .arg(format!("-artifact_prefix={}/{target}-", place.join("found").display()))
             .args(["-max_len=8192", "-timeout=10", "-rss_limit_mb=2048"])
-            .args(["-print_final_stats=1", "-verbosity=1"])
-            .args(chance.arguments(target)?);
+            .args(["-print_final_stats=1", "-verbosity=1"]);
         let words = seeds().with_file_name("words").join(target);
         if words.exists() {
             engine.arg(format!("-dict={}", words.display()));
@@ -189,26 +147,6 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// How far the usual run of a target goes.
-fn executions(target: &str) -> Result<u32> {
-    let of_target = EXECUTIONS.iter().find(|(name, _)| *name == target);
-    let (_, count) =
-        of_target.with_context(|| format!("`{target}` has no number of executions"))?;
-    Ok(*count)
-}
-
-/// What each target does in about a minute of a core.
-const EXECUTIONS: [(&str, u32); 8] = [
-    ("bodies", 1_600_000),
-    ("frame", 900_000),
-    ("handshake", 1_400_000),
-    ("http", 160_000),
-    ("identity", 2_200_000),
-    ("lease", 2_000_000),
-    ("manifest", 50_000),
-    ("review", 1_500_000),
-];
-
 fn check_name(target: &str) -> Result<()> {
     let targets = targets()?;
     let is_known = targets.iter().any(|known| known == target);
@@ -281,7 +219,6 @@ mod tests {
     fn every_target_is_named_once_and_others_are_refused() {
         let targets = targets().expect("a directory");
         assert!(targets.iter().any(|target| target == "frame"), "{targets:?}");
-        assert!(targets.iter().all(|target| executions(target).is_ok()));
         assert!(check_name("frame").is_ok());
         assert!(check_name("weather").is_err());
     }

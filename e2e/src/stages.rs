@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::cluster::{self, Cluster, State};
-use crate::{binaries, cache, campaign, command, fuzz, image, packages, preflight, rotation};
+use crate::{binaries, cache, campaign, command, image, packages, preflight, rotation};
 
 /// Every stage, in the order in which they run. A new check is a new line.
 const STAGES: &[Stage] = &[
@@ -17,7 +17,6 @@ const STAGES: &[Stage] = &[
     Stage { name: "tests", when: When::Always, run: run_tests },
     Stage { name: "simulation", when: When::Full, run: simulate },
     Stage { name: "packages", when: When::OwnCluster, run: install_packages },
-    Stage { name: "fuzzing", when: When::OwnCluster, run: run_targets },
     Stage { name: "page", when: When::OwnCluster, run: test_page },
     Stage { name: "dependencies", when: When::OwnCluster, run: check_dependencies },
     Stage { name: "binaries", when: When::OwnCluster, run: build_binaries },
@@ -176,10 +175,6 @@ fn install_packages(_: &mut Run) -> Result<()> {
     packages::install()
 }
 
-fn run_targets(_: &mut Run) -> Result<()> {
-    fuzz::all_usual(FUZZING)
-}
-
 fn test_page(_: &mut Run) -> Result<()> {
     cargo(&["build", "--quiet", "--locked", "-p", "conclave-sidecar", "--bin", "conclave"])?;
     let test = ["-p", "conclave-e2e", "--features", PAGE, "--test", "page"];
@@ -295,9 +290,6 @@ fn kept_logs() -> PathBuf {
 
 /// How long the swarm searches in every run: more than a thousand simulated hours.
 const SIMULATION: Duration = Duration::from_mins(4);
-
-/// How long each target of the fuzzer runs in every run.
-const FUZZING: Duration = Duration::from_mins(1);
 
 /// The version of cargo-deny.
 const CARGO_DENY: &str = "0.20.2";

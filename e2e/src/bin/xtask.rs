@@ -59,9 +59,6 @@ enum Task {
         /// Shows what the target does with this input instead.
         #[arg(long, value_name = "FILE", requires = "target")]
         input: Option<PathBuf>,
-        /// From the seeds, with the same chance and as far as in every run of the tests.
-        #[arg(long, conflicts_with = "target")]
-        usual: bool,
     },
     /// Shows what happened in one run of a swarm.
     Replay {
@@ -122,7 +119,6 @@ fn run(task: Task) -> Result<()> {
         Task::Campaign { time } => campaign::campaign(time),
         Task::Sim { time } => campaign::sim(time),
         Task::Check { time } => campaign::check(time),
-        Task::Fuzz { time, usual: true, .. } => fuzz::all_usual(time),
         Task::Fuzz { time, target: None, .. } => fuzz::all(time),
         Task::Fuzz { target: Some(target), input: Some(input), .. } => fuzz::again(&target, &input),
         Task::Fuzz { time, target: Some(target), .. } => fuzz::one(&target, time),
