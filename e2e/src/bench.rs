@@ -2,6 +2,7 @@
 //! ZooKeeper beside it in the same run. Machines are noisy: the ratios say more than the figures.
 
 mod failover;
+mod footprint;
 mod server;
 
 use std::thread;
@@ -18,6 +19,9 @@ use crate::{command, packages, wait};
 /// Rounds of losing a leader.
 const LOSSES: usize = 10;
 
+/// For how long a client works around a change.
+const WATCHED: Duration = Duration::from_secs(3);
+
 const SOON: Duration = Duration::from_secs(30);
 
 /// Runs all measurements and prints them.
@@ -27,14 +31,15 @@ pub fn run() -> Result<()> {
     locks()?;
     losses("kill", "SIGKILL of the leader")?;
     losses("leave", "the leader leaves in order")?;
-    join()?;
+    pauses()?;
     println!("memory of five members in one process: {} KiB", dev.memory_kib()?);
     println!("size of the program: {} KiB", Dev::size()? / 1024);
     Ok(())
 }
 
-/// Measures the loss of a leader on the cluster that `cargo xtask cluster up` has booted.
+/// Measures the loss of a leader on the cluster, and what a sidecar costs its node, that `cargo xtask cluster up` has booted.
 pub fn run_on_cluster() -> Result<()> {
+    footprint::run()?;
     failover::run()
 }
 
@@ -63,19 +68,48 @@ fn locks() -> Result<()> {
         [leader].into_iter().chain(others).map(|member| api(member).to_string()).collect();
     let mut clients = RIVALS.command();
     clients.args(["-conclave", &ports.join(",")]).args(Rivals::arguments());
+    let mut table = String::new();
     for line in command::output(&mut clients)?.lines() {
-        let Figure { what, who, rate, p50, p99, n, least, most, overtaken } =
-            serde_json::from_str(line)?;
-        print!("{what}, {who}: p50 {p50:.3} ms, p99 {p99:.3} ms, n = {n}");
-        if rate > 0.0 {
-            print!(", {rate:.0} a second, {least:.2} to {most:.2} of a fair share each");
+        let figure: Figure = serde_json::from_str(line)?;
+        if figure.what != table {
+            table.clone_from(&figure.what);
+            figure.head();
         }
-        if overtaken > 0.0 {
-            print!(", {:.1} % overtaken", overtaken * 100.0);
-        }
-        println!();
+        figure.row();
     }
     Ok(())
+}
+
+impl Figure {
+    /// The heads of its table.
+    fn head(&self) {
+        let columns = match (self.rate > 0.0, self.is_of_one_lock()) {
+            (false, _) => "p50 | p99 | n",
+            (true, false) => "locks a second | wait p50 | wait p99",
+            (true, true) => {
+                "locks a second | wait p50 | wait p99 | least and most of a fair share | overtaken"
+            }
+        };
+        let lines = " --- |".repeat(columns.matches('|').count() + 2);
+        println!("\n| {} | {columns} |\n|{lines}", self.what);
+    }
+
+    fn row(&self) {
+        let Self { who, rate, p50, p99, n, least, most, overtaken, .. } = self;
+        if *rate > 0.0 {
+            print!("| {who} | {rate:.0} | {p50:.1} ms | {p99:.1} ms |");
+            if self.is_of_one_lock() {
+                print!(" {least:.2}, {most:.2} | {:.1} % |", overtaken * 100.0);
+            }
+            println!();
+        } else {
+            println!("| {who} | {p50:.3} ms | {p99:.3} ms | {n} |");
+        }
+    }
+
+    fn is_of_one_lock(&self) -> bool {
+        self.what.ends_with("one lock")
+    }
 }
 
 /// From the loss of the leader to another leader, and to the next grant of a free lock.
@@ -99,33 +133,72 @@ fn losses(how: &str, name: &str) -> Result<()> {
         grants.push(grant.join().expect("it does not panic")?);
         Dev::act(leader, "revive")?;
     }
-    print(&format!("{name}: new leader (seen by polling)"), leaders);
-    print(&format!("{name}: next grant of a free lock"), grants);
+    print(&format!("{name}: a new leader, seen by polling"), leaders);
+    print(&format!("{name}: the next grant of a free lock"), grants);
     Ok(())
 }
 
-/// The longest time that a lock took at a follower while a member joined.
-fn join() -> Result<()> {
-    let mut pauses = Vec::new();
-    for _ in 0..LOSSES {
-        Dev::await_members(SOON)?;
-        let leader = Dev::await_leader(SOON)?;
-        let (busy, gone) = ((leader + 1) % MEMBERS, (leader + 2) % MEMBERS);
-        Dev::act(gone, "leave")?;
+/// What happens to a member while a client works at a follower that stays.
+const CHANGES: [(&str, Who, &str); 5] = [
+    ("a follower is killed", Who::Follower, "kill"),
+    ("a follower leaves in order", Who::Follower, "leave"),
+    ("the leader is killed", Who::Leader, "kill"),
+    ("the leader leaves in order", Who::Leader, "leave"),
+    ("a member joins", Who::Follower, "revive"),
+];
+
+#[derive(Clone, Copy)]
+enum Who {
+    Leader,
+    Follower,
+}
+
+/// The longest time that a lock took at a follower while another member came or went.
+fn pauses() -> Result<()> {
+    println!(
+        "\n| the longest acquire and release while | p50 | p99 | n |\n| --- | --- | --- | --- |"
+    );
+    for (what, who, how) in CHANGES {
+        let mut longest = Vec::new();
+        for _ in 0..LOSSES {
+            longest.push(pause(who, how)?);
+        }
+        print(what, longest);
+    }
+    Ok(())
+}
+
+fn pause(who: Who, how: &str) -> Result<Duration> {
+    Dev::await_members(SOON)?;
+    let leader = Dev::await_leader(SOON)?;
+    let (busy, follower) = ((leader + 1) % MEMBERS, (leader + 2) % MEMBERS);
+    let changes = match who {
+        Who::Leader => leader,
+        Who::Follower => follower,
+    };
+    let joins = how == "revive";
+    if joins {
+        Dev::act(changes, "leave")?;
         wait::until("a smaller view", SOON, || {
             ensure!(Dev::members_known(busy)? < MEMBERS, "it is still a member");
             Ok(())
         })?;
-        Dev::act(gone, "revive")?;
-        let mut client = Http::connect(api(busy))?;
-        let (mut longest, start) = (Duration::ZERO, Instant::now());
-        while start.elapsed() < Duration::from_secs(3) {
-            longest = longest.max(timed(|| client.lock_and_unlock("join?wait=10s"))?);
-        }
-        pauses.push(longest);
     }
-    print("the longest acquire + release while a member joins", pauses);
-    Ok(())
+    let mut client = Http::connect(api(busy))?;
+    let working = thread::spawn(move || {
+        let (mut longest, start) = (Duration::ZERO, Instant::now());
+        while start.elapsed() < WATCHED {
+            longest = longest.max(timed(|| client.lock_and_unlock("pause?wait=10s"))?);
+        }
+        Ok(longest)
+    });
+    thread::sleep(WATCHED / 10);
+    Dev::act(changes, how)?;
+    let longest = working.join().expect("it does not panic");
+    if !joins {
+        Dev::act(changes, "revive")?;
+    }
+    longest
 }
 
 fn timed(act: impl FnOnce() -> Result<()>) -> Result<Duration> {
@@ -137,5 +210,5 @@ fn timed(act: impl FnOnce() -> Result<()>) -> Result<Duration> {
 fn print(what: &str, mut times: Vec<Duration>) {
     times.sort_unstable();
     let at = |share: usize| times[(times.len() - 1) * share / 100].as_secs_f64() * 1e3;
-    println!("{what}: p50 {:.3} ms, p99 {:.3} ms, n = {}", at(50), at(99), times.len());
+    println!("| {what} | {:.1} ms | {:.1} ms | {} |", at(50), at(99), times.len());
 }

@@ -36,9 +36,10 @@ type locker interface {
 	unlock() error
 }
 
-// service makes clients; the n-th goes to the n-th of its servers.
+// service makes clients; the n-th goes to the n-th of its servers. Its locks have names that begin with kind.
 type service struct {
 	name    string
+	kind    string
 	connect func(n int) (locker, error)
 }
 
@@ -67,6 +68,11 @@ const (
 	oneLock = "8 clients, one lock"
 )
 
+// algorithms are those of Conclave's locks. A group has a kind of locks for each, with names that begin with it.
+var algorithms = []string{
+	"Central", "TokenRing", "Raymond", "Lamport", "RicartAgrawala", "Maekawa", "Voting",
+}
+
 func main() {
 	conclave := flag.String("conclave", "", "ports of a group's members, the leader's first")
 	redis := flag.String("redis", "", "address of a Redis server")
@@ -77,28 +83,38 @@ func main() {
 	members := func(ports []string) func(int) (locker, error) {
 		return func(n int) (locker, error) { return dialConclave(ports[n%len(ports)]) }
 	}
-	crowd := []service{{"Conclave", members(ports)}}
+	crowd := []service{{"Conclave", "", members(ports)}}
 	single := []service{
-		{"Conclave, at the leader", members(ports[:1])},
-		{"Conclave, at a follower", members(ports[1:2])},
+		{"Conclave, at the leader", "", members(ports[:1])},
+		{"Conclave, at a follower", "", members(ports[1:2])},
 	}
 	others := []service{}
 	if *redis != "" {
-		others = append(others, service{"Redis", func(int) (locker, error) { return dialRedis(*redis) }})
+		others = append(others, service{"Redis", "", func(int) (locker, error) { return dialRedis(*redis) }})
 	}
 	if *etcd != "" {
-		others = append(others, service{"etcd", func(int) (locker, error) { return dialEtcd(*etcd) }})
+		others = append(others, service{"etcd", "", func(int) (locker, error) { return dialEtcd(*etcd) }})
 	}
 	if *zookeeper != "" {
 		dial := func(int) (locker, error) { return dialZooKeeper(*zookeeper) }
-		others = append(others, service{"ZooKeeper", dial})
+		others = append(others, service{"ZooKeeper", "", dial})
 	}
 	single, crowd = append(others, single...), append(others, crowd...)
-	uncontended(single)
+	uncontended("acquire and release by one client", single)
 	crowded(oneLock, crowd, func() string { return "crowd" })
 	crowded("8 clients, 1,000 locks", crowd, func() string {
 		return fmt.Sprintf("many-%d", rand.Intn(names))
 	})
+	var alone, together []service
+	for _, algorithm := range algorithms {
+		kind := algorithm + "-"
+		alone = append(alone,
+			service{algorithm + ", at the leader", kind, members(ports[:1])},
+			service{algorithm + ", at a follower", kind, members(ports[1:2])})
+		together = append(together, service{algorithm, kind, members(ports)})
+	}
+	uncontended("Conclave alone, acquire and release by one client", alone)
+	crowded("Conclave alone, "+oneLock, together, func() string { return "crowd" })
 }
 
 func check(err error) {
@@ -108,7 +124,7 @@ func check(err error) {
 }
 
 // uncontended takes and gives back a lock that nobody else wants, at each service in turn.
-func uncontended(services []service) {
+func uncontended(what string, services []service) {
 	clients := make([]locker, len(services))
 	times := make([][]time.Duration, len(services))
 	for i, service := range services {
@@ -119,7 +135,7 @@ func uncontended(services []service) {
 	for round := range alone + alone/10 {
 		for i, client := range clients {
 			begin := time.Now()
-			check(client.lock(fmt.Sprintf("alone-%d-%d", i, round%8)))
+			check(client.lock(fmt.Sprintf("%salone-%d-%d", services[i].kind, i, round%8)))
 			check(client.unlock())
 			// What comes first warms up.
 			if round >= alone/10 {
@@ -128,7 +144,7 @@ func uncontended(services []service) {
 		}
 	}
 	for i, service := range services {
-		said := figure{What: "one client", Who: service.name}
+		said := figure{What: what, Who: service.name}
 		said.print(times[i])
 	}
 }
@@ -152,12 +168,12 @@ func crowded(what string, services []service, name func() string) {
 	}
 	for range rounds {
 		for i := range services {
-			grants[i] = append(grants[i], work(all[i], name)...)
+			grants[i] = append(grants[i], work(all[i], func() string { return services[i].kind + name() })...)
 		}
 	}
 	for i, service := range services {
 		said := figure{What: what, Who: service.name}
-		if what == oneLock {
+		if strings.HasSuffix(what, oneLock) {
 			said.Overtaken = overtaken(grants[i])
 		}
 		said.Rate = float64(len(grants[i])) / (rounds * span.Seconds())

@@ -29,20 +29,29 @@ pub(super) fn api(member: u16) -> u16 {
     BASE + member
 }
 
+/// The group, with the waits of `conclave dev` and a kind of lock for each algorithm.
+const GROUP: &str = include_str!("group.yaml");
+
 /// `conclave dev`, by the programs of the image.
 pub(super) struct Dev {
     process: Child,
+    /// Where its manifest is.
+    _data: TempDir,
 }
 
 impl Dev {
     pub(super) fn start() -> Result<Self> {
         image::product::make()?;
+        let data = TempDir::new()?;
+        let manifest = data.path().join("group.yaml");
+        fs::write(&manifest, GROUP)?;
         let process = Command::new(image::product::binary("conclave"))
-            .arg("dev")
+            .args(["dev", "--file"])
+            .arg(manifest)
             .env("CONCLAVE_BASE_PORT", BASE.to_string())
             .stdout(Stdio::null())
             .spawn()?;
-        Ok(Self { process })
+        Ok(Self { process, _data: data })
     }
 
     /// Who says that it leads.
@@ -85,15 +94,20 @@ impl Dev {
     }
 
     pub(super) fn memory_kib(&self) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id()))?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-        let number = line.and_then(|line| line.split_whitespace().nth(1));
-        Ok(number.context("no VmRSS")?.parse()?)
+        memory_kib(self.process.id(), "VmRSS:")
     }
 
     pub(super) fn size() -> Result<u64> {
         Ok(fs::metadata(image::product::binary("conclave"))?.len())
     }
+}
+
+/// What `/proc` says of the memory of a process.
+pub(super) fn memory_kib(pid: u32, field: &str) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find(|line| line.starts_with(field));
+    let number = line.and_then(|line| line.split_whitespace().nth(1));
+    Ok(number.with_context(|| format!("no {field}"))?.parse()?)
 }
 
 impl Drop for Dev {
