@@ -83,6 +83,8 @@ impl Member {
         };
         let stalled = self.locks.is_stalled(now, patience);
         let Some(leader) = self.leader() else { return };
+        // While it grants nothing, no lock moves.
+        let stalled = stalled && leader.quiet_over;
         let busy = leader.errand.is_some() || leader.freeze.is_some();
         if busy || leader.office_until() <= now {
             return;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use conclave_protocols::Epoch;
 use conclave_protocols::member::message::PeerMessage;
 use conclave_protocols::member::{Command, Event, Node, StatusEpoch};
-use conclave_protocols::policy::Policy;
+use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
 
 use crate::bench::{Bench, Link, SECOND, info};
 
@@ -264,6 +264,23 @@ fn rule_39_a_leader_hears_of_a_view_that_one_before_its_own_was_made_beside() {
         bench.enter(joiner, "y");
         assert_eq!(bench.holds(joiner, "y"), led, "what led to its view it knows");
     }
+}
+
+/// A lock of the members that stands still because nothing is granted is no reason for another view.
+#[test]
+fn while_nothing_is_granted_the_view_stays() {
+    let locks = vec![LockPolicy { algorithm: LockAlgorithm::Lamport, ..LockPolicy::default() }];
+    let mut bench = Bench::group(3, Policy { locks, ..Policy::default() });
+    let epoch = bench.record().epoch;
+    let leader = bench.leader().expect("one leads");
+    let unknown = epoch.next();
+    bench.command(leader, Command::Status(StatusEpoch { epoch: unknown, ceiling: unknown }));
+    bench.enter(0, "y");
+    let timing = bench.policy.timing;
+    bench.wait(timing.api_outage);
+    assert!(!bench.holds(0, "y") && bench.record().epoch == epoch);
+    bench.wait(timing.office_wait + timing.lock_wait * 2);
+    assert!(bench.holds(0, "y"));
 }
 
 /// Who missed views says which one it followed, and nobody waits for that.

@@ -196,7 +196,8 @@ pub(crate) fn clear_up(world: &mut World, locks: &[&str]) {
         // What was lost in the storm stays closed for the delay of the lock, and that once. If the
         // policy has changed it since, that was one of less than a lock wait.
         let delay = world.policy.lock_delay(lock) + timing.lock_wait;
-        everybody_gets(world, lock, timing.lock_wait * 4 + timing.office_wait * 4 + delay);
+        let patience = timing.lock_wait * 4 + timing.office_wait * 4 + delay;
+        everybody_gets(world, lock, patience + world.forgotten);
     }
 }
 

@@ -31,6 +31,9 @@ pub(crate) struct World {
     pub(crate) waits: Timing,
     /// The longest of all waits that the resource ever had.
     pub(crate) longest: Timing,
+    /// How long a leader waits that hears of a view which the register forgot (rule 39): not at all, if the
+    /// register never was brought back.
+    pub(crate) forgotten: Duration,
     /// All members that there ever were.
     pub(crate) members: Vec<(Incarnation, Clock)>,
     /// Who left.
@@ -141,6 +144,7 @@ impl World {
             seed,
             trace: false,
             longest: policy.timing,
+            forgotten: Duration::ZERO,
             waits: policy.timing,
             policy,
             drift,

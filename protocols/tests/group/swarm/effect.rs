@@ -418,6 +418,8 @@ impl Run {
             self.world.tell_status(status);
         }
         self.world.register(Ask::Restore(ago));
+        let longest = self.world.longest;
+        self.world.forgotten = longest.api_outage + longest.office_wait + longest.lock_wait;
         Some(record)
     }
 
