@@ -47,7 +47,7 @@ pub use state::State;
 pub use teardown::down;
 
 use crate::binaries::{self, Binary};
-use crate::{command, image, wait};
+use crate::{command, image, skipped, wait};
 
 /// A running cluster.
 #[derive(Debug)]
@@ -137,13 +137,15 @@ impl Cluster {
         &self.images
     }
 
-    /// Whether the harness booted it; if not, prints that the test `test` is skipped.
+    /// Whether the harness booted it; if not, notes that the test `test` is skipped.
     ///
     /// Tests that stop a server, cut off a pod or kill a process begin with this question.
     pub fn is_ours_or_skip(&self, test: &str) -> bool {
         let is_ours = self.is_ours();
         if !is_ours {
-            println!("skipped: {test} reaches below the Kubernetes API of somebody's cluster");
+            skipped::note(&format!(
+                "{test} reaches below the Kubernetes API of somebody's cluster"
+            ));
         }
         is_ours
     }

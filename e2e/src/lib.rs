@@ -24,6 +24,7 @@ pub mod product;
 pub mod prometheus;
 pub mod rotation;
 pub mod second_opinion;
+pub mod skipped;
 pub mod stages;
 pub mod traces;
 pub mod wait;

@@ -12,8 +12,6 @@ use crate::command;
 /// What is installed on the machine itself; what runs inside pods is in the client image.
 const PACKAGES: &[&str] = &[
     "ca-certificates",
-    "chromium", // opens the page of `conclave dev`
-    "chromium-driver",
     "conntrack",
     "containerd",
     "containernetworking-plugins",
@@ -29,6 +27,9 @@ const PACKAGES: &[&str] = &[
     "util-linux", // nsenter
 ];
 
+/// What opens the page of `conclave dev`.
+const OF_THE_PAGE: &[&str] = &["chromium", "chromium-driver"];
+
 /// What Cilium needs besides.
 const OF_THE_ENFORCER: &[&str] = &[
     "bpftool", // tells it what the kernel can do
@@ -41,6 +42,11 @@ const RIVALS: &[&str] = &["redis-server", "zookeeper"];
 /// Installs the packages that are missing, without starting any service they bring.
 pub fn install() -> Result<()> {
     install_those(PACKAGES)
+}
+
+/// The same for what tests the page.
+pub fn install_for_page() -> Result<()> {
+    install_those(OF_THE_PAGE)
 }
 
 /// The same for what enforces network policies.

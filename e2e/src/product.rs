@@ -51,6 +51,9 @@ pub fn helm_install(cluster: &Cluster, more: &[&str]) -> Result<()> {
 
 /// The same, by one of the [`HELMS`](binaries::HELMS).
 pub fn helm_install_by(cluster: &Cluster, helm: Binary, more: &[&str]) -> Result<()> {
+    // Helm refuses to do two things to one release at a time.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let set = image_values(cluster)?;
     let chart = chart();
     let chart = chart.to_str().context("the path of the chart is text")?;

@@ -1,5 +1,6 @@
 //! A Prometheus beside the cluster, which finds the pods and scrapes them as a user's does.
 
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use crate::{binaries, command, wait};
 #[derive(Debug)]
 pub struct Prometheus {
     child: Child,
+    address: SocketAddr,
     directory: tempfile::TempDir,
 }
 
@@ -26,22 +28,24 @@ impl Prometheus {
         let config = SCRAPE.replace("KUBECONFIG", &kubeconfig).replace("NAMESPACE", namespace);
         let file = directory.path().join("prometheus.yaml");
         std::fs::write(&file, config)?;
+        // Any that nobody has now.
+        let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let log = std::fs::File::create(directory.path().join("log"))?;
         let child = Command::new(binaries::PROMETHEUS_SERVER.path())
             .arg(format!("--config.file={}", file.display()))
             .arg(format!("--storage.tsdb.path={}", directory.path().join("data").display()))
-            .arg(format!("--web.listen-address={ADDRESS}"))
+            .arg(format!("--web.listen-address={address}"))
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
             .context("start Prometheus")?;
-        Ok(Self { child, directory })
+        Ok(Self { child, address, directory })
     }
 
     /// Waits until a query has this one answer.
     pub fn await_value(&self, query: &str, expected: &str) -> Result<()> {
         let awaited = wait::until(query, SOON + Duration::from_secs(30), || {
-            let url = format!("http://{ADDRESS}/api/v1/query");
+            let url = format!("http://{}/api/v1/query", self.address);
             let mut curl = Command::new("curl");
             curl.args(["--silent", "--show-error", "--fail", "--max-time", "5", "--get"]);
             curl.arg("--data-urlencode").arg(format!("query={query}")).arg(url);
@@ -83,8 +87,6 @@ pub fn sum_over(pods: &[Pod], metric: &str, label: &str) -> Result<f64> {
 
 /// Where a pod's metrics are.
 const ADMIN: u16 = 7072;
-
-const ADDRESS: &str = "127.0.0.1:19790";
 
 const SCRAPE: &str = "
 global: {scrape_interval: 1s, scrape_timeout: 1s}

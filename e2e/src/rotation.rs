@@ -1,20 +1,19 @@
 //! What a run tests on the cluster of that which would take too long each time.
 //!
-//! A commit has its two lock algorithms, and its six changes of one into another, so that a run can be
-//! repeated, and other commits have others. The variable `CONCLAVE_ALGORITHMS` names the algorithms
-//! instead, `all`, or some with commas between, and every change among these is made.
+//! Every run has each lock algorithm in a living group, in place of the one before. Two of them are taken
+//! through crashes and have their messages counted: others each day. The variable `CONCLAVE_ALGORITHMS` names
+//! the algorithms instead, `all`, or some with commas between, and every change among these is made.
 //!
-//! One commit in eight has network policies enforced; with `CONCLAVE_POLICIES=true` any has.
+//! On one day in eight network policies are enforced; with `CONCLAVE_POLICIES=true` on any. `CONCLAVE_DAY`
+//! repeats what another day had.
 
 use std::fmt;
-use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use conclave_protocols::mutex::maekawa::Quorums;
 use conclave_protocols::sim::circuit;
 use conclave_protocols::{MemberId, cost};
-
-use crate::{cache, command};
 
 /// A lock algorithm that groups can have.
 #[derive(Clone, Copy, Debug)]
@@ -115,15 +114,12 @@ fn in_a_grid(visits: Visits) -> u64 {
     once * visits.of_leader
 }
 
-/// Those that this run tests.
+/// Those that this run takes through crashes.
 pub fn chosen() -> Result<Vec<Algorithm>> {
     if let Ok(names) = std::env::var("CONCLAVE_ALGORITHMS") {
         return named(&names);
     }
-    // Without git there is no commit that could have its two.
-    let Ok(commit) = commit() else { return Ok(ALGORITHMS.to_vec()) };
-    let places = some_of(&commit, ALGORITHMS.len(), 2)?;
-    Ok(places.into_iter().map(|place| ALGORITHMS[place]).collect())
+    Ok(two_of(day()?).map(|place| ALGORITHMS[place]).to_vec())
 }
 
 /// The changes of one into another that this run makes, each from where the one before it led.
@@ -131,10 +127,8 @@ pub fn changes() -> Result<Vec<Change>> {
     if let Ok(names) = std::env::var("CONCLAVE_ALGORITHMS") {
         return Ok(changes_among(&named(&names)?));
     }
-    let all = changes_among(ALGORITHMS);
-    let Ok(commit) = commit() else { return Ok(all) };
-    let places = some_of(&commit, all.len(), 6)?;
-    Ok(places.into_iter().map(|place| all[place]).collect())
+    let each = ALGORITHMS.iter().zip(ALGORITHMS.iter().cycle().skip(1));
+    Ok(each.map(|(from, to)| Change { from: *from, to: *to }).collect())
 }
 
 /// Whether network policies are enforced in this run.
@@ -142,8 +136,16 @@ pub fn enforces_policies() -> Result<bool> {
     if let Ok(enforced) = std::env::var("CONCLAVE_POLICIES") {
         return enforced.parse().context("`CONCLAVE_POLICIES` is neither `true` nor `false`");
     }
-    let Ok(commit) = commit() else { return Ok(false) };
-    Ok(hash_of(&commit)? % 8 == 0)
+    Ok(day()?.is_multiple_of(8))
+}
+
+/// Days since 1970, or what the user says instead.
+pub fn day() -> Result<u64> {
+    if let Ok(day) = std::env::var("CONCLAVE_DAY") {
+        return day.parse().context("`CONCLAVE_DAY` is no number of days since 1970");
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
+    Ok(now.as_secs() / (24 * 60 * 60))
 }
 
 /// What was chosen, to be printed.
@@ -169,21 +171,11 @@ fn named(names: &str) -> Result<Vec<Algorithm>> {
     names.split(',').map(find).collect()
 }
 
-fn commit() -> Result<String> {
-    let mut git = Command::new("git");
-    command::output(git.args(["rev-parse", "HEAD"]).current_dir(cache::workspace()))
-}
-
-/// So many neighbours in a ring of `count`, by the hash of a commit; all, if there are no more.
-fn some_of(commit: &str, count: usize, some: usize) -> Result<Vec<usize>> {
-    ensure!(count > 0, "there are none to choose from");
-    let first = usize::try_from(hash_of(commit)?)? % count;
-    Ok((0..count.min(some)).map(|step| (first + step) % count).collect())
-}
-
-fn hash_of(commit: &str) -> Result<u32> {
-    let digits = commit.get(..8).with_context(|| format!("`{commit}` is no hash"))?;
-    u32::from_str_radix(digits, 16).with_context(|| format!("`{commit}` is no hash"))
+/// Neighbours in the list, each of them on two days of seven.
+fn two_of(day: u64) -> [usize; 2] {
+    let count = ALGORITHMS.len();
+    let first = usize::try_from(day % count as u64).expect("less than the count");
+    [first, (first + 1) % count]
 }
 
 #[cfg(test)]
@@ -193,30 +185,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_has_its_two_and_every_algorithm_has_its_commits() {
-        let places = |commit: &str, count| some_of(commit, count, 2).unwrap();
-        assert_eq!(places("0000000f5a", 7), [1, 2]);
-        assert_eq!(places("00000006", 7), [6, 0]);
-        assert_eq!(places("00000006", 1), [0]);
-        for place in 0..7 {
-            let commits = (0..7).map(|hash| format!("{hash:08x}"));
-            assert_eq!(commits.filter(|commit| places(commit, 7).contains(&place)).count(), 2);
+    fn a_day_has_its_two_and_every_algorithm_has_its_days() {
+        assert_eq!([two_of(0), two_of(6), two_of(15)], [[0, 1], [6, 0], [1, 2]]);
+        for place in 0..ALGORITHMS.len() {
+            assert_eq!((0..7).filter(|day| two_of(*day).contains(&place)).count(), 2);
         }
-        assert!(some_of("HEAD", 7, 2).is_err() && some_of("not a hash", 7, 2).is_err());
     }
 
     #[test]
-    fn every_change_has_its_commits_and_leads_to_where_the_next_begins() {
-        let all = changes_among(ALGORITHMS);
-        let mut made = BTreeSet::new();
-        for commit in (0..42).map(|hash| format!("{hash:08x}")) {
-            let changes: Vec<Change> =
-                some_of(&commit, all.len(), 6).unwrap().into_iter().map(|at| all[at]).collect();
-            assert_eq!(changes.len(), 6);
-            assert!(changes.windows(2).all(|two| two[0].to.name == two[1].from.name), "{commit}");
-            made.extend(changes.iter().map(|change| (change.from.name, change.to.name)));
+    fn every_run_goes_once_around_and_all_changes_are_a_walk() {
+        let names = |changes: &[Change]| -> Vec<_> {
+            changes.iter().map(|change| (change.from.name, change.to.name)).collect()
+        };
+        let around = names(&changes().unwrap());
+        let all = names(&changes_among(ALGORITHMS));
+        assert_eq!((around.len(), all.len()), (7, 42));
+        for walk in [around, all] {
+            assert!(walk.windows(2).all(|two| two[0].1 == two[1].0), "{walk:?}");
+            let made: BTreeSet<_> = walk.iter().collect();
+            let reached: BTreeSet<_> = walk.iter().map(|(_, to)| to).collect();
+            assert_eq!((made.len(), reached.len()), (walk.len(), ALGORITHMS.len()));
         }
-        assert_eq!(made.len(), ALGORITHMS.len() * (ALGORITHMS.len() - 1));
     }
 
     #[test]

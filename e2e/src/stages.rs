@@ -1,14 +1,17 @@
 //! The checks of the repository, in order: what `cargo xtask test` does.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use tempfile::NamedTempFile;
 
 use crate::cluster::{self, Cluster, State};
-use crate::{binaries, cache, campaign, command, image, packages, preflight, rotation};
+use crate::{binaries, cache, campaign, command, image, packages, preflight, rotation, skipped};
 
 /// Every stage, in the order in which they run. A new check is a new line.
 const STAGES: &[Stage] = &[
@@ -60,16 +63,17 @@ pub struct Wanted {
 }
 
 /// What the stages of one run hand on.
-#[derive(Default)]
 struct Run {
     failure: Option<anyhow::Error>,
+    /// What tests that were skipped wrote.
+    skipped: NamedTempFile,
     /// Held while this run has the cluster.
     claim: Option<File>,
 }
 
 /// Runs the wanted stages and prints how long each took; the first failure ends the run.
 pub fn test(wanted: Wanted) -> Result<()> {
-    let mut run = Run::default();
+    let mut run = Run::begin()?;
     let mut times = Vec::new();
     let begin = Instant::now();
     let stages: Vec<&Stage> = STAGES.iter().filter(|stage| stage.when.is_in(wanted)).collect();
@@ -85,7 +89,7 @@ pub fn test(wanted: Wanted) -> Result<()> {
             passed % 60
         );
         let start = Instant::now();
-        let outcome = (stage.run)(&mut run);
+        let outcome = with_clock(stage.name, || (stage.run)(&mut run));
         times.push((stage.name, start.elapsed(), outcome.is_ok()));
         if let Err(error) = outcome {
             let error = error.context(format!("the stage `{}` failed", stage.name));
@@ -94,6 +98,9 @@ pub fn test(wanted: Wanted) -> Result<()> {
         }
     }
     print_times(&times);
+    let skipped = fs::read_to_string(run.skipped.path())?;
+    println!("--- {} skipped", skipped.lines().count());
+    print!("{skipped}");
     run.failure.map_or(Ok(()), Err)
 }
 
@@ -110,7 +117,7 @@ pub fn fix() -> Result<()> {
 /// Installs and builds what a cluster needs, boots it and leaves it running, with the product's
 /// image on it or bare.
 pub fn cluster_up(is_bare: bool) -> Result<()> {
-    let mut run = Run::default();
+    let mut run = Run::begin()?;
     install_packages(&mut run)?;
     build_binaries(&mut run)?;
     if is_bare {
@@ -140,6 +147,31 @@ pub fn product_archive() -> PathBuf {
     cache::workspace().join("target/images/conclave.tar")
 }
 
+impl Run {
+    fn begin() -> Result<Self> {
+        Ok(Self { failure: None, skipped: NamedTempFile::new()?, claim: None })
+    }
+}
+
+/// Says each minute that a stage goes on, which may print nothing for long.
+fn with_clock<T>(name: &str, stage: impl FnOnce() -> T) -> T {
+    thread::scope(|scope| {
+        let (end, is_over) = mpsc::channel::<()>();
+        scope.spawn(move || {
+            let minute = Duration::from_mins(1);
+            for minutes in 1.. {
+                if is_over.recv_timeout(minute) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+                println!("... {name}: {minutes} min");
+            }
+        });
+        let outcome = stage();
+        drop(end);
+        outcome
+    })
+}
+
 impl When {
     fn is_in(self, wanted: Wanted) -> bool {
         match self {
@@ -162,8 +194,9 @@ fn check_lints(_: &mut Run) -> Result<()> {
     )
 }
 
-fn run_tests(_: &mut Run) -> Result<()> {
-    cargo(&["test", "--quiet", "--locked", "--workspace"])
+fn run_tests(run: &mut Run) -> Result<()> {
+    let mut cargo = cargo_command(&["test", "--quiet", "--locked", "--workspace"]);
+    command::run(cargo.env(skipped::FILE, run.skipped.path()))
 }
 
 fn simulate(_: &mut Run) -> Result<()> {
@@ -176,6 +209,7 @@ fn install_packages(_: &mut Run) -> Result<()> {
 }
 
 fn test_page(_: &mut Run) -> Result<()> {
+    packages::install_for_page()?;
     cargo(&["build", "--quiet", "--locked", "-p", "conclave-sidecar", "--bin", "conclave"])?;
     let test = ["-p", "conclave-e2e", "--features", PAGE, "--test", "page"];
     cargo(&[&["test", "--locked"], &test[..], &["--", "--test-threads=1"]].concat())
@@ -192,8 +226,8 @@ fn check_dependencies(_: &mut Run) -> Result<()> {
         let mut cargo = cargo_command(&install);
         cargo.arg("--root").arg(&root).arg("--target-dir").arg(root.join("target"));
         command::run(&mut cargo)?;
-        std::fs::copy(root.join("bin/cargo-deny"), partial)?;
-        Ok(std::fs::remove_dir_all(root)?)
+        fs::copy(root.join("bin/cargo-deny"), partial)?;
+        Ok(fs::remove_dir_all(root)?)
     })?;
     let check = ["--log-level", "error", "--locked", "check", "bans", "licenses", "sources"];
     command::run(Command::new(deny).args(check).current_dir(cache::workspace()))
@@ -228,19 +262,24 @@ fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-fn run_cluster_tests(_: &mut Run) -> Result<()> {
-    println!("lock algorithms of this run: {}", rotation::shown(&rotation::chosen()?));
-    println!("changes of them in this run: {}", rotation::shown(&rotation::changes()?));
-    println!("network policies enforced in this run: {}", rotation::enforces_policies()?);
+fn run_cluster_tests(run: &mut Run) -> Result<()> {
+    println!("the day of this run: {}", rotation::day()?);
+    println!("lock algorithms through crashes: {}", rotation::shown(&rotation::chosen()?));
+    println!("changes of lock algorithms: {}", rotation::shown(&rotation::changes()?));
+    println!("network policies enforced: {}", rotation::enforces_policies()?);
     // Those of the page have had their stage, and a feature of their own.
-    let which = ["--test", "second_opinion", "--test", "cluster_*", "--test", "chart*"];
-    let options = ["-p", "conclave-e2e", "--features", CLUSTER, "--no-fail-fast"];
-    let tests = [&options[..], &which].concat();
-    // One at a time: some stop the API server, and the machine is small.
-    let threads = ["--", "--test-threads=1"];
-    let mut cargo = cargo_command(&[&["test", "--locked"], &tests[..], &threads].concat());
+    let all = ["--test", "second_opinion", "--test", "chart*", "--test", "cluster"];
+    let beside = cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat());
+    let alone = cluster_tests(run, &["--test", "cluster", "--", ALONE, "--test-threads=1"]);
+    beside.and(alone)
+}
+
+fn cluster_tests(run: &Run, which: &[&str]) -> Result<()> {
+    let options = ["test", "--locked", "-p", "conclave-e2e", "--features", CLUSTER];
+    let mut cargo = cargo_command(&[&options[..], &["--no-fail-fast"], which].concat());
     // An error says what went wrong; where in the harness it was made helps nobody.
-    command::run(cargo.env("RUST_LIB_BACKTRACE", "0"))
+    cargo.env("RUST_LIB_BACKTRACE", "0").env(skipped::FILE, run.skipped.path());
+    command::run(&mut cargo)
 }
 
 fn remove_cluster(run: &mut Run) -> Result<()> {
@@ -265,7 +304,7 @@ fn cargo_command(arguments: &[&str]) -> Command {
 }
 
 fn make_directory_of(path: &Path) -> Result<()> {
-    path.parent().map_or(Ok(()), |directory| Ok(std::fs::create_dir_all(directory)?))
+    path.parent().map_or(Ok(()), |directory| Ok(fs::create_dir_all(directory)?))
 }
 
 fn print_times(times: &[(&str, Duration, bool)]) {
@@ -293,6 +332,12 @@ const SIMULATION: Duration = Duration::from_mins(4);
 
 /// The version of cargo-deny.
 const CARGO_DENY: &str = "0.20.2";
+
+/// Tests that nothing else can run beside, by their module.
+const ALONE: &str = "alone::";
+
+/// How many of the others run at a time: they mostly wait.
+const BESIDE: &str = "--test-threads=2";
 
 const CLUSTER: &str = "conclave-e2e/cluster";
 const PAGE: &str = "conclave-e2e/page";

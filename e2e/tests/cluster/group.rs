@@ -1,7 +1,6 @@
 //! A group on a real cluster: chart, operator, sidecars, and applications that only have `curl`.
 
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use conclave_e2e::cluster::{Cluster, Cut, Namespace, Pod, Signal};
@@ -202,32 +201,5 @@ fn await_loss(group: &Group<'_>, pod: &Pod, path: &str) -> Result<()> {
         let claim = group.get(pod, path)?;
         ensure!(claim.status == 410 || claim.body["state"] == "lost", "{claim:?}");
         Ok(())
-    })
-}
-
-#[test]
-fn locks_go_on_without_the_operator_and_without_the_api_server() -> Result<()> {
-    let cluster = Cluster::from_env()?;
-    if !cluster.is_ours_or_skip("a restart of the API server") {
-        return Ok(());
-    }
-    cluster.in_namespace("group-alone", |namespace| {
-        Group::traced(namespace, FAST, 3, |group| {
-            let pods = group.pods()?;
-            let held = group.lock(&pods[0], "kept", "5s")?;
-            let system = ["--namespace", conclave_e2e::product::SYSTEM];
-            let scale = ["scale", "deployment", "--all", "--replicas=0"];
-            cluster.kubectl(&[&system[..], &scale].concat())?;
-            let taken = group.lock(&pods[1], "new", "5s")?;
-            group.unlock(&pods[1], &taken)?;
-            let leader = group.await_leader()?;
-            cluster.stop_api_server()?;
-            thread::sleep(Duration::from_secs(5));
-            cluster.start_api_server()?;
-            ensure!(group.check(&pods[0], &held)? == 204, "the lock was lost");
-            ensure!(group.await_leader()?.uid == leader.uid, "another leads");
-            conclave_e2e::product::install(&cluster)?;
-            group.unlock(&pods[0], &held)
-        })
     })
 }

@@ -1,13 +1,12 @@
 //! What an administrator does: install, upgrade, uninstall, wrong manifests, Prometheus.
 
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::binaries;
 use conclave_e2e::cluster::Cluster;
 use conclave_e2e::command;
-use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SYSTEM};
+use conclave_e2e::product::{self, APPLICATION, Group};
 use conclave_e2e::prometheus::Prometheus;
 
 #[test]
@@ -51,39 +50,6 @@ fn the_definition_applies_without_a_warning() -> Result<()> {
     let definition = std::fs::read_to_string(definition)?;
     let arguments = ["apply", "--dry-run=server", "--warnings-as-errors", "--filename=-"];
     cluster.kubectl_with_input(&arguments, &definition).map(drop)
-}
-
-#[test]
-fn a_group_goes_on_through_upgrade_uninstall_and_install_again() -> Result<()> {
-    let cluster = Cluster::from_env()?;
-    cluster.in_namespace("install-again", |namespace| {
-        let group = Group::start(namespace, "{}", 3)?;
-        let pods = group.pods()?;
-        let held = group.lock(&pods[0], "kept", "5s")?;
-        let leader = group.await_leader()?;
-        product::helm_install(&cluster, &["--set", "operator.replicas=1"])?;
-        cluster.helm(&["uninstall", RELEASE, "--namespace", SYSTEM, "--wait"])?;
-        let taken = group.lock(&pods[1], "new", "5s")?;
-        group.unlock(&pods[1], &taken)?;
-        product::install(&cluster)?;
-        ensure!(group.check(&pods[0], &held)? == 204, "the lock was lost");
-        ensure!(group.await_leader()?.uid == leader.uid, "another leads");
-        group.unlock(&pods[0], &held)
-    })
-}
-
-#[test]
-fn a_group_forms_soon_after_the_api_server_was_away() -> Result<()> {
-    let cluster = Cluster::from_env()?;
-    if !cluster.is_ours_or_skip("the API server is stopped") {
-        return Ok(());
-    }
-    product::install(&cluster)?;
-    // Long enough to break every watch, and too short for the operator to lose its turn.
-    cluster.stop_api_server()?;
-    std::thread::sleep(Duration::from_secs(3));
-    cluster.start_api_server()?;
-    cluster.in_namespace("install-soon", |namespace| Group::form(namespace, "{}", 3).map(drop))
 }
 
 #[test]

@@ -1,84 +1,14 @@
-//! What becomes of a group whose register is away, edited, damaged, or brought back from before.
+//! What becomes of a group whose register is edited, damaged, or brought back from before.
 
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use conclave_e2e::cluster::{Cluster, Pod, Signal};
-use conclave_e2e::faults::{BRIEF, CALM, FAST, under_load, with_group};
+use conclave_e2e::cluster::{Cluster, Pod};
+use conclave_e2e::faults::{BRIEF, CALM, under_load, with_group};
 use conclave_e2e::load::{HandOvers, Load};
-use conclave_e2e::product::{Group, SIDECAR, SOON};
+use conclave_e2e::product::{Group, SOON};
 use conclave_e2e::{prometheus, wait};
-
-#[test]
-fn the_api_server_is_away_for_less_than_the_group_bears() -> Result<()> {
-    with_group("faults-outage", FAST, 5, |cluster, group| {
-        let pods = group.pods()?;
-        let load = Load::start(cluster, &pods, HandOvers::None)?;
-        thread::sleep(Duration::from_secs(2));
-        let at = load.now();
-        cluster.stop_api_server()?;
-        thread::sleep(Duration::from_secs(40));
-        let until = load.now();
-        cluster.start_api_server()?;
-        thread::sleep(Duration::from_secs(3));
-        let diary = load.end()?;
-        let pause = diary.longest_pause(at, until);
-        println!("40 s without the API server: longest pause {} ms", pause.as_millis());
-        ensure!(pause < Duration::from_secs(2), "nothing was granted for {pause:?}");
-        diary.check()?;
-
-        // The leader dies meanwhile: nobody can follow it before the API server is back.
-        let leader = group.await_leader()?;
-        let epoch = group.epoch(&leader)?;
-        let load = Load::start(cluster, &pods, HandOvers::None)?;
-        cluster.stop_api_server()?;
-        cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
-        thread::sleep(Duration::from_secs(6));
-        let back = load.now();
-        cluster.start_api_server()?;
-        group.await_members(5)?;
-        thread::sleep(Duration::from_secs(3));
-        let diary = load.end()?;
-        let took = diary.next_grant(back, epoch)?;
-        println!(
-            "leader killed without the API server: next grant {} ms after it",
-            took.as_millis()
-        );
-        ensure!(
-            diary.next_grant(Duration::ZERO, epoch)? > back,
-            "a view began without the register"
-        );
-        diary.check()
-    })
-}
-
-#[test]
-fn the_api_server_is_away_for_longer_than_the_group_bears() -> Result<()> {
-    with_group("faults-long-outage", BRIEF, 3, |cluster, group| {
-        let pods = group.pods()?;
-        let load = Load::start(cluster, &pods, HandOvers::None)?;
-        thread::sleep(Duration::from_secs(2));
-        let at = load.now();
-        cluster.stop_api_server()?;
-        thread::sleep(Duration::from_secs(20));
-        let back = load.now();
-        cluster.start_api_server()?;
-        group.await_leader()?;
-        thread::sleep(CALM);
-        let diary = load.end()?;
-        // apiOutage and officeWait after it began, at the latest.
-        let late = at + Duration::from_millis(11_000);
-        let within = |grant: &&conclave_e2e::load::Grant| (late..back).contains(&grant.at);
-        let wrong = diary.grants().iter().find(within);
-        ensure!(wrong.is_none(), "granted although the register was away for too long: {wrong:?}");
-        let again = diary.grants().iter().find(|grant| grant.at > back);
-        let again = again.map(|grant| grant.at.saturating_sub(back));
-        println!("an outage that is too long: granted again {again:?} after its end");
-        ensure!(again.is_some(), "nothing was granted afterwards");
-        diary.check()
-    })
-}
 
 #[test]
 fn the_lease_is_annotated_edited_and_deleted() -> Result<()> {

@@ -33,25 +33,6 @@ fn a_client_on_another_node_reaches_a_server_by_pod_and_by_service_address() -> 
 }
 
 #[test]
-fn running_pods_survive_a_restart_of_the_api_server() -> Result<()> {
-    let cluster = Cluster::from_env()?;
-    if !cluster.is_ours_or_skip("a restart of the API server") {
-        return Ok(());
-    }
-    cluster.in_namespace("smoke-restart", |namespace| {
-        let before = deploy(namespace)?;
-        cluster.stop_api_server()?;
-        ensure!(namespace.kubectl(&["get", "pods"]).is_err(), "the API server still answers");
-        cluster.start_api_server()?;
-
-        let after = namespace.pods(SELECTOR)?;
-        let uids = |pods: &[Pod]| pods.iter().map(|pod| pod.uid.clone()).collect::<Vec<_>>();
-        ensure!(uids(&before) == uids(&after), "other pods than before: {after:?}");
-        ping(namespace, &after[0], &after[1].address.to_string())
-    })
-}
-
-#[test]
 fn a_pod_that_is_cut_off_hears_nobody_until_it_is_healed() -> Result<()> {
     let cluster = Cluster::from_env()?;
     if !cluster.is_ours_or_skip("a partition") {
@@ -116,7 +97,7 @@ fn a_killed_container_is_started_again_by_its_kubelet() -> Result<()> {
 }
 
 /// Three Redis servers, one on each node, behind one Service; each pod is also the client.
-fn deploy(namespace: &Namespace<'_>) -> Result<Vec<Pod>> {
+pub(crate) fn deploy(namespace: &Namespace<'_>) -> Result<Vec<Pod>> {
     let image = &namespace.cluster().images().client;
     namespace.apply(&MANIFEST.replace("IMAGE", image))?;
     namespace.await_deployment("redis")?;
@@ -125,7 +106,7 @@ fn deploy(namespace: &Namespace<'_>) -> Result<Vec<Pod>> {
     Ok(pods)
 }
 
-fn ping(namespace: &Namespace<'_>, from: &Pod, to: &str) -> Result<()> {
+pub(crate) fn ping(namespace: &Namespace<'_>, from: &Pod, to: &str) -> Result<()> {
     let command = ["timeout", "3", "redis-cli", "-h", to, "ping"];
     let answer = namespace.exec(&from.name, CLIENT, &command)?;
     ensure!(answer.trim() == "PONG", "{} got {answer:?} from {to}", from.name);
@@ -134,7 +115,7 @@ fn ping(namespace: &Namespace<'_>, from: &Pod, to: &str) -> Result<()> {
 
 const SOON: Duration = Duration::from_secs(30);
 
-const SELECTOR: &str = "app=redis";
+pub(crate) const SELECTOR: &str = "app=redis";
 
 const CLIENT: &str = "redis";
 

@@ -1,6 +1,6 @@
 //! The NetworkPolicy of a group, enforced by Cilium, or by the network of a user's cluster.
 //!
-//! One run in eight starts Cilium, or any with `CONCLAVE_POLICIES=true`.
+//! On one day in eight a run starts Cilium, or any with `CONCLAVE_POLICIES=true`.
 //!
 //! Whether a network enforces policies is seen by one that has nothing to do with Conclave. That of the
 //! harness must; where that of a user's cluster does not, the test says so and passes over.
@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Namespace, Pod};
 use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SOON, SYSTEM};
-use conclave_e2e::{rotation, wait};
+use conclave_e2e::{rotation, skipped, wait};
 
 use self::Port::{Tcp, Udp};
 
@@ -18,7 +18,7 @@ use self::Port::{Tcp, Udp};
 fn the_peer_port_is_open_to_the_group_and_to_nobody_else() -> Result<()> {
     let cluster = Cluster::from_env()?;
     if cluster.is_ours() && !rotation::enforces_policies()? {
-        println!("skipped: policies are enforced in one run of eight, and this is another");
+        skipped::note("policies are enforced on one day of eight, and this is another");
         return Ok(());
     }
     // What was connected before the enforcer came is connected in another way.
@@ -42,7 +42,7 @@ fn among_strangers(cluster: &Cluster) -> Result<()> {
             ];
             if !are_policies_enforced(&strangers)? {
                 ensure!(enforcer.is_none(), "Cilium runs and enforces nothing");
-                println!("skipped: the network of this cluster enforces no NetworkPolicies");
+                skipped::note("the network of this cluster enforces no NetworkPolicies");
                 return Ok(());
             }
             let group = Group::start(namespace, "{}", 3)?;

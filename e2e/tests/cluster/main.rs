@@ -1,0 +1,15 @@
+//! The product as a user has it, on a real Kubernetes. Each test has a namespace of its own, and runs beside
+//! others but for those of [`alone`].
+
+mod alone;
+mod clocks;
+mod evidence;
+mod faults;
+mod group;
+mod install;
+mod locks;
+mod none;
+mod register;
+mod smoke;
+mod trust;
+mod versions;
