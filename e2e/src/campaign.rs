@@ -14,8 +14,7 @@ use anyhow::{Context, Result, ensure};
 use crate::{cache, command, fuzz};
 
 /// The members of a group, by any faults.
-const MEMBERS: Swarm =
-    &["-p", "conclave-protocols", "--test", "group", "--", "any_faults", "--nocapture"];
+const MEMBERS: Swarm = &["--workspace", "--test", "group", "--", "any_faults", "--nocapture"];
 
 /// The same with the claims of their applications.
 const SIDECARS: Swarm =

@@ -210,9 +210,10 @@ fn install_packages(_: &mut Run) -> Result<()> {
 
 fn test_page(_: &mut Run) -> Result<()> {
     packages::install_for_page()?;
-    cargo(&["build", "--quiet", "--locked", "-p", "conclave-sidecar", "--bin", "conclave"])?;
-    let test = ["-p", "conclave-e2e", "--features", PAGE, "--test", "page"];
-    cargo(&[&["test", "--locked"], &test[..], &["--", "--test-threads=1"]].concat())
+    let all = ["test", "--locked", "--workspace", "--features", PAGE];
+    // The program too.
+    cargo(&[&all[..], &["--quiet", "--no-run"]].concat())?;
+    cargo(&[&all[..], &["--test", "page", "--", "--test-threads=1"]].concat())
 }
 
 /// Licences, sources and unwanted crates. What is known of their faults changes without a commit, so
@@ -275,7 +276,7 @@ fn run_cluster_tests(run: &mut Run) -> Result<()> {
 }
 
 fn cluster_tests(run: &Run, which: &[&str]) -> Result<()> {
-    let options = ["test", "--locked", "-p", "conclave-e2e", "--features", CLUSTER];
+    let options = ["test", "--locked", "--workspace", "--features", CLUSTER];
     let mut cargo = cargo_command(&[&options[..], &["--no-fail-fast"], which].concat());
     // An error says what went wrong; where in the harness it was made helps nobody.
     cargo.env("RUST_LIB_BACKTRACE", "0").env(skipped::FILE, run.skipped.path());
@@ -293,6 +294,8 @@ fn remove_cluster(run: &mut Run) -> Result<()> {
     cluster::down(&state)
 }
 
+/// Tests are chosen from the whole workspace: a package alone has dependencies with other features, which
+/// would be built once more.
 fn cargo(arguments: &[&str]) -> Result<()> {
     command::run(&mut cargo_command(arguments))
 }

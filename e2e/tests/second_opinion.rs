@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use conclave_e2e::second_opinion::{Opinion, ask, check};
 use conclave_protocols::history::{History, Law, Operation, Scope};
-use conclave_protocols::sim::Random;
+use conclave_protocols::random::Random;
 
 use crate::bad::BAD;
 use crate::good::GOOD;

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use conclave_fuzz::{named, seeds};
-use conclave_protocols::sim::Random;
+use conclave_protocols::random::Random;
 
 /// Words of the formats that are read, and numbers at the edges.
 const WORDS: [&[u8]; 8] = [

@@ -10,6 +10,7 @@
 pub mod clock;
 pub mod cost;
 pub mod election;
+#[cfg(any(test, feature = "testing"))]
 pub mod history;
 pub mod ids;
 pub mod member;
@@ -17,8 +18,10 @@ pub mod mutex;
 mod one_of;
 pub mod policy;
 pub mod protocol;
+pub mod random;
 pub mod record;
 pub mod register;
+#[cfg(any(test, feature = "testing"))]
 pub mod sim;
 pub mod time;
 pub mod trace;

@@ -29,7 +29,6 @@
 mod circuit;
 mod clock;
 mod links;
-mod random;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -37,8 +36,8 @@ use std::time::Duration;
 pub use self::circuit::circuit;
 pub use self::clock::Clock;
 use self::links::Links;
-pub use self::random::Random;
 use crate::protocol::{Effect, Input, Named, Outbox, Protocol};
+use crate::random::Random;
 use crate::time::LocalTime;
 
 /// A group of nodes in virtual time.

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use conclave_protocols::Epoch;
-use conclave_protocols::sim::Random;
+use conclave_protocols::random::Random;
 use conclave_protocols::trace::{Clocks, Event, Line, Merged, Step, merge};
 
 use self::dev::Dev;

@@ -39,9 +39,10 @@ pub fn write_lower(path: &Path) -> Result<()> {
     image(LOWER, &["conclave"]).write(path)
 }
 
-/// Builds the pause program and writes its image.
+/// Builds the pause program and writes its image. It is a package of its own, since that of the harness would have all
+/// that it depends on built like the product.
 pub fn write_pause(path: &Path) -> Result<()> {
-    build(&["conclave-e2e"], &["pause"], &[])?;
+    build(&["conclave-pause"], &["pause"], &[])?;
     image(PAUSE, &["pause"]).write(path)
 }
 

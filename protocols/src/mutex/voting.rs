@@ -52,7 +52,7 @@ use serde::{Deserialize, Serialize};
 use super::{Carried, Command, Event, GroupMutex, Mutex, Phase};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
-use crate::sim::Random;
+use crate::random::Random;
 use crate::time::LocalTime;
 use crate::view::View;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
-use conclave_protocols::sim::Random;
+use conclave_protocols::random::Random;
 use conclave_protocols::version;
 
 use crate::nodes::{Ask, Mood};

@@ -6,9 +6,9 @@ use std::time::Duration;
 use conclave_protocols::member::message::Message;
 use conclave_protocols::member::{Command, Event, Member, Node, Timer};
 use conclave_protocols::protocol::{Input, InputOf, OutboxOf};
+use conclave_protocols::random::Random;
 use conclave_protocols::record::Record;
 use conclave_protocols::register::{self, CallId, MemoryRegister, time_term};
-use conclave_protocols::sim::Random;
 use conclave_protocols::trace::{self, Log, Watch};
 use conclave_protocols::{Epoch, LocalTime, Protocol};
 

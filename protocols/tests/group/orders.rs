@@ -3,7 +3,8 @@
 //! all of them at once, and nothing says which of them it looks at first.
 
 use conclave_protocols::member::{Command, Node, StatusEpoch};
-use conclave_protocols::sim::{Random, Waiting};
+use conclave_protocols::random::Random;
+use conclave_protocols::sim::Waiting;
 
 use crate::nodes::Place;
 use crate::world::World;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use conclave_protocols::history::{History, Law, Scope};
-use conclave_protocols::sim::Random;
+use conclave_protocols::random::Random;
 
 use crate::bad::BAD;
 use crate::good::GOOD;

@@ -1,7 +1,7 @@
 //! One change to a good history: it must be found.
 
 use conclave_protocols::history::{Entry, History, Law, Operation};
-use conclave_protocols::sim::Random;
+use conclave_protocols::random::Random;
 
 use crate::reference::{Reference, Weather};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_protocols::history::{ClaimNumber, History, Operation, Purpose};
-use conclave_protocols::sim::Random;
+use conclave_protocols::random::Random;
 
 /// What the reference is asked to do.
 #[derive(Clone, Copy)]

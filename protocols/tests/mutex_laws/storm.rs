@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
-use conclave_protocols::sim::{Random, Simulator};
+use conclave_protocols::random::Random;
+use conclave_protocols::sim::Simulator;
 use conclave_protocols::{Epoch, MemberId, View};
 
 use crate::any::Lock;

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use conclave_protocols::policy::Timing as Waits;
-use conclave_protocols::sim::Random;
+use conclave_protocols::random::Random;
 use conclave_protocols::trace::{Breach, Clocks, Content, Entry, Event, Rules};
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LockName, PodUid};
 use stateright::Model;

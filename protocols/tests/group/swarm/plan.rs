@@ -5,7 +5,7 @@ use std::time::Duration;
 use conclave_protocols::policy::{
     Caching, ElectionAlgorithm, LockAlgorithm, LockPolicy, Policy, Timing,
 };
-use conclave_protocols::sim::Random;
+use conclave_protocols::random::Random;
 
 use super::kinds::Kind;
 use crate::weather::BRIEF;

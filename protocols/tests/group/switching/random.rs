@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy};
-use conclave_protocols::sim::Random;
+use conclave_protocols::random::Random;
 
 use super::group::{Group, Seen};
 use super::policy;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy, Timing};
-use conclave_protocols::sim::Random;
+use conclave_protocols::random::Random;
 
 use super::applications::LOCKS;
 use super::pod::{Call, Limits, Number};

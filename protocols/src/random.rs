@@ -1,4 +1,4 @@
-//! The simulator's source of chance.
+//! A source of chance that a seed repeats.
 
 use std::time::Duration;
 
