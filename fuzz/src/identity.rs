@@ -1,6 +1,7 @@
 //! What a peer shows of itself: the name of a member, and the certificate that has it.
 
-use conclave_sidecar::identity::{Leaf, PeerId};
+use conclave_pods::PeerId;
+use conclave_sidecar::identity::Leaf;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer;

@@ -1,6 +1,6 @@
 //! Manifests: of workloads, as `conclave inject` has them, and of a `Conclave`.
 
-use conclave_sidecar::inject::{Options, inject};
+use conclave_pods::inject::{Options, inject};
 
 /// Injecting twice is injecting once; a `Conclave` that was read is read again.
 pub(crate) fn run(input: &[u8]) {

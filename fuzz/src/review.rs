@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use conclave_operator::injector::Injector;
-use conclave_sidecar::inject::{Options, inject_pod};
+use conclave_pods::inject::{Options, inject_pod};
 use http_body_util::BodyExt;
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};

@@ -7,7 +7,6 @@
 
 mod bearer;
 mod certificates;
-pub mod identity;
 pub mod issuing;
 pub mod keeper;
 pub mod mounted;

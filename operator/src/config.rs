@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use conclave_crds::Period;
-use conclave_sidecar::inject::DEFAULT_IMAGE;
+use conclave_pods::inject::DEFAULT_IMAGE;
 use tracing_subscriber::EnvFilter;
 
 use crate::authority::Lifetimes;

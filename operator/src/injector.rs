@@ -1,7 +1,7 @@
 //! The webhook that adds the sidecar: `POST /v1/inject`.
 //!
 //! What it does to a pod is what `conclave inject` does to a manifest
-//! ([`conclave_sidecar::inject`]). A pod that cannot have the sidecar is refused, with the field that
+//! ([`conclave_pods::inject`]). A pod that cannot have the sidecar is refused, with the field that
 //! must change; whoever creates pods for a workload tells that as an Event of the workload, and an
 //! Event of the group says so too ([`refusals`]).
 
@@ -14,7 +14,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
-use conclave_sidecar::inject::{Options, inject_pod};
+use conclave_pods::inject::{Options, inject_pod};
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};

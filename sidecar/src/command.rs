@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::inject::InjectArgs;
+use conclave_pods::inject::InjectArgs;
 
 /// Coordination among pods.
 #[derive(Debug, Parser)]

@@ -1,7 +1,7 @@
 //! Who a member is, and who its peers are: certificates of the operator's authority.
 //!
 //! A member has a key that never leaves its memory, and a certificate that names its group and its
-//! pod ([`PeerId`]). It makes a new key for each certificate, and asks for the next one at half of the
+//! pod ([`conclave_pods::PeerId`]). It makes a new key for each certificate, and asks for the next one at half of the
 //! life of the last ([`Renewal`]). Whom it believes is decided by the *bundle*, the certificates
 //! of the authority in the status of the group's resource. Addresses prove nothing.
 
@@ -11,7 +11,6 @@ mod credentials;
 mod issuer;
 mod leaf;
 mod local;
-mod peer_id;
 mod renewal;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -27,7 +26,6 @@ pub use credentials::{Credentials, CredentialsError};
 pub use issuer::{IssueError, Issuer};
 pub use leaf::{Leaf, LeafError};
 pub use local::LocalAuthority;
-pub use peer_id::{PeerId, PeerIdError};
 pub use renewal::Renewal;
 pub use verifier::Distrust;
 

@@ -11,7 +11,6 @@ pub mod fuzzing;
 pub mod group;
 pub mod http;
 pub mod identity;
-pub mod inject;
 pub mod kubernetes;
 pub(crate) mod links;
 pub mod metrics;

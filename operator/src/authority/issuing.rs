@@ -12,6 +12,7 @@ use axum::http::HeaderMap;
 use axum::routing::post;
 use axum::{Json, Router};
 use conclave_crds::{Conclave, GROUP_LABEL};
+use conclave_pods::PeerId;
 use conclave_protocols::ids::PodUid;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
@@ -22,7 +23,6 @@ use tokio::sync::{Semaphore, watch};
 use tracing::{debug, error, info, warn};
 
 use super::bearer::{self, Bearer};
-use super::identity::PeerUri;
 use super::problem::{Kind, Problem};
 use super::{Authority, certificates};
 use crate::observe::PodSeen;
@@ -76,8 +76,8 @@ impl Issuing {
         let bearer = self.review(token).await?;
         let pod = self.pod(&bearer, &wanted.group).await?;
         let group = self.group(&bearer.namespace, &wanted.group).await?;
-        let Bearer { namespace, service_account, .. } = &bearer;
-        let name = PeerUri { namespace, service_account, group, pod }.to_string();
+        let Bearer { namespace, service_account, .. } = bearer.clone();
+        let name = PeerId { namespace, service_account, group, pod }.to_string();
 
         let authority = self.authority.borrow().clone();
         let authority = authority.ok_or_else(|| unavailable("there is no authority yet"))?;
@@ -87,7 +87,7 @@ impl Issuing {
             error!(error = chain(&error), name, "no certificate could be made");
             unavailable("the certificate could not be made")
         })?;
-        info!(namespace, pod = bearer.pod, group = wanted.group, "certified");
+        info!(bearer.namespace, pod = bearer.pod, group = wanted.group, "certified");
         Ok(certificate)
     }
 

@@ -74,7 +74,7 @@ async fn a_pod_becomes_what_the_command_makes_of_its_manifest_byte_for_byte() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sidecar/src/inject/golden");
     let manifest = std::fs::read_to_string(golden.join("deployment.yaml")).expect("a manifest");
     let options = Options { group: None, image: IMAGE.to_owned() };
-    let by_command = conclave_sidecar::inject::inject(&manifest, &options).expect("injected");
+    let by_command = conclave_pods::inject::inject(&manifest, &options).expect("injected");
     let golden = std::fs::read_to_string(golden.join("injected.yaml")).expect("a manifest");
     assert_eq!(by_command, golden);
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use crate::inject::InjectArgs;
+use conclave_pods::inject::InjectArgs;
 
 pub(super) fn run(args: &InjectArgs) -> ExitCode {
     let written = args.run().map_err(anyhow::Error::new).and_then(|manifests| {

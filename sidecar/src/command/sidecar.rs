@@ -17,13 +17,13 @@ use tracing::info;
 
 use crate::http::{Listeners, TokenFile};
 use crate::identity::{AuthorityClient, Held, Issuer, Renewal};
-use crate::inject::CERTIFICATE_TOKEN_PATH;
 use crate::kubernetes::{Place, Resource, Says};
 use crate::metrics::Metrics;
 use crate::os_clock::{ClockFault, OsClock};
 use crate::register::{KubernetesRegister, Register, Sight};
 use crate::sidecar::{Membership, Sidecar, Sockets};
 use crate::telemetry::{self, LogFormat};
+use conclave_pods::inject::CERTIFICATE_TOKEN_PATH;
 
 /// What the sidecar is told, by the pod's manifest.
 #[derive(Args, Debug)]

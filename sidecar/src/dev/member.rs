@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use conclave_crds::AuthorityStatus;
+use conclave_pods::PeerId;
 use conclave_protocols::PodUid;
 use conclave_protocols::member::StatusEpoch;
 use conclave_protocols::policy::Policy;
@@ -24,7 +25,7 @@ use super::{ADMIN, PEERS, Settings};
 use crate::discovery::Endpoint;
 use crate::group::Group;
 use crate::http::Listeners;
-use crate::identity::{Issuer, LocalAuthority, PeerId, Renewal};
+use crate::identity::{Issuer, LocalAuthority, Renewal};
 use crate::links::Cuts;
 use crate::metrics::Metrics;
 use crate::os_clock::{ClockFault, OsClock};

@@ -3,9 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
+use conclave_pods::PeerId;
 use rcgen::{CertificateParams, DistinguishedName, KeyPair};
 
-use super::{AuthorityClient, Bundle, LocalAuthority, PeerId};
+use super::{AuthorityClient, Bundle, LocalAuthority};
 
 /// A way to certificates.
 pub enum Issuer {

@@ -2,13 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use conclave_pods::{PeerId, PeerIdError};
 use conclave_protocols::PodUid;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
-
-use super::{PeerId, PeerIdError};
 
 /// What a certificate says of whom it belongs to. Whether it is genuine is checked elsewhere.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, SystemTime};
 
+use conclave_pods::PeerId;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
 };
-
-use super::PeerId;
 
 /// Certifies whoever asks.
 pub struct LocalAuthority {

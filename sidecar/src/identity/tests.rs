@@ -7,6 +7,7 @@ mod server;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use conclave_pods::PeerId;
 use conclave_protocols::PodUid;
 use rcgen::{CertificateParams, KeyPair};
 use tokio::sync::watch;

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use super::*;
 use crate::identity::tests::{authority, credentials, id, until};
-use crate::identity::{Credentials, LocalAuthority, PeerId};
+use crate::identity::{Credentials, LocalAuthority};
 use crate::wire;
 
 /// The group of all these tests.

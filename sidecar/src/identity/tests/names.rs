@@ -1,5 +1,6 @@
 //! Whose a certificate is.
 
+use conclave_pods::PeerId;
 use rcgen::{CertificateParams, SanType};
 
 use super::*;

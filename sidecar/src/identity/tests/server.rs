@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use conclave_crds::AuthorityStatus;
+use conclave_pods::PeerId;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;

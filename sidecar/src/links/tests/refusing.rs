@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use conclave_pods::PeerId;
 use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, IsCa, KeyPair, SanType};
 use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
