@@ -87,4 +87,4 @@ fn linked(text: &str) -> impl Iterator<Item = &str> {
 }
 
 const CRATES: &[&str] =
-    &["protocols/", "sidecar/", "operator/", "crds/", "e2e/", "charts/", "docs/", "fuzz/"];
+    &["protocols/", "sidecar/", "operator/", "crds/", "pods/", "e2e/", "charts/", "docs/", "fuzz/"];
