@@ -36,7 +36,8 @@ pub struct Limits {
     pub headers: usize,
     /// Bytes of a request's head.
     pub head_bytes: usize,
-    /// How long a head may take, and how long a connection may idle.
+    /// How long a head may take, and how long a connection may idle: longer than clients keep one that
+    /// idles (90 s in Go), or they would now and then call on one that is just being closed.
     pub head_time: Duration,
     /// Bytes of a body.
     pub body_bytes: usize,
@@ -57,7 +58,7 @@ impl Default for Limits {
             long_calls: 224,
             headers: 64,
             head_bytes: 16 * 1024,
-            head_time: Duration::from_secs(5),
+            head_time: Duration::from_secs(120),
             body_bytes: 64 * 1024,
             body_time: Duration::from_secs(5),
             unread_time: Duration::from_secs(10),
