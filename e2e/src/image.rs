@@ -9,4 +9,4 @@ pub mod oci;
 pub mod product;
 
 pub use client::CLIENT;
-pub use product::{LOWER, PAUSE, PRODUCT};
+pub use product::{NEXT, PAUSE, PRODUCT};

@@ -240,8 +240,8 @@ fn build_binaries(_: &mut Run) -> Result<()> {
 
 fn make_images(_: &mut Run) -> Result<()> {
     make_harness_images()?;
-    make_directory_of(&lower_archive())?;
-    image::product::write_lower(&lower_archive())?;
+    make_directory_of(&next_archive())?;
+    image::product::write_next(&next_archive())?;
     product_image(&product_archive())
 }
 
@@ -252,7 +252,7 @@ fn make_harness_images() -> Result<()> {
 }
 
 fn boot_cluster(run: &mut Run) -> Result<()> {
-    boot(run, &[pause_archive(), lower_archive(), product_archive(), image::client::archive()?])
+    boot(run, &[pause_archive(), next_archive(), product_archive(), image::client::archive()?])
 }
 
 fn boot(run: &mut Run, images: &[PathBuf]) -> Result<()> {
@@ -318,8 +318,8 @@ fn print_times(times: &[(&str, Duration, bool)]) {
     }
 }
 
-fn lower_archive() -> PathBuf {
-    product_archive().with_file_name("lower-version.tar")
+fn next_archive() -> PathBuf {
+    product_archive().with_file_name("next-version.tar")
 }
 
 fn pause_archive() -> PathBuf {

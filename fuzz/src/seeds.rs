@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use bytes::Bytes;
 use conclave_protocols::member::message::{
-    Announcement, Farewell, Gate, Heartbeat, PeerLockMessage, PeerMessage, Table,
+    Announcement, Gate, Heartbeat, Leave, List, PeerLockMessage, PeerMessage, Table,
 };
 use conclave_protocols::mutex::{AnyMessage, ricart_agrawala};
 use conclave_protocols::policy::{Policy, Timing};
@@ -55,27 +55,25 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
     let heartbeat = Heartbeat {
         epoch: Epoch(12),
         seq: 1,
-        settled: true,
+        gate: Gate { open: true, ceiling: Epoch(15) },
+        list: Some(List::default()),
         extended: None,
         announcement: Some(Box::new(announcement)),
     };
-    let gate = Gate { open: true, ceiling: Epoch(15) };
     vec![
-        ("heartbeat", PeerMessage::Heartbeat(Box::new(heartbeat.clone()))),
-        ("gated-heartbeat", PeerMessage::GatedHeartbeat { heartbeat: Box::new(heartbeat), gate }),
+        ("heartbeat", PeerMessage::Heartbeat(Box::new(heartbeat))),
         ("join", PeerMessage::Join(Box::new(member(2)))),
-        ("leave", PeerMessage::Leave),
+        ("leave", PeerMessage::Leave(Box::new(leave()))),
         ("refusal", PeerMessage::Refusal { floor: Epoch(12) }),
         ("seal-request", PeerMessage::SealRequest { base: Epoch(12) }),
         ("taken", PeerMessage::Taken { epoch: Epoch(13) }),
         ("peer-lock", PeerMessage::PeerLock(Box::new(peer_lock()))),
-        ("farewell", PeerMessage::Farewell(Box::new(farewell()))),
     ]
 }
 
-fn farewell() -> Farewell {
+fn leave() -> Leave {
     let lock = "orders".to_owned().try_into().expect("a good name");
-    Farewell { epoch: Epoch(12), holds: vec![(lock, FencingToken::before(Epoch(12)))] }
+    Leave { epoch: Epoch(12), holds: vec![(lock, FencingToken::before(Epoch(12)))] }
 }
 
 fn peer_lock() -> PeerLockMessage {

@@ -6,7 +6,7 @@ use conclave_crds::{Conclave, ConclaveStatus, RECORD_ANNOTATION, WaitsStatus, po
 use conclave_protocols::ids::{Epoch, Incarnation};
 use conclave_protocols::policy::{Arbiter, Policy, Timing};
 use conclave_protocols::record::{RECORD_VERSION, Record};
-use conclave_protocols::version::{self, Versions};
+use conclave_protocols::version;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
 use serde::Deserialize;
@@ -26,10 +26,8 @@ pub struct RecordView {
     /// Who leads it.
     pub leader: Option<Incarnation>,
     /// A candidate waits for all promises to run out.
-    #[serde(default)]
     pub closing: bool,
     /// The record was made anew after a loss: it does not know the members.
-    #[serde(default)]
     pub base_unknown: bool,
     /// The waits of the view.
     pub timing: Timing,
@@ -44,8 +42,6 @@ pub struct MemberView {
     pub incarnation: Incarnation,
     /// The name of its pod.
     pub name: String,
-    /// The protocol versions that it speaks, lowest and highest.
-    pub protocol: Versions,
 }
 
 /// What the operator reads of a policy.
@@ -55,38 +51,6 @@ pub struct PolicyView {
     pub generation: i64,
     /// What makes outcomes safe.
     pub arbiter: Arbiter,
-    /// How locks are granted.
-    #[serde(default)]
-    pub locks: Vec<LockView>,
-}
-
-/// What the operator reads of how the locks of some names are granted. The algorithm is a text:
-/// members of a later version may have one that this operator does not know.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct LockView {
-    /// The names.
-    pub names: Vec<String>,
-    /// The algorithm, or what stands in its place for members that do not know it.
-    algorithm: String,
-    /// The algorithm, if not every version has it.
-    #[serde(default)]
-    among_members: Option<String>,
-    /// Whether members keep what lets them in, if it is not the default.
-    #[serde(default)]
-    caching: Option<String>,
-}
-
-impl LockView {
-    /// The algorithm by which members grant these locks.
-    pub fn algorithm(&self) -> &str {
-        self.among_members.as_ref().unwrap_or(&self.algorithm)
-    }
-
-    /// Whether members enter again without asking.
-    pub fn caches(&self) -> bool {
-        self.caching.as_deref() == Some("Enabled")
-    }
 }
 
 /// What there is in the place of a group's register.
@@ -225,7 +189,6 @@ fn number(status: Option<i64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use conclave_crds::{ConclaveSpec, Period};
-    use conclave_protocols::policy::LockAlgorithm;
 
     use super::*;
 
@@ -262,18 +225,6 @@ mod tests {
         let view: RecordView = serde_json::from_str(&text).expect("a record");
         assert_eq!((view.epoch, view.ceiling, view.closing), (Epoch(17), Epoch(32), true));
         assert_eq!(view.timing, record.timing);
-    }
-
-    #[test]
-    fn the_operator_reads_how_locks_are_granted() {
-        for algorithm in LockAlgorithm::ALL {
-            let mut record = lost_record(&lost(), 7);
-            record.policy.locks[0].algorithm = algorithm;
-            let text = serde_json::to_string(&record).expect("JSON");
-            let view: RecordView = serde_json::from_str(&text).expect("a record");
-            assert_eq!(view.policy.locks[0].names, ["*"]);
-            assert_eq!(view.policy.locks[0].algorithm(), algorithm.name());
-        }
     }
 
     /// A record as members write it, with one more member that speaks up to this version.
@@ -320,7 +271,7 @@ mod tests {
         let mut json = serde_json::to_value(lost_record(&lost(), 7)).expect("JSON");
         json["weather"] = "calm".into();
         json["policy"]["order"] = "FIFO".into();
-        json["policy"]["locks"][0]["amongMembers"] = "Bakery".into();
+        json["policy"]["locks"][0]["algorithm"] = "Bakery".into();
         assert!(serde_json::from_value::<RecordView>(json).is_ok());
     }
 }

@@ -2,7 +2,7 @@
 
 use conclave_crds::{Conclave, ConclaveStatus, LeaderStatus, WaitsStatus, policy};
 use conclave_protocols::ids::Epoch;
-use conclave_protocols::policy::{Arbiter, Caching, LockPolicy, Policy, Timing};
+use conclave_protocols::policy::{Arbiter, Timing};
 
 use crate::conditions::{self, Finding, Verdict};
 use crate::observe::{Observed, PodSeen};
@@ -122,54 +122,16 @@ fn in_force(conclave: &Conclave, register: &Register) -> Finding {
     let wanted = conclave.metadata.generation.unwrap_or_default();
     match in_use(register) {
         None => finding(POLICY_IN_FORCE, Verdict::Unknown, "NoView", "no members are known"),
-        Some(runs) if runs == wanted => in_force_in_full(conclave, register).unwrap_or_else(|| {
+        Some(runs) if runs == wanted => {
             let message = format!("the members run generation {runs}");
             finding(POLICY_IN_FORCE, Verdict::True, "InForce", message)
-        }),
+        }
         Some(runs) => {
             let message =
                 format!("the members run generation {runs}, generation {wanted} is wanted");
             finding(POLICY_IN_FORCE, Verdict::False, "Pending", message)
         }
     }
-}
-
-/// What a view leaves out of the generation that it runs. A view whose members do not all have an
-/// algorithm grants its locks by the leader. Of views without an arbiter the register knows nothing.
-fn in_force_in_full(conclave: &Conclave, register: &Register) -> Option<Finding> {
-    let view = register.view().filter(|view| view.policy.arbiter == Arbiter::Quorum)?;
-    let wanted = policy(conclave).ok()?;
-    let waits = what_waits(&wanted, view);
-    if waits.is_empty() {
-        return None;
-    }
-    let waits = waits.join(", ");
-    let older: Vec<_> = view.members.iter().filter(|m| m.protocol.1 < wanted.needs()).collect();
-    if older.is_empty() {
-        let message = format!("{waits}: the leader changes to it with the next view");
-        return Some(finding(POLICY_IN_FORCE, Verdict::False, "Pending", message));
-    }
-    let members = some_of(older.into_iter().map(|member| member.name.as_str()));
-    let message =
-        format!("{waits}: waits until members of an older version are replaced: {members}");
-    Some(finding(POLICY_IN_FORCE, Verdict::False, "OlderMembers", message))
-}
-
-/// What a policy wants of locks, and a view does in another way.
-fn what_waits(wanted: &Policy, view: &RecordView) -> Vec<String> {
-    let waits = |lock: &LockPolicy| {
-        let runs = view.policy.locks.iter().find(|other| other.names == lock.names)?;
-        let algorithm = lock.algorithm.name();
-        if runs.algorithm() != algorithm {
-            return Some(algorithm.to_owned());
-        }
-        let caches = lock.caching == Caching::Enabled;
-        (caches && !runs.caches()).then(|| format!("caching with {algorithm}"))
-    };
-    let mut names: Vec<_> = wanted.locks.iter().filter_map(waits).collect();
-    names.sort_unstable();
-    names.dedup();
-    names
 }
 
 /// The generation of the policy that members run. A record without members is nobody's policy.

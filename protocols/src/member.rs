@@ -50,9 +50,9 @@ pub use self::interface::{
 };
 use self::leading::Leader;
 use self::leaving::{Legacy, Resigned};
-use self::listing::{Listed, Told};
+use self::listing::Listed;
 use self::locks::{LockEffect, LockOut, Locks};
-use self::message::{Farewell, Message, PeerMessage};
+use self::message::{Leave, Message, PeerMessage};
 use self::registering::Desk;
 use self::replacing::Sighting;
 use self::restored::Lineage;
@@ -86,11 +86,11 @@ pub struct Member {
     withdrawals: u32,
     going: Going,
     /// Whoever leaves is gone by then, whatever is still to be done.
-    farewell_until: LocalTime,
+    leave_until: LocalTime,
     /// What it knows of the latest view that it led and will lead no more.
     legacy: Option<Legacy>,
     /// What those said last who left its view.
-    farewells: BTreeMap<Incarnation, Farewell>,
+    leaves: BTreeMap<Incarnation, Leave>,
     /// Whom discovery found; only the arbiter `None` needs it.
     peers: Peers,
     /// Who is surely dead.
@@ -148,7 +148,7 @@ struct Pledge {
     /// The register held that view, and not as closing, at that time or later; counted from before
     /// the read was sent.
     confirmed: Option<(Epoch, LocalTime)>,
-    /// It knows that this view was settled.
+    /// It led this view alone, and knows of all that runs.
     settled: Option<Epoch>,
 }
 
@@ -175,9 +175,9 @@ impl Member {
             abstains_until: LocalTime::default(),
             withdrawals: 0,
             going: Going::Stays,
-            farewell_until: LocalTime::default(),
+            leave_until: LocalTime::default(),
             legacy: None,
-            farewells: BTreeMap::new(),
+            leaves: BTreeMap::new(),
             peers: Peers::default(),
             dead: Dead::default(),
             sighting: None,
@@ -260,16 +260,16 @@ impl Member {
         match message {
             PeerMessage::Join(info) => self.on_join(now, from, *info, out),
             PeerMessage::Noted => {}
-            PeerMessage::Leave => self.on_leave(now, from, out),
-            PeerMessage::Heartbeat(heartbeat) => {
-                self.on_heartbeat(now, from, *heartbeat, None, None, out);
-            }
+            PeerMessage::Leave(leave) => self.on_leave(now, from, *leave, out),
+            PeerMessage::Heartbeat(heartbeat) => self.on_heartbeat(now, from, *heartbeat, out),
+            #[cfg(feature = "next-version")]
+            PeerMessage::NextHeartbeat(heartbeat) => self.on_heartbeat(now, from, *heartbeat, out),
             PeerMessage::Promise(promise) => self.on_promise(now, from, *promise, out),
             PeerMessage::Refusal { floor } => self.on_refusal(now, from, floor, out),
             // There is a group with an arbiter; the register tells whether this member is one of it.
             PeerMessage::SealRequest { .. } if self.is_advisory() => self.ask_register(now, out),
             PeerMessage::SealRequest { base } => self.on_seal_request(now, from, base, out),
-            PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, Told::Nothing, out),
+            PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, out),
             PeerMessage::SealRefused { base } => self.on_seal_refused(now, base, out),
             PeerMessage::HandOver(table) => self.on_hand_over(now, from, *table, out),
             PeerMessage::Taken { epoch } => self.on_taken(from, epoch, out),
@@ -277,21 +277,7 @@ impl Member {
                 self.on_election(now, from, epoch, message, out);
             }
             PeerMessage::Lock(message) => self.on_lock(now, from, *message, out),
-            PeerMessage::GatedHeartbeat { heartbeat, gate } => {
-                self.on_heartbeat(now, from, *heartbeat, Some(gate), None, out);
-            }
-            PeerMessage::ListingHeartbeat { mut heartbeat, gate, list, base } => {
-                if let Some(announcement) = &mut heartbeat.announcement {
-                    announcement.record.base = base;
-                }
-                self.on_heartbeat(now, from, *heartbeat, Some(gate), Some(*list), out);
-            }
-            PeerMessage::ListingSeal { seal, list } => {
-                let told = Told::Heard(list.map(|list| *list));
-                self.on_seal(now, from, *seal, told, out);
-            }
             PeerMessage::PeerLock(message) => self.on_peer_lock(now, from, *message, out),
-            PeerMessage::Farewell(farewell) => self.on_farewell(now, from, *farewell, out),
         }
     }
 
@@ -338,7 +324,7 @@ impl Member {
             Timer::Holds => self.arm_holds(now, out),
             Timer::Mutexes => self.with_locks(now, out, |locks, effects| locks.ring(now, effects)),
             Timer::Quiet => self.quiet_is_over(now, out),
-            Timer::Leave => self.farewell_is_due(now, out),
+            Timer::Leave => self.leave_is_due(now, out),
             Timer::Election(timer) => self.election_timer(now, timer, out),
         }
     }

@@ -5,10 +5,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::version;
-
-mod written;
-
 /// The policy of a group.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -18,7 +14,6 @@ pub struct Policy {
     /// What makes the outcome of an algorithm safe.
     pub arbiter: Arbiter,
     /// What proves that a member is dead.
-    #[serde(default)]
     pub evidence: Evidence,
     /// Waits and periods.
     pub timing: Timing,
@@ -54,37 +49,6 @@ impl Policy {
             .iter()
             .filter(fits)
             .max_by_key(|policy| policy.names.iter().filter_map(|p| pattern_rank(p, name)).max())
-    }
-}
-
-impl Policy {
-    /// The policy as members of this version can follow it: locks whose algorithms they do not have
-    /// are granted by the leader, and nothing is kept by those who do not know how to give it back.
-    #[must_use]
-    pub fn spoken(&self, version: u16) -> Self {
-        let mut policy = self.clone();
-        if version < version::PEER_LOCKS {
-            for lock in &mut policy.locks {
-                lock.algorithm = LockAlgorithm::Central;
-            }
-        }
-        if version < version::KEPT_GRANTS {
-            for lock in &mut policy.locks {
-                lock.caching = Caching::Disabled;
-            }
-        }
-        policy
-    }
-
-    /// The first version whose members can follow it in full.
-    #[must_use]
-    pub fn needs(&self) -> u16 {
-        let cached = self.locks.iter().any(|lock| lock.caching == Caching::Enabled);
-        match (cached, self.has_peer_locks()) {
-            (true, _) => version::KEPT_GRANTS,
-            (false, true) => version::PEER_LOCKS,
-            (false, false) => version::FIRST,
-        }
     }
 
     /// Whether some lock is granted by the members among themselves.
@@ -262,7 +226,8 @@ pub enum ClockAlgorithm {
 }
 
 /// How the locks of some names are granted.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct LockPolicy {
     /// Names; a `*` at the end matches any text.
     pub names: Vec<String>,

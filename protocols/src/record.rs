@@ -1,7 +1,6 @@
 //! The register's record: one view of a group, as the API server keeps it.
 
 mod held;
-mod in_texts;
 
 use std::cmp::Reverse;
 use std::net::SocketAddr;
@@ -35,15 +34,12 @@ pub struct Record {
     /// A candidate waits for all promises to run out: members no longer confirm this view.
     pub closing: bool,
     /// The record was lost and made anew: nobody knows the view before.
-    #[serde(default)]
     pub base_unknown: bool,
     /// The view that this one was made from, as far as its leader knew: zero for the first, and the number
-    /// before its own if the one before was lost and everything of it has run out. Nothing if a version wrote
-    /// it that does not say. Where nothing arbitrates it says nothing of use.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "in_texts")]
+    /// before its own if the one before was lost and everything of it has run out. Nothing where nothing
+    /// arbitrates, and where the record was lost.
     pub base: Option<Epoch>,
     /// Of a closed record: all locks that may still be held. Nothing if nobody knows.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "in_texts")]
     pub held: Option<Vec<HeldLock>>,
     /// The waits that hold in this view, whatever the policy says.
     pub timing: Timing,
@@ -106,7 +102,7 @@ impl Record {
     /// nothing arbitrates nobody seals, and whoever is alone tells nobody.
     pub fn lists(&self) -> bool {
         let arbitrated = self.policy.arbiter == Arbiter::Quorum;
-        arbitrated && self.members.len() > 1 && self.speaks() >= version::LISTS
+        arbitrated && self.members.len() > 1
     }
 
     fn versions(&self) -> impl Iterator<Item = Versions> + '_ {

@@ -8,31 +8,18 @@
 //! A version *appends* messages. It changes none that there was: what an older version wrote is read
 //! for ever, and a message that says more than an older one takes its place in newer views.
 //!
-//! | version | appends |
-//! | --- | --- |
-//! | 1 | everything else |
-//! | 2 | the heartbeat that tells of the gate before the locks |
-//! | 3 | the messages of locks that the members grant among themselves |
-//! | 4 | the messages by which a grant is asked back that its member may keep; a farewell that says what the leaver holds |
-//! | 5 | the heartbeat that lists what nobody but the leader could report, and the seal that tells that list |
+//! There is one version so far. The feature `next-version` appends a second, whose heartbeat is another
+//! message: with it tests upgrade a group and roll it back.
 
 /// The version that every member speaks.
 pub const FIRST: u16 = 1;
 
-/// The version in which heartbeats tell of the gate.
-pub const GATES: u16 = 2;
-
-/// The version in which members grant locks among themselves.
-pub const PEER_LOCKS: u16 = 3;
-
-/// The version in which members may keep a grant, and say what they hold when they leave.
-pub const KEPT_GRANTS: u16 = 4;
-
-/// The version in which leaders list the holds that nobody else could report.
-pub const LISTS: u16 = 5;
-
 /// The latest version.
-pub const LATEST: u16 = LISTS;
+pub const LATEST: u16 = FIRST;
+
+/// The version that the feature `next-version` appends.
+#[cfg(feature = "next-version")]
+pub const NEXT: u16 = LATEST + 1;
 
 /// The versions that a member speaks, lowest and highest.
 pub type Versions = (u16, u16);

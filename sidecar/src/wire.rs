@@ -18,10 +18,9 @@ use tokio_util::codec::LengthDelimitedCodec;
 /// [`conclave_protocols::version`].
 pub const VERSIONS: Versions = (version::FIRST, HIGHEST);
 
-/// A build of which the highest version is lower by one stands in for the release before, in the
-/// tests of an upgrade.
-const HIGHEST: u16 =
-    if cfg!(feature = "lower-version") { version::LATEST - 1 } else { version::LATEST };
+/// A build of which the highest version is higher by one stands in for the next release, in the tests of
+/// an upgrade.
+const HIGHEST: u16 = version::LATEST + if cfg!(feature = "next-version") { 1 } else { 0 };
 
 /// The layout of frames; the first byte of each.
 const LAYOUT: u8 = 1;
@@ -116,28 +115,7 @@ impl Payload {
     /// The protocol and the message's name, for metrics and for the page.
     pub fn names(&self) -> (&'static str, &'static str) {
         match self {
-            Self::Member(message) => {
-                let protocol = match message {
-                    PeerMessage::Election { .. } => "election",
-                    PeerMessage::Lock(_) | PeerMessage::PeerLock(_) => "lock",
-                    PeerMessage::Join(_)
-                    | PeerMessage::Noted
-                    | PeerMessage::Leave
-                    | PeerMessage::Farewell(_)
-                    | PeerMessage::Heartbeat(_)
-                    | PeerMessage::GatedHeartbeat { .. }
-                    | PeerMessage::ListingHeartbeat { .. }
-                    | PeerMessage::Promise(_)
-                    | PeerMessage::Refusal { .. }
-                    | PeerMessage::SealRequest { .. }
-                    | PeerMessage::Seal(_)
-                    | PeerMessage::ListingSeal { .. }
-                    | PeerMessage::SealRefused { .. }
-                    | PeerMessage::HandOver(_)
-                    | PeerMessage::Taken { .. } => "office",
-                };
-                (protocol, message.name())
-            }
+            Self::Member(message) => (message.protocol(), message.name()),
             Self::Clock { message, .. } => ("clock", message.name()),
         }
     }
@@ -146,26 +124,7 @@ impl Payload {
     pub(crate) fn is_fleeting(&self) -> bool {
         match self {
             Self::Clock { .. } => true,
-            Self::Member(message) => match message {
-                PeerMessage::Join(_)
-                | PeerMessage::Noted
-                | PeerMessage::Heartbeat(_)
-                | PeerMessage::GatedHeartbeat { .. }
-                | PeerMessage::ListingHeartbeat { .. }
-                | PeerMessage::Promise(_)
-                | PeerMessage::Refusal { .. }
-                | PeerMessage::SealRequest { .. }
-                | PeerMessage::SealRefused { .. } => true,
-                PeerMessage::Leave
-                | PeerMessage::Farewell(_)
-                | PeerMessage::Seal(_)
-                | PeerMessage::ListingSeal { .. }
-                | PeerMessage::HandOver(_)
-                | PeerMessage::Taken { .. }
-                | PeerMessage::Election { .. }
-                | PeerMessage::Lock(_)
-                | PeerMessage::PeerLock(_) => false,
-            },
+            Self::Member(message) => message.is_fleeting(),
         }
     }
 }
@@ -224,8 +183,8 @@ mod tests {
     #[test]
     fn a_frame_reads_what_it_writes() {
         let bytes =
-            Frame::Data { number: 7, payload: Payload::Member(PeerMessage::Leave) }.encode();
-        let Frame::Data { number: 7, payload: Payload::Member(PeerMessage::Leave) } =
+            Frame::Data { number: 7, payload: Payload::Member(PeerMessage::Noted) }.encode();
+        let Frame::Data { number: 7, payload: Payload::Member(PeerMessage::Noted) } =
             Frame::decode(&bytes).expect("a frame")
         else {
             panic!("another frame");

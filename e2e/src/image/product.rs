@@ -11,8 +11,8 @@ use crate::{cache, command};
 /// The reference of the product's image on the test cluster.
 pub const PRODUCT: &str = "conclave.local/conclave:dev";
 
-/// The reference of the image of a build that speaks only what the release before spoke.
-pub const LOWER: &str = "conclave.local/conclave:lower-version";
+/// The reference of the image of a build that also speaks what the next release may.
+pub const NEXT: &str = "conclave.local/conclave:next-version";
 
 /// The reference of the image of which every sandbox is made.
 pub const PAUSE: &str = "conclave.local/pause:1";
@@ -28,15 +28,15 @@ pub fn write(path: &Path) -> Result<()> {
     image(PRODUCT, &["conclave", "conclave-operator"]).write(path)
 }
 
-/// Builds a sidecar of which the highest protocol version is lower by one, and writes its image.
+/// Builds a sidecar of which the highest protocol version is higher by one, and writes its image.
 ///
 /// Its program lies where that of the product is to be: this comes first.
-pub fn write_lower(path: &Path) -> Result<()> {
+pub fn write_next(path: &Path) -> Result<()> {
     // With the operator, of which nothing is built, the crates that both need are those of the
     // product.
-    let features = ["--features", "conclave-sidecar/lower-version"];
+    let features = ["--features", "conclave-sidecar/next-version"];
     build(&["conclave-sidecar", "conclave-operator"], &["conclave"], &features)?;
-    image(LOWER, &["conclave"]).write(path)
+    image(NEXT, &["conclave"]).write(path)
 }
 
 /// Builds the pause program and writes its image. It is a package of its own, since that of the harness would have all

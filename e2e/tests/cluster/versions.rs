@@ -19,7 +19,7 @@ const WHILE: Duration = Duration::from_secs(3);
 #[test]
 fn a_group_is_upgraded_and_rolled_back_under_load() -> Result<()> {
     let cluster = Cluster::from_env()?;
-    // Nobody else's cluster has a sidecar of the release before.
+    // Nobody else's cluster has a sidecar of the next release.
     if !cluster.is_ours_or_skip("versions-rolling") {
         return Ok(());
     }
@@ -30,22 +30,26 @@ fn a_group_is_upgraded_and_rolled_back_under_load() -> Result<()> {
             "apiVersion: conclave.dev/v1alpha1\nkind: Conclave\nmetadata: {{name: orders}}\n\
              spec: {FAST}\n"
         ))?;
-        roll(&group, image::LOWER, 3)?;
-        let lower = await_version(&group, 3, |_| true)?;
+        let present = &cluster.images().product;
+        roll(&group, present, 3)?;
+        let version = await_version(&group, 3, |_| true)?;
         // Two that are newer from the beginning: the load is theirs, and they follow an older one.
-        group.apply_deployment("till", 2)?;
+        group.apply_deployment_with("till", 2, image::NEXT)?;
         namespace.await_deployment("till")?;
-        ensure!(await_version(&group, 5, |_| true)? == lower, "not all speak more than {lower}");
+        ensure!(
+            await_version(&group, 5, |_| true)? == version,
+            "not all speak more than {version}"
+        );
         let load = Load::start(&cluster, &pods_of(namespace, "till")?, HandOvers::Some)?;
         let name = namespace.name().to_owned();
         let watch = LeaderWatch::start(move || watched(&name));
         let began = load.now();
         thread::sleep(WHILE);
-        roll(&group, &cluster.images().product, 3)?;
-        await_version(&group, 5, |version| version == lower + 1)?;
+        roll(&group, image::NEXT, 3)?;
+        await_version(&group, 5, |spoken| spoken == version + 1)?;
         thread::sleep(WHILE);
-        roll(&group, image::LOWER, 3)?;
-        await_version(&group, 5, |version| version == lower)?;
+        roll(&group, present, 3)?;
+        await_version(&group, 5, |spoken| spoken == version)?;
         thread::sleep(WHILE);
         let end = load.now();
         let diary = load.end()?;

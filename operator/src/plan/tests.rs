@@ -1,6 +1,6 @@
-use conclave_crds::{Caching, Conclave, ConclaveSpec, LeaderStatus, LockAlgorithm, Period};
+use conclave_crds::{Conclave, ConclaveSpec, LeaderStatus, Period};
 use conclave_protocols::ids::{Epoch, Incarnation, PodUid};
-use conclave_protocols::policy::{Arbiter, Policy, Timing};
+use conclave_protocols::policy::{Arbiter, Timing};
 use conclave_protocols::record::Record;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -62,7 +62,6 @@ fn view(epoch: u64, leader: Option<u128>) -> RecordView {
     let member = |(name, uid): (&str, u128)| MemberView {
         incarnation: incarnation(uid),
         name: name.to_owned(),
-        protocol: (1, 3),
     };
     RecordView {
         epoch: Epoch(epoch),
@@ -72,14 +71,8 @@ fn view(epoch: u64, leader: Option<u128>) -> RecordView {
         closing: false,
         base_unknown: false,
         timing: Timing::default(),
-        policy: as_written(&Policy { generation: 1, ..Policy::default() }),
+        policy: PolicyView { generation: 1, arbiter: Arbiter::Quorum },
     }
-}
-
-/// A policy as the operator reads it in a record.
-fn as_written(policy: &Policy) -> PolicyView {
-    let text = serde_json::to_value(policy).expect("JSON");
-    serde_json::from_value(text).expect("a policy")
 }
 
 fn reference(name: &str, uid: u128) -> PodRef {

@@ -11,7 +11,6 @@ use crate::policy::{Arbiter, Timing};
 use crate::record::{CEILING_STEP, MemberInfo, RECORD_VERSION, Record};
 use crate::register::{TIME_TERM_MAX, Version};
 use crate::time::{LocalTime, hold};
-use crate::version;
 
 impl Member {
     /// Rule 17: one compare-and-swap on the version that was read.
@@ -57,8 +56,6 @@ impl Member {
             Some(base) if base.policy.generation > self.policy.generation => base.policy.clone(),
             Some(_) | None => self.policy.clone(),
         };
-        let versions = members.iter().map(|info| info.protocol);
-        let policy = policy.spoken(version::common(versions).unwrap_or(version::FIRST));
         // Rule 21: every hold of an earlier view is this view's own from its beginning. A hold of
         // the new leader runs on by its own lease until there is an office for it to end with.
         let outside = |m| m == me || members.iter().all(|info| info.incarnation != m);
@@ -80,8 +77,7 @@ impl Member {
             policy,
             nonce,
         };
-        // A joiner of an older version may be the next candidate. It asks nobody what the leader
-        // listed, and must not take it for nothing.
+        // The leader of several lists what runs from now on, and their seals tell.
         Some(Record { settled: record.settled && !record.lists(), ..record })
     }
 

@@ -22,7 +22,6 @@ use crate::ids::{Epoch, Incarnation};
 use crate::policy::Arbiter;
 use crate::record::{CEILING_STEP, MEMBERS_MAX, MemberInfo, RECORD_VERSION, Record};
 use crate::time::LocalTime;
-use crate::version;
 
 /// Whom discovery found.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -87,8 +86,6 @@ impl Member {
         let own = Some(&self.policy).filter(|policy| policy.arbiter == Arbiter::None);
         let policy = own.or_else(|| latest.map(|record| &record.policy))?.clone();
         members.sort_by_key(MemberInfo::standing);
-        let versions = members.iter().map(|info| info.protocol);
-        let policy = policy.spoken(version::common(versions).unwrap_or(version::FIRST));
         let epoch = fingerprint(members.iter().map(|info| info.incarnation));
         Some(Record {
             version: RECORD_VERSION,

@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use super::evidence::Dead;
 use super::joining::Joiners;
-use super::listing::Told;
-use super::message::{HandOver, List, Seal};
+use super::message::{HandOver, Seal};
 use super::replacing::Mark;
 use super::{Going, Member, Out, PeerMessage, Role, Timer, say_each};
 use crate::ids::{Epoch, Incarnation};
@@ -26,8 +25,6 @@ pub(super) struct Candidate {
     pub(super) time_term: Epoch,
     /// The members that sealed, and when each last said so.
     pub(super) seals: BTreeMap<Incarnation, (Seal, LocalTime)>,
-    /// What those that tell of the list of the base's leader heard of it, and when they told.
-    pub(super) lists: BTreeMap<Incarnation, (Option<List>, LocalTime)>,
     /// Who is surely dead, and since when that is known.
     pub(super) dead: Dead,
     /// The table that the leader of the base gave, and when it came.
@@ -80,7 +77,6 @@ impl Candidate {
             version: Version::default(),
             time_term: Epoch::default(),
             seals: BTreeMap::new(),
-            lists: BTreeMap::new(),
             dead,
             joiners,
             inherited: inherited.map(|table| (table, now)),
@@ -91,13 +87,6 @@ impl Candidate {
             beside: false,
             refused_at: None,
             written: None,
-        }
-    }
-
-    fn note_seal(&mut self, now: LocalTime, from: Incarnation, seal: Seal, told: Told) {
-        self.seals.insert(from, (seal, now));
-        if let Told::Heard(list) = told {
-            self.lists.insert(from, (list, now));
         }
     }
 
@@ -181,7 +170,7 @@ impl Member {
         self.role = Role::Candidate(Box::new(Candidate { replaces, ..candidate }));
         if self.going == Going::Leaves {
             // A leader waits for less: nothing of it is on the way to the register.
-            out.arm(Timer::Leave, now.until(self.farewell_until));
+            out.arm(Timer::Leave, now.until(self.leave_until));
         }
         self.candidate_reads(now, now, value, out);
     }
@@ -301,9 +290,8 @@ impl Member {
         if base.rank(me).is_some() && !base.base_unknown {
             match self.seal(now, base.epoch, out) {
                 Some(seal) => {
-                    let told = Told::Heard(self.list_known(now, base.epoch));
                     if let Some(candidate) = self.candidate() {
-                        candidate.note_seal(now, me, seal, told);
+                        candidate.seals.insert(me, (seal, now));
                     }
                 }
                 None => return self.withdraw(now, out),
@@ -319,7 +307,6 @@ impl Member {
         now: LocalTime,
         from: Incarnation,
         mut seal: Seal,
-        told: Told,
         out: &mut Out,
     ) {
         let Some(candidate) = self.candidate() else { return };
@@ -335,7 +322,7 @@ impl Member {
         if let Some(table) = table.filter(|table| table.base == seal.base) {
             candidate.inherited = Some((*table, now));
         }
-        candidate.note_seal(now, from, seal, told);
+        candidate.seals.insert(from, (seal, now));
         self.check_seals(now, out);
     }
 

@@ -6,7 +6,6 @@ use super::freezing::Then;
 use super::leading::Leader;
 use super::{Going, Member, Out, Role};
 use crate::ids::{Epoch, Incarnation};
-use crate::policy::{LockPolicy, Policy};
 use crate::record::{CEILING_STEP, Record};
 use crate::register::{Value, Version};
 use crate::time::LocalTime;
@@ -76,7 +75,7 @@ impl Member {
         }
         let (me, generation) = (self.me.incarnation, self.policy.generation);
         let nears_ceiling = self.locks.nears_ceiling();
-        let otherwise = self.grants_otherwise() || self.may_shorten_the_wait(now);
+        let shortens = self.may_shorten_the_wait(now);
         let Some(patience) = self.leader().map(|leader| leader.record.timing.office_wait * 2)
         else {
             return;
@@ -97,7 +96,7 @@ impl Member {
         } else if leader.has_other_members(now, me)
             || record.closing
             || generation > record.policy.generation
-            || otherwise
+            || shortens
             || stalled
             || leader.lock_wait(now) < record.timing.lock_wait
         {
@@ -107,18 +106,6 @@ impl Member {
         };
         leader.errand = Some(errand);
         self.read_register(now, out);
-    }
-
-    /// Whether the policy of this view would have locks granted in another way by now: not all members
-    /// had the algorithms, and now they do.
-    fn grants_otherwise(&self) -> bool {
-        let Some(record) = &self.record else { return false };
-        let spoken = self.policy.spoken(record.speaks());
-        let ways = |policy: &Policy| -> Vec<_> {
-            let way = |lock: &LockPolicy| (lock.names.clone(), lock.algorithm, lock.caching);
-            policy.locks.iter().map(way).collect()
-        };
-        self.policy.generation == record.policy.generation && ways(&spoken) != ways(&record.policy)
     }
 
     /// The register tells a leader whether its view is still the latest.

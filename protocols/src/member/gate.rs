@@ -1,7 +1,7 @@
 //! The gate before the locks, as the members other than the leader see it.
 //!
-//! While a view begins its leader grants nothing (rule 23), and keeps what arrives. From version 2
-//! on its heartbeats tell whether the gate is open, and the ceiling of tokens.
+//! While a view begins its leader grants nothing (rule 23), and keeps what arrives. Its heartbeats tell
+//! whether the gate is open, and the ceiling of tokens.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Member {
     }
 
     /// Whether locks are granted in the group at the moment. Nothing if this member cannot know:
-    /// nobody leads it, or its view speaks a version in which leaders do not say.
+    /// nobody leads it.
     pub(super) fn grants(&self, now: LocalTime) -> Option<bool> {
         match &self.role {
             Role::Leader(leader) => Some(leader.grants(now)),

@@ -12,7 +12,6 @@ use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::Incarnation;
 use crate::record::{MemberInfo, Record};
 use crate::time::{LocalTime, hold};
-use crate::version;
 
 /// A member that leads its view, and has the office while a majority promises (rule 3).
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -143,7 +142,7 @@ impl Leader {
         now: LocalTime,
         seq: u64,
         member: Incarnation,
-        list: Option<Box<List>>,
+        list: Option<List>,
     ) -> PeerMessage {
         let patience = self.record.timing.office_wait;
         let news = self.heard.get(&member).is_none_or(|at| now - *at > patience);
@@ -151,24 +150,15 @@ impl Leader {
             let (record, carried) = (self.record.clone(), self.carried.aged(now - self.since));
             Box::new(Announcement { record, carried })
         });
-        let heartbeat = Box::new(Heartbeat {
+        let heartbeat = Heartbeat {
             epoch: self.record.epoch,
             seq,
-            settled: self.settled && list.is_none(),
+            gate: Gate { open: self.opens_to_peers(now), ceiling: self.record.ceiling },
+            list,
             extended: self.extended.remove(&member),
             announcement,
-        });
-        if self.record.speaks() < version::GATES {
-            return PeerMessage::Heartbeat(heartbeat);
-        }
-        let gate = Gate { open: self.opens_to_peers(now), ceiling: self.record.ceiling };
-        match list {
-            Some(list) => {
-                let base = self.record.base;
-                PeerMessage::ListingHeartbeat { heartbeat, gate, list, base }
-            }
-            None => PeerMessage::GatedHeartbeat { heartbeat, gate },
-        }
+        };
+        PeerMessage::heartbeat(Box::new(heartbeat), self.record.speaks())
     }
 
     /// For how much longer nothing is newly granted.
@@ -299,7 +289,7 @@ impl Member {
         let Some(leader) = self.leader() else { return };
         let sent = leader.sent.iter().find(|(seq, _)| *seq == promise.seq).map(|(_, at)| *at);
         let (Some(sent), true) = (sent, promise.epoch == leader.record.epoch) else { return };
-        // What a member said before its farewell says less than that.
+        // What a member said before it left says less than that.
         let answered = leader.answered.get(&from).copied().unwrap_or_default();
         if leader.record.rank(from).is_none() || leader.parted.contains(&from) {
             return;

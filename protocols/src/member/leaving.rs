@@ -3,13 +3,12 @@
 use super::changing::CHANGE_PERIOD;
 use super::freezing::Then;
 use super::leading::Leader;
-use super::message::{Farewell, HandOver};
+use super::message::{HandOver, Leave};
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say, say_each};
 use crate::ids::{Epoch, Incarnation};
 use crate::record::{HeldLock, Record};
 use crate::register::Value;
 use crate::time::LocalTime;
-use crate::version;
 
 /// What is left to be done for a member that led, and never will again: it resigned because it leaves.
 /// Nobody's promise gives the office back, because this has none.
@@ -85,11 +84,11 @@ impl Member {
 
     /// Whoever left the view said what it holds: nothing else of it is to be waited for.
     fn take_out_the_departed(&self, hand_over: &mut HandOver) {
-        for (member, farewell) in &self.farewells {
-            if farewell.epoch == hand_over.base {
+        for (member, leave) in &self.leaves {
+            if leave.epoch == hand_over.base {
                 hand_over.stays.retain(|stays| stays != member);
                 hand_over.table.holds.retain(|held| {
-                    held.holder != *member || farewell.tells_of(&held.lock, held.token)
+                    held.holder != *member || leave.tells_of(&held.lock, held.token)
                 });
             }
         }
@@ -198,14 +197,14 @@ impl Member {
             return;
         }
         self.going = Going::Leaves;
-        self.farewell_until = now.after(self.register_patience() * FAREWELL);
+        self.leave_until = now.after(self.register_patience() * LEAVE_CALLS);
         self.end_belief(true);
         self.keep_nothing(now, out);
         match &self.role {
             Role::Leader(_) => self.leave_as_leader(now, out),
             // Its view may be in the register by now, or soon: it begins it, and leaves as its leader.
             Role::Candidate(candidate) if candidate.is_bound() => {
-                out.arm(Timer::Leave, now.until(self.farewell_until));
+                out.arm(Timer::Leave, now.until(self.leave_until));
             }
             Role::Follower | Role::Joiner { .. } | Role::Candidate(_) => self.depart(now, out),
             Role::Resigned(_) | Role::Gone => {}
@@ -248,18 +247,12 @@ impl Member {
         let known = self.record.as_ref().map(|record| record.epoch);
         if let Some(legacy) = self.legacy.as_ref().filter(|legacy| known == Some(legacy.base)) {
             let Some(heir) = legacy.heir else { return self.close_group(now, out) };
-            say(heir, PeerMessage::Leave, out);
+            say(heir, PeerMessage::Leave(Box::default()), out);
             return self.await_heir(out);
         }
-        match (&self.role, &self.record) {
-            (Role::Joiner { .. }, Some(record)) => {
-                say_each(record.others(self.me.incarnation), &PeerMessage::Leave, out);
-            }
-            // Also to those that do not lead: who does may have resigned a moment ago.
-            (_, Some(record)) => {
-                say_each(record.others(self.me.incarnation), &self.last_words(now), out);
-            }
-            (_, None) => {}
+        // Also to those that do not lead: who does may have resigned a moment ago.
+        if let Some(record) = &self.record {
+            say_each(record.others(self.me.incarnation), &self.last_words(now), out);
         }
         self.gone(out);
     }
@@ -280,13 +273,11 @@ impl Member {
 
     /// In a view that a member is still in, the leader need not ask it what it holds (rule 29).
     fn last_words(&self, now: LocalTime) -> PeerMessage {
-        match &self.record {
-            Some(record) if !self.pledge.sealed && record.speaks() >= version::KEPT_GRANTS => {
-                let holds = self.locks.listed(now).holds;
-                PeerMessage::Farewell(Box::new(Farewell { epoch: record.epoch, holds }))
-            }
-            Some(_) | None => PeerMessage::Leave,
-        }
+        let is_joiner = matches!(self.role, Role::Joiner { .. });
+        let left = self.record.as_ref().filter(|_| !self.pledge.sealed && !is_joiner);
+        let leave =
+            left.map(|record| Leave { epoch: record.epoch, holds: self.locks.listed(now).holds });
+        PeerMessage::Leave(Box::new(leave.unwrap_or_default()))
     }
 
     /// A leader leaves: it hands over, if there is anybody, and knows as much as it can of who holds
@@ -316,12 +307,12 @@ impl Member {
         self.role = Role::Resigned(Resigned::Closes { wrote: false });
         out.disarm(Timer::Promise);
         out.disarm(Timer::Candidacy);
-        out.arm(Timer::Leave, now.until(self.farewell_until));
+        out.arm(Timer::Leave, now.until(self.leave_until));
         self.read_register(now, out);
     }
 
-    /// The time for a farewell is over. An heir that said nothing may have left at the same time.
-    pub(super) fn farewell_is_due(&mut self, now: LocalTime, out: &mut Out) {
+    /// The time to leave in is over. An heir that said nothing may have left at the same time.
+    pub(super) fn leave_is_due(&mut self, now: LocalTime, out: &mut Out) {
         match self.role {
             Role::Leader(_) => self.leave_office(now, out),
             Role::Resigned(Resigned::Bequeathed) if !self.is_advisory() => {
@@ -385,8 +376,23 @@ impl Member {
         }
     }
 
-    /// A member leaves: the next view is without it.
-    pub(super) fn on_leave(&mut self, now: LocalTime, from: Incarnation, out: &mut Out) {
+    /// A member leaves, and says what it holds: the next view is without it. That is as good as the answer to
+    /// any heartbeat, since it enters nothing any more.
+    pub(super) fn on_leave(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        leave: Leave,
+        out: &mut Out,
+    ) {
+        if let Some(leader) = self.leader()
+            && leader.record.epoch == leave.epoch
+            && leader.record.rank(from).is_some()
+        {
+            leader.parted.insert(from);
+            self.with_locks(now, out, |locks, _| locks.on_leave(now, from, &leave.holds));
+        }
+        self.keep_leave(from, leave);
         self.peers.departed(from);
         if let Some(leader) = self.leader() {
             leader.joiners.remove(from);
@@ -405,42 +411,22 @@ impl Member {
         self.consider_change(now, out);
     }
 
-    /// A member leaves, and says what it holds. That is as good as the answer to any heartbeat: it enters
-    /// nothing any more.
-    pub(super) fn on_farewell(
-        &mut self,
-        now: LocalTime,
-        from: Incarnation,
-        farewell: Farewell,
-        out: &mut Out,
-    ) {
-        if let Some(leader) = self.leader()
-            && leader.record.epoch == farewell.epoch
-            && leader.record.rank(from).is_some()
-        {
-            leader.parted.insert(from);
-            self.with_locks(now, out, |locks, _| locks.on_farewell(now, from, &farewell.holds));
-        }
-        self.keep_farewell(from, farewell);
-        self.on_leave(now, from, out);
-    }
-
     /// Who leads next, and whoever closes the group, may be somebody else than the leader that it was
     /// said to.
-    fn keep_farewell(&mut self, from: Incarnation, farewell: Farewell) {
-        let Some(record) = self.record.as_ref().filter(|r| r.epoch == farewell.epoch) else {
+    fn keep_leave(&mut self, from: Incarnation, leave: Leave) {
+        let Some(record) = self.record.as_ref().filter(|r| r.epoch == leave.epoch) else {
             return;
         };
         if record.rank(from).is_none() {
             return;
         }
-        if let Some(legacy) = self.legacy.as_mut().filter(|legacy| legacy.base == farewell.epoch) {
+        if let Some(legacy) = self.legacy.as_mut().filter(|legacy| legacy.base == leave.epoch) {
             let stands =
-                |held: &HeldLock| held.holder != from || farewell.tells_of(&held.lock, held.token);
+                |held: &HeldLock| held.holder != from || leave.tells_of(&held.lock, held.token);
             legacy.held.iter_mut().for_each(|held| held.retain(stands));
         }
-        self.farewells.retain(|_, earlier| earlier.epoch == farewell.epoch);
-        self.farewells.insert(from, farewell);
+        self.leaves.retain(|_, earlier| earlier.epoch == leave.epoch);
+        self.leaves.insert(from, leave);
         let mut inherited = self.candidate().and_then(|candidate| candidate.inherited.take());
         if let Some((table, _)) = &mut inherited {
             self.take_out_the_departed(table);
@@ -467,4 +453,4 @@ impl Member {
 }
 
 /// For how many calls of the register a member that leaves waits at most: 4P.
-const FAREWELL: u32 = 12;
+const LEAVE_CALLS: u32 = 12;

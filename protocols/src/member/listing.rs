@@ -1,10 +1,10 @@
 //! What only the leader knows of the holds of its time, and tells its members with every heartbeat,
 //! so that their seals can tell the next leader (rules 20 to 22 of `docs/office.md`).
 
+use super::Member;
 use super::candidacy::Candidate;
-use super::message::{List, Seal, TableHold};
-use super::{Member, Out, PeerMessage, say};
-use crate::ids::{Epoch, Incarnation};
+use super::message::{List, TableHold};
+use crate::ids::Epoch;
 use crate::record::Record;
 use crate::time::LocalTime;
 
@@ -17,23 +17,13 @@ pub(super) struct Listed {
     list: List,
 }
 
-/// What a seal tells of the leader's list.
-#[derive(Clone, Debug)]
-pub(super) enum Told {
-    /// It says nothing of it.
-    Nothing,
-    /// What the member heard last, if it promised in that view at all.
-    Heard(Option<List>),
-}
-
 impl Member {
-    /// What goes with a heartbeat of this number; nothing in a view in which not all could tell it.
-    pub(super) fn list(&mut self, now: LocalTime, seq: u64) -> Option<Box<List>> {
+    /// What goes with a heartbeat of this number; nothing in a view in which nobody could tell it.
+    pub(super) fn list(&mut self, now: LocalTime, seq: u64) -> Option<List> {
         let leader = self.leader().filter(|leader| leader.record.lists())?;
         let quiet = leader.rest_of_quiet(now);
         let list = self.locks.list(now, seq);
-        let list = List { rest: list.rest.max(quiet), quiet, ..list };
-        Some(Box::new(list))
+        Some(List { rest: list.rest.max(quiet), quiet, ..list })
     }
 
     /// The leader listed this, in a heartbeat that is promised to. One that was overtaken is not heard.
@@ -43,8 +33,12 @@ impl Member {
         }
     }
 
-    /// What the leader of a view listed, as far as this member knows. Rests count from the receipt.
+    /// What the leader of a view listed, as far as this member knows. Rests count from the receipt. A leader
+    /// that was alone listed nothing for nobody, but knows itself that nothing else runs.
     pub(super) fn list_known(&self, now: LocalTime, epoch: Epoch) -> Option<List> {
+        if self.pledge.settled == Some(epoch) {
+            return Some(List::default());
+        }
         let known = self.listed.as_ref().filter(|listed| listed.epoch == epoch)?;
         Some(known.list.clone().aged(known.at, now))
     }
@@ -54,36 +48,16 @@ impl Member {
         let known = self.listed.as_ref().filter(|listed| listed.epoch == self.pledge.epoch)?;
         Some(known.at.after(known.list.quiet))
     }
-
-    /// Gives a seal. Who is not in the view may speak a version without lists.
-    pub(super) fn tell_seal(&self, now: LocalTime, to: Incarnation, seal: Seal, out: &mut Out) {
-        let seal = Box::new(seal);
-        let tells = |record: &Record| record.lists() && record.rank(to).is_some();
-        let message = if self.record.as_ref().is_some_and(tells) {
-            let list = self.list_known(now, seal.base).map(Box::new);
-            PeerMessage::ListingSeal { seal, list }
-        } else {
-            PeerMessage::Seal(seal)
-        };
-        say(to, message, out);
-    }
 }
 
 impl Candidate {
     /// Rule 20: if all members of the base but its leader sealed it, nothing runs after that which
-    /// neither they nor what they tell of the leader's list names. Nothing if they cannot know, or one of
-    /// them does not tell.
+    /// neither they nor what they tell of the leader's list names. Nothing if they cannot know.
     pub(super) fn settled_at(&self, base: &Record) -> Option<LocalTime> {
-        if base.lists() {
-            let tells = |m: &Incarnation| Some(*m) == base.leader || self.lists.contains_key(m);
-            return self
-                .lists()
-                .map(|(list, at)| at.after(list.rest))
-                .min()
-                .filter(|_| self.seals.keys().all(tells));
+        if base.settled {
+            return Some(LocalTime::default());
         }
-        let settled = base.settled || self.seals.values().any(|(seal, _)| seal.settled);
-        settled.then_some(LocalTime::default())
+        self.lists().map(|(list, at)| at.after(list.rest)).min()
     }
 
     /// The holds that the leader of the base listed, as the seals tell them.
@@ -92,7 +66,7 @@ impl Candidate {
     }
 
     fn lists(&self) -> impl Iterator<Item = (&List, LocalTime)> {
-        self.lists.values().filter_map(|(list, at)| Some((list.as_ref()?, *at)))
+        self.seals.values().filter_map(|(seal, at)| Some((seal.list.as_ref()?, *at)))
     }
 }
 

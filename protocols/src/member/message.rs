@@ -30,8 +30,8 @@ pub enum PeerMessage {
     Join(Box<MemberInfo>),
     /// "I heard you; whoever leads will see to it." Keeps a joiner from taking us all for dead.
     Noted,
-    /// "I am leaving; take me out of the next view."
-    Leave,
+    /// "I am leaving, and enter nothing any more; take me out of the next view."
+    Leave(Box<Leave>),
     /// "I lead this view; promise not to follow another."
     Heartbeat(Box<Heartbeat>),
     /// "I promise."
@@ -69,44 +69,29 @@ pub enum PeerMessage {
     },
     /// A message of a lock.
     Lock(Box<LockMessage>),
-    /// A heartbeat that tells of the gate before the locks.
-    GatedHeartbeat {
-        /// What every heartbeat says.
-        heartbeat: Box<Heartbeat>,
-        /// The gate.
-        gate: Gate,
-    },
     /// A message of a lock that the members grant among themselves.
     PeerLock(Box<PeerLockMessage>),
-    /// "I am leaving, and enter nothing any more."
-    Farewell(Box<Farewell>),
-    /// A heartbeat that also lists what nobody but the leader could report.
-    ListingHeartbeat {
-        /// What every heartbeat says.
-        heartbeat: Box<Heartbeat>,
-        /// The gate.
-        gate: Gate,
-        /// The list.
-        list: Box<List>,
-        /// The view that this one was made from.
-        base: Option<Epoch>,
-    },
-    /// A seal that tells the leader's list.
-    ListingSeal {
-        /// What every seal says.
-        seal: Box<Seal>,
-        /// What the leader listed last; nothing if the member never promised in that view.
-        list: Option<Box<List>>,
-    },
+    /// A heartbeat, as the next version has it.
+    #[cfg(feature = "next-version")]
+    NextHeartbeat(Box<Heartbeat>),
 }
 
 impl PeerMessage {
+    /// A heartbeat, as a view says it that speaks this version.
+    pub(crate) fn heartbeat(heartbeat: Box<Heartbeat>, version: u16) -> Self {
+        match version {
+            #[cfg(feature = "next-version")]
+            version::NEXT.. => Self::NextHeartbeat(heartbeat),
+            _ => Self::Heartbeat(heartbeat),
+        }
+    }
+
     /// The first version that has this message.
     pub fn since(&self) -> u16 {
         match self {
             Self::Join(_)
             | Self::Noted
-            | Self::Leave
+            | Self::Leave(_)
             | Self::Heartbeat(_)
             | Self::Promise(_)
             | Self::Refusal { .. }
@@ -115,18 +100,42 @@ impl PeerMessage {
             | Self::SealRefused { .. }
             | Self::HandOver(_)
             | Self::Taken { .. }
-            | Self::Election { .. } => version::FIRST,
-            Self::Lock(message) => match message.message {
-                central::Message::Request(_)
-                | central::Message::Queued(_)
-                | central::Message::Grant(_)
-                | central::Message::Release(_) => version::FIRST,
-                central::Message::Wanted(_) | central::Message::InUse(_) => version::KEPT_GRANTS,
-            },
-            Self::GatedHeartbeat { .. } => version::GATES,
-            Self::PeerLock(_) => version::PEER_LOCKS,
-            Self::Farewell(_) => version::KEPT_GRANTS,
-            Self::ListingHeartbeat { .. } | Self::ListingSeal { .. } => version::LISTS,
+            | Self::Election { .. }
+            | Self::Lock(_)
+            | Self::PeerLock(_) => version::FIRST,
+            #[cfg(feature = "next-version")]
+            Self::NextHeartbeat(_) => version::NEXT,
+        }
+    }
+
+    /// The protocol that it belongs to.
+    pub fn protocol(&self) -> &'static str {
+        match self {
+            Self::Election { .. } => "election",
+            Self::Lock(_) | Self::PeerLock(_) => "lock",
+            _ => "office",
+        }
+    }
+
+    /// Whether it is of no use when it is late: whoever sent it says it again.
+    pub fn is_fleeting(&self) -> bool {
+        match self {
+            Self::Join(_)
+            | Self::Noted
+            | Self::Heartbeat(_)
+            | Self::Promise(_)
+            | Self::Refusal { .. }
+            | Self::SealRequest { .. }
+            | Self::SealRefused { .. } => true,
+            #[cfg(feature = "next-version")]
+            Self::NextHeartbeat(_) => true,
+            Self::Leave(_)
+            | Self::Seal(_)
+            | Self::HandOver(_)
+            | Self::Taken { .. }
+            | Self::Election { .. }
+            | Self::Lock(_)
+            | Self::PeerLock(_) => false,
         }
     }
 
@@ -147,22 +156,7 @@ impl PeerMessage {
                 mark: said.number,
                 paid_by: said.message.paid_by(),
             }),
-            Self::Join(_)
-            | Self::Noted
-            | Self::Leave
-            | Self::Heartbeat(_)
-            | Self::GatedHeartbeat { .. }
-            | Self::Promise(_)
-            | Self::Refusal { .. }
-            | Self::SealRequest { .. }
-            | Self::Seal(_)
-            | Self::SealRefused { .. }
-            | Self::HandOver(_)
-            | Self::Taken { .. }
-            | Self::Election { .. }
-            | Self::Farewell(_)
-            | Self::ListingHeartbeat { .. }
-            | Self::ListingSeal { .. } => None,
+            _ => None,
         }
     }
 }
@@ -183,15 +177,15 @@ pub struct LockWord<'a> {
 }
 
 /// What a member says last.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-pub struct Farewell {
-    /// The view that it leaves.
+#[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Leave {
+    /// The view that it leaves; zero if it is in none.
     pub epoch: Epoch,
     /// What it holds: its application may still be at work.
     pub holds: Vec<(LockName, FencingToken)>,
 }
 
-impl Farewell {
+impl Leave {
     /// Whether it says of a grant that it is held, or became the one that is.
     pub(crate) fn tells_of(&self, lock: &LockName, token: FencingToken) -> bool {
         self.holds.iter().any(|(name, held)| name == lock && token.may_become(*held))
@@ -205,8 +199,10 @@ pub struct Heartbeat {
     pub epoch: Epoch,
     /// Counts the heartbeats of this view.
     pub seq: u64,
-    /// No hold of an earlier view runs that this view does not know.
-    pub settled: bool,
+    /// The gate before the locks.
+    pub gate: Gate,
+    /// What nobody but the leader could report; nothing where nothing arbitrates.
+    pub list: Option<List>,
     /// Acknowledges the member's last promise.
     pub extended: Option<Extended>,
     /// The view itself, until the member has promised once.
@@ -303,8 +299,8 @@ pub struct Seal {
     pub holds: Vec<(LockName, FencingToken, Note)>,
     /// What it waits for, and since when.
     pub waits: Vec<(LockName, Duration)>,
-    /// Whether the member knows the view to be settled.
-    pub settled: bool,
+    /// What the leader of the view listed last; nothing if the member never promised in that view.
+    pub list: Option<List>,
     /// From the leader of the view: everything, which makes other seals needless.
     pub hand_over: Option<Box<HandOver>>,
 }
@@ -403,21 +399,20 @@ impl Named for PeerMessage {
         match self {
             Self::Join(_) => "join",
             Self::Noted => "noted",
-            Self::Leave => "leave",
-            Self::Heartbeat(_) | Self::GatedHeartbeat { .. } | Self::ListingHeartbeat { .. } => {
-                "heartbeat"
-            }
+            Self::Leave(_) => "leave",
+            Self::Heartbeat(_) => "heartbeat",
+            #[cfg(feature = "next-version")]
+            Self::NextHeartbeat(_) => "heartbeat",
             Self::Promise(_) => "promise",
             Self::Refusal { .. } => "refusal",
             Self::SealRequest { .. } => "seal_request",
-            Self::Seal(_) | Self::ListingSeal { .. } => "seal",
+            Self::Seal(_) => "seal",
             Self::SealRefused { .. } => "seal_refused",
             Self::HandOver(_) => "hand_over",
             Self::Taken { .. } => "taken",
             Self::Election { message, .. } => message.name(),
             Self::Lock(message) => message.message.name(),
             Self::PeerLock(message) => message.message.name(),
-            Self::Farewell(_) => "farewell",
         }
     }
 }

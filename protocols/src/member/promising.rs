@@ -1,6 +1,6 @@
 //! A member's promises: to follow nobody but the leader of its view, for a while.
 
-use super::message::{Announcement, Extended, Gate, Heartbeat, List, Promise};
+use super::message::{Announcement, Extended, Heartbeat, List, Promise};
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::Arbiter;
@@ -9,14 +9,12 @@ use crate::register::Value;
 use crate::time::{LocalTime, hold};
 
 impl Member {
-    /// A leader asks for a promise (rule 8), and tells of the gate if its version can.
+    /// A leader asks for a promise (rule 8), and tells of the gate and of what only it could report.
     pub(super) fn on_heartbeat(
         &mut self,
         now: LocalTime,
         from: Incarnation,
         heartbeat: Heartbeat,
-        gate: Option<Gate>,
-        list: Option<List>,
         out: &mut Out,
     ) {
         if self.going == Going::Leaves && !self.is_advisory() {
@@ -54,7 +52,7 @@ impl Member {
             if !self.fits(&announcement.record, epoch, from) {
                 return out.tell(Event::Ignored("announcement"));
             }
-            let quiet = list.as_ref().map(|list| list.quiet).unwrap_or_default();
+            let quiet = heartbeat.list.as_ref().map(|list| list.quiet).unwrap_or_default();
             if let Some(base) = self.keeps_to_a_view(now, &announcement.record, quiet) {
                 say(from, PeerMessage::SealRefused { base }, out);
                 return out.tell(Event::Ignored("older base"));
@@ -63,16 +61,11 @@ impl Member {
         }
         self.pledge.heard = heartbeat.seq;
         self.drop_election(out);
-        if heartbeat.settled {
-            self.pledge.settled = Some(epoch);
-        }
         if let Some(extended) = &heartbeat.extended {
             self.on_extended(now, extended, out);
         }
-        self.promise(now, from, (epoch, heartbeat.seq), list, out);
-        if let Some(gate) = gate {
-            self.hear_gate(now, from, epoch, gate, out);
-        }
+        self.promise(now, from, (epoch, heartbeat.seq), heartbeat.list, out);
+        self.hear_gate(now, from, epoch, heartbeat.gate, out);
     }
 
     /// Rule 12: everything up to this epoch is refused. What was sealed is, and what is older than
@@ -243,7 +236,7 @@ impl Member {
             if let Some(leader) =
                 record.leader.filter(|_| record.rank(self.me.incarnation).is_some())
             {
-                say(leader, PeerMessage::Leave, out);
+                say(leader, PeerMessage::Leave(Box::default()), out);
             }
             return self.gone(out);
         }

@@ -25,12 +25,10 @@ impl Mark {
         (found.base_unknown || found.epoch < led).then(|| Self::of(&value.version, found))
     }
 
-    /// Whether this is it still, so that no view was in its place meanwhile. Its version may have
-    /// changed, if somebody wrote something else on the Lease; but not every mark has a nonce of its
-    /// own, because there was a time when all had zero.
+    /// Whether this is it still, so that no view was in its place meanwhile. The version of a mark may have
+    /// changed, if somebody wrote something else on the Lease; but each mark has a nonce of its own.
     pub(super) fn is(&self, version: &Version, record: &Record) -> bool {
-        let unique = record.base_unknown && record.nonce != 0;
-        self.nonce == record.nonce && (unique || self.version == *version)
+        self.nonce == record.nonce && (record.base_unknown || self.version == *version)
     }
 }
 

@@ -40,7 +40,7 @@ impl Member {
                 if let Some(base) = beside {
                     say(from, PeerMessage::SealRefused { base }, out);
                 }
-                self.tell_seal(now, from, seal, out);
+                say(from, PeerMessage::Seal(Box::new(seal)), out);
             }
             None => say(from, PeerMessage::SealRefused { base }, out),
         }
@@ -75,7 +75,7 @@ impl Member {
         let report = self.locks.report(now);
         self.pledge.epoch = base;
         self.leave_view();
-        let settled = self.pledge.settled == Some(base);
-        Some(Seal { base, holds: report.holds, waits: report.waits, settled, hand_over })
+        let list = self.list_known(now, base);
+        Some(Seal { base, holds: report.holds, waits: report.waits, list, hand_over })
     }
 }

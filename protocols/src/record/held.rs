@@ -19,7 +19,6 @@ pub struct HeldLock {
     /// With this token.
     pub token: FencingToken,
     /// For how much longer it keeps others out at the most, if that is less than a lock wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rest_ms: Option<u64>,
 }
 

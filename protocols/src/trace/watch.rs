@@ -123,16 +123,16 @@ impl Watch {
     fn said(&self, to: Incarnation, message: &PeerMessage) {
         match message {
             PeerMessage::Promise(promise) => self.note(Event::Promised(promise.epoch)),
-            PeerMessage::Seal(seal) | PeerMessage::ListingSeal { seal, .. } => {
+            PeerMessage::Seal(seal) => {
                 if seal.hand_over.is_some() {
                     self.note(Event::GaveTable(seal.base));
                 }
                 self.note(Event::Sealed(seal.base));
             }
             PeerMessage::HandOver(table) => self.note(Event::GaveTable(table.base)),
-            PeerMessage::Heartbeat(heartbeat)
-            | PeerMessage::GatedHeartbeat { heartbeat, .. }
-            | PeerMessage::ListingHeartbeat { heartbeat, .. } => self.beat(to, heartbeat),
+            PeerMessage::Heartbeat(heartbeat) => self.beat(to, heartbeat),
+            #[cfg(feature = "next-version")]
+            PeerMessage::NextHeartbeat(heartbeat) => self.beat(to, heartbeat),
             PeerMessage::Lock(said) => {
                 if let (central::Message::Grant(_), Some(stamp)) = (said.message, said.heard) {
                     let (epoch, member) = (said.epoch, to);
@@ -141,14 +141,13 @@ impl Watch {
             }
             PeerMessage::Join(_)
             | PeerMessage::Noted
-            | PeerMessage::Leave
+            | PeerMessage::Leave(_)
             | PeerMessage::Refusal { .. }
             | PeerMessage::SealRequest { .. }
             | PeerMessage::SealRefused { .. }
             | PeerMessage::Taken { .. }
             | PeerMessage::Election { .. }
-            | PeerMessage::PeerLock(_)
-            | PeerMessage::Farewell(_) => {}
+            | PeerMessage::PeerLock(_) => {}
         }
     }
 

@@ -115,9 +115,10 @@ fn a_view_is_settled_though_a_lock_is_closed() {
     bench.wait(SECOND * 2);
     assert!(!bench.holds(3, "a"));
     let heartbeats = bench.sent(0, 1, "heartbeat");
-    let Some(PeerMessage::ListingHeartbeat { list, .. }) = heartbeats.last() else {
-        panic!("no list: {heartbeats:?}")
+    let Some(PeerMessage::Heartbeat(heartbeat)) = heartbeats.last() else {
+        panic!("no heartbeat: {heartbeats:?}")
     };
+    let list = heartbeat.list.as_ref().expect("a list");
     assert!(list.rest.is_zero() && list.holds.is_empty(), "{list:?}");
 }
 
@@ -202,7 +203,7 @@ fn a_view_that_is_announced_late_says_how_long_a_lock_is_closed_from_then_on() {
     let announced = |bench: &Bench| -> Vec<TableHold> {
         let heartbeats = bench.sent(0, 2, "heartbeat");
         let announcements = heartbeats.iter().filter_map(|message| {
-            let PeerMessage::ListingHeartbeat { heartbeat, .. } = message else { return None };
+            let PeerMessage::Heartbeat(heartbeat) = message else { return None };
             heartbeat.announcement.as_deref()
         });
         announcements.flat_map(|announcement| announcement.carried.holds.clone()).collect()

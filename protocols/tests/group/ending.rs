@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::random::Random;
-use conclave_protocols::version;
 
 use crate::nodes::{Ask, Mood};
 use crate::weather::{seeds, wanted};
@@ -101,20 +100,16 @@ fn ends(seed: u64, size: usize, within: Duration, next: Next, policy: &Policy) -
     world.run_for(SECOND);
     assert_eq!((world.holder("held"), world.holder("free")), (Some(holder), Some(user)));
 
-    // In a view with an older member nobody says at its end what it holds. So what was given back
-    // must have been heard.
-    let old = world.record().speaks() < version::KEPT_GRANTS;
-    let begin = if old { SECOND / 5 } else { Duration::ZERO };
     let mut steps = Vec::new();
     let (mut given, mut last) = (Duration::ZERO, Duration::ZERO);
     for member in 0..size {
-        let drain = begin + random.below(within);
-        let leave = drain + random.below((begin + within).saturating_sub(drain));
+        let drain = random.below(within);
+        let leave = drain + random.below(within.saturating_sub(drain));
         steps.push((drain, Step::Drain(member)));
         steps.push((leave, Step::Leave(member)));
         steps.push((leave + GRACE, Step::Kill(member)));
         if member == user {
-            given = if old { Duration::ZERO } else { leave.saturating_sub(SECOND / 5) };
+            given = leave.saturating_sub(SECOND / 5);
             steps.push((given, Step::Exit(member)));
         }
         last = last.max(leave);

@@ -330,22 +330,3 @@ fn who_is_about_to_end_keeps_nothing() {
         assert!(bench.holds(3, "a"));
     }
 }
-
-#[test]
-fn in_a_view_with_an_older_member_nothing_is_kept() {
-    for algorithm in CACHED {
-        let locks =
-            vec![LockPolicy { algorithm, caching: Caching::Enabled, ..LockPolicy::default() }];
-        let mut bench = Bench::group(3, Policy { locks, ..Policy::default() });
-        bench.versions = (1, 3);
-        bench.start();
-        bench.wait(SECOND * 2);
-        assert_eq!((bench.record().members.len(), bench.record().speaks()), (4, 3));
-        assert_eq!(bench.record().policy.locks[0].caching, Caching::Disabled);
-        visits(&mut bench, 2, 2);
-        assert!(costs(&bench, 2).iter().all(|cost| *cost > 0));
-        bench.command(3, Command::Leave);
-        bench.wait(SECOND * 14);
-        assert_eq!(bench.record().policy.locks[0].caching, Caching::Enabled);
-    }
-}

@@ -3,14 +3,13 @@
 
 use std::time::Duration;
 
-use conclave_protocols::member::message::{List, Message, PeerMessage};
+use conclave_protocols::LocalTime;
+use conclave_protocols::member::message::{List, PeerMessage};
 use conclave_protocols::member::{Command, Event, LockEvent, LostReason, Node};
 use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::time::hold;
-use conclave_protocols::version::{FIRST, KEPT_GRANTS};
-use conclave_protocols::{LocalTime, PodUid};
 
-use crate::bench::{Bench, Link, SECOND, info};
+use crate::bench::{Bench, Link, SECOND};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -35,10 +34,10 @@ fn told(bench: &Bench, member: usize, lock: &str) -> LocalTime {
 /// The list of the latest heartbeat from one member to another.
 fn list(bench: &Bench, from: usize, to: usize) -> List {
     let heartbeats = bench.sent(from, to, "heartbeat");
-    let Some(PeerMessage::ListingHeartbeat { list, .. }) = heartbeats.last() else {
-        panic!("no list: {heartbeats:?}")
+    let Some(PeerMessage::Heartbeat(heartbeat)) = heartbeats.last() else {
+        panic!("no heartbeat: {heartbeats:?}")
     };
-    (**list).clone()
+    heartbeat.list.clone().expect("a list")
 }
 
 /// Waits until a member leads, in tens of milliseconds.
@@ -276,32 +275,6 @@ fn rule_20_a_lock_wait_passes_if_nobody_entered_the_second_view() {
     assert!(granted > until, "only a lock wait makes sure");
 }
 
-/// Who hears of the leader's hold says with its seal nothing of lists, as no member of this version should.
-#[test]
-fn rule_20_a_lock_wait_passes_if_a_seal_tells_nothing_of_the_list() {
-    let mut bench = group(3);
-    let (listener, candidate) = (bench.node(2), bench.node(1));
-    bench.link(bench.node(0), candidate, Link::Cut);
-    bench.enter(0, "a");
-    bench.wait(MILLI * 300);
-    let until = told(&bench, 0, "a");
-    bench.stop(0);
-    bench.way(listener, candidate, Link::Cut);
-    let from = bench.members[2].me();
-    let plain = loop {
-        let seals = bench.sent(2, 1, "seal");
-        if let Some(PeerMessage::ListingSeal { seal, .. }) = seals.last() {
-            break PeerMessage::Seal(seal.clone());
-        }
-        assert!(bench.now < until, "2 never seals");
-        bench.wait(MILLI * 10);
-    };
-    bench.say(from, 1, plain);
-    bench.free(listener, candidate);
-    until_it_leads(&mut bench, 1);
-    assert!(granted(&mut bench, 1, "a") > until);
-}
-
 /// Whoever is alone lists nothing to anybody. Its record says whether the view is settled.
 #[test]
 fn rule_21_the_next_after_one_that_was_alone_waits_for_nothing() {
@@ -368,44 +341,6 @@ fn rule_22_a_leader_that_comes_back_in_time_goes_on_holding() {
     assert!(bench.holds(0, "a") && !bench.holds(2, "a"));
     bench.exit(0, "a");
     assert!(bench.holds(2, "a"));
-}
-
-/// One that says nothing of lists could not tell them.
-#[test]
-fn a_view_with_a_member_of_an_older_version_has_no_lists() {
-    let mut bench = group(2);
-    bench.versions = (FIRST, KEPT_GRANTS);
-    bench.start();
-    bench.wait(SECOND * 2);
-    bench.enter(0, "a");
-    bench.wait(SECOND);
-    assert_eq!(told(&bench, 0, "a"), office(&bench, 0));
-    assert!(bench.record().settled);
-    let versions = bench.sent(0, 1, "heartbeat").into_iter().map(PeerMessage::since);
-    assert!(versions.max() < Some(KEPT_GRANTS));
-}
-
-/// It may be of an older version, which would take no list for an empty one. So neither the record nor
-/// a seal says to it that nothing waits.
-#[test]
-fn who_is_not_in_the_view_is_told_nothing_that_it_could_misread() {
-    let mut bench = group(3);
-    let (epoch, stranger) = (bench.record().epoch, info(9, 7).incarnation);
-    assert_eq!(stranger.pod, PodUid(10));
-    bench.enter(0, "a");
-    bench.wait(SECOND);
-    assert!(!bench.record().settled);
-    bench.stop(0);
-    for member in [1, 2] {
-        bench.link(bench.node(member), Node::Register, Link::Cut);
-    }
-    bench.wait(SECOND * 2);
-    bench.say(stranger, 1, PeerMessage::SealRequest { base: epoch });
-    let answer = bench.sent.iter().rev().find(|(_, to, _)| *to == Node::Member(stranger));
-    let Some((_, _, Message::Peer(PeerMessage::Seal(seal)))) = answer else {
-        panic!("no plain seal: {answer:?}")
-    };
-    assert!(!seal.settled && seal.holds.is_empty());
 }
 
 /// What finds no room on the list ends with the office.

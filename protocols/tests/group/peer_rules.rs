@@ -7,7 +7,6 @@ use conclave_protocols::member::message::{Message, PeerLockMessage, PeerMessage}
 use conclave_protocols::member::{Command, LockEvent, Node};
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::time::hold;
-use conclave_protocols::version::GATES;
 use conclave_protocols::{FencingToken, Incarnation};
 
 use crate::bench::{Bench, Link, SECOND};
@@ -388,27 +387,6 @@ fn rule_29_whoever_leaves_has_said_what_it_holds_and_is_not_waited_for() {
         bench.wait(SECOND * 5);
         assert!(!bench.holds(1, "held"), "{algorithm:?}: its application may be at work");
         until_held(&mut bench, 1, "held", SECOND * 6);
-    }
-}
-
-#[test]
-fn a_view_with_an_older_member_leaves_all_locks_to_its_leader() {
-    for algorithm in among_members() {
-        let mut bench = group(2, algorithm);
-        let in_force = |bench: &Bench| bench.record().policy.algorithm("a");
-        bench.enter(1, "a");
-        until_held(&mut bench, 1, "a", SECOND * 3);
-        bench.versions = (1, GATES);
-        let old = bench.start();
-        bench.wait(SECOND * 3);
-        assert_eq!((bench.record().members.len(), in_force(&bench)), (3, LockAlgorithm::Central));
-        assert!(bench.holds(1, "a"), "{algorithm:?}: it goes on");
-        bench.enter(old, "b");
-        assert!(bench.holds(old, "b"));
-        bench.command(old, Command::Leave);
-        bench.wait(SECOND * 3);
-        assert_eq!((bench.record().members.len(), in_force(&bench)), (2, algorithm));
-        assert!(bench.holds(1, "a"), "{algorithm:?}: and on");
     }
 }
 

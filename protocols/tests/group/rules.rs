@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use conclave_protocols::member::message::{Heartbeat, Message, PeerMessage};
+use conclave_protocols::member::message::{Gate, Heartbeat, Message, PeerMessage};
 use conclave_protocols::member::{Command, LockEvent, LostReason, Member, Node, Standing};
 use conclave_protocols::policy::Policy;
 use conclave_protocols::protocol::{Input, Outbox};
@@ -120,7 +120,9 @@ fn rule_8_who_sealed_a_view_promises_nothing_in_it() {
     bench.say(candidate, 1, PeerMessage::SealRequest { base: epoch });
     assert_eq!(bench.sent(1, 2, "seal").len(), 1);
     bench.forget();
-    let heartbeat = Heartbeat { epoch, seq: 99, settled: true, extended: None, announcement: None };
+    let gate = Gate { open: true, ceiling: epoch };
+    let heartbeat =
+        Heartbeat { epoch, seq: 99, gate, list: None, extended: None, announcement: None };
     bench.say(bench.members[0].me(), 1, PeerMessage::Heartbeat(Box::new(heartbeat)));
     assert_eq!(bench.sent(1, 0, "promise").len(), 0);
     assert_eq!(bench.sent(1, 0, "refusal").len(), 1);
@@ -229,14 +231,10 @@ fn rule_12_a_seal_is_given_again_to_whoever_asks() {
         bench.say(bench.members[2].me(), 1, PeerMessage::SealRequest { base: epoch });
     }
     let seals = bench.sent(1, 2, "seal");
-    let [
-        PeerMessage::ListingSeal { seal: first, .. },
-        PeerMessage::ListingSeal { seal: second, .. },
-    ] = seals[..]
-    else {
+    let [PeerMessage::Seal(first), PeerMessage::Seal(second)] = seals[..] else {
         panic!("two seals: {seals:?}")
     };
-    assert_eq!((&first.holds, first.settled), (&second.holds, second.settled));
+    assert_eq!(first.holds, second.holds);
     assert_eq!(first.holds.len(), 1, "it reports what it holds");
 }
 

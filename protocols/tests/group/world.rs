@@ -488,14 +488,10 @@ pub(crate) fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
         addresses: Vec::new(),
         priority: 0,
         admission: 0,
-        // One process in eight is of an old release.
+        // One process in eight is of the release before.
         protocol: (
             version::FIRST,
-            match incarnation.run % 16 {
-                0 => version::FIRST,
-                8 => version::GATES,
-                _ => version::LATEST,
-            },
+            if incarnation.run.is_multiple_of(8) { version::FIRST } else { version::NEXT },
         ),
     }
 }

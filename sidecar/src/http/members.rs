@@ -76,7 +76,7 @@ pub(super) struct StatusView {
     /// The version of the protocol that the members of the view speak: the highest that all do.
     protocol_version: u16,
     /// Whether locks are granted in the group at the moment: not while a view begins. Null if this
-    /// member cannot know: nobody leads, or the leader does not say, below version 2.
+    /// member cannot know: nobody leads.
     grants: Option<bool>,
     /// For how much longer nothing is newly granted, because somebody of an earlier view may hold; null if
     /// this member knows of no such wait.

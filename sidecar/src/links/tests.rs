@@ -91,13 +91,13 @@ impl Process {
     /// Says something that must arrive.
     fn says(&mut self, to: &MemberInfo) {
         self.links.meet(to);
-        self.links.send(to.incarnation, Payload::Member(PeerMessage::Leave));
+        self.links.send(to.incarnation, Payload::Member(PeerMessage::Leave(Box::default())));
     }
 
     async fn hears(&mut self) -> Incarnation {
         let heard = tokio::time::timeout(crate::identity::tests::PATIENCE, self.heard.recv()).await;
         let (from, payload) = heard.expect("not in time").expect("it goes on");
-        assert!(matches!(payload, Payload::Member(PeerMessage::Leave)));
+        assert!(matches!(payload, Payload::Member(PeerMessage::Leave(_))));
         from
     }
 }

@@ -80,7 +80,7 @@ impl Locks {
     }
 
     /// A member leaves: what it holds it may go on to hold, and it waits for nothing.
-    pub(in crate::member) fn on_farewell(
+    pub(in crate::member) fn on_leave(
         &mut self,
         now: LocalTime,
         from: Incarnation,

@@ -1,7 +1,9 @@
 //! The rules of a change, one by one, on a bench.
 
 use conclave_protocols::Epoch;
-use conclave_protocols::member::message::{Announcement, Heartbeat, Message, PeerMessage, Table};
+use conclave_protocols::member::message::{
+    Announcement, Gate, Heartbeat, Message, PeerMessage, Table,
+};
 use conclave_protocols::member::{Command, LockEvent, Member, Node};
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::record::Record;
@@ -83,7 +85,8 @@ fn heartbeat(bench: &Bench, from: usize, epoch: Epoch, policy: Policy) -> PeerMe
     PeerMessage::Heartbeat(Box::new(Heartbeat {
         epoch,
         seq: 1,
-        settled: false,
+        gate: Gate { open: false, ceiling: epoch },
+        list: None,
         extended: None,
         announcement: Some(announcement),
     }))

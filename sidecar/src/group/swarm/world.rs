@@ -88,7 +88,7 @@ impl World {
             priority: 0,
             admission: 0,
             // One process in four is of the release before.
-            protocol: (version::FIRST, version::LATEST - u16::from(run.is_multiple_of(4))),
+            protocol: (version::FIRST, version::NEXT - u16::from(run.is_multiple_of(4))),
         };
         let offset = Duration::from_secs(self.sim.random().up_to(1_000_000));
         let rate = i32::try_from(self.sim.random().up_to(40_001)).expect("small") - 20_000;

@@ -33,7 +33,7 @@ async fn let_in(bytes: usize) -> (Process, Framed<DuplexStream, LengthDelimitedC
 }
 
 fn data(number: u64) -> bytes::Bytes {
-    Frame::Data { number, payload: Payload::Member(PeerMessage::Leave) }.encode()
+    Frame::Data { number, payload: Payload::Member(PeerMessage::Leave(Box::default())) }.encode()
 }
 
 #[tokio::test(start_paused = true)]
