@@ -1,6 +1,8 @@
 //! The kind `Conclave`: one group of pods and its policies.
 
-use conclave_protocols::policy as protocols;
+use conclave_protocols::policy::{
+    Arbiter, Caching, ClockAlgorithm, ElectionAlgorithm, Evidence, LockAlgorithm,
+};
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,32 +83,6 @@ impl Default for ConclaveSpec {
     }
 }
 
-/// What makes the outcome of an algorithm safe: promises of a majority and the API server
-/// (`Quorum`), or nothing, as in the textbook (`None`): then everything is advisory and no fencing
-/// token is given.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[schemars(inline)]
-pub enum Arbiter {
-    /// Promises of a majority, and the register of the API server.
-    #[default]
-    Quorum,
-    /// Nothing.
-    None,
-}
-
-/// What proves that a member is dead: nothing but time (`None`), or the kubelet's report that the
-/// sidecar's container has terminated (`ContainerStatus`), for which the members may read pods. A
-/// report that is wrong can give a group two leaders.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[schemars(inline)]
-pub enum Evidence {
-    /// Nothing but time.
-    #[default]
-    None,
-    /// The kubelet's report that the container of exactly this process has terminated.
-    ContainerStatus,
-}
-
 /// Waits and periods.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(extend("x-kubernetes-validations" = limits::timing_rules()))]
@@ -153,17 +129,6 @@ impl Default for ElectionSpec {
     }
 }
 
-/// The algorithms of an election.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[schemars(inline)]
-pub enum ElectionAlgorithm {
-    /// Garcia-Molina's: the highest living rank wins.
-    #[default]
-    Bully,
-    /// A list goes round.
-    Ring,
-}
-
 /// How the locks of some names are granted.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(extend("x-kubernetes-validations" = limits::lock_rules()))]
@@ -202,38 +167,6 @@ impl Default for LockSpec {
     }
 }
 
-/// The algorithms of a lock.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[schemars(inline)]
-pub enum LockAlgorithm {
-    /// One coordinator grants: the leader.
-    #[default]
-    Central,
-    /// A token goes round a ring of all members.
-    TokenRing,
-    /// A token goes about in a tree of all members (Raymond).
-    Raymond,
-    /// Every member keeps the queue of requests (Lamport).
-    Lamport,
-    /// Every member permits, or defers its reply (Ricart and Agrawala).
-    RicartAgrawala,
-    /// The members of a row and a column of a grid vote (Maekawa).
-    Maekawa,
-    /// A majority of the members votes.
-    Voting,
-}
-
-/// Whether a member may enter again without a message.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[schemars(inline)]
-pub enum Caching {
-    /// It asks for each entry.
-    #[default]
-    Disabled,
-    /// It keeps the leader's grant or the others' permissions, for 5s at most.
-    Enabled,
-}
-
 /// How the members' clocks are kept together.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(extend("x-kubernetes-validations" = limits::clock_rules()))]
@@ -254,64 +187,6 @@ impl Default for ClockSpec {
             algorithm: ClockAlgorithm::default(),
             precision: Period::new("1ms"),
             max_drift_ppm: 100,
-        }
-    }
-}
-
-/// The algorithms of the group clock.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
-#[schemars(inline)]
-pub enum ClockAlgorithm {
-    /// The leader asks all, averages, and tells each its correction.
-    #[default]
-    Berkeley,
-}
-
-impl From<Arbiter> for protocols::Arbiter {
-    fn from(arbiter: Arbiter) -> Self {
-        match arbiter {
-            Arbiter::Quorum => Self::Quorum,
-            Arbiter::None => Self::None,
-        }
-    }
-}
-
-impl From<Evidence> for protocols::Evidence {
-    fn from(evidence: Evidence) -> Self {
-        match evidence {
-            Evidence::None => Self::None,
-            Evidence::ContainerStatus => Self::ContainerStatus,
-        }
-    }
-}
-
-impl From<ElectionAlgorithm> for protocols::ElectionAlgorithm {
-    fn from(algorithm: ElectionAlgorithm) -> Self {
-        match algorithm {
-            ElectionAlgorithm::Bully => Self::Bully,
-            ElectionAlgorithm::Ring => Self::Ring,
-        }
-    }
-}
-
-impl From<LockAlgorithm> for protocols::LockAlgorithm {
-    fn from(algorithm: LockAlgorithm) -> Self {
-        match algorithm {
-            LockAlgorithm::Central => Self::Central,
-            LockAlgorithm::TokenRing => Self::TokenRing,
-            LockAlgorithm::Raymond => Self::Raymond,
-            LockAlgorithm::Lamport => Self::Lamport,
-            LockAlgorithm::RicartAgrawala => Self::RicartAgrawala,
-            LockAlgorithm::Maekawa => Self::Maekawa,
-            LockAlgorithm::Voting => Self::Voting,
-        }
-    }
-}
-
-impl From<ClockAlgorithm> for protocols::ClockAlgorithm {
-    fn from(algorithm: ClockAlgorithm) -> Self {
-        match algorithm {
-            ClockAlgorithm::Berkeley => Self::Berkeley,
         }
     }
 }

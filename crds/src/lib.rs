@@ -18,10 +18,11 @@ mod policy;
 pub mod schema;
 mod status;
 
-pub use conclave::{
-    Arbiter, Caching, ClockAlgorithm, ClockSpec, Conclave, ConclaveSpec, ElectionAlgorithm,
-    ElectionSpec, Evidence, LockAlgorithm, LockSpec, TimingSpec,
+pub use conclave_protocols::policy::{
+    Arbiter, Caching, ClockAlgorithm, ElectionAlgorithm, Evidence, LockAlgorithm,
 };
+
+pub use conclave::{ClockSpec, Conclave, ConclaveSpec, ElectionSpec, LockSpec, TimingSpec};
 pub use manifest::{ManifestError, read};
 pub use names::{
     GROUP_LABEL, LEADER_LABEL, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION, SIDECAR_CONTAINER,

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use conclave_protocols::policy::{Caching, ClockPolicy, LockAlgorithm, LockPolicy, Policy, Timing};
-
-use crate::conclave::{
-    self, ClockSpec, Conclave, ElectionAlgorithm, ElectionSpec, LockSpec, TimingSpec,
+use conclave_protocols::policy::{
+    Caching, ClockPolicy, ElectionAlgorithm, LockAlgorithm, LockPolicy, Policy, Timing,
 };
+
+use crate::conclave::{ClockSpec, Conclave, ElectionSpec, LockSpec, TimingSpec};
 use crate::limits::{self, must};
 
 /// Why a resource is no policy. Nothing follows from it: the group keeps the policy it has.
@@ -41,10 +41,10 @@ pub fn policy(conclave: &Conclave) -> Result<Policy, PolicyError> {
     let spec = &conclave.spec;
     Ok(Policy {
         generation: conclave.metadata.generation.unwrap_or_default(),
-        arbiter: spec.arbiter.into(),
-        evidence: spec.evidence.into(),
+        arbiter: spec.arbiter,
+        evidence: spec.evidence,
         timing: timing(&spec.timing)?,
-        election: election(&spec.elections)?.into(),
+        election: election(&spec.elections)?,
         locks: locks(&spec.locks)?,
         clock: clock(&spec.clock)?,
     })
@@ -94,7 +94,7 @@ fn lock(path: &str, spec: &LockSpec) -> Result<LockPolicy, PolicyError> {
     if !spec.names.iter().all(|pattern| limits::star_is_last(pattern)) {
         return Err(PolicyError::new(&names, must::END_WITH_THE_STAR));
     }
-    let algorithm = spec.algorithm.into();
+    let algorithm = spec.algorithm;
     Ok(LockPolicy {
         names: spec.names.clone(),
         algorithm,
@@ -104,18 +104,11 @@ fn lock(path: &str, spec: &LockSpec) -> Result<LockPolicy, PolicyError> {
     })
 }
 
-fn caching(
-    path: &str,
-    algorithm: LockAlgorithm,
-    caching: conclave::Caching,
-) -> Result<Caching, PolicyError> {
-    match caching {
-        conclave::Caching::Enabled if !algorithm.may_cache() => {
-            Err(PolicyError::new(&format!("{path}.caching"), must::ASK_EACH_TIME))
-        }
-        conclave::Caching::Enabled => Ok(Caching::Enabled),
-        conclave::Caching::Disabled => Ok(Caching::Disabled),
+fn caching(path: &str, algorithm: LockAlgorithm, caching: Caching) -> Result<Caching, PolicyError> {
+    if caching == Caching::Enabled && !algorithm.may_cache() {
+        return Err(PolicyError::new(&format!("{path}.caching"), must::ASK_EACH_TIME));
     }
+    Ok(caching)
 }
 
 fn clock(spec: &ClockSpec) -> Result<ClockPolicy, PolicyError> {
@@ -128,7 +121,7 @@ fn clock(spec: &ClockSpec) -> Result<ClockPolicy, PolicyError> {
             PolicyError::new("spec.clock.maxDriftPpm", must)
         })?;
     let precision: Duration = limits::PRECISION.check("spec.clock", &spec.precision)?;
-    Ok(ClockPolicy { algorithm: spec.algorithm.into(), precision, max_drift_ppm })
+    Ok(ClockPolicy { algorithm: spec.algorithm, precision, max_drift_ppm })
 }
 
 #[cfg(test)]

@@ -108,14 +108,14 @@ impl AnyElection {
     }
 }
 
-impl AnyTimer {
-    /// All of them, to disarm when an election is dropped.
-    pub const ALL: [Self; 4] = [
-        Self::Bully(bully::Timer::Answers),
-        Self::Bully(bully::Timer::Announcement),
-        Self::Ring(ring::Timer::Ack),
-        Self::Ring(ring::Timer::Announcement),
-    ];
+impl AnyMessage {
+    /// Whether the textbook counts it. Acknowledgements are ours.
+    pub fn is_counted(&self) -> bool {
+        match self {
+            Self::Bully(_) => true,
+            Self::Ring(message) => *message != ring::Message::Ack,
+        }
+    }
 }
 
 #[cfg(test)]

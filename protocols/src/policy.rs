@@ -78,22 +78,33 @@ fn pattern_rank(pattern: &str, name: &str) -> Option<usize> {
     }
 }
 
-/// What makes the outcome of an algorithm safe.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+/// What makes the outcome of an algorithm safe: promises of a majority and the API server
+/// (`Quorum`), or nothing, as in the textbook (`None`): then everything is advisory and no fencing
+/// token is given.
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum Arbiter {
     /// Promises of a majority, and the register of the API server.
+    #[default]
     Quorum,
-    /// Nothing: as in the textbook, advisory.
+    /// Nothing.
     None,
 }
 
-/// What proves that a member is dead, before its promises have run out (rule 14 of `docs/office.md`).
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+/// What proves that a member is dead: nothing but time (`None`), or the kubelet's report that the
+/// sidecar's container has terminated (`ContainerStatus`), for which the members may read pods. A
+/// report that is wrong can give a group two leaders.
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum Evidence {
-    /// Nothing: only time.
+    /// Nothing but time.
     #[default]
     None,
-    /// The kubelet's status of the container, which names the process that has terminated.
+    /// The kubelet's report that the container of exactly this process has terminated.
     ContainerStatus,
 }
 
@@ -148,28 +159,36 @@ impl Timing {
 }
 
 /// The algorithms of an election.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum ElectionAlgorithm {
     /// Garcia-Molina's: the highest living rank wins.
+    #[default]
     Bully,
     /// A list goes round.
     Ring,
 }
 
 /// The algorithms of a lock.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum LockAlgorithm {
     /// One coordinator grants: the leader.
+    #[default]
     Central,
-    /// A token goes round a ring.
+    /// A token goes round a ring of all members.
     TokenRing,
-    /// Raymond's: a token goes about in a tree.
+    /// A token goes about in a tree of all members (Raymond).
     Raymond,
-    /// Lamport's: everybody keeps the queue.
+    /// Every member keeps the queue of requests (Lamport).
     Lamport,
-    /// Ricart and Agrawala's: everybody permits, or defers the reply.
+    /// Every member permits, or defers its reply (Ricart and Agrawala).
     RicartAgrawala,
-    /// Maekawa's: the members of a quorum vote.
+    /// The members of a row and a column of a grid vote (Maekawa).
     Maekawa,
     /// A majority of the members votes.
     Voting,
@@ -219,9 +238,13 @@ impl LockAlgorithm {
 }
 
 /// The algorithms of the group clock.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum ClockAlgorithm {
     /// The leader asks all, averages, and tells each its correction.
+    #[default]
     Berkeley,
 }
 
@@ -241,13 +264,16 @@ pub struct LockPolicy {
     pub caching: Caching,
 }
 
-/// Whether a member that was inside may enter again without asking, until another wants in.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+/// Whether a member may enter again without a message.
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum Caching {
-    /// It asks for each entry. Only a token stays where it was used.
+    /// It asks for each entry.
     #[default]
     Disabled,
-    /// It keeps the leader's grant, or the others' permissions.
+    /// It keeps the leader's grant or the others' permissions, for 5s at most.
     Enabled,
 }
 

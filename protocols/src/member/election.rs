@@ -1,11 +1,12 @@
 //! The election named `default`, which nominates the next leader when promises run out.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::election::{self, AnyElection, AnyMessage, AnyTimer, Command};
 use crate::ids::{Epoch, Incarnation, MemberId};
-use crate::protocol::{Effect, Input, InputOf, Named, Outbox, Protocol};
+use crate::protocol::{Effect, Input, InputOf, Outbox, Protocol};
 use crate::record::Record;
 use crate::time::LocalTime;
 
@@ -19,6 +20,8 @@ pub(super) struct Electing {
     since: Option<LocalTime>,
     /// What arrived before.
     early: Vec<(MemberId, AnyMessage)>,
+    /// Its timers that may fire.
+    armed: BTreeSet<AnyTimer>,
     /// What this member said, as the books count it.
     messages: u64,
 }
@@ -72,8 +75,8 @@ impl Member {
 
     /// Takes part no longer: somebody leads, or the election came to nothing.
     pub(super) fn drop_election(&mut self, out: &mut Out) {
-        if self.electing.take().is_some() {
-            for timer in AnyTimer::ALL {
+        if let Some(electing) = self.electing.take() {
+            for timer in electing.armed {
                 out.disarm(Timer::Election(timer));
             }
         }
@@ -87,7 +90,8 @@ impl Member {
         let timing = election::Timing { answer, announcement: answer * 3 };
         let algorithm = electorate.policy.election;
         let election = AnyElection::new(algorithm, me, electorate.view(), timing);
-        Some(Electing { electorate, election, since: None, early: Vec::new(), messages: 0 })
+        let (early, armed) = (Vec::new(), BTreeSet::new());
+        Some(Electing { electorate, election, since: None, early, armed, messages: 0 })
     }
 
     fn electorate(&self) -> Option<Record> {
@@ -149,14 +153,19 @@ impl Member {
             match effect {
                 Effect::Send { to, message } => {
                     let Some(info) = electing.electorate.member(to) else { continue };
-                    // Acknowledgements are ours, not the book's.
-                    electing.messages += u64::from(message.name() != "ack");
+                    electing.messages += u64::from(message.is_counted());
                     let message =
                         PeerMessage::Election { epoch: electing.electorate.epoch, message };
                     say(info.incarnation, message, out);
                 }
-                Effect::Arm { timer, after } => out.arm(Timer::Election(timer), after),
-                Effect::Disarm(timer) => out.disarm(Timer::Election(timer)),
+                Effect::Arm { timer, after } => {
+                    electing.armed.insert(timer);
+                    out.arm(Timer::Election(timer), after);
+                }
+                Effect::Disarm(timer) => {
+                    electing.armed.remove(&timer);
+                    out.disarm(Timer::Election(timer));
+                }
                 Effect::Tell(election::Event::Elected(winner)) => elected = Some(winner),
             }
         }
