@@ -90,12 +90,12 @@ impl Default for ConclaveSpec {
 pub struct TimingSpec {
     /// How long a member promises not to follow another leader: 300ms to 1m, and at least five
     /// heartbeats. A leader that was lost is missed for about this long.
-    pub office_wait: Period,
+    pub leader_lease: Period,
     /// How often the leader asks for promises: 50ms to 10s.
     pub heartbeat: Period,
     /// How long a lock keeps others out when its holder was lost: up to 10m, and at least 2s more
-    /// than `officeWait`.
-    pub lock_wait: Period,
+    /// than `leaderLease`.
+    pub member_lease: Period,
     /// How long the group goes on without the API server: 3s to 1h.
     pub api_outage: Period,
 }
@@ -103,9 +103,9 @@ pub struct TimingSpec {
 impl Default for TimingSpec {
     fn default() -> Self {
         Self {
-            office_wait: Period::new("1500ms"),
+            leader_lease: Period::new("1500ms"),
             heartbeat: Period::new("250ms"),
-            lock_wait: Period::new("10s"),
+            member_lease: Period::new("10s"),
             api_outage: Period::new("60s"),
         }
     }
@@ -149,7 +149,7 @@ pub struct LockSpec {
     pub max_hold: Period,
     /// How long a lock stays closed after its holder was lost: up to 1h.
     pub lock_delay: Period,
-    /// Whether a member that was inside may enter again without a message, until another wants in
+    /// Whether a member that was in last may enter again without a message, until another wants in
     /// (`Central`, `RicartAgrawala`). A token always stays where it was used; the other algorithms
     /// ask for each entry.
     pub caching: Caching,

@@ -16,9 +16,9 @@ pub(crate) struct Limits {
     max: &'static str,
 }
 
-pub(crate) const OFFICE_WAIT: Limits = Limits { field: "officeWait", min: "300ms", max: "1m" };
+pub(crate) const LEADER_LEASE: Limits = Limits { field: "leaderLease", min: "300ms", max: "1m" };
 pub(crate) const HEARTBEAT: Limits = Limits { field: "heartbeat", min: "50ms", max: "10s" };
-pub(crate) const LOCK_WAIT: Limits = Limits { field: "lockWait", min: "2s", max: "10m" };
+pub(crate) const MEMBER_LEASE: Limits = Limits { field: "memberLease", min: "2s", max: "10m" };
 pub(crate) const API_OUTAGE: Limits = Limits { field: "apiOutage", min: "3s", max: "1h" };
 pub(crate) const MAX_HOLD: Limits = Limits { field: "maxHold", min: "1s", max: "24h" };
 pub(crate) const LOCK_DELAY: Limits = Limits { field: "lockDelay", min: "0s", max: "1h" };
@@ -32,19 +32,19 @@ pub(crate) const DRIFT_PPM_MAX: i32 = 10_000;
 /// So that `conclave-NAME` and what Kubernetes appends to it stay below 63 characters.
 pub(crate) const NAME_LENGTH_MAX: usize = 40;
 
-/// How much longer than the office a lock must last: the time for an election and for the new
+/// How much longer than the leader lease a lock must last: the time for an election and for the new
 /// leader to hear of the holds of the members that live.
-pub(crate) const LOCK_WAIT_MARGIN: Duration = Duration::from_secs(2);
+pub(crate) const MEMBER_LEASE_MARGIN: Duration = Duration::from_secs(2);
 
 /// How many heartbeats in a row must be lost before a leader loses a member's promise.
-pub(crate) const HEARTBEATS_IN_OFFICE_WAIT: u32 = 5;
+pub(crate) const HEARTBEATS_IN_LEADER_LEASE: u32 = 5;
 
 /// What must be true, in the words that follow the name of the field.
 pub(crate) mod must {
     pub(crate) const BE_A_LABEL: &str = "must be a DNS-1035 label of at most 40 characters: \
          lower-case letters, digits and dashes, with a letter first and no dash last";
     pub(crate) const HOLD_FIVE_HEARTBEATS: &str = "must be at least five times `heartbeat`";
-    pub(crate) const OUTLAST_THE_OFFICE: &str = "must be at least 2s more than `officeWait`";
+    pub(crate) const OUTLAST_THE_LEADER_LEASE: &str = "must be at least 2s more than `leaderLease`";
     pub(crate) const BE_THE_DEFAULT: &str =
         "must have exactly one entry, named `default`: no other election is built yet";
     pub(crate) const END_WITH_THE_STAR: &str = "may have `*` only at the end of a pattern";
@@ -69,10 +69,10 @@ impl Limits {
         let field = format!("{parent}.{}", self.field);
         let wrong = |error: PeriodError| PolicyError::new(&field, format!("is wrong: {error}"));
         let duration = period.duration().map_err(wrong)?;
-        let inside = |min: Duration, max: Duration| (min..=max).contains(&duration);
+        let within = |min: Duration, max: Duration| (min..=max).contains(&duration);
         let limits =
             Period::new(self.min).duration().ok().zip(Period::new(self.max).duration().ok());
-        if limits.is_some_and(|(min, max)| inside(min, max)) {
+        if limits.is_some_and(|(min, max)| within(min, max)) {
             return Ok(duration);
         }
         Err(PolicyError::new(&field, format!("{}, and is {period}", self.expectation())))
@@ -103,22 +103,24 @@ pub(crate) fn is_label(name: &str) -> bool {
 
 /// The rules for `timing`.
 pub(crate) fn timing_rules() -> Vec<Rule> {
-    let heartbeats = vec!["duration(self.heartbeat)"; HEARTBEATS_IN_OFFICE_WAIT as usize];
-    let margin = Period::from(LOCK_WAIT_MARGIN);
+    let heartbeats = vec!["duration(self.heartbeat)"; HEARTBEATS_IN_LEADER_LEASE as usize];
+    let margin = Period::from(MEMBER_LEASE_MARGIN);
     vec![
-        OFFICE_WAIT.rule(),
+        LEADER_LEASE.rule(),
         HEARTBEAT.rule(),
-        LOCK_WAIT.rule(),
+        MEMBER_LEASE.rule(),
         API_OUTAGE.rule(),
         rule(
-            &format!("duration(self.officeWait) >= {}", heartbeats.join(" + ")),
-            "officeWait",
+            &format!("duration(self.leaderLease) >= {}", heartbeats.join(" + ")),
+            "leaderLease",
             must::HOLD_FIVE_HEARTBEATS,
         ),
         rule(
-            &format!("duration(self.lockWait) >= duration(self.officeWait) + duration('{margin}')"),
-            "lockWait",
-            must::OUTLAST_THE_OFFICE,
+            &format!(
+                "duration(self.memberLease) >= duration(self.leaderLease) + duration('{margin}')"
+            ),
+            "memberLease",
+            must::OUTLAST_THE_LEADER_LEASE,
         ),
     ]
 }

@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_wrong_manifest_is_refused_with_the_path_of_the_field() {
         for (text, expected) in [
-            ("{timing: {officeWiat: 1s}}", "`spec.timing.officeWiat` is unknown"),
+            ("{timing: {leaderLaese: 1s}}", "`spec.timing.leaderLaese` is unknown"),
             (
                 "{locks: [{}, {algorithm: Best}]}",
                 "`spec.locks[1].algorithm` must be one of \"Central\", \"TokenRing\", \
@@ -136,7 +136,7 @@ mod tests {
             ("{clock: {maxDriftPpm: lots}}", "`spec.clock.maxDriftPpm` must be of type integer"),
             (
                 "{timing: {heartbeat: 1s}}",
-                "`spec.timing.officeWait` must be at least five times `heartbeat`",
+                "`spec.timing.leaderLease` must be at least five times `heartbeat`",
             ),
         ] {
             assert_eq!(spec(text).err().as_deref(), Some(expected));

@@ -13,7 +13,7 @@ pub const RECORD_ANNOTATION: &str = "conclave.dev/record";
 /// The name of the sidecar's container.
 pub const SIDECAR_CONTAINER: &str = "conclave";
 
-/// The port on which sidecars talk with one another.
+/// The port on which sidecars send to one another.
 pub const PEER_PORT: u16 = 7071;
 
 /// The name of [`PEER_PORT`] in a Service or a container.

@@ -53,16 +53,16 @@ pub fn policy(conclave: &Conclave) -> Result<Policy, PolicyError> {
 fn timing(spec: &TimingSpec) -> Result<Timing, PolicyError> {
     let path = "spec.timing";
     let timing = Timing {
-        office_wait: limits::OFFICE_WAIT.check(path, &spec.office_wait)?,
+        leader_lease: limits::LEADER_LEASE.check(path, &spec.leader_lease)?,
         heartbeat: limits::HEARTBEAT.check(path, &spec.heartbeat)?,
-        lock_wait: limits::LOCK_WAIT.check(path, &spec.lock_wait)?,
+        member_lease: limits::MEMBER_LEASE.check(path, &spec.member_lease)?,
         api_outage: limits::API_OUTAGE.check(path, &spec.api_outage)?,
     };
-    if timing.office_wait < timing.heartbeat * limits::HEARTBEATS_IN_OFFICE_WAIT {
-        return Err(PolicyError::new("spec.timing.officeWait", must::HOLD_FIVE_HEARTBEATS));
+    if timing.leader_lease < timing.heartbeat * limits::HEARTBEATS_IN_LEADER_LEASE {
+        return Err(PolicyError::new("spec.timing.leaderLease", must::HOLD_FIVE_HEARTBEATS));
     }
-    if timing.lock_wait < timing.office_wait + limits::LOCK_WAIT_MARGIN {
-        return Err(PolicyError::new("spec.timing.lockWait", must::OUTLAST_THE_OFFICE));
+    if timing.member_lease < timing.leader_lease + limits::MEMBER_LEASE_MARGIN {
+        return Err(PolicyError::new("spec.timing.memberLease", must::OUTLAST_THE_LEADER_LEASE));
     }
     Ok(timing)
 }
@@ -149,22 +149,10 @@ mod tests {
         assert!(serde_json::from_str::<ConclaveSpec>(r#"{"evidence": "PodGone"}"#).is_err());
     }
 
-    /// Records in the register have policies, and may be older than this code.
-    #[test]
-    fn a_policy_that_knows_nothing_of_evidence_takes_none() {
-        let evidence = Evidence::ContainerStatus;
-        let mut written = serde_json::to_value(Policy { evidence, ..Policy::default() })
-            .expect("a policy is JSON");
-        assert_eq!(written["evidence"], "ContainerStatus");
-        written.as_object_mut().and_then(|fields| fields.remove("evidence")).expect("a field");
-        let read: Policy = serde_json::from_value(written).expect("an older policy");
-        assert_eq!(read, Policy::default());
-    }
-
     #[test]
     fn the_fast_profile_is_allowed() {
         let timing = TimingSpec {
-            office_wait: Timing::FAST.office_wait.into(),
+            leader_lease: Timing::FAST.leader_lease.into(),
             heartbeat: Timing::FAST.heartbeat.into(),
             ..TimingSpec::default()
         };

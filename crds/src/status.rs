@@ -91,9 +91,9 @@ pub struct AuthorityStatus {
 #[serde(rename_all = "camelCase")]
 pub struct WaitsStatus {
     /// How long a member promises not to follow another leader.
-    pub office_wait: Period,
+    pub leader_lease: Period,
     /// How long a lock keeps others out when its holder was lost.
-    pub lock_wait: Period,
+    pub member_lease: Period,
     /// How long the view goes on without the API server.
     pub api_outage: Period,
 }

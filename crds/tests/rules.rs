@@ -52,11 +52,11 @@ fn the_name_is_a_short_label() {
 
 #[test]
 fn each_period_has_its_limits() {
-    allowed(&timing(|timing| timing.office_wait = Period::new("8s")));
-    refused(&timing(|timing| timing.office_wait = Period::new("299ms")), "between 300ms and 1m");
-    refused(&timing(|timing| timing.office_wait = Period::new("61s")), "between 300ms and 1m");
+    allowed(&timing(|timing| timing.leader_lease = Period::new("8s")));
+    refused(&timing(|timing| timing.leader_lease = Period::new("299ms")), "between 300ms and 1m");
+    refused(&timing(|timing| timing.leader_lease = Period::new("61s")), "between 300ms and 1m");
     refused(&timing(|timing| timing.heartbeat = Period::new("1ms")), "between 50ms and 10s");
-    refused(&timing(|timing| timing.lock_wait = Period::new("1h")), "between 2s and 10m");
+    refused(&timing(|timing| timing.member_lease = Period::new("1h")), "between 2s and 10m");
     refused(&timing(|timing| timing.api_outage = Period::new("2s")), "between 3s and 1h");
 }
 
@@ -74,17 +74,17 @@ fn the_limits_of_locks_and_of_the_clock_hold_too() {
 }
 
 #[test]
-fn the_office_outlasts_five_heartbeats() {
+fn the_leader_lease_outlasts_five_heartbeats() {
     allowed(&timing(|timing| timing.heartbeat = Period::new("300ms")));
     let slow = timing(|timing| timing.heartbeat = Period::new("301ms"));
     refused(&slow, "must be at least five times `heartbeat`");
 }
 
 #[test]
-fn a_lock_outlasts_the_office_by_two_seconds() {
-    allowed(&timing(|timing| timing.lock_wait = Period::new("3500ms")));
-    let short = timing(|timing| timing.lock_wait = Period::new("3499ms"));
-    refused(&short, "must be at least 2s more than `officeWait`");
+fn a_lock_outlasts_the_leader_lease_by_two_seconds() {
+    allowed(&timing(|timing| timing.member_lease = Period::new("3500ms")));
+    let short = timing(|timing| timing.member_lease = Period::new("3499ms"));
+    refused(&short, "must be at least 2s more than `leaderLease`");
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_pattern_stands_only_once() {
 }
 
 #[test]
-fn only_who_may_enter_again_without_asking_may_cache() {
+fn only_one_that_may_enter_again_without_asking_may_cache() {
     use LockAlgorithm::{Central, Lamport, Maekawa, Raymond, RicartAgrawala, TokenRing, Voting};
 
     let cached = |algorithm| {

@@ -21,7 +21,7 @@ const SIDECARS: Swarm =
     &["-p", "conclave-sidecar", "--lib", "--", "claims_keep_what_they_were_told", "--nocapture"];
 
 /// The models that have searches which are too long for every day.
-const MODELS: [&str; 2] = ["office_model", "lease_model"];
+const MODELS: [&str; 2] = ["leader_model", "lease_model"];
 
 /// What `cargo test` is told to run one swarm.
 type Swarm = &'static [&'static str];

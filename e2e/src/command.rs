@@ -46,8 +46,8 @@ pub fn outcome_of_input(command: &mut Command, input: &str) -> Result<Output> {
 
 /// The command as one would type it.
 pub fn shown(command: &Command) -> String {
-    let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+    let arguments = std::iter::once(command.get_program()).chain(command.get_args());
+    arguments.map(|argument| argument.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 fn checked(command: &Command, output: Output) -> Result<String> {
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_names_the_command_and_what_it_said() {
+    fn a_failure_names_the_command_and_what_it_sent() {
         let error = output(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]));
         let text = error.unwrap_err().to_string();
         assert!(text.contains("sh -c") && text.contains("out\nerr\n") && text.contains('3'));

@@ -11,11 +11,11 @@ use crate::product::Group;
 
 /// Short waits, so that the tests need not be long.
 pub const FAST: &str =
-    "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 60s}}";
+    "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 60s}}";
 
 /// The same, with an outage of the API server that is soon too long.
 pub const BRIEF: &str =
-    "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 10s}}";
+    "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 10s}}";
 
 /// Long enough for any lock of [`FAST`] to come free.
 pub const CALM: Duration = Duration::from_secs(8);

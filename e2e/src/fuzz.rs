@@ -180,8 +180,8 @@ fn finding(log: &str) -> Option<&str> {
 /// What the target said in the end.
 fn ending(log: &str) -> String {
     let lines: Vec<_> = log.lines().collect();
-    let said = lines.iter().position(|line| line.contains("panicked at"));
-    let from = said.unwrap_or_else(|| lines.len().saturating_sub(SHOWN));
+    let sent = lines.iter().position(|line| line.contains("panicked at"));
+    let from = sent.unwrap_or_else(|| lines.len().saturating_sub(SHOWN));
     let shown: Vec<_> = lines.iter().skip(from).take(SHOWN).copied().collect();
     shown.join("\n")
 }
@@ -206,10 +206,10 @@ mod tests {
     fn a_run_says_what_it_reached_and_found() {
         let log = "#2\tINITED cov: 8 ft: 8 corp: 1/1b exec/s: 0 rss: 27Mb\n\
             #99\tDONE   cov: 9 ft: 12 corp: 4/6b lim: 6 exec/s: 0 rss: 27Mb\n";
-        let said = "9 edges, 4 inputs kept";
-        assert_eq!(reached(log), Some(format!("99 executions, {said}")));
+        let sent = "9 edges, 4 inputs kept";
+        assert_eq!(reached(log), Some(format!("99 executions, {sent}")));
         let whole = format!("{log}stat::number_of_executed_units: 101\n");
-        assert_eq!(reached(&whole), Some(format!("101 executions, {said}")));
+        assert_eq!(reached(&whole), Some(format!("101 executions, {sent}")));
         assert_eq!(finding(log), None);
         let crash = "artifact_prefix='x'; Test unit written to ./crash-1\nBase64: aGk=\n";
         assert_eq!(finding(crash), Some("./crash-1"));

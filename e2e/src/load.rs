@@ -43,7 +43,7 @@ pub struct Load {
 }
 
 /// Whether leaders hand over during a load. The deadline of an election says until when nobody else
-/// can take the office; its leader itself may give it away earlier, and an application that only
+/// can take the leader lease; its leader itself may give it away earlier, and an application that only
 /// polls learns of that a moment later.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HandOvers {
@@ -157,9 +157,9 @@ impl Load {
 impl Diary {
     /// Fails if what the clients saw breaks any of the promises, or is too little to show anything.
     pub fn check(&self) -> Result<()> {
-        let said = second_opinion::check(&self.history)?;
+        let sent = second_opinion::check(&self.history)?;
         println!(
-            "{} operations, {} grants: no law is broken; {said}",
+            "{} operations, {} grants: no law is broken; {sent}",
             self.history.len(),
             self.grants.len()
         );
@@ -286,10 +286,10 @@ impl Client {
             return Ok(false);
         }
         // An earlier one too: the history says that it must not be.
-        let told = self.begun.until_safe(&body)?;
-        if told != *until {
-            *until = told;
-            self.note(at, Operation::Extended { claim, until: told });
+        let notified = self.begun.until_safe(&body)?;
+        if notified != *until {
+            *until = notified;
+            self.note(at, Operation::Extended { claim, until: notified });
         }
         Ok(true)
     }

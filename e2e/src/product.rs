@@ -135,7 +135,7 @@ impl<'a> Group<'a> {
         Self::form(namespace, spec, pods)
     }
 
-    /// Makes a group for a test. All that its sidecars do is held against the rules of the office.
+    /// Makes a group for a test. All that its sidecars do is held against the rules of the leader lease.
     pub fn traced(
         namespace: &'a Namespace<'a>,
         spec: &str,
@@ -347,7 +347,7 @@ impl Drop for Group<'_> {
     fn drop(&mut self) {
         if !thread::panicking() {
             match second_opinion::check(&lock(&self.witness.history)) {
-                Ok(said) => println!("what the group told: no law is broken; {said}"),
+                Ok(sent) => println!("what the group told: no law is broken; {sent}"),
                 Err(error) => panic!("{error:#}"),
             }
         }

@@ -20,25 +20,25 @@ use conclave_protocols::{MemberId, cost};
 pub struct Algorithm {
     /// As the resource names it.
     pub name: &'static str,
-    /// What visits cost, by the books.
-    pub books: Books,
+    /// What sections cost, by the textbook.
+    pub textbook: Cost,
 }
 
-/// What visits cost together, in messages, if nobody else wants in meanwhile.
+/// What sections cost together, in messages, if nobody else wants in meanwhile.
 #[derive(Clone, Copy, Debug)]
-pub enum Books {
+pub enum Cost {
     /// So many.
-    Equal(fn(Visits) -> u64),
+    Equal(fn(Sections) -> u64),
     /// So many of these types from one visit to the next, which are of these ranks: the token is where it
     /// was used last, and members pass it on for each other.
     FromTo(fn(u64, u64) -> u64, &'static str),
     /// At most so many of these types: the token also goes about by itself.
-    AtMost(fn(Visits) -> u64, &'static str),
+    AtMost(fn(Sections) -> u64, &'static str),
 }
 
 /// How often members go in and out, one after the other.
 #[derive(Clone, Copy, Debug)]
-pub struct Visits {
+pub struct Sections {
     /// How many members the group has.
     pub members: u64,
     /// How often the leader does.
@@ -47,7 +47,7 @@ pub struct Visits {
     pub of_others: u64,
 }
 
-impl Visits {
+impl Sections {
     /// All together.
     pub fn all(self) -> u64 {
         self.of_leader + self.of_others
@@ -77,41 +77,49 @@ impl fmt::Display for Change {
 
 /// All of them.
 pub const ALGORITHMS: &[Algorithm] = &[
-    Algorithm { name: "Central", books: Books::Equal(|visits| cost::central(visits.of_others)) },
+    Algorithm {
+        name: "Central",
+        textbook: Cost::Equal(|sections| cost::central(sections.of_others)),
+    },
     Algorithm {
         name: "TokenRing",
-        books: Books::AtMost(|visits| cost::token_ring(visits.members) * visits.all(), "token"),
+        textbook: Cost::AtMost(
+            |sections| cost::token_ring(sections.members) * sections.all(),
+            "token",
+        ),
     },
     Algorithm {
         name: "Raymond",
-        books: Books::FromTo(
+        textbook: Cost::FromTo(
             |from, to| cost::raymond(cost::raymond_distance(from, to)),
             "request|privilege",
         ),
     },
     Algorithm {
         name: "Lamport",
-        books: Books::Equal(|visits| cost::lamport(visits.members, visits.all())),
+        textbook: Cost::Equal(|sections| cost::lamport(sections.members, sections.all())),
     },
     Algorithm {
         name: "RicartAgrawala",
-        books: Books::Equal(|visits| cost::ricart_agrawala(visits.members, visits.all())),
+        textbook: Cost::Equal(|sections| cost::ricart_agrawala(sections.members, sections.all())),
     },
-    Algorithm { name: "Maekawa", books: Books::Equal(in_a_grid) },
+    Algorithm { name: "Maekawa", textbook: Cost::Equal(in_a_grid) },
     Algorithm {
         name: "Voting",
         // One of the votes is the member's own, which is no message.
-        books: Books::Equal(|visits| cost::voting_least(visits.members / 2, 1) * visits.all()),
+        textbook: Cost::Equal(|sections| {
+            cost::voting_least(sections.members / 2, 1) * sections.all()
+        }),
     },
 ];
 
 /// Every member asks its own row and column, and does so as often as the leader.
-fn in_a_grid(visits: Visits) -> u64 {
-    let size = u32::try_from(visits.members).unwrap_or(u32::MAX);
+fn in_a_grid(sections: Sections) -> u64 {
+    let size = u32::try_from(sections.members).unwrap_or(u32::MAX);
     let quorums = Quorums::grid(size);
     let once: u64 =
         (0..size).map(|rank| cost::maekawa(quorums.of(MemberId(rank)).len() as u64)).sum();
-    once * visits.of_leader
+    once * sections.of_leader
 }
 
 /// Those that this run takes through crashes.

@@ -43,13 +43,13 @@ pub fn ask(history: &History, options: &[&str]) -> Result<Opinion> {
     binaries::build_checker()?;
     let mut porcupine = Command::new(PORCUPINE.path());
     let output = command::outcome_of_input(porcupine.args(options), &lines(history)?)?;
-    let said = String::from_utf8(output.stdout)?.trim_end().to_owned();
+    let sent = String::from_utf8(output.stdout)?.trim_end().to_owned();
     match output.status.code() {
-        Some(0) => Ok(Opinion::Ordered(said)),
-        Some(1) => Ok(Opinion::Unordered(said)),
+        Some(0) => Ok(Opinion::Ordered(sent)),
+        Some(1) => Ok(Opinion::Unordered(sent)),
         Some(_) | None => {
             let error = String::from_utf8_lossy(&output.stderr);
-            bail!("porcupine ended with {}\n{said}{error}", output.status)
+            bail!("porcupine ended with {}\n{sent}{error}", output.status)
         }
     }
 }
@@ -58,14 +58,14 @@ pub fn ask(history: &History, options: &[&str]) -> Result<Opinion> {
 fn judge(violations: &[Violation], opinion: Result<Opinion>) -> Result<String> {
     if violations.is_empty() {
         return match opinion? {
-            Opinion::Ordered(said) => Ok(format!("Porcupine: {said}")),
-            Opinion::Unordered(said) => bail!("no law is broken, but Porcupine says: {said}"),
+            Opinion::Ordered(sent) => Ok(format!("Porcupine: {sent}")),
+            Opinion::Unordered(sent) => bail!("no law is broken, but Porcupine says: {sent}"),
         };
     }
     let shown: Vec<String> = violations.iter().take(5).map(ToString::to_string).collect();
     let shown = shown.join("\n");
     let other = match opinion {
-        Ok(Opinion::Ordered(said) | Opinion::Unordered(said)) => said,
+        Ok(Opinion::Ordered(sent) | Opinion::Unordered(sent)) => sent,
         Err(error) => format!("{error:#}"),
     };
     bail!("{} laws were broken\n{shown}\nPorcupine says: {other}", violations.len())

@@ -1,4 +1,4 @@
-//! What the sidecars of a group did, held against the rules of the office.
+//! What the sidecars of a group did, held against the rules of the leader lease.
 //!
 //! Sidecars that are told to (`conclave::trace=trace`) log each step of their members. The nodes of the
 //! harness are on this machine: their logs are files here, which are followed while pods live, so that
@@ -225,8 +225,8 @@ impl Found {
         if !record.contains("\"conclave::trace\"") {
             return;
         }
-        let said: Option<Value> = serde_json::from_str(record).ok();
-        let line = said.and_then(|said| serde_json::from_str(said["message"].as_str()?).ok());
+        let sent: Option<Value> = serde_json::from_str(record).ok();
+        let line = sent.and_then(|sent| serde_json::from_str(sent["message"].as_str()?).ok());
         match line {
             Some(line) => self.lines.push(line),
             None => self.broken += 1,

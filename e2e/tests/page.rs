@@ -4,8 +4,8 @@
 mod browser;
 #[path = "page/dev.rs"]
 mod dev;
-#[path = "page/talks.rs"]
-mod talks;
+#[path = "page/traffic.rs"]
+mod traffic;
 
 use std::time::Duration;
 
@@ -43,7 +43,8 @@ fn a_visitor_kills_the_leader_and_sees_another_one_lead_in_a_higher_epoch() -> R
 }
 
 #[test]
-fn a_visitor_takes_a_lock_by_a_click_and_sees_holder_token_and_whoever_waits() -> Result<()> {
+fn a_visitor_takes_a_lock_by_a_click_and_sees_holder_token_and_the_member_that_waits() -> Result<()>
+{
     let dev = Dev::start()?;
     let browser = open(&dev)?;
     let cell = |member: u8| format!("[data-lock='orders'] [data-cell='{member}']");
@@ -73,7 +74,7 @@ fn a_visitor_sees_how_a_lock_was_got_and_the_drawing_stands_until_the_next_entry
     let cell = |member: u8| format!("[data-lock='orders'] [data-cell='{member}']");
     let drawn = |what: &str| browser.attribute(&format!("#diagram-plot {what}"), "class");
     let arrow = |word: &str, from: u8, to: u8| {
-        drawn(&format!("[data-word='{word}'][data-from='{from}'][data-to='{to}'] .way:not(.lost)"))
+        drawn(&format!("[data-name='{word}'][data-from='{from}'][data-to='{to}'] .way:not(.lost)"))
     };
     let entry = || -> Result<u64> {
         ensure!(browser.attribute("#diagram-plot", "data-ended")? == "yes", "it goes on");
@@ -81,10 +82,10 @@ fn a_visitor_sees_how_a_lock_was_got_and_the_drawing_stands_until_the_next_entry
     };
 
     browser.click(&cell(first))?;
-    wait::until("request, grant and the bar of whoever is inside", LONG, || {
+    wait::until("request, grant and the bar of the member in the critical section", LONG, || {
         arrow("request", first, leader)?;
         arrow("grant", leader, first)?;
-        drawn(&format!(".stay[data-member='{first}'] .inside"))
+        drawn(&format!(".stay[data-member='{first}'] .in-section"))
     })?;
     let token = holder(&browser, &format!("dev-{first}"))?;
     browser.click(&cell(first))?;
@@ -115,13 +116,13 @@ fn a_visitor_sees_how_a_lock_was_got_and_the_drawing_stands_until_the_next_entry
 
 #[test]
 fn a_visitor_sees_each_algorithm_by_what_its_members_say() -> Result<()> {
-    let dev = Dev::start_with(&talks::manifest())?;
+    let dev = Dev::start_with(&traffic::manifest())?;
     let browser = open(&dev)?;
     let leader = browser.text("#leader")?;
     let leader: u8 = leader.strip_prefix("dev-").context("a leader's name")?.parse()?;
     let (first, second) = ((leader + 1) % 5, (leader + 2) % 5);
-    for talk in talks::ALL {
-        let lock = talk.lock();
+    for traffic in traffic::ALL {
+        let lock = traffic.lock();
         browser.write("#lock-name", &lock)?;
         browser.click("#new-lock button")?;
         let cell = |member: u8| format!("[data-lock='{lock}'] [data-cell='{member}']");
@@ -143,8 +144,8 @@ fn a_visitor_sees_each_algorithm_by_what_its_members_say() -> Result<()> {
             shows(shown, state)?;
         }
         browser.click(&format!("#diagram-lock option[value='{lock}']"))?;
-        wait::until("the entry of whoever waited", LONG, || talk.is_drawn(&browser, second))?;
-        talk.check(&browser).with_context(|| talk.algorithm.to_owned())?;
+        wait::until("the entry of whoever waited", LONG, || traffic.is_drawn(&browser, second))?;
+        traffic.check(&browser).with_context(|| traffic.algorithm.to_owned())?;
     }
     browser.has_no_complaints()
 }
@@ -227,10 +228,10 @@ const SPEC: &str =
     "apiVersion: conclave.dev/v1alpha1\nkind: Conclave\nmetadata: {name: dev}\nspec:\n";
 
 /// So brief that an outage of the register is felt within seconds.
-const BRIEF: &str = "{officeWait: 600ms, heartbeat: 120ms, apiOutage: 5s}";
+const BRIEF: &str = "{leaderLease: 600ms, heartbeat: 120ms, apiOutage: 5s}";
 
 /// The colours of all words in the header and on the cards that say how things stand.
-const COLOURS: &str = "return [...document.querySelectorAll('.standing, #grants')] \
+const COLOURS: &str = "return [...document.querySelectorAll('.leadership, #grants')] \
     .map((word) => getComputedStyle(word).color)";
 
 /// Opens the page and waits until the whole group is in one view.

@@ -63,8 +63,8 @@ fn is_refused(bad: &History) -> bool {
 fn is_refused_in(bad: &History, options: &[&str]) -> bool {
     match ask(bad, options) {
         Ok(Opinion::Ordered(_)) => false,
-        Ok(Opinion::Unordered(said)) => {
-            assert!(said.contains("cannot be put in order"), "{said}");
+        Ok(Opinion::Unordered(sent)) => {
+            assert!(sent.contains("cannot be put in order"), "{sent}");
             true
         }
         // The recording itself makes no sense.
@@ -183,11 +183,11 @@ fn a_long_history_is_decided_and_one_change_in_it_is_found() {
         !matches!(entry.operation, Operation::Stored { .. } | Operation::Shown { .. })
     });
     let good = History::from(entries.clone());
-    let Ok(Opinion::Ordered(said)) = ask(&good, &[]) else { panic!("it is good") };
-    println!("{said}");
-    let words: Vec<&str> = said.split(' ').collect();
-    assert_eq!(words[0], words[2], "{said}");
-    assert!(words[0].parse::<usize>().expect("a number") > 20_000, "{said}");
+    let Ok(Opinion::Ordered(sent)) = ask(&good, &[]) else { panic!("it is good") };
+    println!("{sent}");
+    let words: Vec<&str> = sent.split(' ').collect();
+    assert_eq!(words[0], words[2], "{sent}");
+    assert!(words[0].parse::<usize>().expect("a number") > 20_000, "{sent}");
 
     let (_, _, longer) = MUTATIONS[0];
     let mut places = entries.len() / 2..entries.len();

@@ -33,7 +33,7 @@ pub(crate) struct Pod {
     record: Option<Record>,
     now: LocalTime,
     version: u64,
-    alarms: BTreeMap<conclave_protocols::member::Timer, LocalTime>,
+    timers: BTreeMap<conclave_protocols::member::Timer, LocalTime>,
 }
 
 impl Pod {
@@ -41,7 +41,7 @@ impl Pod {
     pub(crate) fn begin(record: Option<Record>) -> Self {
         let member = Member::new(member(1), Policy::default(), Epoch(0));
         let now = LocalTime::default().after(Duration::from_hours(1));
-        let mut pod = Self { member, record, now, version: 1, alarms: BTreeMap::new() };
+        let mut pod = Self { member, record, now, version: 1, timers: BTreeMap::new() };
         let mut out = Outbox::default();
         pod.member.start(pod.now, &mut out);
         pod.carry_out(out);
@@ -54,12 +54,12 @@ impl Pod {
         self.feed(Input::Message { from: Node::Member(member(2).incarnation), message });
     }
 
-    /// Goes through its next alarms.
+    /// Goes through its next timers.
     pub(crate) fn live(&mut self) {
-        for _ in 0..ALARMS {
-            let Some((timer, at)) = self.alarms.iter().min_by_key(|(_, at)| **at) else { return };
+        for _ in 0..TIMERS {
+            let Some((timer, at)) = self.timers.iter().min_by_key(|(_, at)| **at) else { return };
             let (timer, at) = (*timer, *at);
-            self.alarms.remove(&timer);
+            self.timers.remove(&timer);
             self.now = self.now.max(at);
             self.feed(Input::Timer(timer));
         }
@@ -76,9 +76,9 @@ impl Pod {
         for effect in effects {
             match effect {
                 Effect::Arm { timer, after } => {
-                    self.alarms.insert(timer, self.now.after(after));
+                    self.timers.insert(timer, self.now.after(after));
                 }
-                Effect::Disarm(timer) => drop(self.alarms.remove(&timer)),
+                Effect::Disarm(timer) => drop(self.timers.remove(&timer)),
                 Effect::Send { to: Node::Register, message: Message::Register(call) } => {
                     if let Some(answer) = self.answer(call) {
                         let message = Message::Register(answer);
@@ -117,10 +117,10 @@ pub(crate) fn member(number: u8) -> MemberInfo {
         name: format!("shop-{number}"),
         addresses: vec![([10, 1, 2, number], 7071).into()],
         priority: 0,
-        admission: 0,
+        seniority: 0,
         protocol: conclave_sidecar::wire::VERSIONS,
     }
 }
 
 /// Enough for a candidacy and some heartbeats.
-const ALARMS: usize = 40;
+const TIMERS: usize = 40;

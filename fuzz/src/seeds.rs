@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use bytes::Bytes;
 use conclave_protocols::member::message::{
-    Announcement, Gate, Heartbeat, Leave, List, PeerLockMessage, PeerMessage, Table,
+    Admission, Announcement, Heartbeat, Leave, List, PeerLockMessage, PeerMessage, Table,
 };
 use conclave_protocols::mutex::{AnyMessage, ricart_agrawala};
 use conclave_protocols::policy::{Policy, Timing};
@@ -55,7 +55,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
     let heartbeat = Heartbeat {
         epoch: Epoch(12),
         seq: 1,
-        gate: Gate { open: true, ceiling: Epoch(15) },
+        admission: Admission { open: true, ceiling: Epoch(15) },
         list: Some(List::default()),
         extended: None,
         announcement: Some(Box::new(announcement)),

@@ -7,7 +7,7 @@ use conclave_fuzz::{named, seeds};
 use conclave_protocols::random::Random;
 
 /// Words of the formats that are read, and numbers at the edges.
-const WORDS: [&[u8]; 8] = [
+const DICTIONARIES: [&[u8]; 8] = [
     b"\r\n\r\n",
     b"null",
     b"-1",
@@ -103,7 +103,7 @@ fn change(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
             let again = input[part.clone()].to_vec();
             drop(input.splice(part.end..part.end, again));
         }
-        4 => drop(input.splice(part, one_of(&WORDS, random).iter().copied())),
+        4 => drop(input.splice(part, one_of(&DICTIONARIES, random).iter().copied())),
         _ => {
             let other = one_of(seeds, random);
             let of_other = part_of(other.len(), random);

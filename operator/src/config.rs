@@ -153,7 +153,7 @@ impl TryFrom<Flags> for Config {
         let webhook_certificate_path = path.map(PathBuf::from);
         if webhook_name.is_some() && webhook_certificate_path.is_some() {
             wrong.push(
-                "`webhook-name` must be empty with `webhook-certificate-path`: whoever makes the \
+                "`webhook-name` must be empty with `webhook-certificate-path`: the one that makes the \
                  certificate tells the API server whom to trust"
                     .to_owned(),
             );

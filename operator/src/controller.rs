@@ -25,7 +25,7 @@ use tracing::{debug, warn};
 use crate::apply::Hands;
 use crate::metrics::{Metrics, Outcome};
 use crate::notices::{self, Notice};
-use crate::observe::{Member, observe};
+use crate::observe::{MemberPod, observe};
 use crate::plan::{Change, plan};
 use crate::status::without_sidecar;
 use crate::telemetry::chain;
@@ -83,15 +83,15 @@ impl Context {
 
 /// The members that each group had when it was last reconciled: only for telling what changed.
 #[derive(Default)]
-struct Seen(Mutex<BTreeMap<(String, String), BTreeSet<Member>>>);
+struct Seen(Mutex<BTreeMap<(String, String), BTreeSet<MemberPod>>>);
 
 impl Seen {
-    fn members(&self, namespace: &str, group: &str) -> Option<BTreeSet<Member>> {
+    fn members(&self, namespace: &str, group: &str) -> Option<BTreeSet<MemberPod>> {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.get(&(namespace.to_owned(), group.to_owned())).cloned()
     }
 
-    fn remember(&self, namespace: &str, group: &str, members: BTreeSet<Member>) {
+    fn remember(&self, namespace: &str, group: &str, members: BTreeSet<MemberPod>) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.insert((namespace.to_owned(), group.to_owned()), members);
     }

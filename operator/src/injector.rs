@@ -122,13 +122,13 @@ impl Injector {
                 })
             }
             Err(problem) => {
-                let told = problem.to_string();
-                self.refuse(&namespace, &object, &told, dry_run == Some(true));
+                let notified = problem.to_string();
+                self.refuse(&namespace, &object, &notified, dry_run == Some(true));
                 let status = json!({
                     "status": "Failure",
                     "reason": "Invalid",
                     "code": StatusCode::UNPROCESSABLE_ENTITY.as_u16(),
-                    "message": format!("the pod cannot have the sidecar of Conclave: {told}"),
+                    "message": format!("the pod cannot have the sidecar of Conclave: {notified}"),
                 });
                 json!({ "uid": uid, "allowed": false, "status": status })
             }

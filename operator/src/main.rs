@@ -162,7 +162,7 @@ fn cancel_on_signal(stop: CancellationToken) -> anyhow::Result<()> {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        info!("told to stop");
+        info!("asked to stop");
         stop.cancel();
     });
     Ok(())

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType};
 
 use crate::conditions;
-use crate::observe::{Member, Observed};
+use crate::observe::{MemberPod, Observed};
 use crate::record::Loss;
 use crate::status::{ACCEPTED, SIDECARS_PRESENT};
 
@@ -30,9 +30,9 @@ pub enum Notice {
         uid: String,
     },
     /// A member is new in the view.
-    MemberJoined(Member),
+    MemberJoined(MemberPod),
     /// A member is no longer in the view.
-    MemberLeft(Member),
+    MemberLeft(MemberPod),
     /// The members run the policy of another generation.
     PolicyChanged(i64),
     /// The specification is not understood.
@@ -118,12 +118,12 @@ fn after_a_loss(loss: &Loss, waits: Timing) -> String {
         Loss::Emptied => "the record was taken off the Lease".to_owned(),
         Loss::Unreadable(error) => format!("the record on the Lease cannot be read ({error})"),
     };
-    let office = waits.api_outage + waits.office_wait;
+    let leader_lease = waits.api_outage + waits.leader_lease;
     format!(
         "{what}: a leader that lives puts its next view in its place at once, and nobody waits. If \
-         none does, there is a leader {office:?} (apiOutage + officeWait) after a member first reads \
-         of it, and locks are granted {:?} (lockWait) later",
-        waits.lock_wait
+         none does, there is a leader {leader_lease:?} (apiOutage + leaderLease) after a member first reads \
+         of it, and locks are granted {:?} (memberLease) later",
+        waits.member_lease
     )
 }
 
@@ -143,9 +143,9 @@ pub(crate) fn notices(observed: &Observed, after: &ConclaveStatus) -> Vec<Notice
 }
 
 /// The members of the view at present, if they are known.
-pub(crate) fn present(observed: &Observed) -> Option<BTreeSet<Member>> {
+pub(crate) fn present(observed: &Observed) -> Option<BTreeSet<MemberPod>> {
     let members = &observed.register.view().filter(|view| !view.base_unknown)?.members;
-    let member = |view: &crate::record::MemberView| Member {
+    let member = |view: &crate::record::MemberView| MemberPod {
         incarnation: view.incarnation,
         pod: view.name.clone(),
     };

@@ -33,7 +33,7 @@ pub struct Observed {
     /// The pods with the group's label.
     pub pods: Vec<PodSeen>,
     /// The members that the last plan saw, if this process made it.
-    pub members_before: Option<BTreeSet<Member>>,
+    pub members_before: Option<BTreeSet<MemberPod>>,
     /// Who certifies members, if this process knows.
     pub authority: Option<AuthorityStatus>,
     /// The time for conditions. Nothing is decided by it.
@@ -55,7 +55,7 @@ pub struct Children {
 
 /// A member, as events name it.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub struct Member {
+pub struct MemberPod {
     /// Its pod and its process.
     pub incarnation: Incarnation,
     /// The name of its pod.
@@ -111,7 +111,7 @@ pub async fn observe(
     client: &Client,
     namespace: &str,
     name: &str,
-    members_before: Option<BTreeSet<Member>>,
+    members_before: Option<BTreeSet<MemberPod>>,
     authority: Option<AuthorityStatus>,
 ) -> kube::Result<Option<Observed>> {
     // First, so that everything below is at least as new as the resource.

@@ -78,8 +78,8 @@ pub fn plan(observed: &Observed) -> Vec<Change> {
 /// whoever may refuse it may not keep the authority from being replaced.
 fn authority(observed: &Observed) -> Option<Change> {
     let known = observed.conclave.status.as_ref().and_then(|status| status.authority.as_ref());
-    let told = observed.authority.as_ref().filter(|told| Some(*told) != known)?;
-    Some(Change::SetAuthority(told.clone()))
+    let notified = observed.authority.as_ref().filter(|notified| Some(*notified) != known)?;
+    Some(Change::SetAuthority(notified.clone()))
 }
 
 fn children(observed: &Observed) -> Vec<Change> {
@@ -114,7 +114,7 @@ fn accounts(pods: &[PodSeen]) -> BTreeSet<String> {
 /// Whether a missing one was lost is told by the status, which has an epoch from before the register was
 /// first created ([`Change::SetStatus`] comes first, and fails if the resource is not the one that was
 /// read). So a status without an epoch proves that there was never a register, and nobody can be
-/// in an office that a fresh one would give away again. A crash between the two writes looks like a
+/// in a leader lease that a fresh one would give away again. A crash between the two writes looks like a
 /// loss: then the group waits once in vain, which is safe.
 fn register(observed: &Observed) -> Vec<Change> {
     let conclave = &observed.conclave;

@@ -175,9 +175,9 @@ fn longest(spec: &Timing, status: &ConclaveStatus) -> Timing {
         period.and_then(|period| period.duration().ok()).unwrap_or(Duration::ZERO)
     };
     Timing {
-        office_wait: spec.office_wait.max(recorded(|waits| &waits.office_wait)),
+        leader_lease: spec.leader_lease.max(recorded(|waits| &waits.leader_lease)),
         heartbeat: spec.heartbeat,
-        lock_wait: spec.lock_wait.max(recorded(|waits| &waits.lock_wait)),
+        member_lease: spec.member_lease.max(recorded(|waits| &waits.member_lease)),
         api_outage: spec.api_outage.max(recorded(|waits| &waits.api_outage)),
     }
 }
@@ -194,13 +194,13 @@ mod tests {
 
     fn lost() -> Conclave {
         let mut conclave = Conclave::new("orders", ConclaveSpec::default());
-        conclave.spec.timing.lock_wait = Period::new("20s");
+        conclave.spec.timing.member_lease = Period::new("20s");
         conclave.status = Some(ConclaveStatus {
             epoch: Some(17),
             ceiling: Some(32),
             waits: Some(WaitsStatus {
-                office_wait: Period::new("2s"),
-                lock_wait: Period::new("10s"),
+                leader_lease: Period::new("2s"),
+                member_lease: Period::new("10s"),
                 api_outage: Period::new("3m"),
             }),
             ..ConclaveStatus::default()
@@ -214,7 +214,8 @@ mod tests {
         assert!(record.base_unknown && record.closing && !record.settled);
         assert_eq!((record.epoch, record.ceiling), (Epoch(17), Epoch(32)));
         assert_eq!((record.members.len(), record.leader, record.nonce), (0, None, 7));
-        let waits = [record.timing.office_wait, record.timing.lock_wait, record.timing.api_outage];
+        let waits =
+            [record.timing.leader_lease, record.timing.member_lease, record.timing.api_outage];
         assert_eq!(waits.map(|wait| wait.as_secs()), [2, 20, 180]);
     }
 
@@ -232,7 +233,7 @@ mod tests {
         let mut record = serde_json::to_value(lost_record(&lost(), 7)).expect("JSON");
         record["members"] = serde_json::json!([{
             "incarnation": { "pod": "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01", "run": 1 },
-            "name": "orders-0", "addresses": [], "priority": 0, "admission": 1,
+            "name": "orders-0", "addresses": [], "priority": 0, "seniority": 1,
             "protocol": [1, latest],
         }]);
         record

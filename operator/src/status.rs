@@ -184,8 +184,8 @@ fn ready_members(view: &RecordView, pods: &[PodSeen]) -> usize {
 
 fn waits(timing: &Timing) -> WaitsStatus {
     WaitsStatus {
-        office_wait: timing.office_wait.into(),
-        lock_wait: timing.lock_wait.into(),
+        leader_lease: timing.leader_lease.into(),
+        member_lease: timing.member_lease.into(),
         api_outage: timing.api_outage.into(),
     }
 }

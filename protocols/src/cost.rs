@@ -1,9 +1,9 @@
-//! What the books say that an algorithm costs, in messages.
+//! What the textbook says that an algorithm costs, in messages.
 //!
-//! Only messages that the books have are counted: what a real system adds, such as the
+//! Only messages that the textbook has are counted: what a real system adds, such as the
 //! acknowledgement of a hop, has a name of its own and is counted apart.
 
-// Elections. `n` members, of which the highest is dead and the others live: the case of the books.
+// Elections. `n` members, of which the highest is dead and the others live: the case of the textbook.
 
 /// The bully algorithm, when this rank notices the death, and no lower one.
 ///
@@ -28,7 +28,7 @@ pub const fn bully_worst(n: u64) -> u64 {
     bully(n, 0)
 }
 
-/// What our bully adds to the books' count: the winner's announcements to the ranks above it, which
+/// What our bully adds to the textbook's count: the winner's announcements to the ranks above it, which
 /// are taken for dead.
 #[must_use]
 pub const fn bully_announced_upwards(n: u64, winner: u64) -> u64 {

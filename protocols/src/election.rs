@@ -2,7 +2,7 @@
 //!
 //! An election only *nominates*: the textbook algorithms assume that nobody is wrongly taken for
 //! dead and that the network is whole, so two members may think themselves elected. What makes the
-//! winner a leader is the office protocol.
+//! winner a leader is the leader lease protocol.
 
 use std::time::Duration;
 
@@ -39,9 +39,9 @@ pub enum Event {
 /// How long an election waits.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Timing {
-    /// For an answer of a living member, there and back: the books' Δt.
+    /// For an answer of a living member, there and back: the textbook's Δt.
     pub answer: Duration,
-    /// For the announcement of the winner by somebody who answered: the books' Δt'. Longer than
+    /// For the announcement of the winner by somebody who answered: the textbook's Δt'. Longer than
     /// `answer` by at least two transfers, or the lower ranks elect again too soon. [`Ring`] knows
     /// how long its two passes may take, and does without.
     pub announcement: Duration,
@@ -72,7 +72,7 @@ one_of! {
         type Event = Event;
         /// What the members of an election say to each other.
         enum Message = AnyMessage;
-        /// The alarms of an election.
+        /// The timers of an election.
         enum Timer = AnyTimer;
 
         /// The highest living rank wins.
@@ -147,13 +147,13 @@ mod tests {
     }
 
     #[test]
-    fn a_message_or_an_alarm_of_another_algorithm_is_ignored() {
+    fn a_message_or_a_timer_of_another_algorithm_is_ignored() {
         let mut member = election(ElectionAlgorithm::Ring, 1);
         let mut out = Outbox::default();
         let message = AnyMessage::Bully(bully::Message::Election);
         member.handle(LocalTime(0), Input::Message { from: MemberId(0), message }, &mut out);
-        let alarm = Input::Timer(AnyTimer::Bully(bully::Timer::Answers));
-        member.handle(LocalTime(0), alarm, &mut out);
+        let timer = Input::Timer(AnyTimer::Bully(bully::Timer::Answers));
+        member.handle(LocalTime(0), timer, &mut out);
         assert!(out.is_empty());
         assert_eq!(member, election(ElectionAlgorithm::Ring, 1));
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A member's rank in a view: its place by (priority, seniority of admission, pod UID), counted
+/// A member's rank in a view: its place by (priority, seniority, pod UID), counted
 /// from zero. The most senior member has the highest rank. Textbook process ids are ranks.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct MemberId(pub u32);

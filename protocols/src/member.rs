@@ -1,30 +1,31 @@
-//! One member of a group: views, the office of leader, and all locks.
+//! One member of a group: views, the leader lease, and all locks.
 //!
-//! The textbook algorithms assume no partition and often no crash. Each stays as the books have it,
-//! inside a **view**: a number (the epoch), frozen members, a leader, a policy. What the books lack
+//! The textbook algorithms assume no partition and often no crash. Each stays as the textbook has it,
+//! inside a **view**: a number (the epoch), frozen members, a leader, a policy. What the textbook lack
 //! is here, once for all of them:
 //!
-//! * The **office** of leader is a set of unexpired promises of a majority of the view's members.
+//! * The **leader lease** of leader is a set of unexpired promises of a majority of the view's members.
 //!   A member promises only while the register confirmed the view not too long ago.
 //! * A **view change** reads the register, collects seals of enough members of the old view, and
 //!   replaces the record by one compare-and-swap. A seal is given only when the member's own
-//!   promise has run out, or by the leader itself when it resigns. So the old office is over before
+//!   promise has run out, or by the leader itself when it resigns. So the old leader lease is over before
 //!   the new one begins.
 //! * **Locks** are carried over as the seals tell, and none is newly granted while a member that
 //!   did not seal could still hold one.
 //!
-//! The rules are numbered in `docs/office.md`; the number stands at the code that keeps the rule.
+//! The rules are numbered in `docs/views.md`; the number stands at the code that keeps the rule.
 
 mod activation;
+mod admission;
 mod advisory;
 mod candidacy;
 mod changing;
 mod election;
 mod evidence;
 mod freezing;
-mod gate;
 mod interface;
 mod joining;
+mod leadership;
 mod leading;
 mod leaving;
 mod listing;
@@ -35,28 +36,27 @@ mod registering;
 mod replacing;
 mod restored;
 mod sealing;
-mod standing;
 mod switching;
 
 use std::collections::BTreeMap;
 
-use self::advisory::Peers;
+use self::admission::Admissions;
+use self::advisory::Discovered;
 use self::candidacy::Candidate;
 use self::election::Electing;
 use self::evidence::Dead;
-use self::gate::Gates;
 pub use self::interface::{
-    Command, Event, LockEvent, LostReason, Node, Standing, StatusEpoch, Timer,
+    Command, Event, Leadership, LockEvent, LostReason, Node, StatusEpoch, Timer,
 };
+use self::leadership::Belief;
 use self::leading::Leader;
 use self::leaving::{Legacy, Resigned};
 use self::listing::Listed;
 use self::locks::{LockEffect, LockOut, Locks};
 use self::message::{Leave, Message, PeerMessage};
-use self::registering::Desk;
+use self::registering::RegisterClient;
 use self::replacing::Sighting;
 use self::restored::Lineage;
-use self::standing::Belief;
 use self::switching::InForce;
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::Policy;
@@ -78,7 +78,7 @@ pub struct Member {
     /// The latest view that this member was in, or learned of as a joiner.
     record: Option<Record>,
     locks: Locks,
-    desk: Desk,
+    register: RegisterClient,
     electing: Option<Electing>,
     /// Takes part in no election before: it could not reach the register.
     abstains_until: LocalTime,
@@ -92,13 +92,13 @@ pub struct Member {
     /// What those said last who left its view.
     leaves: BTreeMap<Incarnation, Leave>,
     /// Whom discovery found; only the arbiter `None` needs it.
-    peers: Peers,
+    peers: Discovered,
     /// Who is surely dead.
     dead: Dead,
     /// The mark that stands in the place of a lost record.
     sighting: Option<Sighting>,
     belief: Belief,
-    gates: Gates,
+    admissions: Admissions,
     /// What the leader of the view listed last.
     listed: Option<Listed>,
     lineage: Lineage,
@@ -113,7 +113,7 @@ enum Role {
     Follower,
     /// About to begin a view.
     Candidate(Box<Candidate>),
-    /// In office, or about to gain or to lose it.
+    /// In leader lease, or about to gain or to lose it.
     Leader(Box<Leader>),
     /// It led, resigned for good, and leaves once it is known that somebody took over or that the
     /// register says so. Nothing leads from here to any other role but [`Role::Gone`].
@@ -160,7 +160,7 @@ impl Member {
     /// `status` is what the status of the group's resource says, zero if there is none.
     pub fn new(me: MemberInfo, policy: Policy, status: impl Into<StatusEpoch>) -> Self {
         let locks = Locks::new(me.incarnation);
-        let desk = Desk::new(me.incarnation);
+        let register = RegisterClient::new(me.incarnation);
         Self {
             me,
             in_force: InForce::new(policy.arbiter),
@@ -170,7 +170,7 @@ impl Member {
             pledge: Pledge::default(),
             record: None,
             locks,
-            desk,
+            register,
             electing: None,
             abstains_until: LocalTime::default(),
             withdrawals: 0,
@@ -178,11 +178,11 @@ impl Member {
             leave_until: LocalTime::default(),
             legacy: None,
             leaves: BTreeMap::new(),
-            peers: Peers::default(),
+            peers: Discovered::default(),
             dead: Dead::default(),
             sighting: None,
             belief: Belief::default(),
-            gates: Gates::default(),
+            admissions: Admissions::default(),
             listed: None,
             lineage: Lineage::default(),
         }
@@ -198,10 +198,10 @@ impl Member {
         self.record.as_ref()
     }
 
-    /// Until when this member has the office of leader, if it leads.
-    pub fn office(&self) -> Option<LocalTime> {
+    /// Until when this member has the leader lease, if it leads.
+    pub fn leader_lease(&self) -> Option<LocalTime> {
         match &self.role {
-            Role::Leader(leader) => Some(leader.office_until()),
+            Role::Leader(leader) => Some(leader.leader_lease_until()),
             Role::Joiner { .. }
             | Role::Follower
             | Role::Candidate(_)
@@ -247,7 +247,7 @@ impl Member {
             Command::Evidence(member) => self.on_evidence(now, member),
             Command::Look => self.look(now, out),
             Command::Drain => self.drain(now, out),
-            Command::Told(until) => self.believed_until(now, until, out),
+            Command::Notified(until) => self.believed_until(now, until, out),
             Command::Leave => self.leave(now, out),
         }
     }
@@ -322,8 +322,8 @@ impl Member {
             Timer::Nominee => self.nominee_is_late(now, out),
             Timer::Join => self.try_to_join(now, out),
             Timer::Holds => self.arm_holds(now, out),
-            Timer::Mutexes => self.with_locks(now, out, |locks, effects| locks.ring(now, effects)),
-            Timer::Quiet => self.quiet_is_over(now, out),
+            Timer::Mutexes => self.with_locks(now, out, |locks, effects| locks.fire(now, effects)),
+            Timer::Grace => self.grace_is_over(now, out),
             Timer::Leave => self.leave_is_due(now, out),
             Timer::Election(timer) => self.election_timer(now, timer, out),
         }
@@ -338,16 +338,16 @@ impl Member {
     ) -> R {
         let mut effects = LockOut::new();
         let result = act(&mut self.locks, &mut effects);
-        let told = effects.iter().any(|effect| matches!(effect, LockEffect::Tell(..)));
+        let notified = effects.iter().any(|effect| matches!(effect, LockEffect::Tell(..)));
         carry_out(effects, out);
-        if told {
+        if notified {
             self.arm_holds(now, out);
         }
         self.arm_mutexes(now, out);
         result
     }
 
-    /// Ends the holds that are over by now, and sets the alarm for the next.
+    /// Ends the holds that are over by now, and sets the timer for the next.
     fn arm_holds(&mut self, now: LocalTime, out: &mut Out) {
         let mut effects = LockOut::new();
         let next = self.locks.expire_holds(now, &mut effects);
@@ -359,12 +359,12 @@ impl Member {
         self.arm_mutexes(now, out);
     }
 
-    /// Sets the alarm for the next alarm of a mutex, if that has changed.
+    /// Sets the timer for the next timer of a mutex, if that has changed.
     fn arm_mutexes(&mut self, now: LocalTime, out: &mut Out) {
         if !self.locks.takes_arming() {
             return;
         }
-        match self.locks.next_alarm() {
+        match self.locks.next_timer() {
             Some(at) => out.arm(Timer::Mutexes, now.until(at)),
             None => out.disarm(Timer::Mutexes),
         }
@@ -382,8 +382,8 @@ impl Protocol for Member {
         if !self.is_advisory() {
             self.begin_joining(now, out);
         }
-        self.tell_standing(now, out);
-        self.tell_gate(now, out);
+        self.tell_leadership(now, out);
+        self.tell_admission(now, out);
     }
 
     /// Rule 6: `now` is the one reading of the clock by which everything is decided.
@@ -402,8 +402,8 @@ impl Protocol for Member {
             Input::Message { .. } => out.tell(Event::Ignored("misrouted")),
             Input::Timer(timer) => self.on_timer(now, timer, out),
         }
-        self.tell_standing(now, out);
-        self.tell_gate(now, out);
+        self.tell_leadership(now, out);
+        self.tell_admission(now, out);
     }
 }
 

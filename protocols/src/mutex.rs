@@ -34,7 +34,7 @@ pub enum Command {
 /// What a member learns from a mutex.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Event {
-    /// It is inside.
+    /// It is in the critical section.
     Entered,
     /// It is known to wait: whoever must let it in lives.
     Queued,
@@ -47,8 +47,8 @@ pub enum Phase {
     Idle,
     /// It wants in.
     Waiting,
-    /// It is inside.
-    Inside,
+    /// It is in the critical section.
+    InSection,
 }
 
 /// How long it is good that a member was let in.
@@ -64,24 +64,24 @@ pub enum Permissions {
     },
 }
 
-/// Who was inside and who waited when the view before ended.
+/// Who was in the critical section and who waited when the view before ended.
 #[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Carried {
-    /// Who is inside.
+    /// Who is in the critical section.
     pub holder: Option<MemberId>,
     /// Who waits, the first in line first.
     pub waiting: Vec<MemberId>,
 }
 
 impl Carried {
-    /// Where the token of an algorithm that has one begins a view: with whoever is inside, else
+    /// Where the token of an algorithm that has one begins a view: with whoever is in the critical section, else
     /// with the first in line, else with rank 0.
     fn token_begins_at(&self, view: View) -> MemberId {
         let candidates = self.holder.iter().chain(&self.waiting);
         candidates.copied().find(|member| view.has(*member)).unwrap_or(MemberId(0))
     }
 
-    /// The requests with which an algorithm that has stamps begins a view, that of whoever is inside
+    /// The requests with which an algorithm that has stamps begins a view, that of whoever is in the critical section
     /// first: each has the next time of a clock. Also that clock, which all members go on with.
     fn stamped(&self, view: View) -> (Vec<(LamportTime, MemberId)>, LamportTime) {
         let mut clock = LamportTime::default();

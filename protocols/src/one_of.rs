@@ -16,7 +16,7 @@
 ///         type Event = Event;
 ///         /// What its members say.
 ///         enum Message = AnyMessage;
-///         /// Its alarms.
+///         /// Its timers.
 ///         enum Timer = AnyTimer;
 ///
 ///         /// One server grants.

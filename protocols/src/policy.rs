@@ -114,13 +114,13 @@ pub enum Evidence {
 pub struct Timing {
     /// How long a member promises not to follow another leader: P.
     #[serde(deserialize_with = "crate::time::read_wait")]
-    pub office_wait: Duration,
+    pub leader_lease: Duration,
     /// How often the leader asks for promises: h.
     #[serde(deserialize_with = "crate::time::read_wait")]
     pub heartbeat: Duration,
     /// How long a grant keeps others out without being renewed: L.
     #[serde(deserialize_with = "crate::time::read_wait")]
-    pub lock_wait: Duration,
+    pub member_lease: Duration,
     /// How long a view goes on without the API server: E.
     #[serde(deserialize_with = "crate::time::read_wait")]
     pub api_outage: Duration,
@@ -129,20 +129,20 @@ pub struct Timing {
 impl Default for Timing {
     fn default() -> Self {
         Self {
-            office_wait: Duration::from_millis(1_500),
+            leader_lease: Duration::from_millis(1_500),
             heartbeat: Duration::from_millis(250),
-            lock_wait: Duration::from_secs(10),
+            member_lease: Duration::from_secs(10),
             api_outage: Duration::from_secs(60),
         }
     }
 }
 
 impl Timing {
-    /// The fast profile: a fail-over well under a second; a pause of 0.4 s costs the office.
+    /// The fast profile: a fail-over well under a second; a pause of 0.4 s costs the leader lease.
     pub const FAST: Self = Self {
-        office_wait: Duration::from_millis(600),
+        leader_lease: Duration::from_millis(600),
         heartbeat: Duration::from_millis(120),
-        lock_wait: Duration::from_secs(10),
+        member_lease: Duration::from_secs(10),
         api_outage: Duration::from_secs(60),
     };
 
@@ -150,9 +150,9 @@ impl Timing {
     #[must_use]
     pub fn longest(self, other: Self) -> Self {
         Self {
-            office_wait: self.office_wait.max(other.office_wait),
+            leader_lease: self.leader_lease.max(other.leader_lease),
             heartbeat: self.heartbeat.max(other.heartbeat),
-            lock_wait: self.lock_wait.max(other.lock_wait),
+            member_lease: self.member_lease.max(other.member_lease),
             api_outage: self.api_outage.max(other.api_outage),
         }
     }
@@ -260,7 +260,7 @@ pub struct LockPolicy {
     pub max_hold: Duration,
     /// How long a lock stays closed after a holder was lost.
     pub lock_delay: Duration,
-    /// Whether a member that was inside may enter again without asking.
+    /// Whether a member that was in the critical section may enter again without asking.
     pub caching: Caching,
 }
 
@@ -319,7 +319,7 @@ mod tests {
     fn a_wait_that_no_sum_can_hold_is_refused() {
         let read = |secs: u64| {
             let mut timing = serde_json::to_value(Timing::default()).expect("JSON");
-            timing["lockWait"]["secs"] = secs.into();
+            timing["memberLease"]["secs"] = secs.into();
             serde_json::from_value::<Timing>(timing).is_ok()
         };
         assert!(read(86_400));

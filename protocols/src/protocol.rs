@@ -18,7 +18,7 @@ pub trait Protocol {
     type Command: Value;
     /// What members say to each other.
     type Message: Value + Named;
-    /// The alarm clocks of this protocol, by name.
+    /// The timer clocks of this protocol, by name.
     type Timer: Value + Copy + Ord;
     /// What the application on this member gets to know.
     type Event: Value;
@@ -52,7 +52,7 @@ pub enum Input<P, C, M, T> {
         /// What it says.
         message: M,
     },
-    /// An alarm that was armed and not disarmed since.
+    /// A timer that was armed and not disarmed since.
     Timer(T),
 }
 
@@ -66,14 +66,14 @@ pub enum Effect<P, M, T, E> {
         /// What.
         message: M,
     },
-    /// Set an alarm; arming a name again replaces it.
+    /// Set a timer; arming a name again replaces it.
     Arm {
         /// Its name.
         timer: T,
         /// From now.
         after: Duration,
     },
-    /// Cancel an alarm, if it is set.
+    /// Cancel a timer, if it is set.
     Disarm(T),
     /// Let the application know.
     Tell(E),
@@ -131,12 +131,12 @@ impl<P, M, T, E> Outbox<P, M, T, E> {
         }
     }
 
-    /// Sets an alarm, or sets it anew.
+    /// Sets a timer, or sets it anew.
     pub fn arm(&mut self, timer: T, after: Duration) {
         self.effects.push(Effect::Arm { timer, after });
     }
 
-    /// Cancels an alarm.
+    /// Cancels a timer.
     pub fn disarm(&mut self, timer: T) {
         self.effects.push(Effect::Disarm(timer));
     }

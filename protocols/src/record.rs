@@ -14,7 +14,7 @@ use crate::version::{self, Versions};
 use crate::view::View;
 
 /// One view: number, frozen members, leader, policy. Replaced as a whole by compare-and-swap (rule 1
-/// of `docs/office.md`).
+/// of `docs/views.md`).
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
@@ -67,8 +67,8 @@ pub struct MemberInfo {
     pub addresses: Vec<SocketAddr>,
     /// Higher ones get higher ranks.
     pub priority: i32,
-    /// The order of admission; smaller is more senior. Zero until admitted.
-    pub admission: u64,
+    /// Counts who was admitted: smaller is more senior. Zero until admitted.
+    pub seniority: u64,
     /// The protocol versions that it speaks, lowest and highest.
     pub protocol: Versions,
 }
@@ -129,7 +129,7 @@ impl Record {
         self.incarnations().filter(move |member| *member != me)
     }
 
-    /// How many promises make an office: those of a majority. Where nothing makes an election safe,
+    /// How many promises make a leader lease: those of a majority. Where nothing makes an election safe,
     /// whoever was elected has it.
     pub fn promises_needed(&self) -> usize {
         match self.policy.arbiter {
@@ -138,7 +138,7 @@ impl Record {
         }
     }
 
-    /// How many seals end an office: enough that the rest is no majority.
+    /// How many seals end a leader lease: enough that the rest is no majority.
     pub fn seals_needed(&self) -> usize {
         self.members.len() - self.members.len() / 2
     }
@@ -150,7 +150,7 @@ impl Record {
 
     /// The members of a group's first view: whoever begins it.
     pub fn first_members(me: &MemberInfo) -> Vec<MemberInfo> {
-        vec![MemberInfo { admission: 1, ..me.clone() }]
+        vec![MemberInfo { seniority: 1, ..me.clone() }]
     }
 
     /// The members of the next view: those that stay, by their seniority, then the joiners. Whoever
@@ -162,18 +162,18 @@ impl Record {
     ) -> Vec<MemberInfo> {
         let mut members: Vec<MemberInfo> =
             self.members.iter().filter(|info| stays(info.incarnation)).cloned().collect();
-        let mut admission = self.members.iter().map(|info| info.admission).max().unwrap_or(0);
+        let mut seniority = self.members.iter().map(|info| info.seniority).max().unwrap_or(0);
         for joiner in joiners {
             let versions = members.iter().map(|info| info.protocol).chain([joiner.protocol]);
             if members.len() < MEMBERS_MAX
                 && version::common(versions).is_some()
                 && members.iter().all(|info| info.incarnation != joiner.incarnation)
             {
-                admission += 1;
-                members.push(MemberInfo { admission, ..joiner });
+                seniority += 1;
+                members.push(MemberInfo { seniority, ..joiner });
             }
         }
-        members.sort_by_key(MemberInfo::standing);
+        members.sort_by_key(MemberInfo::rank_key);
         members
     }
 }
@@ -185,8 +185,8 @@ impl MemberInfo {
     }
 
     /// What ranks go by: the higher, the higher.
-    pub fn standing(&self) -> (i32, Reverse<u64>, Incarnation) {
-        (self.priority, Reverse(self.admission), self.incarnation)
+    pub fn rank_key(&self) -> (i32, Reverse<u64>, Incarnation) {
+        (self.priority, Reverse(self.seniority), self.incarnation)
     }
 }
 

@@ -48,16 +48,16 @@ pub struct Simulator<P: Protocol> {
     agenda: BTreeMap<(Duration, u64), Happening<P>>,
     scheduled: u64,
     links: Links<P>,
-    told: Vec<(Duration, P::Peer, P::Event)>,
+    notified: Vec<(Duration, P::Peer, P::Event)>,
     sent: BTreeMap<&'static str, u64>,
 }
 
 struct Node<P: Protocol> {
     protocol: P,
     clock: Clock,
-    /// Armed alarms, by name, with the number that tells a replaced one apart, and when they are due
+    /// Armed timers, by name, with the number that tells a replaced one apart, and when they are due
     /// by the node's clock.
-    alarms: BTreeMap<P::Timer, (u64, LocalTime)>,
+    timers: BTreeMap<P::Timer, (u64, LocalTime)>,
     frozen: Option<Frozen<P>>,
 }
 
@@ -75,8 +75,8 @@ pub enum Waiting<'a, P: Protocol> {
     Command(&'a P::Command),
     /// It was told something.
     Message(P::Peer, &'a P::Message),
-    /// An alarm went off.
-    Alarm(P::Timer),
+    /// A timer went off.
+    Timer(P::Timer),
 }
 
 enum Happening<P: Protocol> {
@@ -97,7 +97,7 @@ enum Happening<P: Protocol> {
         session: u64,
         message: P::Message,
     },
-    Alarm {
+    Timer {
         of: P::Peer,
         timer: P::Timer,
         number: u64,
@@ -111,7 +111,7 @@ impl<P: Protocol> Happening<P> {
             Self::Arrival { from, message, .. } | Self::Again { from, message, .. } => {
                 Waiting::Message(*from, message)
             }
-            Self::Alarm { timer, .. } => Waiting::Alarm(*timer),
+            Self::Timer { timer, .. } => Waiting::Timer(*timer),
         }
     }
 }
@@ -126,7 +126,7 @@ impl<P: Protocol> Simulator<P> {
             agenda: BTreeMap::new(),
             scheduled: 0,
             links: Links::default(),
-            told: Vec::new(),
+            notified: Vec::new(),
             sent: BTreeMap::new(),
         }
     }
@@ -138,7 +138,7 @@ impl<P: Protocol> Simulator<P> {
 
     /// Adds a node, and starts it.
     pub fn add_with_clock(&mut self, name: P::Peer, protocol: P, clock: Clock) {
-        let mut node = Node { protocol, clock, alarms: BTreeMap::new(), frozen: None };
+        let mut node = Node { protocol, clock, timers: BTreeMap::new(), frozen: None };
         let mut out = Outbox::default();
         node.protocol.start(clock.read(self.now), &mut out);
         self.nodes.insert(name, node);
@@ -199,7 +199,7 @@ impl<P: Protocol> Simulator<P> {
         let missed = !frozen.waiting.is_empty();
         for happening in frozen.waiting {
             let stood = frozen.clock.is_some();
-            if !(stood && matches!(happening, Happening::Alarm { .. })) {
+            if !(stood && matches!(happening, Happening::Timer { .. })) {
                 self.schedule(self.now, happening);
             }
         }
@@ -221,12 +221,12 @@ impl<P: Protocol> Simulator<P> {
         self.rearm(name);
     }
 
-    /// Sets the alarms of a node anew, because its clock has changed.
+    /// Sets the timers of a node anew, because its clock has changed.
     fn rearm(&mut self, name: P::Peer) {
         let Some(node) = self.nodes.get(&name) else { return };
         let now = node.clock.read(self.now);
         let due: Vec<(P::Timer, Duration)> =
-            node.alarms.iter().map(|(timer, (_, at))| (*timer, now.until(*at))).collect();
+            node.timers.iter().map(|(timer, (_, at))| (*timer, now.until(*at))).collect();
         for (timer, after) in due {
             self.arm(name, timer, after);
         }
@@ -338,8 +338,8 @@ impl<P: Protocol> Simulator<P> {
     }
 
     /// Takes out what the nodes have told so far, in order, with true times.
-    pub fn take_told(&mut self) -> Vec<(Duration, P::Peer, P::Event)> {
-        std::mem::take(&mut self.told)
+    pub fn take_notified(&mut self) -> Vec<(Duration, P::Peer, P::Event)> {
+        std::mem::take(&mut self.notified)
     }
 
     /// How many messages of a name were sent, to crashed nodes too.
@@ -365,7 +365,7 @@ impl<P: Protocol> Simulator<P> {
     fn happen(&mut self, happening: Happening<P>) {
         let name = match &happening {
             Happening::Arrival { to, .. } | Happening::Again { to, .. } => *to,
-            Happening::Alarm { of, .. } | Happening::Asking { of, .. } => *of,
+            Happening::Timer { of, .. } | Happening::Asking { of, .. } => *of,
         };
         let Some(node) = self.nodes.get_mut(&name) else { return };
         if let Some(frozen) = &mut node.frozen {
@@ -385,9 +385,9 @@ impl<P: Protocol> Simulator<P> {
                     self.feed(to, Input::Message { from, message });
                 }
             }
-            Happening::Alarm { of, timer, number } => {
-                if node.alarms.get(&timer).is_some_and(|(armed, _)| *armed == number) {
-                    node.alarms.remove(&timer);
+            Happening::Timer { of, timer, number } => {
+                if node.timers.get(&timer).is_some_and(|(armed, _)| *armed == number) {
+                    node.timers.remove(&timer);
                     self.feed(of, Input::Timer(timer));
                 }
             }
@@ -419,10 +419,10 @@ impl<P: Protocol> Simulator<P> {
                 Effect::Arm { timer, after } => self.arm(name, timer, after),
                 Effect::Disarm(timer) => {
                     if let Some(node) = self.nodes.get_mut(&name) {
-                        node.alarms.remove(&timer);
+                        node.timers.remove(&timer);
                     }
                 }
-                Effect::Tell(event) => self.told.push((self.now, name, event)),
+                Effect::Tell(event) => self.notified.push((self.now, name, event)),
             }
         }
     }
@@ -439,8 +439,8 @@ impl<P: Protocol> Simulator<P> {
     fn arm(&mut self, name: P::Peer, timer: P::Timer, after: Duration) {
         let Some(node) = self.nodes.get_mut(&name) else { return };
         let number = self.scheduled + 1;
-        node.alarms.insert(timer, (number, node.clock.read(self.now).after(after)));
+        node.timers.insert(timer, (number, node.clock.read(self.now).after(after)));
         let at = self.now.saturating_add(node.clock.true_span(after));
-        self.schedule(at, Happening::Alarm { of: name, timer, number });
+        self.schedule(at, Happening::Timer { of: name, timer, number });
     }
 }

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_for_a_hold_waits_longer_than_it_lasts() {
+    fn a_member_that_waits_for_a_hold_waits_longer_than_it_lasts() {
         for millis in [0, 1, 20, 1_480, 9_980] {
             let rest = Duration::from_millis(millis);
             assert!(hold(wait_for(rest)) >= rest.saturating_sub(rest / 1_000_000));

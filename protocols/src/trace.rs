@@ -1,11 +1,11 @@
-//! The rules of the office protocol as one value, and traces that are held against them.
+//! The rules of the leader lease protocol as one value, and traces that are held against them.
 //!
 //! A trace says what members of one group did that others rely on: promises and seals given, the
-//! register replaced, views entered and left, the office believed in, locks held. [`Rules`] knows for each
+//! register replaced, views entered and left, the leader lease believed in, locks held. [`Rules`] knows for each
 //! kind of event when it may happen and what follows from it, and refuses whatever no rule of
-//! `docs/office.md` allows, whether or not anybody comes to harm by it. The code of the members leaves such
-//! traces in the simulators ([`Watch`]); the steps of the office model are another source of them
-//! (`protocols/tests/office_model`). So what the model searches and what the members do is held against the
+//! `docs/views.md` allows, whether or not anybody comes to harm by it. The code of the members leaves such
+//! traces in the simulators ([`Watch`]); the steps of the leader lease model are another source of them
+//! (`protocols/tests/leader_model`). So what the model searches and what the members do is held against the
 //! same rules (Cirstea, Kuppe, Loillier and Merz, *Validating Traces of Distributed Programs Against TLA+
 //! Specifications*, 2024; Howard and others, *Smart Casual Verification of the Confidential Consortium
 //! Framework*, NSDI 2025).
@@ -18,10 +18,10 @@
 
 mod content;
 mod event;
+mod leader_lease;
 mod line;
 mod locks;
 mod merge;
-mod office;
 mod process;
 mod recorder;
 mod rules;

@@ -1,4 +1,4 @@
-//! The group clock: the books' examples, the rules of the daemon, and the weather.
+//! The group clock: the textbook's examples, the rules of the daemon, and the weather.
 
 #[path = "clock/rules.rs"]
 mod rules;

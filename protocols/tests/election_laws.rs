@@ -16,7 +16,7 @@ use conclave_protocols::{Epoch, MemberId, View};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use support::Subject;
 use support::endless::assert_every_run_ends;
-use support::world::{Alarms, Fact, Group, Laws, Order, World};
+use support::world::{Fact, Group, Laws, Order, Timers, World};
 
 /// An election whose messages can be looked at.
 trait Candidate: Subject + Election {
@@ -45,8 +45,8 @@ impl Candidate for Ring {
         };
         match message {
             RingMessage::Election { living } => is_list(living),
-            RingMessage::Coordinator { leader, living, told } => {
-                is_list(living) && is_list(told) && living.contains(leader)
+            RingMessage::Coordinator { leader, living, notified } => {
+                is_list(living) && is_list(notified) && living.contains(leader)
             }
             RingMessage::Inquiry { asked, .. } => is_list(asked),
             RingMessage::Ack => true,
@@ -59,7 +59,7 @@ impl Candidate for Ring {
 }
 
 /// Members that notice, each at some time or other, that the leader is gone. Whoever follows a
-/// member that died since notices too: the books take the detection of crashes for granted.
+/// member that died since notices too: the textbook take the detection of crashes for granted.
 struct Elections {
     /// Who elects.
     initiators: BTreeSet<MemberId>,
@@ -82,7 +82,7 @@ struct Memory {
     /// Who was asked to elect, or to inquire.
     asked: BTreeSet<MemberId>,
     /// Of whom applications were told last.
-    told: BTreeMap<MemberId, MemberId>,
+    notified: BTreeMap<MemberId, MemberId>,
     /// A message that makes no sense was sent.
     nonsense: bool,
 }
@@ -112,8 +112,8 @@ impl<P: Candidate> Laws<P> for Elections {
             Fact::Asked(Command::Elect | Command::Inquire) => {
                 memory.asked.insert(member);
             }
-            Fact::Told(Event::Elected(leader)) => {
-                memory.told.insert(member, *leader);
+            Fact::Notified(Event::Elected(leader)) => {
+                memory.notified.insert(member, *leader);
             }
             Fact::Sent { message, .. } => memory.nonsense |= !P::makes_sense(message, SIZE),
             Fact::Crashed => {}
@@ -123,7 +123,7 @@ impl<P: Candidate> Laws<P> for Elections {
     fn properties(&self) -> Vec<Law<P>> {
         let mut laws = kept_without_synchrony();
         match self.promises {
-            Promises::Textbook => laws.extend(promised_by_the_books()),
+            Promises::Textbook => laws.extend(promised_by_the_textbook()),
             Promises::Nothing => laws.push(Property::sometimes(
                 "two members take themselves for elected",
                 |_, group: &State<P>| {
@@ -138,17 +138,17 @@ impl<P: Candidate> Laws<P> for Elections {
 fn kept_without_synchrony<P: Candidate>() -> Vec<Law<P>> {
     vec![
         Property::always("whoever follows a member was told of it last", |_, group: &State<P>| {
-            followed(group).all(|(id, leader)| group.memory.told.get(&id) == Some(&leader))
+            followed(group).all(|(id, leader)| group.memory.notified.get(&id) == Some(&leader))
         }),
         Property::always("nobody follows whom it must never follow", |_, group: &State<P>| {
             followed(group).all(|(id, leader)| P::may_follow(id, leader))
         }),
         Property::always(
-            "whoever waits has an alarm, and does not wait for ever",
+            "whoever waits has a timer, and does not wait for ever",
             |_, group: &State<P>| {
                 let mut waiting =
                     group.living().filter(|(_, member)| member.protocol.is_electing());
-                waiting.all(|(_, member)| !member.alarms.is_empty())
+                waiting.all(|(_, member)| !member.timers.is_empty())
             },
         ),
         Property::always("messages make sense", |_, group: &State<P>| !group.memory.nonsense),
@@ -158,7 +158,7 @@ fn kept_without_synchrony<P: Candidate>() -> Vec<Law<P>> {
     ]
 }
 
-fn promised_by_the_books<P: Candidate>() -> Vec<Law<P>> {
+fn promised_by_the_textbook<P: Candidate>() -> Vec<Law<P>> {
     vec![
         Property::always(
             "only the highest living member is followed, or one that died since",
@@ -250,7 +250,7 @@ macro_rules! election_laws {
             #[test]
             fn without_synchrony_two_may_be_elected_but_nobody_waits_for_ever() {
                 let world = world::<$Algorithm>(Promises::Nothing, &[1, 2], &[]);
-                check(world.with_alarms(Alarms::AtAnyTime(1)));
+                check(world.with_timers(Timers::AtAnyTime(1)));
             }
 
             #[test]
@@ -262,8 +262,8 @@ macro_rules! election_laws {
             #[test]
             fn without_synchrony_no_message_goes_round_for_ever() {
                 let world = world::<$Algorithm>(Promises::Nothing, &[1, 2], &[]);
-                let alarms = Alarms::AtAnyTime(2);
-                assert_every_run_ends(&world.with_dead(3).with_crashes(1).with_alarms(alarms));
+                let timers = Timers::AtAnyTime(2);
+                assert_every_run_ends(&world.with_dead(3).with_crashes(1).with_timers(timers));
             }
         }
     )+};

@@ -1,8 +1,6 @@
 //! What the algorithms cost, measured beside the formulas of their sources, and the page that says
 //! so: `docs/protocols.md`. `UPDATE=1` writes it and its plots anew.
 
-#[path = "figures/books.rs"]
-mod books;
 #[path = "figures/elections.rs"]
 mod elections;
 #[path = "figures/forgetful.rs"]
@@ -19,8 +17,10 @@ mod page;
 mod page_elections;
 #[path = "figures/plot.rs"]
 mod plot;
-#[path = "figures/said.rs"]
-mod said;
+#[path = "figures/sent.rs"]
+mod sent;
+#[path = "figures/textbooks.rs"]
+mod textbooks;
 
 use std::path::Path;
 

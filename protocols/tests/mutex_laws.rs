@@ -1,6 +1,6 @@
 //! The laws of mutual exclusion, over all interleavings of three members.
 //!
-//! They are those of the textbooks: at most one is inside; whoever waits gets in, if whoever is
+//! They are those of the textbooks: at most one is in the critical section; whoever waits gets in, if whoever is
 //! inside leaves; nobody is overtaken without end. Whoever wants nothing keeps nobody out: in most
 //! searches some member never asks, or has asked for the last time, and the others get in all the same.
 //! Each law is also seen to fail, on locks that are made to break it.
@@ -26,14 +26,14 @@ mod keeping;
 mod lamport;
 #[path = "mutex_laws/laws.rs"]
 mod laws;
+#[path = "mutex_laws/lease_hours.rs"]
+mod lease_hours;
 #[path = "mutex_laws/ledger.rs"]
 mod ledger;
 #[path = "mutex_laws/maekawa.rs"]
 mod maekawa;
 #[path = "mutex_laws/mortal.rs"]
 mod mortal;
-#[path = "mutex_laws/office_hours.rs"]
-mod office_hours;
 #[path = "mutex_laws/one_token.rs"]
 mod one_token;
 #[path = "mutex_laws/patience.rs"]
@@ -69,7 +69,7 @@ use conclave_protocols::mutex::central::Central;
 use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{Epoch, MemberId, View, cost};
-use laws::{Line, Visits};
+use laws::{Line, Sections};
 use stateright::{Checker, HasDiscoveries, Model};
 use support::endless::assert_every_run_ends;
 use support::walk::Walk;
@@ -84,56 +84,56 @@ fn view(size: u32) -> View {
 }
 
 /// Each member asks so often, and so often somebody gives up while it waits.
-fn visits(each: u8, withdrawals: u8) -> Visits {
-    Visits { each, withdrawals, carried: Carried::default() }
+fn sections(each: u8, withdrawals: u8) -> Sections {
+    Sections { each, withdrawals, carried: Carried::default() }
 }
 
-fn world<P: Line>(visits: Visits, fault: Fault) -> World<P, Visits> {
-    let carried = visits.carried.clone();
-    World::new(SIZE, |me| P::make(me, view(SIZE), &carried, fault), visits)
+fn world<P: Line>(sections: Sections, fault: Fault) -> World<P, Sections> {
+    let carried = sections.carried.clone();
+    World::new(SIZE, |me| P::make(me, view(SIZE), &carried, fault), sections)
 }
 
-fn check(visits: Visits) {
-    let world = world::<Central>(visits, Fault::None);
+fn check(sections: Sections) {
+    let world = world::<Central>(sections, Fault::None);
     let checker = world.checker().threads(2).finish_when(HasDiscoveries::AnyFailures);
     checker.spawn_bfs().join().assert_properties();
 }
 
 #[test]
-fn everybody_gets_in_twice_one_at_a_time_in_order_of_arrival() {
-    check(visits(2, 0));
+fn everybody_enters_twice_one_at_a_time_in_order_of_arrival() {
+    check(sections(2, 0));
 }
 
 #[test]
 fn the_same_holds_if_members_give_up_while_they_wait() {
-    check(visits(2, 2));
+    check(sections(2, 2));
 }
 
 #[test]
-fn the_same_holds_if_somebody_was_inside_and_others_waited_in_the_view_before() {
+fn the_same_holds_if_somebody_was_in_section_and_others_waited_in_the_view_before() {
     let carried = Carried { holder: Some(MemberId(0)), waiting: vec![LEADER, MemberId(1)] };
-    check(Visits { carried, ..visits(1, 1) });
+    check(Sections { carried, ..sections(1, 1) });
     let carried = Carried { holder: Some(LEADER), waiting: vec![MemberId(1), MemberId(0)] };
-    check(Visits { carried, ..visits(1, 1) });
+    check(Sections { carried, ..sections(1, 1) });
     let carried = Carried { holder: None, waiting: vec![MemberId(1), LEADER] };
-    check(Visits { carried, ..visits(1, 1) });
+    check(Sections { carried, ..sections(1, 1) });
 }
 
 #[test]
 fn every_run_ends() {
-    assert_every_run_ends(&world::<Central>(visits(2, 1), Fault::None));
+    assert_every_run_ends(&world::<Central>(sections(2, 1), Fault::None));
 }
 
 /// The law that a wrong lock is known to break.
 fn breaks(fault: Fault, law: &'static str) {
-    let world = world::<Wrong>(visits(2, 1), fault);
+    let world = world::<Wrong>(sections(2, 1), fault);
     let found = world.checker().threads(2).spawn_bfs().join();
     assert!(found.discovery(law).is_some(), "{fault:?} keeps `{law}`");
 }
 
 #[test]
 fn a_lock_that_is_right_but_for_its_faults_has_none() {
-    let world = world::<Wrong>(visits(2, 1), Fault::None);
+    let world = world::<Wrong>(sections(2, 1), Fault::None);
     world.checker().threads(2).spawn_bfs().join().assert_properties();
 }
 
@@ -148,8 +148,8 @@ fn a_lock_that_grants_only_to_one_is_found_out() {
 }
 
 #[test]
-fn a_lock_that_forgets_who_is_inside_is_found_out() {
-    breaks(Fault::ForgetsWhoIsInside, "at most one is inside");
+fn a_lock_that_forgets_who_is_in_section_is_found_out() {
+    breaks(Fault::ForgetsWhoIsInSection, "at most one is in the critical section");
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_lock_that_lets_the_last_in_first_is_found_out() {
 
 #[test]
 fn a_lock_that_takes_a_grant_for_a_request_given_up_is_found_out() {
-    breaks(Fault::DoesNotNumberRequests, "at most one is inside");
+    breaks(Fault::DoesNotNumberRequests, "at most one is in the critical section");
 }
 
 #[test]
@@ -176,12 +176,12 @@ fn an_entry_costs_what_the_formula_says_for_every_size() {
         for member in 0..size {
             walk.ask(member, Command::Enter);
         }
-        let inside = |walk: &Walk<Central>| {
-            (0..size).find(|m| walk.members[*m as usize].phase() == Phase::Inside)
+        let in_section = |walk: &Walk<Central>| {
+            (0..size).find(|m| walk.members[*m as usize].phase() == Phase::InSection)
         };
         walk.settle();
         let mut entries = 0;
-        while let Some(member) = inside(&walk) {
+        while let Some(member) = in_section(&walk) {
             entries += 1;
             walk.ask(member, Command::Exit);
             walk.settle();
@@ -200,7 +200,7 @@ fn name_of<M: conclave_protocols::Named>(sent: &support::walk::Sent<M>) -> &'sta
     sent.message.name()
 }
 
-/// The figure of the textbook, with a message that takes one unit of time and a visit of ten.
+/// The figure of the textbook, with a message that takes one unit of time and a critical section of ten.
 #[test]
 fn the_second_enters_two_units_after_the_first_has_left() {
     let unit = Duration::from_secs(1);
@@ -216,7 +216,7 @@ fn the_second_enters_two_units_after_the_first_has_left() {
     sim.command(MemberId(0), Command::Exit);
     sim.run_for(unit * 10);
     let entered: BTreeMap<MemberId, Duration> = sim
-        .take_told()
+        .take_notified()
         .into_iter()
         .filter(|(_, _, event)| *event == Event::Entered)
         .map(|(at, who, _)| (who, at))

@@ -50,7 +50,7 @@ fn routes(walk: &Walk<Bully>, what: &bully::Message) -> Vec<(u32, u32)> {
     sent.map(|sent| (sent.from.0, sent.to.0)).collect()
 }
 
-/// The messages that the books count, of those that were sent.
+/// The messages that the textbook counts, of those that were sent.
 fn bully_count(walk: &Walk<Bully>, n: u64) -> u64 {
     let upwards = walk.count("coordinator", false);
     assert_eq!(upwards, cost::bully_announced_upwards(n, n - 2));
@@ -114,7 +114,7 @@ fn bully_costs_most_when_the_lowest_notices() {
 }
 
 #[test]
-fn bully_takes_one_wait_whoever_notices() {
+fn bully_takes_one_wait_the_member_that_notices() {
     for initiator in 0..7 {
         assert_eq!(elect::<Bully>(8, [7], [initiator]).elapsed(), TIMING.answer);
     }

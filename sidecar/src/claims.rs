@@ -111,7 +111,7 @@ pub struct Held {
     pub jeopardy: bool,
     /// Another wants the lock.
     pub contended: bool,
-    /// The messages that this entry cost so far, as the books count them.
+    /// The messages that this entry cost so far, as the textbook counts them.
     pub messages: u64,
 }
 
@@ -127,7 +127,7 @@ pub struct Holder {
     /// For how long it had held it when that was told.
     pub held: Duration,
     /// When that was told, by this member's own clock.
-    pub told: LocalTime,
+    pub notified: LocalTime,
     /// Its JSON.
     pub metadata: Option<String>,
 }
@@ -135,7 +135,7 @@ pub struct Holder {
 impl Holder {
     /// For how long it has held it by then.
     pub fn held_at(&self, now: LocalTime) -> Duration {
-        self.held + (now - self.told)
+        self.held + (now - self.notified)
     }
 }
 
@@ -186,7 +186,7 @@ pub enum Refusal {
     /// Nobody who could grant was heard of all the while.
     NoQuorum,
     /// Nothing is newly granted for a while: somebody of an earlier view may hold.
-    Quiet {
+    GracePeriod {
         /// Until then.
         until: LocalTime,
     },

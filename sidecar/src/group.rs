@@ -1,15 +1,15 @@
 //! The group, as the rest of the sidecar sees it: a handle to the one task that owns it.
 
-mod alarms;
 mod believers;
 mod book;
 mod costs;
 mod publish;
-pub(crate) mod seat;
+pub(crate) mod slot;
 #[cfg(test)]
 mod swarm;
 pub(crate) mod task;
 mod time;
+mod timers;
 
 use conclave_protocols::clock::ClockMap;
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, Evidence};
@@ -165,7 +165,7 @@ pub struct Status {
     pub grants: Option<bool>,
     /// Until when nothing is newly granted, by this member's clock: somebody of an earlier view may
     /// hold. Nothing if there is no such wait, or this member does not know of it.
-    pub quiet_until: Option<LocalTime>,
+    pub grace_until: Option<LocalTime>,
     /// The members of the view, the highest rank last.
     pub members: Vec<MemberStatus>,
     /// Members that may be lost at once without losing the group.
@@ -185,8 +185,8 @@ pub struct Status {
 
 impl Status {
     /// Until when nothing is newly granted, if that lies ahead.
-    pub fn quiet_after(&self, now: LocalTime) -> Option<LocalTime> {
-        self.quiet_until.filter(|until| *until > now)
+    pub fn grace_after(&self, now: LocalTime) -> Option<LocalTime> {
+        self.grace_until.filter(|until| *until > now)
     }
 }
 
@@ -213,14 +213,14 @@ pub struct MemberStatus {
 
 /// How this member stands in an election.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Standing {
+pub enum Leadership {
     /// It leads.
     Leading,
     /// Another leads.
     Following,
     /// Nobody is known to lead, and one is being elected.
     Electing,
-    /// It led, and gives the office to another.
+    /// It led, and gives the leader lease to another.
     HandingOver,
     /// It is in no view, or has lost touch with its leader.
     Isolated,
@@ -236,10 +236,10 @@ pub struct Election {
     /// The view's number.
     pub epoch: Epoch,
     /// How this member stands. While `Leading`, it leads only as long as `safe_until` lies ahead.
-    pub standing: Standing,
+    pub leadership: Leadership,
     /// Until when this member surely leads, by its own clock; moves on with every heartbeat.
     pub safe_until: Option<LocalTime>,
-    /// Who leads, while this member knows of somebody's unexpired office.
+    /// Who leads, while this member knows of somebody's unexpired leader lease.
     pub leader: Option<Leader>,
     /// How many may be elected.
     pub candidates: u32,
@@ -247,19 +247,19 @@ pub struct Election {
     pub transitions: u64,
     /// The last election in which this member took part.
     pub last: Option<LastElection>,
-    /// Rises when leader, standing or view changes.
+    /// Rises when leader, leadership or view changes.
     pub index: u64,
 }
 
 impl Election {
     /// Whether this member surely leads at `now`.
     pub fn leads_at(&self, now: LocalTime) -> bool {
-        self.standing == Standing::Leading && self.safe_until.is_some_and(|until| now < until)
+        self.leadership == Leadership::Leading && self.safe_until.is_some_and(|until| now < until)
     }
 
-    /// Who leads at `now`. Nobody is known to once this member's own office has run out.
+    /// Who leads at `now`. Nobody is known to once this member's own leader lease has run out.
     pub fn leader_at(&self, now: LocalTime) -> Option<&Leader> {
-        let expired = self.standing == Standing::Leading && !self.leads_at(now);
+        let expired = self.leadership == Leadership::Leading && !self.leads_at(now);
         self.leader.as_ref().filter(|_| !expired)
     }
 }
@@ -280,7 +280,7 @@ pub struct Leader {
 /// What an election cost.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct LastElection {
-    /// The messages that this member sent in it, as the books count them.
+    /// The messages that this member sent in it, as the textbook counts them.
     pub messages: u64,
     /// How long it took here.
     pub duration: Duration,

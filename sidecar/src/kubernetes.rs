@@ -194,8 +194,8 @@ impl Says {
         if let Some(used) = conclave.status.as_ref().and_then(used) {
             self.status.send_if_modified(|last| set(last, used));
         }
-        if let Some(said) = conclave.status.and_then(|status| status.authority) {
-            self.authority.send_if_modified(|last| set(last, Some(said)));
+        if let Some(sent) = conclave.status.and_then(|status| status.authority) {
+            self.authority.send_if_modified(|last| set(last, Some(sent)));
         }
     }
 }
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_new_in_the_resource_is_said_and_an_authority_is_not_forgotten() {
+    fn what_is_new_in_the_resource_is_sent_and_an_authority_is_not_forgotten() {
         let (policy, mut policies) = watch::channel(None);
         let (status, mut used) = watch::channel(StatusEpoch::default());
         let (authority, mut authorities) = watch::channel(None);
@@ -259,8 +259,8 @@ mod tests {
         says.tell(at("10.0.0.1:443"));
         assert!(policies.has_changed().expect("it goes on"));
         assert!(policies.borrow_and_update().is_some());
-        let said = authorities.borrow_and_update().clone().expect("an authority");
-        assert_eq!((said.address.as_str(), said.bundle.as_str()), ("10.0.0.1:443", "PEM"));
+        let sent = authorities.borrow_and_update().clone().expect("an authority");
+        assert_eq!((sent.address.as_str(), sent.bundle.as_str()), ("10.0.0.1:443", "PEM"));
 
         says.tell(at("10.0.0.1:443"));
         says.tell(conclave(serde_json::json!({"epoch": 7})));

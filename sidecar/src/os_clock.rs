@@ -115,8 +115,8 @@ mod tests {
         let apart = (0..10_000).map(apart).max().expect("some");
         for _ in 0..10_000 {
             let deadline = clock.now().after(Duration::from_secs(10));
-            let told = clock.moment().monotonic_ns_at(deadline);
-            assert!(i128::from(told) <= i128::from(deadline.0) - apart);
+            let notified = clock.moment().monotonic_ns_at(deadline);
+            assert!(i128::from(notified) <= i128::from(deadline.0) - apart);
         }
     }
 }

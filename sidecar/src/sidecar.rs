@@ -17,8 +17,8 @@ use tracing::warn;
 use crate::admin::{self, Admin};
 use crate::discovery::{Discovery, Endpoints};
 use crate::group::Group;
-use crate::group::seat::{self, Seat};
-use crate::group::task::{Beginning, Said};
+use crate::group::slot::{self, Slot};
+use crate::group::task::{Beginning, Sent};
 use crate::http::{self, Limits, Listeners};
 use crate::identity::Held;
 use crate::kubernetes::write_termination_message;
@@ -40,7 +40,7 @@ pub struct Sockets {
 
 /// A sidecar that serves its application, in a group or not.
 pub struct Sidecar {
-    seat: Seat,
+    slot: Slot,
     group: Group,
     peers: Vec<std::net::SocketAddr>,
     metrics: Metrics,
@@ -84,7 +84,7 @@ pub(crate) struct Strings {
     /// Between which members nothing goes.
     pub(crate) cuts: Cuts,
     /// What the member says.
-    pub(crate) said: Option<mpsc::Sender<Said>>,
+    pub(crate) sent: Option<mpsc::Sender<Sent>>,
 }
 
 impl Sidecar {
@@ -96,7 +96,7 @@ impl Sidecar {
         clock: OsClock,
         metrics: Metrics,
     ) -> Self {
-        let (group, seat) = seat::open(name, pod, clock, metrics.clone());
+        let (group, slot) = slot::open(name, pod, clock, metrics.clone());
         let tracker = TaskTracker::new();
         let servers = CancellationToken::new();
         // The sockets take connections already.
@@ -106,7 +106,7 @@ impl Sidecar {
         tracker.spawn(http::serve_router(sockets.admin, admin, limits, servers.clone()));
         let (api, metered) = (group.clone(), metrics.clone());
         tracker.spawn(http::serve(sockets.api, api, metered, limits, servers.clone()));
-        Self { seat, group, peers: sockets.peers, metrics, tracker, servers }
+        Self { slot, group, peers: sockets.peers, metrics, tracker, servers }
     }
 
     /// The handle to the group.
@@ -116,12 +116,12 @@ impl Sidecar {
 
     /// Says to whoever calls what is missing.
     pub fn lacks(&self, what: &str) {
-        self.seat.lacks(what);
+        self.slot.lacks(what);
     }
 
     /// Turns calls away until something has happened.
     pub async fn turn_away_until<T>(&mut self, something: impl Future<Output = T>) -> T {
-        self.seat.turn_away_until(something).await
+        self.slot.turn_away_until(something).await
     }
 
     /// Turns calls away until something has happened, and says what is missing for it.
@@ -151,7 +151,7 @@ impl Sidecar {
     /// Lives in a group, as a process that is new to it, until `end` or until the group is
     /// dissolved. Fails if the peer port is taken.
     pub async fn live(&mut self, membership: Membership, end: CancellationToken) -> io::Result<()> {
-        self.live_on_strings(membership, end, Strings { cuts: Cuts::none(), said: None }).await
+        self.live_on_strings(membership, end, Strings { cuts: Cuts::none(), sent: None }).await
     }
 
     pub(crate) async fn live_on_strings(
@@ -172,7 +172,7 @@ impl Sidecar {
             name: membership.name,
             addresses: membership.addresses,
             priority: 0,
-            admission: 0,
+            seniority: 0,
             protocol: crate::wire::VERSIONS,
         };
         if let Some(path) = &membership.termination_message
@@ -217,10 +217,10 @@ impl Sidecar {
             found: is_found,
             sight: membership.sight,
             dead: membership.dead,
-            said: strings.said,
+            sent: strings.sent,
             end,
         };
-        Box::pin(self.seat.live(beginning)).await;
+        Box::pin(self.slot.live(beginning)).await;
         Ok(())
     }
 

@@ -27,7 +27,7 @@ fn run() -> Vec<Line> {
     let take_turns = |members: &[u16]| {
         for member in members.iter().cycle().take(TURNS) {
             let grant = dev.lock(*member, "orders");
-            // On a busy machine it may have been lost, and a leader its office.
+            // On a busy machine it may have been lost, and a leader its leader lease.
             dev.unlock(*member, &grant);
         }
     };
@@ -190,7 +190,7 @@ fn without_one(rule: u8, is_it: fn(&Event<Duration>) -> bool) {
 }
 
 #[test]
-fn an_office_without_the_promises_of_the_others_is_refused() {
+fn a_leader_lease_without_the_promises_of_the_others_is_refused() {
     let merged = changed(|steps| {
         // The first may have a member alone.
         let (_, epoch) = views(steps)[1];

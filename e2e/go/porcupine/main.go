@@ -29,7 +29,7 @@
 // exclusion: it is none either. Being told of a loss is no step, since the deadline that was told before
 // stands.
 //
-// The office of leader is one more such object. Its token is the epoch; it was taken at any time before
+// The leader lease is one more such object. Its token is the epoch; it was taken at any time before
 // the leader was first told, and does not end while the leader believes, which a later view of its own ends.
 package main
 
@@ -211,7 +211,7 @@ type entry struct {
 	}
 }
 
-// A request for a lock, or a time in office.
+// A request for a lock, or a time leading.
 type hold struct {
 	object                     *object
 	token, view                number
@@ -222,7 +222,7 @@ type hold struct {
 // Until when the client believes.
 func (h *hold) end() int64 { return min(h.until, h.released) }
 
-// A lock or the office.
+// A lock or the leader lease.
 type object struct {
 	name  string
 	holds []*hold
@@ -240,7 +240,7 @@ type reader struct {
 	objects []*object
 	named   map[string]*object
 	claims  map[uint64]*hold
-	office  *object
+	leader_lease  *object
 	terms   map[string]*hold
 }
 
@@ -348,9 +348,9 @@ func (r *reader) granted(at int64, claim uint64, token, view *uint64, until mome
 }
 
 func (r *reader) leads(at int64, who string, epoch uint64, until int64) {
-	if r.office == nil {
-		r.office = &object{name: "the office of leader"}
-		r.objects = append(r.objects, r.office)
+	if r.leader_lease == nil {
+		r.leader_lease = &object{name: "the leader_lease of leader"}
+		r.objects = append(r.objects, r.leader_lease)
 	}
 	now := r.terms[who]
 	if now != nil && now.token.value == epoch {
@@ -361,7 +361,7 @@ func (r *reader) leads(at int64, who string, epoch uint64, until int64) {
 		now.until = min(now.until, at)
 	}
 	now = &hold{token: some(epoch), asked: before, at: at, until: until, released: after}
-	r.office.holds = append(r.office.holds, now)
+	r.leader_lease.holds = append(r.leader_lease.holds, now)
 	r.terms[who] = now
 }
 

@@ -23,7 +23,7 @@ const LOSSES: usize = 50;
 
 /// The waits of each group that is measured.
 const PROFILES: [(&str, &str); 2] =
-    [("default", "{}"), ("fast", "{timing: {officeWait: 600ms, heartbeat: 120ms}}")];
+    [("default", "{}"), ("fast", "{timing: {leaderLease: 600ms, heartbeat: 120ms}}")];
 
 const SOON: Duration = Duration::from_secs(120);
 
@@ -91,11 +91,22 @@ fn lose_leaders(cluster: &Cluster, group: &Group<'_>, profile: &str, loss: Loss)
     diary.check()?;
     let leaders: Result<Vec<_>> =
         losses.iter().map(|(at, epoch)| diary.next_leader(*at, *epoch)).collect();
-    let grants: Result<Vec<_>> =
-        losses.iter().map(|(at, epoch)| diary.next_grant(*at, *epoch)).collect();
-    let how = if loss == Loss::Killed { "SIGKILL of the leader" } else { "hand-over" };
-    print(&format!("{profile} profile, {how}: another leads, and its application knows"), leaders?);
-    print(&format!("{profile} profile, {how}: the next grant of a free lock"), grants?);
+    let how = if loss == Loss::Killed { "SIGKILL" } else { "drain" };
+    print(
+        &format!(
+            "{profile} profile, {how} of the leader: another leads, and its application knows"
+        ),
+        leaders?,
+    );
+    // A leader that drains goes on granting until it hands over.
+    if loss == Loss::Killed {
+        let grants: Result<Vec<_>> =
+            losses.iter().map(|(at, epoch)| diary.next_grant(*at, *epoch)).collect();
+        print(
+            &format!("{profile} profile, {how} of the leader: the next grant of a free lock"),
+            grants?,
+        );
+    }
     Ok(())
 }
 

@@ -159,8 +159,8 @@ fn append_programs(out: &mut impl Write, programs: &BTreeMap<String, PathBuf>) -
             File::open(program).with_context(|| format!("cannot open {}", program.display()))?;
         let size = file.seek(io::SeekFrom::End(0))?;
         file.rewind()?;
-        let inside = path.trim_start_matches('/');
-        layer.append_data(&mut header(size, 0o755), inside, file.take(size))?;
+        let within = path.trim_start_matches('/');
+        layer.append_data(&mut header(size, 0o755), within, file.take(size))?;
     }
     layer.into_inner()?;
     Ok(())
@@ -264,8 +264,8 @@ mod tests {
         let mut unpacked = Vec::new();
         flate2::read::GzDecoder::new(&layer[..]).read_to_end(&mut unpacked).unwrap();
         assert_eq!(config["rootfs"]["diff_ids"][0], digest(&unpacked));
-        let mut inside = tar::Archive::new(&unpacked[..]);
-        let entry = inside.entries().unwrap().next().unwrap().unwrap();
+        let mut within = tar::Archive::new(&unpacked[..]);
+        let entry = within.entries().unwrap().next().unwrap().unwrap();
         assert_eq!(entry.path().unwrap(), Path::new("thing"));
         assert_eq!(entry.header().mode().unwrap(), 0o755);
     }

@@ -10,7 +10,7 @@ use conclave_e2e::product::{Group, SIDECAR, SOON};
 use conclave_e2e::wait;
 
 const EVIDENCE: &str = "{evidence: ContainerStatus, \
-     timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 60s}}";
+     timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 60s}}";
 
 /// Far less than the `apiOutage` that the others would wait without evidence.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -39,7 +39,7 @@ fn two_of_three_sidecars_are_killed_at_once() -> Result<()> {
     })
 }
 
-/// The third leader knows by seals what the first and the second let in, so nobody waits for a lock wait.
+/// The third leader knows by seals what the first and the second let in, so nobody waits for a member lease.
 #[test]
 fn two_leaders_are_killed_three_seconds_apart() -> Result<()> {
     with_group("faults-kill-again", "{}", 5, |cluster, group| {
@@ -168,7 +168,7 @@ fn all_pods_are_deleted_by_force() -> Result<()> {
         let begin = Instant::now();
         group.await_members(5)?;
         let pods = group.pods()?;
-        // apiOutage, officeWait, an election and lockWait of BRIEF, and the start of pods.
+        // apiOutage, leaderLease, an election and memberLease of BRIEF, and the start of pods.
         let after = group.lock(&pods[0], "second", "30s")?;
         println!("all pods deleted by force: a grant after {:.1?}", begin.elapsed());
         ensure!(after.number("token")? > last.number("token")?, "{last:?}, then {after:?}");

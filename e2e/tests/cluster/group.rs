@@ -9,7 +9,8 @@ use conclave_e2e::product::{APPLICATION, Group, SIDECAR, SOON, claim_path};
 use conclave_e2e::wait;
 
 /// Short waits, so that the tests need not be long.
-const FAST: &str = "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 30s}}";
+const FAST: &str =
+    "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 30s}}";
 
 #[test]
 fn five_pods_become_one_group_that_kubectl_shows_and_a_service_reaches() -> Result<()> {
@@ -140,18 +141,18 @@ fn a_killed_leader_is_followed_by_another_and_locks_of_the_living_survive() -> R
             let lost = group.lock(&leader, "leaders", "5s")?;
             let kept = group.lock(&followers[0], "followers", "5s")?;
             cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
-            // With its office, and not before: the waiter gets it from the next leader.
+            // With its leader lease, and not before: the waiter gets it from the next leader.
             let next = group.lock(&followers[1], "leaders", "10s")?;
             ensure!(next.number("token")? > lost.number("token")?);
             ensure!(group.check(&followers[0], &kept)? == 204, "a living pod lost its lock");
             ensure!(group.epoch(&followers[0])? > epoch, "the same epoch as before");
             group.await_members(5)?;
-            a_killed_followers_lock_comes_free_after_the_lock_wait(group)
+            a_killed_followers_lock_comes_free_after_the_member_lease(group)
         })
     })
 }
 
-fn a_killed_followers_lock_comes_free_after_the_lock_wait(group: &Group<'_>) -> Result<()> {
+fn a_killed_followers_lock_comes_free_after_the_member_lease(group: &Group<'_>) -> Result<()> {
     let followers = group.followers()?;
     let lost = group.lock(&followers[0], "slow", "5s")?;
     group.namespace.cluster().signal_container(&followers[0], SIDECAR, Signal::KILL)?;

@@ -36,9 +36,9 @@ fn wrong_resources_are_refused_with_the_name_of_the_field() -> Result<()> {
 const WRONG: &[(&str, &str)] = &[
     ("{arbiter: Dictator}", "spec.arbiter"),
     ("{arbitre: Quorum}", "arbitre"),
-    ("{timing: {officeWait: 9s, lockWait: 10s}}", "lockWait"),
-    ("{timing: {officeWait: 1s, heartbeat: 500ms}}", "officeWait"),
-    ("{timing: {officeWait: soon}}", "officeWait"),
+    ("{timing: {leaderLease: 9s, memberLease: 10s}}", "memberLease"),
+    ("{timing: {leaderLease: 1s, heartbeat: 500ms}}", "leaderLease"),
+    ("{timing: {leaderLease: soon}}", "leaderLease"),
     ("{locks: [{names: [a]}, {names: [a]}]}", "names"),
     ("{clock: {maxDriftPpm: -1}}", "maxDriftPpm"),
 ];
@@ -66,7 +66,7 @@ fn prometheus_finds_the_pods_and_counts_one_leader() -> Result<()> {
         let prometheus = Prometheus::start(&cluster, namespace.name())?;
         prometheus.await_value("sum(conclave_leader)", "1")?;
         prometheus.await_value("count(conclave_leader)", "3")?;
-        // What the entry cost, and what the books say.
+        // What the entry cost, and what the textbook says.
         prometheus.await_value("sum(conclave_lock_messages_sum)", "3")?;
         prometheus.await_value("max(conclave_lock_messages_expected)", "3")?;
         its_linter_has_nothing_against_the_metrics(&group)

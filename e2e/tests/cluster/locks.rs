@@ -1,5 +1,5 @@
 //! Each lock algorithm in turn, in one living group: it is changed under load, no increment is lost
-//! though a pod dies that holds, tokens rise, and Prometheus measures what the books say. And each in
+//! though a pod dies that holds, tokens rise, and Prometheus measures what the textbook says. And each in
 //! place of each other: who holds goes on to, and who waits gets in. And what is kept between two
 //! entries.
 
@@ -15,12 +15,12 @@ use conclave_e2e::counter::{self, Counter};
 use conclave_e2e::load::{Grant, HandOvers, Load};
 use conclave_e2e::product::{Answer, Group, SIDECAR, SOON};
 use conclave_e2e::prometheus::{self, Prometheus};
-use conclave_e2e::rotation::{self, Algorithm, Books, Change, Visits};
+use conclave_e2e::rotation::{self, Algorithm, Change, Cost, Sections};
 use conclave_e2e::wait;
 use serde_json::{Value, json};
 
 /// Short waits, so that the tests need not be long.
-const TIMING: &str = "{officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 30s}";
+const TIMING: &str = "{leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 30s}";
 
 const PODS: usize = 5;
 
@@ -31,7 +31,7 @@ const EACH: u64 = 100;
 const ROUND: u64 = 10;
 
 /// How often each pod goes in and out while messages are measured.
-const VISITS: u64 = 3;
+const SECTIONS: u64 = 3;
 
 /// The lock that is held across each change, while others wait for it.
 const WATCHED: &str = "watched";
@@ -54,7 +54,7 @@ fn each_algorithm_keeps_its_promises_in_a_living_group() -> Result<()> {
                 change_under_load(&cluster, group, algorithm, turn)?;
                 token = a_holder_dies_while_all_count(group, &counter, turn, token)?;
                 token = a_pod_is_killed_while_the_others_count(group, &counter, turn, token)?;
-                the_measured_messages_are_those_of_the_books(group, &prometheus, algorithm)?;
+                the_measured_messages_are_those_of_the_textbook(group, &prometheus, algorithm)?;
             }
             Ok(())
         })
@@ -190,20 +190,22 @@ fn ranks(group: &Group<'_>, pods: &[Pod]) -> Result<Vec<u64>> {
 }
 
 /// Each pod goes in and out a few times, while nobody else wants in.
-fn the_measured_messages_are_those_of_the_books(
+fn the_measured_messages_are_those_of_the_textbook(
     group: &Group<'_>,
     prometheus: &Prometheus,
     algorithm: &Algorithm,
 ) -> Result<()> {
     let pods = group.pods()?;
     let others = PODS as u64 - 1;
-    let visits = |each| Visits { members: PODS as u64, of_leader: each, of_others: others * each };
-    let visit_of = |pod: &Pod| -> Result<()> {
+    let sections =
+        |each| Sections { members: PODS as u64, of_leader: each, of_others: others * each };
+    let section_of = |pod: &Pod| -> Result<()> {
         let held = group.lock(pod, "measured", "10s")?;
         ensure!(held.text("algorithm")? == algorithm.name, "{held:?}");
         group.unlock(pod, &held)
     };
-    let visit = || pods.iter().flat_map(|pod| (0..VISITS).map(move |_| pod)).try_for_each(visit_of);
+    let section =
+        || pods.iter().flat_map(|pod| (0..SECTIONS).map(move |_| pod)).try_for_each(section_of);
     let sent = |types: &str| -> Result<f64> {
         let of = |name| format!("protocol=\"lock\",type=\"{name}\"");
         let each = types.split('|').map(|name| {
@@ -211,32 +213,32 @@ fn the_measured_messages_are_those_of_the_books(
         });
         each.sum()
     };
-    match algorithm.books {
-        Books::Equal(cost) => {
+    match algorithm.textbook {
+        Cost::Equal(cost) => {
             let label = format!("algorithm=\"{}\"", algorithm.name);
             let before = prometheus::sum_over(&pods, "conclave_lock_messages_sum", &label)?;
-            visit()?;
-            let sum = before + u32::try_from(cost(visits(VISITS))).map(f64::from)?;
+            section()?;
+            let sum = before + u32::try_from(cost(sections(SECTIONS))).map(f64::from)?;
             let measured = format!("sum(conclave_lock_messages_sum{{{label}}})");
             prometheus.await_value(&measured, &sum.to_string())?;
             let expected = format!("sum(conclave_lock_messages_expected{{{label}}})");
-            prometheus.await_value(&expected, &cost(visits(1)).to_string())
+            prometheus.await_value(&expected, &cost(sections(1)).to_string())
         }
-        Books::FromTo(cost, types) => {
+        Cost::FromTo(cost, types) => {
             let ranks = ranks(group, &pods)?;
             let (first, last) = (ranks[0], ranks[PODS - 1]);
-            visit_of(&pods[PODS - 1])?;
+            section_of(&pods[PODS - 1])?;
             let on_the_way: u64 = ranks.windows(2).map(|two| cost(two[0], two[1])).sum();
             let sum =
                 sent(types)? + u32::try_from(cost(last, first) + on_the_way).map(f64::from)?;
-            visit()?;
+            section()?;
             let measured = "conclave_peer_messages_sent_total{protocol=\"lock\",type=~";
             prometheus.await_value(&format!("sum({measured}\"{types}\"}})"), &sum.to_string())
         }
-        Books::AtMost(cost, types) => {
+        Cost::AtMost(cost, types) => {
             let before = sent(types)?;
-            visit()?;
-            let (sent, most) = (sent(types)? - before, cost(visits(VISITS)));
+            section()?;
+            let (sent, most) = (sent(types)? - before, cost(sections(SECTIONS)));
             println!("{}: {sent} messages, at most {most}", algorithm.name);
             ensure!(sent > 0.0 && sent <= u32::try_from(most).map(f64::from)?);
             Ok(())
@@ -245,7 +247,7 @@ fn the_measured_messages_are_those_of_the_books(
 }
 
 #[test]
-fn whoever_was_inside_last_enters_again_without_a_message_until_another_wants_in() -> Result<()> {
+fn a_member_that_was_in_last_enters_again_without_a_message_until_another_wants_in() -> Result<()> {
     let cluster = Cluster::from_env()?;
     if !cluster.is_ours_or_skip("a crash of a sidecar") {
         return Ok(());
@@ -289,8 +291,8 @@ fn whoever_was_inside_last_enters_again_without_a_message_until_another_wants_in
 }
 
 #[test]
-fn whoever_holds_goes_on_and_whoever_waits_gets_in_whatever_takes_the_place_of_what() -> Result<()>
-{
+fn a_member_that_holds_goes_on_and_the_member_that_waits_enters_whatever_takes_the_place_of_what()
+-> Result<()> {
     let cluster = Cluster::from_env()?;
     if !cluster.is_ours_or_skip("clients in the networks of pods") {
         return Ok(());

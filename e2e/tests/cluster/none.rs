@@ -8,11 +8,10 @@ use conclave_e2e::cluster::{Cluster, Cut, Pod, Signal};
 use conclave_e2e::product::{Group, SIDECAR, SOON, claim_path};
 use conclave_e2e::wait;
 
-const NONE: &str =
-    "{arbiter: None, timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 30s}}";
+const NONE: &str = "{arbiter: None, timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 30s}}";
 
 const QUORUM: &str =
-    "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 30s}}";
+    "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 30s}}";
 
 #[test]
 fn pods_find_one_another_and_each_side_of_a_partition_has_its_own_leader() -> Result<()> {

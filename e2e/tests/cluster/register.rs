@@ -48,14 +48,14 @@ fn the_status_tells_of_a_view_that_nobody_knows(group: &Group<'_>) -> Result<()>
     let patch = format!(r#"{{"status":{{"epoch":{}}}}}"#, group.epoch(&leader)? + 1);
     let conclave = ["patch", "ccv/orders", "--subresource=status", "--type=merge", "--patch"];
     group.namespace.kubectl(&[&conclave[..], &[patch.as_str()]].concat())?;
-    wait::until("the quiet time", SOON, || {
-        let quiet = group.get(&leader, "/v1/status")?.number("quiet_ms")?;
-        ensure!(quiet > 10_000, "it lasts for {quiet} ms more");
+    wait::until("the grace period", SOON, || {
+        let grace = group.get(&leader, "/v1/status")?.number("grace_ms")?;
+        ensure!(grace > 10_000, "it lasts for {grace} ms more");
         Ok(())
     })?;
     let refused = group.post(&leader, "/v1/locks/another?wait=1s")?;
     let problem = refused.text("type")?;
-    ensure!(refused.status == 503 && problem.ends_with("/quiet-time"), "{refused:?}");
+    ensure!(refused.status == 503 && problem.ends_with("/grace-period"), "{refused:?}");
     ensure!(group.check(&leader, &held)? == 204, "the lock was lost");
     let given = group.lock(&leader, "another", "20s")?;
     ensure!(group.check(&leader, &held)? == 204, "the lock was lost");

@@ -86,8 +86,8 @@ fn a_pod_that_cannot_have_the_sidecar_is_refused_with_the_reason() -> Result<()>
         let events = ["get", "events.events.k8s.io", field, "-o", "jsonpath={.items[*].note}"];
         wait::until("an Event of each problem", SOON, || {
             let notes = namespace.kubectl(&events)?;
-            let is_told = pods.iter().all(|(_, field)| notes.contains(field));
-            ensure!(is_told, "`{notes}`");
+            let is_notified = pods.iter().all(|(_, field)| notes.contains(field));
+            ensure!(is_notified, "`{notes}`");
             Ok(())
         })
     })
@@ -124,21 +124,21 @@ fn a_hostile_pod_gets_nothing() -> Result<()> {
         let peer = leader.address;
         let plain =
             format!("exec 3<>/dev/tcp/{peer}/7071; echo hello hello >&3; timeout 5 cat <&3 2>&-");
-        let said = attempt(namespace, &plain)?;
-        ensure!(said.is_empty(), "it answered in plain text: {said}");
+        let sent = attempt(namespace, &plain)?;
+        ensure!(sent.is_empty(), "it answered in plain text: {sent}");
         let tls = format!(
             "curl --no-alpn --silent --show-error --insecure --max-time 5 https://{peer}:7071/"
         );
-        let said = attempt(namespace, &tls)?;
-        ensure!(said.contains("alert"), "without a certificate it was told: {said}");
+        let sent = attempt(namespace, &tls)?;
+        ensure!(sent.contains("alert"), "without a certificate it was told: {sent}");
         for reason in ["plain-text", "certificate"] {
             await_refusal(&group, &leader, reason)?;
         }
 
         // A token that is for the API server, and one for the authority in a pod of no group.
         for (token, expected) in [("api/token", "401"), ("conclave/token", "403")] {
-            let said = attempt(namespace, &ask_for_certificate(namespace, token)?)?;
-            ensure!(said.ends_with(expected), "with {token} the authority answered {said:?}");
+            let sent = attempt(namespace, &ask_for_certificate(namespace, token)?)?;
+            ensure!(sent.ends_with(expected), "with {token} the authority answered {sent:?}");
         }
         ensure!(group.check(&leader, &held)? == 204, "the lock was lost");
         ensure!(group.await_leader()?.uid == leader.uid, "another leads");

@@ -11,7 +11,8 @@ use conclave_e2e::product::{self, Group, SELECTOR, SOON};
 use conclave_e2e::wait;
 
 /// Short waits, so that the test need not be long.
-const FAST: &str = "{timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 60s}}";
+const FAST: &str =
+    "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 60s}}";
 
 /// Between two steps, so that the load sees each version at work.
 const WHILE: Duration = Duration::from_secs(3);

@@ -216,7 +216,7 @@ impl Keeper {
         let address = self.publishing.address().await?;
         if address.is_none() && self.has_address {
             let service = &self.publishing.service;
-            warn!(service, "no Service has an address: groups are told of no authority");
+            warn!(service, "no Service has an address: groups are notified of no authority");
         }
         self.has_address = address.is_some();
         if let Some(address) = address {

@@ -178,8 +178,8 @@ mod tests {
         let errors = Arc::new(AtomicUsize::new(0));
         let subscriber = tracing_subscriber::registry().with(Errors(Arc::clone(&errors)));
         let _logged = tracing::subscriber::set_default(subscriber);
-        let told = watch::Sender::new(Some(authority(3)));
-        let certificate = Certificate::new(told.subscribe(), [], HOUR);
+        let notified = watch::Sender::new(Some(authority(3)));
+        let certificate = Certificate::new(notified.subscribe(), [], HOUR);
         let mut shown = certificate.shown.subscribe();
         tokio::spawn(certificate.renew());
 
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(errors.load(Ordering::Relaxed), 11, "at once, and after each minute");
         assert!(shown.borrow_and_update().is_none());
 
-        told.send_replace(Some(authority(1)));
+        notified.send_replace(Some(authority(1)));
         sleep(RETRY).await;
         assert!(shown.borrow().is_some(), "its successor is not kept waiting");
         sleep(PAUSE * 2).await;

@@ -35,7 +35,7 @@ fn an_authority_begins_to_give_way_at_two_thirds_of_its_life() {
 }
 
 #[test]
-fn whoever_trusts_a_bundle_trusts_what_signs_until_the_bundle_is_replaced_twice() {
+fn a_member_that_trusts_a_bundle_trusts_what_signs_until_the_bundle_is_replaced_twice() {
     let first = fresh();
     let begun = step(first.clone(), hours(601), Step::Begin);
     assert_eq!(begun.current, first.current, "nobody knows the next one yet");

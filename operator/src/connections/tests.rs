@@ -33,7 +33,7 @@ fn head(path: &str) -> String {
 }
 
 /// All that the server says before it closes.
-async fn said(mut stream: TcpStream) -> String {
+async fn sent(mut stream: TcpStream) -> String {
     let mut text = Vec::new();
     // What was not read by the server makes its end a reset.
     let end = stream.read_to_end(&mut text);
@@ -46,13 +46,13 @@ async fn a_connection_carries_one_request() {
     let router = Router::new().route("/hello", get(|| async { "hello" }));
     let server = server(LIMITS, router).await;
     let stream = client(server, 1, "/hello HTTP/1.1\r\nHost: a\r\n\r\nGET /hello").await;
-    let answer = said(stream).await;
+    let answer = sent(stream).await;
     assert_eq!(answer.matches("HTTP/1.1 200").count(), 1, "{answer}");
     assert!(answer.contains("connection: close") && answer.ends_with("hello"), "{answer}");
 }
 
 #[tokio::test]
-async fn who_never_reads_the_answer_loses_the_place() {
+async fn a_member_that_never_reads_the_answer_loses_the_place() {
     let long = || async { vec![0_u8; 64 * 1024 * 1024] };
     let hello = || async { "hello" };
     let router = Router::new().route("/long", get(long)).route("/hello", get(hello));
@@ -62,7 +62,7 @@ async fn who_never_reads_the_answer_loses_the_place() {
     first.read_u8().await.expect("the answer begins");
     // Who waits as long as the place is taken grows old too, and comes again.
     let answered =
-        async { while !said(client(server, 2, "/hello").await).await.ends_with("hello") {} };
+        async { while !sent(client(server, 2, "/hello").await).await.ends_with("hello") {} };
     timeout(Duration::from_secs(60), answered).await.expect("the place is free again");
 }
 
@@ -85,26 +85,26 @@ async fn an_address_waits_for_itself_and_not_the_others_for_it() {
         waiting.push(client(server, 1, "/held").await);
     }
     begun.subscribe().wait_for(|number| *number > 0).await.expect("one is served");
-    assert!(said(client(server, 2, "/hello").await).await.ends_with("hello"));
+    assert!(sent(client(server, 2, "/hello").await).await.ends_with("hello"));
     assert_eq!(*begun.borrow(), 1, "the others of that address wait");
     free.send_replace(true);
     for stream in waiting {
-        assert!(said(stream).await.ends_with("held"), "and are served in their turn");
+        assert!(sent(stream).await.ends_with("held"), "and are served in their turn");
     }
 }
 
 #[tokio::test]
-async fn an_address_that_opens_too_many_connections_is_told_nothing() {
+async fn an_address_that_opens_too_many_connections_is_notified_nothing() {
     let router = Router::new()
         .route("/stuck", get(pending::<&str>))
         .route("/hello", get(|| async { "hello" }));
     let server = server(Limits { open_for_one: 2, ..LIMITS }, router).await;
     let open = [client(server, 1, "/stuck").await, client(server, 1, "/stuck").await];
-    assert_eq!(said(client(server, 1, "/hello").await).await, "");
-    assert!(said(client(server, 2, "/hello").await).await.ends_with("hello"));
+    assert_eq!(sent(client(server, 1, "/hello").await).await, "");
+    assert!(sent(client(server, 2, "/hello").await).await.ends_with("hello"));
     drop(open);
     let answered =
-        async { while !said(client(server, 1, "/hello").await).await.ends_with("hello") {} };
+        async { while !sent(client(server, 1, "/hello").await).await.ends_with("hello") {} };
     timeout(Duration::from_secs(60), answered).await.expect("those that ended count no more");
 }
 

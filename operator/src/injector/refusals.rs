@@ -49,8 +49,8 @@ impl Refused {
         let group = pod.pointer("/metadata/labels").and_then(|labels| labels[GROUP_LABEL].as_str());
         let group = group.filter(|name| is_label(name)).map(str::to_owned);
         let owner = owner(namespace, pod);
-        let is_told = is_label(namespace) && (group.is_some() || owner.is_some());
-        is_told.then(|| Self {
+        let is_notified = is_label(namespace) && (group.is_some() || owner.is_some());
+        is_notified.then(|| Self {
             namespace: namespace.to_owned(),
             group,
             owner,

@@ -8,7 +8,7 @@ use kube::ResourceExt;
 
 use super::*;
 use crate::conditions;
-use crate::observe::{Children, Member};
+use crate::observe::{Children, MemberPod};
 use crate::record::{MemberView, PolicyView, RecordView};
 
 mod in_force;
@@ -172,16 +172,18 @@ fn a_new_group_gets_everything_and_its_epoch_before_its_register() {
 #[test]
 fn a_register_that_is_missing_although_there_is_an_epoch_was_lost() {
     let mut observed = with(Register::Absent);
-    observed.conclave.spec.timing.lock_wait = Period::new("30s");
+    observed.conclave.spec.timing.member_lease = Period::new("30s");
     let changes = plan(&observed);
     assert_eq!(names(&changes)[1..3], ["lease", "announce"]);
     let record = created_record(&changes).expect("a record");
     assert!(record.base_unknown && record.closing);
     assert_eq!((record.epoch, record.ceiling, record.nonce), (Epoch(17), Epoch(32), 7));
-    assert_eq!(record.timing.lock_wait.as_secs(), 30);
+    assert_eq!(record.timing.member_lease.as_secs(), 30);
     let note = lost_note(&changes);
     assert!(note.starts_with("the Lease was deleted, and is made anew: "), "{note}");
-    assert!(note.contains(" 61.5s (apiOutage + officeWait) ") && note.contains(" 30s (lockWait)"));
+    assert!(
+        note.contains(" 61.5s (apiOutage + leaderLease) ") && note.contains(" 30s (memberLease)")
+    );
 }
 
 /// What people are told of a loss.
@@ -314,7 +316,7 @@ fn epoch_and_waits_outlive_the_register() {
 }
 
 #[test]
-fn a_wrong_specification_is_said_once() {
+fn a_wrong_specification_is_sent_once() {
     let mut observed = settled();
     observed.conclave.spec.timing.heartbeat = Period::new("1s");
     let changes = plan(&observed);
@@ -365,8 +367,8 @@ fn a_child_that_somebody_changed_is_put_right() {
 #[test]
 fn those_who_come_and_go_are_announced() {
     let mut observed = settled();
-    let gone = Member { incarnation: incarnation(9), pod: "z".to_owned() };
-    let here = |pod: &str, uid| Member { incarnation: incarnation(uid), pod: pod.to_owned() };
+    let gone = MemberPod { incarnation: incarnation(9), pod: "z".to_owned() };
+    let here = |pod: &str, uid| MemberPod { incarnation: incarnation(uid), pod: pod.to_owned() };
     observed.members_before = Some(BTreeSet::from([here("a", 1), here("b", 2), gone.clone()]));
     let joined = Change::Announce(Notice::MemberJoined(here("c", 3)));
     assert_eq!(plan(&observed), [joined, Change::Announce(Notice::MemberLeft(gone))]);

@@ -75,13 +75,13 @@ fn record() -> Value {
     let policy = Policy { generation: 1, ..Policy::default() };
     json!({
         "version": 1, "epoch": 90, "ceiling": 105, "leader": leader, "settled": true,
-        "closing": false, "nonce": 3,
+        "closing": false, "baseUnknown": false, "nonce": 3,
         "members": [{
             "incarnation": leader, "name": "orders-0", "addresses": [], "priority": 0,
-            "admission": 1, "protocol": [1, 3],
+            "seniority": 1, "protocol": [1, 3],
         }],
         "timing": {
-            "officeWait": wait(2), "heartbeat": wait(1), "lockWait": wait(10), "apiOutage": wait(60),
+            "leaderLease": wait(2), "heartbeat": wait(1), "memberLease": wait(10), "apiOutage": wait(60),
         },
         "policy": policy,
     })
@@ -119,17 +119,17 @@ async fn a_new_group_takes_seven_reads_and_six_writes_and_then_none() {
 }
 
 #[tokio::test]
-async fn a_group_is_told_of_the_authority_and_keeps_it_while_nobody_knows_better() {
+async fn a_group_is_notified_of_the_authority_and_keeps_it_while_nobody_knows_better() {
     let (server, context, authority) = cluster_and_authority();
     context.bring_about("shop", "orders").await.expect("it works");
     assert!(server.object(CONCLAVE)["status"]["authority"].is_null());
 
-    let told = |bundle: &str| {
+    let notified = |bundle: &str| {
         let address = "10.96.0.7:443".to_owned();
         Some(AuthorityStatus { address, bundle: bundle.to_owned() })
     };
     for bundle in ["one", "one and two"] {
-        authority.send_replace(told(bundle));
+        authority.send_replace(notified(bundle));
         context.bring_about("shop", "orders").await.expect("it works");
         let expected = json!({ "address": "10.96.0.7:443", "bundle": bundle });
         assert_eq!(server.object(CONCLAVE)["status"]["authority"], expected);
@@ -279,21 +279,23 @@ async fn a_pod_that_vanishes_meanwhile_and_an_event_that_is_refused_are_no_error
 #[tokio::test]
 async fn what_is_refused_of_a_group_does_not_keep_the_authority_from_it() {
     let (server, context, authority) = cluster_and_authority();
-    let told = AuthorityStatus { address: "10.96.0.7:443".to_owned(), bundle: "one".to_owned() };
-    authority.send_replace(Some(told.clone()));
+    let notified =
+        AuthorityStatus { address: "10.96.0.7:443".to_owned(), bundle: "one".to_owned() };
+    authority.send_replace(Some(notified.clone()));
     server.refuse(&Method::PATCH, SERVICE, StatusCode::FORBIDDEN);
     context.bring_about("shop", "orders").await.expect_err("the Service is refused");
     let (_, writes) = server.take_calls();
     assert_eq!(named(&writes), [("PATCH", STATUS), ("PATCH", SERVICE)]);
-    assert_eq!(writes[0].body["status"], json!({ "authority": told }), "and nothing else");
+    assert_eq!(writes[0].body["status"], json!({ "authority": notified }), "and nothing else");
     assert_eq!(writes[0].body["metadata"]["resourceVersion"], "1");
 }
 
 #[tokio::test]
-async fn the_status_is_set_on_top_of_the_authority_that_was_told_before() {
+async fn the_status_is_set_on_top_of_the_authority_that_was_notified_before() {
     let (server, context, authority) = cluster_and_authority();
-    let told = AuthorityStatus { address: "10.96.0.7:443".to_owned(), bundle: "one".to_owned() };
-    authority.send_replace(Some(told));
+    let notified =
+        AuthorityStatus { address: "10.96.0.7:443".to_owned(), bundle: "one".to_owned() };
+    authority.send_replace(Some(notified));
     context.bring_about("shop", "orders").await.expect("no conflict with itself");
     let (_, writes) = server.take_calls();
     let versions = writes.iter().filter(|call| call.path == STATUS);
@@ -315,7 +317,7 @@ async fn a_resource_that_is_gone_needs_one_read() {
 }
 
 #[tokio::test]
-async fn each_generation_is_told_of_by_an_event_of_its_own() {
+async fn each_generation_is_notified_of_by_an_event_of_its_own() {
     let (server, context) = cluster();
     context.bring_about("shop", "orders").await.expect("it works");
     let mut notes = Vec::new();
@@ -327,8 +329,8 @@ async fn each_generation_is_told_of_by_an_event_of_its_own() {
         server.put(LEASE, lease);
         context.bring_about("shop", "orders").await.expect("it works");
         let (_, writes) = server.take_calls();
-        let told = writes.into_iter().filter(|call| call.body["reason"] == "PolicyChanged");
-        notes.extend(told.map(|call| (call.method, call.body["note"].clone())));
+        let notified = writes.into_iter().filter(|call| call.body["reason"] == "PolicyChanged");
+        notes.extend(notified.map(|call| (call.method, call.body["note"].clone())));
     }
     let note = |generation| json!(format!("the members run generation {generation}"));
     assert_eq!(notes, [(Method::POST, note(2)), (Method::POST, note(3))]);

@@ -44,7 +44,7 @@ struct Shop {
     server: ApiServer,
     authority: Authority,
     /// The sender: without it the receivers would know no more.
-    told: watch::Sender<Option<Arc<Authority>>>,
+    notified: watch::Sender<Option<Arc<Authority>>>,
 }
 
 impl Shop {
@@ -54,13 +54,13 @@ impl Shop {
         server.put(POD, pod());
         server.put(CONCLAVE, conclave());
         let authority = Authority::new(Timestamp::now(), &LIFETIMES).expect("an authority");
-        let told = watch::Sender::new(Some(Arc::new(authority.clone())));
-        Self { server, authority, told }
+        let notified = watch::Sender::new(Some(Arc::new(authority.clone())));
+        Self { server, authority, notified }
     }
 
     fn router(&self) -> Router {
         let client = self.server.client();
-        Issuing::new(client, self.told.subscribe(), LIFETIMES.certificate).router()
+        Issuing::new(client, self.notified.subscribe(), LIFETIMES.certificate).router()
     }
 
     async fn send(&self, body: String) -> (StatusCode, Value) {
@@ -249,8 +249,8 @@ async fn few_tokens_are_reviewed_at_a_time() {
             Ok::<_, Infallible>(response)
         }
     });
-    let (client, told) = (Client::new(service, "shop"), Shop::new().told.subscribe());
-    let router = Issuing::new(client, told, LIFETIMES.certificate).router();
+    let (client, notified) = (Client::new(service, "shop"), Shop::new().notified.subscribe());
+    let router = Issuing::new(client, notified, LIFETIMES.certificate).router();
     let body = json!({ "group": "orders", "request": request() }).to_string();
     let mut calls = JoinSet::new();
     for _ in 0..20 {
@@ -333,7 +333,7 @@ async fn a_pod_that_is_not_that_of_the_token_or_not_of_the_group_gets_nothing() 
 }
 
 #[tokio::test]
-async fn a_group_that_is_gone_is_said_to_be() {
+async fn a_group_that_is_gone_is_sent_to_be() {
     let shop = Shop::new();
     shop.server.remove(CONCLAVE);
     let (status, detail) = shop.refusal().await;
@@ -364,9 +364,9 @@ async fn what_is_no_request_of_its_own_key_is_refused() {
 }
 
 #[tokio::test]
-async fn what_may_work_later_is_said_to_be_so() {
+async fn what_may_work_later_is_sent_to_be_so() {
     let shop = Shop::new();
-    shop.told.send_replace(None);
+    shop.notified.send_replace(None);
     assert_eq!(shop.refusal().await, (503, "there is no authority yet".to_owned()));
 
     let shop = Shop::new();

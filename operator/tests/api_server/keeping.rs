@@ -240,7 +240,7 @@ async fn a_group_that_does_not_get_the_next_authority_holds_it_up_for_the_overla
 }
 
 #[tokio::test]
-async fn a_group_that_was_never_told_of_an_authority_holds_nothing_up() {
+async fn a_group_that_was_never_notified_of_an_authority_holds_nothing_up() {
     let server = cluster();
     let mut keeper = keeper(&server);
     round(&mut keeper, true, 0).await;

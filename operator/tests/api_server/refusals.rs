@@ -63,7 +63,7 @@ impl Cluster {
     }
 
     /// What was written since this was asked the last time, after a while.
-    async fn told(&self) -> Vec<Call> {
+    async fn notified(&self) -> Vec<Call> {
         sleep(MINUTE).await;
         self.server.take_calls().1
     }
@@ -92,12 +92,15 @@ fn owner() -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_is_told_of_the_pod_that_it_does_not_get() {
+async fn a_group_is_notified_of_the_pod_that_it_does_not_get() {
     let cluster = Cluster::with_group();
     assert!(!cluster.review(&pod(), false).await);
-    let told = cluster.told().await;
-    assert_eq!((told.len(), &told[0].method, told[0].path.as_str()), (1, &Method::POST, EVENTS));
-    let event = &told[0].body;
+    let notified = cluster.notified().await;
+    assert_eq!(
+        (notified.len(), &notified[0].method, notified[0].path.as_str()),
+        (1, &Method::POST, EVENTS)
+    );
+    let event = &notified[0].body;
     assert_eq!((&event["type"], &event["reason"]), (&json!("Warning"), &json!("PodRefused")));
     assert_eq!(event["regarding"]["kind"], "Conclave");
     assert_eq!(event["regarding"]["uid"], "group-uid");
@@ -109,18 +112,18 @@ async fn a_group_is_told_of_the_pod_that_it_does_not_get() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_the_group_the_owner_is_told_and_without_an_owner_nobody() {
+async fn without_the_group_the_owner_is_notified_and_without_an_owner_nobody() {
     let cluster = Cluster::new();
     assert!(!cluster.review(&pod(), false).await);
     let mut misnamed = pod();
     misnamed["metadata"]["labels"]["conclave.dev/group"] = json!("../orders");
     misnamed["metadata"]["ownerReferences"][0]["uid"] = json!("other-uid");
     assert!(!cluster.review(&misnamed, false).await);
-    let told = cluster.told().await;
-    assert_eq!(told.len(), 2);
-    assert_eq!(told[0].body["regarding"], owner());
-    assert_eq!(told[1].body["regarding"]["uid"], "other-uid");
-    assert!(told.iter().all(|call| call.path == EVENTS && call.body["related"].is_null()));
+    let notified = cluster.notified().await;
+    assert_eq!(notified.len(), 2);
+    assert_eq!(notified[0].body["regarding"], owner());
+    assert_eq!(notified[1].body["regarding"]["uid"], "other-uid");
+    assert!(notified.iter().all(|call| call.path == EVENTS && call.body["related"].is_null()));
 
     let mut bare = pod();
     bare["metadata"]["ownerReferences"] = json!([]);
@@ -128,19 +131,19 @@ async fn without_the_group_the_owner_is_told_and_without_an_owner_nobody() {
     let mut kept = pod();
     kept["metadata"]["ownerReferences"][0]["controller"] = json!(false);
     assert!(!cluster.review(&kept, false).await);
-    assert_eq!(cluster.told().await, []);
+    assert_eq!(cluster.notified().await, []);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_told_of_a_dry_run_or_of_a_pod_that_may_be() {
+async fn nobody_is_notified_of_a_dry_run_or_of_a_pod_that_may_be() {
     let cluster = Cluster::with_group();
     assert!(!cluster.review(&pod(), true).await);
     let mut good = pod();
     good["spec"]["hostNetwork"] = json!(false);
     assert!(cluster.review(&good, false).await);
-    assert_eq!(cluster.told().await, []);
+    assert_eq!(cluster.notified().await, []);
     assert!(!cluster.review(&pod(), false).await);
-    assert_eq!(cluster.told().await.len(), 1, "and yet it can be told");
+    assert_eq!(cluster.notified().await.len(), 1, "and yet it can be told");
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,10 +152,10 @@ async fn what_happens_again_is_counted_on_the_same_event() {
     for _ in 0..3 {
         assert!(!cluster.review(&pod(), false).await);
     }
-    let told = cluster.told().await;
-    let methods: Vec<_> = told.iter().map(|call| call.method.as_str()).collect();
+    let notified = cluster.notified().await;
+    let methods: Vec<_> = notified.iter().map(|call| call.method.as_str()).collect();
     assert_eq!(methods, ["POST", "PATCH", "PATCH"]);
-    assert_eq!(told[2].body["series"]["count"], 3);
+    assert_eq!(notified[2].body["series"]["count"], 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -163,10 +166,10 @@ async fn another_problem_has_an_event_of_its_own() {
     for pod in [&misspelt, &pod(), &misspelt, &pod()] {
         assert!(!cluster.review(pod, false).await);
     }
-    let told = cluster.told().await;
-    let methods: Vec<_> = told.iter().map(|call| call.method.as_str()).collect();
+    let notified = cluster.notified().await;
+    let methods: Vec<_> = notified.iter().map(|call| call.method.as_str()).collect();
     assert_eq!(methods, ["POST", "POST", "PATCH", "PATCH"]);
-    for (call, part) in told.iter().zip(["imag", "hostNetwork", "imag", "hostNetwork"]) {
+    for (call, part) in notified.iter().zip(["imag", "hostNetwork", "imag", "hostNetwork"]) {
         let note = call.body["note"].as_str().expect("a note");
         assert!(note.contains(part), "`{part}` is not in `{note}`");
     }
@@ -182,7 +185,7 @@ async fn a_flood_of_refusals_makes_one_event_in_a_second_and_each_is_answered() 
     }
     sleep(Duration::from_millis(4_500)).await;
     assert_eq!(cluster.server.take_calls().1.len(), 5);
-    let rest = cluster.told().await.len();
+    let rest = cluster.notified().await.len();
     assert!((10..20).contains(&rest), "{rest}: what finds no place in the line is dropped");
 }
 
@@ -191,10 +194,10 @@ async fn an_api_server_that_refuses_or_never_answers_holds_nothing_up() {
     let cluster = Cluster::with_group();
     cluster.server.hang(&Method::GET, CONCLAVE);
     assert!(!cluster.review(&pod(), false).await);
-    assert_eq!(cluster.told().await, [], "it was not in time");
+    assert_eq!(cluster.notified().await, [], "it was not in time");
     assert!(!cluster.review(&pod(), false).await);
-    assert_eq!(cluster.told().await.len(), 1);
+    assert_eq!(cluster.notified().await.len(), 1);
     cluster.server.refuse(&Method::GET, CONCLAVE, StatusCode::FORBIDDEN);
     assert!(!cluster.review(&pod(), false).await);
-    assert_eq!(cluster.told().await, [], "whether there is a group is not known");
+    assert_eq!(cluster.notified().await, [], "whether there is a group is not known");
 }

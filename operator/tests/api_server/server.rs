@@ -150,8 +150,8 @@ impl State {
     }
 
     fn list(&self, path: &str) -> Value {
-        let inside = |at: &&String| at.starts_with(&format!("{path}/"));
-        let paths = self.objects.keys().filter(inside);
+        let within = |at: &&String| at.starts_with(&format!("{path}/"));
+        let paths = self.objects.keys().filter(within);
         let items: Vec<_> = paths.map(|at| self.objects[at].clone()).collect();
         json!({ "apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items })
     }

@@ -28,7 +28,7 @@ use crate::certificates::LIFETIMES;
 /// A server with an authority that can be replaced.
 struct Server {
     address: SocketAddr,
-    told: watch::Sender<Option<Arc<Authority>>>,
+    notified: watch::Sender<Option<Arc<Authority>>>,
 }
 
 impl Server {
@@ -37,9 +37,9 @@ impl Server {
     }
 
     async fn with(authority: &Authority, lifetimes: Lifetimes, mounted: Option<&Mounted>) -> Self {
-        let told = watch::Sender::new(Some(Arc::new(authority.clone())));
+        let notified = watch::Sender::new(Some(Arc::new(authority.clone())));
         let names = [SERVICE_NAME.to_owned()];
-        let certificate = Certificate::new(told.subscribe(), names, lifetimes.certificate);
+        let certificate = Certificate::new(notified.subscribe(), names, lifetimes.certificate);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let router = Router::new().route("/hello", get(|| async { "hello" }));
@@ -49,7 +49,7 @@ impl Server {
             router,
         ));
         tokio::spawn(certificate.renew());
-        Self { address, told }
+        Self { address, notified }
     }
 
     async fn connect(
@@ -94,7 +94,7 @@ fn authority() -> Authority {
 }
 
 #[tokio::test]
-async fn a_sidecar_that_has_the_bundle_talks_to_the_server_by_either_name() {
+async fn a_sidecar_that_has_the_bundle_traffic_to_the_server_by_either_name() {
     let authority = authority();
     let server = Server::new(&authority, LIFETIMES).await;
     for name in [SERVER_NAME, SERVICE_NAME] {
@@ -120,13 +120,13 @@ async fn the_server_shows_a_new_certificate_when_another_signer_takes_over() {
     let (first, second) = (authority(), authority());
     let server = Server::new(&first, LIFETIMES).await;
     server.connect_soon(SERVER_NAME, &first.bundle()).await;
-    server.told.send_replace(Some(Arc::new(second.clone())));
+    server.notified.send_replace(Some(Arc::new(second.clone())));
     server.connect_soon(SERVER_NAME, &second.bundle()).await;
     server.connect(SERVER_NAME, &first.bundle(), &TLS13).await.expect_err("it is no longer shown");
 }
 
 #[tokio::test]
-async fn who_makes_the_certificate_of_the_webhook_is_nobody_to_sidecars() {
+async fn a_member_that_makes_the_certificate_of_the_webhook_is_nobody_to_sidecars() {
     let authority = authority();
     let directory = tempfile::tempdir().expect("a directory");
     let mut mounted = Mounted::new(directory.path().to_owned(), Metrics::new().expect("metrics"));

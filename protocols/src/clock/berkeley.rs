@@ -96,7 +96,7 @@ pub enum Message {
     },
 }
 
-/// The daemon's alarms.
+/// The daemon's timers.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Timer {
     /// Time for the next round.

@@ -26,9 +26,9 @@
 //! Without the last promise two members may think themselves elected: a winner is only a nominee.
 //!
 //! Deviations:
-//! - COORDINATOR goes to the higher ranks too, where some books have only the lower ones. They are
+//! - COORDINATOR goes to the higher ranks too, where some textbooks have only the lower ones. They are
 //!   taken for dead; one that lives objects to its lower by electing. Those messages come on top of
-//!   the books' count.
+//!   the textbook's count.
 //! - Messages carry no election number. A late ANSWER costs its receiver Δt', and no more.
 
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ pub enum Message {
     Coordinator,
 }
 
-/// The alarms, by what did not come in time.
+/// The timers, by what did not come in time.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Timer {
     /// No higher rank answered.
@@ -233,8 +233,8 @@ mod tests {
         let mut bully = bully();
         assert_eq!(handle(&mut bully, message(0, Message::Coordinator)), ask_above());
         assert_eq!(bully.elected(), None);
-        let told = handle(&mut bully, message(2, Message::Coordinator)).pop();
-        assert_eq!(told, Some(Effect::Tell(Event::Elected(MemberId(2)))));
+        let notified = handle(&mut bully, message(2, Message::Coordinator)).pop();
+        assert_eq!(notified, Some(Effect::Tell(Event::Elected(MemberId(2)))));
         assert_eq!((bully.elected(), bully.is_electing()), (Some(MemberId(2)), false));
     }
 

@@ -24,7 +24,7 @@
 //!
 //! Deviations:
 //! - A protocol does not see that a send failed. Each hop is acknowledged, and who has not done so
-//!   within Δt is skipped. An acknowledgement is no message of the books and is named apart.
+//!   within Δt is skipped. An acknowledgement is no message of the textbook and is named apart.
 //! - A member has one message under way at a time; others wait behind it, and do not try a successor
 //!   again that it found dead.
 //! - "Self in list" and not "self first in list" ends a pass, so that the message of a crashed
@@ -34,7 +34,7 @@
 //!   slow member was taken for dead, elects nobody.
 //! - A message is lost with the member that holds it. Everybody that passed on an ELECTION waits for
 //!   the announcement, 2n Δt, which is longer than two passes can take, and then elects.
-//! - The books do not say how an INQUIRY is answered. Here the first member that knows a leader
+//! - The textbook does not say how an INQUIRY is answered. Here the first member that knows a leader
 //!   writes it in, and it counts if that leader has itself passed the INQUIRY on.
 
 use std::collections::BTreeSet;
@@ -76,7 +76,7 @@ pub enum Message {
         /// Who took part.
         living: Vec<MemberId>,
         /// Who has passed this on.
-        told: Vec<MemberId>,
+        notified: Vec<MemberId>,
     },
     /// "I am back: who leads?"
     Inquiry {
@@ -89,7 +89,7 @@ pub enum Message {
     Ack,
 }
 
-/// The alarms, by what did not come in time.
+/// The timers, by what did not come in time.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Timer {
     /// The successor has not acknowledged.
@@ -133,20 +133,20 @@ impl Ring {
         living = living.into_iter().skip_while(|member| *member != self.me).collect();
         let leader = living.iter().copied().max().unwrap_or(self.me);
         self.follow(leader, out);
-        self.pass_on(Message::Coordinator { leader, living, told: vec![self.me] }, out);
+        self.pass_on(Message::Coordinator { leader, living, notified: vec![self.me] }, out);
     }
 
     fn on_coordinator(
         &mut self,
         leader: MemberId,
         living: Vec<MemberId>,
-        mut told: Vec<MemberId>,
+        mut notified: Vec<MemberId>,
         out: &mut OutboxOf<Self>,
     ) {
-        if !told.contains(&self.me) {
+        if !notified.contains(&self.me) {
             self.follow(leader, out);
-            told.push(self.me);
-            self.pass_on(Message::Coordinator { leader, living, told }, out);
+            notified.push(self.me);
+            self.pass_on(Message::Coordinator { leader, living, notified }, out);
         }
     }
 
@@ -244,8 +244,8 @@ impl Ring {
     fn receive(&mut self, message: Message, out: &mut OutboxOf<Self>) {
         match message {
             Message::Election { living } => self.on_election(living, out),
-            Message::Coordinator { leader, living, told } => {
-                self.on_coordinator(leader, living, told, out);
+            Message::Coordinator { leader, living, notified } => {
+                self.on_coordinator(leader, living, notified, out);
             }
             Message::Inquiry { leader, asked } => self.on_inquiry(leader, asked, out),
             Message::Ack => {}
@@ -296,8 +296,8 @@ impl Message {
         };
         match self {
             Self::Election { living } => is_list(living),
-            Self::Coordinator { leader, living, told } => {
-                is_list(living) && is_list(told) && living.contains(leader)
+            Self::Coordinator { leader, living, notified } => {
+                is_list(living) && is_list(notified) && living.contains(leader)
             }
             Self::Inquiry { leader, asked } => {
                 is_list(asked) && leader.is_none_or(|leader| view.has(leader))

@@ -24,7 +24,7 @@ struct Sweep<'a> {
     entries: &'a [Entry],
     locks: BTreeMap<&'a str, Lock>,
     claims: BTreeMap<ClaimNumber, Claim<'a>>,
-    office: Office<'a>,
+    leader_lease: LeaderLease<'a>,
     found: Vec<(Place, Violation)>,
 }
 
@@ -60,12 +60,12 @@ struct Grant {
     place: Place,
     until: Duration,
     /// Where the latest deadline was told.
-    told: Place,
+    notified: Place,
 }
 
-/// What is known of the office of leader so far.
+/// What is known of the leader lease so far.
 #[derive(Default)]
-struct Office<'a> {
+struct LeaderLease<'a> {
     /// Who was told to lead which view first, and where.
     epochs: BTreeMap<u64, (&'a str, Place)>,
     /// The latest belief of each.
@@ -78,7 +78,7 @@ struct Office<'a> {
 #[derive(Clone, Copy)]
 struct Belief {
     from: Place,
-    told: Place,
+    notified: Place,
     end: Duration,
 }
 
@@ -182,7 +182,7 @@ impl<'a> Sweep<'a> {
         if let Some(grant) = known.grant {
             return self.found(Law::Form, "it is granted twice".into(), &[grant.place, place]);
         }
-        known.grant = Some(Grant { place, until, told: place });
+        known.grant = Some(Grant { place, until, notified: place });
     }
 
     /// A grant has a token.
@@ -219,17 +219,17 @@ impl<'a> Sweep<'a> {
         else {
             return self.found(Law::Form, "it was not held".into(), &[place]);
         };
-        let (old, told) = (grant.until, grant.told);
+        let (old, notified) = (grant.until, grant.notified);
         let over = old <= self.entries[place].at;
         if until >= old {
-            (grant.until, grant.told) = (until, place);
+            (grant.until, grant.notified) = (until, place);
         }
         if let Some(lost) = lost {
             self.found(Law::Final, lock.to_owned(), &[lost, place]);
         } else if until < old {
-            self.found(Law::Deadline, lock.to_owned(), &[told, place]);
+            self.found(Law::Deadline, lock.to_owned(), &[notified, place]);
         } else if over {
-            self.found(Law::Past, lock.to_owned(), &[told, place]);
+            self.found(Law::Past, lock.to_owned(), &[notified, place]);
         }
     }
 
@@ -243,8 +243,8 @@ impl<'a> Sweep<'a> {
             let what = format!("the store of {name} took {token} after {highest}");
             self.found(Law::Fence, what, &[other, place]);
         }
-        if let Some(told) = self.holds(name, token, place).filter(|_| !accepted) {
-            self.found(Law::Refused, format!("{token} of {name}"), &[told, place]);
+        if let Some(notified) = self.holds(name, token, place).filter(|_| !accepted) {
+            self.found(Law::Refused, format!("{token} of {name}"), &[notified, place]);
         }
     }
 
@@ -253,7 +253,7 @@ impl<'a> Sweep<'a> {
         let granted = *self.locks.get(name)?.tokens.get(&token)?;
         let Operation::Granted { claim, .. } = self.entries[granted].operation else { return None };
         let known = self.claims.get(&claim).filter(|claim| claim.released.is_none())?;
-        known.grant.filter(|grant| grant.until > self.at(place)).map(|grant| grant.told)
+        known.grant.filter(|grant| grant.until > self.at(place)).map(|grant| grant.notified)
     }
 
     fn shown(&mut self, place: Place, name: &'a str, token: u64, accepted: bool) {
@@ -284,37 +284,41 @@ impl<'a> Sweep<'a> {
     }
 
     fn leads(&mut self, place: Place, who: &'a str, epoch: u64, until: Duration) {
-        let (first, told) = *self.office.epochs.entry(epoch).or_insert((who, place));
+        let (first, notified) = *self.leader_lease.epochs.entry(epoch).or_insert((who, place));
         if first != who {
-            self.found(Law::LeaderOfEpoch, format!("{epoch} has two"), &[told, place]);
+            self.found(Law::LeaderOfEpoch, format!("{epoch} has two"), &[notified, place]);
         }
-        let highest = self.office.epochs.last_key_value().map(|(high, (_, at))| (*high, *at));
+        let highest = self.leader_lease.epochs.last_key_value().map(|(high, (_, at))| (*high, *at));
         if let Some((high, other)) = highest.filter(|(high, _)| *high > epoch) {
             self.found(Law::EpochsRise, format!("from {high} to {epoch}"), &[other, place]);
         }
-        let belief = Belief { from: place, told: place, end: until };
-        match self.office.beliefs.get_mut(who) {
+        let belief = Belief { from: place, notified: place, end: until };
+        match self.leader_lease.beliefs.get_mut(who) {
             // It goes on in a later view of the same leader.
             Some(known) if known.end >= self.entries[place].at => {
-                let (end, told) = (known.end, known.told);
+                let (end, notified) = (known.end, known.notified);
                 if until < end {
-                    self.found(Law::Deadline, format!("the office of {who}"), &[told, place]);
+                    self.found(
+                        Law::Deadline,
+                        format!("the leader lease of {who}"),
+                        &[notified, place],
+                    );
                 } else {
-                    (known.end, known.told) = (until, place);
+                    (known.end, known.notified) = (until, place);
                 }
             }
             Some(_) | None => {
-                let ended = self.office.beliefs.insert(who, belief);
-                self.office.past.extend(ended.map(|ended| (who, ended)));
+                let ended = self.leader_lease.beliefs.insert(who, belief);
+                self.leader_lease.past.extend(ended.map(|ended| (who, ended)));
             }
         }
     }
 
     fn resigned(&mut self, place: Place, who: &'a str) {
         let at = self.at(place);
-        if let Some(mut belief) = self.office.beliefs.remove(who) {
+        if let Some(mut belief) = self.leader_lease.beliefs.remove(who) {
             belief.end = belief.end.min(at);
-            self.office.past.push((who, belief));
+            self.leader_lease.past.push((who, belief));
         }
     }
 
@@ -323,7 +327,7 @@ impl<'a> Sweep<'a> {
             self.check_beliefs(name, &lock.grants);
             self.check_order(name, &lock.grants);
         }
-        self.check_offices();
+        self.check_leader_leases();
         self.found.sort_by_key(|(place, _)| self.entries[*place].at);
         self.found.into_iter().map(|(_, violation)| violation).collect()
     }
@@ -345,7 +349,7 @@ impl<'a> Sweep<'a> {
             let Operation::Granted { token, .. } = self.entries[grant.place].operation else {
                 continue;
             };
-            let mut shown = vec![grant.place, grant.told];
+            let mut shown = vec![grant.place, grant.notified];
             shown.extend(claim.released);
             if let Some((other_end, other_token, other)) = &longest
                 && *other_end > begin
@@ -382,14 +386,14 @@ impl<'a> Sweep<'a> {
             open.insert((end, token, grant.place));
             if let Some((larger, other)) = over.filter(|(over, _)| *over > token && end > begin) {
                 let what = format!("{name} went from {larger:?} back to {token:?}");
-                self.found(Law::TokenOrder, what, &[other, grant.told, grant.place]);
+                self.found(Law::TokenOrder, what, &[other, grant.notified, grant.place]);
             }
         }
     }
 
-    fn check_offices(&mut self) {
-        let mut beliefs = std::mem::take(&mut self.office.past);
-        beliefs.extend(std::mem::take(&mut self.office.beliefs));
+    fn check_leader_leases(&mut self) {
+        let mut beliefs = std::mem::take(&mut self.leader_lease.past);
+        beliefs.extend(std::mem::take(&mut self.leader_lease.beliefs));
         beliefs.sort_by_key(|(_, belief)| (self.at(belief.from), belief.from));
         let mut longest: Option<(&str, Belief)> = None;
         for (who, belief) in beliefs {
@@ -402,7 +406,7 @@ impl<'a> Sweep<'a> {
                 && other != who
             {
                 let what = format!("{other} and {who}");
-                let places = [known.from, known.told, belief.from, belief.told];
+                let places = [known.from, known.notified, belief.from, belief.notified];
                 self.found(Law::OneLeader, what, &places);
             }
             if longest.is_none_or(|(_, known)| known.end < belief.end) {

@@ -30,7 +30,7 @@ impl Law {
                 "nobody writes for an earlier leader after somebody wrote for a later one"
             }
             Self::Refused => "who holds is refused by no store",
-            Self::Deadline => "a deadline that was told is not taken back",
+            Self::Deadline => "a deadline that was notified is not taken back",
             Self::Past => "a hold is not extended once its deadline has passed",
             Self::Final => "a hold that was lost is not extended",
             Self::Holder => "who shows a token that is not the holder's is refused",

@@ -1,9 +1,9 @@
-//! The beginning of a view: one compare-and-swap, then the office.
+//! The beginning of a view: one compare-and-swap, then the leader lease.
 
 use std::time::Duration;
 
 use super::candidacy::Step;
-use super::leading::Beginning;
+use super::leading::ViewStart;
 use super::message::{Table, TableHold};
 use super::{Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::{Epoch, Incarnation};
@@ -15,7 +15,7 @@ use crate::time::{LocalTime, hold};
 impl Member {
     /// Rule 17: one compare-and-swap on the version that was read.
     pub(super) fn activate(&mut self, now: LocalTime, out: &mut Out) {
-        let nonce = self.desk.nonce();
+        let nonce = self.register.nonce();
         let Some(record) = self.next_record(now, nonce) else { return };
         let Some(candidate) = self.candidate() else { return };
         candidate.step = Step::Writing;
@@ -44,20 +44,20 @@ impl Member {
         let members = match base {
             Some(base) => {
                 let answered = candidate.answered(now, base);
-                let mut joiners = candidate.joiners.lately(now, base.timing.office_wait * 2);
+                let mut joiners = candidate.joiners.lately(now, base.timing.leader_lease * 2);
                 joiners.push(self.me.clone());
                 base.succession(|m| m == me || answered.contains(&m), joiners)
             }
             None => {
-                self.first_members(candidate.joiners.lately(now, self.policy.timing.office_wait))
+                self.first_members(candidate.joiners.lately(now, self.policy.timing.leader_lease))
             }
         };
         let policy = match base {
             Some(base) if base.policy.generation > self.policy.generation => base.policy.clone(),
             Some(_) | None => self.policy.clone(),
         };
-        // Rule 21: every hold of an earlier view is this view's own from its beginning. A hold of
-        // the new leader runs on by its own lease until there is an office for it to end with.
+        // Rule 21: every hold of an earlier view is this view's own from its start. A hold of
+        // the new leader runs on by its own lease until there is a leader lease for it to end with.
         let outside = |m| m == me || members.iter().all(|info| info.incarnation != m);
         let runs = |held: &TableHold| outside(held.holder) && !held.is_closure();
         let known = !self.carried(now).holds.iter().any(runs);
@@ -67,7 +67,7 @@ impl Member {
             epoch,
             ceiling: Epoch(epoch.0.saturating_add(CEILING_STEP)),
             leader: Some(me),
-            settled: known && policy.arbiter == Arbiter::Quorum && self.quiet_until(now) <= now,
+            settled: known && policy.arbiter == Arbiter::Quorum && self.grace_until(now) <= now,
             closing: false,
             base_unknown: false,
             base: Some(base.map(|base| base.is_followed_by(epoch)).unwrap_or_default()),
@@ -94,30 +94,30 @@ impl Member {
         seen.max(term.unwrap_or_default()).max(base.unwrap_or_default()).next()
     }
 
-    /// The policy's waits, but for a lock wait that holds of the base may outlast.
+    /// The policy's waits, but for a member lease that holds of the base may outlast.
     fn next_timing(&self, now: LocalTime, members: usize, timing: Timing) -> Timing {
         let Role::Candidate(candidate) = &self.role else { return timing };
         let least = match (&candidate.inherited, &candidate.base) {
-            (Some((table, _)), _) => table.lock_wait,
+            (Some((table, _)), _) => table.member_lease,
             (None, Some(base)) if base.is_closed() && base.settled => Duration::ZERO,
-            (None, Some(base)) => base.timing.lock_wait,
+            (None, Some(base)) => base.timing.member_lease,
             (None, None) => Duration::ZERO,
         };
-        let lock_wait = timing.lock_wait.max(least);
+        let member_lease = timing.member_lease.max(least);
         // A member alone is its own majority, so nobody can seal it from outside: it goes on without
         // the register for no more than 15 s.
         let alone = if members == 1 { ALONE_MAX } else { Duration::MAX };
-        let office_wait = self.next_office_wait(now, timing.office_wait);
-        Timing { office_wait, lock_wait, api_outage: timing.api_outage.min(alone), ..timing }
+        let leader_lease = self.next_leader_lease(now, timing.leader_lease);
+        Timing { leader_lease, member_lease, api_outage: timing.api_outage.min(alone), ..timing }
     }
 
-    /// The policy's, but for an office wait that some application's belief in its leader may outlast:
+    /// The policy's, but for a leader lease that some application's belief in its leader may outlast:
     /// whoever leads after this view waits for no longer than it says (rule 36).
-    fn next_office_wait(&self, now: LocalTime, wanted: Duration) -> Duration {
+    fn next_leader_lease(&self, now: LocalTime, wanted: Duration) -> Duration {
         let former = self.belief_of_the_former_ends(now).unwrap_or_default();
         let believed = former.max(self.believed_for());
         let outlasts = believed > now.after(hold(wanted));
-        let base = self.base().filter(|_| outlasts).map(|base| base.timing.office_wait);
+        let base = self.base().filter(|_| outlasts).map(|base| base.timing.leader_lease);
         wanted.max(base.unwrap_or_default())
     }
 
@@ -140,16 +140,16 @@ impl Member {
     }
 
     /// Rule 20: before that, no lock is newly granted.
-    fn quiet_until(&self, now: LocalTime) -> LocalTime {
+    fn grace_until(&self, now: LocalTime) -> LocalTime {
         let Role::Candidate(candidate) = &self.role else { return now };
         if let Some((table, received)) = &candidate.inherited {
-            return received.after(table.quiet);
+            return received.after(table.grace);
         }
         let Some(base) = &candidate.base else { return now };
         // What a seal says of the view was so while it had a leader. When that closed the group, it
         // wrote who may still hold, if it knew.
         let closed = base.is_closed() && (base.settled || base.held.is_some());
-        let late = candidate.over_at.unwrap_or(now).after(base.timing.lock_wait);
+        let late = candidate.over_at.unwrap_or(now).after(base.timing.member_lease);
         let sealed = candidate.settled_at(base).filter(|_| candidate.has_all_seals(now, base));
         // Holds from before a view without an arbiter may run: nobody seals that.
         match sealed.filter(|_| !base.is_advisory()) {
@@ -191,11 +191,11 @@ impl Member {
             }
             return self.check_seals(now, out);
         }
-        // Rule 19: not an office that this member has sealed itself.
+        // Rule 19: not a leader lease that this member has sealed itself.
         if self.floor() >= written.epoch {
             return self.withdraw(now, out);
         }
-        let (quiet_until, mut carried) = (self.quiet_until(now), self.carried(now));
+        let (grace_until, mut carried) = (self.grace_until(now), self.carried(now));
         if let Some(base) = self.base() {
             carried.take_back_delays(base, &written);
         }
@@ -207,7 +207,7 @@ impl Member {
         }
         let beside = self.known_beside(&written).is_some();
         let beside = beside || self.candidate().is_some_and(|candidate| candidate.beside);
-        self.take_office(now, sent, Beginning { record: written, carried, quiet_until }, out);
+        self.take_lead(now, sent, ViewStart { record: written, carried, grace_until }, out);
         if let Role::Leader(leader) = &mut self.role {
             for info in late {
                 leader.note_joiner(now, info);
@@ -223,7 +223,7 @@ impl Member {
 
     fn late_joiners(&self, now: LocalTime, written: &Record) -> Vec<MemberInfo> {
         let Role::Candidate(candidate) = &self.role else { return Vec::new() };
-        candidate.joiners.lately(now, written.timing.office_wait)
+        candidate.joiners.lately(now, written.timing.leader_lease)
     }
 
     /// Rule 36: by when no application of whoever led before believes any more, where this candidate
@@ -231,16 +231,16 @@ impl Member {
     fn belief_of_the_former_ends(&self, now: LocalTime) -> Option<LocalTime> {
         let Role::Candidate(candidate) = &self.role else { return None };
         let base = candidate.base.as_ref()?;
-        let office_wait = base.timing.office_wait;
+        let leader_lease = base.timing.leader_lease;
         if base.is_closed() {
-            return candidate.over_at.map(|over| over.after(office_wait));
+            return candidate.over_at.map(|over| over.after(leader_lease));
         }
         let former = self.former_leader()?;
         let (table, received) = candidate.inherited.as_ref()?;
         if candidate.seals.contains_key(&former) || table.stays.contains(&former) {
             return Some(now);
         }
-        Some(received.after(office_wait))
+        Some(received.after(leader_lease))
     }
 
     /// Who handed over to this candidate.

@@ -7,7 +7,7 @@
 //! and no token is given.
 //!
 //! What a new leader knows of locks is what the members tell it with their first promises. It
-//! grants nothing for an `officeWait`, to hear them first: by then whoever lives and can be reached
+//! grants nothing for an `leaderLease`, to hear them first: by then whoever lives and can be reached
 //! has given up the leader before.
 
 use std::cmp::Reverse;
@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::changing::CHANGE_PERIOD;
 use super::freezing::Then;
-use super::leading::Beginning;
+use super::leading::ViewStart;
 use super::message::{HandOver, Table};
 use super::{Member, Out, Role, Timer};
 use crate::ids::{Epoch, Incarnation};
@@ -25,14 +25,14 @@ use crate::time::LocalTime;
 
 /// Whom discovery found.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub(super) struct Peers {
+pub(super) struct Discovered {
     /// Nothing until discovery has spoken.
     found: Option<BTreeMap<Incarnation, MemberInfo>>,
     /// Those that said that they leave. Discovery may notice later.
     departed: BTreeSet<Incarnation>,
 }
 
-impl Peers {
+impl Discovered {
     pub(super) fn departed(&mut self, member: Incarnation) {
         if self.found.as_ref().is_none_or(|found| found.contains_key(&member)) {
             self.departed.insert(member);
@@ -43,7 +43,7 @@ impl Peers {
 impl Member {
     /// Discovery found these others. Of more than a group can have all take the same.
     pub(super) fn found(&mut self, now: LocalTime, mut peers: Vec<MemberInfo>, out: &mut Out) {
-        peers.sort_by_key(|info| Reverse(info.standing()));
+        peers.sort_by_key(|info| Reverse(info.rank_key()));
         let found: BTreeMap<Incarnation, MemberInfo> = peers
             .into_iter()
             .filter(|info| info.incarnation != self.me.incarnation)
@@ -58,12 +58,12 @@ impl Member {
         self.consider_change(now, out);
     }
 
-    /// In no view. A leader that there is already will be heard of within its officeWait; without
+    /// In no view. A leader that there is already will be heard of within its leaderLease; without
     /// one, those elect who know of each other.
     pub(super) fn wait_for_a_leader(&self, out: &mut Out) {
         if self.peers_record().is_some() {
             let timing = self.policy.timing;
-            out.arm(Timer::Join, timing.office_wait + timing.heartbeat);
+            out.arm(Timer::Join, timing.leader_lease + timing.heartbeat);
         }
     }
 
@@ -85,7 +85,7 @@ impl Member {
         // A newer policy that asks for an arbiter is none of this view's.
         let own = Some(&self.policy).filter(|policy| policy.arbiter == Arbiter::None);
         let policy = own.or_else(|| latest.map(|record| &record.policy))?.clone();
-        members.sort_by_key(MemberInfo::standing);
+        members.sort_by_key(MemberInfo::rank_key);
         let epoch = fingerprint(members.iter().map(|info| info.incarnation));
         Some(Record {
             version: RECORD_VERSION,
@@ -104,7 +104,7 @@ impl Member {
         })
     }
 
-    /// Was elected, or given the office: leads at once.
+    /// Was elected, or given the leader lease: leads at once.
     pub(super) fn lead_peers(
         &mut self,
         now: LocalTime,
@@ -117,18 +117,18 @@ impl Member {
         let epoch = known.max(self.pledge.epoch).max(above).next();
         let ceiling = Epoch(epoch.0.saturating_add(CEILING_STEP));
         let record = Record { epoch, ceiling, leader: Some(self.me.incarnation), ..peers };
-        let (carried, quiet_until) = match inherited {
-            Some(HandOver { table, quiet, .. }) => (table, now.after(quiet)),
-            None => (Table::default(), now.after(record.timing.office_wait)),
+        let (carried, grace_until) = match inherited {
+            Some(HandOver { table, grace, .. }) => (table, now.after(grace)),
+            None => (Table::default(), now.after(record.timing.leader_lease)),
         };
-        self.take_office(now, now, Beginning { record, carried, quiet_until }, out);
+        self.take_lead(now, now, ViewStart { record, carried, grace_until }, out);
     }
 
     /// The leader begins a new view when others were found, or the policy was changed.
     pub(super) fn consider_peers(&mut self, now: LocalTime, out: &mut Out) {
         self.consider_quorum(now, out);
         let Some(peers) = self.peers_record() else { return };
-        let Some(patience) = self.leader().map(|leader| leader.record.timing.office_wait * 2)
+        let Some(patience) = self.leader().map(|leader| leader.record.timing.leader_lease * 2)
         else {
             return;
         };

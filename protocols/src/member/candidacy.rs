@@ -1,4 +1,4 @@
-//! From being nominated to the end of the old office: read the register, collect seals, or wait
+//! From being nominated to the end of the old leader lease: read the register, collect seals, or wait
 //! until every promise has run out.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,12 +31,12 @@ pub(super) struct Candidate {
     pub(super) inherited: Option<(HandOver, LocalTime)>,
     /// What it read while it led, and is to replace by its next view with its own table (rule 33).
     pub(super) replaces: Option<Mark>,
-    /// When the office of the base was over.
+    /// When the leader lease of the base was over.
     pub(super) over_at: Option<LocalTime>,
     /// When the register was known to say that the base is closing.
     pub(super) closing_at: Option<LocalTime>,
     /// Until when those who have not sealed are waited for, once enough have.
-    grace_until: Option<LocalTime>,
+    stragglers_until: Option<LocalTime>,
     /// There was a view that the base does not know of, or what was written in its place.
     pub(super) beside: bool,
     /// When a member last refused to seal: it follows somebody.
@@ -52,8 +52,8 @@ pub(super) enum Step {
     Reading,
     /// Asks the members of the base for their seals.
     Sealing,
-    /// The office is over; who seals now still saves the wait.
-    Grace,
+    /// The leader lease is over; who seals now still saves the wait.
+    Stragglers,
     /// Asks the register to put the mark `closing` on the base.
     Closing,
     /// Asks the register to replace the base.
@@ -62,7 +62,7 @@ pub(super) enum Step {
 
 /// One round trip and 20 ms: rule 16. A member that heard the old leader once more than the others
 /// seals a heartbeat later than they.
-const GRACE: Duration = Duration::from_millis(30);
+const STRAGGLERS: Duration = Duration::from_millis(30);
 
 impl Candidate {
     fn new(now: LocalTime, dead: Dead, inherited: Option<HandOver>) -> Self {
@@ -83,7 +83,7 @@ impl Candidate {
             replaces: None,
             over_at: None,
             closing_at: None,
-            grace_until: None,
+            stragglers_until: None,
             beside: false,
             refused_at: None,
             written: None,
@@ -91,7 +91,7 @@ impl Candidate {
     }
 
     /// Whether all members of the base sealed it or are dead, but for its leader: its own holds were
-    /// tied to its office, which is over, or others tell them (rule 22).
+    /// tied to its leader lease, which is over, or others tell them (rule 22).
     pub(super) fn has_all_seals(&self, now: LocalTime, base: &Record) -> bool {
         let sealed = |m| Some(m) == base.leader || self.has_sealed(now, base, m);
         !base.base_unknown && base.incarnations().all(sealed)
@@ -117,7 +117,7 @@ impl Candidate {
 
     /// The members that answered lately.
     pub(super) fn answered(&self, now: LocalTime, base: &Record) -> BTreeSet<Incarnation> {
-        let patience = base.timing.office_wait * 2;
+        let patience = base.timing.leader_lease * 2;
         let lately = self.seals.iter().filter(|(_, (_, at))| now - *at <= patience);
         let stay = self.inherited.iter().flat_map(|(table, _)| &table.stays);
         lately.map(|(member, _)| member).chain(stay).copied().collect()
@@ -125,13 +125,13 @@ impl Candidate {
 
     /// Whether it waited so long for seals that it is time to wait for the last promise instead.
     fn is_patient(&self, now: LocalTime, base: &Record) -> bool {
-        now - self.since > base.timing.office_wait * 2
+        now - self.since > base.timing.leader_lease * 2
     }
 
-    /// Rule 15: whether the office of the base is over. Seals are counted in the old membership; of
+    /// Rule 15: whether the leader lease of the base is over. Seals are counted in the old membership; of
     /// a base that was lost nobody knows whose would count.
-    fn office_is_over(&self, now: LocalTime, base: &Record) -> bool {
-        let waited = base.timing.api_outage + base.timing.office_wait;
+    fn leader_lease_is_over(&self, now: LocalTime, base: &Record) -> bool {
+        let waited = base.timing.api_outage + base.timing.leader_lease;
         let closed = self.closing_at.is_some_and(|at| at.after(waited) <= now);
         let seals = base.incarnations().filter(|m| self.has_sealed(now, base, *m)).count();
         let dead = base.leader.is_some_and(|leader| self.is_dead(now, base, leader));
@@ -286,7 +286,7 @@ impl Member {
             return self.activate(now, out);
         }
         candidate.step = Step::Sealing;
-        // Of a base that was lost no seal counts, but whoever refuses tells that an office lives.
+        // Of a base that was lost no seal counts, but whoever refuses tells that a leader lease lives.
         if base.rank(me).is_some() && !base.base_unknown {
             match self.seal(now, base.epoch, out) {
                 Some(seal) => {
@@ -313,7 +313,7 @@ impl Member {
         let Some(base) = candidate.base.as_ref().filter(|base| base.epoch == seal.base) else {
             return;
         };
-        let asked = matches!(candidate.step, Step::Sealing | Step::Grace);
+        let asked = matches!(candidate.step, Step::Sealing | Step::Stragglers);
         if base.rank(from).is_none() || base.base_unknown || !asked {
             return;
         }
@@ -340,11 +340,11 @@ impl Member {
         }
     }
 
-    /// Goes on as soon as the office of the base is over.
+    /// Goes on as soon as the leader lease of the base is over.
     pub(super) fn check_seals(&mut self, now: LocalTime, out: &mut Out) {
         let Some(candidate) = self.candidate() else { return };
         let Some(base) = candidate.base.clone() else { return };
-        if !candidate.office_is_over(now, &base) {
+        if !candidate.leader_lease_is_over(now, &base) {
             candidate.step = Step::Sealing;
             let (pause, haste) = (base.timing.heartbeat, !candidate.is_patient(now, &base));
             return out.arm(Timer::Candidacy, if haste { pause / 2 } else { pause * 2 });
@@ -353,10 +353,10 @@ impl Member {
         if candidate.inherited.is_some() || candidate.has_all_seals(now, &base) {
             return self.activate(now, out);
         }
-        if candidate.step != Step::Grace {
-            candidate.step = Step::Grace;
-            candidate.grace_until = Some(now.after(base.timing.heartbeat + GRACE));
-            out.arm(Timer::Candidacy, GRACE);
+        if candidate.step != Step::Stragglers {
+            candidate.step = Step::Stragglers;
+            candidate.stragglers_until = Some(now.after(base.timing.heartbeat + STRAGGLERS));
+            out.arm(Timer::Candidacy, STRAGGLERS);
         }
     }
 
@@ -364,12 +364,12 @@ impl Member {
     fn go_on_collecting(&mut self, now: LocalTime, base: &Record, out: &mut Out) {
         let me = self.me.incarnation;
         let Some(candidate) = self.candidate() else { return };
-        if candidate.grace_until.is_none_or(|until| until <= now) {
+        if candidate.stragglers_until.is_none_or(|until| until <= now) {
             return self.activate(now, out);
         }
         let missing = base.others(me).filter(|m| !candidate.seals.contains_key(m));
         say_each(missing, &PeerMessage::SealRequest { base: base.epoch }, out);
-        out.arm(Timer::Candidacy, GRACE);
+        out.arm(Timer::Candidacy, STRAGGLERS);
     }
 
     pub(super) fn candidacy_step(&mut self, now: LocalTime, out: &mut Out) {
@@ -377,11 +377,11 @@ impl Member {
         let Some(candidate) = self.candidate() else { return };
         let Some(base) = candidate.base.clone() else { return };
         match candidate.step {
-            Step::Grace => self.go_on_collecting(now, &base, out),
+            Step::Stragglers => self.go_on_collecting(now, &base, out),
             Step::Sealing => {
                 let patient = candidate.is_patient(now, &base);
                 if patient && candidate.closing_at.is_none() {
-                    let lately = base.timing.office_wait / 2;
+                    let lately = base.timing.leader_lease / 2;
                     let refused = candidate.refused_at.is_some_and(|at| now - at < lately);
                     if refused {
                         // There may be a later view by now.
@@ -404,7 +404,7 @@ impl Member {
 
     /// Rule 15 (c): marks the base, so that its members confirm it no longer.
     fn close_base(&mut self, now: LocalTime, base: Record, out: &mut Out) {
-        let nonce = self.desk.nonce();
+        let nonce = self.register.nonce();
         let Some(candidate) = self.candidate() else { return };
         candidate.step = Step::Closing;
         let version = candidate.version.clone();
@@ -433,7 +433,7 @@ impl Member {
         let turns = u32::try_from(members).unwrap_or(u32::MAX);
         let share = 1_u32.checked_shl(self.withdrawals).unwrap_or(u32::MAX).min(turns);
         self.withdrawals += 1;
-        self.abstains_until = now.after(timing.office_wait * share);
+        self.abstains_until = now.after(timing.leader_lease * share);
         out.disarm(Timer::Candidacy);
         let member = self.record.as_ref().is_some_and(|record| {
             let same = record.policy.arbiter == self.arbiter();
@@ -441,7 +441,7 @@ impl Member {
         });
         if member {
             self.role = Role::Follower;
-            out.arm(Timer::Nominee, timing.office_wait);
+            out.arm(Timer::Nominee, timing.leader_lease);
         } else {
             self.begin_joining(now, out);
         }

@@ -12,7 +12,7 @@ use crate::time::LocalTime;
 
 /// Why a leader speaks with the register.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Errand {
+pub(super) enum Task {
     /// The membership or the policy is to change: reads before it resigns to itself.
     Change,
     /// Tokens near their ceiling: reads, then writes it higher.
@@ -49,18 +49,18 @@ impl Leader {
 
     /// Nothing of a member is left: it does not promise, and whatever it held has run out.
     fn is_lost(&self, now: LocalTime, member: Incarnation) -> bool {
-        let patience = self.record.timing.lock_wait + self.record.timing.office_wait;
+        let patience = self.record.timing.member_lease + self.record.timing.leader_lease;
         now - self.heard.get(&member).copied().unwrap_or(self.since) > patience
     }
 
-    /// The shortest lock wait that fits every hold of this view.
+    /// The shortest member lease that fits every hold of this view.
     ///
-    /// Since this view began, holders count on no more than the policy's lock wait; older leases
+    /// Since this view began, holders count on no more than the policy's member lease; older leases
     /// have run out after the view's own.
-    pub(super) fn lock_wait(&self, now: LocalTime) -> Duration {
-        let wait = self.record.timing.lock_wait;
-        let worn = self.quiet_over && now - self.since > wait;
-        if worn { wait.min(self.record.policy.timing.lock_wait) } else { wait }
+    pub(super) fn member_lease(&self, now: LocalTime) -> Duration {
+        let wait = self.record.timing.member_lease;
+        let worn = self.grace_over && now - self.since > wait;
+        if worn { wait.min(self.record.policy.timing.member_lease) } else { wait }
     }
 }
 
@@ -76,21 +76,21 @@ impl Member {
         let (me, generation) = (self.me.incarnation, self.policy.generation);
         let nears_ceiling = self.locks.nears_ceiling();
         let shortens = self.may_shorten_the_wait(now);
-        let Some(patience) = self.leader().map(|leader| leader.record.timing.office_wait * 2)
+        let Some(patience) = self.leader().map(|leader| leader.record.timing.leader_lease * 2)
         else {
             return;
         };
         let stalled = self.locks.is_stalled(now, patience);
         let Some(leader) = self.leader() else { return };
         // While it grants nothing, no lock moves.
-        let stalled = stalled && leader.quiet_over;
-        let busy = leader.errand.is_some() || leader.freeze.is_some();
-        if busy || leader.office_until() <= now {
+        let stalled = stalled && leader.grace_over;
+        let busy = leader.task.is_some() || leader.freeze.is_some();
+        if busy || leader.leader_lease_until() <= now {
             return;
         }
         let record = &leader.record;
-        let errand = if nears_ceiling {
-            Errand::Ceiling
+        let task = if nears_ceiling {
+            Task::Ceiling
         } else if now - leader.since < CHANGE_PERIOD {
             return;
         } else if leader.has_other_members(now, me)
@@ -98,13 +98,13 @@ impl Member {
             || generation > record.policy.generation
             || shortens
             || stalled
-            || leader.lock_wait(now) < record.timing.lock_wait
+            || leader.member_lease(now) < record.timing.member_lease
         {
-            Errand::Change
+            Task::Change
         } else {
             return;
         };
-        leader.errand = Some(errand);
+        leader.task = Some(task);
         self.read_register(now, out);
     }
 
@@ -119,13 +119,13 @@ impl Member {
             return self.replace_record(now, value, out);
         }
         leader.record.closing = record.closing;
-        match leader.errand.take() {
-            Some(Errand::Change) => self.change_view(now, value, out),
-            Some(Errand::Ceiling) => self.raise_ceiling(now, value.version, record, out),
-            Some(Errand::Raise(written)) if record.nonce == written.nonce => {
+        match leader.task.take() {
+            Some(Task::Change) => self.change_view(now, value, out),
+            Some(Task::Ceiling) => self.raise_ceiling(now, value.version, record, out),
+            Some(Task::Raise(written)) if record.nonce == written.nonce => {
                 self.ceiling_is_raised(now, &written, out);
             }
-            Some(Errand::Raise(_) | Errand::Arbitrate) | None => self.consider_change(now, out),
+            Some(Task::Raise(_) | Task::Arbitrate) | None => self.consider_change(now, out),
         }
     }
 
@@ -140,33 +140,33 @@ impl Member {
     }
 
     fn raise_ceiling(&mut self, now: LocalTime, version: Version, record: Record, out: &mut Out) {
-        let nonce = self.desk.nonce();
+        let nonce = self.register.nonce();
         let Some(leader) = self.leader() else { return };
         let ceiling = Epoch(record.ceiling.0.saturating_add(CEILING_STEP));
         let record = Record { ceiling, nonce, ..record };
-        leader.errand = Some(Errand::Raise(Box::new(record.clone())));
+        leader.task = Some(Task::Raise(Box::new(record.clone())));
         self.write_register(now, version, record, out);
     }
 
     fn ceiling_is_raised(&mut self, now: LocalTime, written: &Record, out: &mut Out) {
         let Some(leader) = self.leader() else { return };
-        leader.errand = None;
+        leader.task = None;
         leader.record.ceiling = written.ceiling;
         leader.record.nonce = written.nonce;
         self.locks.set_ceiling(written.ceiling);
         if let Some(record) = &mut self.record {
             record.ceiling = written.ceiling;
         }
-        self.refresh_office(now, out);
+        self.refresh_leader_lease(now, out);
     }
 
     /// A write was carried out.
     pub(super) fn on_written(&mut self, now: LocalTime, sent: LocalTime, out: &mut Out) {
         match &mut self.role {
             Role::Candidate(_) => self.candidate_wrote(now, sent, out),
-            Role::Leader(leader) => match leader.errand.take() {
-                Some(Errand::Raise(written)) => self.ceiling_is_raised(now, &written, out),
-                Some(Errand::Change | Errand::Ceiling | Errand::Arbitrate) | None => {}
+            Role::Leader(leader) => match leader.task.take() {
+                Some(Task::Raise(written)) => self.ceiling_is_raised(now, &written, out),
+                Some(Task::Change | Task::Ceiling | Task::Arbitrate) | None => {}
             },
             Role::Resigned(resigned) => {
                 let resigned = *resigned;
@@ -176,14 +176,14 @@ impl Member {
         }
     }
 
-    /// The register does not answer a leader. Its office goes on; what it wanted has to wait, but
+    /// The register does not answer a leader. Its leader lease goes on; what it wanted has to wait, but
     /// for a write that nobody knows the fate of.
     pub(super) fn leader_without_register(&mut self, now: LocalTime, out: &mut Out) {
         let Some(leader) = self.leader() else { return };
-        match leader.errand {
-            Some(Errand::Raise(_)) => self.read_register(now, out),
-            Some(Errand::Change | Errand::Ceiling | Errand::Arbitrate) | None => {
-                leader.errand = None;
+        match leader.task {
+            Some(Task::Raise(_)) => self.read_register(now, out),
+            Some(Task::Change | Task::Ceiling | Task::Arbitrate) | None => {
+                leader.task = None;
             }
         }
     }

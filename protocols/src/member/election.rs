@@ -22,7 +22,7 @@ pub(super) struct Electing {
     early: Vec<(MemberId, AnyMessage)>,
     /// Its timers that may fire.
     armed: BTreeSet<AnyTimer>,
-    /// What this member said, as the books count it.
+    /// What this member said, as the textbook counts it.
     messages: u64,
 }
 
@@ -67,7 +67,7 @@ impl Member {
         let until = match self.going {
             Going::Stays => self.abstains_until,
             Going::Drains | Going::Leaves => {
-                self.abstains_until.max(self.pledge.until.after(timing.office_wait * 3))
+                self.abstains_until.max(self.pledge.until.after(timing.leader_lease * 3))
             }
         };
         (now < until).then(|| now.until(until))
@@ -86,7 +86,7 @@ impl Member {
     fn new_election(&self) -> Option<Electing> {
         let electorate = self.electorate()?;
         let me = electorate.rank(self.me.incarnation)?;
-        let answer = (electorate.timing.office_wait / 15).min(Duration::from_millis(500));
+        let answer = (electorate.timing.leader_lease / 15).min(Duration::from_millis(500));
         let timing = election::Timing { answer, announcement: answer * 3 };
         let algorithm = electorate.policy.election;
         let election = AnyElection::new(algorithm, me, electorate.view(), timing);
@@ -100,7 +100,7 @@ impl Member {
 
     /// How long whoever was elected may take to begin a view.
     fn pause(&self) -> Duration {
-        self.record.as_ref().map_or(self.policy.timing, |record| record.timing).office_wait / 2
+        self.record.as_ref().map_or(self.policy.timing, |record| record.timing).leader_lease / 2
     }
 
     /// A message of the election. Only members whose own promise ran out take part; what arrives
@@ -174,7 +174,7 @@ impl Member {
         }
     }
 
-    /// Somebody was elected: a nominee, until the office protocol says more.
+    /// Somebody was elected: a nominee, until the leader lease protocol says more.
     fn elected(&mut self, now: LocalTime, winner: MemberId, out: &mut Out) {
         let Some(electing) = &self.electing else { return };
         let Some(winner) = electing.electorate.member(winner).map(|info| info.incarnation) else {

@@ -58,15 +58,15 @@ impl Candidate {
     /// Rule 14: whether a member counts as one that sealed the base: whatever it promised before it
     /// died has run out, counted from when the evidence was seen.
     pub(super) fn is_dead(&self, now: LocalTime, base: &Record, member: Incarnation) -> bool {
-        let wait = base.timing.office_wait;
+        let wait = base.timing.leader_lease;
         self.dead_since(base, member).is_some_and(|seen| seen.after(wait) <= now)
     }
 
     /// Until when the dead that said nothing may have been told to hold, or what the leader held. The
-    /// leader's own holds ended with its office, or others tell them (rule 22).
+    /// leader's own holds ended with its leader lease, or others tell them (rule 22).
     pub(super) fn holds_of_the_dead(&self, base: &Record) -> LocalTime {
         let silent = |m: &Incarnation| Some(*m) != base.leader && !self.seals.contains_key(m);
         let seen = base.incarnations().filter(silent).filter_map(|m| self.dead_since(base, m));
-        seen.max().map(|seen| seen.after(base.timing.lock_wait)).unwrap_or_default()
+        seen.max().map(|seen| seen.after(base.timing.member_lease)).unwrap_or_default()
     }
 }

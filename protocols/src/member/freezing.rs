@@ -1,8 +1,8 @@
 //! The moment before a leader resigns of its own will, in a view with locks that the members grant
-//! among themselves (rule 29 of `docs/office.md`).
+//! among themselves (rule 29 of `docs/views.md`).
 //!
 //! Its table names who held what when the latest promises were sent, and somebody may have entered
-//! since. So it closes the gate with a heartbeat, and waits until everybody's promise answers that one
+//! since. So it closes admission with a heartbeat, and waits until everybody's promise answers that one
 //! or a later one: these list all holds, and nobody enters any more.
 
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use crate::ids::Incarnation;
 use crate::register::Value;
 use crate::time::LocalTime;
 
-/// A gate that is closed, and why.
+/// Admission that is closed, and why.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Freeze {
     /// The first heartbeat that said so.
@@ -55,13 +55,13 @@ impl Leader {
     }
 
     /// Whether a member needs not be asked: it has left and said what it holds, or it never had a lease in
-    /// this view to enter by (rule 27), or it was not heard of for a whole lock wait, and nothing is left of
+    /// this view to enter by (rule 27), or it was not heard of for a whole member lease, and nothing is left of
     /// its leases.
     fn is_over(&self, now: LocalTime, member: Incarnation) -> bool {
         let heard = self.heard.get(&member).copied().unwrap_or(self.since);
         self.parted.contains(&member)
             || !self.leased.contains(&member)
-            || now - heard > self.record.timing.lock_wait
+            || now - heard > self.record.timing.member_lease
     }
 
     /// Whether every other member that could hold something was heard of lately, so that it is of use
@@ -84,7 +84,7 @@ impl Leader {
         let known = |m| freeze.answered.contains(&m) || self.is_over(now, m);
         if self.record.others(me).all(known) {
             Outcome::Whole
-        } else if now - freeze.since > self.record.timing.office_wait / 2 {
+        } else if now - freeze.since > self.record.timing.leader_lease / 2 {
             Outcome::Late
         } else {
             Outcome::Pending
@@ -93,7 +93,7 @@ impl Leader {
 }
 
 impl Member {
-    /// Closes the gate before the leader resigns. False if there is no need, and it may do so now.
+    /// Closes admission before the leader resigns. False if there is no need, and it may do so now.
     pub(super) fn freezes_first(&mut self, now: LocalTime, then: Then, out: &mut Out) -> bool {
         let me = self.me.incarnation;
         let Some(leader) = self.leader() else { return false };
@@ -117,11 +117,11 @@ impl Member {
         let answered = BTreeSet::new();
         leader.freeze = Some(Freeze { seq, since: now, then, answered });
         self.send_heartbeats(now, out);
-        self.refresh_office(now, out);
+        self.refresh_leader_lease(now, out);
         true
     }
 
-    /// Goes on as soon as it is known what everybody holds, or opens the gate again.
+    /// Goes on as soon as it is known what everybody holds, or opens admission again.
     pub(super) fn consider_freeze(&mut self, now: LocalTime, out: &mut Out) {
         let me = self.me.incarnation;
         let Some(leader) = self.leader() else { return };
@@ -133,24 +133,24 @@ impl Member {
             (Outcome::Whole, Then::Change(value)) => self.change_view(now, *value, out),
             (Outcome::Whole, Then::ChangePeers) => self.change_peers(now, out),
             (Outcome::Whole, Then::Drain) => {
-                // Rule 37: without an heir for a moment, applications may have been told to lead again.
-                let told = !self.is_ending_belief() || self.is_believed(now);
-                if told || !self.hand_over(now, true, out) {
+                // Rule 37: without a successor for a moment, applications may have been told to lead again.
+                let notified = !self.is_ending_belief() || self.is_believed(now);
+                if notified || !self.hand_over(now, true, out) {
                     self.thaw(now, out);
                 }
             }
-            (Outcome::Whole | Outcome::Late, Then::Leave) => self.leave_office(now, out),
+            (Outcome::Whole | Outcome::Late, Then::Leave) => self.leave_leader_lease(now, out),
             (Outcome::Late, Then::Change(_) | Then::ChangePeers | Then::Drain) => {
                 self.thaw(now, out);
             }
         }
     }
 
-    /// Opens the gate again: what was to be done has to wait.
+    /// Opens admission again: what was to be done has to wait.
     fn thaw(&mut self, now: LocalTime, out: &mut Out) {
         let Some(leader) = self.leader() else { return };
         leader.freeze = None;
         leader.thawed = Some(now);
-        self.refresh_office(now, out);
+        self.refresh_leader_lease(now, out);
     }
 }

@@ -46,13 +46,13 @@ pub enum Command {
     Look,
     /// The pod is about to end: another should lead. Locks go on.
     Drain,
-    /// While this member hands over, no application was told a later end of its office.
-    Told(LocalTime),
+    /// While this member hands over, no application was told a later end of its leader lease.
+    Notified(LocalTime),
     /// Leaves the group.
     Leave,
 }
 
-/// The alarms of a member.
+/// The timers of a member.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Timer {
     /// The leader's next heartbeat.
@@ -71,13 +71,13 @@ pub enum Timer {
     Join,
     /// The end of a hold.
     Holds,
-    /// The next alarm of a mutex.
+    /// The next timer of a mutex.
     Mutexes,
-    /// The end of the quiet time.
-    Quiet,
-    /// An heir did not answer.
+    /// The end of the grace period.
+    Grace,
+    /// A successor did not answer.
     Leave,
-    /// An alarm of the election.
+    /// A timer of the election.
     Election(AnyTimer),
 }
 
@@ -89,19 +89,19 @@ pub enum Event {
     /// A view began here.
     Installed(Box<Record>),
     /// This member stands so from now on.
-    Standing(Standing),
+    Leadership(Leadership),
     /// Whether locks are granted in the group at the moment; nothing if this member cannot know.
     Grants(Option<bool>),
     /// Until when, as far as this member knows, nothing is newly granted: somebody of an earlier view may
     /// hold. Nothing if locks are granted, or this member cannot know.
-    Quiet(Option<LocalTime>),
+    Grace(Option<LocalTime>),
     /// The register confirmed the view, counted from that time.
     Confirmed(LocalTime),
     /// An election that this member took part in has ended.
     Elected {
         /// Who was elected.
         winner: Incarnation,
-        /// The messages that this member sent in it, as the books count them.
+        /// The messages that this member sent in it, as the textbook counts them.
         messages: u64,
         /// How long it took here.
         took: Duration,
@@ -118,18 +118,18 @@ pub enum Event {
 
 /// How a member stands in its group.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Standing {
-    /// It has the office until that time by its own clock, and its applications may believe so. The
-    /// office itself may be between two views of this leader.
+pub enum Leadership {
+    /// It has the leader lease until that time by its own clock, and its applications may believe so. The
+    /// leader lease itself may be between two views of this leader.
     Leading(LocalTime),
-    /// It has the office, and is about to hand it over: its applications may believe so no longer.
+    /// It has the leader lease, and is about to hand it over: its applications may believe so no longer.
     HandingOver,
     /// It promised to follow somebody until that time.
     Following(Incarnation, LocalTime),
     /// It takes part in an election, or waits for the view of whoever won, or begins one, or leads
     /// while an application of the leader before may still believe in that one.
     Electing,
-    /// It is in no view, or leads one without an office.
+    /// It is in no view, or leads one without a leader lease.
     Isolated,
 }
 
@@ -146,7 +146,7 @@ pub enum LockEvent {
         epoch: Epoch,
         /// Until when it is safe, by this member's own clock.
         deadline: LocalTime,
-        /// Messages that this entry cost so far, as the books count them.
+        /// Messages that this entry cost so far, as the textbook counts them.
         messages: u64,
     },
     /// It goes on holding.
@@ -165,7 +165,7 @@ pub enum LockEvent {
 pub enum LostReason {
     /// Nobody extended it in time.
     LeaseExpired,
-    /// This member led, and its office ended.
+    /// This member led, and its leader lease ended.
     ViewChange,
 }
 

@@ -123,7 +123,7 @@ impl Member {
         // Joiners that started together do not all try at once, and one that is about to end last.
         let stagger = timing.heartbeat * u32::try_from(self.me.incarnation.run % 8).unwrap_or(0);
         let patience = if self.going == Going::Stays { 2 } else { 5 };
-        let alone = now - heard > timing.office_wait * patience + stagger;
+        let alone = now - heard > timing.leader_lease * patience + stagger;
         let may = now >= self.abstains_until && self.going != Going::Leaves;
         if alone && self.record.is_some() && may {
             self.begin_candidacy(now, None, out);

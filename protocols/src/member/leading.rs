@@ -1,25 +1,25 @@
-//! The office of leader: promises, and the quiet time at its beginning.
+//! The leader lease: promises, and the grace period at its start.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::changing::Errand;
+use super::changing::Task;
 use super::freezing::Freeze;
 use super::joining::Joiners;
 use super::leaving::Legacy;
-use super::message::{Announcement, Extended, Gate, Heartbeat, List, Promise, Table};
+use super::message::{Admission, Announcement, Extended, Heartbeat, List, Promise, Table};
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::Incarnation;
 use crate::record::{MemberInfo, Record};
 use crate::time::{LocalTime, hold};
 
-/// A member that leads its view, and has the office while a majority promises (rule 3).
+/// A member that leads its view, and has the leader lease while a majority promises (rule 3).
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Leader {
     pub(super) record: Record,
     carried: Table,
     /// Until when each member's promise surely lasts (rule 9).
-    pub(super) office: BTreeMap<Incarnation, LocalTime>,
+    pub(super) promised: BTreeMap<Incarnation, LocalTime>,
     /// When each member last promised.
     pub(super) heard: BTreeMap<Incarnation, LocalTime>,
     /// The latest heartbeat that each member answered. What answers that one or an earlier one again
@@ -31,12 +31,12 @@ pub(super) struct Leader {
     pub(super) leased: BTreeSet<Incarnation>,
     /// When the latest heartbeats were sent.
     sent: VecDeque<(u64, LocalTime)>,
-    pub(super) quiet_until: LocalTime,
-    pub(super) quiet_over: bool,
+    pub(super) grace_until: LocalTime,
+    pub(super) grace_over: bool,
     pub(super) settled: bool,
     pub(super) since: LocalTime,
-    /// The office was last seen at that time.
-    in_office: LocalTime,
+    /// The leader lease was last seen at that time.
+    while_leading: LocalTime,
     pub(super) joiners: Joiners,
     pub(super) leavers: BTreeSet<Incarnation>,
     /// Those of them who said what they hold.
@@ -46,49 +46,49 @@ pub(super) struct Leader {
     /// Members that sealed this view and follow nobody in it.
     pub(super) sealed: BTreeSet<Incarnation>,
     /// What the register is asked for.
-    pub(super) errand: Option<Errand>,
-    /// The gate is closed, so that it is known what everybody holds.
+    pub(super) task: Option<Task>,
+    /// Admission is closed, so that it is known what everybody holds.
     pub(super) freeze: Option<Freeze>,
-    /// When a closed gate was last opened again, because somebody said nothing.
+    /// When a closed admission was last opened again, because somebody said nothing.
     pub(super) thawed: Option<LocalTime>,
-    /// The gate was open to members that grant among themselves.
+    /// Admission was open to members that grant among themselves.
     open_to_peers: bool,
 }
 
 /// What a view begins with.
-pub(super) struct Beginning {
+pub(super) struct ViewStart {
     pub(super) record: Record,
     /// Who held and who waited when the view before ended.
     pub(super) carried: Table,
-    pub(super) quiet_until: LocalTime,
+    pub(super) grace_until: LocalTime,
 }
 
 /// How many heartbeats may be under way.
 const SENT_MAX: usize = 512;
 
 impl Leader {
-    fn new(now: LocalTime, beginning: Beginning) -> Self {
-        let Beginning { record, carried, quiet_until } = beginning;
+    fn new(now: LocalTime, start: ViewStart) -> Self {
+        let ViewStart { record, carried, grace_until } = start;
         Self {
             settled: record.settled,
             record,
             carried,
-            office: BTreeMap::new(),
+            promised: BTreeMap::new(),
             heard: BTreeMap::new(),
             answered: BTreeMap::new(),
             extended: BTreeMap::new(),
             leased: BTreeSet::new(),
             sent: VecDeque::new(),
-            quiet_until,
-            quiet_over: false,
+            grace_until,
+            grace_over: false,
             since: now,
-            in_office: now,
+            while_leading: now,
             joiners: Joiners::default(),
             leavers: BTreeSet::new(),
             parted: BTreeSet::new(),
             draining: BTreeSet::new(),
             sealed: BTreeSet::new(),
-            errand: None,
+            task: None,
             freeze: None,
             thawed: None,
             open_to_peers: false,
@@ -110,8 +110,8 @@ impl Leader {
     }
 
     /// Rule 9: until when a majority of the view promises, as far as this member knows.
-    pub(super) fn office_until(&self) -> LocalTime {
-        let mut promises: Vec<LocalTime> = self.office.values().copied().collect();
+    pub(super) fn leader_lease_until(&self) -> LocalTime {
+        let mut promises: Vec<LocalTime> = self.promised.values().copied().collect();
         promises.sort_unstable();
         let needed = self.record.promises_needed();
         promises.iter().rev().nth(needed - 1).copied().unwrap_or_default()
@@ -125,13 +125,13 @@ impl Leader {
 
     /// Who wants to join and lives.
     pub(super) fn joins(&self, now: LocalTime) -> Vec<MemberInfo> {
-        self.joiners.lately(now, self.record.timing.office_wait)
+        self.joiners.lately(now, self.record.timing.leader_lease)
     }
 
     /// Members that promised lately, and stay.
     pub(super) fn stays(&self, now: LocalTime) -> Vec<Incarnation> {
         let lives = |m: &Incarnation| {
-            self.sealed.contains(m) || self.office.get(m).is_some_and(|until| *until > now)
+            self.sealed.contains(m) || self.promised.get(m).is_some_and(|until| *until > now)
         };
         self.record.incarnations().filter(|m| lives(m) && !self.leavers.contains(m)).collect()
     }
@@ -144,7 +144,7 @@ impl Leader {
         member: Incarnation,
         list: Option<List>,
     ) -> PeerMessage {
-        let patience = self.record.timing.office_wait;
+        let patience = self.record.timing.leader_lease;
         let news = self.heard.get(&member).is_none_or(|at| now - *at > patience);
         let announcement = news.then(|| {
             let (record, carried) = (self.record.clone(), self.carried.aged(now - self.since));
@@ -153,7 +153,7 @@ impl Leader {
         let heartbeat = Heartbeat {
             epoch: self.record.epoch,
             seq,
-            gate: Gate { open: self.opens_to_peers(now), ceiling: self.record.ceiling },
+            admission: Admission { open: self.opens_to_peers(now), ceiling: self.record.ceiling },
             list,
             extended: self.extended.remove(&member),
             announcement,
@@ -162,13 +162,13 @@ impl Leader {
     }
 
     /// For how much longer nothing is newly granted.
-    pub(super) fn rest_of_quiet(&self, now: LocalTime) -> Duration {
-        if self.quiet_over { Duration::ZERO } else { now.until(self.quiet_until) }
+    pub(super) fn rest_of_grace(&self, now: LocalTime) -> Duration {
+        if self.grace_over { Duration::ZERO } else { now.until(self.grace_until) }
     }
 
-    /// Whether the gate before the locks is open.
+    /// Whether admission to the locks is open.
     pub(super) fn grants(&self, now: LocalTime) -> bool {
-        self.quiet_over && self.office_until() > now
+        self.grace_over && self.leader_lease_until() > now
     }
 
     /// Whether it is open to members that grant among themselves.
@@ -179,28 +179,28 @@ impl Leader {
 
 impl Member {
     /// Begins to lead a view that the register has.
-    pub(super) fn take_office(
+    pub(super) fn take_lead(
         &mut self,
         now: LocalTime,
         sent: LocalTime,
-        mut beginning: Beginning,
+        mut start: ViewStart,
         out: &mut Out,
     ) {
         out.disarm(Timer::Join);
         out.disarm(Timer::Candidacy);
         self.drop_election(out);
-        self.go_by(now, beginning.record.policy.arbiter, out);
-        self.adopt_policy(&beginning.record);
+        self.go_by(now, start.record.policy.arbiter, out);
+        self.adopt_policy(&start.record);
         if self.is_advisory() {
-            self.in_force.numbered = self.in_force.numbered.max(beginning.record.epoch);
+            self.in_force.numbered = self.in_force.numbered.max(start.record.epoch);
         }
-        self.confirm(sent, &beginning.record, out);
-        let record = beginning.record.clone();
-        self.locks.complete(now, &record, &mut beginning.carried);
+        self.confirm(sent, &start.record, out);
+        let record = start.record.clone();
+        self.locks.complete(now, &record, &mut start.carried);
         self.pledge.epoch = record.epoch;
         self.pledge.sealed = false;
         self.with_locks(now, out, |locks, effects| {
-            locks.install(now, &record, &beginning.carried, effects);
+            locks.install(now, &record, &start.carried, effects);
         });
         for info in record.members.iter().filter(|info| info.incarnation != self.me.incarnation) {
             out.tell(Event::Met(Box::new(info.clone())));
@@ -208,7 +208,7 @@ impl Member {
         out.tell(Event::Installed(Box::new(record.clone())));
         self.lineage.goes_on(&record);
         self.record = Some(record);
-        self.role = Role::Leader(Box::new(Leader::new(now, beginning)));
+        self.role = Role::Leader(Box::new(Leader::new(now, start)));
         self.legacy = None;
         self.reread_soon(out);
         self.beat(now, out);
@@ -236,20 +236,20 @@ impl Member {
         let timing = leader.record.timing;
         if may {
             // Rule 8: the leader's own promise obeys the same rules.
-            leader.office.insert(me, now.after(hold(timing.office_wait)));
-            self.pledge.until = now.after(timing.office_wait);
+            leader.promised.insert(me, now.after(hold(timing.leader_lease)));
+            self.pledge.until = now.after(timing.leader_lease);
             self.pledge.followed = self.pledge.epoch;
         } else {
             self.read_register(now, out);
         }
         out.arm(Timer::Heartbeat, timing.heartbeat);
-        self.refresh_office(now, out);
+        self.refresh_leader_lease(now, out);
         self.with_locks(now, out, |locks, effects| locks.tick(now, effects));
         self.settle(now);
         self.consider_freeze(now, out);
         self.consider_change(now, out);
         self.hand_over_in_time(now, out);
-        self.give_up_a_lapsed_office(now, out);
+        self.give_up_a_lapsed_leader_lease(now, out);
     }
 
     pub(super) fn send_heartbeats(&mut self, now: LocalTime, out: &mut Out) {
@@ -269,7 +269,7 @@ impl Member {
     }
 
     /// Tells a member at once what it waits for to let others in or be let in: that its lease runs,
-    /// and that the gate is open. Else it would have to wait for the next heartbeat.
+    /// and that admission is open. Else it would have to wait for the next heartbeat.
     fn hurry(&mut self, now: LocalTime, member: Incarnation, out: &mut Out) {
         let Some(leader) = self.leader() else { return };
         if leader.record.policy.has_peer_locks() && leader.opens_to_peers(now) {
@@ -298,20 +298,20 @@ impl Member {
             return out.tell(Event::Ignored("overtaken"));
         }
         leader.answered.insert(from, promise.seq);
-        let until = sent.after(hold(leader.record.timing.office_wait));
-        let office = leader.office.entry(from).or_default();
-        *office = (*office).max(until);
+        let until = sent.after(hold(leader.record.timing.leader_lease));
+        let leader_lease = leader.promised.entry(from).or_default();
+        *leader_lease = (*leader_lease).max(until);
         leader.heard.insert(from, now);
         if promise.drains {
             leader.draining.insert(from);
         }
         leader.sealed.remove(&from);
         self.locks.is_heard(promise.seq);
-        self.refresh_office(now, out);
-        if self.leaves_to_an_heir(now, out) {
+        self.refresh_leader_lease(now, out);
+        if self.leaves_to_a_successor(now, out) {
             return;
         }
-        if self.office().is_none_or(|until| until <= now) {
+        if self.leader_lease().is_none_or(|until| until <= now) {
             return;
         }
         let seq = promise.seq;
@@ -319,7 +319,7 @@ impl Member {
             locks.on_promise(now, from, sent, promise, effects)
         });
         if let (Some(extended), Some(leader)) = (extended, self.leader()) {
-            // Rule 29: only what it lists makes the table whole, and that is heard in office alone.
+            // Rule 29: only what it lists makes the table whole, and that is heard leading alone.
             leader.note_answer(from, seq);
             leader.extended.insert(from, extended);
             if leader.leased.insert(from) {
@@ -329,24 +329,24 @@ impl Member {
         self.consider_freeze(now, out);
     }
 
-    /// Brings everything up to the present end of the office.
-    pub(super) fn refresh_office(&mut self, now: LocalTime, out: &mut Out) {
+    /// Brings everything up to the present end of the leader lease.
+    pub(super) fn refresh_leader_lease(&mut self, now: LocalTime, out: &mut Out) {
         let Some(leader) = self.leader() else { return };
-        let until = leader.office_until();
+        let until = leader.leader_lease_until();
         if until > now {
-            leader.in_office = now;
+            leader.while_leading = now;
         }
-        if !leader.quiet_over && leader.quiet_until > now {
-            out.arm(Timer::Quiet, now.until(leader.quiet_until));
+        if !leader.grace_over && leader.grace_until > now {
+            out.arm(Timer::Grace, now.until(leader.grace_until));
         }
-        let first = !leader.quiet_over && leader.quiet_until <= now && until > now;
-        leader.quiet_over |= first;
+        let first = !leader.grace_over && leader.grace_until <= now && until > now;
+        leader.grace_over |= first;
         let (open, open_to_peers) = (leader.grants(now), leader.opens_to_peers(now));
         let opens = open_to_peers && !leader.open_to_peers;
         leader.open_to_peers = open_to_peers;
         let hurries = opens && leader.record.policy.has_peer_locks();
         self.with_locks(now, out, |locks, effects| {
-            locks.set_office(now, until, effects);
+            locks.set_leader_lease(now, until, effects);
             locks.set_open(now, open, open_to_peers, effects);
         });
         if hurries {
@@ -354,17 +354,17 @@ impl Member {
         }
     }
 
-    pub(super) fn quiet_is_over(&mut self, now: LocalTime, out: &mut Out) {
-        self.refresh_office(now, out);
+    pub(super) fn grace_is_over(&mut self, now: LocalTime, out: &mut Out) {
+        self.refresh_leader_lease(now, out);
     }
 
     /// Rule 21: whether no hold of an earlier view runs that this one does not know. The leader's
-    /// own are tied to the office since it began, or others can tell them.
+    /// own are tied to the leader lease since it began, or others can tell them.
     fn settle(&mut self, now: LocalTime) {
         let (outsiders, older) = (self.locks.has_outsiders(now), self.locks.has_older_leases(now));
         let Some(leader) = self.leader() else { return };
         let lists = leader.record.lists();
-        if leader.quiet_over && !outsiders && (lists || !older) {
+        if leader.grace_over && !outsiders && (lists || !older) {
             leader.settled = true;
             if !lists {
                 self.pledge.settled = Some(self.pledge.epoch);
@@ -372,11 +372,13 @@ impl Member {
         }
     }
 
-    /// An office that a majority no longer promises is given up, after as long again: promises may
-    /// come back.
-    fn give_up_a_lapsed_office(&mut self, now: LocalTime, out: &mut Out) {
+    /// A leader lease that a majority no longer promises is given up, after as long again: promises may
+    /// come back, unless too many have left.
+    fn give_up_a_lapsed_leader_lease(&mut self, now: LocalTime, out: &mut Out) {
+        let lost = self.record.as_ref().is_some_and(|record| self.lacks_a_majority(record));
         let Some(leader) = self.leader() else { return };
-        if now - leader.in_office > leader.record.timing.office_wait * 2 {
+        let patience = leader.record.timing.leader_lease * if lost { 1 } else { 2 };
+        if now - leader.while_leading > patience {
             self.step_down(now, out);
             // What it promised itself counts for nobody else.
             self.pledge.until = self.pledge.until.min(now);
@@ -396,6 +398,6 @@ impl Member {
         self.locks.resign();
         self.role = Role::Follower;
         out.disarm(Timer::Heartbeat);
-        out.disarm(Timer::Quiet);
+        out.disarm(Timer::Grace);
     }
 }

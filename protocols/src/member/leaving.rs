@@ -1,4 +1,4 @@
-//! The end of an office that its leader gives up, and the end of a membership.
+//! The end of a leader lease that its leader gives up, and the end of a membership.
 
 use super::changing::CHANGE_PERIOD;
 use super::freezing::Then;
@@ -11,11 +11,11 @@ use crate::register::Value;
 use crate::time::LocalTime;
 
 /// What is left to be done for a member that led, and never will again: it resigned because it leaves.
-/// Nobody's promise gives the office back, because this has none.
+/// Nobody's promise gives the leader lease back, because this has none.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Resigned {
-    /// An heir has the table, and is to say that it took over.
-    Bequeathed,
+    /// A successor has the table, and is to say that it took over.
+    HandedOver,
     /// Nobody took over: the register is to say that nobody leads.
     Closes {
         /// It was asked to.
@@ -23,31 +23,31 @@ pub(super) enum Resigned {
     },
 }
 
-/// What a member knows of a view that it led, and in which its office is over for good: what the
+/// What a member knows of a view that it led, and in which its leader lease is over for good: what the
 /// register is to say of that view if nobody takes over.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Legacy {
     /// The view.
     base: Epoch,
     /// Who has its table.
-    heir: Option<Incarnation>,
+    successor: Option<Incarnation>,
     /// What may still be held, if that is known of all locks.
     held: Option<Vec<HeldLock>>,
 }
 
 impl Legacy {
     pub(super) fn of(table: &HandOver) -> Self {
-        let held = HeldLock::all_of(&table.table).filter(|_| table.quiet.is_zero());
-        Self { base: table.base, heir: None, held }
+        let held = HeldLock::all_of(&table.table).filter(|_| table.grace.is_zero());
+        Self { base: table.base, successor: None, held }
     }
 }
 
 impl Leader {
     /// The most senior member that lives. One that is about to end is better than nobody only if
     /// this one ends first.
-    fn heir(&self, now: LocalTime, me: Incarnation, stay: bool) -> Option<Incarnation> {
+    fn successor(&self, now: LocalTime, me: Incarnation, stay: bool) -> Option<Incarnation> {
         let lives = |m: &Incarnation| {
-            !self.leavers.contains(m) && self.office.get(m).is_some_and(|until| *until > now)
+            !self.leavers.contains(m) && self.promised.get(m).is_some_and(|until| *until > now)
         };
         let living: Vec<Incarnation> = self.record.others(me).rev().filter(lives).collect();
         let remains = living.iter().find(|m| !self.draining.contains(m));
@@ -69,12 +69,12 @@ impl Member {
         let leader = self.leader()?;
         // Rule 29: somebody may have entered whom the table does not name.
         let whole = advisory || leader.is_whole(now, me);
-        let rest = leader.rest_of_quiet(now);
+        let rest = leader.rest_of_grace(now);
         let mut hand_over = HandOver {
             base: leader.record.epoch,
             table,
-            quiet: if whole { rest } else { rest.max(leader.record.timing.lock_wait) },
-            lock_wait: leader.lock_wait(now),
+            grace: if whole { rest } else { rest.max(leader.record.timing.member_lease) },
+            member_lease: leader.member_lease(now),
             stays: leader.stays(now),
             joins: leader.joins(now),
         };
@@ -85,7 +85,7 @@ impl Member {
     /// Whoever left the view said what it holds: nothing else of it is to be waited for.
     fn take_out_the_departed(&self, hand_over: &mut HandOver) {
         for (member, leave) in &self.leaves {
-            if leave.epoch == hand_over.base {
+            if leave.counts_in(hand_over.base) {
                 hand_over.stays.retain(|stays| stays != member);
                 hand_over.table.holds.retain(|held| {
                     held.holder != *member || leave.tells_of(&held.lock, held.token)
@@ -94,20 +94,20 @@ impl Member {
         }
     }
 
-    /// Resigns (rule 13): the office ends here and now. Returns the leader's seal.
+    /// Resigns (rule 13): the leader lease ends here and now. Returns the leader's seal.
     pub(super) fn retire(&mut self, now: LocalTime, out: &mut Out) -> Option<HandOver> {
         let hand_over = self.table_to_give(now)?;
         // Where nothing arbitrates, no register names a leader.
         self.legacy = (!self.is_advisory()).then(|| Legacy::of(&hand_over));
-        let office_wait = self.leader()?.record.timing.office_wait;
+        let leader_lease = self.leader()?.record.timing.leader_lease;
         self.locks.resign();
         self.role = Role::Follower;
-        // Rule 12: it refuses the view from now on, and nothing gives it the office back.
+        // Rule 12: it refuses the view from now on, and nothing gives it the leader lease back.
         self.pledge.sealed = true;
         out.disarm(Timer::Heartbeat);
-        out.disarm(Timer::Quiet);
+        out.disarm(Timer::Grace);
         // If nobody leads by then, somebody must be elected.
-        out.arm(Timer::Promise, office_wait);
+        out.arm(Timer::Promise, leader_lease);
         Some(hand_over)
     }
 
@@ -116,7 +116,7 @@ impl Member {
         if self.going == Going::Stays {
             self.going = Going::Drains;
             self.keep_nothing(now, out);
-            self.drain_office(now, out);
+            self.drawhile_leading(now, out);
         }
     }
 
@@ -125,11 +125,11 @@ impl Member {
         self.with_locks(now, out, |locks, effects| locks.keep_nothing(now, effects));
     }
 
-    fn drain_office(&mut self, now: LocalTime, out: &mut Out) {
+    fn drawhile_leading(&mut self, now: LocalTime, out: &mut Out) {
         let me = self.me.incarnation;
-        let heir = self.leader().and_then(|leader| leader.heir(now, me, true));
-        self.end_belief(heir.is_some());
-        if heir.is_none() || self.waits_for_believers(now, out) {
+        let successor = self.leader().and_then(|leader| leader.successor(now, me, true));
+        self.end_belief(successor.is_some());
+        if successor.is_none() || self.waits_for_believers(now, out) {
             return;
         }
         if !self.freezes_first(now, Then::Drain, out) {
@@ -142,15 +142,15 @@ impl Member {
         let (drains, since) = (self.going == Going::Drains, self.leader().map(|l| l.since));
         let begun = self.is_ending_belief();
         if drains && since.is_some_and(|since| begun || now - since >= CHANGE_PERIOD) {
-            self.drain_office(now, out);
+            self.drawhile_leading(now, out);
         }
     }
 
-    /// Hands the office to the most senior member that lives. False if there is none.
+    /// Hands the leader lease to the most senior member that lives. False if there is none.
     pub(super) fn hand_over(&mut self, now: LocalTime, stay: bool, out: &mut Out) -> bool {
         let me = self.me.incarnation;
-        let heir = self.leader().and_then(|leader| leader.heir(now, me, stay));
-        let Some(heir) = heir else { return false };
+        let successor = self.leader().and_then(|leader| leader.successor(now, me, stay));
+        let Some(successor) = successor else { return false };
         let Some(mut table) = self.retire(now, out) else { return false };
         if !stay {
             table.stays.retain(|member| *member != me);
@@ -158,9 +158,9 @@ impl Member {
         // What it promised itself counts for nobody else.
         self.pledge.until = now;
         if let Some(legacy) = &mut self.legacy {
-            legacy.heir = Some(heir);
+            legacy.successor = Some(successor);
         }
-        say(heir, PeerMessage::HandOver(Box::new(table)), out);
+        say(successor, PeerMessage::HandOver(Box::new(table)), out);
         true
     }
 
@@ -216,25 +216,25 @@ impl Member {
         let (me, patience, advisory) =
             (self.me.incarnation, self.register_patience(), self.is_advisory());
         let Some(leader) = self.leader() else { return };
-        let (heir, since) = (leader.heir(now, me, false), leader.since);
-        let waits = heir.is_none() && !advisory && leader.awaits_somebody(me);
+        let (successor, since) = (leader.successor(now, me, false), leader.since);
+        let waits = successor.is_none() && !advisory && leader.awaits_somebody(me);
         if waits && now - since < patience {
             out.arm(Timer::Leave, now.until(since.after(patience)));
-        } else if heir.is_some() && self.freezes_first(now, Then::Leave, out) {
-            // Should the office end meanwhile, there is nothing to hand over.
-            let patience = self.record.as_ref().map(|record| record.timing.office_wait);
+        } else if successor.is_some() && self.freezes_first(now, Then::Leave, out) {
+            // Should the leader lease end meanwhile, there is nothing to hand over.
+            let patience = self.record.as_ref().map(|record| record.timing.leader_lease);
             out.arm(Timer::Leave, patience.unwrap_or_default() * 2);
         } else {
-            self.leave_office(now, out);
+            self.leave_leader_lease(now, out);
         }
     }
 
     /// A member of a view that has just begun lives, and stays: its leader, which leaves, waited for that.
-    pub(super) fn leaves_to_an_heir(&mut self, now: LocalTime, out: &mut Out) -> bool {
+    pub(super) fn leaves_to_a_successor(&mut self, now: LocalTime, out: &mut Out) -> bool {
         let me = self.me.incarnation;
-        let heir = self.leader().filter(|leader| leader.freeze.is_none());
-        let heir = heir.and_then(|leader| leader.heir(now, me, true));
-        let leaves = self.going == Going::Leaves && heir.is_some();
+        let successor = self.leader().filter(|leader| leader.freeze.is_none());
+        let successor = successor.and_then(|leader| leader.successor(now, me, true));
+        let leaves = self.going == Going::Leaves && successor.is_some();
         if leaves {
             self.leave_as_leader(now, out);
         }
@@ -246,13 +246,13 @@ impl Member {
     pub(super) fn depart(&mut self, now: LocalTime, out: &mut Out) {
         let known = self.record.as_ref().map(|record| record.epoch);
         if let Some(legacy) = self.legacy.as_ref().filter(|legacy| known == Some(legacy.base)) {
-            let Some(heir) = legacy.heir else { return self.close_group(now, out) };
-            say(heir, PeerMessage::Leave(Box::default()), out);
-            return self.await_heir(out);
+            let Some(successor) = legacy.successor else { return self.close_group(now, out) };
+            say(successor, PeerMessage::Leave(Box::default()), out);
+            return self.await_successor(out);
         }
         // Also to those that do not lead: who does may have resigned a moment ago.
         if let Some(record) = &self.record {
-            say_each(record.others(self.me.incarnation), &self.last_words(now), out);
+            say_each(record.others(self.me.incarnation), &self.leave_message(now), out);
         }
         self.gone(out);
     }
@@ -266,37 +266,37 @@ impl Member {
         out: &mut Out,
     ) {
         if epoch > self.floor() {
-            say(leader, self.last_words(now), out);
+            say(leader, self.leave_message(now), out);
             self.gone(out);
         }
     }
 
     /// In a view that a member is still in, the leader need not ask it what it holds (rule 29).
-    fn last_words(&self, now: LocalTime) -> PeerMessage {
+    fn leave_message(&self, now: LocalTime) -> PeerMessage {
         let is_joiner = matches!(self.role, Role::Joiner { .. });
         let left = self.record.as_ref().filter(|_| !self.pledge.sealed && !is_joiner);
         let leave =
-            left.map(|record| Leave { epoch: record.epoch, holds: self.locks.listed(now).holds });
+            left.map(|record| Leave { epoch: record.epoch, holds: self.locks.running(now) });
         PeerMessage::Leave(Box::new(leave.unwrap_or_default()))
     }
 
     /// A leader leaves: it hands over, if there is anybody, and knows as much as it can of who holds
     /// what.
-    pub(super) fn leave_office(&mut self, now: LocalTime, out: &mut Out) {
+    pub(super) fn leave_leader_lease(&mut self, now: LocalTime, out: &mut Out) {
         if self.hand_over(now, false, out) {
-            self.await_heir(out);
+            self.await_successor(out);
         } else if self.is_advisory() {
             self.gone(out);
         } else if self.retire(now, out).is_some() {
-            // Nobody is there to take over. The office ends before the register says so.
+            // Nobody is there to take over. The leader lease ends before the register says so.
             self.pledge.until = now;
             self.close_group(now, out);
         }
     }
 
-    /// The heir is to say that it took over.
-    fn await_heir(&mut self, out: &mut Out) {
-        self.role = Role::Resigned(Resigned::Bequeathed);
+    /// The successor is to say that it took over.
+    fn await_successor(&mut self, out: &mut Out) {
+        self.role = Role::Resigned(Resigned::HandedOver);
         out.disarm(Timer::Promise);
         out.arm(Timer::Leave, self.register_patience());
     }
@@ -311,11 +311,11 @@ impl Member {
         self.read_register(now, out);
     }
 
-    /// The time to leave in is over. An heir that said nothing may have left at the same time.
+    /// The time to leave in is over. A successor that said nothing may have left at the same time.
     pub(super) fn leave_is_due(&mut self, now: LocalTime, out: &mut Out) {
         match self.role {
-            Role::Leader(_) => self.leave_office(now, out),
-            Role::Resigned(Resigned::Bequeathed) if !self.is_advisory() => {
+            Role::Leader(_) => self.leave_leader_lease(now, out),
+            Role::Resigned(Resigned::HandedOver) if !self.is_advisory() => {
                 self.close_group(now, out);
             }
             Role::Resigned(Resigned::Closes { .. }) => {
@@ -329,12 +329,12 @@ impl Member {
                 self.gone(out);
             }
             Role::Joiner { .. } | Role::Follower => self.depart(now, out),
-            Role::Resigned(Resigned::Bequeathed) | Role::Gone => self.gone(out),
+            Role::Resigned(Resigned::HandedOver) | Role::Gone => self.gone(out),
         }
     }
 
-    /// The office of the recorded view ended when this member resigned (rule 13), whatever became of
-    /// the heir. If the heir is at work it has the table, and the mark does not harm it; if it took over,
+    /// The leader lease of the recorded view ended when this member resigned (rule 13), whatever became of
+    /// the successor. If the successor is at work it has the table, and the mark does not harm it; if it took over,
     /// another view is there.
     pub(super) fn resigned_reads(
         &mut self,
@@ -350,7 +350,7 @@ impl Member {
         let Some(record) = value.record.filter(mine) else { return self.gone(out) };
         let held = legacy.held.clone();
         let settled = held.as_ref().is_some_and(Vec::is_empty);
-        let record = Record { leader: None, settled, held, nonce: self.desk.nonce(), ..record };
+        let record = Record { leader: None, settled, held, nonce: self.register.nonce(), ..record };
         self.role = Role::Resigned(Resigned::Closes { wrote: true });
         self.write_register(now, value.version, record, out);
     }
@@ -358,7 +358,7 @@ impl Member {
     /// A write was carried out: that of who closes the group, or an earlier one.
     pub(super) fn resigned_wrote(&mut self, now: LocalTime, resigned: Resigned, out: &mut Out) {
         match resigned {
-            Resigned::Bequeathed => {}
+            Resigned::HandedOver => {}
             Resigned::Closes { wrote: false } => self.read_register(now, out),
             Resigned::Closes { wrote: true } => {
                 if self.legacy.as_ref().is_some_and(|legacy| legacy.held.is_none()) {
@@ -386,7 +386,7 @@ impl Member {
         out: &mut Out,
     ) {
         if let Some(leader) = self.leader()
-            && leader.record.epoch == leave.epoch
+            && leave.counts_in(leader.record.epoch)
             && leader.record.rank(from).is_some()
         {
             leader.parted.insert(from);
@@ -401,31 +401,36 @@ impl Member {
         if let Some(candidate) = self.candidate() {
             candidate.leave_out(from);
         }
-        if let Some(legacy) = self.legacy.as_mut().filter(|legacy| legacy.heir == Some(from)) {
+        if let Some(legacy) = self.legacy.as_mut().filter(|legacy| legacy.successor == Some(from)) {
             // It did not take over, or leaves again at once: the register tells.
-            legacy.heir = None;
-            if self.role == Role::Resigned(Resigned::Bequeathed) && !self.is_advisory() {
+            legacy.successor = None;
+            if self.role == Role::Resigned(Resigned::HandedOver) && !self.is_advisory() {
                 return self.close_group(now, out);
             }
         }
         self.consider_change(now, out);
     }
 
+    /// Whether so many have left this view that a majority of it cannot promise any more.
+    pub(super) fn lacks_a_majority(&self, record: &Record) -> bool {
+        let stay = record.incarnations().filter(|member| !self.leaves.contains_key(member)).count();
+        stay < record.promises_needed()
+    }
+
     /// Who leads next, and whoever closes the group, may be somebody else than the leader that it was
     /// said to.
     fn keep_leave(&mut self, from: Incarnation, leave: Leave) {
-        let Some(record) = self.record.as_ref().filter(|r| r.epoch == leave.epoch) else {
+        let Some(record) = self.record.as_ref().filter(|r| leave.counts_in(r.epoch)) else {
             return;
         };
-        if record.rank(from).is_none() {
-            return;
-        }
-        if let Some(legacy) = self.legacy.as_mut().filter(|legacy| legacy.base == leave.epoch) {
+        // Who left the view before may be one whose hold this view took over.
+        let oldest = record.base.unwrap_or(record.epoch);
+        if let Some(legacy) = self.legacy.as_mut().filter(|legacy| leave.counts_in(legacy.base)) {
             let stands =
                 |held: &HeldLock| held.holder != from || leave.tells_of(&held.lock, held.token);
             legacy.held.iter_mut().for_each(|held| held.retain(stands));
         }
-        self.leaves.retain(|_, earlier| earlier.epoch == leave.epoch);
+        self.leaves.retain(|_, earlier| earlier.epoch >= oldest);
         self.leaves.insert(from, leave);
         let mut inherited = self.candidate().and_then(|candidate| candidate.inherited.take());
         if let Some((table, _)) = &mut inherited {
@@ -436,7 +441,7 @@ impl Member {
         }
     }
 
-    /// The heir took over, or another member that asked for the table: in a later view.
+    /// The successor took over, or another member that asked for the table: in a later view.
     pub(super) fn on_taken(&mut self, from: Incarnation, epoch: Epoch, out: &mut Out) {
         let is_of_view = |r: &Record| epoch > r.epoch && r.rank(from).is_some();
         if matches!(self.role, Role::Resigned(_)) && self.record.as_ref().is_some_and(is_of_view) {

@@ -1,5 +1,5 @@
 //! What only the leader knows of the holds of its time, and tells its members with every heartbeat,
-//! so that their seals can tell the next leader (rules 20 to 22 of `docs/office.md`).
+//! so that their seals can tell the next leader (rules 20 to 22 of `docs/views.md`).
 
 use super::Member;
 use super::candidacy::Candidate;
@@ -21,9 +21,9 @@ impl Member {
     /// What goes with a heartbeat of this number; nothing in a view in which nobody could tell it.
     pub(super) fn list(&mut self, now: LocalTime, seq: u64) -> Option<List> {
         let leader = self.leader().filter(|leader| leader.record.lists())?;
-        let quiet = leader.rest_of_quiet(now);
+        let grace = leader.rest_of_grace(now);
         let list = self.locks.list(now, seq);
-        Some(List { rest: list.rest.max(quiet), quiet, ..list })
+        Some(List { rest: list.rest.max(grace), grace, ..list })
     }
 
     /// The leader listed this, in a heartbeat that is promised to. One that was overtaken is not heard.
@@ -43,10 +43,10 @@ impl Member {
         Some(known.list.clone().aged(known.at, now))
     }
 
-    /// Until when the leader of this member's view said that the quiet time lasts.
-    pub(super) fn quiet_of_leader(&self) -> Option<LocalTime> {
+    /// Until when the leader of this member's view said that the grace period lasts.
+    pub(super) fn grace_of_leader(&self) -> Option<LocalTime> {
         let known = self.listed.as_ref().filter(|listed| listed.epoch == self.pledge.epoch)?;
-        Some(known.at.after(known.list.quiet))
+        Some(known.at.after(known.list.grace))
     }
 }
 
@@ -75,7 +75,7 @@ impl List {
     fn aged(mut self, since: LocalTime, now: LocalTime) -> Self {
         let passed = now - since;
         self.rest = self.rest.saturating_sub(passed);
-        self.quiet = self.quiet.saturating_sub(passed);
+        self.grace = self.grace.saturating_sub(passed);
         for rest in self.holds.iter_mut().filter_map(|held| held.rest.as_mut()) {
             *rest = rest.saturating_sub(passed);
         }

@@ -1,24 +1,22 @@
-//! All locks of one member in one view: the mutex of each, and what the books leave out around it.
+//! All locks of one member in one view: the mutex of each, and what the textbook leaves out around it.
 //!
 //! What is put around a mutex:
 //!
 //! * **A token.** Every message carries the highest token of the lock that its sender knows; who
 //!   enters takes the next. The coordinator computes the same and writes it into its table.
 //! * **A lease.** A grant is good for `hold(lease)` from the stamp of the member's own message that
-//!   it answers; the coordinator keeps others out for the whole lock wait from when it sent the
+//!   it answers; the coordinator keeps others out for the whole member lease from when it sent the
 //!   grant. A member lists its holds with every promise, and the leader's next heartbeat extends
 //!   them.
 //! * **Grants that are kept** ([`keeping`]), if the policy says so.
-//! * **A gate.** The coordinator hears nothing of a lock while its leader has no office or the
-//!   quiet time of a new view runs: what arrives is kept, in order.
+//! * **Admission.** The coordinator hears nothing of a lock while its leader has no leader lease or the
+//!   grace period of a new view runs: what arrives is kept, in order.
 //!
 //! That is so of a lock that the leader grants. Of one that the members grant among themselves
-//! ([`peers`]) every member keeps what arrives while its gate is closed, and whoever is let in counts
+//! ([`peers`]) every member keeps what arrives while admission is closed, and whoever is let in counts
 //! on the one lease that it has as a member.
 
 mod advisory;
-mod alarms;
-mod books;
 mod carry;
 mod coordinator;
 mod holding;
@@ -26,17 +24,19 @@ mod keeping;
 mod list;
 mod peers;
 mod seat;
+mod tables;
+mod timers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use self::alarms::Alarms;
-use self::books::{Listing, Waiter};
-use self::coordinator::{Docket, Entry, Kept};
+use self::coordinator::{Deferred, Docket, TableEntry};
 use self::holding::{Bond, Hold};
 use self::keeping::Reserved;
-use self::peers::Peers;
+use self::peers::PeerLocks;
 use self::seat::Seat;
+use self::tables::{Listing, Waiter};
+use self::timers::MutexTimers;
 use super::message::{LockMessage, LockNote, Note, PeerMessage};
 use super::{LockEvent, LostReason};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
@@ -56,7 +56,7 @@ pub(super) struct Locks {
     all: BTreeMap<LockName, Lock>,
     /// Those that the application wants or holds, or of which this member keeps the grant.
     mine: BTreeSet<LockName>,
-    /// It is about to leave the office or the group, and keeps nothing any more.
+    /// It is about to leave the leader lease or the group, and keeps nothing any more.
     goes: bool,
     /// When own holds end, each as it was known at some time; it may have been extended since.
     deadlines: BTreeSet<(LocalTime, LockName)>,
@@ -64,17 +64,17 @@ pub(super) struct Locks {
     floor: FencingToken,
     /// Nor is the number of a request for one.
     latest: u64,
-    /// Until when this member, which leads, has its office.
-    office_until: LocalTime,
+    /// Until when this member, which leads, has its leader lease.
+    leader_lease_until: LocalTime,
     /// When each member was last heard of: by its own clock, and by ours.
     heard: BTreeMap<MemberId, Heard>,
     /// What the coordinators have to do.
     docket: Docket,
     /// What there is besides if members grant locks among themselves.
-    peers: Peers,
+    peers: PeerLocks,
     /// What the members' latest promises listed of such locks, at the leader.
     listings: BTreeMap<MemberId, Listing>,
-    alarms: Alarms,
+    timers: MutexTimers,
 }
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -91,34 +91,34 @@ struct Lock {
     /// The mutex knows that the view has begun.
     started: bool,
     highest: FencingToken,
-    /// The application's wish, if it has one.
-    wish: Option<Wish>,
-    /// What it holds, or could without asking anybody: a grant that is kept belongs to no wish.
+    /// The application's intent, if it has one.
+    intent: Option<Intent>,
+    /// What it holds, or could without asking anybody: a grant that is kept belongs to no intent.
     hold: Option<Hold>,
     /// At the leader: up to where a member that may keep its grant may have used tokens.
     reserved: Option<Reserved>,
-    /// Messages of this entry so far, as the books count them.
+    /// Messages of this entry so far, as the textbook counts them.
     messages: u64,
-    /// The leader's knowledge of who is inside.
-    entry: Option<Entry>,
+    /// The leader's knowledge of who is in the critical section.
+    entry: Option<TableEntry>,
     /// The leader's knowledge of who waits.
     notes: BTreeMap<MemberId, Note>,
     /// Nobody is let in before.
     closed_until: LocalTime,
     /// What the mutex has not heard yet, in order.
-    kept: VecDeque<Kept>,
+    deferred: VecDeque<Deferred>,
     /// Who waits among the members, as far as the leader knows.
     waiters: BTreeMap<MemberId, Waiter>,
     /// When somebody was last seen to hold it, or a token to be given, among the members.
     moved: LocalTime,
     /// Who holds, as another member says.
     rumour: Option<Box<LockNote>>,
-    /// The application knows that its wish is known and has to wait.
-    told: bool,
+    /// The application knows that its intent is known and has to wait.
+    notified: bool,
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-struct Wish {
+struct Intent {
     since: LocalTime,
     note: Note,
 }
@@ -157,26 +157,26 @@ impl Locks {
             deadlines: BTreeSet::new(),
             floor: FencingToken::default(),
             latest: 0,
-            office_until: LocalTime::default(),
+            leader_lease_until: LocalTime::default(),
             heard: BTreeMap::new(),
             docket: Docket::default(),
-            peers: Peers::default(),
+            peers: PeerLocks::default(),
             listings: BTreeMap::new(),
-            alarms: Alarms::default(),
+            timers: MutexTimers::default(),
         }
     }
 
     /// The application wants a lock.
     pub(super) fn enter(&mut self, now: LocalTime, name: &LockName, note: Note, out: &mut LockOut) {
         let lock = self.lock(name);
-        if lock.wish.is_some() {
+        if lock.intent.is_some() {
             return;
         }
         self.check_kept(now, name, out);
         let lock = self.lock(name);
-        lock.wish = Some(Wish { since: now, note });
+        lock.intent = Some(Intent { since: now, note });
         lock.messages = 0;
-        lock.told = false;
+        lock.notified = false;
         lock.rumour = None;
         self.mine.insert(name.clone());
         self.command(now, name, Command::Enter, out);
@@ -185,7 +185,7 @@ impl Locks {
     /// The application leaves a lock, or no longer wants it.
     pub(super) fn exit(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         let Some(lock) = self.all.get_mut(name) else { return };
-        if lock.wish.take().is_none() {
+        if lock.intent.take().is_none() {
             return;
         }
         self.mine.remove(name);
@@ -219,8 +219,8 @@ impl Locks {
         let lock = self.lock(&name);
         lock.highest = lock.highest.max(message.highest);
         lock.is_settled_by(rank, message.message);
-        let said = AnyMessage::Central(message.message);
-        let input = Input::Message { from: rank, message: said.clone() };
+        let sent = AnyMessage::Central(message.message);
+        let input = Input::Message { from: rank, message: sent.clone() };
         match message.message {
             central::Message::Request(_)
             | central::Message::Release(_)
@@ -228,14 +228,14 @@ impl Locks {
                 if let Some(note) = message.note {
                     lock.notes.insert(rank, note.note);
                 }
-                self.coordinate(now, &name, Kept::Message(rank, said), out);
+                self.coordinate(now, &name, Deferred::Message(rank, sent), out);
             }
             central::Message::Grant(_) => {
                 let base = Base::Grant { heard: message.heard, before: message.highest };
                 self.feed(now, &name, input, base, out);
             }
             central::Message::Queued(_) => {
-                if lock.wish.is_some() && lock.hold.is_none() {
+                if lock.intent.is_some() && lock.hold.is_none() {
                     out.push(LockEffect::Tell(name.clone(), LockEvent::Queued(message.note)));
                 }
                 self.feed(now, &name, input, Base::Nobody, out);
@@ -247,7 +247,7 @@ impl Locks {
 
     /// How many locks this member holds, and how many it waits for.
     pub(super) fn counts(&self) -> (usize, usize) {
-        let wants = self.mine_all().filter(|(_, lock)| lock.wish.is_some());
+        let wants = self.mine_all().filter(|(_, lock)| lock.intent.is_some());
         let held = wants.clone().filter(|(_, lock)| lock.hold.is_some()).count();
         (held, wants.count() - held)
     }
@@ -305,9 +305,9 @@ impl Locks {
 
     fn command(&mut self, now: LocalTime, name: &LockName, command: Command, out: &mut LockOut) {
         if !self.is_led(name) {
-            self.consult(now, name, Kept::Command(command), out);
+            self.consult(now, name, Deferred::Command(command), out);
         } else if self.coordinates() {
-            self.coordinate(now, name, Kept::Command(command), out);
+            self.coordinate(now, name, Deferred::Command(command), out);
         } else {
             self.feed(now, name, Input::Command(command), Base::Nobody, out);
         }
@@ -346,15 +346,15 @@ impl Locks {
                 Effect::Send { to, message } => self.say(now, name, to, message, out),
                 Effect::Tell(Event::Entered) => self.entered(now, name, base, out),
                 Effect::Tell(Event::Queued) => self.queued(now, name, base, out),
-                Effect::Arm { timer, after } => self.alarms.set(name, timer, now.after(after)),
-                Effect::Disarm(timer) => self.alarms.clear(name, timer),
+                Effect::Arm { timer, after } => self.timers.set(name, timer, now.after(after)),
+                Effect::Disarm(timer) => self.timers.clear(name, timer),
             }
         }
     }
 
     /// The mutex lets this member wait. A follower was told with the message, and who holds.
     fn queued(&mut self, now: LocalTime, name: &LockName, base: Base, out: &mut LockOut) {
-        let Some(lock) = self.all.get(name).filter(|lock| lock.wish.is_some()) else { return };
+        let Some(lock) = self.all.get(name).filter(|lock| lock.intent.is_some()) else { return };
         let note = match base {
             Base::Own => {
                 let reply = central::Message::Queued(RequestNumber::default());
@@ -364,7 +364,7 @@ impl Locks {
             Base::Nobody | Base::Grant { .. } => return,
         };
         if let Some(lock) = self.all.get_mut(name) {
-            lock.told = true;
+            lock.notified = true;
         }
         out.push(LockEffect::Tell(name.clone(), LockEvent::Queued(note)));
     }
@@ -407,7 +407,7 @@ impl Locks {
         let note = match message {
             central::Message::Request(_) => LockNote {
                 member: self.me,
-                note: lock.wish.as_ref()?.note.clone(),
+                note: lock.intent.as_ref()?.note.clone(),
                 token: None,
                 held: Duration::ZERO,
             },
@@ -429,12 +429,12 @@ impl Locks {
         let Some(lock) = self.all.get(name) else { return };
         let unused = lock.mutex.as_ref().is_none_or(AnyMutex::is_unused);
         let unknown = led || lock.entry.is_none() && lock.waiters.is_empty();
-        let idle = unused && lock.kept.is_empty() && lock.closed_until == LocalTime::default();
-        if idle && unknown && lock.wish.is_none() && lock.hold.is_none() {
+        let idle = unused && lock.deferred.is_empty() && lock.closed_until == LocalTime::default();
+        if idle && unknown && lock.intent.is_none() && lock.hold.is_none() {
             self.floor = self.floor.max(lock.spent());
             let latest = lock.mutex.as_ref().map(AnyMutex::latest);
             self.latest = self.latest.max(latest.unwrap_or_default());
-            self.alarms.forget(name);
+            self.timers.forget(name);
             self.all.remove(name);
         }
     }

@@ -53,7 +53,7 @@ pub enum PeerMessage {
         /// The view in question.
         base: Epoch,
     },
-    /// "I resign; you are my heir."
+    /// "I resign; you are my successor."
     HandOver(Box<HandOver>),
     /// "I took over what you handed me."
     Taken {
@@ -113,7 +113,19 @@ impl PeerMessage {
         match self {
             Self::Election { .. } => "election",
             Self::Lock(_) | Self::PeerLock(_) => "lock",
-            _ => "office",
+            Self::Join(_)
+            | Self::Noted
+            | Self::Leave(_)
+            | Self::Heartbeat(_)
+            | Self::Promise(_)
+            | Self::Refusal { .. }
+            | Self::SealRequest { .. }
+            | Self::Seal(_)
+            | Self::SealRefused { .. }
+            | Self::HandOver(_)
+            | Self::Taken { .. } => "view",
+            #[cfg(feature = "next-version")]
+            Self::NextHeartbeat(_) => "view",
         }
     }
 
@@ -140,30 +152,43 @@ impl PeerMessage {
     }
 
     /// What it says of a lock; nothing if it is about none.
-    pub fn of_lock(&self) -> Option<LockWord<'_>> {
+    pub fn of_lock(&self) -> Option<AboutLock<'_>> {
         match self {
-            Self::Lock(said) => Some(LockWord {
-                lock: &said.lock,
-                epoch: said.epoch,
-                name: said.message.name(),
-                mark: said.stamp.0,
-                paid_by: AnyMessage::Central(said.message).paid_by(),
+            Self::Lock(sent) => Some(AboutLock {
+                lock: &sent.lock,
+                epoch: sent.epoch,
+                name: sent.message.name(),
+                mark: sent.stamp.0,
+                paid_by: AnyMessage::Central(sent.message).paid_by(),
             }),
-            Self::PeerLock(said) => Some(LockWord {
-                lock: &said.lock,
-                epoch: said.epoch,
-                name: said.message.name(),
-                mark: said.number,
-                paid_by: said.message.paid_by(),
+            Self::PeerLock(sent) => Some(AboutLock {
+                lock: &sent.lock,
+                epoch: sent.epoch,
+                name: sent.message.name(),
+                mark: sent.number,
+                paid_by: sent.message.paid_by(),
             }),
-            _ => None,
+            Self::Join(_)
+            | Self::Noted
+            | Self::Leave(_)
+            | Self::Heartbeat(_)
+            | Self::Promise(_)
+            | Self::Refusal { .. }
+            | Self::SealRequest { .. }
+            | Self::Seal(_)
+            | Self::SealRefused { .. }
+            | Self::HandOver(_)
+            | Self::Taken { .. }
+            | Self::Election { .. } => None,
+            #[cfg(feature = "next-version")]
+            Self::NextHeartbeat(_) => None,
         }
     }
 }
 
 /// What a message says of a lock, whoever grants it.
 #[derive(Clone, Copy, Debug)]
-pub struct LockWord<'a> {
+pub struct AboutLock<'a> {
     /// Which.
     pub lock: &'a LockName,
     /// The view.
@@ -172,7 +197,7 @@ pub struct LockWord<'a> {
     pub name: &'static str,
     /// Tells messages of one name apart that one member sent to another in one view.
     pub mark: u64,
-    /// To whose entry the books count it.
+    /// To whose entry the textbook counts it.
     pub paid_by: PaidBy,
 }
 
@@ -186,6 +211,13 @@ pub struct Leave {
 }
 
 impl Leave {
+    /// Whether it says in that view what its sender holds. It left that view or an earlier one, whose next
+    /// it never entered, and enters nothing any more.
+    pub(crate) fn counts_in(&self, view: Epoch) -> bool {
+        let same_kind = self.epoch.is_unarbitrated() == view.is_unarbitrated();
+        self.epoch > Epoch::default() && self.epoch <= view && same_kind
+    }
+
     /// Whether it says of a grant that it is held, or became the one that is.
     pub(crate) fn tells_of(&self, lock: &LockName, token: FencingToken) -> bool {
         self.holds.iter().any(|(name, held)| name == lock && token.may_become(*held))
@@ -199,8 +231,8 @@ pub struct Heartbeat {
     pub epoch: Epoch,
     /// Counts the heartbeats of this view.
     pub seq: u64,
-    /// The gate before the locks.
-    pub gate: Gate,
+    /// Admission to the locks.
+    pub admission: Admission,
     /// What nobody but the leader could report; nothing where nothing arbitrates.
     pub list: Option<List>,
     /// Acknowledges the member's last promise.
@@ -209,10 +241,10 @@ pub struct Heartbeat {
     pub announcement: Option<Box<Announcement>>,
 }
 
-/// The gate before the locks of a view.
+/// Admission to the locks of a view.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-pub struct Gate {
-    /// Locks are granted: the leader has its office, and the quiet time is over. It is closed for a
+pub struct Admission {
+    /// Locks are granted: the leader has its leader lease, and the grace period is over. It is closed for a
     /// moment while the leader makes sure of who holds what.
     pub open: bool,
     /// The highest `high` of a token that the view may give.
@@ -247,7 +279,7 @@ pub struct TableHold {
     /// With this token.
     pub token: FencingToken,
     /// For how much longer it keeps others out at the most if the holder is not in the next view and
-    /// cannot renew, the lock's delay included; if nothing is told, a whole lock wait and the delay.
+    /// cannot renew, the lock's delay included; if nothing is told, a whole member lease and the delay.
     pub rest: Option<Duration>,
     /// Who that is, for people.
     pub note: Note,
@@ -286,7 +318,7 @@ pub struct Promise {
     pub holds: Vec<(LockName, FencingToken)>,
     /// What it waits for.
     pub waits: Vec<(LockName, RequestNumber)>,
-    /// It is about to end, and should not be given the office.
+    /// It is about to end, and should not be given the leader lease.
     pub drains: bool,
 }
 
@@ -311,25 +343,25 @@ pub struct Seal {
 pub struct List {
     /// The leader's own, and, with a rest, those of who is not in the view.
     pub holds: Vec<TableHold>,
-    /// For how much longer others may run: the rest of the quiet time, or of what found no room.
+    /// For how much longer others may run: the rest of the grace period, or of what found no room.
     pub rest: Duration,
-    /// The rest of the quiet time alone, for those who wait.
-    pub quiet: Duration,
+    /// The rest of the grace period alone, for those who wait.
+    pub grace: Duration,
 }
 
-/// What a leader that resigns gives to its heir: its seal.
+/// What a leader that resigns gives to its successor: its seal.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct HandOver {
     /// The view that ends.
     pub base: Epoch,
     /// Holders and waiters.
     pub table: Table,
-    /// The rest of the quiet time.
+    /// The rest of the grace period.
     #[serde(deserialize_with = "crate::time::read_wait")]
-    pub quiet: Duration,
-    /// The shortest lock wait that the next view may have: no hold lasts longer.
+    pub grace: Duration,
+    /// The shortest member lease that the next view may have: no hold lasts longer.
     #[serde(deserialize_with = "crate::time::read_wait")]
-    pub lock_wait: Duration,
+    pub member_lease: Duration,
     /// Who is to be in the next view.
     pub stays: Vec<Incarnation>,
     /// Who wants to join it.

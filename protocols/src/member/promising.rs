@@ -9,7 +9,7 @@ use crate::register::Value;
 use crate::time::{LocalTime, hold};
 
 impl Member {
-    /// A leader asks for a promise (rule 8), and tells of the gate and of what only it could report.
+    /// A leader asks for a promise (rule 8), and tells of admission and of what only it could report.
     pub(super) fn on_heartbeat(
         &mut self,
         now: LocalTime,
@@ -52,8 +52,8 @@ impl Member {
             if !self.fits(&announcement.record, epoch, from) {
                 return out.tell(Event::Ignored("announcement"));
             }
-            let quiet = heartbeat.list.as_ref().map(|list| list.quiet).unwrap_or_default();
-            if let Some(base) = self.keeps_to_a_view(now, &announcement.record, quiet) {
+            let grace = heartbeat.list.as_ref().map(|list| list.grace).unwrap_or_default();
+            if let Some(base) = self.keeps_to_a_view(now, &announcement.record, grace) {
                 say(from, PeerMessage::SealRefused { base }, out);
                 return out.tell(Event::Ignored("older base"));
             }
@@ -65,7 +65,7 @@ impl Member {
             self.on_extended(now, extended, out);
         }
         self.promise(now, from, (epoch, heartbeat.seq), heartbeat.list, out);
-        self.hear_gate(now, from, epoch, heartbeat.gate, out);
+        self.hear_admission(now, from, epoch, heartbeat.admission, out);
     }
 
     /// Rule 12: everything up to this epoch is refused. What was sealed is, and what is older than
@@ -147,13 +147,13 @@ impl Member {
         out: &mut Out,
     ) {
         let Some(record) = &self.record else { return };
-        let office_wait = record.timing.office_wait;
+        let leader_lease = record.timing.leader_lease;
         // Whether it promises or not: if this leader is not heard of again, somebody else must lead.
-        out.arm(Timer::Promise, office_wait);
+        out.arm(Timer::Promise, leader_lease);
         if !self.may_promise(now) {
             return self.read_register(now, out);
         }
-        self.pledge.until = now.after(office_wait);
+        self.pledge.until = now.after(leader_lease);
         self.pledge.followed = epoch;
         self.keep_list(now, epoch, list);
         let listed = self.locks.listed(now);
@@ -181,7 +181,7 @@ impl Member {
     /// Rule 8: the register held this record, which is not closing.
     ///
     /// A confirmation stays good when a newer view begins: that view was written after the moment
-    /// that the confirmation counts from. It says nothing good of an older one: the office of a view
+    /// that the confirmation counts from. It says nothing good of an older one: the leader lease of a view
     /// that was replaced after everybody had waited must not come back.
     pub(super) fn confirm(&mut self, sent: LocalTime, record: &Record, out: &mut Out) {
         let arbitrated = !self.is_advisory() && record.policy.arbiter == Arbiter::Quorum;
@@ -252,7 +252,7 @@ impl Member {
         self.go_by(now, record.policy.arbiter, out);
         self.adopt_policy(&record);
         let mine = record.rank(self.me.incarnation).is_some() && record.leader.is_some();
-        let patience = record.timing.office_wait;
+        let patience = record.timing.leader_lease;
         self.record = Some(record);
         if mine {
             self.drop_election(out);

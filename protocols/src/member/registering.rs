@@ -11,14 +11,14 @@ use crate::time::LocalTime;
 
 /// What this member asked of the register and has no answer to.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Desk {
+pub(super) struct RegisterClient {
     run: u64,
     calls: u64,
     read: Option<(CallId, LocalTime)>,
     write: Option<(CallId, LocalTime)>,
 }
 
-impl Desk {
+impl RegisterClient {
     pub(super) fn new(me: Incarnation) -> Self {
         Self { run: me.run, calls: 0, read: None, write: None }
     }
@@ -47,11 +47,11 @@ impl Member {
 
     /// Asks it in any case.
     pub(super) fn ask_register(&mut self, now: LocalTime, out: &mut Out) {
-        if self.desk.read.is_some() {
+        if self.register.read.is_some() {
             return;
         }
-        let id = self.desk.call();
-        self.desk.read = Some((id, now));
+        let id = self.register.call();
+        self.register.read = Some((id, now));
         out.send(Node::Register, Message::Register(register::Message::Read(id)));
         out.arm(Timer::Register, self.register_patience());
     }
@@ -64,8 +64,8 @@ impl Member {
         record: Record,
         out: &mut Out,
     ) {
-        let id = self.desk.call();
-        self.desk.write = Some((id, now));
+        let id = self.register.call();
+        self.register.write = Some((id, now));
         let write = register::Message::Write { id, version, record: Box::new(record) };
         out.send(Node::Register, Message::Register(write));
         out.arm(Timer::Register, self.register_patience());
@@ -74,7 +74,7 @@ impl Member {
     /// How long the register may take to answer: a nominee must not keep the others waiting.
     pub(super) fn register_patience(&self) -> Duration {
         let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
-        timing.office_wait / 3
+        timing.leader_lease / 3
     }
 
     /// The register answers.
@@ -86,13 +86,13 @@ impl Member {
     ) {
         match message {
             register::Message::Value { id, value } => {
-                let Some((_, sent)) = self.desk.read.take_if(|(read, _)| *read == id) else {
+                let Some((_, sent)) = self.register.read.take_if(|(read, _)| *read == id) else {
                     return;
                 };
                 self.on_value(now, sent, *value, out);
             }
             register::Message::Written { id, .. } => {
-                let Some((_, sent)) = self.desk.write.take_if(|(write, _)| *write == id) else {
+                let Some((_, sent)) = self.register.write.take_if(|(write, _)| *write == id) else {
                     return;
                 };
                 self.on_written(now, sent, out);
@@ -100,10 +100,10 @@ impl Member {
             register::Message::Conflict(id) | register::Message::Unknown(id) => {
                 // A read that got no answer is given up when the time for one is over, so that
                 // whoever repeats it does not do so in haste.
-                if self.desk.write.take_if(|(write, _)| *write == id).is_some() {
+                if self.register.write.take_if(|(write, _)| *write == id).is_some() {
                     // Rule 18: what is there now tells whether it was carried out. A read that was
                     // asked for before does not.
-                    self.desk.read = None;
+                    self.register.read = None;
                     self.read_register(now, out);
                 }
             }
@@ -111,15 +111,15 @@ impl Member {
                 out.tell(Event::Ignored("misrouted"));
             }
         }
-        if self.desk.read.is_none() && self.desk.write.is_none() {
+        if self.register.read.is_none() && self.register.write.is_none() {
             out.disarm(Timer::Register);
         }
     }
 
     /// No answer in time. A late one is not listened to; whoever needed it decides how to go on.
     pub(super) fn register_is_silent(&mut self, now: LocalTime, out: &mut Out) {
-        self.desk.write = None;
-        self.desk.read = None;
+        self.register.write = None;
+        self.register.read = None;
         match &self.role {
             Role::Candidate(_) => self.candidate_without_register(now, out),
             Role::Leader(_) => self.leader_without_register(now, out),
@@ -155,7 +155,7 @@ impl Member {
     fn reread_period(&self) -> Duration {
         let outage = self.record.as_ref().map_or(self.policy.timing, |r| r.timing).api_outage;
         let period = (outage / 6).min(Duration::from_secs(10));
-        let jitter = u32::try_from((self.desk.run ^ self.desk.calls) % 256).unwrap_or(0);
+        let jitter = u32::try_from((self.register.run ^ self.register.calls) % 256).unwrap_or(0);
         period.saturating_sub(period * jitter / 1024)
     }
 
@@ -174,7 +174,7 @@ impl Member {
                 }
             }
         }
-        if self.desk.write.is_some() {
+        if self.register.write.is_some() {
             return;
         }
         if self.is_advisory() && !matches!(self.role, Role::Resigned(_)) {

@@ -74,13 +74,13 @@ impl Member {
     }
 
     /// Rule 33: a leader puts its next view in the place of a record that is no word on the latest view.
-    /// Its office, which runs after the answer came, proves that no later one has begun; the
+    /// Its leader lease, which runs after the answer came, proves that no later one has begun; the
     /// compare-and-swap, that none has since. So its table is that of the latest view.
     pub(super) fn replace_record(&mut self, now: LocalTime, value: Value, out: &mut Out) {
         let Some(found) = &value.record else { return };
         let (lost, epoch) = (found.base_unknown, found.epoch);
         let Some(leader) = self.leader() else { return };
-        leader.errand = None;
+        leader.task = None;
         if lost && epoch > leader.record.epoch {
             // Whoever made the mark knows of a later view.
             self.step_down(now, out);
@@ -88,7 +88,7 @@ impl Member {
         }
         // Should it have to wait: it is time to change the view.
         leader.record.closing = true;
-        if leader.office_until() > now {
+        if leader.leader_lease_until() > now {
             self.change_view(now, value, out);
         }
     }

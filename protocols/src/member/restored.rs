@@ -51,10 +51,10 @@ impl Lineage {
 }
 
 impl Timing {
-    /// How long it takes until nothing runs of a view of which nothing is known: its office, and then its
+    /// How long it takes until nothing runs of a view of which nothing is known: its leader lease, and then its
     /// leases.
     fn all(&self) -> Duration {
-        self.api_outage.saturating_add(self.office_wait).saturating_add(self.lock_wait)
+        self.api_outage.saturating_add(self.leader_lease).saturating_add(self.member_lease)
     }
 }
 
@@ -129,11 +129,11 @@ impl Member {
         let wanted = self.policy.timing;
         let Some(leader) = self.leader() else { return };
         let until = now.after(leader.record.timing.longest(wanted).all());
-        leader.quiet_until = leader.quiet_until.max(until);
-        leader.quiet_over = false;
+        leader.grace_until = leader.grace_until.max(until);
+        leader.grace_over = false;
         leader.settled = false;
         self.pledge.settled = None;
-        self.refresh_office(now, out);
+        self.refresh_leader_lease(now, out);
     }
 
     /// Rules 38 and 39: which view keeps this member from entering this one. It entered another of the same
@@ -143,13 +143,13 @@ impl Member {
         &self,
         now: LocalTime,
         record: &Record,
-        quiet: Duration,
+        grace: Duration,
     ) -> Option<Epoch> {
         if self.is_advisory() {
             return None;
         }
         let follows = self.pledge.until > now;
-        let waits = record.is_advisory() || quiet >= now.until(self.unknown_until());
+        let waits = record.is_advisory() || grace >= now.until(self.unknown_until());
         let beside = self.known_beside(record).filter(|_| follows || !waits);
         let entered = Some(self.pledge.epoch).filter(|mine| *mine == record.epoch);
         beside.or(entered)

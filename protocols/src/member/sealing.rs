@@ -25,7 +25,7 @@ impl Member {
             if later > record.epoch || record.leader != Some(from) {
                 say(from, PeerMessage::SealRefused { base: later }, out);
             }
-            let leads = self.office().is_some_and(|until| until > now);
+            let leads = self.leader_lease().is_some_and(|until| until > now);
             if leads || self.pledge.until > now {
                 say(from, PeerMessage::SealRefused { base }, out);
             }
@@ -50,17 +50,17 @@ impl Member {
     ///
     /// Only the own promise counts. That a leader resigned is known to that leader for sure; the
     /// others' seals also say that its own holds are over, but for those that they tell, and those may
-    /// last as long as the office would have.
+    /// last as long as the leader lease would have.
     ///
     /// From now on this member refuses promises, grants and releases of that view and those below.
-    /// A leader without an office gives its whole table with its seal.
+    /// A leader without a leader lease gives its whole table with its seal.
     pub(super) fn seal(&mut self, now: LocalTime, base: Epoch, out: &mut Out) -> Option<Seal> {
         // Rule 37: nor while its own applications may believe that it leads.
         if self.pledge.epoch > base || self.pledge.until > now || self.is_believed(now) {
             return None;
         }
         let hand_over = match &self.role {
-            Role::Leader(leader) if leader.office_until() > now => return None,
+            Role::Leader(leader) if leader.leader_lease_until() > now => return None,
             // Its table may lack whom the members let in among themselves; their seals tell.
             Role::Leader(leader) => {
                 let known = !leader.record.policy.has_peer_locks();

@@ -2,19 +2,19 @@
 //! is in, whatever its own policy says; so everybody switches with a view.
 //!
 //! * **From `Quorum` to `None`**: the next view is written into the register like any other, and
-//!   says `None`. It holds no office. Locks go on, and are advisory from then on. Whoever missed it
+//!   says `None`. It holds no leader lease. Locks go on, and are advisory from then on. Whoever missed it
 //!   reads of it later.
 //! * **From `None` to `Quorum`**: a leader whose policy says so reads the register. If a view with
-//!   an arbiter is there, somebody else was faster, or an office of before may live: it joins. Else
+//!   an arbiter is there, somebody else was faster, or a leader lease of before may live: it joins. Else
 //!   it begins a view on what is there, like a candidate. Whoever enters that view loses its
-//!   advisory holds, and keeps its place in line. A lock wait passes before the first grant, because
+//!   advisory holds, and keeps its place in line. A member lease passes before the first grant, because
 //!   safe holds from before the time of `None` may still run.
 //!
 //! Views without an arbiter number themselves, from [`Epoch::UNARBITRATED`] on, where the register
 //! never comes. So a word of the one kind of view is never taken for one of the other. What was
 //! refused with an arbiter stays refused, and no process ever leads two views of one number.
 
-use super::changing::Errand;
+use super::changing::Task;
 use super::locks::Locks;
 use super::{Going, Member, Out, Role, Timer};
 use crate::ids::{Epoch, Incarnation};
@@ -41,7 +41,7 @@ impl InForce {
 }
 
 impl Record {
-    /// Whether this view was written to say that nothing arbitrates: it has no office that could
+    /// Whether this view was written to say that nothing arbitrates: it has no leader lease that could
     /// live. Of a record that was lost nobody knows.
     pub(super) fn is_advisory(&self) -> bool {
         self.policy.arbiter == Arbiter::None && !self.base_unknown
@@ -135,9 +135,9 @@ impl Member {
                 self.with_locks(now, out, Locks::lose_all);
                 self.forget_belief();
                 self.record = None;
-                self.peers = super::advisory::Peers::default();
+                self.peers = super::advisory::Discovered::default();
                 self.pledge.epoch = self.in_force.floor;
-                for timer in [Timer::Heartbeat, Timer::Quiet, Timer::Promise] {
+                for timer in [Timer::Heartbeat, Timer::Grace, Timer::Promise] {
                     out.disarm(timer);
                 }
             }
@@ -152,7 +152,7 @@ impl Member {
     /// order of their generations.
     ///
     /// A view with an arbiter was written into the register. One without need not have been: its
-    /// leader may know of nobody's office. So it is entered only when no promise runs, or if it is
+    /// leader may know of nobody's leader lease. So it is entered only when no promise runs, or if it is
     /// the promised leader itself that resigned.
     pub(super) fn may_switch(&self, now: LocalTime, from: Incarnation, record: &Record) -> bool {
         let known = self.record.as_ref();
@@ -162,7 +162,7 @@ impl Member {
                 Arbiter::Quorum => record.epoch > self.in_force.floor,
                 Arbiter::None => {
                     let resigned = known.is_some_and(|known| known.leader == Some(from));
-                    let leads = self.office().is_some_and(|until| until > now);
+                    let leads = self.leader_lease().is_some_and(|until| until > now);
                     let free = self.pledge.until <= now || resigned;
                     record.epoch > self.floor() && free && !leads
                 }
@@ -176,16 +176,16 @@ impl Member {
             return;
         }
         let Some(leader) = self.leader() else { return };
-        if leader.errand.is_none() && now - leader.since >= leader.record.timing.office_wait {
-            leader.errand = Some(Errand::Arbitrate);
+        if leader.task.is_none() && now - leader.since >= leader.record.timing.leader_lease {
+            leader.task = Some(Task::Arbitrate);
             self.read_register(now, out);
         }
     }
 
     /// The register tells a member without an arbiter whether there is a view with one.
     pub(super) fn peers_read(&mut self, now: LocalTime, value: Value, out: &mut Out) {
-        let errand = self.leader().and_then(|leader| leader.errand.take());
-        let seeks = errand == Some(Errand::Arbitrate);
+        let task = self.leader().and_then(|leader| leader.task.take());
+        let seeks = task == Some(Task::Arbitrate);
         let leaderless = !matches!(self.role, Role::Leader(_)) && !self.follows(now);
         let Some(record) = &value.record else {
             // An empty register was lost, if there ever was a view with an arbiter. Whoever keeps
@@ -218,7 +218,7 @@ impl Member {
         }
     }
 
-    /// Nobody can have an office: begins a view with an arbiter, with those that follow this leader
+    /// Nobody can have a leader lease: begins a view with an arbiter, with those that follow this leader
     /// and those that want to join. Who waits keeps its place; what is held ends.
     fn begin_quorum(&mut self, now: LocalTime, value: Value, out: &mut Out) {
         let Some(leader) = self.leader() else { return };
@@ -227,9 +227,9 @@ impl Member {
         self.go_by(now, Arbiter::Quorum, out);
         table.table.holds.clear();
         // No lease of before is longer, with an arbiter or without.
-        let base = value.record.as_ref().map(|base| base.timing.lock_wait).unwrap_or_default();
-        table.quiet = present.timing.lock_wait.max(base);
-        table.lock_wait = table.quiet;
+        let base = value.record.as_ref().map(|base| base.timing.member_lease).unwrap_or_default();
+        table.grace = present.timing.member_lease.max(base);
+        table.member_lease = table.grace;
         let stays = |info: &&MemberInfo| table.stays.contains(&info.incarnation);
         let follow: Vec<MemberInfo> = present.members.iter().filter(stays).cloned().collect();
         table.joins.extend(follow);
@@ -241,12 +241,12 @@ impl Member {
     /// followed it before.
     pub(super) fn first_members(&self, follow: Vec<MemberInfo>) -> Vec<MemberInfo> {
         let mut members = Record::first_members(&self.me);
-        for (admission, info) in (2..).zip(follow) {
+        for (seniority, info) in (2..).zip(follow) {
             if info.incarnation != self.me.incarnation {
-                members.push(MemberInfo { admission, ..info });
+                members.push(MemberInfo { seniority, ..info });
             }
         }
-        members.sort_by_key(MemberInfo::standing);
+        members.sort_by_key(MemberInfo::rank_key);
         members
     }
 }

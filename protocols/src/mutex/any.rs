@@ -22,7 +22,7 @@ one_of! {
         type Event = Event;
         /// What its members say.
         enum Message = AnyMessage;
-        /// Its alarms.
+        /// Its timers.
         enum Timer = AnyTimer;
 
         /// One coordinator grants: the leader.
@@ -56,7 +56,7 @@ macro_rules! each {
     };
 }
 
-/// To whose entry the books count a message.
+/// To whose entry the textbook counts a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum PaidBy {
     /// To the sender's: it asks, or gives back.
@@ -66,7 +66,7 @@ pub enum PaidBy {
     /// To that which the sender ends with it. Whoever still waits ends an attempt with it, and not the
     /// entry ([`AnyMutex::pays_for`]).
     Leaver,
-    /// To nobody's: the books do not have it.
+    /// To nobody's: the textbook does not have it.
     Nobody,
 }
 
@@ -136,8 +136,8 @@ impl AnyMutex {
     /// Whether a message that this member has just sent counts to the entry that it wants: with it the
     /// member asks, or gives back what an attempt got that failed, and goes on waiting.
     #[must_use]
-    pub fn pays_for(&self, said: &AnyMessage) -> bool {
-        match said.paid_by() {
+    pub fn pays_for(&self, sent: &AnyMessage) -> bool {
+        match sent.paid_by() {
             PaidBy::Sender => true,
             PaidBy::Leaver => self.phase() == Phase::Waiting,
             PaidBy::Receiver | PaidBy::Nobody => false,
@@ -179,7 +179,7 @@ impl AnyMutex {
 }
 
 impl AnyMessage {
-    /// To whose entry the books count it.
+    /// To whose entry the textbook counts it.
     #[must_use]
     pub fn paid_by(&self) -> PaidBy {
         match self {

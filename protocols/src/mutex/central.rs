@@ -8,9 +8,9 @@
 //! to enter:        send request to the coordinator, wait for grant
 //! to exit:         send release to the coordinator
 //! coordinator:
-//!   on request(p): if nobody is inside: inside := p; send grant to p
+//!   on request(p): if nobody is in the critical section: inside := p; send grant to p
 //!                  else append p to the queue (and tell p that it is queued)
-//!   on release(p): if the queue is empty: nobody is inside
+//!   on release(p): if the queue is empty: nobody is in the critical section
 //!                  else inside := head of the queue; send grant to it
 //! ```
 //!
@@ -22,7 +22,7 @@
 //! | delay between an exit and the next entry | one round trip: release, grant |
 //! | order | of arrival at the coordinator |
 //! | order, in the variant with stamps | of asking, among those that have arrived and wait |
-//! | messages, if grants are kept | none for who was inside last; one more, `wanted`, for each entry that another waits for, and `in use` if somebody is inside |
+//! | messages, if grants are kept | none for who was in the critical section last; one more, `wanted`, for each entry that another waits for, and `in use` if somebody is in the critical section |
 //! | delay between an exit and the next entry, if the grant was kept | two round trips: request, wanted, release, grant |
 //! | tolerates | the crash of a member that is neither inside nor waiting nor the coordinator |
 //! | links | reliable, FIFO |
@@ -35,7 +35,7 @@
 //!   number; a grant that crosses it on the way is then recognised as stale. Without the number the
 //!   late grant would let the member's *next* request in while the coordinator has moved on
 //!   (`a_grant_that_crosses_a_withdrawal_lets_nobody_in`).
-//! * The books' coordinator cannot tell a dead member from a slow one. Here whoever runs it can:
+//! * The textbook's coordinator cannot tell a dead member from a slow one. Here whoever runs it can:
 //!   [`Central::expel`] takes out a member whose lease is over.
 //! * A request that the coordinator knows already is answered again and queued once. A newer
 //!   request of a member tells that it has given up the older one, or left, and that the release
@@ -48,11 +48,11 @@
 //!   the applications' own messages, goes with whatever carries the messages: [`Central::time`] with
 //!   each that is sent, [`Central::witness`] for each that comes. Clocks that do not follow each
 //!   other order nobody by who asked first, and still let one in at a time and everybody in.
-//! * An older request that arrives when another is inside waits; stamps call nobody back.
+//! * An older request that arrives when another is in the critical section waits; stamps call nobody back.
 //! * A member may keep its grant when it leaves ([`Permissions::Kept`]), as clients of file servers keep
 //!   their locks (Burrows, *The Chubby Lock Service for Loosely-Coupled Distributed Systems*, OSDI 2006,
-//!   section 2.7; Gray and Cheriton, *Leases*, SOSP 1989). For the coordinator it is still inside. It is
-//!   told when another wants in, and gives the grant back at once, or says that it is inside and does so
+//!   section 2.7; Gray and Cheriton, *Leases*, SOSP 1989). For the coordinator it is still in the critical section. It is
+//!   told when another wants in, and gives the grant back at once, or says that it is in the critical section and does so
 //!   when it leaves; only then is whoever asked told that it has to wait. The coordinator's own grants
 //!   are not kept, as its messages to itself cost nothing. (`central/keeping.rs`)
 
@@ -83,8 +83,8 @@ pub struct Central {
     latest: RequestNumber,
     /// The highest time that this member was told of, if requests are stamped.
     witnessed: RequestNumber,
-    /// The coordinator's books; empty elsewhere.
-    books: Books,
+    /// The coordinator's ledger; empty elsewhere.
+    ledger: Ledger,
 }
 
 /// Who is let in first of those that wait.
@@ -122,7 +122,7 @@ pub enum Message {
 )]
 pub struct RequestNumber(pub u64);
 
-/// The alarms.
+/// The timers.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Timer {
     /// The grant that was kept was not used for long.
@@ -133,19 +133,19 @@ pub enum Timer {
 enum State {
     Idle,
     Waiting,
-    Inside,
+    InSection,
     /// Outside, with a grant at hand.
     Keeping,
 }
 
 /// What the coordinator knows.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-struct Books {
-    inside: Option<(MemberId, RequestNumber)>,
+struct Ledger {
+    in_section: Option<(MemberId, RequestNumber)>,
     queue: VecDeque<(MemberId, RequestNumber)>,
-    /// Whoever is inside was told that another wants in.
+    /// Whoever is in the critical section was told that another wants in.
     recalled: bool,
-    /// And is inside indeed.
+    /// And is in the critical section indeed.
     in_use: bool,
     /// Who does not know yet whether it has to wait.
     untold: BTreeSet<MemberId>,
@@ -160,11 +160,11 @@ impl Central {
                 self.say(Message::Request(self.latest), out);
             }
             State::Keeping => {
-                self.state = State::Inside;
+                self.state = State::InSection;
                 out.disarm(Timer::Idle);
                 out.tell(Event::Entered);
             }
-            State::Waiting | State::Inside => {}
+            State::Waiting | State::InSection => {}
         }
     }
 
@@ -172,11 +172,11 @@ impl Central {
     fn exit(&mut self, out: &mut OutboxOf<Self>) {
         match (self.state, self.permissions) {
             (State::Idle, _) => {}
-            (State::Inside, Permissions::Kept { idle }) if self.may_keep() => {
+            (State::InSection, Permissions::Kept { idle }) if self.may_keep() => {
                 self.state = State::Keeping;
                 out.arm(Timer::Idle, idle);
             }
-            (State::Waiting | State::Inside, _) => self.give_back(out),
+            (State::Waiting | State::InSection, _) => self.give_back(out),
             (State::Keeping, _) => {
                 out.disarm(Timer::Idle);
                 self.give_back(out);
@@ -191,7 +191,7 @@ impl Central {
 
     fn on_grant(&mut self, number: RequestNumber, out: &mut OutboxOf<Self>) {
         if self.state == State::Waiting && number == self.latest {
-            self.state = State::Inside;
+            self.state = State::InSection;
             self.wanted = false;
             out.tell(Event::Entered);
         }
@@ -243,21 +243,23 @@ impl Central {
 
     fn on_request(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {
         self.witness(number);
-        if let Some((_, inside)) = self.books.inside.filter(|(inside, _)| *inside == from) {
-            match number.cmp(&inside) {
+        if let Some((_, in_section)) =
+            self.ledger.in_section.filter(|(in_section, _)| *in_section == from)
+        {
+            match number.cmp(&in_section) {
                 Ordering::Less => return,
                 Ordering::Equal => return self.answer(from, Message::Grant(number), out),
-                Ordering::Greater => self.books.inside = None,
+                Ordering::Greater => self.ledger.in_section = None,
             }
         }
         if !self.waits(from, number) {
             self.withdraw(from);
             self.line_up(from, number);
         }
-        if self.books.inside.is_none() {
+        if self.ledger.in_section.is_none() {
             self.admit(out);
-        } else if self.may_be_kept() && !self.books.in_use {
-            self.books.untold.insert(from);
+        } else if self.may_be_kept() && !self.ledger.in_use {
+            self.ledger.untold.insert(from);
             self.recall(out);
         } else {
             self.answer(from, Message::Queued(number), out);
@@ -267,7 +269,7 @@ impl Central {
     /// Puts a request where it belongs in the queue. Those that were carried over have no stamps, and
     /// stay in front in their order.
     fn line_up(&mut self, from: MemberId, number: RequestNumber) {
-        let queue = &mut self.books.queue;
+        let queue = &mut self.ledger.queue;
         let place = match self.order {
             Order::Arrival => queue.len(),
             Order::Stamps => {
@@ -278,20 +280,20 @@ impl Central {
     }
 
     fn on_release(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {
-        self.books.queue.retain(|waiting| *waiting != (from, number));
-        if self.books.inside == Some((from, number)) {
-            self.books.inside = None;
+        self.ledger.queue.retain(|waiting| *waiting != (from, number));
+        if self.ledger.in_section == Some((from, number)) {
+            self.ledger.in_section = None;
             self.admit(out);
         }
     }
 
     /// Lets the head of the queue in.
     fn admit(&mut self, out: &mut OutboxOf<Self>) {
-        let Some((next, number)) = self.books.queue.pop_front() else { return };
-        self.books.inside = Some((next, number));
-        self.books.recalled = false;
-        self.books.in_use = false;
-        self.books.untold.remove(&next);
+        let Some((next, number)) = self.ledger.queue.pop_front() else { return };
+        self.ledger.in_section = Some((next, number));
+        self.ledger.recalled = false;
+        self.ledger.in_use = false;
+        self.ledger.untold.remove(&next);
         self.answer(next, Message::Grant(number), out);
         if self.may_be_kept() {
             self.recall(out);
@@ -300,44 +302,44 @@ impl Central {
         }
     }
 
-    /// Takes whoever is inside out of the coordinator's books: its lease is over. Nobody is let in
+    /// Takes whoever is in the critical section out of the coordinator's ledger: its lease is over. Nobody is let in
     /// before the next input or [`Protocol::start`].
     pub fn expel(&mut self) {
-        self.books.inside = None;
+        self.ledger.in_section = None;
     }
 
     /// Takes a member out of the queue that was not heard of lately: it could not be told that it
     /// is in. It asks again if it lives.
     pub fn withdraw(&mut self, member: MemberId) {
-        self.books.queue.retain(|(waiting, _)| *waiting != member);
+        self.ledger.queue.retain(|(waiting, _)| *waiting != member);
     }
 
     /// Takes note that this member is no longer inside, though it said no release: its lease is
     /// over, and the coordinator finds out by itself.
     pub fn forget_own_hold(&mut self) {
-        if let State::Inside | State::Keeping = self.state {
+        if let State::InSection | State::Keeping = self.state {
             self.state = State::Idle;
         }
     }
 
     /// The coordinator's queue, the first in line first.
     pub fn queue(&self) -> impl Iterator<Item = MemberId> + '_ {
-        self.books.queue.iter().map(|(member, _)| *member)
+        self.ledger.queue.iter().map(|(member, _)| *member)
     }
 
     /// Whom the coordinator let in.
-    pub fn inside(&self) -> Option<MemberId> {
-        self.books.inside.map(|(member, _)| member)
+    pub fn in_section(&self) -> Option<MemberId> {
+        self.ledger.in_section.map(|(member, _)| member)
     }
 
     /// Whether the coordinator let a member in on this very request.
-    pub fn is_inside(&self, member: MemberId, number: RequestNumber) -> bool {
-        self.books.inside == Some((member, number))
+    pub fn is_in_section(&self, member: MemberId, number: RequestNumber) -> bool {
+        self.ledger.in_section == Some((member, number))
     }
 
     /// Whether this very request is in the coordinator's queue.
     pub fn waits(&self, member: MemberId, number: RequestNumber) -> bool {
-        self.books.queue.contains(&(member, number))
+        self.ledger.queue.contains(&(member, number))
     }
 
     /// The number of this member's latest request.
@@ -375,17 +377,17 @@ impl Central {
 impl Mutex for Central {
     fn new(me: MemberId, view: View, carried: &Carried) -> Self {
         let state = if carried.holder == Some(me) {
-            State::Inside
+            State::InSection
         } else if carried.waiting.contains(&me) {
             State::Waiting
         } else {
             State::Idle
         };
-        let mut books = Books::default();
+        let mut ledger = Ledger::default();
         if me == view.leader {
             let number = RequestNumber::default();
-            books.inside = carried.holder.map(|holder| (holder, number));
-            books.queue = carried.waiting.iter().map(|member| (*member, number)).collect();
+            ledger.in_section = carried.holder.map(|holder| (holder, number));
+            ledger.queue = carried.waiting.iter().map(|member| (*member, number)).collect();
         }
         let (latest, witnessed) = Default::default();
         Self {
@@ -397,7 +399,7 @@ impl Mutex for Central {
             wanted: false,
             latest,
             witnessed,
-            books,
+            ledger,
         }
     }
 
@@ -405,14 +407,14 @@ impl Mutex for Central {
         match self.state {
             State::Idle | State::Keeping => Phase::Idle,
             State::Waiting => Phase::Waiting,
-            State::Inside => Phase::Inside,
+            State::InSection => Phase::InSection,
         }
     }
 }
 
 impl GroupMutex for Central {
     fn is_contended(&self) -> bool {
-        self.wanted || !self.books.queue.is_empty()
+        self.wanted || !self.ledger.queue.is_empty()
     }
 
     fn latest(&self) -> u64 {
@@ -424,7 +426,9 @@ impl GroupMutex for Central {
     }
 
     fn is_unused(&self) -> bool {
-        self.state == State::Idle && self.books.inside.is_none() && self.books.queue.is_empty()
+        self.state == State::Idle
+            && self.ledger.in_section.is_none()
+            && self.ledger.queue.is_empty()
     }
 }
 
@@ -437,7 +441,7 @@ impl Protocol for Central {
 
     /// Waiters may have been carried over while the lock came free.
     fn start(&mut self, _now: LocalTime, out: &mut OutboxOf<Self>) {
-        if self.books.inside.is_none() {
+        if self.ledger.in_section.is_none() {
             self.admit(out);
         } else {
             self.recall(out);

@@ -36,7 +36,7 @@
 //!   stamp already. That is [`Acknowledgments::IfNeeded`]; what was sent to all is what counts here.
 //! * Later messages are noted from when a member asks. Those that came before are not later: their
 //!   stamps had been witnessed when the request got its own.
-//! * A member that gives up sends a release, as if it had been inside. An answer to a request given up
+//! * A member that gives up sends a release, as if it had been in the critical section. An answer to a request given up
 //!   needs no number: if it is stamped later than the next request, it is good for that one too.
 //! * A member that has heard from everybody and is not the first knows that it waits, and is told so.
 //! * In the source clocks follow *every* message between processes. Here each lock has a clock, which
@@ -64,7 +64,7 @@ pub struct Lamport {
     acknowledgments: Acknowledgments,
     clock: LamportTime,
     state: State,
-    /// The queue: who wants in or is inside, and since when.
+    /// The queue: who wants in or is in the critical section, and since when.
     requests: BTreeMap<MemberId, LamportTime>,
     /// The latest stamp of a message to all others, if acknowledgments are spared.
     announced: LamportTime,
@@ -91,7 +91,7 @@ pub enum Message {
     Release(LamportTime),
 }
 
-/// The protocol has no alarms.
+/// The protocol has no timers.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Timer {}
 
@@ -102,7 +102,7 @@ enum State {
         /// Who has sent nothing with a later stamp.
         missing: BTreeSet<MemberId>,
     },
-    Inside,
+    InSection,
 }
 
 impl Lamport {
@@ -116,7 +116,7 @@ impl Lamport {
     }
 
     fn exit(&mut self, out: &mut OutboxOf<Self>) {
-        let (State::Waiting { .. } | State::Inside) = self.state else { return };
+        let (State::Waiting { .. } | State::InSection) = self.state else { return };
         let at = self.clock.tick();
         self.requests.remove(&self.me);
         self.state = State::Idle;
@@ -162,7 +162,7 @@ impl Lamport {
     fn enter_if_first(&mut self, out: &mut OutboxOf<Self>) {
         let State::Waiting { missing } = &self.state else { return };
         if missing.is_empty() && self.queue().first() == Some(&self.me) {
-            self.state = State::Inside;
+            self.state = State::InSection;
             out.tell(Event::Entered);
         }
     }
@@ -181,7 +181,7 @@ impl Lamport {
         Self { acknowledgments, ..self }
     }
 
-    /// The place of this member in the order, if it waits or is inside.
+    /// The place of this member in the order, if it waits or is in the critical section.
     pub fn turn(&self) -> Option<(LamportTime, MemberId)> {
         self.requests.get(&self.me).map(|since| (*since, self.me))
     }
@@ -201,7 +201,7 @@ impl Lamport {
 impl Mutex for Lamport {
     fn new(me: MemberId, view: View, carried: &Carried) -> Self {
         let state = if carried.holder == Some(me) {
-            State::Inside
+            State::InSection
         } else if carried.waiting.contains(&me) {
             State::Waiting { missing: BTreeSet::new() }
         } else {
@@ -218,7 +218,7 @@ impl Mutex for Lamport {
         match self.state {
             State::Idle => Phase::Idle,
             State::Waiting { .. } => Phase::Waiting,
-            State::Inside => Phase::Inside,
+            State::InSection => Phase::InSection,
         }
     }
 }

@@ -44,7 +44,7 @@
 //!   waits sends a RELEASE; what is said of that request later is stale
 //!   (`a_vote_that_crosses_a_withdrawal_lets_nobody_in`).
 //! - Whoever is displaced as the first in line is told FAILED, not only who comes too late for it.
-//!   Without that message all may wait (`if_who_is_displaced_is_not_told_so_all_may_wait`). Who gives
+//!   Without that message all may wait (`if_one_that_is_displaced_is_not_told_so_all_may_wait`). Who gives
 //!   a vote back has failed at that voter, and is not told.
 //! - [`Maekawa::basic`] has neither INQUIRE nor FAILED. It lets one in at a time too, and may leave
 //!   all waiting for ever, although its queues are in the order of stamps.
@@ -99,7 +99,7 @@ pub enum Message {
     Release(LamportTime),
 }
 
-/// The protocol has no alarms.
+/// The protocol has no timers.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Timer {}
 
@@ -127,7 +127,7 @@ enum Form {
 enum State {
     Idle,
     Waiting(Candidacy),
-    Inside { since: LamportTime },
+    InSection { since: LamportTime },
 }
 
 /// How a request of this member stands.
@@ -188,7 +188,7 @@ impl Maekawa {
         let quorum = quorums.of(me);
         let state = match requests.iter().find(|(_, member)| *member == me) {
             None => State::Idle,
-            Some((since, _)) if carried.holder == Some(me) => State::Inside { since: *since },
+            Some((since, _)) if carried.holder == Some(me) => State::InSection { since: *since },
             Some(mine) => {
                 let (votes, failed) =
                     quorum.iter().copied().partition(|voter| first_at(*voter) == Some(*mine));
@@ -232,7 +232,7 @@ impl Maekawa {
         let since = match &self.state {
             State::Idle => return,
             State::Waiting(candidacy) => candidacy.since,
-            State::Inside { since } => *since,
+            State::InSection { since } => *since,
         };
         self.state = State::Idle;
         self.say_all(Message::Release(since), out);
@@ -291,7 +291,7 @@ impl Maekawa {
     fn hold_if_complete(&mut self, out: &mut OutboxOf<Self>) {
         let State::Waiting(candidacy) = &self.state else { return };
         if candidacy.votes == self.quorum {
-            self.state = State::Inside { since: candidacy.since };
+            self.state = State::InSection { since: candidacy.since };
             out.tell(Event::Entered);
         }
     }
@@ -421,7 +421,7 @@ impl Mutex for Maekawa {
         match self.state {
             State::Idle => Phase::Idle,
             State::Waiting(_) => Phase::Waiting,
-            State::Inside { .. } => Phase::Inside,
+            State::InSection { .. } => Phase::InSection,
         }
     }
 }
@@ -452,7 +452,7 @@ impl Protocol for Maekawa {
     type Timer = Timer;
     type Event = Event;
 
-    /// The first that was carried over has all its votes, if nobody was inside.
+    /// The first that was carried over has all its votes, if nobody was in the critical section.
     fn start(&mut self, _now: LocalTime, out: &mut OutboxOf<Self>) {
         self.hold_if_complete(out);
     }

@@ -25,7 +25,7 @@
 //! | delay before entry, nobody else inside | 2d transfers |
 //! | delay between an exit and the next entry | as many transfers as the two are apart |
 //! | order | of arrival, at each member, of its neighbours and itself; none between those further away |
-//! | overtaking | each other enters at most once more before one that stands in all queues on the way, if visits take longer than messages |
+//! | overtaking | each other enters at most once more before one that stands in all queues on the way, if critical sections take longer than messages |
 //! | tolerates | the crash of a leaf that neither has the privilege nor has asked for it; after any other the privilege, or the way to it, is lost until the next view |
 //! | links | reliable, any order |
 //!
@@ -34,7 +34,7 @@
 //! * The source works with any tree. Here it is that of a binary heap, for all members know it
 //!   without a message: rank 0 is the root, and r has the children 2r + 1 and 2r + 2. A star has
 //!   shorter ways, but its centre has a hand in each entry.
-//! * The privilege begins with whoever was inside when the view before ended, or else with the
+//! * The privilege begins with whoever was in the critical section when the view before ended, or else with the
 //!   first that waited, and all pointers lead there. Every member has the requests that would be in
 //!   its queue, had those that waited asked in their order.
 //! * The source's processes wait until they get in. Here a member may give up: it takes itself out
@@ -82,7 +82,7 @@ pub enum Message {
     Privilege,
 }
 
-/// The protocol has no alarms.
+/// The protocol has no timers.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Timer {}
 
@@ -187,7 +187,7 @@ impl Mutex for Raymond {
 
     fn phase(&self) -> Phase {
         if self.using {
-            Phase::Inside
+            Phase::InSection
         } else if self.requests.contains(&self.me) {
             Phase::Waiting
         } else {

@@ -30,12 +30,12 @@
 //!   it, a request that arrives in between would be compared with an old one.
 //! * Stamps are compared with ranks. By times alone two members with equal ones would defer each
 //!   other for ever.
-//! * Members give up: then they reply to all deferred, as if they had been inside. Every answer names
+//! * Members give up: then they reply to all deferred, as if they had been in the critical section. Every answer names
 //!   the stamp of the request that it answers, so that a reply to a request given up lets nobody in.
 //! * Of the requests of one member only the latest is deferred, in whatever order they arrive.
 //! * What follows from silence is up to whoever runs this: [`RicartAgrawala::silent`] says who has
 //!   not answered. "No answer for some time counts as a reply" would let a second member in if the
-//!   silent one is inside. The next view leaves out who is dead.
+//!   silent one is in the critical section. The next view leaves out who is dead.
 //! * With [`Withheld::Denied`] requests are repeated to who is silent, and everything that is repeated
 //!   may be: that covers the loss of a request, a reply or a denial. The reply that follows a denial is
 //!   not asked for again.
@@ -106,7 +106,7 @@ pub enum Message {
     Denied(LamportTime),
 }
 
-/// The alarms.
+/// The timers.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Timer {
     /// Somebody has not answered.
@@ -150,7 +150,7 @@ impl RicartAgrawala {
     }
 
     /// All ahead in the line are yet to permit this member, and it is to permit all behind.
-    fn take_place(&mut self, line: &[(LamportTime, MemberId)], place: usize, inside: bool) {
+    fn take_place(&mut self, line: &[(LamportTime, MemberId)], place: usize, in_section: bool) {
         let (since, _) = line[place];
         let missing: BTreeSet<_> = line[..place].iter().map(|(_, ahead)| *ahead).collect();
         let behind = line[place + 1..].iter();
@@ -159,7 +159,7 @@ impl RicartAgrawala {
             let others = self.view.peers(self.me);
             self.permitted = others.filter(|other| !missing.contains(other)).collect();
         }
-        self.state = if inside {
+        self.state = if in_section {
             State::Held { since }
         } else {
             State::Wanted { since, missing, silent: BTreeSet::new() }
@@ -309,7 +309,7 @@ impl RicartAgrawala {
         }
     }
 
-    /// The place of this member in the order, if it waits or is inside.
+    /// The place of this member in the order, if it waits or is in the critical section.
     pub fn turn(&self) -> Option<(LamportTime, MemberId)> {
         match self.state {
             State::Released => None,
@@ -341,7 +341,7 @@ impl Mutex for RicartAgrawala {
         match self.state {
             State::Released => Phase::Idle,
             State::Wanted { .. } => Phase::Waiting,
-            State::Held { .. } => Phase::Inside,
+            State::Held { .. } => Phase::InSection,
         }
     }
 }

@@ -27,11 +27,11 @@
 //!
 //! Deviations:
 //!
-//! * The token begins with whoever was inside when the view before ended, or else with the first
+//! * The token begins with whoever was in the critical section when the view before ended, or else with the first
 //!   that waited.
-//! * In the books a token that nobody wants goes round as fast as it can. Here it pauses at each
+//! * In the textbook a token that nobody wants goes round as fast as it can. Here it pauses at each
 //!   member, 50 ms at first and twice as long each time, up to a second. It also pauses after a
-//!   visit, if nobody else is known to want it. Where it pauses one may enter without a message.
+//!   critical section, if nobody else is known to want it. Where it pauses one may enter without a message.
 //! * A request wakes the token. `wake` goes round the ring the other way, and so meets the token
 //!   after as many messages as the token then needs; to tell all members would take n - 1. A member
 //!   that has passed one on sends the token on at once when it comes, and passes no other on until
@@ -96,7 +96,7 @@ pub enum Message {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Lap(bool);
 
-/// The alarms.
+/// The timers.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Timer {
     /// The token has paused here for long enough.
@@ -114,8 +114,8 @@ enum State {
         /// How long the token pauses here.
         pause: Duration,
     },
-    /// Has the token, and is inside.
-    Inside,
+    /// Has the token, and is in the critical section.
+    InSection,
 }
 
 impl TokenRing {
@@ -123,19 +123,19 @@ impl TokenRing {
         match self.state {
             State::Resting { .. } => {
                 out.disarm(Timer::Pause);
-                self.get_in(out);
+                self.enter_section(out);
             }
             State::Idle => {
                 self.state = State::Waiting;
                 self.ask(out);
             }
-            State::Waiting | State::Inside => {}
+            State::Waiting | State::InSection => {}
         }
     }
 
     fn exit(&mut self, out: &mut OutboxOf<Self>) {
         match self.state {
-            State::Inside => self.rest(SHORTEST_PAUSE, out),
+            State::InSection => self.rest(SHORTEST_PAUSE, out),
             State::Waiting => self.state = State::Idle,
             State::Idle | State::Resting { .. } => {}
         }
@@ -148,7 +148,7 @@ impl TokenRing {
         self.seen = lap;
         self.asked = false;
         if self.state == State::Waiting {
-            self.get_in(out);
+            self.enter_section(out);
         } else {
             self.rest(pause.clamp(SHORTEST_PAUSE, LONGEST_PAUSE), out);
         }
@@ -161,13 +161,13 @@ impl TokenRing {
                 out.disarm(Timer::Pause);
                 self.pass_on(Message::Token, out);
             }
-            State::Inside if comes_to_them_next => self.awaited = true,
+            State::InSection if comes_to_them_next => self.awaited = true,
             State::Idle | State::Waiting if !comes_to_them_next => {
                 self.awaited = true;
                 self.ask(out);
             }
             // Either it has been there since they asked, or it is on its way there.
-            State::Resting { .. } | State::Inside | State::Idle | State::Waiting => {}
+            State::Resting { .. } | State::InSection | State::Idle | State::Waiting => {}
         }
     }
 
@@ -177,8 +177,8 @@ impl TokenRing {
         self.pass_on(|lap| Message::IdleToken { lap, pause }, out);
     }
 
-    fn get_in(&mut self, out: &mut OutboxOf<Self>) {
-        self.state = State::Inside;
+    fn enter_section(&mut self, out: &mut OutboxOf<Self>) {
+        self.state = State::InSection;
         out.tell(Event::Entered);
     }
 
@@ -225,7 +225,7 @@ impl TokenRing {
 
     /// Whether the token is here.
     pub fn has_token(&self) -> bool {
-        matches!(self.state, State::Resting { .. } | State::Inside)
+        matches!(self.state, State::Resting { .. } | State::InSection)
     }
 
     /// The lap in which the token comes to another member after it was here.
@@ -257,7 +257,7 @@ impl Mutex for TokenRing {
         let last = waiting.map(|member| steps(view, begin, *member)).max().unwrap_or(0);
         let mine = steps(view, begin, me);
         let state = if carried.holder == Some(me) {
-            State::Inside
+            State::InSection
         } else if carried.waiting.contains(&me) {
             State::Waiting
         } else if me == begin {
@@ -280,7 +280,7 @@ impl Mutex for TokenRing {
         match self.state {
             State::Idle | State::Resting { .. } => Phase::Idle,
             State::Waiting => Phase::Waiting,
-            State::Inside => Phase::Inside,
+            State::InSection => Phase::InSection,
         }
     }
 }
@@ -296,7 +296,7 @@ impl GroupMutex for TokenRing {
         let begins = Self::new(self.me, self.view, &Carried::default());
         let state = match self.state {
             State::Resting { .. } => State::Resting { pause: SHORTEST_PAUSE },
-            State::Idle | State::Waiting | State::Inside => self.state,
+            State::Idle | State::Waiting | State::InSection => self.state,
         };
         let Self { me, view, seen, awaited, asked, .. } = *self;
         begins == Self { me, view, state, seen, awaited, asked, dead: self.dead.clone() }
@@ -313,9 +313,9 @@ impl Protocol for TokenRing {
     /// The token comes to where it begins.
     fn start(&mut self, _now: LocalTime, out: &mut OutboxOf<Self>) {
         match self.state {
-            State::Waiting if !self.asked => self.get_in(out),
+            State::Waiting if !self.asked => self.enter_section(out),
             State::Resting { pause } => self.rest(pause, out),
-            State::Waiting | State::Idle | State::Inside => {}
+            State::Waiting | State::Idle | State::InSection => {}
         }
     }
 

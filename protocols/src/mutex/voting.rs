@@ -25,17 +25,17 @@
 //! | | 640 ms, after an attempt that may come too early, and a round trip |
 //! | order | none, and no promise that whoever waits gets in: chance makes it likely, |
 //! | | if a round trip is much shorter than the longest pause |
-//! | tolerates | fewer than 2m - n coordinators that forget their votes while somebody is inside |
+//! | tolerates | fewer than 2m - n coordinators that forget their votes while somebody is in the critical section |
 //! | | the crash of a member that no candidate asks; of any other only the next view |
 //! | links | reliable, FIFO |
 //!
 //! Deviations:
 //!
-//! - Every member is a coordinator, and so n is the size of the view. The books have m > n/2; here
+//! - Every member is a coordinator, and so n is the size of the view. The textbook has m > n/2; here
 //!   it is a majority unless [`Voting::with_votes`] says more.
 //! - A member asks itself, without a message, and the m - 1 that follow on the ring. Two stretches
 //!   of more than half a ring always meet, and the load is spread.
-//! - The books do not say what becomes of the votes of an attempt that failed. They are given back,
+//! - The textbook does not say what becomes of the votes of an attempt that failed. They are given back,
 //!   or two candidates could keep each other out for ever.
 //! - Every attempt has a number. What is answered to a request that was given up is stale.
 //! - A protocol draws no random numbers. The time before another attempt is computed from the
@@ -89,7 +89,7 @@ pub enum Message {
 )]
 pub struct AttemptNumber(pub u64);
 
-/// The alarms.
+/// The timers.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Timer {
     /// It is time for another attempt.
@@ -110,7 +110,7 @@ enum State {
     Pausing {
         failed: u32,
     },
-    Inside,
+    InSection,
 }
 
 impl Voting {
@@ -125,7 +125,7 @@ impl Voting {
         let latest = AttemptNumber::default();
         let asking = front.filter(|front| asks(*front, me, view, votes));
         let state = if holder == Some(me) {
-            State::Inside
+            State::InSection
         } else if front == Some(me) {
             let granted = asked_by(me, view, votes).collect();
             State::Asking { failed: 0, missing: BTreeSet::new(), granted }
@@ -191,7 +191,7 @@ impl Voting {
             return;
         }
         if granted.len() == self.votes as usize {
-            self.state = State::Inside;
+            self.state = State::InSection;
             return out.tell(Event::Entered);
         }
         let (failed, granted) = (failed.saturating_add(1), granted.clone());
@@ -212,7 +212,7 @@ impl Voting {
             State::Idle => {}
             State::Pausing { .. } => out.disarm(Timer::Retry),
             // A vote may be under way: it is given back by whoever was asked, not who has answered.
-            State::Asking { .. } | State::Inside => {
+            State::Asking { .. } | State::InSection => {
                 self.say_each(self.asked(), Message::Release(self.latest), out);
             }
         }
@@ -307,7 +307,7 @@ impl Mutex for Voting {
         match self.state {
             State::Idle => Phase::Idle,
             State::Asking { .. } | State::Pausing { .. } => Phase::Waiting,
-            State::Inside => Phase::Inside,
+            State::InSection => Phase::InSection,
         }
     }
 }
@@ -337,7 +337,7 @@ impl Protocol for Voting {
     type Timer = Timer;
     type Event = Event;
 
-    /// If nobody was inside, the first that waited has all its votes. The others try after a time.
+    /// If nobody was in the critical section, the first that waited has all its votes. The others try after a time.
     fn start(&mut self, _now: LocalTime, out: &mut OutboxOf<Self>) {
         self.conclude(out);
         if let State::Pausing { failed } = self.state {

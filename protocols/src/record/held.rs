@@ -18,7 +18,7 @@ pub struct HeldLock {
     pub holder: Incarnation,
     /// With this token.
     pub token: FencingToken,
-    /// For how much longer it keeps others out at the most, if that is less than a lock wait.
+    /// For how much longer it keeps others out at the most, if that is less than a member lease.
     pub rest_ms: Option<u64>,
 }
 

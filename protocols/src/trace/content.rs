@@ -27,11 +27,11 @@ pub struct Content {
     pub base: Option<Epoch>,
     /// Its waits.
     pub timing: Timing,
-    /// How long locks are given for: the lock wait, or what it is to become.
+    /// How long locks are given for: the member lease, or what it is to become.
     pub lease: Duration,
     /// Whether the word of a kubelet counts as evidence of death.
     pub believes_evidence: bool,
-    /// Nothing makes its offices exclusive.
+    /// Nothing makes its leader leases exclusive.
     pub is_advisory: bool,
 }
 
@@ -46,7 +46,7 @@ impl From<&Record> for Content {
             base_unknown: record.base_unknown,
             base: record.base.filter(|_| record.lists()),
             timing: record.timing,
-            lease: record.timing.lock_wait.min(record.policy.timing.lock_wait),
+            lease: record.timing.member_lease.min(record.policy.timing.member_lease),
             believes_evidence: record.policy.evidence == Evidence::ContainerStatus,
             is_advisory: record.policy.arbiter == Arbiter::None,
         }
@@ -91,7 +91,7 @@ impl Clocks {
     /// The least true time of rule 15 (c): for E, and then for P. In whole ticks the promise that is given
     /// in the last tick of E has the rest of it for its first.
     pub(super) fn least_until_closed(self, timing: Timing) -> Duration {
-        let both = timing.api_outage + timing.office_wait;
+        let both = timing.api_outage + timing.leader_lease;
         match self {
             Self::Drifting => self.least(both),
             Self::Ticking(tick) => both.saturating_sub(tick),

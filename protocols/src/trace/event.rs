@@ -124,7 +124,7 @@ impl Entry<LocalTime> {
 /// An event that no rule allows.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Breach {
-    /// The rule of `docs/office.md` that has no such step.
+    /// The rule of `docs/views.md` that has no such step.
     pub rule: u8,
     /// What is wrong, in a few words.
     pub what: String,

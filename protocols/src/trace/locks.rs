@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::event::{Allowed, need};
-use super::office::Office;
+use super::leader_lease::LeaderLease;
 use super::process::{Hold, HoldState};
 use super::rules::{GRAIN, Rules};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
@@ -20,8 +20,8 @@ impl Rules {
     ) -> Allowed {
         let belief = self.process(who).belief.filter(|belief| belief.epoch == epoch);
         let until = belief.map(|belief| belief.until);
-        // RULES 23 and 24. What a promise lists is extended in office, though the heartbeat which says so may
-        // leave later; what is granted is granted in office.
+        // RULES 23 and 24. What a promise lists is extended leading, though the heartbeat which says so may
+        // leave later; what is granted is granted leading.
         let heard = if grants { at } else { stamp };
         need(if grants { 23 } else { 24 }, until.is_some_and(|until| until > heard), || {
             format!(
@@ -29,8 +29,8 @@ impl Rules {
             )
         })?;
         // RULE 5.
-        need(5, stamp <= at + GRAIN, || format!("{member} never said that at {stamp:?}"))?;
-        let lease = self.office(24, epoch)?.leases.entry(member).or_default();
+        need(5, stamp <= at + GRAIN, || format!("{member} never sent that at {stamp:?}"))?;
+        let lease = self.leader_lease(24, epoch)?.leases.entry(member).or_default();
         *lease = stamp.max(*lease);
         Ok(())
     }
@@ -46,24 +46,24 @@ impl Rules {
     ) -> Allowed {
         let process = self.process(who);
         // RULE 12. A member hears of locks only in the view that it is in.
-        let inside = process.entered == epoch && process.refuses < epoch;
+        let in_section = process.entered == epoch && process.refuses < epoch;
         let last = process.holds.get(lock).copied();
-        need(12, inside, || format!("{who} entered {lock} in view {epoch}, which it refuses"))?;
-        let (ceiling, quiet) = {
-            let office = self.office(23, epoch)?;
-            (office.content.ceiling, office.quiet_until)
+        need(12, in_section, || format!("{who} entered {lock} in view {epoch}, which it refuses"))?;
+        let (ceiling, grace) = {
+            let leader_lease = self.leader_lease(23, epoch)?;
+            (leader_lease.content.ceiling, leader_lease.grace_until)
         };
         // RULE 23. Tokens rise, up to the ceiling that was written.
         let highest = self.tokens.insert(lock.clone(), token);
         need(23, Some(token) > highest, || format!("{lock} went from {highest:?} to {token}"))?;
         need(23, token.high() <= ceiling, || format!("{token} of {lock} is above {ceiling}"))?;
-        // RULES 20 and 26. Nothing is newly granted in the quiet time. RULE 32: who kept its grant, and
+        // RULES 20 and 26. Nothing is newly granted in the grace period. RULE 32: who kept its grant, and
         // enters again, is granted nothing.
         let kept = last
             .is_some_and(|last| Some(last.token) == highest && last.token.high() == token.high());
-        need(20, kept || at + GRAIN >= quiet, || {
+        need(20, kept || at + GRAIN >= grace, || {
             format!(
-                "{who} entered {lock} in the quiet time of view {epoch}, which is until {quiet:?}"
+                "{who} entered {lock} in the grace period of view {epoch}, which is until {grace:?}"
             )
         })?;
         // RULE 23. The entry is free: nobody else was told more.
@@ -90,13 +90,13 @@ impl Rules {
         // RULE 7. A deadline that has passed is final, and none is taken back.
         let runs = hold.is_some_and(|hold| hold.state == HoldState::Held && hold.is_live(at));
         need(7, runs, || format!("{who} extends {lock}, which it held as {hold:?}"))?;
-        let told = hold.map(|hold| hold.until).unwrap_or_default();
-        need(7, told <= until + GRAIN, || {
-            format!("{lock} was told until {told:?}, not {until:?}")
+        let notified = hold.map(|hold| hold.until).unwrap_or_default();
+        need(7, notified <= until + GRAIN, || {
+            format!("{lock} was promised until {notified:?}, not {until:?}")
         })?;
-        self.lasts_no_longer(who, lock, epoch, until, told)?;
+        self.lasts_no_longer(who, lock, epoch, until, notified)?;
         if let Some(hold) = self.process(who).holds.get_mut(lock) {
-            hold.until = until.max(told);
+            hold.until = until.max(notified);
         }
         Ok(())
     }
@@ -117,22 +117,22 @@ impl Rules {
 
     /// Until when a hold of any view lasts at most. A grant that is kept goes on with what it had.
     fn longest(&self, who: Incarnation) -> Duration {
-        let lasts = self.offices.values().map(|office| self.lasts(who, office).1);
+        let lasts = self.leader_leases.values().map(|leader_lease| self.lasts(who, leader_lease).1);
         lasts.max().unwrap_or_default()
     }
 
     /// Until when a hold of this member lasts at most in a view, and the rule that says so.
-    fn lasts(&self, who: Incarnation, office: &Office) -> (u8, Duration) {
+    fn lasts(&self, who: Incarnation, leader_lease: &LeaderLease) -> (u8, Duration) {
         let Some(process) = self.processes.get(&who) else { return (5, Duration::ZERO) };
-        let (content, clocks) = (&office.content, self.clocks);
+        let (content, clocks) = (&leader_lease.content, self.clocks);
         let lease = clocks.hold(content.lease);
         if content.leader == Some(who) {
-            // RULE 22. A leader's own hold ends with its office, or an L after what the office rests on was sent.
-            let more = process.span(lease.saturating_sub(clocks.hold(content.timing.office_wait)));
-            return (22, office.lasts_until(clocks, process) + more);
+            // RULE 22. A leader's own hold ends with its leader lease, or an L after what the leader lease rests on was sent.
+            let more = process.span(lease.saturating_sub(clocks.hold(content.timing.leader_lease)));
+            return (22, leader_lease.lasts_until(clocks, process) + more);
         }
         // RULES 5 and 27. Others count from what they had said when the leader heard them last.
-        let stamp = office.leases.get(&who).copied();
+        let stamp = leader_lease.leases.get(&who).copied();
         (5, stamp.map(|stamp| stamp + process.span(lease)).unwrap_or_default())
     }
 
@@ -145,9 +145,12 @@ impl Rules {
         until: Duration,
         known: Duration,
     ) -> Allowed {
-        self.office(5, epoch)?;
-        let (rule, most) =
-            self.offices.get(&epoch).map(|office| self.lasts(who, office)).unwrap_or_default();
+        self.leader_lease(5, epoch)?;
+        let (rule, most) = self
+            .leader_leases
+            .get(&epoch)
+            .map(|leader_lease| self.lasts(who, leader_lease))
+            .unwrap_or_default();
         let most = most.max(known);
         need(rule, until <= most + GRAIN, || {
             format!("{who} holds {lock} until {until:?}, and may until {most:?}")

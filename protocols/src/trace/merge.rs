@@ -155,7 +155,7 @@ struct Call<'a> {
 
 /// A version that somebody was told of.
 #[derive(Clone, Copy, Debug)]
-struct Told<'a> {
+struct Notified<'a> {
     /// The first line that shows it.
     place: usize,
     content: Option<&'a Content>,
@@ -165,18 +165,18 @@ struct Told<'a> {
 
 impl Writes {
     fn of(lines: &[Line]) -> Self {
-        let (told, mut open) = told(lines);
+        let (notified, mut open) = notified(lines);
         let mut writes = Self::default();
         let mut before: Option<(u64, Option<&Content>)> = None;
-        for (version, told) in &told {
-            let is_same = before.is_some_and(|(_, content)| content == told.content);
+        for (version, notified) in &notified {
+            let is_same = before.is_some_and(|(_, content)| content == notified.content);
             let by_chance = || {
                 let is_it = |call: &&Call<'_>| {
-                    call.place < told.place && Some(call.content) == told.content
+                    call.place < notified.place && Some(call.content) == notified.content
                 };
                 open.values().find(is_it).copied().filter(|_| !is_same)
             };
-            let call = told.call.or_else(by_chance);
+            let call = notified.call.or_else(by_chance);
             let event = match call {
                 Some(call) => {
                     open.remove(&call.place);
@@ -184,15 +184,15 @@ impl Writes {
                     let compared = before.is_none_or(|(before, _)| before == call.version);
                     Event::Wrote { compared, content: call.content.clone() }
                 }
-                None => Event::Replaced(told.content.cloned()),
+                None => Event::Replaced(notified.content.cloned()),
             };
             writes.all.insert(*version, Write { by: call.map(|call| call.who), event });
-            before = Some((*version, told.content));
+            before = Some((*version, notified.content));
         }
         // Whoever is told of a version knows that all before it were there.
         let mut place = usize::MAX;
-        for (version, told) in told.iter().rev() {
-            place = place.min(told.place);
+        for (version, notified) in notified.iter().rev() {
+            place = place.min(notified.place);
             writes.by_place.entry(place).or_default().insert(0, *version);
         }
         writes
@@ -206,8 +206,8 @@ impl Writes {
 }
 
 /// All versions that somebody was told of, and the calls of which nobody was told what became of them.
-fn told(lines: &[Line]) -> (BTreeMap<u64, Told<'_>>, BTreeMap<usize, Call<'_>>) {
-    let mut told: BTreeMap<u64, Told<'_>> = BTreeMap::new();
+fn notified(lines: &[Line]) -> (BTreeMap<u64, Notified<'_>>, BTreeMap<usize, Call<'_>>) {
+    let mut notified: BTreeMap<u64, Notified<'_>> = BTreeMap::new();
     let mut calls: BTreeMap<(Incarnation, CallId), Call<'_>> = BTreeMap::new();
     for (place, line) in lines.iter().enumerate() {
         let who = line.who;
@@ -217,12 +217,12 @@ fn told(lines: &[Line]) -> (BTreeMap<u64, Told<'_>>, BTreeMap<usize, Call<'_>>) 
             }
             What::Read { version, content } => {
                 let content = content.as_ref();
-                told.entry(*version).or_insert(Told { place, content, call: None });
+                notified.entry(*version).or_insert(Notified { place, content, call: None });
             }
             What::Wrote { id, version } => {
                 let call = calls.remove(&(who, *id));
                 let content = call.map(|call| call.content);
-                let known = told.entry(*version).or_insert(Told { place, content, call });
+                let known = notified.entry(*version).or_insert(Notified { place, content, call });
                 known.call = call;
             }
             What::Refused(id) => {
@@ -231,7 +231,7 @@ fn told(lines: &[Line]) -> (BTreeMap<u64, Told<'_>>, BTreeMap<usize, Call<'_>>) 
             What::Did(_) => {}
         }
     }
-    (told, calls.into_values().map(|call| (call.place, call)).collect())
+    (notified, calls.into_values().map(|call| (call.place, call)).collect())
 }
 
 #[cfg(test)]

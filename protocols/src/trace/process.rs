@@ -17,7 +17,7 @@ pub(super) struct Process {
     /// When the register last answered it that it holds a view; of two answers only the later is kept,
     /// unless that is of a later view.
     confirmed: BTreeMap<Epoch, Duration>,
-    /// What it was told of its office.
+    /// What it was told of its leader lease.
     pub(super) belief: Option<Belief>,
     pub(super) holds: BTreeMap<LockName, Hold>,
 }

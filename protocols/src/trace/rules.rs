@@ -1,6 +1,6 @@
-//! Views and offices: which steps there are, when each may be taken, and what follows.
+//! Views and leader leases: which steps there are, when each may be taken, and what follows.
 //!
-//! Each condition stands at the words `RULE n`, with the number that it has in `docs/office.md`. What is
+//! Each condition stands at the words `RULE n`, with the number that it has in `docs/views.md`. What is
 //! looked at is what could be seen by somebody who sees everybody: not whether a candidate knows enough
 //! seals, but whether enough were given.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::content::{Clocks, Content};
 use super::event::{Allowed, Breach, Entry, Event, need};
-use super::office::{Office, Processes, Promise};
+use super::leader_lease::{LeaderLease, Processes, Promise};
 use super::process::{Belief, Process};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
 
@@ -20,7 +20,7 @@ pub struct Rules {
     /// What the register holds.
     register: Option<Content>,
     /// All views that it ever held.
-    pub(super) offices: BTreeMap<Epoch, Office>,
+    pub(super) leader_leases: BTreeMap<Epoch, LeaderLease>,
     pub(super) processes: Processes,
     /// The highest token of each lock that anybody was given.
     pub(super) tokens: BTreeMap<LockName, FencingToken>,
@@ -33,7 +33,7 @@ impl Rules {
         Self {
             clocks,
             register: None,
-            offices: BTreeMap::new(),
+            leader_leases: BTreeMap::new(),
             processes: Processes::new(),
             tokens: BTreeMap::new(),
             steps: 0,
@@ -114,9 +114,13 @@ impl Rules {
         self.processes.entry(who).or_default()
     }
 
-    pub(super) fn office(&mut self, rule: u8, epoch: Epoch) -> Result<&mut Office, Breach> {
+    pub(super) fn leader_lease(
+        &mut self,
+        rule: u8,
+        epoch: Epoch,
+    ) -> Result<&mut LeaderLease, Breach> {
         let what = || Breach { rule, what: format!("the register never held view {epoch}") };
-        self.offices.get_mut(&epoch).ok_or_else(what)
+        self.leader_leases.get_mut(&epoch).ok_or_else(what)
     }
 
     // ----- the register
@@ -128,13 +132,13 @@ impl Rules {
             held.as_ref().filter(|content| content.confirms()).map(|content| content.epoch)
         };
         let (old, new) = (confirmable(&self.register), confirmable(&content));
-        if let Some(office) =
-            old.filter(|old| Some(*old) != new).and_then(|old| self.offices.get_mut(&old))
+        if let Some(leader_lease) =
+            old.filter(|old| Some(*old) != new).and_then(|old| self.leader_leases.get_mut(&old))
         {
-            office.unconfirmed = Some(at);
+            leader_lease.unconfirmed = Some(at);
         }
-        if let Some(office) = new.and_then(|new| self.offices.get_mut(&new)) {
-            office.unconfirmed = None;
+        if let Some(leader_lease) = new.and_then(|new| self.leader_leases.get_mut(&new)) {
+            leader_lease.unconfirmed = None;
         }
         self.register = content;
     }
@@ -180,7 +184,7 @@ impl Rules {
         if content.leader.is_none() && before.leader.is_some() {
             // RULE 13. Who leaves last resigns before it says so.
             let led = before.leader == Some(by);
-            let resigned = self.office(13, epoch)?.resigned.is_some();
+            let resigned = self.leader_lease(13, epoch)?.resigned.is_some();
             let believes = self.process(by).leads(at, epoch);
             return need(13, led && resigned && !believes, || {
                 format!("{by} wrote that nobody leads view {epoch}, and it is still led")
@@ -189,8 +193,8 @@ impl Rules {
         // RULE 23. The leader raises the ceiling.
         let raised = content.ceiling > before.ceiling && content.leader == Some(by);
         need(23, raised, || format!("{by} changed view {epoch}"))?;
-        let office = self.office(23, epoch)?;
-        office.content.ceiling = office.content.ceiling.max(content.ceiling);
+        let leader_lease = self.leader_lease(23, epoch)?;
+        leader_lease.content.ceiling = leader_lease.content.ceiling.max(content.ceiling);
         Ok(())
     }
 
@@ -205,39 +209,39 @@ impl Rules {
         let epoch = content.epoch;
         // RULE 17. Its number, its leader and its members.
         let above = before.is_none_or(|before| epoch > before.epoch.max(before.ceiling));
-        let known = self.offices.last_key_value().is_none_or(|(last, _)| epoch > *last);
+        let known = self.leader_leases.last_key_value().is_none_or(|(last, _)| epoch > *last);
         need(17, above && known, || format!("view {epoch} is not above those before"))?;
         let leads = content.leader == Some(by) && content.members.contains(&by);
         need(17, leads && content.confirms(), || format!("{by} began view {epoch} for another"))?;
-        // RULE 15. Every office of before is over.
-        let mut quiet_until = Duration::ZERO;
-        for (earlier, office) in &mut self.offices {
-            let over = || office.over_since(at, by, self.clocks, &self.processes);
-            office.over = office.over.or_else(over);
-            need(15, office.over.is_some(), || {
-                format!("{by} began view {epoch} while the office of view {earlier} may live")
+        // RULE 15. Every leader lease of before is over.
+        let mut grace_until = Duration::ZERO;
+        for (earlier, leader_lease) in &mut self.leader_leases {
+            let over = || leader_lease.over_since(at, by, self.clocks, &self.processes);
+            leader_lease.over = leader_lease.over.or_else(over);
+            need(15, leader_lease.over.is_some(), || {
+                format!("{by} began view {epoch} while the leader lease of view {earlier} may live")
             })?;
-            quiet_until = office.quiet_after(at, by, self.clocks, &self.processes);
+            grace_until = leader_lease.grace_after(at, by, self.clocks, &self.processes);
         }
         // RULE 20. A record that was closed says by itself what is to be waited for. That nothing is granted
         // which somebody holds is looked at with each grant.
         if before.is_some_and(|before| before.leader.is_none() && !before.base_unknown) {
-            quiet_until = Duration::ZERO;
+            grace_until = Duration::ZERO;
         }
-        self.offices.insert(epoch, Office::new(content.clone(), quiet_until));
+        self.leader_leases.insert(epoch, LeaderLease::new(content.clone(), grace_until));
         Ok(())
     }
 
     // ----- members
 
     fn entered(&mut self, at: Duration, who: Incarnation, epoch: Epoch) -> Allowed {
-        let member = self.office(12, epoch)?.content.members.contains(&who);
+        let member = self.leader_lease(12, epoch)?.content.members.contains(&who);
         need(12, member, || format!("{who} entered view {epoch}, which does not name it"))?;
         // RULE 38. Nobody leaves a view that it follows for one that does not go back to it.
-        let base = self.office(38, epoch)?.content.base.unwrap_or(epoch);
-        let mut between = self.offices.range(base.next().min(epoch)..epoch);
-        let left = between.find(|(_, office)| {
-            office.promises.get(&who).is_some_and(|promise| promise.until > at + GRAIN)
+        let base = self.leader_lease(38, epoch)?.content.base.unwrap_or(epoch);
+        let mut between = self.leader_leases.range(base.next().min(epoch)..epoch);
+        let left = between.find(|(_, leader_lease)| {
+            leader_lease.promises.get(&who).is_some_and(|promise| promise.until > at + GRAIN)
         });
         let left = left.map(|(view, _)| *view);
         need(38, left.is_none(), || {
@@ -252,23 +256,23 @@ impl Rules {
         Ok(())
     }
 
-    /// A member takes no part in any view up to this one; if it led one, that office is over.
+    /// A member takes no part in any view up to this one; if it led one, that leader lease is over.
     fn refuse(&mut self, at: Duration, who: Incarnation, epoch: Epoch) {
         let process = self.process(who);
         process.refuses = process.refuses.max(epoch);
         let belief = process.belief;
-        for (led, office) in self.offices.range_mut(..=epoch) {
-            if office.content.leader == Some(who) && office.resigned.is_none() {
-                office.resigned = Some(at);
-                // RULE 13. Who resigns in office has its table.
-                let in_office = belief.is_some_and(|b| b.epoch == *led && b.until > at);
-                office.has_table |= in_office;
+        for (led, leader_lease) in self.leader_leases.range_mut(..=epoch) {
+            if leader_lease.content.leader == Some(who) && leader_lease.resigned.is_none() {
+                leader_lease.resigned = Some(at);
+                // RULE 13. Who resigns leading has its table.
+                let while_leading = belief.is_some_and(|b| b.epoch == *led && b.until > at);
+                leader_lease.has_table |= while_leading;
             }
         }
     }
 
     fn promised(&mut self, at: Duration, who: Incarnation, epoch: Epoch) -> Allowed {
-        let content = &self.office(8, epoch)?.content;
+        let content = &self.leader_lease(8, epoch)?.content;
         let (named, timing) = (content.members.contains(&who), content.timing);
         // RULE 8. In the view that it is in, which refuses nothing as high, ...
         need(8, named, || format!("{who} promised in view {epoch}, which does not name it"))?;
@@ -278,43 +282,46 @@ impl Rules {
         // ... and which the register confirmed within E.
         let confirmed = process.confirmed(epoch);
         let outage = process.span(timing.api_outage);
-        let until = at + process.span(timing.office_wait);
+        let until = at + process.span(timing.leader_lease);
         need(8, confirmed.is_some_and(|confirmed| at < confirmed + outage), || {
             format!("{who} promised in view {epoch}, last confirmed at {confirmed:?}")
         })?;
-        self.office(8, epoch)?.promises.insert(who, Promise { at, until });
+        self.leader_lease(8, epoch)?.promises.insert(who, Promise { at, until });
         Ok(())
     }
 
     fn sealed(&mut self, at: Duration, who: Incarnation, epoch: Epoch) -> Allowed {
         // RULE 12. Nobody seals while its own promise runs. What a leader promised itself counts for nobody else.
-        let led = self.offices.get(&epoch).is_some_and(|office| office.content.leader == Some(who));
-        for (view, office) in self.offices.range(..=epoch) {
-            let promise = office.promises.get(&who).map(|promise| promise.until);
+        let led = self
+            .leader_leases
+            .get(&epoch)
+            .is_some_and(|leader_lease| leader_lease.content.leader == Some(who));
+        for (view, leader_lease) in self.leader_leases.range(..=epoch) {
+            let promise = leader_lease.promises.get(&who).map(|promise| promise.until);
             let ran_out = promise.is_none_or(|until| until <= at + GRAIN);
             // RULE 13. Of an earlier view whose leader gave its table nothing is left to be waited for: the
             // next began with all that it held.
-            let handed_on = *view < epoch && office.has_table;
-            let own = led || office.content.leader == Some(who);
+            let handed_on = *view < epoch && leader_lease.has_table;
+            let own = led || leader_lease.content.leader == Some(who);
             need(12, ran_out || own || handed_on, || {
                 format!("{who} sealed view {epoch}, and promised in view {view} until {promise:?}")
             })?;
         }
         let believes = self.process(who).leads(at, epoch);
         need(12, !believes, || format!("{who} sealed view {epoch}, and leads it"))?;
-        if let Some(office) = self.offices.get_mut(&epoch) {
-            office.seals.entry(who).or_insert(at);
+        if let Some(leader_lease) = self.leader_leases.get_mut(&epoch) {
+            leader_lease.seals.entry(who).or_insert(at);
         }
         self.refuse(at, who, epoch);
         Ok(())
     }
 
     fn gave_table(&mut self, at: Duration, who: Incarnation, epoch: Epoch) -> Allowed {
-        let office = self.office(13, epoch)?;
+        let leader_lease = self.leader_lease(13, epoch)?;
         // RULE 13.
-        let led = office.content.leader == Some(who);
+        let led = leader_lease.content.leader == Some(who);
         need(13, led, || format!("{who} gave a table of view {epoch}, which it never led"))?;
-        office.has_table = true;
+        leader_lease.has_table = true;
         self.refuse(at, who, epoch);
         Ok(())
     }
@@ -322,14 +329,15 @@ impl Rules {
     fn leads(&mut self, at: Duration, who: Incarnation, epoch: Epoch, until: Duration) -> Allowed {
         let clocks = self.clocks;
         let process = self.process(who).clone();
-        let office = self.office(9, epoch)?;
-        let named = office.content.leader == Some(who);
+        let leader_lease = self.leader_lease(9, epoch)?;
+        let named = leader_lease.content.leader == Some(who);
         need(9, named, || format!("{who} leads view {epoch}, which names another"))?;
-        // RULES 13 and 19. Resigning is final, and nobody takes an office that it sealed.
-        let open = office.resigned.is_none() && process.refuses < epoch && process.ended.is_none();
+        // RULES 13 and 19. Resigning is final, and nobody takes a leader lease that it sealed.
+        let open =
+            leader_lease.resigned.is_none() && process.refuses < epoch && process.ended.is_none();
         need(13, open, || format!("{who} leads view {epoch}, which it gave up"))?;
         // RULE 9.
-        let lasts = office.lasts_until(clocks, &process);
+        let lasts = leader_lease.lasts_until(clocks, &process);
         need(9, until <= lasts + GRAIN, || {
             format!("{who} leads view {epoch} until {until:?}, promised until {lasts:?}")
         })?;
@@ -344,15 +352,17 @@ impl Rules {
             )
         })?;
         // RULE 7.
-        let told = process.belief.filter(|belief| belief.epoch == epoch && belief.until > at);
-        need(7, told.is_none_or(|belief| belief.until <= until + GRAIN), || {
-            format!("the office of {who} was told until {told:?}, and is over at {until:?}")
+        let notified = process.belief.filter(|belief| belief.epoch == epoch && belief.until > at);
+        need(7, notified.is_none_or(|belief| belief.until <= until + GRAIN), || {
+            format!(
+                "the leader lease of {who} was promised until {notified:?}, and is over at {until:?}"
+            )
         })?;
         self.process(who).belief = Some(Belief { epoch, until });
         Ok(())
     }
 
-    /// An office that ends before its time was given up.
+    /// A leader lease that ends before its time was given up.
     fn leads_not(&mut self, at: Duration, who: Incarnation) {
         let process = self.process(who);
         let belief = process.belief.filter(|_| process.ended.is_none());
@@ -360,10 +370,10 @@ impl Rules {
             known.until = known.until.min(at);
         }
         if let Some(belief) = belief.filter(|belief| belief.until > at + GRAIN)
-            && let Some(office) = self.offices.get_mut(&belief.epoch)
+            && let Some(leader_lease) = self.leader_leases.get_mut(&belief.epoch)
         {
-            office.resigned.get_or_insert(at);
-            office.has_table = true;
+            leader_lease.resigned.get_or_insert(at);
+            leader_lease.has_table = true;
         }
     }
 }

@@ -22,7 +22,7 @@ fn view(epoch: u64, leader: Option<u128>) -> Content {
         closing: false,
         base_unknown: false,
         base: None,
-        timing: Timing { office_wait: P, lock_wait: L, ..Timing::default() },
+        timing: Timing { leader_lease: P, member_lease: L, ..Timing::default() },
         lease: L,
         believes_evidence: false,
         is_advisory: false,
@@ -79,13 +79,13 @@ fn hold(wait: Duration) -> Duration {
 }
 
 #[test]
-fn an_office_lasts_no_longer_than_a_hold_of_the_promises() {
+fn a_leader_lease_lasts_no_longer_than_a_hold_of_the_promises() {
     let until = hold(P) + Duration::from_millis(1);
     Trace::of_three().refused(9, 1, Event::Leads(Epoch(1), until));
 }
 
 #[test]
-fn an_office_that_was_given_up_does_not_come_back_with_a_late_promise() {
+fn a_leader_lease_that_was_given_up_does_not_come_back_with_a_late_promise() {
     let mut trace = Trace::of_three().later(Duration::from_millis(300));
     trace.ok(1, Event::LeadsNot);
     trace.ok(2, Event::Promised(Epoch(1)));
@@ -106,7 +106,7 @@ fn nobody_seals_while_its_promise_runs() {
 }
 
 #[test]
-fn two_seals_of_three_end_an_office_and_one_does_not() {
+fn two_seals_of_three_end_a_leader_lease_and_one_does_not() {
     let next = || Event::Wrote { compared: true, content: view(5, Some(3)) };
     let mut trace = Trace::of_three().later(P);
     trace.ok(2, Event::Sealed(Epoch(1)));
@@ -145,7 +145,7 @@ fn a_write_that_did_not_compare_is_refused() {
 }
 
 #[test]
-fn nothing_is_granted_in_the_quiet_time_of_a_view_that_a_member_did_not_help_to_end() {
+fn nothing_is_granted_in_the_grace_period_of_a_view_that_a_member_did_not_help_to_end() {
     let four = Content { members: [2, 3, 4].map(member).to_vec(), ..view(5, Some(3)) };
     let base = Content { members: [1, 2, 3, 4].map(member).to_vec(), ..view(1, Some(1)) };
     // Member 4, which is heard of nowhere, belonged to the view before.
@@ -160,12 +160,12 @@ fn nothing_is_granted_in_the_quiet_time_of_a_view_that_a_member_did_not_help_to_
     soon.refused(20, 3, held);
     let held = Trace { rules: rules.rules.clone(), at: L }.held(5);
     let later = Trace { rules: rules.rules, at: L };
-    // Then it is only the office that is missing.
+    // Then it is only the leader lease that is missing.
     later.refused(22, 3, held);
 }
 
 #[test]
-fn nobody_is_granted_what_another_was_told_to_hold() {
+fn nobody_is_granted_what_another_was_notified_to_hold() {
     let mut trace = Trace::of_three();
     trace.ok(1, trace.held(1));
     let ack = |member| Event::Acknowledged {

@@ -25,8 +25,8 @@ pub struct Watch {
     /// What the member promised itself, and whether it refused its view, when it was looked at last.
     promised: LocalTime,
     refused: Option<Epoch>,
-    /// The office that it had then.
-    office: Option<(Epoch, LocalTime)>,
+    /// The leader lease that it had then.
+    leader_lease: Option<(Epoch, LocalTime)>,
 }
 
 impl Watch {
@@ -35,7 +35,7 @@ impl Watch {
         let me = member.me();
         let started = Entry { who: Some(me), event: Event::Started(rate_ppm) };
         log.borrow_mut().push(started);
-        Self { me, log, promised: LocalTime::default(), refused: None, office: None }
+        Self { me, log, promised: LocalTime::default(), refused: None, leader_lease: None }
     }
 
     /// Hands an input to the member, takes down what it does, and passes its effects on.
@@ -49,14 +49,14 @@ impl Watch {
         if let Input::Command(Command::Exit { lock }) = &input {
             self.note(Event::Released(lock.clone()));
         }
-        let led = member.office().is_some();
+        let led = member.leader_lease().is_some();
         let mut effects = OutboxOf::<Member>::default();
         member.handle(now, input, &mut effects);
         let effects: Vec<EffectOf<Member>> = effects.drain().collect();
-        // Whoever leaves may promise itself, go on holding by that, and give its office up, all in one moment.
+        // Whoever leaves may promise itself, go on holding by that, and give its leader lease up, all in one moment.
         let (_, until) = member.pledged();
         let leaves = self.refused.is_none() && !member.is_in_view() && until != self.promised;
-        if let Some((epoch, _)) = self.office.filter(|_| leaves && extends(&effects)) {
+        if let Some((epoch, _)) = self.leader_lease.filter(|_| leaves && extends(&effects)) {
             self.note(Event::Promised(epoch));
         }
         if let Some(base) = member.inherits().filter(|_| led) {
@@ -84,33 +84,34 @@ impl Watch {
     }
 
     /// What one call of the member did is one moment. What a leader promised itself, and that it is in
-    /// office, comes first: the rest of what it does rests on that. That it refuses its view comes last.
+    /// leader lease, comes first: the rest of what it does rests on that. That it refuses its view comes last.
     fn look(&mut self, member: &Member, now: LocalTime, effects: &[EffectOf<Member>]) {
         let (epoch, until) = member.pledged();
-        if member.office().is_some() && until != self.promised && member.is_in_view() {
+        if member.leader_lease().is_some() && until != self.promised && member.is_in_view() {
             self.note(Event::Promised(epoch));
         }
         self.promised = until;
-        let office = member.office().filter(|until| *until > now).map(|until| (epoch, until));
-        // Whoever leaves may gain its office, grant, and give it up, all in one moment.
+        let leader_lease =
+            member.leader_lease().filter(|until| *until > now).map(|until| (epoch, until));
+        // Whoever leaves may gain its leader lease, grant, and give it up, all in one moment.
         let passing = granted_in(effects).map(|epoch| (epoch, now.after(MOMENT)));
-        let led = office.or_else(|| passing.filter(|_| self.office.is_none()));
-        if let Some((epoch, until)) = led.filter(|_| led != self.office) {
+        let led = leader_lease.or_else(|| passing.filter(|_| self.leader_lease.is_none()));
+        if let Some((epoch, until)) = led.filter(|_| led != self.leader_lease) {
             self.note(Event::Leads(epoch, until));
         }
         for effect in effects {
             match effect {
                 Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
-                    self.said(*to, message);
+                    self.sent(*to, message);
                 }
-                Effect::Tell(event) => self.told(event),
+                Effect::Tell(event) => self.notified(event),
                 Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) => {}
             }
         }
-        if self.office.or(led).is_some() && office.is_none() {
+        if self.leader_lease.or(led).is_some() && leader_lease.is_none() {
             self.note(Event::LeadsNot);
         }
-        self.office = office;
+        self.leader_lease = leader_lease;
         let refused = (!member.is_in_view()).then_some(epoch);
         if refused != self.refused {
             self.refused = refused;
@@ -120,7 +121,7 @@ impl Watch {
         }
     }
 
-    fn said(&self, to: Incarnation, message: &PeerMessage) {
+    fn sent(&self, to: Incarnation, message: &PeerMessage) {
         match message {
             PeerMessage::Promise(promise) => self.note(Event::Promised(promise.epoch)),
             PeerMessage::Seal(seal) => {
@@ -133,9 +134,9 @@ impl Watch {
             PeerMessage::Heartbeat(heartbeat) => self.beat(to, heartbeat),
             #[cfg(feature = "next-version")]
             PeerMessage::NextHeartbeat(heartbeat) => self.beat(to, heartbeat),
-            PeerMessage::Lock(said) => {
-                if let (central::Message::Grant(_), Some(stamp)) = (said.message, said.heard) {
-                    let (epoch, member) = (said.epoch, to);
+            PeerMessage::Lock(sent) => {
+                if let (central::Message::Grant(_), Some(stamp)) = (sent.message, sent.heard) {
+                    let (epoch, member) = (sent.epoch, to);
                     self.note(Event::Acknowledged { epoch, member, stamp, grants: true });
                 }
             }
@@ -158,7 +159,7 @@ impl Watch {
         }
     }
 
-    fn told(&self, event: &member::Event) {
+    fn notified(&self, event: &member::Event) {
         match event {
             member::Event::Installed(record) => {
                 self.note(Event::Entered(record.epoch));
@@ -181,9 +182,9 @@ impl Watch {
                 }
             }
             member::Event::Met(_)
-            | member::Event::Standing(_)
+            | member::Event::Leadership(_)
             | member::Event::Grants(_)
-            | member::Event::Quiet(_)
+            | member::Event::Grace(_)
             | member::Event::Confirmed(_)
             | member::Event::Elected { .. }
             | member::Event::Ignored(_)
@@ -196,8 +197,8 @@ impl Watch {
 /// The view in which a leader grants something with these effects.
 fn granted_in(effects: &[EffectOf<Member>]) -> Option<Epoch> {
     effects.iter().find_map(|effect| match effect {
-        Effect::Send { message: Message::Peer(PeerMessage::Lock(said)), .. } => {
-            matches!(said.message, central::Message::Grant(_)).then_some(said.epoch)
+        Effect::Send { message: Message::Peer(PeerMessage::Lock(sent)), .. } => {
+            matches!(sent.message, central::Message::Grant(_)).then_some(sent.epoch)
         }
         Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => None,
     })
@@ -206,7 +207,9 @@ fn granted_in(effects: &[EffectOf<Member>]) -> Option<Epoch> {
 /// Whether an application is told with these effects that it goes on holding.
 fn extends(effects: &[EffectOf<Member>]) -> bool {
     effects.iter().any(|effect| match effect {
-        Effect::Tell(member::Event::Lock(_, told)) => matches!(told, LockEvent::Extended { .. }),
+        Effect::Tell(member::Event::Lock(_, notified)) => {
+            matches!(notified, LockEvent::Extended { .. })
+        }
         Effect::Tell(_) | Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) => false,
     })
 }

@@ -23,7 +23,7 @@ fn view(size: u32, leader: u32) -> View {
 /// A daemon of three that has sent its polls at raw zero.
 fn polling(clock: VirtualClock) -> Group {
     let daemon = Berkeley::new(DAEMON, view(3, 0), params(), clock);
-    let mut group = Group { members: vec![daemon], sent: Vec::new(), told: Vec::new() };
+    let mut group = Group { members: vec![daemon], sent: Vec::new(), notified: Vec::new() };
     let mut out = Outbox::default();
     group.members[0].start(LocalTime(0), &mut out);
     group
@@ -116,7 +116,7 @@ fn late_repeated_and_foreign_answers_are_ignored() {
 #[test]
 fn a_follower_obeys_its_daemon_once_for_each_poll() {
     let follower = Berkeley::new(DAEMON, view(3, 1), params(), kept(0));
-    let mut group = Group { members: vec![follower], sent: Vec::new(), told: Vec::new() };
+    let mut group = Group { members: vec![follower], sent: Vec::new(), notified: Vec::new() };
     let from = |id, message| Input::Message { from: MemberId(id), message };
     let forward = |round| adjust(round, MS);
     assert!(tell(&mut group, 0, from(2, Message::Poll { round: 1 })).is_empty());
@@ -222,21 +222,21 @@ fn a_newcomer_is_not_set_by_a_slow_exchange_while_quick_rounds_follow() {
         let message = Message::Answer { round, reading_ns: 0, error_ns: None };
         Input::Message { from: MemberId(1), message }
     };
-    let mut told = Vec::new();
+    let mut notified = Vec::new();
     for round in 1..=11 {
         let begin = round * SECOND;
         let delay = if round == 11 { 50_000_000 } else { 20_000_000 };
         tell(&mut group, begin, Input::Timer(Timer::Round));
         tell(&mut group, begin + delay, newcomer(round + 1));
-        told.push(tell(&mut group, begin + SECOND / 2, Input::Timer(Timer::Answers)).len());
+        notified.push(tell(&mut group, begin + SECOND / 2, Input::Timer(Timer::Answers)).len());
     }
-    assert_eq!(told[..8], [0; 8]);
-    assert_eq!(told[8..10], [1; 2], "a slow network is not left out for ever");
-    assert_eq!(told[10], 0, "an exchange slower than usual there never sets a clock");
+    assert_eq!(notified[..8], [0; 8]);
+    assert_eq!(notified[8..10], [1; 2], "a slow network is not left out for ever");
+    assert_eq!(notified[10], 0, "an exchange slower than usual there never sets a clock");
 }
 
 #[test]
-fn an_outlier_is_told_its_correction_and_is_not_averaged() {
+fn an_outlier_is_notified_its_correction_and_is_not_averaged() {
     let narrow = Params { gamma: Duration::from_millis(20), ..params() };
     let clocks = vec![kept(0), kept(10 * MS), kept(5 * MS), kept(7_200_000 * MS)];
     let mut group = Group::new(narrow, clocks);
@@ -258,7 +258,7 @@ fn a_clock_that_was_stopped_learns_how_wrong_it_is() {
 }
 
 #[test]
-fn a_daemon_that_most_contradict_takes_their_word_for_its_error() {
+fn a_daemon_that_most_contradict_takes_their_bound_for_its_error() {
     let mut group = Group::new(params(), vec![kept(0), kept(100 * MS), kept(100 * MS)]);
     group.one_round(LocalTime(0));
     let bound = group.members[0].clock().map().error_ns(0).expect("synchronised");
@@ -270,7 +270,7 @@ fn a_member_alone_is_its_own_group() {
     let mut group = Group::new(params(), vec![fresh(12_345)]);
     group.one_round(LocalTime(0));
     assert_eq!(group.sent, Vec::<Sent>::new());
-    assert_eq!(group.told.last().map(|(_, map)| map.reading(0).now_ns), Some(12_345));
+    assert_eq!(group.notified.last().map(|(_, map)| map.reading(0).now_ns), Some(12_345));
     let mut out = Outbox::default();
     group.members[0].handle(LocalTime(SECOND), Input::Timer(Timer::Round), &mut out);
     let reading = group.members[0].clock().map().reading(SECOND);
@@ -324,7 +324,7 @@ fn a_daemon_that_goes_on_in_the_next_view_does_not_inherit_from_itself() {
     let error_after = |next: Berkeley| {
         let mut members = group.members.clone();
         members[0] = next;
-        let mut group = Group { members, sent: Vec::new(), told: Vec::new() };
+        let mut group = Group { members, sent: Vec::new(), notified: Vec::new() };
         for member in &mut group.members[1..] {
             *member = Berkeley::new(MemberId(9), view(10, 0), params(), fresh(0));
         }

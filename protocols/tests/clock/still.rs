@@ -43,7 +43,7 @@ pub(crate) fn kept_within(offset_ns: i64, error_ns: u64) -> VirtualClock {
 pub(crate) struct Group {
     pub(crate) members: Vec<Berkeley>,
     pub(crate) sent: Vec<Sent>,
-    pub(crate) told: Vec<(MemberId, ClockMap)>,
+    pub(crate) notified: Vec<(MemberId, ClockMap)>,
 }
 
 impl Group {
@@ -52,7 +52,7 @@ impl Group {
         let view = View { epoch: Epoch(1), size, leader: MemberId(0) };
         let members = (0..).map(MemberId).zip(clocks);
         let members = members.map(|(me, clock)| Berkeley::new(me, view, params, clock)).collect();
-        Self { members, sent: Vec::new(), told: Vec::new() }
+        Self { members, sent: Vec::new(), notified: Vec::new() }
     }
 
     /// Starts everybody, followers first, and delivers everything at once: one round.
@@ -77,7 +77,7 @@ impl Group {
                     self.sent.push((from, to, message.clone()));
                     self.handle(now, to.0 as usize, Input::Message { from, message });
                 }
-                Effect::Tell(Event::Adjusted(map)) => self.told.push((from, map)),
+                Effect::Tell(Event::Adjusted(map)) => self.notified.push((from, map)),
                 Effect::Arm { .. } | Effect::Disarm(_) => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Worked examples, by hand from the rules of the books.
+//! Worked examples, by hand from the rules of the textbook.
 
 use std::time::Duration;
 

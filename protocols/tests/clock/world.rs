@@ -39,14 +39,14 @@ pub(crate) struct Member {
     /// Members hear one another on the same island only.
     pub(crate) island: u32,
     raw_zero: u64,
-    alarms: BTreeMap<Timer, u64>,
+    timers: BTreeMap<Timer, u64>,
     last_publication: u64,
     last_shown: Option<i64>,
 }
 
 enum Happening {
     Arrives { to: usize, from: usize, epoch: u64, message: Message },
-    Rings { member: usize, epoch: u64, timer: Timer, armed: u64 },
+    Fires { member: usize, epoch: u64, timer: Timer, armed: u64 },
     Publishes { member: usize, map: ClockMap },
     Seals { member: usize },
     Enters { member: usize, view: View },
@@ -89,7 +89,7 @@ impl World {
                 is_sealed: true,
                 island: 0,
                 raw_zero,
-                alarms: BTreeMap::new(),
+                timers: BTreeMap::new(),
                 last_publication: 0,
                 last_shown: None,
             }
@@ -189,10 +189,10 @@ impl World {
                     self.handle(to, Input::Message { from, message });
                 }
             }
-            Happening::Rings { member, epoch, timer, armed } => {
+            Happening::Fires { member, epoch, timer, armed } => {
                 let it = &self.members[member];
-                let rings = it.alarms.get(&timer) == Some(&armed) && it.epoch == epoch;
-                if rings && !it.is_sealed {
+                let fires = it.timers.get(&timer) == Some(&armed) && it.epoch == epoch;
+                if fires && !it.is_sealed {
                     self.handle(member, Input::Timer(timer));
                 }
             }
@@ -208,7 +208,7 @@ impl World {
         it.node = Berkeley::new(id(member), view, self.params, it.node.clock().clone());
         it.epoch = view.epoch.0;
         it.is_sealed = false;
-        it.alarms.clear();
+        it.timers.clear();
         let mut out = Outbox::default();
         it.node.start(raw, &mut out);
         self.carry_out(member, out);
@@ -229,12 +229,12 @@ impl World {
                 Effect::Arm { timer, after } => {
                     self.count += 1;
                     let armed = self.count;
-                    self.members[member].alarms.insert(timer, armed);
-                    let rings = Happening::Rings { member, epoch, timer, armed };
-                    self.at(self.now + nanos(after), rings);
+                    self.members[member].timers.insert(timer, armed);
+                    let fires = Happening::Fires { member, epoch, timer, armed };
+                    self.at(self.now + nanos(after), fires);
                 }
                 Effect::Disarm(timer) => {
-                    self.members[member].alarms.remove(&timer);
+                    self.members[member].timers.remove(&timer);
                 }
                 Effect::Tell(Event::Adjusted(map)) => {
                     let at = self.now + self.random.below(ClockMap::SWITCH_NS);

@@ -8,7 +8,7 @@ use conclave_protocols::{MemberId, cost};
 
 use crate::locks::SIZES;
 use crate::measure::{T, UNIT, view};
-use crate::said::{Mean, Said, nanos};
+use crate::sent::{Mean, Sent, nanos};
 
 /// How long an answer is waited for: Δt, and the announcement: Δt'. In T.
 pub(crate) const ANSWER: u32 = 10;
@@ -17,11 +17,11 @@ pub(crate) const ANNOUNCEMENT: u32 = 30;
 /// One election.
 pub(crate) struct Outcome {
     /// Messages that the sources count.
-    pub(crate) messages: (u64, Said),
+    pub(crate) messages: (u64, Sent),
     /// Messages that come on top: what each is, is said on the page.
-    pub(crate) on_top: (u64, Said),
+    pub(crate) on_top: (u64, Sent),
     /// In T.
-    pub(crate) turnaround: (Mean, Said),
+    pub(crate) turnaround: (Mean, Sent),
 }
 
 /// Both cases of an algorithm, in a group of a size.
@@ -33,18 +33,18 @@ pub(crate) struct Cases {
 
 /// The bully algorithm: the second highest notices, or the lowest.
 pub(crate) fn bully() -> Vec<Cases> {
-    let outcome = |size: u32, initiator: u32, said: u64| {
+    let outcome = |size: u32, initiator: u32, messages: u64| {
         let n = u64::from(size);
         let seen = elect::<Bully>(size, initiator..=initiator);
-        let told = n - 2;
-        let upwards = seen.sent("coordinator") - told;
+        let notified = n - 2;
+        let upwards = seen.sent("coordinator") - notified;
         // Whoever asks and wins has waited for nobody but Δt; who does not waits for a message to
         // the winner too. Then the others are told, if there are others.
-        let transfers = u64::from(initiator < size - 2) + u64::from(told > 0);
+        let transfers = u64::from(initiator < size - 2) + u64::from(notified > 0);
         Outcome {
-            messages: hold(seen.sim.sent_in_all() - upwards, Said::Exactly(said)),
-            on_top: hold(upwards, Said::Exactly(cost::bully_announced_upwards(n, n - 2))),
-            turnaround: took(seen.all_know, Said::Exactly(u64::from(ANSWER) + transfers)),
+            messages: hold(seen.sim.sent_in_all() - upwards, Sent::Exactly(messages)),
+            on_top: hold(upwards, Sent::Exactly(cost::bully_announced_upwards(n, n - 2))),
+            turnaround: took(seen.all_know, Sent::Exactly(u64::from(ANSWER) + transfers)),
         }
     };
     let cases = |size: u32| Cases {
@@ -62,19 +62,19 @@ pub(crate) fn ring() -> Vec<Cases> {
         let seen = elect::<Ring>(size, 0..initiators);
         let to_the_dead = seen.lost();
         let counted = seen.sent("election") + seen.sent("coordinator") - to_the_dead;
-        let said = cost::ring(n, initiators.into());
+        let messages = cost::ring(n, initiators.into());
         let on_top = match initiators {
-            1 => Said::Exactly(said + if n > 2 { 2 } else { 1 }),
-            several => Said::Between(said + 1, said + 2 * u64::from(several)),
+            1 => Sent::Exactly(messages + if n > 2 { 2 } else { 1 }),
+            several => Sent::Between(messages + 1, messages + 2 * u64::from(several)),
         };
         // Of several lists each may wait behind others, and what waits does not try the dead again.
         let turnaround = match initiators {
-            1 if n > 2 => Said::Exactly(2 * (n - 1) + 2 * wait),
-            1 => Said::Exactly(wait),
-            _ => Said::AtLeast(2 * (n - 1) + wait),
+            1 if n > 2 => Sent::Exactly(2 * (n - 1) + 2 * wait),
+            1 => Sent::Exactly(wait),
+            _ => Sent::AtLeast(2 * (n - 1) + wait),
         };
         Outcome {
-            messages: hold(counted, Said::Exactly(said)),
+            messages: hold(counted, Sent::Exactly(messages)),
             on_top: hold(seen.sent("ack") + to_the_dead, on_top),
             turnaround: took(seen.last_sent, turnaround),
         }
@@ -125,7 +125,7 @@ fn elect<P: Election>(size: u32, initiators: impl IntoIterator<Item = u32>) -> S
         if seen.sim.sent_in_all() > sent {
             (sent, seen.last_sent) = (seen.sim.sent_in_all(), seen.sim.now());
         }
-        if let Some((at, _, Event::Elected(_))) = seen.sim.take_told().last() {
+        if let Some((at, _, Event::Elected(_))) = seen.sim.take_notified().last() {
             seen.all_know = *at;
         }
     }
@@ -136,13 +136,13 @@ fn elect<P: Election>(size: u32, initiators: impl IntoIterator<Item = u32>) -> S
 }
 
 #[track_caller]
-fn hold(measured: u64, said: Said) -> (u64, Said) {
-    assert!(said.admits(measured), "{measured} is not {said:?}");
-    (measured, said)
+fn hold(measured: u64, messages: Sent) -> (u64, Sent) {
+    assert!(messages.admits(measured), "{measured} is not {messages:?}");
+    (measured, messages)
 }
 
 #[track_caller]
-fn took(time: Duration, said: Said) -> (Mean, Said) {
-    hold(nanos(time), said.map(|times| times * UNIT));
-    (Mean { sum: nanos(time), count: UNIT }, said)
+fn took(time: Duration, messages: Sent) -> (Mean, Sent) {
+    hold(nanos(time), messages.map(|times| times * UNIT));
+    (Mean { sum: nanos(time), count: UNIT }, messages)
 }

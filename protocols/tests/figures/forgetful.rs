@@ -1,4 +1,4 @@
-//! Coordinators of a vote that forget it: how many must until two are inside.
+//! Coordinators of a vote that forget it: how many must until two are in the critical section.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::measure::{T, view};
 pub(crate) struct Forgotten {
     pub(crate) size: u32,
     pub(crate) votes: u32,
-    /// How many coordinators have to forget until a second is inside too.
+    /// How many coordinators have to forget until a second is in the critical section too.
     pub(crate) too_many: u32,
 }
 
@@ -30,9 +30,9 @@ pub(crate) fn all() -> Vec<Forgotten> {
     groups.map(measure).into()
 }
 
-/// One is inside; so many coordinators crash and come back at once, without memory; and another
+/// One is in the critical section; so many coordinators crash and come back at once, without memory; and another
 /// asks, whose voters have as few in common with those of the first as possible. Whether it gets in
-/// while the first is inside.
+/// while the first is in the critical section.
 fn second_enters(size: u32, votes: u32, forget: u32) -> bool {
     let mut sim = Simulator::new(0);
     sim.set_delay(T, T);
@@ -43,13 +43,13 @@ fn second_enters(size: u32, votes: u32, forget: u32) -> bool {
     let (first, second) = (MemberId(0), MemberId(size - votes));
     sim.command(first, Act::Ask(Command::Enter));
     sim.run_for(T * 2);
-    assert_eq!(sim.take_told(), [(T * 2, first, Event::Entered)]);
+    assert_eq!(sim.take_notified(), [(T * 2, first, Event::Entered)]);
     for coordinator in view(size).members().skip(second.0 as usize).take(forget as usize) {
         sim.command(coordinator, Act::Forget);
     }
     sim.command(second, Act::Ask(Command::Enter));
     sim.run_for(Duration::from_secs(10));
-    sim.take_told().iter().any(|(_, who, event)| (*who, *event) == (second, Event::Entered))
+    sim.take_notified().iter().any(|(_, who, event)| (*who, *event) == (second, Event::Entered))
 }
 
 /// A member whose coordinator can be made to forget.

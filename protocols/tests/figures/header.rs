@@ -32,8 +32,8 @@ fn without_links(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::books::ALL;
     use crate::page_elections::{BULLY, RING};
+    use crate::textbooks::ALL;
 
     #[test]
     fn every_head_says_what_is_tolerated_and_what_links_must_be_like() {

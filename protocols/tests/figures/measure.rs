@@ -11,12 +11,12 @@ use conclave_protocols::{Epoch, MemberId, View};
 /// for which a token pauses: a `wake` finds it where it began.
 pub(crate) const T: Duration = Duration::from_nanos(UNIT);
 
-/// How long a visit lasts: E.
-pub(crate) const VISIT: Duration = Duration::from_nanos(UNIT * VISIT_IN_T);
+/// How long a critical section lasts: E.
+pub(crate) const SECTION: Duration = Duration::from_nanos(UNIT * SECTION_IN_T);
 
 /// T in nanoseconds, and E in T.
 pub(crate) const UNIT: u64 = 500_000;
-pub(crate) const VISIT_IN_T: u64 = 10;
+pub(crate) const SECTION_IN_T: u64 = 10;
 
 /// How often each member enters if all want in.
 pub(crate) const EACH: u32 = 5;
@@ -57,7 +57,7 @@ pub(crate) struct Alone {
 pub(crate) struct Busy {
     pub(crate) view: View,
     /// In order.
-    pub(crate) visits: Vec<Visit>,
+    pub(crate) sections: Vec<Section>,
     /// Messages that the sources count, by the end of the run.
     pub(crate) messages: u64,
     /// Messages that come on top.
@@ -68,7 +68,7 @@ pub(crate) struct Busy {
 
 /// One entry.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Visit {
+pub(crate) struct Section {
     pub(crate) who: MemberId,
     pub(crate) asked: Duration,
     pub(crate) entered: Duration,
@@ -77,7 +77,7 @@ pub(crate) struct Visit {
     pub(crate) is_first: bool,
 }
 
-impl Visit {
+impl Section {
     /// From asking to entering.
     pub(crate) fn response(&self) -> Duration {
         self.entered.saturating_sub(self.asked)
@@ -91,14 +91,14 @@ impl Visit {
 
 impl Busy {
     /// The requests that were made by a member that had just left.
-    pub(crate) fn asked_again(&self) -> impl Iterator<Item = &Visit> {
-        self.visits.iter().filter(|visit| !visit.is_first)
+    pub(crate) fn asked_again(&self) -> impl Iterator<Item = &Section> {
+        self.sections.iter().filter(|section| !section.is_first)
     }
 
     /// The entries of all rounds but the last, and the one after them: so that as many delays are
     /// between them as there are entries in these rounds.
-    pub(crate) fn whole_rounds(&self) -> &[Visit] {
-        &self.visits[..=self.visits.len() - self.view.size as usize]
+    pub(crate) fn whole_rounds(&self) -> &[Section] {
+        &self.sections[..=self.sections.len() - self.view.size as usize]
     }
 }
 
@@ -133,7 +133,7 @@ impl<P: Mutex> Run<P> {
         self.sim.command(member, Command::Enter);
         let (who, entered) = self.next_entry();
         assert_eq!(who, member);
-        self.visit(member);
+        self.section(member);
         self.settle();
         let (messages_after, on_top_after) = self.count();
         Alone {
@@ -150,13 +150,13 @@ impl<P: Mutex> Run<P> {
             asked.insert(member, (1, self.sim.now()));
             self.sim.command(member, Command::Enter);
         }
-        let mut visits = vec![];
+        let mut sections = vec![];
         for _ in 0..u64::from(self.view.size) * u64::from(each) {
             let (who, entered) = self.next_entry();
-            self.visit(who);
+            self.section(who);
             let left = self.sim.now();
             let (times, since) = asked[&who];
-            visits.push(Visit { who, asked: since, entered, left, is_first: times == 1 });
+            sections.push(Section { who, asked: since, entered, left, is_first: times == 1 });
             if times < each {
                 asked.insert(who, (times + 1, left));
                 self.sim.command(who, Command::Enter);
@@ -165,7 +165,7 @@ impl<P: Mutex> Run<P> {
         self.settle();
         let (messages, on_top) = self.count();
         let requests = self.sim.sent("request");
-        Busy { view: self.view, visits, messages, on_top, requests }
+        Busy { view: self.view, sections, messages, on_top, requests }
     }
 
     /// Somebody gets in. The simulator is asked for one thing after the other, so that nothing that
@@ -173,7 +173,8 @@ impl<P: Mutex> Run<P> {
     fn next_entry(&mut self) -> (MemberId, Duration) {
         let end = self.sim.now() + PATIENCE;
         loop {
-            let entered = self.sim.take_told().into_iter().find(|told| told.2 == Event::Entered);
+            let entered =
+                self.sim.take_notified().into_iter().find(|notified| notified.2 == Event::Entered);
             if let Some((at, who, _)) = entered {
                 return (who, at);
             }
@@ -181,11 +182,14 @@ impl<P: Mutex> Run<P> {
         }
     }
 
-    /// Whoever is inside stays for a visit, and leaves. Nobody else gets in meanwhile.
-    fn visit(&mut self, member: MemberId) {
-        self.sim.run_for(VISIT);
-        let others = self.sim.take_told();
-        assert!(others.iter().all(|told| told.2 != Event::Entered), "{member} is not alone");
+    /// Whoever is in the critical section stays for a critical section, and leaves. Nobody else gets in meanwhile.
+    fn section(&mut self, member: MemberId) {
+        self.sim.run_for(SECTION);
+        let others = self.sim.take_notified();
+        assert!(
+            others.iter().all(|notified| notified.2 != Event::Entered),
+            "{member} is not alone"
+        );
         self.sim.command(member, Command::Exit);
     }
 

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use crate::books::Book;
 use crate::elections::Cases;
 use crate::forgetful::Forgotten;
 use crate::header::Header;
 use crate::locks::{Lock, Square, WEATHER, Weather};
-use crate::measure::{EACH, VISIT_IN_T};
+use crate::measure::{EACH, SECTION_IN_T};
 use crate::page_elections;
-use crate::said::{Mean, Said, Spread};
+use crate::sent::{Mean, Sent, Spread};
+use crate::textbooks::Book;
 
 /// Everything that was measured.
 pub(crate) struct Figures {
@@ -50,7 +50,7 @@ promises are those in the heads of the algorithms' files, and every figure is me
 `UPDATE=1 cargo test -p conclave-protocols --test figures` writes it anew.
 
 A figure stands beside what the source says of it, computed by `protocols/src/cost.rs` and
-`protocols/tests/figures/books.rs`. One number there must be equal to the figure; two numbers, or one
+`protocols/tests/figures/textbooks.rs`. One number there must be equal to the figure; two numbers, or one
 after ≥ or ≤, are bounds that it must keep; otherwise the test fails. \"a (b to c)\" is the mean a of
 values between b and c. *None*: nothing is promised.
 
@@ -58,8 +58,8 @@ values between b and c. *None*: nothing is promised.
 
 The locks are the algorithms as their sources have them, without the leases, tokens and views that a
 member puts around them; [architecture.md](architecture.md) says which of them a group can have. What a
-member says takes T = 0.5 ms to arrive, but no time and no message to itself. A visit lasts
-E = {VISIT_IN_T} T.
+member says takes T = 0.5 ms to arrive, but no time and no message to itself. A section lasts
+E = {SECTION_IN_T} T.
 
 - **Messages** are those of an entry and its exit that the source counts. What comes *on top* has names
   of its own.
@@ -70,7 +70,7 @@ E = {VISIT_IN_T} T.
 - **Response time**: from asking to entering; **turnaround**: from asking to leaving. Both are those of
   members that ask again at once. Where all enter in turn, the turnaround is a round, n times E and the
   mean delay, and the response E less. The longest response also counts those that asked at first.
-- **Throughput**: entries in a thousand T: 1,000 / (delay + {VISIT_IN_T}).
+- **Throughput**: entries in a thousand T: 1,000 / (delay + {SECTION_IN_T}).
 
 "
     )
@@ -110,13 +110,13 @@ pub(crate) fn head(name: &str, file: &str, text: &str) -> String {
 
 /// The formulas, in words.
 fn formulas(book: &Book) -> String {
-    let words = &book.words;
+    let statements = &book.statements;
     let rows = [
-        ("messages, nobody else wants in", words.alone),
-        ("client delay", words.client_delay),
-        ("messages, all want in", words.busy),
-        ("synchronisation delay", words.sync_delay),
-        ("longest response", words.longest),
+        ("messages, nobody else wants in", statements.alone),
+        ("client delay", statements.client_delay),
+        ("messages, all want in", statements.busy),
+        ("synchronisation delay", statements.sync_delay),
+        ("longest response", statements.longest),
     ];
     let mut text = table(&["measured below", "formula"]);
     for (what, formula) in rows {
@@ -132,14 +132,14 @@ fn alone(lock: &Lock) -> String {
     let columns = [&["n", "messages", "formula"], on_top, &["client delay", "formula"]].concat();
     text += &table(&columns);
     for row in &lock.rows {
-        let (seen, said) = (&row.alone.measured, &row.alone.said);
-        let pair = |seen: Spread, said: Spread| [seen.to_string(), said.to_string()];
+        let (seen, sent) = (&row.alone.measured, &row.alone.sent);
+        let pair = |seen: Spread, sent: Spread| [seen.to_string(), sent.to_string()];
         let mut line = vec![row.size.to_string()];
-        line.extend(pair(seen.messages, said.messages));
+        line.extend(pair(seen.messages, sent.messages));
         if !on_top.is_empty() {
-            line.extend(pair(seen.on_top, said.on_top));
+            line.extend(pair(seen.on_top, sent.on_top));
         }
-        line.extend(pair(seen.client_delay, said.client_delay));
+        line.extend(pair(seen.client_delay, sent.client_delay));
         text += &cells(&line);
     }
     text + "\n"
@@ -153,7 +153,7 @@ fn busy(lock: &Lock) -> String {
     text += &table(&[&["n", "messages", "formula"], on_top, delays].concat());
     for row in &lock.rows {
         let (line, size) = (&row.busy, u64::from(row.size));
-        let counts = |(seen, said): (u64, Said)| [each(seen, line.entries), said.per(line.entries)];
+        let counts = |(seen, sent): (u64, Sent)| [each(seen, line.entries), sent.per(line.entries)];
         let mut row = vec![row.size.to_string()];
         row.extend(counts(line.counts.messages));
         if !on_top.is_empty() {
@@ -244,8 +244,8 @@ pause: so the response is short where the longest is very long. An entry took so
     let attempts = lock.rows.iter().map(|row| row.busy.attempts.to_string());
     text += &cells(&std::iter::once("attempts".to_owned()).chain(attempts).collect::<Vec<_>>());
     text += "
-One member is inside with m votes of n. Some coordinators crash and come back at once, and have
-forgotten their votes; another member asks. So many must forget until both are inside:\n\n";
+One member is in_section with m votes of n. Some coordinators crash and come back at once, and have
+forgotten their votes; another member asks. So many must forget until both are in_section:\n\n";
     text += &table(&["n", "m", "measured", "2m - n"]);
     for Forgotten { size, votes, too_many } in forgotten {
         text += &cells(&[size, votes, too_many, &(2 * votes - size)].map(u32::to_string));
@@ -280,10 +280,10 @@ its formula and one and a half times that, or of the bounds if it has two.\n\n"
 
 /// What is said of the messages of all these runs.
 fn range(runs: &[Weather]) -> String {
-    let mut said: Vec<String> =
+    let mut sent: Vec<String> =
         runs.iter().map(|run| run.counts.messages.1.per(run.entries)).collect();
-    said.dedup();
-    if said.len() == 1 { said.remove(0) } else { "that of each run".to_owned() }
+    sent.dedup();
+    if sent.len() == 1 { sent.remove(0) } else { "that of each run".to_owned() }
 }
 
 /// A mean.

@@ -29,7 +29,7 @@ fn led_by_one(world: &World) -> bool {
 }
 
 #[test]
-fn whoever_is_elected_leads_and_asks_no_register() {
+fn a_member_that_is_elected_leads_and_asks_no_register() {
     for election in [ElectionAlgorithm::Bully, ElectionAlgorithm::Ring] {
         let mut world = World::new(1, 5, policy(election));
         world.run_until("one leads", SECOND * 10, led_by_one);
@@ -145,13 +145,13 @@ fn a_frozen_leader_finds_another_when_it_thaws_and_one_remains() {
 }
 
 #[test]
-fn a_member_that_was_told_of_no_peers_waits() {
+fn a_member_that_was_notified_of_no_peers_waits() {
     let mut world = World::new(7, 0, policy(ElectionAlgorithm::Bully));
-    world.quiet_discovery = true;
+    world.silent_discovery = true;
     world.join();
     world.run_for(SECOND * 20);
     assert!(world.leaders().is_empty());
-    world.quiet_discovery = false;
+    world.silent_discovery = false;
     world.discover();
     world.run_until("it leads alone", SECOND * 5, |world| world.leaders().len() == 1);
 }

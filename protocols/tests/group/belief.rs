@@ -1,10 +1,10 @@
-//! What applications may believe of leadership: rules 35 to 37 of `docs/office.md`.
+//! What applications may believe of leadership: rules 35 to 37 of `docs/views.md`.
 
 use std::time::Duration;
 
 use conclave_protocols::LocalTime;
 use conclave_protocols::member::message::PeerMessage;
-use conclave_protocols::member::{Command, Event, Node, Standing};
+use conclave_protocols::member::{Command, Event, Leadership, Node};
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy, Timing};
 use conclave_protocols::time::hold;
 
@@ -14,8 +14,8 @@ use crate::peer_rules;
 const MILLI: Duration = Duration::from_millis(1);
 
 fn led_until(bench: &Bench, member: usize) -> LocalTime {
-    match bench.standing(member) {
-        Some(Standing::Leading(until)) => until,
+    match bench.leadership(member) {
+        Some(Leadership::Leading(until)) => until,
         other => panic!("{member} is {other:?}"),
     }
 }
@@ -27,7 +27,7 @@ fn three() -> Bench {
 }
 
 #[test]
-fn rule_35_a_leader_that_stays_is_told_nothing_else() {
+fn rule_35_a_leader_that_stays_is_notified_nothing_else() {
     let mut bench = three();
     let epoch = bench.record().epoch;
     bench.start();
@@ -36,25 +36,25 @@ fn rule_35_a_leader_that_stays_is_told_nothing_else() {
     bench.wait(SECOND * 2);
     assert!(bench.record().epoch.0 >= epoch.0 + 2, "two views began");
     let mut before = LocalTime(0);
-    for (_, event) in bench.told.iter().filter(|(member, _)| *member == 0) {
-        let Event::Standing(standing) = event else { continue };
-        let Standing::Leading(until) = standing else { panic!("it was told {standing:?}") };
+    for (_, event) in bench.notified.iter().filter(|(member, _)| *member == 0) {
+        let Event::Leadership(leadership) = event else { continue };
+        let Leadership::Leading(until) = leadership else { panic!("it was told {leadership:?}") };
         assert!(*until >= before, "no deadline is taken back");
         before = *until;
     }
 }
 
 #[test]
-fn rule_36_the_heir_of_a_leader_that_left_is_believed_in_an_office_wait_later() {
+fn rule_36_the_successor_of_a_leader_that_left_is_believed_in_an_leader_lease_later() {
     let mut bench = three();
-    let office_wait = Policy::default().timing.office_wait;
+    let leader_lease = Policy::default().timing.leader_lease;
     let until = led_until(&bench, 0);
     bench.command(0, Command::Leave);
-    assert_eq!(bench.leader(), Some(1), "the office passes on at once");
+    assert_eq!(bench.leader(), Some(1), "the leader lease passes on at once");
     bench.enter(2, "a");
     assert!(bench.holds(2, "a"), "and grants");
-    bench.wait(office_wait.saturating_sub(MILLI * 20));
-    assert_eq!(bench.standing(1), Some(Standing::Electing));
+    bench.wait(leader_lease.saturating_sub(MILLI * 20));
+    assert_eq!(bench.leadership(1), Some(Leadership::Electing));
     assert!(bench.now > until, "by then nobody believes in the former");
     bench.wait(MILLI * 300);
     assert!(led_until(&bench, 1) > bench.now);
@@ -65,10 +65,10 @@ fn rule_37_a_leader_that_drains_hands_over_when_its_last_deadline_has_passed() {
     let mut bench = three();
     let until = led_until(&bench, 0);
     bench.command_believed(0, Command::Drain);
-    assert_eq!(bench.standing(0), Some(Standing::HandingOver));
+    assert_eq!(bench.leadership(0), Some(Leadership::HandingOver));
     let base = bench.record().epoch;
     while bench.now < until {
-        assert_eq!(bench.leader(), Some(0), "it keeps its office");
+        assert_eq!(bench.leader(), Some(0), "it keeps its leader lease");
         assert!(bench.sent(0, 1, "hand_over").is_empty());
         bench.wait(MILLI);
     }
@@ -81,12 +81,12 @@ fn rule_37_a_leader_that_drains_hands_over_when_its_last_deadline_has_passed() {
 }
 
 #[test]
-fn rule_37_a_leader_that_drains_waits_no_longer_than_for_what_was_told() {
+fn rule_37_a_leader_that_drains_waits_no_longer_than_for_what_was_notified() {
     let mut bench = three();
     let until = led_until(&bench, 0);
     bench.command_believed(0, Command::Drain);
-    let told = bench.now.after(MILLI * 100);
-    bench.command_believed(0, Command::Told(told));
+    let notified = bench.now.after(MILLI * 100);
+    bench.command_believed(0, Command::Notified(notified));
     assert_eq!(bench.leader(), Some(0));
     bench.wait(MILLI * 105);
     assert!(bench.now < until);
@@ -95,7 +95,7 @@ fn rule_37_a_leader_that_drains_waits_no_longer_than_for_what_was_told() {
 }
 
 #[test]
-fn rule_37_a_leader_whose_heir_is_gone_is_believed_again() {
+fn rule_37_a_leader_whose_successor_is_gone_is_believed_again() {
     let mut bench = three();
     bench.command_believed(0, Command::Drain);
     for other in [1, 2] {
@@ -121,21 +121,21 @@ fn rule_37_nobody_seals_while_its_own_applications_may_believe() {
 }
 
 #[test]
-fn a_deadline_that_is_told_is_no_longer_than_what_a_majority_promised() {
+fn a_deadline_that_is_notified_is_no_longer_than_what_a_majority_promised() {
     let bench = three();
-    let office_wait = Policy::default().timing.office_wait;
-    assert!(led_until(&bench, 0) <= bench.now.after(hold(office_wait)));
+    let leader_lease = Policy::default().timing.leader_lease;
+    assert!(led_until(&bench, 0) <= bench.now.after(hold(leader_lease)));
 }
 
-/// An heir was silent for a moment while the gate was closed for the hand-over, so that the leader's
-/// applications were told once more that it leads; then it answered, and was handed the office at once.
+/// A successor was silent for a moment while admission was closed for the hand-over, so that the leader's
+/// applications were told once more that it leads; then it answered, and was handed the leader lease at once.
 #[test]
-fn rule_37_nobody_is_handed_an_office_that_applications_were_told_of_again() {
+fn rule_37_nobody_is_handed_a_leader_lease_that_applications_were_notified_of_again() {
     let mut bench = Bench::group(3, peer_rules::policy(LockAlgorithm::RicartAgrawala));
     bench.wait(SECOND);
     bench.command(2, Command::Drain);
     bench.wait(SECOND);
-    // So long before the leader drains, and so long after, the heir is not heard of.
+    // So long before the leader drains, and so long after, the successor is not heard of.
     for (before, after) in
         (620..760).step_by(10).flat_map(|b| (690..760).step_by(6).map(move |a| (b, a)))
     {
@@ -143,17 +143,17 @@ fn rule_37_nobody_is_handed_an_office_that_applications_were_told_of_again() {
         bench.link(bench.node(0), bench.node(1), Link::Held);
         bench.wait(MILLI * before);
         bench.command(0, Command::Drain);
-        let mut told = LocalTime(0);
+        let mut notified = LocalTime(0);
         for step in 0..2_000 {
             if step == after {
                 bench.free(bench.node(0), bench.node(1));
             }
             bench.wait(MILLI);
-            if let Some(Standing::Leading(until)) = bench.standing(0) {
-                told = told.max(until);
+            if let Some(Leadership::Leading(until)) = bench.leadership(0) {
+                notified = notified.max(until);
             }
-            let heir = bench.standing(1).is_some_and(leads);
-            assert!(!heir || told <= bench.now, "two believe: {before} ms, {after} ms");
+            let successor = bench.leadership(1).is_some_and(leads);
+            assert!(!successor || notified <= bench.now, "two believe: {before} ms, {after} ms");
         }
     }
 }
@@ -165,7 +165,7 @@ fn rule_35_nobody_is_believed_on_for_what_was_advisory() {
     bench.start();
     bench.command(0, Command::Peers(Vec::new()));
     bench.wait(SECOND * 5);
-    assert!(bench.standing(0).is_some_and(leads));
+    assert!(bench.leadership(0).is_some_and(leads));
     bench.way(Node::Register, bench.node(0), Link::Held);
     bench.command(0, Command::Policy(Box::new(Policy { generation: 1, ..Policy::default() })));
     while bench.members[0].arbiter() == Arbiter::None && bench.sent.len() < 100_000 {
@@ -174,18 +174,18 @@ fn rule_35_nobody_is_believed_on_for_what_was_advisory() {
             bench.let_one_pass(Node::Register, bench.node(0));
         }
     }
-    assert!(!bench.standing(0).is_some_and(leads), "{:?}", bench.standing(0));
+    assert!(!bench.leadership(0).is_some_and(leads), "{:?}", bench.leadership(0));
 }
 
-/// The office wait was made shorter while a leader's application had been told a deadline by the longer. The
+/// The leader lease was made shorter while a leader's application had been told a deadline by the longer. The
 /// leader froze in its next view, and a follower waited for the shorter alone.
 #[test]
 fn rule_36_a_shorter_wait_comes_into_force_when_no_belief_outlasts_it() {
     let mut bench = Bench::group(2, Policy::default());
     bench.wait(SECOND);
     let (until, epoch) = (led_until(&bench, 0), bench.record().epoch);
-    let (office_wait, heartbeat) = (MILLI * 600, MILLI * 120);
-    let timing = Timing { office_wait, heartbeat, ..Policy::default().timing };
+    let (leader_lease, heartbeat) = (MILLI * 600, MILLI * 120);
+    let timing = Timing { leader_lease, heartbeat, ..Policy::default().timing };
     let shorter = Policy { generation: 2, timing, ..Policy::default() };
     for member in [0, 1] {
         bench.command(member, Command::Policy(Box::new(shorter.clone())));
@@ -198,18 +198,18 @@ fn rule_36_a_shorter_wait_comes_into_force_when_no_belief_outlasts_it() {
         frozen.wait(MILLI * 10);
     }
     while frozen.now < until {
-        assert_ne!(frozen.standing(1).map(leads), Some(true), "two believe");
+        assert_ne!(frozen.leadership(1).map(leads), Some(true), "two believe");
         frozen.wait(MILLI * 10);
     }
     bench.wait(SECOND * 5);
-    assert_eq!(bench.record().timing.office_wait, office_wait);
+    assert_eq!(bench.record().timing.leader_lease, leader_lease);
     assert_eq!(bench.leader(), Some(0));
-    let told = bench.told.iter().filter(|(member, _)| *member == 0);
-    let all =
-        told.filter_map(|(_, event)| if let Event::Standing(s) = event { Some(*s) } else { None });
+    let notified = bench.notified.iter().filter(|(member, _)| *member == 0);
+    let all = notified
+        .filter_map(|(_, event)| if let Event::Leadership(s) = event { Some(*s) } else { None });
     assert!(all.into_iter().all(leads), "its belief goes on");
 }
 
-fn leads(standing: Standing) -> bool {
-    matches!(standing, Standing::Leading(_))
+fn leads(leadership: Leadership) -> bool {
+    matches!(leadership, Leadership::Leading(_))
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use conclave_protocols::member::message::{Message, Note, PeerMessage};
-use conclave_protocols::member::{Command, Event, LockEvent, Member, Node, Standing, Timer};
+use conclave_protocols::member::{Command, Event, Leadership, LockEvent, Member, Node, Timer};
 use conclave_protocols::policy::Policy;
 use conclave_protocols::protocol::{Effect, Input, InputOf, Named, Outbox};
 use conclave_protocols::record::{MemberInfo, Record};
@@ -33,12 +33,12 @@ pub(crate) struct Bench {
     /// All that was sent, in order.
     pub(crate) sent: Vec<(Node, Node, Message)>,
     /// What each member told, in order.
-    pub(crate) told: Vec<(usize, Event)>,
+    pub(crate) notified: Vec<(usize, Event)>,
     /// How much had been told when a member last left a lock.
     left: BTreeMap<(usize, String), usize>,
     wires: VecDeque<(Node, Node, Message)>,
     links: BTreeMap<(Node, Node), Link>,
-    alarms: BTreeMap<(usize, Timer), LocalTime>,
+    timers: BTreeMap<(usize, Timer), LocalTime>,
     still: BTreeSet<usize>,
     /// Messages of this name are lost.
     pub(crate) lost: Option<&'static str>,
@@ -55,11 +55,11 @@ impl Bench {
             register: MemoryRegister::default(),
             policy,
             sent: Vec::new(),
-            told: Vec::new(),
+            notified: Vec::new(),
             left: BTreeMap::new(),
             wires: VecDeque::new(),
             links: BTreeMap::new(),
-            alarms: BTreeMap::new(),
+            timers: BTreeMap::new(),
             still: BTreeSet::new(),
             lost: None,
             versions: (version::FIRST, version::LATEST),
@@ -96,7 +96,7 @@ impl Bench {
     /// Forgets what was sent and told so far.
     pub(crate) fn forget(&mut self) {
         self.sent.clear();
-        self.told.clear();
+        self.notified.clear();
         self.left.clear();
     }
 
@@ -110,9 +110,9 @@ impl Bench {
         self.register.record().expect("there is a view")
     }
 
-    /// Who has an office.
+    /// Who has a leader lease.
     pub(crate) fn leader(&self) -> Option<usize> {
-        let leads = |member: &Member| member.office() > Some(self.now);
+        let leads = |member: &Member| member.leader_lease() > Some(self.now);
         let leaders: Vec<usize> =
             (0..self.members.len()).filter(|index| leads(&self.members[*index])).collect();
         assert!(leaders.len() <= 1, "{leaders:?} lead");
@@ -123,7 +123,7 @@ impl Bench {
     pub(crate) fn deadline(&self, member: usize, lock: &str) -> Option<LocalTime> {
         let mut until = None;
         let left = self.left.get(&(member, lock.to_owned())).copied().unwrap_or(0);
-        for event in events(&self.told[left..], member, lock) {
+        for event in events(&self.notified[left..], member, lock) {
             match event {
                 LockEvent::Entered { deadline, .. } | LockEvent::Extended { deadline, .. } => {
                     until = Some(*deadline);
@@ -153,13 +153,13 @@ impl Bench {
         member: usize,
         lock: &str,
     ) -> impl Iterator<Item = &LockEvent> {
-        events(&self.told, member, lock)
+        events(&self.notified, member, lock)
     }
 
-    pub(crate) fn standing(&self, member: usize) -> Option<Standing> {
-        let of = self.told.iter().rev().filter(|(index, _)| *index == member);
+    pub(crate) fn leadership(&self, member: usize) -> Option<Leadership> {
+        let of = self.notified.iter().rev().filter(|(index, _)| *index == member);
         of.into_iter().find_map(|(_, event)| {
-            if let Event::Standing(standing) = event { Some(*standing) } else { None }
+            if let Event::Leadership(leadership) = event { Some(*leadership) } else { None }
         })
     }
 
@@ -192,11 +192,11 @@ impl Bench {
         let drains = command == Command::Drain;
         self.command_believed(member, command);
         if drains {
-            self.command_believed(member, Command::Told(self.now));
+            self.command_believed(member, Command::Notified(self.now));
         }
     }
 
-    /// Applications were told all that this member said of its office.
+    /// Applications were told all that this member said of its leader lease.
     pub(crate) fn command_believed(&mut self, member: usize, command: Command) {
         self.feed(member, Input::Command(command));
         self.settle();
@@ -206,7 +206,7 @@ impl Bench {
         self.command(member, Command::Enter { lock: name(lock), note: Note::default() });
     }
 
-    /// Several want a lock at the same moment: none has heard of another's wish.
+    /// Several want a lock at the same moment: none has heard of another's intent.
     pub(crate) fn enter_at_once(&mut self, members: &[usize], lock: &str) {
         for member in members {
             let enter = Command::Enter { lock: name(lock), note: Note::default() };
@@ -216,7 +216,7 @@ impl Bench {
     }
 
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
-        self.left.insert((member, lock.to_owned()), self.told.len());
+        self.left.insert((member, lock.to_owned()), self.notified.len());
         self.command(member, Command::Exit { lock: name(lock) });
     }
 
@@ -290,16 +290,16 @@ impl Bench {
         }
     }
 
-    /// Time passes, and alarms go off in their order.
+    /// Time passes, and timers go off in their order.
     pub(crate) fn wait(&mut self, span: Duration) {
         let end = self.now.after(span);
         loop {
-            let due = self.alarms.iter().filter(|((m, _), _)| !self.still.contains(m));
-            let next = due.min_by_key(|(_, at)| **at).map(|(alarm, at)| (*alarm, *at));
-            let Some((alarm, at)) = next.filter(|(_, at)| *at <= end) else { break };
+            let due = self.timers.iter().filter(|((m, _), _)| !self.still.contains(m));
+            let next = due.min_by_key(|(_, at)| **at).map(|(timer, at)| (*timer, *at));
+            let Some((timer, at)) = next.filter(|(_, at)| *at <= end) else { break };
             self.now = self.now.max(at);
-            self.alarms.remove(&alarm);
-            self.feed(alarm.0, Input::Timer(alarm.1));
+            self.timers.remove(&timer);
+            self.feed(timer.0, Input::Timer(timer.1));
             self.settle();
         }
         self.now = end;
@@ -349,12 +349,12 @@ impl Bench {
             match effect {
                 Effect::Send { to, message } => self.put_on_wire(self.node(member), to, message),
                 Effect::Arm { timer, after } => {
-                    self.alarms.insert((member, timer), self.now.after(after));
+                    self.timers.insert((member, timer), self.now.after(after));
                 }
                 Effect::Disarm(timer) => {
-                    self.alarms.remove(&(member, timer));
+                    self.timers.remove(&(member, timer));
                 }
-                Effect::Tell(event) => self.told.push((member, event)),
+                Effect::Tell(event) => self.notified.push((member, event)),
             }
         }
     }
@@ -370,11 +370,11 @@ impl Bench {
 
 /// What a member was told of a lock.
 fn events<'a>(
-    told: &'a [(usize, Event)],
+    notified: &'a [(usize, Event)],
     member: usize,
     lock: &str,
 ) -> impl Iterator<Item = &'a LockEvent> {
-    told.iter().filter(move |(index, _)| *index == member).filter_map(move |(_, event)| {
+    notified.iter().filter(move |(index, _)| *index == member).filter_map(move |(_, event)| {
         if let Event::Lock(name, event) = event
             && name.as_str() == lock
         {
@@ -391,7 +391,7 @@ pub(crate) fn info(index: usize, run: u64) -> MemberInfo {
         name: format!("pod-{index}"),
         addresses: Vec::new(),
         priority: 0,
-        admission: 0,
+        seniority: 0,
         protocol: (version::FIRST, version::LATEST),
     }
 }

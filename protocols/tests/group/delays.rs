@@ -1,5 +1,5 @@
 //! `lockDelay`: how long a lock stays closed after a hold that ended without being given back,
-//! whoever grants it and whatever becomes of the view. Rules 20, 25, 28 and 30 of `docs/office.md`.
+//! whoever grants it and whatever becomes of the view. Rules 20, 25, 28 and 30 of `docs/views.md`.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn holder_dies(algorithm: LockAlgorithm) -> (Bench, LocalTime) {
     bench.wait(SECOND);
     bench.stop(4);
     bench.enter(3, "a");
-    let free = bench.now.after(bench.policy.timing.lock_wait).after(DELAY);
+    let free = bench.now.after(bench.policy.timing.member_lease).after(DELAY);
     (bench, free)
 }
 
@@ -75,7 +75,7 @@ fn a_lock_stays_closed_without_any_view_change_but_that_for_the_dead_member() {
 }
 
 #[test]
-fn a_lock_stays_closed_when_the_office_is_handed_on() {
+fn a_lock_stays_closed_when_the_leader_lease_is_handed_on() {
     for algorithm in LockAlgorithm::ALL {
         let (mut bench, free) = holder_dies(algorithm);
         bench.wait(SECOND * 13);
@@ -123,7 +123,7 @@ fn a_view_is_settled_though_a_lock_is_closed() {
 }
 
 #[test]
-fn what_a_leader_held_itself_stays_closed_when_its_office_comes_back() {
+fn what_a_leader_held_itself_stays_closed_when_its_leader_lease_comes_back() {
     for algorithm in LockAlgorithm::ALL {
         let mut bench = group(3, algorithm, SECOND * 5);
         bench.enter(0, "a");
@@ -148,7 +148,7 @@ fn what_a_leader_held_itself_stays_closed_when_its_office_comes_back() {
     }
 }
 
-/// Its leader has not missed it for a whole lock wait when it is back. It has sealed the view by then,
+/// Its leader has not missed it for a whole member lease when it is back. It has sealed the view by then,
 /// and enters the next.
 #[test]
 fn what_a_member_lost_that_is_back_stays_closed() {
@@ -159,7 +159,7 @@ fn what_a_member_lost_that_is_back_stays_closed() {
         bench.wait(SECOND);
         bench.link(bench.node(0), bench.node(2), Link::Held);
         bench.enter(1, "a");
-        let free = bench.now.after(bench.policy.timing.lock_wait).after(DELAY);
+        let free = bench.now.after(bench.policy.timing.member_lease).after(DELAY);
         let until = bench.deadline(2, "a").expect("it holds");
         bench.wait(bench.now.until(until));
         assert!(!bench.holds(2, "a") && !bench.holds(1, "a"), "{algorithm:?}");
@@ -168,7 +168,7 @@ fn what_a_member_lost_that_is_back_stays_closed() {
     }
 }
 
-/// It stood still, and with it its alarms, so that it never left the view. It counts by its own clock, and
+/// It stood still, and with it its timers, so that it never left the view. It counts by its own clock, and
 /// the leader a little longer.
 #[test]
 fn what_a_member_lost_that_never_left_stays_closed() {

@@ -120,7 +120,7 @@ fn ends(seed: u64, size: usize, within: Duration, next: Next, policy: &Policy) -
     };
     let turns = u32::try_from(size).expect("small");
     steps.extend((0..turns).map(|turn| (start + SECOND * turn / 10, Step::Start)));
-    steps.push((start + policy.timing.lock_wait * 2, Step::Look));
+    steps.push((start + policy.timing.member_lease * 2, Step::Look));
     steps.sort_unstable();
     play(&mut world, &steps)
 }
@@ -167,7 +167,7 @@ fn policies() -> Vec<Policy> {
 
 /// However the members of a group end, all at once or one by one: the next need not wait.
 #[test]
-fn whoever_comes_after_a_group_that_ended_in_order_leads_and_grants_within_3_s() {
+fn a_member_that_comes_after_a_group_that_ended_in_order_leads_and_grants_within_3_s() {
     let seeds = match wanted() {
         Some(seed) => seed..seed + 1,
         None => 0..seeds(20),

@@ -47,7 +47,7 @@ fn next_view(bench: &mut Bench, limit: Duration) -> Duration {
 }
 
 #[test]
-fn rule_14_a_dead_leader_ends_its_office_alone() {
+fn rule_14_a_dead_leader_ends_its_leader_lease_alone() {
     let mut bench = group(5, believing(), &[0, 3, 4]);
     bench.wait(SECOND * 2);
     assert!(bench.record().leader == Some(bench.members[0].me()), "two of five seals are too few");
@@ -61,8 +61,8 @@ fn rule_14_a_dead_leader_ends_its_office_alone() {
 
 /// Its application may lead for as long as it was told, and it was told for a P at most.
 #[test]
-fn rule_14_a_dead_leader_counts_only_after_the_office_wait() {
-    let wait = Policy::default().timing.office_wait;
+fn rule_14_a_dead_leader_counts_only_after_the_leader_lease() {
+    let wait = Policy::default().timing.leader_lease;
     let mut bench = group(3, believing(), &[0, 1]);
     bench.wait(SECOND * 2);
     let epoch = bench.record().epoch;
@@ -73,8 +73,8 @@ fn rule_14_a_dead_leader_counts_only_after_the_office_wait() {
 }
 
 #[test]
-fn rule_14_a_dead_follower_counts_as_a_seal_after_the_office_wait() {
-    let wait = Policy::default().timing.office_wait;
+fn rule_14_a_dead_follower_counts_as_a_seal_after_the_leader_lease() {
+    let wait = Policy::default().timing.leader_lease;
     let mut bench = group(5, believing(), &[0, 3, 4]);
     bench.wait(SECOND * 2);
     let epoch = bench.record().epoch;
@@ -145,24 +145,24 @@ fn rule_14_locks_of_the_dead_stay_busy_for_their_lease() {
     bench.wait(SECOND * 2);
     bench.enter(1, "a");
     bench.wait(SECOND);
-    let told = bench.deadline(1, "a").expect("it holds");
+    let notified = bench.deadline(1, "a").expect("it holds");
     for member in [0, 1] {
         bench.stop(member);
     }
     tell(&mut bench, 2, &[0, 1]);
-    let (seen, wait) = (bench.now, bench.record().timing.lock_wait);
+    let (seen, wait) = (bench.now, bench.record().timing.member_lease);
     next_view(&mut bench, SECOND * 6);
     bench.enter(2, "a");
     while !bench.holds(2, "a") {
         assert!(bench.now < seen.after(wait + SECOND), "the wait counts from the evidence");
         bench.wait(MILLI * 10);
     }
-    assert!(bench.now > told);
+    assert!(bench.now > notified);
 }
 
 /// Evidence that is older than any lease of the dead leaves nothing to wait for.
 #[test]
-fn rule_14_old_evidence_saves_the_quiet_time() {
+fn rule_14_old_evidence_saves_the_grace_period() {
     let mut bench = group(5, believing(), &[4]);
     tell(&mut bench, 1, &[4]);
     tell(&mut bench, 2, &[4]);
@@ -173,7 +173,7 @@ fn rule_14_old_evidence_saves_the_quiet_time() {
     next_view(&mut bench, SECOND * 4);
     bench.wait(MILLI * 50);
     bench.enter(2, "a");
-    assert!(bench.holds(2, "a"), "without a quiet time");
+    assert!(bench.holds(2, "a"), "without a grace period");
 }
 
 /// Of a record that was lost nobody knows whose death would count.

@@ -57,7 +57,7 @@ fn the_end_of_an_outsiders_entry_expels_nobody_else() {
 /// second time, in which nobody had announced the holds that were granted since, and forgot to
 /// report its own.
 #[test]
-fn who_hears_its_leader_again_still_knows_what_it_holds() {
+fn a_member_that_hears_its_leader_again_still_knows_what_it_holds() {
     let mut bench = three();
     bench.enter(1, "a");
     bench.link(bench.node(1), Node::Register, Link::Held);
@@ -69,11 +69,11 @@ fn who_hears_its_leader_again_still_knows_what_it_holds() {
     assert!(bench.holds(1, "a"), "it went on, and is extended");
 }
 
-/// The leader gave up waiting for its own lock while the gate was closed, and asked again. Both were
+/// The leader gave up waiting for its own lock while admission was closed, and asked again. Both were
 /// kept; the place in the queue was not given up, so that it was let in and then released the lock
 /// while it held it.
 #[test]
-fn a_leader_that_gives_up_waiting_in_the_quiet_time_gives_up_its_place() {
+fn a_leader_that_gives_up_waiting_in_the_grace_period_gives_up_its_place() {
     let mut bench = Bench::group(5, Policy::default());
     bench.enter(2, "a");
     bench.enter(1, "a");
@@ -97,10 +97,10 @@ fn a_leader_that_gives_up_waiting_in_the_quiet_time_gives_up_its_place() {
 fn the_last_to_leave_leads_no_more_when_the_register_says_so() {
     let mut bench = Bench::group(1, Policy::default());
     bench.enter(0, "a");
-    let told = bench.deadline(0, "a").expect("it holds");
+    let notified = bench.deadline(0, "a").expect("it holds");
     bench.link(bench.node(0), Node::Register, Link::Held);
     bench.command(0, Command::Leave);
-    assert_eq!(bench.members[0].office(), None);
+    assert_eq!(bench.members[0].leader_lease(), None);
     bench.free(bench.node(0), Node::Register);
     assert_eq!(bench.record().leader, None);
     assert!(!bench.record().settled, "its application may still be at work");
@@ -109,20 +109,20 @@ fn the_last_to_leave_leads_no_more_when_the_register_says_so() {
     while !bench.holds(next, "a") {
         bench.wait(MILLI * 100);
     }
-    assert!(bench.now > told);
+    assert!(bench.now > notified);
 }
 
-/// A leader was held up until its office was over, and told to leave before it heard the promises
-/// that were on their way. They gave its office back after it had resigned: it granted locks on while
+/// A leader was held up until its leader lease was over, and told to leave before it heard the promises
+/// that were on their way. They gave its leader lease back after it had resigned: it granted locks on while
 /// the register said that nobody led and nothing was held, and whoever started next led beside it.
 #[test]
-fn a_promise_that_comes_late_gives_no_office_back_to_a_leader_that_resigned() {
+fn a_promise_that_comes_late_gives_no_leader_back_to_a_leader_that_resigned() {
     let mut bench = three();
-    let wait = Policy::default().timing.office_wait;
+    let wait = Policy::default().timing.leader_lease;
     for other in [1, 2] {
         bench.way(bench.node(other), bench.node(0), Link::Held);
     }
-    // The others promise until an office wait after they heard of it last.
+    // The others promise until a leader lease after they heard of it last.
     bench.wait(hold(wait));
     assert_eq!(bench.leader(), None);
     bench.way(Node::Register, bench.node(0), Link::Held);
@@ -131,7 +131,7 @@ fn a_promise_that_comes_late_gives_no_office_back_to_a_leader_that_resigned() {
         bench.free(bench.node(other), bench.node(0));
     }
     bench.enter(1, "a");
-    assert_eq!((bench.leader(), bench.members[0].office()), (None, None));
+    assert_eq!((bench.leader(), bench.members[0].leader_lease()), (None, None));
     assert!(!bench.holds(1, "a"));
     bench.free(Node::Register, bench.node(0));
     assert_eq!(bench.record().leader, None);
@@ -144,7 +144,7 @@ fn a_promise_that_comes_late_gives_no_office_back_to_a_leader_that_resigned() {
     assert!(bench.leader().is_some());
 }
 
-/// A leader without an office sealed its view for a candidate that then died. Nothing was left to
+/// A leader without a leader lease sealed its view for a candidate that then died. Nothing was left to
 /// wake it.
 #[test]
 fn a_leader_that_sealed_for_a_candidate_in_vain_elects_again() {
@@ -183,7 +183,7 @@ fn members_that_drain_lead_when_nobody_else_is_left() {
 /// into the new view though they had died since. That view had no majority and had to be waited out
 /// in its turn.
 #[test]
-fn whoever_died_during_a_long_wait_is_not_in_the_next_view() {
+fn a_member_that_died_during_a_long_wait_is_not_in_the_next_view() {
     let mut bench = Bench::group(5, Policy::default());
     for dead in [0, 1, 2] {
         bench.stop(dead);
@@ -203,7 +203,7 @@ fn an_emptied_register_is_not_a_new_group() {
     let mut bench = three();
     bench.register.put(None);
     bench.wait(SECOND * 30);
-    assert_eq!(bench.leader(), Some(0), "the office goes on while the view is confirmed");
+    assert_eq!(bench.leader(), Some(0), "the leader lease goes on while the view is confirmed");
     bench.wait(SECOND * 200);
     assert_eq!(bench.leader(), None);
     assert_eq!(bench.register.record(), None, "whoever keeps the register must see to it");
@@ -218,7 +218,7 @@ fn a_lost_record_is_waited_out_whatever_seals_there_are() {
     bench.register.put(Some(mark(&old, 4)));
     let marked = bench.now;
     bench.wait(SECOND * 40);
-    assert_eq!(bench.leader(), Some(0), "the office goes on while the view is confirmed");
+    assert_eq!(bench.leader(), Some(0), "the leader lease goes on while the view is confirmed");
     bench.free(bench.node(0), Node::Register);
     bench.stop(0);
     while bench.record().leader.is_none() {
@@ -327,13 +327,13 @@ fn a_view_that_a_backup_forgot_does_not_come_again() {
     assert!(bench.record().epoch > forgotten, "{forgotten} came again");
 }
 
-/// A lock wait was made longer, and shorter again; in between a lease of the longer one was given. The
+/// A member lease was made longer, and shorter again; in between a lease of the longer one was given. The
 /// register was brought back from a backup of before: whoever starts then waits for the shorter one.
 #[test]
 #[ignore = "a limit that docs/guarantees.md states: a backup knows nothing of the longer wait"]
 fn a_lease_that_a_backup_forgot_keeps_others_out() {
     let short = Policy { timing: BRIEF, ..Policy::default() };
-    let timing = Timing { lock_wait: SECOND * 60, ..BRIEF };
+    let timing = Timing { member_lease: SECOND * 60, ..BRIEF };
     let long = Policy { timing, generation: 1, ..Policy::default() };
     let mut world = World::new(1, 2, short.clone());
     world.run_for(SECOND * 4);
@@ -353,7 +353,7 @@ fn a_lease_that_a_backup_forgot_keeps_others_out() {
     world.run_for(SECOND * 40);
 }
 
-/// A leader closed the group because its heirs said nothing, and wrote that somebody may still hold.
+/// A leader closed the group because its successors said nothing, and wrote that somebody may still hold.
 /// The candidate of the other side of a partition had the seals of a few, which said that the view had
 /// been settled; it took the group for one that was closed in order, and granted at once.
 #[test]
@@ -368,16 +368,16 @@ fn a_group_that_was_closed_under_a_hold_is_not_taken_for_settled() {
         }
     }
     bench.wait(SECOND * 2);
-    for heir in 1..3 {
-        bench.link(bench.node(0), bench.node(heir), Link::Cut);
-        bench.link(bench.node(heir), Node::Register, Link::Cut);
+    for successor in 1..3 {
+        bench.link(bench.node(0), bench.node(successor), Link::Cut);
+        bench.link(bench.node(successor), Node::Register, Link::Cut);
     }
     bench.command(0, Command::Leave);
     bench.wait(SECOND);
     assert_eq!(bench.record().leader, None);
-    let told = bench.deadline(1, "a").expect("it was told a deadline");
+    let notified = bench.deadline(1, "a").expect("it was told a deadline");
     bench.enter(3, "a");
-    while bench.now < told {
+    while bench.now < notified {
         assert!(!bench.holds(3, "a"), "two hold");
         bench.wait(MILLI * 50);
     }
@@ -387,7 +387,7 @@ fn a_group_that_was_closed_under_a_hold_is_not_taken_for_settled() {
 
 /// A candidate that reaches everybody but the leader must not mark a view whose leader lives.
 #[test]
-fn who_is_cut_off_from_its_leader_alone_disturbs_nobody() {
+fn a_member_that_is_cut_off_from_its_leader_alone_disturbs_nobody() {
     let mut bench = Bench::group(5, Policy::default());
     let epoch = bench.record().epoch;
     bench.enter(3, "a");
@@ -408,7 +408,7 @@ fn one_of_two_goes_on_alone() {
     let timing = Timing::default();
     let mut bench = Bench::group(2, Policy { timing, ..Policy::default() });
     bench.stop(1);
-    bench.wait(timing.office_wait * 5);
+    bench.wait(timing.leader_lease * 5);
     assert_eq!(bench.leader(), Some(0));
     assert_eq!(bench.record().members.len(), 1);
     assert!(bench.record().timing.api_outage <= SECOND * 15, "alone it asks the register often");
@@ -416,15 +416,15 @@ fn one_of_two_goes_on_alone() {
 
 /// A member had lost a lock and asked for it anew while the leader's entry for it still ran, so that the
 /// next view knew it as holder and as waiter. It gave the hold up; that was taken for a waiter's word, which
-/// need not wait for the gate, and the next in line was let in during the quiet time.
+/// need not wait for admission, and the next in line was let in during the grace period.
 #[test]
-fn whoever_is_known_as_holder_and_waiter_opens_no_gate_when_it_leaves() {
+fn a_member_that_is_known_as_holder_and_waiter_opens_no_admission_when_it_leaves() {
     let mut bench = Bench::group(5, Policy::default());
     bench.enter(3, "a");
     bench.enter(2, "a");
     assert!(bench.holds(3, "a") && !bench.holds(2, "a"));
     let who = |bench: &Bench, member: usize| bench.members[member].me();
-    let wait = Policy::default().timing.lock_wait;
+    let wait = Policy::default().timing.member_lease;
     let hold = TableHold {
         lock: name("a"),
         holder: who(&bench, 4),
@@ -436,8 +436,8 @@ fn whoever_is_known_as_holder_and_waiter_opens_no_gate_when_it_leaves() {
     let table = HandOver {
         base: bench.record().epoch,
         table: Table { holds: vec![hold], waits },
-        quiet: wait,
-        lock_wait: wait,
+        grace: wait,
+        member_lease: wait,
         stays: (1..5).map(|member| who(&bench, member)).collect(),
         joins: Vec::new(),
     };
@@ -449,7 +449,7 @@ fn whoever_is_known_as_holder_and_waiter_opens_no_gate_when_it_leaves() {
     bench.free(bench.node(4), bench.node(1));
     for _ in 0..80 {
         bench.wait(MILLI * 100);
-        assert!(!bench.holds(2, "a"), "the quiet time runs");
+        assert!(!bench.holds(2, "a"), "the grace period runs");
     }
     bench.wait(SECOND * 3);
     assert!(bench.holds(2, "a"));

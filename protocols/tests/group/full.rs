@@ -9,7 +9,7 @@ use conclave_protocols::record::{MEMBERS_MAX, MemberInfo};
 use crate::bench::{Bench, SECOND, info};
 
 #[test]
-fn whoever_is_one_too_many_waits_for_a_place_and_changes_no_view() {
+fn a_member_that_is_one_too_many_waits_for_a_place_and_changes_no_view() {
     let mut bench = Bench::new(Policy::default());
     bench.start();
     bench.wait(SECOND * 2);
@@ -24,7 +24,7 @@ fn whoever_is_one_too_many_waits_for_a_place_and_changes_no_view() {
     bench.wait(SECOND * 5);
     assert_eq!(bench.record().epoch, epoch);
     assert!(bench.members[refused].is_one_too_many());
-    assert!(bench.told.contains(&(0, Event::Ignored("full"))));
+    assert!(bench.notified.contains(&(0, Event::Ignored("full"))));
     bench.command(5, Command::Leave);
     bench.wait(SECOND * 2);
     assert!(bench.record().rank(bench.members[refused].me()).is_some(), "there is a place for it");

@@ -1,4 +1,4 @@
-//! Locks that a member may enter again without a message (rule 32 of `docs/office.md`), with the real
+//! Locks that a member may enter again without a message (rule 32 of `docs/views.md`), with the real
 //! member.
 
 use std::time::Duration;
@@ -43,7 +43,7 @@ fn costs(bench: &Bench, member: usize) -> Vec<u64> {
 }
 
 /// A member is let in and leaves, so often.
-fn visits(bench: &mut Bench, member: usize, times: usize) {
+fn sections(bench: &mut Bench, member: usize, times: usize) {
     for _ in 0..times {
         bench.enter(member, "a");
         assert!(bench.holds(member, "a"));
@@ -60,12 +60,12 @@ fn assert_rising(bench: &Bench, tokens: &[u64]) {
 }
 
 #[test]
-fn who_was_inside_last_enters_again_without_a_message_and_with_a_higher_token() {
+fn a_member_that_was_in_section_last_enters_again_without_a_message_and_with_a_higher_token() {
     for algorithm in CACHED {
         let mut bench = cached(algorithm);
-        visits(&mut bench, 2, 1);
+        sections(&mut bench, 2, 1);
         let first = messages(&bench);
-        visits(&mut bench, 2, 5);
+        sections(&mut bench, 2, 5);
         assert_eq!(messages(&bench), first, "{algorithm:?}");
         assert_eq!(costs(&bench, 2)[1..], [0; 5]);
         assert_rising(&bench, &bench.tokens(2, "a"));
@@ -76,7 +76,7 @@ fn who_was_inside_last_enters_again_without_a_message_and_with_a_higher_token() 
 fn without_caching_each_entry_asks() {
     for algorithm in CACHED {
         let mut bench = group(algorithm, Caching::Disabled);
-        visits(&mut bench, 2, 2);
+        sections(&mut bench, 2, 2);
         let costs = costs(&bench, 2);
         assert_eq!((costs[0] > 0, costs[0]), (true, costs[1]));
     }
@@ -85,13 +85,13 @@ fn without_caching_each_entry_asks() {
 /// The token of a stamp would go back: whoever asks only now has a lower one than who has entered
 /// again and again by itself.
 #[test]
-fn who_asks_after_others_entered_again_gets_a_higher_token_than_all_of_theirs() {
+fn a_member_that_asks_after_others_entered_again_gets_a_higher_token_than_all_of_theirs() {
     for algorithm in CACHED {
         let mut bench = cached(algorithm);
         let mut tokens = Vec::new();
         for (member, times) in [(2, 5), (3, 1), (1, 4), (2, 1), (0, 3), (3, 2)] {
             let before = bench.tokens(member, "a").len();
-            visits(&mut bench, member, times);
+            sections(&mut bench, member, times);
             tokens.extend_from_slice(&bench.tokens(member, "a")[before..]);
         }
         assert_eq!(tokens.len(), 16);
@@ -100,12 +100,12 @@ fn who_asks_after_others_entered_again_gets_a_higher_token_than_all_of_theirs() 
 }
 
 #[test]
-fn what_is_kept_goes_to_who_asks_at_once_and_what_is_used_when_it_is_left() {
+fn what_is_kept_goes_to_one_that_asks_at_once_and_what_is_used_when_it_is_left() {
     for algorithm in CACHED {
         let mut bench = cached(algorithm);
-        visits(&mut bench, 2, 2);
+        sections(&mut bench, 2, 2);
         bench.enter(3, "a");
-        assert!(bench.holds(3, "a"), "nobody was inside");
+        assert!(bench.holds(3, "a"), "nobody was in the critical section");
         bench.exit(3, "a");
         bench.enter(3, "a");
         bench.enter(2, "a");
@@ -119,7 +119,7 @@ fn what_is_kept_goes_to_who_asks_at_once_and_what_is_used_when_it_is_left() {
 }
 
 #[test]
-fn with_a_coordinator_the_holder_is_told_at_once_that_another_waits() {
+fn with_a_coordinator_the_holder_is_notified_at_once_that_another_waits() {
     let mut bench = cached(LockAlgorithm::Central);
     bench.enter(2, "a");
     bench.enter(3, "a");
@@ -130,14 +130,17 @@ fn with_a_coordinator_the_holder_is_told_at_once_that_another_waits() {
 
 /// A try is refused as soon as its member knows that it would have to wait.
 #[test]
-fn nobody_is_told_to_wait_for_what_is_only_kept() {
+fn nobody_is_notified_to_wait_for_what_is_only_kept() {
     for algorithm in CACHED {
         let mut bench = cached(algorithm);
-        visits(&mut bench, 2, 1);
+        sections(&mut bench, 2, 1);
         for member in [3, 0, 1] {
             bench.enter(member, "a");
-            let told: Vec<_> = bench.lock_events(member, "a").collect();
-            assert!(matches!(told[..], [LockEvent::Entered { .. }]), "{algorithm:?}: {told:?}");
+            let notified: Vec<_> = bench.lock_events(member, "a").collect();
+            assert!(
+                matches!(notified[..], [LockEvent::Entered { .. }]),
+                "{algorithm:?}: {notified:?}"
+            );
             bench.exit(member, "a");
         }
         bench.enter(1, "a");
@@ -149,7 +152,7 @@ fn nobody_is_told_to_wait_for_what_is_only_kept() {
 
 /// The leader extends the grant, not the entry.
 #[test]
-fn who_enters_again_all_the_time_goes_on_as_long_as_it_likes() {
+fn a_member_that_enters_again_all_the_time_goes_on_as_long_as_it_likes() {
     for algorithm in CACHED {
         let mut bench = cached(algorithm);
         for _ in 0..200 {
@@ -176,13 +179,13 @@ fn a_lost_message_about_what_is_kept_costs_heartbeats() {
         assert_eq!(bench.lock_events(3, "a").count(), 0, "{lost}");
         bench.lost = None;
         bench.wait(MILLI * 600);
-        let told = bench.lock_events(3, "a").last();
-        assert!(matches!(told, Some(LockEvent::Queued(Some(_)))), "{lost}: {told:?}");
+        let notified = bench.lock_events(3, "a").last();
+        assert!(matches!(notified, Some(LockEvent::Queued(Some(_)))), "{lost}: {notified:?}");
         bench.exit(2, "a");
         assert!(bench.holds(3, "a"), "it keeps nothing that is wanted");
     }
     let mut bench = cached(LockAlgorithm::Central);
-    visits(&mut bench, 2, 1);
+    sections(&mut bench, 2, 1);
     bench.lost = Some("wanted");
     bench.enter(3, "a");
     bench.wait(MILLI * 600);
@@ -193,13 +196,13 @@ fn a_lost_message_about_what_is_kept_costs_heartbeats() {
 fn what_is_not_used_for_long_is_not_kept() {
     for algorithm in CACHED {
         let mut bench = cached(algorithm);
-        visits(&mut bench, 2, 1);
+        sections(&mut bench, 2, 1);
         bench.wait(Duration::from_millis(4_900));
-        visits(&mut bench, 2, 1);
+        sections(&mut bench, 2, 1);
         bench.wait(Duration::from_millis(4_900));
-        visits(&mut bench, 2, 1);
+        sections(&mut bench, 2, 1);
         bench.wait(Duration::from_millis(5_100));
-        visits(&mut bench, 2, 1);
+        sections(&mut bench, 2, 1);
         let costs = costs(&bench, 2);
         assert_eq!((costs[1], costs[2]), (0, 0));
         assert_eq!((costs[3], costs[0] > 0), (costs[0], true));
@@ -209,7 +212,7 @@ fn what_is_not_used_for_long_is_not_kept() {
 #[test]
 fn what_is_kept_counts_for_no_hold() {
     let mut bench = cached(LockAlgorithm::Central);
-    visits(&mut bench, 2, 1);
+    sections(&mut bench, 2, 1);
     assert_eq!(bench.members[2].lock_counts(), (0, 0));
     bench.enter(2, "a");
     assert_eq!(bench.members[2].lock_counts(), (1, 0));
@@ -218,13 +221,13 @@ fn what_is_kept_counts_for_no_hold() {
 #[test]
 fn rule_32_a_seal_does_not_list_what_is_kept() {
     let mut bench = cached(LockAlgorithm::Central);
-    visits(&mut bench, 2, 3);
+    sections(&mut bench, 2, 3);
     bench.stop(0);
     while bench.leader().is_none_or(|leader| leader == 0) {
         bench.wait(MILLI * 10);
     }
     bench.enter(3, "a");
-    assert!(bench.holds(3, "a"), "all have sealed, and nobody was inside");
+    assert!(bench.holds(3, "a"), "all have sealed, and nobody was in the critical section");
     assert!(bench.tokens(3, "a") > bench.tokens(2, "a"));
     bench.enter(2, "a");
     assert!(!bench.holds(2, "a"));
@@ -234,27 +237,30 @@ fn rule_32_a_seal_does_not_list_what_is_kept() {
 fn rule_32_if_who_keeps_it_is_silent_the_lock_comes_free_with_its_lease_above_all_it_may_have_used()
 {
     let mut bench = cached(LockAlgorithm::Central);
-    visits(&mut bench, 2, 1);
+    sections(&mut bench, 2, 1);
     bench.wait(MILLI * 300);
-    visits(&mut bench, 2, 7);
+    sections(&mut bench, 2, 7);
     bench.cut_off(2);
-    visits(&mut bench, 2, 9);
+    sections(&mut bench, 2, 9);
     bench.stop(2);
     bench.enter(3, "a");
     bench.wait(SECOND * 4);
     assert!(!bench.holds(3, "a"));
     bench.wait(SECOND * 7);
     assert!(bench.holds(3, "a"));
-    assert!(bench.tokens(3, "a")[0] > *bench.tokens(2, "a").last().expect("it was inside"));
+    assert!(
+        bench.tokens(3, "a")[0]
+            > *bench.tokens(2, "a").last().expect("it was in the critical section")
+    );
 }
 
 #[test]
 fn rule_32_nobody_enters_again_when_the_lease_is_over() {
     let mut bench = cached(LockAlgorithm::Central);
-    visits(&mut bench, 2, 1);
+    sections(&mut bench, 2, 1);
     bench.way(bench.node(2), bench.node(0), Link::Cut);
     for _ in 0..4 {
-        visits(&mut bench, 2, 1);
+        sections(&mut bench, 2, 1);
         bench.wait(SECOND * 2);
     }
     bench.wait(SECOND * 2);
@@ -266,11 +272,11 @@ fn rule_32_nobody_enters_again_when_the_lease_is_over() {
 
 /// A request that is put into the queue because a promise lists it says nothing of tokens.
 #[test]
-fn rule_32_tokens_that_nobody_told_of_do_not_come_again() {
+fn rule_32_tokens_that_nobody_notified_of_do_not_come_again() {
     let mut bench = cached(LockAlgorithm::Central);
-    visits(&mut bench, 2, 1);
+    sections(&mut bench, 2, 1);
     bench.wait(MILLI * 300);
-    visits(&mut bench, 2, 7);
+    sections(&mut bench, 2, 7);
     // Its release and its next request are lost, and what its promise lists is not.
     bench.lost = Some("release");
     bench.wait(SECOND * 6);
@@ -286,7 +292,7 @@ fn rule_32_tokens_that_nobody_told_of_do_not_come_again() {
 fn rule_32_who_has_entered_again_goes_on_in_the_next_view() {
     for algorithm in CACHED {
         let mut bench = cached(algorithm);
-        visits(&mut bench, 2, 3);
+        sections(&mut bench, 2, 3);
         bench.enter(2, "a");
         bench.enter(3, "a");
         bench.command(0, Command::Leave);
@@ -304,26 +310,26 @@ fn rule_32_who_has_entered_again_goes_on_in_the_next_view() {
 fn rule_32_what_is_kept_ends_with_the_view() {
     for algorithm in CACHED {
         let mut bench = cached(algorithm);
-        visits(&mut bench, 2, 3);
+        sections(&mut bench, 2, 3);
         bench.command(0, Command::Leave);
         bench.wait(SECOND * 2);
-        visits(&mut bench, 3, 1);
-        visits(&mut bench, 2, 1);
+        sections(&mut bench, 3, 1);
+        sections(&mut bench, 2, 1);
         assert!(costs(&bench, 2).last() > Some(&0));
         assert!(bench.tokens(2, "a")[3] > bench.tokens(3, "a")[0]);
     }
 }
 
 #[test]
-fn who_is_about_to_end_keeps_nothing() {
+fn a_member_that_is_about_to_end_keeps_nothing() {
     for end in [Command::Drain, Command::Leave] {
         let mut bench = cached(LockAlgorithm::Central);
-        visits(&mut bench, 2, 3);
+        sections(&mut bench, 2, 3);
         let drains = matches!(end, Command::Drain);
         bench.command(2, end);
         assert_eq!(bench.sent(2, 0, "release").len(), 1);
         if drains {
-            visits(&mut bench, 2, 1);
+            sections(&mut bench, 2, 1);
             assert_eq!(bench.sent(2, 0, "release").len(), 2);
         }
         bench.enter(3, "a");

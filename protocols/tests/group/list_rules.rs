@@ -1,4 +1,4 @@
-//! What a leader lists for its members, and their seals tell: rules 20 to 22 of `docs/office.md`, one
+//! What a leader lists for its members, and their seals tell: rules 20 to 22 of `docs/views.md`, one
 //! by one, with the real member.
 
 use std::time::Duration;
@@ -13,21 +13,21 @@ use crate::bench::{Bench, Link, SECOND};
 
 const MILLI: Duration = Duration::from_millis(1);
 
-/// By how much a hold of the leader outlasts its office once another has heard of it.
+/// By how much a hold of the leader outlasts its leader lease once another has heard of it.
 fn more() -> Duration {
-    let Timing { office_wait, lock_wait, .. } = Timing::default();
-    hold(lock_wait).saturating_sub(hold(office_wait))
+    let Timing { leader_lease, member_lease, .. } = Timing::default();
+    hold(member_lease).saturating_sub(hold(leader_lease))
 }
 
 fn group(members: usize) -> Bench {
     Bench::group(members, Policy::default())
 }
 
-fn office(bench: &Bench, member: usize) -> LocalTime {
-    bench.members[member].office().expect("it leads")
+fn leader_lease(bench: &Bench, member: usize) -> LocalTime {
+    bench.members[member].leader_lease().expect("it leads")
 }
 
-fn told(bench: &Bench, member: usize, lock: &str) -> LocalTime {
+fn notified(bench: &Bench, member: usize, lock: &str) -> LocalTime {
     bench.deadline(member, lock).expect("it holds")
 }
 
@@ -65,20 +65,20 @@ fn rule_22_a_hold_of_the_leader_is_as_long_as_others_once_another_has_heard_of_i
     for members in [2, 3, 5] {
         let mut bench = group(members);
         bench.enter(0, "a");
-        assert_eq!(told(&bench, 0, "a"), office(&bench, 0));
+        assert_eq!(notified(&bench, 0, "a"), leader_lease(&bench, 0));
         bench.wait(MILLI * 300);
-        assert_eq!(told(&bench, 0, "a"), office(&bench, 0).after(more()));
+        assert_eq!(notified(&bench, 0, "a"), leader_lease(&bench, 0).after(more()));
         bench.enter(1, "b");
-        assert!(told(&bench, 0, "a").after(MILLI * 300) > told(&bench, 1, "b"));
+        assert!(notified(&bench, 0, "a").after(MILLI * 300) > notified(&bench, 1, "b"));
     }
 }
 
 #[test]
-fn rule_22_a_hold_of_a_leader_that_is_alone_ends_with_its_office() {
+fn rule_22_a_hold_of_a_leader_that_is_alone_ends_with_its_leader_lease() {
     let mut bench = group(1);
     bench.enter(0, "a");
     bench.wait(SECOND);
-    assert_eq!(told(&bench, 0, "a"), office(&bench, 0));
+    assert_eq!(notified(&bench, 0, "a"), leader_lease(&bench, 0));
 }
 
 /// Were it told a longer deadline, all others could seal and know nothing of it.
@@ -96,12 +96,16 @@ fn rule_22_a_promise_to_a_heartbeat_from_before_the_hold_is_no_hearing() {
     bench.wait(MILLI * 300);
     assert_eq!(list(&bench, 0, 1).holds.len(), 1, "it is listed, and nobody has heard it");
     bench.let_one_pass(bench.node(1), bench.node(0));
-    assert_eq!(told(&bench, 0, "a"), office(&bench, 0));
+    assert_eq!(notified(&bench, 0, "a"), leader_lease(&bench, 0));
     bench.free(bench.node(1), bench.node(0));
-    assert_eq!(told(&bench, 0, "a"), office(&bench, 0).after(more()), "this one listed it");
+    assert_eq!(
+        notified(&bench, 0, "a"),
+        leader_lease(&bench, 0).after(more()),
+        "this one listed it"
+    );
 }
 
-/// The lease counts from what a majority answered, like the office, whenever the listener heard.
+/// The lease counts from what a majority answered, like the leader lease, whenever the listener heard.
 #[test]
 fn rule_22_a_listener_alone_makes_no_hold_longer_than_the_majority_does() {
     let mut bench = group(5);
@@ -111,15 +115,17 @@ fn rule_22_a_listener_alone_makes_no_hold_longer_than_the_majority_does() {
     bench.wait(MILLI * 700);
     bench.enter(0, "a");
     bench.wait(MILLI * 300);
-    assert_eq!(told(&bench, 0, "a"), office(&bench, 0).after(more()));
-    assert!(told(&bench, 0, "a") < bench.now.after(hold(SECOND * 10).saturating_sub(MILLI * 700)));
+    assert_eq!(notified(&bench, 0, "a"), leader_lease(&bench, 0).after(more()));
+    assert!(
+        notified(&bench, 0, "a") < bench.now.after(hold(SECOND * 10).saturating_sub(MILLI * 700))
+    );
     bench.wait(MILLI * 700);
-    let last = told(&bench, 0, "a");
-    assert!(office(&bench, 0) <= bench.now, "no office any more");
+    let last = notified(&bench, 0, "a");
+    assert!(leader_lease(&bench, 0) <= bench.now, "no leader lease any more");
     bench.wait(SECOND);
     bench.let_one_pass(bench.node(2), bench.node(0));
-    assert!(office(&bench, 0) <= bench.now, "what comes that late brings none back");
-    assert_eq!(told(&bench, 0, "a"), last, "it runs out as it was told");
+    assert!(leader_lease(&bench, 0) <= bench.now, "what comes that late brings none back");
+    assert_eq!(notified(&bench, 0, "a"), last, "it runs out as it was told");
 }
 
 #[test]
@@ -127,7 +133,7 @@ fn rule_20_seals_tell_what_the_dead_leader_listed() {
     let mut bench = group(3);
     bench.enter(0, "a");
     bench.wait(SECOND);
-    let until = told(&bench, 0, "a");
+    let until = notified(&bench, 0, "a");
     bench.stop(0);
     until_it_leads(&mut bench, 1);
     bench.enter(2, "free");
@@ -144,7 +150,7 @@ fn rule_20_an_older_heartbeat_that_comes_later_changes_nothing() {
     let older = (*bench.sent(0, 1, "heartbeat").last().expect("one a heartbeat")).clone();
     bench.enter(0, "a");
     bench.wait(SECOND);
-    let (until, leader) = (told(&bench, 0, "a"), bench.members[0].me());
+    let (until, leader) = (notified(&bench, 0, "a"), bench.members[0].me());
     bench.stop(0);
     for member in [1, 2] {
         bench.say(leader, member, older.clone());
@@ -155,7 +161,7 @@ fn rule_20_an_older_heartbeat_that_comes_later_changes_nothing() {
 
 /// Who heard of the hold does not seal, and nobody else knows of it.
 #[test]
-fn rule_20_a_lock_wait_passes_if_a_member_that_may_have_heard_does_not_seal() {
+fn rule_20_a_member_lease_passes_if_a_member_that_may_have_heard_does_not_seal() {
     let mut bench = group(4);
     for member in [1, 2] {
         bench.way(bench.node(0), bench.node(member), Link::Held);
@@ -165,8 +171,8 @@ fn rule_20_a_lock_wait_passes_if_a_member_that_may_have_heard_does_not_seal() {
     for member in [1, 2] {
         bench.way(bench.node(0), bench.node(member), Link::Cut);
     }
-    let until = told(&bench, 0, "a");
-    assert_eq!(until, office(&bench, 0).after(more()), "the fourth heard");
+    let until = notified(&bench, 0, "a");
+    assert_eq!(until, leader_lease(&bench, 0).after(more()), "the fourth heard");
     bench.stop(0);
     bench.stop(3);
     assert!(granted(&mut bench, 2, "a") > until);
@@ -183,7 +189,7 @@ fn rule_21_the_third_leader_grants_at_once_what_nobody_held() {
         bench.stop(0);
         bench.wait(SECOND * 3);
         assert_eq!(bench.leader(), Some(1));
-        let until = told(&bench, 1, "own");
+        let until = notified(&bench, 1, "own");
         bench.stop(1);
         until_it_leads(&mut bench, 2);
         bench.enter(2, "free");
@@ -198,7 +204,7 @@ fn rule_21_the_first_leaders_hold_is_known_in_the_third_view() {
         let mut bench = group(5);
         bench.enter(0, "a");
         bench.wait(SECOND);
-        let until = told(&bench, 0, "a");
+        let until = notified(&bench, 0, "a");
         bench.stop(0);
         if deaf {
             // The third leader does not enter the second view: it goes by what others tell.
@@ -222,11 +228,11 @@ fn rule_21_the_first_leaders_hold_is_known_in_the_third_view() {
 
 /// Somebody who sealed nothing may hold. The third view waits for the rest, and not anew.
 #[test]
-fn rule_20_the_third_view_goes_by_the_rest_of_the_seconds_quiet_time() {
+fn rule_20_the_third_view_goes_by_the_rest_of_the_seconds_grace_period() {
     let mut bench = group(5);
     bench.enter(4, "a");
     bench.wait(SECOND);
-    let until = told(&bench, 4, "a");
+    let until = notified(&bench, 4, "a");
     bench.stop(0);
     bench.stop(4);
     until_it_leads(&mut bench, 1);
@@ -238,32 +244,32 @@ fn rule_20_the_third_view_goes_by_the_rest_of_the_seconds_quiet_time() {
     until_it_leads(&mut bench, 2);
     let granted = granted(&mut bench, 3, "free");
     assert!(granted > until && granted < over.after(SECOND * 10 + MILLI * 300));
-    let quiet = |member: usize| {
-        let of = bench.told.iter().filter(move |(index, _)| *index == member);
-        let quiet =
+    let grace = |member: usize| {
+        let of = bench.notified.iter().filter(move |(index, _)| *index == member);
+        let grace =
             of.filter_map(
                 |(_, event)| {
-                    if let Event::Quiet(quiet) = event { Some(*quiet) } else { None }
+                    if let Event::Grace(grace) = event { Some(*grace) } else { None }
                 },
             );
-        quiet.collect::<Vec<_>>()
+        grace.collect::<Vec<_>>()
     };
     for member in [2, 3] {
-        let told = quiet(member);
-        let ends: Vec<LocalTime> = told.iter().copied().flatten().collect();
+        let notified = grace(member);
+        let ends: Vec<LocalTime> = notified.iter().copied().flatten().collect();
         assert!(!ends.is_empty(), "{member} knew until when");
         assert!(ends.iter().all(|end| *end < granted.after(MILLI * 300) && *end > until));
-        assert_eq!(told.last(), Some(&None), "{member} knows that it is over");
+        assert_eq!(notified.last(), Some(&None), "{member} knows that it is over");
     }
 }
 
 /// Only the second leader knew what it held.
 #[test]
-fn rule_20_a_lock_wait_passes_if_nobody_entered_the_second_view() {
+fn rule_20_a_member_lease_passes_if_nobody_entered_the_second_view() {
     let mut bench = group(3);
     bench.enter(1, "own");
     bench.wait(SECOND);
-    let until = told(&bench, 1, "own");
+    let until = notified(&bench, 1, "own");
     bench.stop(0);
     bench.lost = Some("heartbeat");
     while bench.record().leader != Some(bench.members[1].me()) {
@@ -272,7 +278,7 @@ fn rule_20_a_lock_wait_passes_if_nobody_entered_the_second_view() {
     bench.stop(1);
     bench.lost = None;
     let granted = granted(&mut bench, 2, "own");
-    assert!(granted > until, "only a lock wait makes sure");
+    assert!(granted > until, "only a member lease makes sure");
 }
 
 /// Whoever is alone lists nothing to anybody. Its record says whether the view is settled.
@@ -292,7 +298,7 @@ fn rule_21_the_next_after_one_that_was_alone_waits_for_nothing() {
 
 /// The rest of an older lease of the leader keeps nobody else waiting, so nobody is told so.
 #[test]
-fn what_a_list_has_no_room_for_is_no_quiet_time() {
+fn what_a_list_has_no_room_for_is_no_grace_period() {
     let mut bench = group(3);
     for lock in 0..80 {
         bench.enter(1, &format!("lock-{lock}"));
@@ -301,19 +307,19 @@ fn what_a_list_has_no_room_for_is_no_quiet_time() {
     bench.command(0, Command::Drain);
     bench.wait(SECOND);
     assert_eq!(bench.leader(), Some(1));
-    let told = |(_, event): &(usize, Event)| matches!(event, Event::Quiet(Some(_)));
+    let notified = |(_, event): &(usize, Event)| matches!(event, Event::Grace(Some(_)));
     assert!(list(&bench, 1, 2).rest > SECOND, "there are 80 holds");
-    assert!(!bench.told.iter().any(told));
+    assert!(!bench.notified.iter().any(notified));
 }
 
 #[test]
-fn rule_22_a_leader_that_was_deposed_holds_on_as_it_was_told() {
+fn rule_22_a_leader_that_was_deposed_holds_on_as_it_was_notified() {
     let mut bench = group(3);
     bench.enter(0, "a");
     bench.enter(0, "short");
     bench.exit(0, "short");
     bench.wait(SECOND);
-    let until = told(&bench, 0, "a");
+    let until = notified(&bench, 0, "a");
     bench.cut_off(0);
     bench.wait(SECOND * 5);
     assert_eq!(bench.leader(), Some(1));
@@ -328,7 +334,7 @@ fn rule_22_a_leader_that_comes_back_in_time_goes_on_holding() {
     let mut bench = group(3);
     bench.enter(0, "a");
     bench.wait(SECOND);
-    let until = told(&bench, 0, "a");
+    let until = notified(&bench, 0, "a");
     bench.cut_off(0);
     bench.wait(SECOND * 4);
     assert_eq!(bench.leader(), Some(1));
@@ -343,7 +349,7 @@ fn rule_22_a_leader_that_comes_back_in_time_goes_on_holding() {
     assert!(bench.holds(2, "a"));
 }
 
-/// What finds no room on the list ends with the office.
+/// What finds no room on the list ends with the leader lease.
 #[test]
 fn a_list_has_room_for_so_many_holds_and_keeps_those_that_it_has() {
     const ROOM: usize = 64;
@@ -354,7 +360,7 @@ fn a_list_has_room_for_so_many_holds_and_keeps_those_that_it_has() {
     }
     bench.wait(MILLI * 300);
     let long = |bench: &Bench| -> Vec<bool> {
-        let end = office(bench, 0).after(more());
+        let end = leader_lease(bench, 0).after(more());
         names.iter().map(|name| bench.deadline(0, name) == Some(end)).collect()
     };
     let before = long(&bench);

@@ -1,5 +1,5 @@
-//! The rules of locks in the office protocol, one by one, with the real member. Their numbers are
-//! those of `docs/office.md`.
+//! The rules of locks in the leader lease protocol, one by one, with the real member. Their numbers are
+//! those of `docs/views.md`.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ fn rule_20_an_entry_of_an_outsider_is_carried_with_its_rest() {
     assert!(bench.holds(3, "a"));
 }
 
-/// What a leader that is alone holds itself ends with its office; a lease from before it led does not.
+/// What a leader that is alone holds itself ends with its leader lease; a lease from before it led does not.
 #[test]
 fn rule_21_a_view_is_not_settled_while_its_leader_holds_by_an_older_lease() {
     let mut bench = Bench::group(2, Policy::default());
@@ -91,11 +91,11 @@ fn rule_21_a_view_is_not_settled_while_its_leader_holds_by_an_older_lease() {
 }
 
 #[test]
-fn rule_22_a_leaders_hold_that_nobody_heard_of_ends_with_its_office() {
+fn rule_22_a_leaders_hold_that_nobody_heard_of_ends_with_its_leader_lease() {
     let mut bench = three();
     bench.enter(0, "a");
     let until = bench.deadline(0, "a");
-    assert_eq!(until, bench.members[0].office());
+    assert_eq!(until, bench.members[0].leader_lease());
     bench.cut_off(0);
     bench.wait(Duration::from_millis(1_450));
     assert!(!bench.holds(0, "a"));
@@ -118,7 +118,7 @@ fn rule_22_after_resigning_own_holds_are_carried_like_others() {
 }
 
 #[test]
-fn rule_23_nothing_is_granted_without_an_office() {
+fn rule_23_nothing_is_granted_without_a_leader_lease() {
     let mut bench = three();
     bench.cut_off(0);
     bench.wait(SECOND * 2);
@@ -167,7 +167,7 @@ fn rule_24_a_hold_that_a_view_does_not_know_runs_out_in_it() {
     bench.stop(0);
     bench.wait(SECOND * 3);
     assert_eq!(bench.leader(), Some(1));
-    let told = bench.deadline(4, "a").expect("it was told so before it was cut off");
+    let notified = bench.deadline(4, "a").expect("it was told so before it was cut off");
     for other in 1..4 {
         bench.free(bench.node(4), bench.node(other));
     }
@@ -175,10 +175,10 @@ fn rule_24_a_hold_that_a_view_does_not_know_runs_out_in_it() {
     assert_eq!(bench.record().members.len(), 4, "it is back");
     bench.enter(3, "a");
     while !bench.holds(3, "a") {
-        assert!(bench.deadline(4, "a").is_none_or(|until| until == told));
+        assert!(bench.deadline(4, "a").is_none_or(|until| until == notified));
         bench.wait(MILLI * 100);
     }
-    assert!(bench.now > told);
+    assert!(bench.now > notified);
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn waiters_keep_their_places_when_the_leader_dies() {
 /// The grant is known to the leader and was lost on its way: the member lists the lock as one that
 /// it waits for, in answer to a later heartbeat.
 #[test]
-fn a_grant_that_was_lost_is_said_again_with_the_same_token() {
+fn a_grant_that_was_lost_is_sent_again_with_the_same_token() {
     let mut bench = three();
     bench.enter(0, "a");
     bench.enter(1, "a");
@@ -281,12 +281,12 @@ fn a_lock_stays_closed_after_a_holder_was_lost_if_the_policy_says_so() {
 /// A lease was given for the longer wait. Were the shorter one in force at once, whoever waits it
 /// out would be let in beside a holder that was cut off.
 #[test]
-fn a_shorter_lock_wait_comes_into_force_after_the_longer_leases() {
+fn a_shorter_member_lease_comes_into_force_after_the_longer_leases() {
     let mut bench = five();
     bench.enter(4, "a");
     bench.wait(SECOND);
-    let told = bench.deadline(4, "a").expect("it holds");
-    let timing = Timing { lock_wait: SECOND * 4, ..Timing::default() };
+    let notified = bench.deadline(4, "a").expect("it holds");
+    let timing = Timing { member_lease: SECOND * 4, ..Timing::default() };
     bench.policy = Policy { generation: 2, timing, ..Policy::default() };
     for member in 0..5 {
         bench.command(member, Command::Policy(Box::new(bench.policy.clone())));
@@ -294,15 +294,15 @@ fn a_shorter_lock_wait_comes_into_force_after_the_longer_leases() {
     bench.stop(4);
     bench.wait(SECOND);
     assert_eq!(bench.record().policy, bench.policy);
-    assert_eq!(bench.record().timing.lock_wait, SECOND * 10);
+    assert_eq!(bench.record().timing.member_lease, SECOND * 10);
     bench.stop(0);
     bench.enter(3, "a");
     while !bench.holds(3, "a") {
         bench.wait(MILLI * 100);
     }
-    assert!(bench.now > told);
+    assert!(bench.now > notified);
     bench.wait(SECOND * 15);
-    assert_eq!(bench.record().timing.lock_wait, SECOND * 4, "and after a while it is in force");
+    assert_eq!(bench.record().timing.member_lease, SECOND * 4, "and after a while it is in force");
     assert!(bench.deadline(3, "a") <= Some(bench.now.after(hold(SECOND * 4))));
 }
 
@@ -336,13 +336,13 @@ fn a_message_of_another_view_says_nothing() {
 
 /// The leader asks itself, and hears from itself that it must wait, and who holds.
 #[test]
-fn a_leader_that_must_wait_is_told_who_holds() {
+fn a_leader_that_must_wait_is_notified_who_holds() {
     let mut bench = three();
     let leader = bench.leader().expect("somebody leads");
     bench.enter(1, "a");
     bench.enter(leader, "a");
-    let mut told = bench.lock_events(leader, "a");
-    let holder = told.find_map(|event| match event {
+    let mut notified = bench.lock_events(leader, "a");
+    let holder = notified.find_map(|event| match event {
         LockEvent::Queued(note) => note.as_ref().map(|note| note.member),
         LockEvent::Entered { .. } | LockEvent::Extended { .. } | LockEvent::Lost(_) => None,
     });

@@ -1,5 +1,5 @@
-//! In which order a member finds what came while it was frozen: its application's wishes, the messages
-//! of each peer, the answers of the register, its alarms. A process that goes on after a pause finds
+//! In which order a member finds what came while it was frozen: its application's intents, the messages
+//! of each peer, the answers of the register, its timers. A process that goes on after a pause finds
 //! all of them at once, and nothing says which of them it looks at first.
 
 use conclave_protocols::member::{Command, Node, StatusEpoch};
@@ -13,7 +13,7 @@ use crate::world::World;
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Source {
     Application,
-    Alarms,
+    Timers,
     Register,
     Peer(u64),
 }
@@ -30,14 +30,14 @@ impl World {
         let first = |is: &dyn Fn(Source) -> bool| waiting.iter().position(|one| is(one.1));
         let register = first(&|source| source == Source::Register);
         let peers = first(&|source| matches!(source, Source::Peer(_)));
-        let alarms = first(&|source| source == Source::Alarms);
+        let timers = first(&|source| source == Source::Timers);
         let pairs = [
             (register, peers, "the register before peers"),
             (peers, register, "peers before the register"),
-            (alarms, peers, "alarms before peers"),
-            (peers, alarms, "peers before alarms"),
-            (alarms, register, "alarms before the register"),
-            (register, alarms, "the register before alarms"),
+            (timers, peers, "timers before peers"),
+            (peers, timers, "peers before timers"),
+            (timers, register, "timers before the register"),
+            (register, timers, "the register before timers"),
         ];
         for (one, other, what) in pairs {
             if let (Some(one), Some(other)) = (one, other)
@@ -73,7 +73,7 @@ impl World {
 fn source(waiting: &Waiting<'_, Place>) -> Source {
     match waiting {
         Waiting::Command(_) => Source::Application,
-        Waiting::Alarm(_) => Source::Alarms,
+        Waiting::Timer(_) => Source::Timers,
         Waiting::Message(Node::Register, _) => Source::Register,
         Waiting::Message(Node::Member(peer), _) => Source::Peer(peer.run),
     }
@@ -83,7 +83,7 @@ fn source(waiting: &Waiting<'_, Place>) -> Source {
 fn place(salt: u64, waiting: &Waiting<'_, Place>) -> u64 {
     let number = match source(waiting) {
         Source::Application => 1,
-        Source::Alarms => 2,
+        Source::Timers => 2,
         Source::Register => 3,
         Source::Peer(run) => run,
     };

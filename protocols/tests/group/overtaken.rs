@@ -18,7 +18,7 @@ fn latest(bench: &Bench, from: usize, to: usize, name: &str) -> PeerMessage {
 }
 
 /// A promise from before a member entered was heard once more while the leader asked who holds what:
-/// it struck the hold, the next view began without it, and two were inside.
+/// it struck the hold, the next view began without it, and two were in the critical section.
 #[test]
 fn rule_29_a_promise_that_is_repeated_strikes_no_hold() {
     for algorithm in among_members() {
@@ -59,7 +59,7 @@ fn rule_8_a_heartbeat_that_is_repeated_gets_no_promise() {
     assert_eq!(bench.sent(1, 0, "promise").len(), 0);
 }
 
-/// A request that was given up was heard again, and let in: nobody was inside, and all others waited
+/// A request that was given up was heard again, and let in: nobody was in the critical section, and all others waited
 /// for a whole lease.
 #[test]
 fn a_request_that_is_overtaken_by_its_release_lets_nobody_in() {
@@ -73,12 +73,12 @@ fn a_request_that_is_overtaken_by_its_release_lets_nobody_in() {
     assert!(bench.holds(2, "a"));
 }
 
-/// Answers to a closed gate were counted though what they listed was not heard, because the leader had no
-/// office in that moment. It had a majority again a moment later, took its table for whole, and a lock that one
+/// Answers to a closed admission were counted though what they listed was not heard, because the leader had no
+/// leader lease in that moment. It had a majority again a moment later, took its table for whole, and a lock that one
 /// of them held was free in the next view.
 #[test]
 fn rule_29_an_answer_whose_list_is_not_heard_does_not_count() {
-    let timing = Timing { office_wait: MILLI * 600, heartbeat: MILLI * 120, ..Timing::default() };
+    let timing = Timing { leader_lease: MILLI * 600, heartbeat: MILLI * 120, ..Timing::default() };
     for algorithm in among_members() {
         let mut bench = Bench::group(4, Policy { timing, ..policy(algorithm) });
         bench.enter(2, "a");

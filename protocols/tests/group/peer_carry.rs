@@ -54,7 +54,7 @@ impl Walk {
         self.world.write(cast.holder, WATCHED);
 
         self.put_in_force(to);
-        self.live(BRIEF.lock_wait * 2);
+        self.live(BRIEF.member_lease * 2);
         assert_eq!(self.world.holders(WATCHED), [cast.holder], "{what}: the holder goes on");
         assert_eq!(self.claim(cast.holder), held, "{what}: with its token");
 
@@ -98,7 +98,7 @@ impl Walk {
         let generation = self.world.policy.generation + 1;
         let changed = Policy { generation, timing: BRIEF, ..policy(algorithm) };
         self.world.set_policy(&changed);
-        let end = self.world.sim.now() + BRIEF.office_wait * 10;
+        let end = self.world.sim.now() + BRIEF.leader_lease * 10;
         while !self.goes_by(generation) {
             assert!(self.world.sim.now() < end, "{algorithm:?} never came into force");
             self.live(Duration::from_millis(1));
@@ -114,7 +114,7 @@ impl Walk {
 
     /// Goes on until somebody holds the watched lock.
     fn await_holder(&mut self, what: &str) -> usize {
-        let end = self.world.sim.now() + BRIEF.lock_wait * 5;
+        let end = self.world.sim.now() + BRIEF.member_lease * 5;
         loop {
             if let Some(holder) = self.world.holder(WATCHED) {
                 let token = self.claim(holder).token.expect("an arbiter is there");
@@ -197,19 +197,23 @@ fn until(bench: &mut Bench, is_so: impl Fn(&Bench) -> bool) {
 }
 
 #[test]
-fn whoever_holds_goes_on_and_whoever_waits_gets_in_whatever_takes_the_place_of_what() {
+fn a_member_that_holds_goes_on_and_the_member_that_waits_enters_whatever_takes_the_place_of_what() {
     let changes = changes();
     assert_eq!(changes.len(), LockAlgorithm::ALL.len().pow(2));
     for mut walk in (0..3).map(|seed| Walk::begin(seed, changes[0].0)) {
         for (from, to) in &changes {
             walk.change(*from, *to);
         }
-        let (seed, told) = (walk.world.seed, &walk.world.seen);
-        println!("seed {seed}: {:?}, {:?}", walk.world.sim.now(), told.algorithms);
+        let (seed, notified) = (walk.world.seed, &walk.world.seen);
+        println!("seed {seed}: {:?}, {:?}", walk.world.sim.now(), notified.algorithms);
         assert!(walk.tokens.is_sorted_by(|a, b| a < b), "seed {seed}: {:?}", walk.tokens);
-        assert_eq!((told.losses, told.refused), (0, 0), "seed {seed}: lost, or written too late");
-        let busy = LockAlgorithm::ALL.iter().all(|one| told.algorithms.get(one) > Some(&1_000));
-        assert!(busy, "seed {seed}: too little was granted: {:?}", told.algorithms);
+        assert_eq!(
+            (notified.losses, notified.refused),
+            (0, 0),
+            "seed {seed}: lost, or written too late"
+        );
+        let busy = LockAlgorithm::ALL.iter().all(|one| notified.algorithms.get(one) > Some(&1_000));
+        assert!(busy, "seed {seed}: too little was granted: {:?}", notified.algorithms);
         walk.world.check_history();
     }
 }
@@ -217,7 +221,7 @@ fn whoever_holds_goes_on_and_whoever_waits_gets_in_whatever_takes_the_place_of_w
 /// The view begins as if all had asked already, and had been told to wait. With votes whoever waits
 /// tries again and again.
 #[test]
-fn whoever_waits_across_a_change_says_nothing_of_it() {
+fn a_member_that_waits_across_a_change_says_nothing_of_it() {
     for from in LockAlgorithm::ALL {
         for to in LockAlgorithm::ALL.into_iter().filter(|to| *to != LockAlgorithm::Voting) {
             let mut bench = Bench::group(3, policy(from));
@@ -231,11 +235,11 @@ fn whoever_waits_across_a_change_says_nothing_of_it() {
             bench.wait(SECOND * 3);
             let epoch = bench.record().epoch;
             assert_eq!(bench.record().policy.algorithm("a"), to);
-            let said = bench.sent.iter().filter_map(|(_, _, message)| match message {
+            let messages = bench.sent.iter().filter_map(|(_, _, message)| match message {
                 Message::Peer(message) => message.of_lock().filter(|word| word.epoch == epoch),
                 Message::Register(_) => None,
             });
-            assert_eq!(said.count(), 0, "{from:?} to {to:?}");
+            assert_eq!(messages.count(), 0, "{from:?} to {to:?}");
             assert!(bench.holds(1, "a"), "{from:?} to {to:?}");
         }
     }
@@ -244,7 +248,7 @@ fn whoever_waits_across_a_change_says_nothing_of_it() {
 /// The holder leaves when the new view is written already, which names it, and nobody has heard of
 /// that view: nobody is left out.
 #[test]
-fn a_lock_that_comes_free_as_the_view_changes_goes_to_whoever_waits() {
+fn a_lock_that_comes_free_as_the_view_changes_goes_to_the_member_that_waits() {
     for from in LockAlgorithm::ALL {
         for to in LockAlgorithm::ALL {
             let mut bench = Bench::group(3, policy(from));

@@ -1,5 +1,5 @@
 //! The rules of locks that the members grant among themselves, one by one, with the real member and
-//! each algorithm. Their numbers are those of `docs/office.md`.
+//! each algorithm. Their numbers are those of `docs/views.md`.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) fn until_held(bench: &mut Bench, member: usize, lock: &str, patience:
 }
 
 #[test]
-fn one_after_another_gets_in_and_tokens_rise() {
+fn one_after_another_enters_and_tokens_rise() {
     for algorithm in among_members() {
         let mut bench = group(3, algorithm);
         let mut last = 0;
@@ -52,7 +52,7 @@ fn one_after_another_gets_in_and_tokens_rise() {
 }
 
 #[test]
-fn rule_26_nobody_is_let_in_while_a_member_that_did_not_seal_may_hold() {
+fn rule_26_nobody_is_admitted_while_a_member_that_did_not_seal_may_hold() {
     for algorithm in among_members() {
         let mut bench = group(5, algorithm);
         bench.enter(4, "unreported");
@@ -92,7 +92,7 @@ fn rule_26_when_all_sealed_nothing_waits() {
 /// The last token below the ceiling is given. Until the leader has raised it, what would let the next
 /// one in is not heard.
 #[test]
-fn rule_26_nobody_is_let_in_without_a_token_below_the_ceiling() {
+fn rule_26_nobody_is_admitted_without_a_token_below_the_ceiling() {
     for algorithm in among_members() {
         let mut bench = group(3, algorithm);
         let ceiling = bench.record().ceiling;
@@ -124,7 +124,7 @@ fn rule_26_nobody_is_let_in_without_a_token_below_the_ceiling() {
 fn rule_27_all_holds_of_a_member_end_with_its_lease() {
     for algorithm in among_members() {
         let mut bench = group(3, algorithm);
-        let lease = hold(bench.policy.timing.lock_wait);
+        let lease = hold(bench.policy.timing.member_lease);
         bench.enter(2, "a");
         bench.enter(2, "b");
         until_held(&mut bench, 2, "a", SECOND * 3);
@@ -142,14 +142,14 @@ fn rule_27_all_holds_of_a_member_end_with_its_lease() {
 /// Whoever is cut off from the leader alone keeps what it holds until its lease ends, and the others
 /// out; then the leader goes on without it.
 #[test]
-fn rule_28_others_get_in_after_the_lease_of_a_lost_member() {
+fn rule_28_others_enter_after_the_lease_of_a_lost_member() {
     for algorithm in among_members() {
         let mut bench = group(3, algorithm);
         bench.enter(2, "a");
         until_held(&mut bench, 2, "a", SECOND * 3);
         bench.stop(2);
         bench.enter(1, "a");
-        let until = bench.now.after(bench.policy.timing.lock_wait);
+        let until = bench.now.after(bench.policy.timing.member_lease);
         bench.wait(SECOND * 9);
         assert!(!bench.holds(1, "a"), "{algorithm:?}");
         until_held(&mut bench, 1, "a", SECOND * 8);
@@ -187,9 +187,9 @@ fn rule_29_a_hold_that_no_promise_listed_is_carried_over() {
         }
         let deadline = bench.now.after(SECOND);
         while bench.record().epoch == epoch {
-            let inside = [1, 2].into_iter().find(|member| bench.holds(*member, "a"));
-            if let Some(member) = inside {
-                // Out and in again, so that whoever is inside is another every few milliseconds.
+            let in_section = [1, 2].into_iter().find(|member| bench.holds(*member, "a"));
+            if let Some(member) = in_section {
+                // Out and in again, so that whoever is in the critical section is another every few milliseconds.
                 bench.exit(member, "a");
                 bench.enter(member, "a");
             }
@@ -205,7 +205,7 @@ fn rule_29_a_hold_that_no_promise_listed_is_carried_over() {
 }
 
 #[test]
-fn rule_29_a_leader_that_leaves_names_whoever_has_just_entered() {
+fn rule_29_a_leader_that_leaves_names_the_member_that_has_just_entered() {
     for algorithm in among_members() {
         for leaves in [Command::Drain, Command::Leave] {
             let mut bench = group(4, algorithm);
@@ -223,7 +223,7 @@ fn rule_29_a_leader_that_leaves_names_whoever_has_just_entered() {
     }
 }
 
-/// Somebody says nothing: the leader opens the gate again, and changes the view when nothing of that
+/// Somebody says nothing: the leader opens admission again, and changes the view when nothing of that
 /// member's lease is left.
 #[test]
 fn rule_29_a_silent_member_delays_a_change_and_stops_nobody() {
@@ -321,7 +321,7 @@ fn rule_31_a_message_of_another_view_lets_nobody_in() {
     }
 }
 
-/// Member 2 was inside, member 1 waits for it, and what would let it in is lost: that.
+/// Member 2 was in the critical section, member 1 waits for it, and what would let it in is lost: that.
 fn lost_on_the_way_to_the_next(bench: &mut Bench) -> Vec<PeerLockMessage> {
     bench.enter(2, "a");
     until_held(bench, 2, "a", SECOND * 3);
@@ -347,13 +347,13 @@ fn incarnation(bench: &Bench, member: usize) -> Incarnation {
 
 /// A member enters the view after another has asked it.
 #[test]
-fn rule_31_what_is_said_before_a_member_has_entered_the_view_is_heard() {
+fn rule_31_what_is_sent_before_a_member_has_entered_the_view_is_heard() {
     let mut bench = group(3, LockAlgorithm::RicartAgrawala);
     bench.link(bench.node(0), bench.node(2), Link::Held);
     bench.policy.generation += 1;
     let changed = Command::Policy(Box::new(bench.policy.clone()));
     let epoch = bench.record().epoch;
-    // Its answer to the closed gate gets through; the announcement of the next view does not.
+    // Its answer to the closed admission gets through; the announcement of the next view does not.
     bench.free(bench.node(0), bench.node(2));
     bench.command(0, changed);
     while bench.record().epoch == epoch {
@@ -372,7 +372,7 @@ fn rule_31_what_is_said_before_a_member_has_entered_the_view_is_heard() {
 }
 
 #[test]
-fn rule_29_whoever_leaves_has_said_what_it_holds_and_is_not_waited_for() {
+fn rule_29_a_member_that_leaves_has_sent_what_it_holds_and_is_not_waited_for() {
     for algorithm in among_members() {
         let mut bench = group(4, algorithm);
         bench.enter(3, "held");
@@ -391,7 +391,7 @@ fn rule_29_whoever_leaves_has_said_what_it_holds_and_is_not_waited_for() {
 }
 
 #[test]
-fn whoever_takes_its_wish_back_before_it_is_let_in_does_not_hold() {
+fn a_member_that_takes_its_intent_back_before_it_is_admitted_does_not_hold() {
     for algorithm in among_members() {
         let mut bench = group(3, algorithm);
         bench.enter(1, "a");
@@ -412,8 +412,8 @@ fn whoever_takes_its_wish_back_before_it_is_let_in_does_not_hold() {
             let holders = (0..3).filter(|member| bench.holds(*member, "a")).count();
             assert!(holders <= 1, "{algorithm:?}");
         }
-        let told = bench.lock_events(2, "a");
-        assert!(told.filter(|event| matches!(event, LockEvent::Lost(_))).count() == 0);
+        let notified = bench.lock_events(2, "a");
+        assert!(notified.filter(|event| matches!(event, LockEvent::Lost(_))).count() == 0);
     }
 }
 

@@ -47,7 +47,7 @@ impl Fork {
             bench.link(bench.node(4), Node::Register, Link::Cut);
         }
         bench.free(one, Node::Register);
-        bench.wait(bench.policy.timing.lock_wait);
+        bench.wait(bench.policy.timing.member_lease);
         let second = bench.record().clone();
         assert_eq!((bench.leader(), second.base), (Some(1), Some(first)));
         bench.enter(5, "x");
@@ -66,7 +66,7 @@ impl Fork {
         assert_eq!((third.leader, third.base), (Some(bench.members[2].me()), Some(first)));
         assert!(third.epoch > second.epoch);
         let timing = bench.policy.timing;
-        let all = timing.api_outage + timing.office_wait + timing.lock_wait;
+        let all = timing.api_outage + timing.leader_lease + timing.member_lease;
         Self { bench, all }
     }
 
@@ -146,7 +146,7 @@ fn rule_39_a_candidate_that_comes_from_a_forgotten_view_grants_nothing_at_first(
 
 /// Or is told with a seal.
 #[test]
-fn rule_39_a_seal_of_who_comes_from_a_forgotten_view_tells_of_it() {
+fn rule_39_a_seal_of_one_that_comes_from_a_forgotten_view_tells_of_it() {
     let mut fork = Fork::new(false);
     let bench = &mut fork.bench;
     bench.stop(2);
@@ -222,8 +222,8 @@ fn rule_39_a_leader_hears_late_of_a_view_beside_its_own() {
         bench.wait(SECOND * 3);
         let own = bench.record().epoch;
         assert!(bench.record().leader == Some(bench.members[1].me()) && own > epoch);
-        let told = StatusEpoch { epoch: own, ceiling: own };
-        bench.command(1, Command::Status(told));
+        let notified = StatusEpoch { epoch: own, ceiling: own };
+        bench.command(1, Command::Status(notified));
         bench.enter(1, "y");
         assert!(bench.holds(1, "y"), "of its own view the status tells too");
         if by_status {
@@ -234,12 +234,12 @@ fn rule_39_a_leader_hears_late_of_a_view_beside_its_own() {
         }
         bench.enter(1, "z");
         assert!(!bench.holds(1, "z"));
-        let quiet = bench.told.iter().rev().find_map(|(member, event)| {
-            if let Event::Quiet(until) = event { (*member == 1).then_some(*until) } else { None }
+        let grace = bench.notified.iter().rev().find_map(|(member, event)| {
+            if let Event::Grace(until) = event { (*member == 1).then_some(*until) } else { None }
         });
         let timing = bench.policy.timing;
-        let all = timing.api_outage + timing.office_wait + timing.lock_wait;
-        assert_eq!(quiet, Some(Some(bench.now.after(all))));
+        let all = timing.api_outage + timing.leader_lease + timing.member_lease;
+        assert_eq!(grace, Some(Some(bench.now.after(all))));
         bench.wait(all);
         assert!(bench.holds(1, "y") && bench.holds(1, "z"), "what it has granted goes on");
     }
@@ -259,8 +259,8 @@ fn rule_39_a_leader_hears_of_a_view_that_one_before_its_own_was_made_beside() {
         let record = bench.record().clone();
         assert_eq!((record.base, bench.leader()), (Some(before), Some(1)));
         assert!(record.rank(bench.members[joiner].me()).is_some() && before > epoch);
-        let told = if led { before } else { epoch };
-        bench.say(bench.members[2].me(), 1, PeerMessage::SealRefused { base: told });
+        let notified = if led { before } else { epoch };
+        bench.say(bench.members[2].me(), 1, PeerMessage::SealRefused { base: notified });
         bench.enter(joiner, "y");
         assert_eq!(bench.holds(joiner, "y"), led, "what led to its view it knows");
     }
@@ -279,13 +279,13 @@ fn while_nothing_is_granted_the_view_stays() {
     let timing = bench.policy.timing;
     bench.wait(timing.api_outage);
     assert!(!bench.holds(0, "y") && bench.record().epoch == epoch);
-    bench.wait(timing.office_wait + timing.lock_wait * 2);
+    bench.wait(timing.leader_lease + timing.member_lease * 2);
     assert!(bench.holds(0, "y"));
 }
 
 /// Who missed views says which one it followed, and nobody waits for that.
 #[test]
-fn who_missed_a_view_costs_nothing() {
+fn a_member_that_missed_a_view_costs_nothing() {
     let mut bench = Bench::group(3, Policy::default());
     let epoch = bench.record().epoch;
     bench.cut_off(2);

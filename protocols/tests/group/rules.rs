@@ -1,10 +1,10 @@
-//! The rules of the office protocol, one by one, with the real member. Their numbers are those of
-//! `docs/office.md`.
+//! The rules of the leader lease protocol, one by one, with the real member. Their numbers are those of
+//! `docs/views.md`.
 
 use std::time::Duration;
 
-use conclave_protocols::member::message::{Gate, Heartbeat, Message, PeerMessage};
-use conclave_protocols::member::{Command, LockEvent, LostReason, Member, Node, Standing};
+use conclave_protocols::member::message::{Admission, Heartbeat, Message, PeerMessage};
+use conclave_protocols::member::{Command, Leadership, LockEvent, LostReason, Member, Node};
 use conclave_protocols::policy::Policy;
 use conclave_protocols::protocol::{Input, Outbox};
 use conclave_protocols::record::Record;
@@ -60,7 +60,7 @@ fn rule_2_a_restarted_process_is_another_member() {
 #[test]
 fn rule_5_a_grant_counts_from_before_its_request_was_sent() {
     let mut bench = three();
-    let wait = Policy::default().timing.lock_wait;
+    let wait = Policy::default().timing.member_lease;
     bench.link(bench.node(1), bench.node(0), Link::Held);
     let asked = bench.now;
     bench.enter(1, "a");
@@ -82,9 +82,9 @@ fn rule_5_a_promise_counts_from_before_the_heartbeat_was_sent() {
     for other in [1, 2] {
         bench.free(bench.node(0), bench.node(other));
     }
-    let until = bench.members[0].office().expect("it leads");
-    assert!(until <= bench.now.after(hold(timing.office_wait)));
-    assert!(until >= sent.after(hold(timing.office_wait)) && until > bench.now);
+    let until = bench.members[0].leader_lease().expect("it leads");
+    assert!(until <= bench.now.after(hold(timing.leader_lease)));
+    assert!(until >= sent.after(hold(timing.leader_lease)) && until > bench.now);
 }
 
 #[test]
@@ -120,9 +120,9 @@ fn rule_8_who_sealed_a_view_promises_nothing_in_it() {
     bench.say(candidate, 1, PeerMessage::SealRequest { base: epoch });
     assert_eq!(bench.sent(1, 2, "seal").len(), 1);
     bench.forget();
-    let gate = Gate { open: true, ceiling: epoch };
+    let admission = Admission { open: true, ceiling: epoch };
     let heartbeat =
-        Heartbeat { epoch, seq: 99, gate, list: None, extended: None, announcement: None };
+        Heartbeat { epoch, seq: 99, admission, list: None, extended: None, announcement: None };
     bench.say(bench.members[0].me(), 1, PeerMessage::Heartbeat(Box::new(heartbeat)));
     assert_eq!(bench.sent(1, 0, "promise").len(), 0);
     assert_eq!(bench.sent(1, 0, "refusal").len(), 1);
@@ -145,7 +145,7 @@ fn rule_8_who_has_not_read_the_register_for_long_promises_nothing() {
 
 /// Read by hand, because it takes a rare order of events: a view ended although its members had not
 /// sealed it, since all had waited. One of them then reads the newer view, which must not confirm
-/// the older one, or its office comes back beside the new.
+/// the older one, or its leader lease comes back beside the new.
 #[test]
 fn rule_8_a_newer_view_does_not_confirm_an_older_one() {
     let mut bench = three();
@@ -171,7 +171,7 @@ fn rule_8_a_newer_view_does_not_confirm_an_older_one() {
 }
 
 #[test]
-fn rule_9_an_office_takes_a_majority_of_promises() {
+fn rule_9_a_leader_lease_takes_a_majority_of_promises() {
     let mut bench = five();
     bench.stop(4);
     bench.stop(3);
@@ -217,7 +217,7 @@ fn rule_12_a_promise_that_runs_keeps_a_member_from_sealing() {
 }
 
 #[test]
-fn rule_12_a_seal_is_given_again_to_whoever_asks() {
+fn rule_12_a_seal_is_given_again_to_the_member_that_asks() {
     let mut bench = three();
     let epoch = bench.record().epoch;
     bench.enter(1, "a");
@@ -238,11 +238,11 @@ fn rule_12_a_seal_is_given_again_to_whoever_asks() {
     assert_eq!(first.holds.len(), 1, "it reports what it holds");
 }
 
-/// The heir's own promise has not run out when it hears that its leader resigned. If it came to
+/// The successor's own promise has not run out when it hears that its leader resigned. If it came to
 /// nothing as a candidate and its seal counted at once, a rival could take the old leader's own
 /// holds for ended that last as long as the promises.
 #[test]
-fn rule_12_an_heir_that_comes_to_nothing_seals_no_earlier_than_the_others() {
+fn rule_12_a_successor_that_comes_to_nothing_seals_no_earlier_than_the_others() {
     let mut bench = three();
     let epoch = bench.record().epoch;
     bench.link(bench.node(1), Node::Register, Link::Cut);
@@ -290,12 +290,12 @@ fn rule_13_a_leader_that_resigns_needs_nobodys_seal() {
 }
 
 #[test]
-fn rule_13_the_office_ends_before_the_heir_knows() {
+fn rule_13_the_leader_lease_ends_before_the_successor_knows() {
     let mut bench = three();
     bench.link(bench.node(0), bench.node(1), Link::Held);
     bench.command(0, Command::Drain);
-    assert_eq!(bench.members[0].office(), None);
-    assert!(!matches!(bench.standing(0), Some(Standing::Leading(_))));
+    assert_eq!(bench.members[0].leader_lease(), None);
+    assert!(!matches!(bench.leadership(0), Some(Leadership::Leading(_))));
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn rule_15_a_mark_on_a_living_view_is_cleared() {
 }
 
 #[test]
-fn rule_16_a_late_seal_saves_the_quiet_time() {
+fn rule_16_a_late_seal_saves_the_grace_period() {
     let mut bench = five();
     bench.wait(SECOND * 2);
     bench.link(bench.node(1), bench.node(4), Link::Held);
@@ -430,7 +430,7 @@ fn rule_18_a_write_that_was_lost_is_sent_again() {
 }
 
 #[test]
-fn rule_18_a_harmless_writer_ends_no_office_and_stops_no_candidate() {
+fn rule_18_a_harmless_writer_ends_no_leader_and_stops_no_candidate() {
     let mut bench = three();
     for _ in 0..5 {
         bench.register.put(bench.register.record().cloned());

@@ -77,7 +77,7 @@ fn after_a_crash_of_the_leader_another_leads_and_locks_of_the_living_survive() {
 }
 
 #[test]
-fn a_dead_followers_lock_comes_free_after_the_lock_wait_and_not_before() {
+fn a_dead_followers_lock_comes_free_after_the_member_lease_and_not_before() {
     let mut world = World::new(5, 5, Policy::default());
     world.run_for(SECOND * 4);
     let leader = world.leaders()[0];
@@ -110,14 +110,17 @@ fn a_hand_over_takes_milliseconds_and_keeps_every_lock() {
 
 /// Without a drain before it nobody can wait until the applications have taken the end.
 #[test]
-fn who_leaves_without_draining_is_succeeded_at_once_and_believed_in_for_an_office_wait() {
+fn a_member_that_leaves_without_draining_is_succeeded_at_once_and_believed_in_for_an_leader_lease()
+{
     let mut world = World::new(6, 5, Policy::default());
     world.run_for(SECOND * 4);
     let leader = world.leaders()[0];
     let follower = (0..5).find(|m| *m != leader).expect("there are five");
     world.leave(leader);
     world.run_for(SECOND / 10);
-    let [next] = world.in_office()[..] else { panic!("{:?} are in office", world.in_office()) };
+    let [next] = world.while_leading()[..] else {
+        panic!("{:?} are leading", world.while_leading())
+    };
     assert_ne!(next, leader);
     world.enter(follower, "orders");
     world.run_for(SECOND / 10);
@@ -144,7 +147,7 @@ fn a_view_change_in_which_the_leader_stays_is_no_loss() {
     world.leave(follower);
     goes_on(&mut world, 3_000);
     assert!(world.record().epoch.0 > epoch.0 + 1, "two views began");
-    assert_eq!(world.lost_offices, 0);
+    assert_eq!(world.lost_leader_leases, 0);
 }
 
 #[test]
@@ -160,11 +163,11 @@ fn the_last_to_leave_closes_the_group_and_the_next_begins_at_once() {
     let epoch = world.record().epoch;
     world.join();
     world.run_for(SECOND);
-    assert_eq!(world.in_office().len(), 1);
+    assert_eq!(world.while_leading().len(), 1);
     assert!(world.leaders().is_empty(), "who asked the last leader may still go by its answer");
     assert!(world.record().epoch > epoch);
     world.run_for(SECOND);
-    assert_eq!(world.leaders(), world.in_office());
+    assert_eq!(world.leaders(), world.while_leading());
 }
 
 /// The highest ranks must not be elected again before the one that can begin a view had its turn.
@@ -189,7 +192,7 @@ fn the_only_survivor_that_reaches_the_register_leads_in_the_end() {
 /// As when a deployment is recreated, or scaled to zero: whoever the leader hands over to has left
 /// by then.
 #[test]
-fn all_that_leave_at_once_close_the_group_whoever_is_first() {
+fn all_that_leave_at_once_close_the_group_the_member_that_is_first() {
     for first in 0..3 {
         let mut world = World::new(17, 3, Policy::default());
         world.run_for(SECOND * 4);
@@ -202,7 +205,7 @@ fn all_that_leave_at_once_close_the_group_whoever_is_first() {
         let epoch = world.record().epoch;
         world.join();
         world.run_for(SECOND);
-        assert_eq!(world.in_office().len(), 1);
+        assert_eq!(world.while_leading().len(), 1);
         assert!(world.record().epoch > epoch);
     }
 }
@@ -236,7 +239,7 @@ fn a_whole_group_killed_at_once_comes_back_after_the_longest_wait() {
     world.join();
     world.join();
     world.run_for(SECOND * 60);
-    assert!(world.leaders().is_empty(), "an office of the old view could still live");
+    assert!(world.leaders().is_empty(), "a leader lease of the old view could still live");
     world.run_for(SECOND * 15);
     assert_eq!(world.leaders().len(), 1);
 }

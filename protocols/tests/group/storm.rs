@@ -61,7 +61,7 @@ pub(crate) struct Storm {
 impl Storm {
     pub(crate) fn of(members: usize, timing: Timing) -> Self {
         let policy = Policy { timing, ..Policy::default() };
-        let pause = timing.office_wait * 5 / 2;
+        let pause = timing.leader_lease * 5 / 2;
         Self { members, policy, length: 60, pause, edits: false, losses: false, deadly: false }
     }
 
@@ -169,8 +169,8 @@ impl Storm {
             ElectionAlgorithm::Ring => ElectionAlgorithm::Bully,
         };
         let factor = 1 + u32::try_from(world.sim.random().up_to(3)).expect("small");
-        policy.timing.lock_wait = self.policy.timing.lock_wait * factor;
-        policy.timing.office_wait = self.policy.timing.office_wait * factor.min(2);
+        policy.timing.member_lease = self.policy.timing.member_lease * factor;
+        policy.timing.leader_lease = self.policy.timing.leader_lease * factor.min(2);
         world.set_policy(&policy);
     }
 }
@@ -189,14 +189,14 @@ fn slow(world: &mut World) {
 /// What must come true when nothing is wrong any more.
 pub(crate) fn clear_up(world: &mut World, locks: &[&str]) {
     let timing = world.policy.timing;
-    // What was promised during the storm runs out: an office may be without its majority already.
-    world.run_for(timing.office_wait * 2);
+    // What was promised during the storm runs out: a leader lease may be without its majority already.
+    world.run_for(timing.leader_lease * 2);
     all_belong(world);
     for lock in locks {
         // What was lost in the storm stays closed for the delay of the lock, and that once. If the
-        // policy has changed it since, that was one of less than a lock wait.
-        let delay = world.policy.lock_delay(lock) + timing.lock_wait;
-        let patience = timing.lock_wait * 4 + timing.office_wait * 4 + delay;
+        // policy has changed it since, that was one of less than a member lease.
+        let delay = world.policy.lock_delay(lock) + timing.member_lease;
+        let patience = timing.member_lease * 4 + timing.leader_lease * 4 + delay;
         everybody_gets(world, lock, patience + world.forgotten);
     }
 }
@@ -204,9 +204,9 @@ pub(crate) fn clear_up(world: &mut World, locks: &[&str]) {
 /// Waits until somebody leads, and all who live are in its view.
 pub(crate) fn all_belong(world: &mut World) {
     let timing = world.policy.timing;
-    // A record that was lost ends an office only when nobody confirms it any more; then all wait
+    // A record that was lost ends a leader lease only when nobody confirms it any more; then all wait
     // for as long again.
-    let longest = world.longest.api_outage * 2 + timing.office_wait * 12 + timing.lock_wait * 4;
+    let longest = world.longest.api_outage * 2 + timing.leader_lease * 12 + timing.member_lease * 4;
     let led = |world: &World| world.leader().is_some_and(|m| world.living().any(|l| l == m));
     world.run_until("one leads", longest, led);
     world.run_until("all belong", longest, |world| {

@@ -92,17 +92,17 @@ const USUAL: (u64, u64) = (46_000, 1_000);
 const BESIDES: [&str; 14] = [
     "the register before peers",
     "peers before the register",
-    "alarms before peers",
-    "peers before alarms",
-    "alarms before the register",
-    "the register before alarms",
+    "timers before peers",
+    "peers before timers",
+    "timers before the register",
+    "the register before timers",
     "a lock that is closed after a loss",
     "a view of members with different priorities",
     "a view of clocks at opposite corners",
     "a belief that is kept past its end",
-    "another officeWait",
+    "another leaderLease",
     "another heartbeat",
-    "another lockWait",
+    "another memberLease",
     "another apiOutage",
 ];
 
@@ -151,7 +151,7 @@ fn a_hold_is_carried_over_for_its_own_time_and_not_for_that_of_an_outsider_befor
     run_plan(Plan::any_algorithm(16_521), false);
 }
 
-/// A leader promised itself, went on holding by that, and gave its office up, all in one moment. The trace
+/// A leader promised itself, went on holding by that, and gave its leader lease up, all in one moment. The trace
 /// did not say that it promised.
 #[test]
 fn a_leader_that_leaves_in_the_moment_of_its_heartbeat_holds_by_its_promise() {
@@ -161,7 +161,7 @@ fn a_leader_that_leaves_in_the_moment_of_its_heartbeat_holds_by_its_promise() {
 #[test]
 #[expect(
     clippy::disallowed_types,
-    reason = "it is told how long to search, and says how fast it was"
+    reason = "it is notified how long to search, and says how fast it was"
 )]
 fn any_faults_in_any_group_break_no_promise_and_pass() {
     if let Some(seed) = wanted() {

@@ -69,7 +69,7 @@ fn what_is_held_goes_on_as_advisory_when_the_arbiter_is_taken_away() {
 }
 
 #[test]
-fn whoever_missed_that_the_arbiter_was_taken_away_reads_of_it() {
+fn a_member_that_missed_that_the_arbiter_was_taken_away_reads_of_it() {
     for seed in 0..20 {
         let mut group = safe(seed, 5);
         let cut_off = followers(&group)[0];
@@ -114,13 +114,13 @@ fn advisory_holds_end_before_a_safe_grant_and_waiters_keep_their_place() {
 }
 
 #[test]
-fn a_safe_grant_comes_a_lock_wait_after_the_arbiter_and_not_before() {
+fn a_safe_grant_comes_a_member_lease_after_the_arbiter_and_not_before() {
     let mut group = advisory(3, 3);
     let member = followers(&group)[0];
     group.set_arbiter(Arbiter::Quorum);
     group.run_until("all switch", SECOND * 10, |group| group.all_are(Arbiter::Quorum));
     group.enter(member, "a");
-    group.run_for(BRIEF.lock_wait.saturating_sub(SECOND / 2));
+    group.run_for(BRIEF.member_lease.saturating_sub(SECOND / 2));
     assert!(group.holders("a").is_empty());
     group.run_for(SECOND);
     assert_eq!(group.holders("a"), [member]);

@@ -22,15 +22,15 @@ fn heartbeats(bench: &mut Bench) -> Vec<u16> {
     versions
 }
 
-/// What a member last told of the gate.
+/// What a member last told of admission.
 fn grants(bench: &Bench, member: usize) -> Vec<Option<bool>> {
-    let of = bench.told.iter().filter(|(index, _)| *index == member);
+    let of = bench.notified.iter().filter(|(index, _)| *index == member);
     of.filter_map(|(_, event)| match event {
         Event::Grants(grants) => Some(*grants),
         Event::Met(_)
         | Event::Installed(_)
-        | Event::Standing(_)
-        | Event::Quiet(_)
+        | Event::Leadership(_)
+        | Event::Grace(_)
         | Event::Confirmed(_)
         | Event::Elected { .. }
         | Event::Lock(..)
@@ -42,7 +42,7 @@ fn grants(bench: &Bench, member: usize) -> Vec<Option<bool>> {
 }
 
 fn ignored(bench: &Bench) -> bool {
-    bench.told.iter().any(|(_, event)| *event == Event::Ignored("version"))
+    bench.notified.iter().any(|(_, event)| *event == Event::Ignored("version"))
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn locks_go_on_while_one_member_after_another_is_replaced_by_a_newer_one_and_bac
 }
 
 #[test]
-fn whoever_would_leave_no_common_version_is_not_admitted() {
+fn a_member_that_would_leave_no_common_version_is_not_admitted() {
     let mut bench = Bench::group(3, Policy::default());
     bench.versions = (NEXT, NEXT);
     let stranger = bench.start();
@@ -102,7 +102,7 @@ fn whoever_would_leave_no_common_version_is_not_admitted() {
     assert_eq!(bench.record().members.len(), 3);
     assert_eq!(bench.leader(), Some(0), "nobody is disturbed");
     assert!(bench.sent(0, stranger, "noted").len() > 1, "it is told that the group lives");
-    assert!(bench.told.contains(&(0, Event::Ignored("version"))));
+    assert!(bench.notified.contains(&(0, Event::Ignored("version"))));
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! What applications are told, and what must hold at every moment.
 //!
 //! A lock that somebody was told to hold until a time by its own clock, and has not given back, is
-//! held until then, though its member crashed or froze meanwhile. The same goes for the office of
-//! leader, and there also after the member said that the office is over. What is broken is found at once; the history of the whole run is checked in the end.
+//! held until then, though its member crashed or froze meanwhile. The same goes for the leader lease of
+//! leader, and there also after the member said that the leader lease is over. What is broken is found at once; the history of the whole run is checked in the end.
 
 use conclave_protocols::history::{Operation, Scope};
-use conclave_protocols::member::{Command, Event, LockEvent, LostReason, Member, Node, Standing};
+use conclave_protocols::member::{Command, Event, Leadership, LockEvent, LostReason, Member, Node};
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::record::Record;
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName};
@@ -17,7 +17,7 @@ impl World {
     pub(crate) fn observe(&mut self) {
         self.check_trace();
         let mut handing_over = Vec::new();
-        for (at, node, event) in self.sim.take_told() {
+        for (at, node, event) in self.sim.take_notified() {
             let Node::Member(incarnation) = node else { continue };
             let index = self.members.iter().rposition(|(m, _)| *m == incarnation).expect("known");
             if self.trace {
@@ -25,17 +25,17 @@ impl World {
             }
             match event {
                 Event::Lock(lock, event) => self.lock_event(index, lock, &event),
-                Event::Standing(Standing::Leading(until)) => self.leads(index, until),
-                Event::Standing(
-                    standing @ (Standing::HandingOver
-                    | Standing::Following(..)
-                    | Standing::Electing
-                    | Standing::Isolated),
+                Event::Leadership(Leadership::Leading(until)) => self.leads(index, until),
+                Event::Leadership(
+                    leadership @ (Leadership::HandingOver
+                    | Leadership::Following(..)
+                    | Leadership::Electing
+                    | Leadership::Isolated),
                 ) => {
-                    handing_over.extend((standing == Standing::HandingOver).then_some(index));
+                    handing_over.extend((leadership == Leadership::HandingOver).then_some(index));
                     if self.leads.remove(&index).is_some() {
-                        self.lost_offices += 1;
-                        let ends = standing == Standing::HandingOver && self.takes_ends();
+                        self.lost_leader_leases += 1;
+                        let ends = leadership == Leadership::HandingOver && self.takes_ends();
                         if !ends && self.believed.get(&index) > Some(&self.clock(index)) {
                             self.besides("a belief that is kept past its end");
                         }
@@ -56,7 +56,7 @@ impl World {
                 }
                 Event::Met(_)
                 | Event::Grants(_)
-                | Event::Quiet(_)
+                | Event::Grace(_)
                 | Event::Confirmed(_)
                 | Event::Ignored(_)
                 | Event::Undone(_) => {}
@@ -67,10 +67,10 @@ impl World {
         }
     }
 
-    /// Which of the living have an office, whatever their applications believe.
-    pub(crate) fn in_office(&self) -> Vec<usize> {
-        let office = |index: usize| self.member(index).and_then(Member::office);
-        self.living().filter(|index| office(*index) > Some(self.clock(*index))).collect()
+    /// Which of the living have a leader lease, whatever their applications believe.
+    pub(crate) fn while_leading(&self) -> Vec<usize> {
+        let leader_lease = |index: usize| self.member(index).and_then(Member::leader_lease);
+        self.living().filter(|index| leader_lease(*index) > Some(self.clock(*index))).collect()
     }
 
     /// The one leader, unless there is none or there are several.
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// In half of the runs applications listen, and take the end of an office as soon as it is told. In
+    /// In half of the runs applications listen, and take the end of a leader lease as soon as it is told. In
     /// the others they were told a deadline, and go by that.
     fn takes_ends(&self) -> bool {
         self.seed.is_multiple_of(2)
@@ -92,7 +92,7 @@ impl World {
             let now = self.clock(index);
             self.believed.insert(index, now);
             self.seen.ends += 1;
-            self.command(index, Command::Told(now));
+            self.command(index, Command::Notified(now));
         }
     }
 
@@ -112,9 +112,9 @@ impl World {
         let waits = [
             (ranks, "a view of members with different priorities"),
             (corners, "a view of clocks at opposite corners"),
-            (old.office_wait != new.office_wait, "another officeWait"),
+            (old.leader_lease != new.leader_lease, "another leaderLease"),
             (old.heartbeat != new.heartbeat, "another heartbeat"),
-            (old.lock_wait != new.lock_wait, "another lockWait"),
+            (old.member_lease != new.member_lease, "another memberLease"),
             (old.api_outage != new.api_outage, "another apiOutage"),
         ];
         for (_, what) in waits.into_iter().filter(|(so, _)| *so) {
@@ -169,7 +169,7 @@ impl World {
         self.leads.insert(index, until);
         let believed = self.believed.entry(index).or_default();
         *believed = until.max(*believed);
-        self.check_offices();
+        self.check_leader_leases();
         let epoch = self.member(index).and_then(|member| member.record()).map(|r| r.epoch.0);
         let until = self.members[index].1.true_time(until);
         if let (Some(epoch), Arbiter::Quorum) = (epoch, self.policy.arbiter) {
@@ -257,7 +257,7 @@ impl World {
         assert!(holders.len() <= 1 || exempt, "seed {seed} at {now:?}: {holders:?} hold {lock}");
     }
 
-    fn check_offices(&self) {
+    fn check_leader_leases(&self) {
         let believed =
             |(index, until): (&usize, &LocalTime)| (*until > self.clock(*index)).then_some(*index);
         let leaders: Vec<usize> = self.believed.iter().filter_map(believed).collect();

@@ -9,9 +9,9 @@ use crate::storm::{Fault, Storm};
 
 /// Waits so short that an outage of the register longer than `apiOutage` fits into a storm.
 pub(crate) const BRIEF: Timing = Timing {
-    office_wait: Duration::from_millis(600),
+    leader_lease: Duration::from_millis(600),
     heartbeat: Duration::from_millis(120),
-    lock_wait: Duration::from_secs(3),
+    member_lease: Duration::from_secs(3),
     api_outage: Duration::from_secs(5),
 };
 

@@ -8,14 +8,14 @@ mod stories;
 
 use std::time::Duration;
 
-use conclave_protocols::member::message::{LockWord, Message};
+use conclave_protocols::member::message::{AboutLock, Message};
 use conclave_protocols::member::{LockEvent, Node};
 use conclave_protocols::mutex::PaidBy;
 use conclave_protocols::mutex::maekawa::Quorums;
 use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::{MemberId, cost};
 
-use self::stories::{STORIES, Said, Story, script, ways};
+use self::stories::{STORIES, Sent, Story, script, ways};
 use crate::bench::{Bench, SECOND};
 
 #[test]
@@ -36,9 +36,9 @@ fn real_members_say_of_a_lock_what_the_source_of_its_algorithm_says() {
 fn no_algorithm_of_a_group_passes_for_another() {
     for one in LockAlgorithm::ALL {
         for story in STORIES {
-            let said = ways(&tell(one, story));
+            let sent = ways(&tell(one, story));
             for other in LockAlgorithm::ALL.into_iter().filter(|other| *other != one) {
-                assert_ne!(said, ways(script(other, story)), "{one:?} for {other:?}, {story:?}");
+                assert_ne!(sent, ways(script(other, story)), "{one:?} for {other:?}, {story:?}");
             }
         }
     }
@@ -46,22 +46,22 @@ fn no_algorithm_of_a_group_passes_for_another() {
 
 /// Carvalho and Roucairol's permissions, and a grant of the coordinator that its member keeps.
 #[test]
-fn who_keeps_what_let_it_in_enters_again_without_a_word() {
+fn a_member_that_keeps_its_permission_enters_again_without_a_message() {
     for algorithm in [LockAlgorithm::Central, LockAlgorithm::RicartAgrawala] {
         let mut table = Table::set(3, algorithm, Caching::Enabled);
         for first in [true, false] {
-            let before = table.said().len();
+            let before = table.sent().len();
             table.enter(1);
             assert!(table.holds(1));
             table.exit(1);
-            let said = &table.said()[before..];
+            let sent = &table.sent()[before..];
             match (first, algorithm.is_led()) {
-                (true, true) => assert_eq!(said, [(1, 2, "request"), (2, 1, "grant")]),
+                (true, true) => assert_eq!(sent, [(1, 2, "request"), (2, 1, "grant")]),
                 (true, false) => assert_eq!(
-                    said,
+                    sent,
                     [(1, 0, "request"), (1, 2, "request"), (0, 1, "reply"), (2, 1, "reply")]
                 ),
-                (false, _) => assert_eq!(said, [], "{algorithm:?}"),
+                (false, _) => assert_eq!(sent, [], "{algorithm:?}"),
             }
         }
         let asked = if algorithm.is_led() { cost::central_kept(1, 0) } else { 4 };
@@ -70,7 +70,7 @@ fn who_keeps_what_let_it_in_enters_again_without_a_word() {
 }
 
 #[test]
-fn an_entry_that_nobody_else_wants_costs_what_the_books_say() {
+fn an_entry_that_nobody_else_wants_costs_what_the_textbook_says() {
     const SIZE: u32 = 6;
     for algorithm in LockAlgorithm::ALL {
         for member in 0..SIZE {
@@ -96,7 +96,7 @@ fn an_entry_that_nobody_else_wants_costs_what_the_books_say() {
 }
 
 #[test]
-fn when_all_want_in_the_entries_cost_what_the_books_say() {
+fn when_all_want_in_the_entries_cost_what_the_textbook_says() {
     const SIZE: u32 = 6;
     let n = u64::from(SIZE);
     for algorithm in LockAlgorithm::ALL {
@@ -110,7 +110,7 @@ fn when_all_want_in_the_entries_cost_what_the_books_say() {
         match algorithm {
             LockAlgorithm::Central => {
                 assert_eq!((spent, known + left), (cost::central(n - 1), spent));
-                let queued = table.said().iter().filter(|said| said.2 == "queued").count();
+                let queued = table.sent().iter().filter(|sent| sent.2 == "queued").count();
                 assert_eq!(queued as u64, cost::central_queued(n - 1));
             }
             LockAlgorithm::TokenRing => {
@@ -121,7 +121,7 @@ fn when_all_want_in_the_entries_cost_what_the_books_say() {
                 assert_eq!(spent, cost::raymond_busy(n, last));
             }
             // To the first in line the others' requests say as much as their acknowledgments, which
-            // come when it is inside.
+            // come when it is in the critical section.
             LockAlgorithm::Lamport => {
                 let others = cost::lamport(n, n - 1);
                 assert_eq!(spent, cost::lamport(n, n));
@@ -157,8 +157,8 @@ fn votes_that_are_given_back_after_an_attempt_that_failed_are_paid_for() {
         table.exit(1);
         table.until_held(member);
         table.exit(member);
-        let requests = |said: &&Said| said.0 == member && said.2 == "request";
-        let attempts = table.said().iter().filter(requests).count() as u64;
+        let requests = |sent: &&Sent| sent.0 == member && sent.2 == "request";
+        let attempts = table.sent().iter().filter(requests).count() as u64;
         assert!(attempts > 2, "{attempts} attempts");
         let last_release = 1;
         assert_eq!(table.costs(member), [formula(1, attempts) - last_release], "{member}");
@@ -218,14 +218,15 @@ impl Table {
         }
     }
 
-    /// Whoever is inside leaves, until all have been inside. Returns in which order.
+    /// Whoever is in the critical section leaves, until all have been in the critical section. Returns in which order.
     fn leave_in_turn(&mut self, mut waiting: Vec<u32>) -> Vec<u32> {
         let mut order = Vec::new();
         let end = self.bench.now.after(SECOND * 20);
         while !waiting.is_empty() {
-            let inside: Vec<u32> = waiting.iter().copied().filter(|one| self.holds(*one)).collect();
-            assert!(inside.len() <= 1, "{inside:?} are inside");
-            if let [member] = inside[..] {
+            let in_section: Vec<u32> =
+                waiting.iter().copied().filter(|one| self.holds(*one)).collect();
+            assert!(in_section.len() <= 1, "{in_section:?} are in the critical section");
+            if let [member] = in_section[..] {
                 self.exit(member);
                 waiting.retain(|one| *one != member);
                 order.push(member);
@@ -237,7 +238,7 @@ impl Table {
         order
     }
 
-    fn words(&self) -> impl Iterator<Item = (Node, Node, LockWord<'_>)> {
+    fn words(&self) -> impl Iterator<Item = (Node, Node, AboutLock<'_>)> {
         self.bench.sent.iter().filter_map(|(from, to, message)| match message {
             Message::Peer(message) => Some((*from, *to, message.of_lock()?)),
             Message::Register(_) => None,
@@ -245,13 +246,13 @@ impl Table {
     }
 
     /// All that was said of locks, in the order in which it was sent.
-    fn said(&self) -> Vec<Said> {
+    fn sent(&self) -> Vec<Sent> {
         self.words().map(|(from, to, word)| (self.rank(from), self.rank(to), word.name)).collect()
     }
 
-    /// How many of the messages that the books count are paid for in such a way.
+    /// How many of the messages that the textbook counts are paid for in such a way.
     fn paid(&self, is_such: impl Fn(PaidBy) -> bool) -> u64 {
-        let counted = |word: &LockWord| word.paid_by != PaidBy::Nobody && is_such(word.paid_by);
+        let counted = |word: &AboutLock| word.paid_by != PaidBy::Nobody && is_such(word.paid_by);
         self.words().filter(|(.., word)| counted(word)).count() as u64
     }
 
@@ -265,7 +266,7 @@ impl Table {
     }
 
     /// How many votes of others went back after attempts that failed, if all of so many members have
-    /// been inside once: each then gave back what let it in.
+    /// been in the critical section once: each then gave back what let it in.
     fn given_back(&self, size: u32) -> u64 {
         let others = u64::from(size / 2);
         self.paid(|by| by == PaidBy::Leaver) - others * u64::from(size)
@@ -273,7 +274,7 @@ impl Table {
 }
 
 /// All that real members say in a story.
-fn tell(algorithm: LockAlgorithm, story: Story) -> Vec<Said> {
+fn tell(algorithm: LockAlgorithm, story: Story) -> Vec<Sent> {
     match story {
         Story::InTurn => {
             let mut table = Table::set(4, algorithm, Caching::Disabled);
@@ -281,13 +282,13 @@ fn tell(algorithm: LockAlgorithm, story: Story) -> Vec<Said> {
             table.enter(2);
             assert!(table.holds(1));
             assert_eq!(table.leave_in_turn(vec![1, 2]), [1, 2], "{algorithm:?}");
-            table.said()
+            table.sent()
         }
         Story::AtOnce => {
             let mut table = Table::set(3, algorithm, Caching::Disabled);
             table.at_once(&[0, 2]);
             table.leave_in_turn(vec![0, 2]);
-            table.said()
+            table.sent()
         }
     }
 }

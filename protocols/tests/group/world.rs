@@ -45,10 +45,10 @@ pub(crate) struct World {
     pub(crate) holds: BTreeMap<(usize, LockName), LocalTime>,
     /// Until when applications were told to lead, by their own clocks.
     pub(crate) leads: BTreeMap<usize, LocalTime>,
-    /// The last deadlines of an office that applications were told, whatever they were told since.
+    /// The last deadlines of a leader lease that applications were told, whatever they were told since.
     pub(crate) believed: BTreeMap<usize, LocalTime>,
     /// How often somebody was told that it leads no longer.
-    pub(crate) lost_offices: u64,
+    pub(crate) lost_leader_leases: u64,
     pub(crate) tokens: BTreeMap<LockName, FencingToken>,
     /// The latest request of each application for each lock.
     pub(crate) claims: BTreeMap<(usize, LockName), Claim>,
@@ -68,7 +68,7 @@ pub(crate) struct World {
     pub(crate) laws: bool,
     pub(crate) seen: Seen,
     /// Discovery has not spoken yet.
-    pub(crate) quiet_discovery: bool,
+    pub(crate) silent_discovery: bool,
 }
 
 /// What happened, so that a run in which nothing did is not taken for a good one.
@@ -82,7 +82,7 @@ pub(crate) struct Seen {
     pub(crate) refused: u64,
     pub(crate) views: u64,
     pub(crate) elections: u64,
-    /// Offices whose end applications took at once.
+    /// Leader leases whose end applications took at once.
     pub(crate) ends: u64,
     pub(crate) faults: BTreeMap<Fault, u64>,
     /// Who left for good.
@@ -157,7 +157,7 @@ impl World {
             holds: BTreeMap::new(),
             leads: BTreeMap::new(),
             believed: BTreeMap::new(),
-            lost_offices: 0,
+            lost_leader_leases: 0,
             tokens: BTreeMap::new(),
             claims: BTreeMap::new(),
             claimed: 0,
@@ -169,7 +169,7 @@ impl World {
             laws: !by_traces_alone(),
             scope: if drift > DRIFT { Scope::Timeless } else { Scope::Everything },
             seen: Seen::default(),
-            quiet_discovery: false,
+            silent_discovery: false,
         };
         for _ in 0..members {
             world.join();
@@ -215,7 +215,7 @@ impl World {
 
     /// Under the arbiter `None`, all pods that there are become known to all.
     pub(crate) fn discover(&mut self) {
-        if self.policy.arbiter == Arbiter::Quorum || self.quiet_discovery {
+        if self.policy.arbiter == Arbiter::Quorum || self.silent_discovery {
             return;
         }
         let found: Vec<MemberInfo> =
@@ -487,7 +487,7 @@ pub(crate) fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
         name: format!("pod-{index}"),
         addresses: Vec::new(),
         priority: 0,
-        admission: 0,
+        seniority: 0,
         // One process in eight is of the release before.
         protocol: (
             version::FIRST,

@@ -242,10 +242,10 @@ pub(crate) const BAD: &[(&str, Law, &str)] = &[
     ),
     ("taken back to before now", Law::Deadline, "0 ask 1 a; 1 grant 1 7 10; 5 extend 1 2"),
     ("an advisory deadline is one too", Law::Deadline, "0 ask 1 a; 1 grant 1 - 10; 2 extend 1 9"),
-    ("an office is told for shorter", Law::Deadline, "1 lead x 1 10; 2 lead x 1 9"),
-    ("an office is shorter in the next view", Law::Deadline, "1 lead x 1 10; 5 lead x 2 9"),
+    ("a leader lease is told for shorter", Law::Deadline, "1 lead x 1 10; 2 lead x 1 9"),
+    ("a leader lease is shorter in the next view", Law::Deadline, "1 lead x 1 10; 5 lead x 2 9"),
     (
-        "an office is told for shorter at the third time",
+        "a leader lease is told for shorter at the third time",
         Law::Deadline,
         "1 lead x 1 10; 2 lead x 1 12; 3 lead x 1 11",
     ),
@@ -309,7 +309,7 @@ pub(crate) const BAD: &[(&str, Law, &str)] = &[
     ("the old leader goes on", Law::OneLeader, "1 lead x 1 10; 9 lead x 1 14; 12 lead y 2 20"),
     ("the old leader resigns too late", Law::OneLeader, "1 lead x 1 10; 5 lead y 2 20; 6 resign x"),
     (
-        "a short office within a long one",
+        "a short leader lease within a long one",
         Law::OneLeader,
         "1 lead x 1 100; 5 lead y 2 6; 7 resign y",
     ),
@@ -332,7 +332,11 @@ pub(crate) const BAD: &[(&str, Law, &str)] = &[
         Law::EpochsRise,
         "1 lead x 1 2; 3 lead x 2 4; 5 lead x 1 6",
     ),
-    ("an old office comes back", Law::EpochsRise, "1 lead x 1 10; 11 lead y 2 20; 21 lead x 1 30"),
+    (
+        "an old leader lease comes back",
+        Law::EpochsRise,
+        "1 lead x 1 10; 11 lead y 2 20; 21 lead x 1 30",
+    ),
     // ----- Form
     ("granted without a request", Law::Form, "1 grant 1 7 10"),
     ("granted twice", Law::Form, "0 ask 1 a; 1 grant 1 7 10; 2 grant 1 8 10"),

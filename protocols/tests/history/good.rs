@@ -58,7 +58,7 @@ pub(crate) const GOOD: &[(&str, &str)] = &[
          5 store a 7 no; 20 store a 9 ok; 20 store a 8 no",
     ),
     (
-        "refused before it was told that it holds",
+        "refused before it was notified that it holds",
         "0 ask 1 a; 1 store a 8 ok; 2 store a 7 no; 3 grant 1 7 9",
     ),
     (
@@ -82,7 +82,7 @@ pub(crate) const GOOD: &[(&str, &str)] = &[
     ("one leader after another", "1 lead x 1 10; 10 lead y 2 20"),
     ("a leader goes on", "1 lead x 1 10; 5 lead x 1 15; 9 lead x 1 15"),
     ("a leader that resigns", "1 lead x 1 10; 5 resign x; 5 lead y 2 20"),
-    ("an office that lapsed comes back in its view", "1 lead x 1 10; 12 lead x 1 20"),
+    ("a leader lease that lapsed comes back in its view", "1 lead x 1 10; 12 lead x 1 20"),
     ("a leader begins the next view itself", "1 lead x 1 10; 5 lead x 2 12"),
     (
         "a leader that began the next view itself resigns",

@@ -19,8 +19,8 @@ pub(crate) const MUTATIONS: &[(&str, Law, Mutation)] = &[
         *until = (*until).max(end);
         let claim = *claim;
         entries.retain(|entry| entry.operation != Operation::Released { claim });
-        let told = |entry: &Entry| matches!(entry.operation, Operation::Extended { claim: c, .. } if c == claim);
-        entries.retain(|entry| !told(entry));
+        let notified = |entry: &Entry| matches!(entry.operation, Operation::Extended { claim: c, .. } if c == claim);
+        entries.retain(|entry| !notified(entry));
         true
     }),
     ("a token is given again", Law::TokenOnce, |entries, place| {

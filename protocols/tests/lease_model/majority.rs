@@ -1,4 +1,4 @@
-//! An office that a majority of members promise, with heartbeats and promises that travel between
+//! A leader lease that a majority of members promise, with heartbeats and promises that travel between
 //! drifting clocks, and one change of the leader.
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
@@ -8,8 +8,8 @@ use super::clocks::{Base, Counting, Units};
 
 const MEMBERS: usize = 3;
 const LEADERS: usize = 2;
-const ONE_OFFICE: &str = "at most one member has the office";
-const NEW_OFFICE: &str = "the second leader has the office";
+const ONE_LEADER: &str = "at most one member has the leader lease";
+const NEW_LEADER: &str = "the second leader has the leader lease";
 
 /// Member 0 leads the first view; member 1 leads the second.
 #[derive(Clone, Debug)]
@@ -150,11 +150,11 @@ impl Model for Majority {
 
     fn properties(&self) -> Vec<Property<Self>> {
         vec![
-            Property::always(ONE_OFFICE, |model: &Self, state: &State| {
-                !(model.has_office(state, 0) && model.has_office(state, 1))
+            Property::always(ONE_LEADER, |model: &Self, state: &State| {
+                !(model.has_leader_lease(state, 0) && model.has_leader_lease(state, 1))
             }),
-            Property::sometimes(NEW_OFFICE, |model: &Self, state: &State| {
-                model.has_office(state, 1)
+            Property::sometimes(NEW_LEADER, |model: &Self, state: &State| {
+                model.has_leader_lease(state, 1)
             }),
         ]
     }
@@ -172,7 +172,7 @@ impl Majority {
     }
 
     /// Rule 9, for a leader that has not sealed its own view.
-    fn has_office(&self, state: &State, leader: usize) -> bool {
+    fn has_leader_lease(&self, state: &State, leader: usize) -> bool {
         let counted = state.members.iter().filter(|member| member.counted[leader] > 0).count();
         state.members[leader].floor < view_of(leader) && counted > usize::from(self.members) / 2
     }
@@ -228,7 +228,7 @@ fn three(counting: Counting) -> Majority {
 fn holds(majority: Majority) {
     let budget = majority.budget.clone();
     let outcome = search(majority, budget, HasDiscoveries::AnyFailures);
-    outcome.checker.assert_no_discovery(ONE_OFFICE);
+    outcome.checker.assert_no_discovery(ONE_LEADER);
     if outcome.exhausted {
         outcome.checker.assert_properties();
     }
@@ -236,46 +236,46 @@ fn holds(majority: Majority) {
 
 fn breaks(majority: Majority) {
     let budget = majority.budget.clone();
-    let checker = search(majority, budget, HasDiscoveries::AnyOf([ONE_OFFICE].into())).checker;
-    let trace = checker.assert_any_discovery(ONE_OFFICE).into_actions();
-    println!("  {ONE_OFFICE}: broken after {} steps", trace.len());
+    let checker = search(majority, budget, HasDiscoveries::AnyOf([ONE_LEADER].into())).checker;
+    let trace = checker.assert_any_discovery(ONE_LEADER).into_actions();
+    println!("  {ONE_LEADER}: broken after {} steps", trace.len());
     for step in trace {
         println!("    {step:?}");
     }
 }
 
 #[test]
-fn an_office_of_two_holds_when_clocks_drift() {
+fn a_leader_lease_of_two_holds_when_clocks_drift() {
     holds(Majority { members: 2, ..three(Counting::DRIFTING) });
 }
 
 #[test]
-fn an_office_of_three_holds_with_equal_clocks_and_no_margin() {
+fn a_leader_lease_of_three_holds_with_equal_clocks_and_no_margin() {
     holds(three(Counting::EQUAL));
 }
 
 #[test]
-fn an_office_of_three_holds_when_clocks_drift() {
+fn a_leader_lease_of_three_holds_when_clocks_drift() {
     holds(three(Counting::DRIFTING));
 }
 
 #[test]
 #[ignore = "campaign: too long for every run; `cargo xtask check` runs it"]
-fn an_office_of_three_holds_with_finer_clocks() {
+fn a_leader_lease_of_three_holds_with_finer_clocks() {
     holds(three(Counting::FINER));
 }
 
 #[test]
-fn a_majority_counted_from_the_reply_gives_two_offices() {
+fn a_majority_counted_from_the_reply_gives_two_leaders() {
     breaks(three(Counting { base: Base::Reply, ..Counting::EQUAL }));
 }
 
 #[test]
-fn a_hold_as_long_as_the_wait_gives_two_offices_when_clocks_drift() {
+fn a_hold_as_long_as_the_wait_gives_two_leaders_when_clocks_drift() {
     breaks(three(Counting { hold: 6, ..Counting::DRIFTING }));
 }
 
 #[test]
-fn a_hold_a_little_too_long_for_the_drift_gives_two_offices() {
+fn a_hold_a_little_too_long_for_the_drift_gives_two_leaders() {
     breaks(three(Counting { hold: 5, ..Counting::DRIFTING }));
 }

@@ -2,9 +2,9 @@
 //! | --- | --- |
 //! | `clocks` | clocks of different rates, and how a lease is counted |
 //! | `register` | a lease that one of several processes has of a register |
-//! | `majority` | an office that a majority of members promise |
+//! | `majority` | a leader lease that a majority of members promise |
 
-#[path = "../office_model/budget.rs"]
+#[path = "../leader_model/budget.rs"]
 mod budget;
 mod clocks;
 mod majority;

@@ -12,8 +12,8 @@
 //! laws_of!(lock());
 //! ```
 //!
-//! A lock whose alarms go off though nobody wants anything says so with [`Lock::idling`]. Runs of it
-//! have no end; but none of them may go on for ever while somebody waits and nobody is inside.
+//! A lock whose timers go off though nobody wants anything says so with [`Lock::idling`]. Runs of it
+//! have no end; but none of them may go on for ever while somebody waits and nobody is in the critical section.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -38,12 +38,12 @@ type Make<P> = Box<dyn Fn(MemberId, View, &Carried) -> P>;
 
 /// What an algorithm promises beyond what every lock does.
 pub(crate) struct Promises<P: Subject> {
-    /// Whether this one, which is inside, may be there while the other waits.
+    /// Whether this one, which is in the critical section, may be there while the other waits.
     pub(crate) precedes: Option<fn(&P, &P) -> bool>,
     /// Whether those that wait stand in line as they should, in this group.
     line: Option<fn(&[&P]) -> bool>,
     pub(crate) overtaking: Option<Overtaking>,
-    /// Whether an alarm may be set though nobody wants anything.
+    /// Whether a timer may be set though nobody wants anything.
     is_idle: fn(P::Timer) -> bool,
 }
 
@@ -65,7 +65,7 @@ impl<P: Subject + Mutex> Lock<P> {
         Self { make: Box::new(make), promises }
     }
 
-    /// Members are let in in an order: whether the first, which is inside, comes before the second,
+    /// Members are let in in an order: whether the first, which is in the critical section, comes before the second,
     /// which waits.
     pub(crate) fn in_order(mut self, precedes: fn(&P, &P) -> bool) -> Self {
         self.promises.precedes = Some(precedes);
@@ -91,7 +91,7 @@ impl<P: Subject + Mutex> Lock<P> {
         self
     }
 
-    /// These alarms go off though nobody wants anything.
+    /// These timers go off though nobody wants anything.
     pub(crate) fn idling(mut self, is_idle: fn(P::Timer) -> bool) -> Self {
         self.promises.is_idle = is_idle;
         self
@@ -103,11 +103,11 @@ impl<P: Subject + Mutex> Lock<P> {
     }
 
     /// Three members, or as many as ask.
-    pub(crate) fn world(&self, visits: Visits) -> World<P, AnyLock<P>> {
-        let size = u32::try_from(visits.each.len()).expect("a small group");
-        let carried = visits.carried.clone();
+    pub(crate) fn world(&self, sections: Sections) -> World<P, AnyLock<P>> {
+        let size = u32::try_from(sections.each.len()).expect("a small group");
+        let carried = sections.carried.clone();
         let member = |me| self.member(me, crate::view(size), &carried);
-        World::new(size, member, AnyLock { visits, promises: self.promises.clone() })
+        World::new(size, member, AnyLock { sections, promises: self.promises.clone() })
     }
 }
 
@@ -123,7 +123,7 @@ impl<P: Subject> Promises<P> {
         self.overtaking.map(|overtaking| overtaking.since)
     }
 
-    /// Whether nobody is inside before its turn, or stands in line before it.
+    /// Whether nobody is in the critical section before its turn, or stands in line before it.
     pub(crate) fn keeps_order<'a>(&self, members: impl Iterator<Item = &'a P> + Clone) -> bool
     where
         P: Mutex,
@@ -135,8 +135,8 @@ impl<P: Subject> Promises<P> {
         }
         let Some(precedes) = self.precedes else { return true };
         let waiting = members.clone().filter(|member| member.phase() == Phase::Waiting);
-        let mut inside = members.filter(|member| member.phase() == Phase::Inside);
-        inside.all(|inside| waiting.clone().all(|waiting| precedes(inside, waiting)))
+        let mut in_section = members.filter(|member| member.phase() == Phase::InSection);
+        in_section.all(|in_section| waiting.clone().all(|waiting| precedes(in_section, waiting)))
     }
 
     /// Whether nobody was overtaken too often.
@@ -149,7 +149,7 @@ impl<P: Subject> Promises<P> {
 
 /// Members that go in and out.
 #[derive(Clone, Debug)]
-pub(crate) struct Visits {
+pub(crate) struct Sections {
     /// How often each asks, by rank.
     each: Vec<u8>,
     /// How often in all somebody gives up while it waits.
@@ -157,7 +157,7 @@ pub(crate) struct Visits {
     carried: Carried,
 }
 
-impl Visits {
+impl Sections {
     /// Each member asks so often.
     pub(crate) fn of(each: impl Into<Vec<u8>>) -> Self {
         Self { each: each.into(), withdrawals: 0, carried: Carried::default() }
@@ -168,7 +168,7 @@ impl Visits {
         Self { withdrawals, ..self }
     }
 
-    /// Somebody was inside in the view before, or waited.
+    /// Somebody was in the critical section in the view before, or waited.
     pub(crate) fn carrying(self, holder: Option<u32>, waiting: &[u32]) -> Self {
         let waiting = waiting.iter().copied().map(MemberId).collect();
         Self { carried: Carried { holder: holder.map(MemberId), waiting }, ..self }
@@ -177,7 +177,7 @@ impl Visits {
 
 /// The laws of a lock, with what its members do.
 pub(crate) struct AnyLock<P: Subject> {
-    visits: Visits,
+    sections: Sections,
     promises: Promises<P>,
 }
 
@@ -193,12 +193,12 @@ type Law<P> = Property<World<P, AnyLock<P>>>;
 
 impl<P: Subject> AnyLock<P> {
     fn opening(&self) -> Ledger {
-        Ledger::new(&self.visits.carried, self.promises.since())
+        Ledger::new(&self.sections.carried, self.promises.since())
     }
 
     fn may_ask(&self, group: &State<P>, member: MemberId) -> bool {
         let asked = group.memory.asked.get(&member).copied().unwrap_or_default();
-        self.visits.each.get(member.0 as usize).is_some_and(|each| asked < *each)
+        self.sections.each.get(member.0 as usize).is_some_and(|each| asked < *each)
     }
 }
 
@@ -209,8 +209,8 @@ impl<P: Subject + Mutex> Laws<P> for AnyLock<P> {
         let given_up = group.memory.ledger.as_ref().map_or(0, Ledger::given_up);
         match group.members[member.0 as usize].protocol.phase() {
             Phase::Idle if self.may_ask(group, member) => vec![Command::Enter],
-            Phase::Waiting if given_up < self.visits.withdrawals => vec![Command::Exit],
-            Phase::Inside => vec![Command::Exit],
+            Phase::Waiting if given_up < self.sections.withdrawals => vec![Command::Exit],
+            Phase::InSection => vec![Command::Exit],
             Phase::Idle | Phase::Waiting => vec![],
         }
     }
@@ -225,15 +225,15 @@ impl<P: Subject + Mutex> Laws<P> for AnyLock<P> {
                 }
                 ledger.asks(member, *command, since);
             }
-            Fact::Told(event) => ledger.hears(member, *event, since),
+            Fact::Notified(event) => ledger.hears(member, *event, since),
             Fact::Sent { .. } | Fact::Crashed => {}
         }
     }
 
     fn properties(&self) -> Vec<Law<P>> {
         let mut laws = vec![
-            Property::always("at most one is inside", |_, group: &State<P>| {
-                count(group, Phase::Inside) <= 1
+            Property::always("at most one is in the critical section", |_, group: &State<P>| {
+                count(group, Phase::InSection) <= 1
             }),
             Property::always("whoever waits gets in", |_, group: &State<P>| {
                 !is_over(group) || count(group, Phase::Waiting) == 0
@@ -248,9 +248,12 @@ impl<P: Subject + Mutex> Laws<P> for AnyLock<P> {
                     }
                 },
             ),
-            Property::sometimes("somebody waits while another is inside", |_, group: &State<P>| {
-                count(group, Phase::Inside) == 1 && count(group, Phase::Waiting) > 0
-            }),
+            Property::sometimes(
+                "somebody waits while another is in the critical section",
+                |_, group: &State<P>| {
+                    count(group, Phase::InSection) == 1 && count(group, Phase::Waiting) > 0
+                },
+            ),
             Property::sometimes(
                 "everybody got in as often as it asked",
                 |world: &World<P, Self>, group: &State<P>| {
@@ -259,20 +262,21 @@ impl<P: Subject + Mutex> Laws<P> for AnyLock<P> {
                         member.protocol.phase() == Phase::Idle
                             && !world.laws.may_ask(group, id)
                             && member
-                                .alarms
+                                .timers
                                 .keys()
-                                .all(|alarm| (world.laws.promises.is_idle)(*alarm))
+                                .all(|timer| (world.laws.promises.is_idle)(*timer))
                     })
                 },
             ),
         ];
         laws.extend(self.promised());
-        if self.visits.withdrawals > 0 {
+        if self.sections.withdrawals > 0 {
             laws.push(Property::sometimes(
                 "all that give up have",
                 |world: &World<P, Self>, group: &State<P>| {
                     let ledger = group.memory.ledger.as_ref();
-                    ledger.is_some_and(|ledger| ledger.given_up() == world.laws.visits.withdrawals)
+                    ledger
+                        .is_some_and(|ledger| ledger.given_up() == world.laws.sections.withdrawals)
                 },
             ));
         }
@@ -322,11 +326,11 @@ pub(crate) fn assert_breaks<P: Subject + Mutex>(world: World<P, AnyLock<P>>, law
     assert!(found.discovery(law).is_some(), "`{law}` holds");
 }
 
-/// Asserts that no run goes on for ever while somebody waits and nobody is inside. Where members
+/// Asserts that no run goes on for ever while somebody waits and nobody is in the critical section. Where members
 /// stand does not change on a cycle: it is remembered how often each asked.
 pub(crate) fn assert_every_wait_ends<P: Subject + Mutex>(world: &World<P, AnyLock<P>>) {
     assert_runs_go_round_only_where(world, |group| {
-        count(group, Phase::Waiting) == 0 || count(group, Phase::Inside) > 0
+        count(group, Phase::Waiting) == 0 || count(group, Phase::InSection) > 0
     });
 }
 
@@ -356,38 +360,38 @@ pub(crate) fn count<P: Subject + Mutex>(group: &State<P>, phase: Phase) -> usize
 }
 
 /// Whether nothing happens any more unless an application asks for something that it need not. An
-/// alarm that is set will go off: what a wait for it leads to is judged by
+/// timer that is set will go off: what a wait for it leads to is judged by
 /// [`assert_every_wait_ends`].
 fn is_over<P: Subject + Mutex>(group: &State<P>) -> bool {
     group.links.is_empty()
-        && count(group, Phase::Inside) == 0
-        && group.living().all(|(_, member)| member.alarms.is_empty())
+        && count(group, Phase::InSection) == 0
+        && group.living().all(|(_, member)| member.timers.is_empty())
 }
 
-/// What is searched: two visits of one member are the least in which it overtakes another.
+/// What is searched: two critical sections of one member are the least in which it overtakes another.
 pub(crate) struct Search {
-    pub(crate) visits: Visits,
-    pub(crate) giving_up: Visits,
-    pub(crate) carrying: Visits,
+    pub(crate) sections: Sections,
+    pub(crate) giving_up: Sections,
+    pub(crate) carrying: Sections,
 }
 
 impl Search {
-    /// Members that ask so often each, two of whom give up, and the usual visits after a view.
+    /// Members that ask so often each, two of whom give up, and the usual critical sections after a view.
     pub(crate) fn asking(each: [u8; 3]) -> Self {
-        let visits = Visits::of(each);
+        let sections = Sections::of(each);
         Self {
-            giving_up: visits.clone().with_withdrawals(2),
-            visits,
-            carrying: Visits::of([1, 1, 1]).with_withdrawals(1),
+            giving_up: sections.clone().with_withdrawals(2),
+            sections,
+            carrying: Sections::of([1, 1, 1]).with_withdrawals(1),
         }
     }
 
     /// For a lock with many messages, or with clocks in them.
     pub(crate) fn small() -> Self {
         Self {
-            visits: Visits::of([1, 1, 1]),
-            giving_up: Visits::of([2, 1, 0]).with_withdrawals(1),
-            carrying: Visits::of([0, 1, 0]).with_withdrawals(1),
+            sections: Sections::of([1, 1, 1]),
+            giving_up: Sections::of([2, 1, 0]).with_withdrawals(1),
+            carrying: Sections::of([0, 1, 0]).with_withdrawals(1),
         }
     }
 }
@@ -402,8 +406,8 @@ macro_rules! laws_of {
     };
     ($lock:expr, $search:expr) => {
         #[test]
-        fn one_at_a_time_everybody_gets_in_as_often_as_it_asks() {
-            $crate::any::check($lock.world($search.visits));
+        fn one_at_a_time_everybody_enters_as_often_as_it_asks() {
+            $crate::any::check($lock.world($search.sections));
         }
 
         #[test]
@@ -412,7 +416,7 @@ macro_rules! laws_of {
         }
 
         #[test]
-        fn the_same_holds_if_somebody_was_inside_or_waited_in_the_view_before() {
+        fn the_same_holds_if_somebody_was_in_section_or_waited_in_the_view_before() {
             let carried: [(Option<u32>, &[u32]); 4] =
                 [(Some(0), &[2, 1]), (Some(2), &[1, 0]), (None, &[1, 2]), (None, &[0])];
             for (holder, waiting) in carried {

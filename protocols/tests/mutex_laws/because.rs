@@ -7,7 +7,7 @@
 use conclave_protocols::mutex::lamport::Lamport;
 use conclave_protocols::mutex::ricart_agrawala::RicartAgrawala;
 
-use crate::any::{Lock, Search, Visits, assert_breaks, laws_of};
+use crate::any::{Lock, Search, Sections, assert_breaks, laws_of};
 use crate::storm::{self, Broken};
 use crate::support::Part;
 use crate::talking::{Clocked, Clocks, Talking};
@@ -23,28 +23,28 @@ mod ricart_agrawala {
     );
 }
 
-/// Nobody is inside while one waits that asked first.
-fn talking<P: Talks>(clocks: Clocks) -> Lock<Talking<P>> {
+/// Nobody is in the critical section while one waits that asked first.
+fn talking<P: Traffics>(clocks: Clocks) -> Lock<Talking<P>> {
     Lock::new(move |me, view, carried| Talking::around(P::new(me, view, carried), clocks, me, view))
-        .in_order(|inside, waiting| !waiting.asked_before(inside))
+        .in_order(|in_section, waiting| !waiting.asked_before(in_section))
 }
 
 /// A lock whose members can be searched while they talk.
-trait Talks: Clocked<Message: Part, Timer: Part> + Part {}
-impl<P: Clocked<Message: Part, Timer: Part> + Part> Talks for P {}
+trait Traffics: Clocked<Message: Part, Timer: Part> + Part {}
+impl<P: Clocked<Message: Part, Timer: Part> + Part> Traffics for P {}
 
 /// The last tells the first, which would be preferred if they asked at the same time.
 fn search() -> Search {
     Search {
-        visits: Visits::of([2, 0, 1]),
-        giving_up: Visits::of([1, 0, 1]).with_withdrawals(1),
-        carrying: Visits::of([0, 1, 0]).with_withdrawals(1),
+        sections: Sections::of([2, 0, 1]),
+        giving_up: Sections::of([1, 0, 1]).with_withdrawals(1),
+        carrying: Sections::of([0, 1, 0]).with_withdrawals(1),
     }
 }
 
-fn assert_out_of_turn<P: Talks>() {
+fn assert_out_of_turn<P: Traffics>() {
     let lock = talking::<P>(Clocks::StandApart);
-    assert_breaks(lock.world(Visits::of([1, 0, 1])), "everybody gets in in its turn");
+    assert_breaks(lock.world(Sections::of([1, 0, 1])), "everybody gets in in its turn");
     let broken = (0..1_000).find_map(|seed| storm::run(&lock, seed).err());
     assert_eq!(broken, Some(Broken::OutOfTurn));
 }

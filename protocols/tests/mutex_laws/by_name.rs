@@ -21,7 +21,7 @@ use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{Effect, LocalTime, MemberId, Named, Outbox, Protocol};
 
-use self::stories::{STORIES, Said, Story, script, ways};
+use self::stories::{STORIES, Sent, Story, script, ways};
 
 #[test]
 fn each_algorithm_says_what_its_source_has_it_say() {
@@ -38,36 +38,36 @@ fn each_algorithm_says_what_its_source_has_it_say() {
 fn no_algorithm_passes_for_another() {
     for one in LockAlgorithm::ALL {
         for story in STORIES {
-            let said = ways(&tell(one, story));
+            let sent = ways(&tell(one, story));
             for other in LockAlgorithm::ALL.into_iter().filter(|other| *other != one) {
                 let others = ways(&as_the_source_has_it(other, story));
-                assert_ne!(said, others, "{one:?} for {other:?}, {story:?}");
+                assert_ne!(sent, others, "{one:?} for {other:?}, {story:?}");
             }
         }
     }
 }
 
 /// Ricart and Agrawala's members withhold a reply in silence.
-fn as_the_source_has_it(algorithm: LockAlgorithm, story: Story) -> Vec<Said> {
+fn as_the_source_has_it(algorithm: LockAlgorithm, story: Story) -> Vec<Sent> {
     let is_silent = algorithm == LockAlgorithm::RicartAgrawala;
     let script = script(algorithm, story).iter().copied();
     script.filter(|(.., name)| !(is_silent && *name == "queued")).collect()
 }
 
-fn tell(algorithm: LockAlgorithm, story: Story) -> Vec<Said> {
+fn tell(algorithm: LockAlgorithm, story: Story) -> Vec<Sent> {
     match algorithm {
-        LockAlgorithm::Central => said::<Central>(story),
-        LockAlgorithm::TokenRing => said::<TokenRing>(story),
-        LockAlgorithm::Raymond => said::<Raymond>(story),
-        LockAlgorithm::Lamport => said::<Lamport>(story),
-        LockAlgorithm::RicartAgrawala => said::<RicartAgrawala>(story),
-        LockAlgorithm::Maekawa => said::<Maekawa>(story),
-        LockAlgorithm::Voting => said::<Voting>(story),
+        LockAlgorithm::Central => sent::<Central>(story),
+        LockAlgorithm::TokenRing => sent::<TokenRing>(story),
+        LockAlgorithm::Raymond => sent::<Raymond>(story),
+        LockAlgorithm::Lamport => sent::<Lamport>(story),
+        LockAlgorithm::RicartAgrawala => sent::<RicartAgrawala>(story),
+        LockAlgorithm::Maekawa => sent::<Maekawa>(story),
+        LockAlgorithm::Voting => sent::<Voting>(story),
     }
 }
 
 /// All that is said in a story, in the order in which it is sent.
-fn said<P: Mutex>(story: Story) -> Vec<Said> {
+fn sent<P: Mutex>(story: Story) -> Vec<Sent> {
     // Who asks, and how long after the beginning.
     let (size, asks) = match story {
         Story::InTurn => (4, [(1, Duration::ZERO), (2, UNIT * 3)]),
@@ -85,29 +85,29 @@ fn said<P: Mutex>(story: Story) -> Vec<Said> {
     }
     // By now the first is in, and the second has heard whatever there is to hear.
     sim.run_for(UNIT * 5 / 2);
-    let (mut said, mut inside) = (vec![], vec![]);
+    let (mut sent, mut in_section) = (vec![], vec![]);
     for end in [UNIT * 20, UNIT * 40] {
-        listen(&mut sim, &mut said, &mut inside);
-        let [member] = inside[..] else { panic!("{inside:?} are inside") };
+        listen(&mut sim, &mut sent, &mut in_section);
+        let [member] = in_section[..] else { panic!("{in_section:?} are in the critical section") };
         sim.command(member, Command::Exit);
-        inside.clear();
+        in_section.clear();
         sim.run_for(end.saturating_sub(sim.now()));
     }
-    listen(&mut sim, &mut said, &mut inside);
-    assert_eq!(inside, [], "everybody is out again");
-    said
+    listen(&mut sim, &mut sent, &mut in_section);
+    assert_eq!(in_section, [], "everybody is out again");
+    sent
 }
 
 fn listen<P: Mutex>(
     sim: &mut Simulator<Tapped<P>>,
-    said: &mut Vec<Said>,
-    inside: &mut Vec<MemberId>,
+    sent: &mut Vec<Sent>,
+    in_section: &mut Vec<MemberId>,
 ) {
-    for (_, member, heard) in sim.take_told() {
+    for (_, member, heard) in sim.take_notified() {
         match heard {
-            Heard::Said { to, name } => said.push((member.0, to.0, name)),
-            Heard::Told(Event::Entered) => inside.push(member),
-            Heard::Told(Event::Queued) => {}
+            Heard::Sent { to, name } => sent.push((member.0, to.0, name)),
+            Heard::Notified(Event::Entered) => in_section.push(member),
+            Heard::Notified(Event::Queued) => {}
         }
     }
 }
@@ -118,21 +118,21 @@ struct Tapped<P>(P);
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Heard {
-    Said { to: MemberId, name: &'static str },
-    Told(Event),
+    Sent { to: MemberId, name: &'static str },
+    Notified(Event),
 }
 
 impl<P: Mutex> Tapped<P> {
-    fn pass(mut said: OutboxOf<P>, out: &mut OutboxOf<Self>) {
-        for effect in said.drain() {
+    fn pass(mut sent: OutboxOf<P>, out: &mut OutboxOf<Self>) {
+        for effect in sent.drain() {
             match effect {
                 Effect::Send { to, message } => {
-                    out.tell(Heard::Said { to, name: message.name() });
+                    out.tell(Heard::Sent { to, name: message.name() });
                     out.send(to, message);
                 }
                 Effect::Arm { timer, after } => out.arm(timer, after),
                 Effect::Disarm(timer) => out.disarm(timer),
-                Effect::Tell(event) => out.tell(Heard::Told(event)),
+                Effect::Tell(event) => out.tell(Heard::Notified(event)),
             }
         }
     }
@@ -146,15 +146,15 @@ impl<P: Mutex> Protocol for Tapped<P> {
     type Event = Heard;
 
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        let mut said = Outbox::default();
-        self.0.start(now, &mut said);
-        Self::pass(said, out);
+        let mut sent = Outbox::default();
+        self.0.start(now, &mut sent);
+        Self::pass(sent, out);
     }
 
     fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
-        let mut said = Outbox::default();
-        self.0.handle(now, input, &mut said);
-        Self::pass(said, out);
+        let mut sent = Outbox::default();
+        self.0.handle(now, input, &mut sent);
+        Self::pass(sent, out);
     }
 }
 

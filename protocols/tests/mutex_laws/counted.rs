@@ -24,8 +24,8 @@ pub(crate) fn all_at_once<P: Subject + Mutex>(lock: &Lock<P>, size: u32) -> Walk
     }
     walk.settle();
     for _ in 0..size {
-        let inside = whoever_is_inside(&walk).expect("somebody is in");
-        walk.ask(inside, Command::Exit);
+        let in_section = those_in_section(&walk).expect("somebody is in");
+        walk.ask(in_section, Command::Exit);
         walk.settle();
     }
     assert!(walk.members.iter().all(|member| member.phase() == Phase::Idle));
@@ -33,26 +33,29 @@ pub(crate) fn all_at_once<P: Subject + Mutex>(lock: &Lock<P>, size: u32) -> Walk
 }
 
 /// A member goes in and out while nobody else wants in.
-pub(crate) fn visit<P: Subject + Mutex>(walk: &mut Walk<P>, member: u32) {
+pub(crate) fn section<P: Subject + Mutex>(walk: &mut Walk<P>, member: u32) {
     walk.ask(member, Command::Enter);
     walk.settle();
-    assert_eq!(whoever_is_inside(walk), Some(member));
+    assert_eq!(those_in_section(walk), Some(member));
     walk.ask(member, Command::Exit);
     walk.settle();
 }
 
 /// The same, before anything that is kept goes back because it is not used.
-pub(crate) fn brief_visit<P: Subject + Mutex>(walk: &mut Walk<P>, member: u32) {
+pub(crate) fn brief_section<P: Subject + Mutex>(walk: &mut Walk<P>, member: u32) {
     walk.ask(member, Command::Enter);
     walk.deliver();
-    assert_eq!(whoever_is_inside(walk), Some(member));
+    assert_eq!(those_in_section(walk), Some(member));
     walk.ask(member, Command::Exit);
     walk.deliver();
 }
 
-/// The rank of the one that is inside.
-pub(crate) fn whoever_is_inside<P: Subject + Mutex>(walk: &Walk<P>) -> Option<u32> {
-    (0..).zip(&walk.members).find(|(_, member)| member.phase() == Phase::Inside).map(|(id, _)| id)
+/// The rank of the one that is in the critical section.
+pub(crate) fn those_in_section<P: Subject + Mutex>(walk: &Walk<P>) -> Option<u32> {
+    (0..)
+        .zip(&walk.members)
+        .find(|(_, member)| member.phase() == Phase::InSection)
+        .map(|(id, _)| id)
 }
 
 /// How many messages of this name were sent.
@@ -61,7 +64,7 @@ pub(crate) fn sent<P: Subject>(walk: &Walk<P>, name: &str) -> u64 {
 }
 
 /// How long, in times that a message takes, until the first is in, and from when it leaves until
-/// the second is. Both ask at about the same moment, and a visit takes ten.
+/// the second is. Both ask at about the same moment, and a critical section takes ten.
 pub(crate) fn delays<P: Subject + Mutex>(lock: &Lock<P>, size: u32) -> (Duration, Duration) {
     let unit = Duration::from_secs(1);
     let mut sim = Simulator::new(1);
@@ -102,7 +105,7 @@ pub(crate) fn delays_in_turn<P: Subject + Mutex>(
 }
 
 /// How long it takes from one entry to the next, in all cases, if these ask at the same moment and a
-/// visit takes ten.
+/// critical section takes ten.
 pub(crate) fn between_entries<P: Subject + Mutex>(
     lock: &Lock<P>,
     size: u32,
@@ -119,8 +122,8 @@ pub(crate) fn between_entries<P: Subject + Mutex>(
     }
     let mut entries = Vec::new();
     while sim.step_until(unit * 1_000) {
-        let told = sim.take_told().into_iter();
-        for (at, member, _) in told.filter(|(_, _, event)| *event == Event::Entered) {
+        let notified = sim.take_notified().into_iter();
+        for (at, member, _) in notified.filter(|(_, _, event)| *event == Event::Entered) {
             entries.push(at);
             sim.run_for((at + unit * 10).saturating_sub(sim.now()));
             sim.command(member, Command::Exit);
@@ -133,9 +136,10 @@ pub(crate) fn between_entries<P: Subject + Mutex>(
 fn enters<P: Subject + Mutex>(sim: &mut Simulator<P>, member: MemberId) -> Duration {
     let end = sim.now() + Duration::from_secs(100);
     while sim.step_until(end) {
-        let told = sim.take_told();
-        if let Some((at, ..)) =
-            told.into_iter().find(|told| told.1 == member && told.2 == Event::Entered)
+        let notified = sim.take_notified();
+        if let Some((at, ..)) = notified
+            .into_iter()
+            .find(|notified| notified.1 == member && notified.2 == Event::Entered)
         {
             return at;
         }

@@ -49,9 +49,9 @@ impl<P: Mutex, F: Flaw<P>> Protocol for Flawed<P, F> {
     }
 
     fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
-        let mut said = Outbox::default();
-        self.lock.handle(now, input.clone(), &mut said);
-        for effect in F::spoil(&input, said.drain().collect()) {
+        let mut sent = Outbox::default();
+        self.lock.handle(now, input.clone(), &mut sent);
+        for effect in F::spoil(&input, sent.drain().collect()) {
             match effect {
                 Effect::Send { to, message } => out.send(to, message),
                 Effect::Arm { timer, after } => out.arm(timer, after),

@@ -9,11 +9,11 @@ use conclave_protocols::mutex::maekawa::Maekawa;
 use conclave_protocols::mutex::ricart_agrawala::RicartAgrawala;
 use conclave_protocols::{MemberId, cost};
 
-use crate::any::{Lock, Visits, assert_breaks, assert_every_wait_ends, check, laws_of};
-use crate::counted::{all_at_once, between_entries, delays, group, sent, visit};
+use crate::any::{Lock, Sections, assert_breaks, assert_every_wait_ends, check, laws_of};
+use crate::counted::{all_at_once, between_entries, delays, group, section, sent};
 use crate::laws::Line;
+use crate::lease_hours::{LeaseHours, Timer};
 use crate::ledger::Since;
-use crate::office_hours::{OfficeHours, Timer};
 use crate::storm::{self, Broken};
 use crate::support::world::Order;
 use crate::wrong::{Fault, Wrong};
@@ -23,15 +23,15 @@ mod central {
 }
 
 mod a_lock_that_never_rests {
-    super::laws_of!(super::office_hours(true));
+    super::laws_of!(super::lease_hours(true));
 }
 
 fn central() -> Lock<Central> {
     Lock::new(Central::new).overtaken(Since::Queued, 1)
 }
 
-fn office_hours(looks: bool) -> Lock<OfficeHours> {
-    let make = move |me, view, carried: &_| OfficeHours::make(me, view, carried, looks);
+fn lease_hours(looks: bool) -> Lock<LeaseHours> {
+    let make = move |me, view, carried: &_| LeaseHours::make(me, view, carried, looks);
     let is_idle = |timer| match timer {
         Timer::Open => true,
     };
@@ -47,19 +47,19 @@ fn wrong(fault: Fault) -> Lock<Wrong> {
 #[track_caller]
 fn assert_found(fault: Fault, law: &'static str, expected: fn(&Broken) -> bool) {
     let lock = wrong(fault);
-    assert_breaks(lock.world(Visits::of([2, 2, 2]).with_withdrawals(1)), law);
+    assert_breaks(lock.world(Sections::of([2, 2, 2]).with_withdrawals(1)), law);
     let broken = (0..100).find_map(|seed| storm::run(&lock, seed).err());
     assert!(broken.as_ref().is_some_and(expected), "{fault:?}: {broken:?}");
 }
 
 #[test]
-fn what_is_counted_is_what_the_books_say_of_the_coordinator() {
+fn what_is_counted_is_what_the_textbook_says_of_the_coordinator() {
     let walk = all_at_once(&central(), 5);
     assert_eq!(walk.sent.len() as u64, cost::central(4) + cost::central_queued(4));
     assert_eq!(sent(&walk, "queued"), cost::central_queued(4));
     let mut walk = group(&central(), 5);
     for (member, others) in [(4, 0), (0, 1), (4, 1)] {
-        visit(&mut walk, member);
+        section(&mut walk, member);
         assert_eq!(walk.sent.len() as u64, cost::central(others));
     }
     let unit = Duration::from_secs(1);
@@ -68,25 +68,26 @@ fn what_is_counted_is_what_the_books_say_of_the_coordinator() {
 
 /// Of three members the last coordinates. Who died before the view began has left it as it is.
 #[test]
-fn the_crash_of_a_member_that_neither_waits_nor_is_inside_is_not_noticed_and_that_of_others_is() {
-    let asking = || Visits::of([0, 2, 2]).with_withdrawals(1);
+fn the_crash_of_a_member_that_neither_waits_nor_is_in_section_is_not_noticed_and_that_of_others_is()
+{
+    let asking = || Sections::of([0, 2, 2]).with_withdrawals(1);
     check(central().world(asking()).with_dead(0));
     check(central().world(asking().carrying(Some(1), &[2])).with_dead(0));
     for (holder, waiting) in [(Some(0), [].as_slice()), (None, &[0]), (Some(1), &[0, 2])] {
         let world = central().world(asking().carrying(holder, waiting)).with_dead(0);
         assert_breaks(world, "whoever waits gets in");
     }
-    let without_coordinator = central().world(Visits::of([1, 1, 0])).with_dead(2);
+    let without_coordinator = central().world(Sections::of([1, 1, 0])).with_dead(2);
     assert_breaks(without_coordinator, "whoever waits gets in");
 }
 
 #[test]
 fn where_messages_overtake_one_another_somebody_waits_for_ever() {
-    let visits = Visits::of([1, 1, 0]).with_withdrawals(1);
-    assert_breaks(central().world(visits).with_order(Order::Any), "whoever waits gets in");
+    let sections = Sections::of([1, 1, 0]).with_withdrawals(1);
+    assert_breaks(central().world(sections).with_order(Order::Any), "whoever waits gets in");
 }
 
-/// The throughput of the books, where a message takes one and a visit ten: one entry in twelve with a
+/// The throughput of the textbook, where a message takes one and a critical section ten: one entry in twelve with a
 /// coordinator that does not go in itself, and with voters; one in eleven where everybody is asked.
 #[test]
 fn an_entry_follows_another_after_twelve_or_where_everybody_is_asked_after_eleven() {
@@ -101,18 +102,18 @@ fn an_entry_follows_another_after_twelve_or_where_everybody_is_asked_after_eleve
 
 #[test]
 fn an_order_that_is_not_kept_is_found_out() {
-    let nobody_waits_while_one_is_inside = central().in_order(|_, _| false);
-    let world = nobody_waits_while_one_is_inside.world(Visits::of([1, 1, 1]));
+    let nobody_waits_while_one_is_in_section = central().in_order(|_, _| false);
+    let world = nobody_waits_while_one_is_in_section.world(Sections::of([1, 1, 1]));
     assert_breaks(world, "everybody gets in in its turn");
     let broken =
-        (0..100).find_map(|seed| storm::run(&nobody_waits_while_one_is_inside, seed).err());
+        (0..100).find_map(|seed| storm::run(&nobody_waits_while_one_is_in_section, seed).err());
     assert_eq!(broken, Some(Broken::OutOfTurn));
 }
 
 #[test]
 fn a_lock_that_is_right_but_for_its_faults_passes() {
     let lock = wrong(Fault::None);
-    check(lock.world(Visits::of([2, 2, 2]).with_withdrawals(1)));
+    check(lock.world(Sections::of([2, 2, 2]).with_withdrawals(1)));
     storm::blow(&lock);
 }
 
@@ -129,17 +130,19 @@ fn a_lock_that_grants_only_to_one_lets_the_others_wait_and_be_overtaken() {
     assert_found(fault, "whoever waits gets in", |broken| {
         matches!(broken, Broken::Waits(_) | Broken::OvertakenTooOften)
     });
-    assert_breaks(wrong(fault).world(Visits::of([3, 1, 1])), OVERTAKEN);
+    assert_breaks(wrong(fault).world(Sections::of([3, 1, 1])), OVERTAKEN);
     let broken: Vec<_> =
         (0..100).filter_map(|seed| storm::run(&wrong(fault), seed).err()).collect();
     assert!(broken.contains(&Broken::OvertakenTooOften), "{broken:?}");
 }
 
 #[test]
-fn a_lock_that_forgets_who_is_inside_lets_a_second_in() {
-    assert_found(Fault::ForgetsWhoIsInside, "at most one is inside", |broken| {
-        *broken == Broken::SeveralInside
-    });
+fn a_lock_that_forgets_who_is_in_section_lets_a_second_in() {
+    assert_found(
+        Fault::ForgetsWhoIsInSection,
+        "at most one is in the critical section",
+        |broken| *broken == Broken::SeveralInSection,
+    );
 }
 
 #[test]
@@ -151,9 +154,11 @@ fn a_lock_that_lets_the_last_in_first_overtakes() {
 
 #[test]
 fn a_lock_that_takes_a_grant_for_a_request_given_up_lets_a_second_in() {
-    assert_found(Fault::DoesNotNumberRequests, "at most one is inside", |broken| {
-        *broken == Broken::SeveralInside
-    });
+    assert_found(
+        Fault::DoesNotNumberRequests,
+        "at most one is in the critical section",
+        |broken| *broken == Broken::SeveralInSection,
+    );
 }
 
 #[test]
@@ -172,13 +177,13 @@ fn a_lock_that_does_not_tell_misleads() {
 
 #[test]
 #[should_panic(expected = "a run may go on for ever")]
-fn a_wait_in_which_an_alarm_goes_off_again_and_again_is_found_out() {
-    assert_every_wait_ends(&office_hours(false).world(Visits::of([1, 1, 1])));
+fn a_wait_in_which_a_timer_goes_off_again_and_again_is_found_out() {
+    assert_every_wait_ends(&lease_hours(false).world(Sections::of([1, 1, 1])));
 }
 
 #[test]
-fn a_lock_whose_alarm_changes_nothing_lets_everybody_else_wait() {
-    let broken = (0..100).find_map(|seed| storm::run(&office_hours(false), seed).err());
+fn a_lock_whose_timer_changes_nothing_lets_everybody_else_wait() {
+    let broken = (0..100).find_map(|seed| storm::run(&lease_hours(false), seed).err());
     assert!(matches!(broken, Some(Broken::Waits(_))), "{broken:?}");
 }
 

@@ -6,8 +6,8 @@ use conclave_protocols::cost;
 use conclave_protocols::mutex::Mutex;
 use conclave_protocols::mutex::lamport::{Acknowledgments, Lamport};
 
-use crate::any::{Lock, Search, Visits, assert_breaks, check, laws_of};
-use crate::counted::{all_at_once, delays, group, sent, visit};
+use crate::any::{Lock, Search, Sections, assert_breaks, check, laws_of};
+use crate::counted::{all_at_once, delays, group, section, sent};
 use crate::ledger::Since;
 use crate::selfish::Selfish;
 use crate::storm::{self, Broken};
@@ -26,14 +26,14 @@ fn lock() -> Lock<Lamport> {
 }
 
 fn in_order() -> Lock<Lamport> {
-    Lock::new(Lamport::new).in_order(|inside, waiting| inside.turn() < waiting.turn())
+    Lock::new(Lamport::new).in_order(|in_section, waiting| in_section.turn() < waiting.turn())
 }
 
 fn sparing() -> Lock<Lamport> {
     Lock::new(|me, view, carried| {
         Lamport::new(me, view, carried).acknowledging(Acknowledgments::IfNeeded)
     })
-    .in_order(|inside, waiting| inside.turn() < waiting.turn())
+    .in_order(|in_section, waiting| in_section.turn() < waiting.turn())
     .overtaken(Since::Queued, 1)
 }
 
@@ -52,28 +52,28 @@ fn each_other_goes_first_once_after_it_is_known_that_one_waits_and_twice_after_o
 /// One member asks so often that it could go first more often than it may.
 #[test]
 fn in_all_interleavings_of_a_member_that_asks_often_it_goes_first_no_more_often_than_that() {
-    for visits in [Visits::of([4, 1]), Visits::of([1, 4]), Visits::of([3, 1, 0])] {
+    for sections in [Sections::of([4, 1]), Sections::of([1, 4]), Sections::of([3, 1, 0])] {
         for lock in [lock(), sparing(), in_order().overtaken(Since::Asked, 2)] {
-            check(lock.world(visits.clone()));
+            check(lock.world(sections.clone()));
         }
     }
     let never = in_order().overtaken(Since::Queued, 0);
-    assert_breaks(never.world(Visits::of([3, 1, 0])), "nobody is overtaken too often");
+    assert_breaks(never.world(Sections::of([3, 1, 0])), "nobody is overtaken too often");
 }
 
 #[test]
 fn members_that_keep_the_lock_for_themselves_are_found_out() {
     let lock = Lock::new(Selfish::<Lamport>::new).overtaken(Since::Queued, 1);
-    assert_breaks(lock.world(Visits::of([3, 1])), "nobody is overtaken too often");
+    assert_breaks(lock.world(Sections::of([3, 1])), "nobody is overtaken too often");
     let mut broken = (0..1_000).filter_map(|seed| storm::run(&lock, seed).err());
     assert!(broken.any(|broken| broken == Broken::OvertakenTooOften));
 }
 
 #[test]
-fn where_messages_overtake_one_another_two_get_in() {
+fn where_messages_overtake_one_another_two_enter() {
     for lock in [lock(), sparing()] {
-        let world = lock.world(Visits::of([1, 1, 1])).with_order(Order::Any);
-        assert_breaks(world, "at most one is inside");
+        let world = lock.world(Sections::of([1, 1, 1])).with_order(Order::Any);
+        assert_breaks(world, "at most one is in the critical section");
     }
 }
 
@@ -82,8 +82,8 @@ fn where_messages_overtake_one_another_two_get_in() {
 #[test]
 fn a_release_that_overtakes_its_request_lets_the_others_wait_for_ever() {
     for lock in [lock(), sparing()] {
-        let visits = Visits::of([1, 1, 0]).with_withdrawals(1);
-        assert_breaks(lock.world(visits).with_order(Order::Any), "whoever waits gets in");
+        let sections = Sections::of([1, 1, 0]).with_withdrawals(1);
+        assert_breaks(lock.world(sections).with_order(Order::Any), "whoever waits gets in");
     }
 }
 
@@ -91,7 +91,7 @@ fn a_release_that_overtakes_its_request_lets_the_others_wait_for_ever() {
 fn the_crash_of_any_member_lets_all_others_wait() {
     for lock in [lock(), sparing()] {
         for (dead, asking) in [(0, [0, 1, 0]), (1, [0, 0, 1]), (2, [1, 0, 0])] {
-            let world = lock.world(Visits::of(asking)).with_dead(dead);
+            let world = lock.world(Sections::of(asking)).with_dead(dead);
             assert_breaks(world, "whoever waits gets in");
         }
     }
@@ -118,7 +118,7 @@ fn acknowledgments_are_spared_where_a_later_stamp_was_sent() {
         let pairs = n * (n - 1) / 2;
         assert_eq!(sent(&contended, "acknowledgment"), pairs, "of two requests the later is one");
         let mut alone = group(&sparing(), size);
-        visit(&mut alone, 0);
+        section(&mut alone, 0);
         assert_eq!(alone.sent.len() as u64, cost::lamport(n, 1), "nobody has sent anything");
         assert!(contended.sent.len() as u64 >= n * cost::lamport_least(n));
     }

@@ -34,12 +34,12 @@ impl Line for Central {
 }
 
 /// Members that go in and out.
-pub(crate) struct Visits {
+pub(crate) struct Sections {
     /// How often each asks.
     pub(crate) each: u8,
     /// How often in all somebody gives up while it waits.
     pub(crate) withdrawals: u8,
-    /// Who was inside and who waited in the view before.
+    /// Who was in the critical section and who waited in the view before.
     pub(crate) carried: Carried,
 }
 
@@ -55,9 +55,9 @@ pub(crate) struct Memory {
 }
 
 type State<P> = Group<P, Memory>;
-type Law<P> = Property<World<P, Visits>>;
+type Law<P> = Property<World<P, Sections>>;
 
-impl<P: Line> Laws<P> for Visits {
+impl<P: Line> Laws<P> for Sections {
     type Memory = Memory;
 
     fn commands(&self, group: &State<P>, member: MemberId) -> Vec<Command> {
@@ -65,7 +65,7 @@ impl<P: Line> Laws<P> for Visits {
         match phase(group, member) {
             Phase::Idle if asked < self.each => vec![Command::Enter],
             Phase::Waiting if group.memory.withdrawn < self.withdrawals => vec![Command::Exit],
-            Phase::Inside => vec![Command::Exit],
+            Phase::InSection => vec![Command::Exit],
             Phase::Idle | Phase::Waiting => vec![],
         }
     }
@@ -83,19 +83,19 @@ impl<P: Line> Laws<P> for Visits {
                     *memory.entered.entry(member).or_default() += 1;
                 }
             }
-            Fact::Told(Event::Entered) => {
+            Fact::Notified(Event::Entered) => {
                 *memory.entered.entry(member).or_default() += 1;
                 if member == crate::LEADER {
-                    memory.let_in(member);
+                    memory.admitted(member);
                 }
             }
-            Fact::Told(Event::Queued) => {
+            Fact::Notified(Event::Queued) => {
                 if member == crate::LEADER {
                     memory.arrives(member);
                 }
             }
             Fact::Sent { to, message: Message::Queued(_) } => memory.arrives(to),
-            Fact::Sent { to, message: Message::Grant(_) } => memory.let_in(to),
+            Fact::Sent { to, message: Message::Grant(_) } => memory.admitted(to),
             Fact::Sent {
                 message:
                     Message::Request(_) | Message::Release(_) | Message::Wanted(_) | Message::InUse(_),
@@ -107,13 +107,13 @@ impl<P: Line> Laws<P> for Visits {
 
     fn properties(&self) -> Vec<Law<P>> {
         let mut laws = vec![
-            Property::always("at most one is inside", |_, group: &State<P>| {
-                members(group).filter(|m| phase(group, *m) == Phase::Inside).count() <= 1
+            Property::always("at most one is in the critical section", |_, group: &State<P>| {
+                members(group).filter(|m| phase(group, *m) == Phase::InSection).count() <= 1
             }),
             Property::always("whoever waits gets in", |_, group: &State<P>| {
-                let quiet = group.links.is_empty()
-                    && members(group).all(|m| phase(group, m) != Phase::Inside);
-                !quiet || members(group).all(|m| phase(group, m) == Phase::Idle)
+                let at_rest = group.links.is_empty()
+                    && members(group).all(|m| phase(group, m) != Phase::InSection);
+                !at_rest || members(group).all(|m| phase(group, m) == Phase::Idle)
             }),
             Property::always("the queue is in order of arrival", |_, group: &State<P>| {
                 let line = line(group);
@@ -129,9 +129,10 @@ impl<P: Line> Laws<P> for Visits {
             Property::always("nobody is overtaken in the queue", |_, group: &State<P>| {
                 !line(group).iter().any(|m| group.memory.passed.contains(m))
             }),
-            Property::sometimes("two wait while one is inside", |_, group: &State<P>| {
-                line(group).len() == 2
-            }),
+            Property::sometimes(
+                "two wait while one is in the critical section",
+                |_, group: &State<P>| line(group).len() == 2,
+            ),
             Property::sometimes(
                 "everybody got in as often as it asked",
                 |world: &World<P, Self>, group| {
@@ -156,7 +157,7 @@ impl Memory {
         self.arrived.get_or_insert_default().push(member);
     }
 
-    fn let_in(&mut self, member: MemberId) {
+    fn admitted(&mut self, member: MemberId) {
         let before = self.arrived.iter().flatten().take_while(|other| **other != member);
         self.passed.extend(before);
         self.goes(member);

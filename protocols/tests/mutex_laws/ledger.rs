@@ -8,7 +8,7 @@ use conclave_protocols::mutex::{Carried, Command, Event, Phase};
 /// Where each application thinks that it stands, and how often it saw others go first.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) struct Ledger {
-    /// Who waits or is inside.
+    /// Who waits or is in the critical section.
     phases: BTreeMap<MemberId, Phase>,
     /// How often each other was let in, for each of those of whom it is counted.
     overtaken: BTreeMap<MemberId, BTreeMap<MemberId, u32>>,
@@ -28,7 +28,7 @@ pub(crate) enum Since {
 impl Ledger {
     /// At the start of a view.
     pub(crate) fn new(carried: &Carried, since: Option<Since>) -> Self {
-        let inside = carried.holder.map(|holder| (holder, Phase::Inside));
+        let in_section = carried.holder.map(|holder| (holder, Phase::InSection));
         let waiting = carried.waiting.iter().map(|waiting| (*waiting, Phase::Waiting));
         let overtaken = match since {
             Some(Since::Asked | Since::Queued) => {
@@ -36,7 +36,7 @@ impl Ledger {
             }
             None => BTreeMap::new(),
         };
-        let phases = inside.into_iter().chain(waiting).collect();
+        let phases = in_section.into_iter().chain(waiting).collect();
         Self { phases, overtaken, given_up: 0, misled: false }
     }
 
@@ -63,7 +63,7 @@ impl Ledger {
         self.misled |= self.phase(member) != Phase::Waiting;
         match event {
             Event::Entered => {
-                self.phases.insert(member, Phase::Inside);
+                self.phases.insert(member, Phase::InSection);
                 self.overtaken.remove(&member);
                 for others in self.overtaken.values_mut() {
                     *others.entry(member).or_default() += 1;

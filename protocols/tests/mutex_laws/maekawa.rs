@@ -9,8 +9,8 @@ use conclave_protocols::protocol::{EffectOf, InputOf};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{Effect, Input, MemberId, Named, View, cost};
 
-use crate::any::{Lock, Visits, assert_breaks, check, count, for_each_state};
-use crate::counted::{delays_in_turn, visit, whoever_is_inside};
+use crate::any::{Lock, Sections, assert_breaks, check, count, for_each_state};
+use crate::counted::{delays_in_turn, section, those_in_section};
 use crate::flawed::{Flaw, Flawed};
 use crate::patience::most_overtaken;
 use crate::printed::Printed;
@@ -31,7 +31,7 @@ mod given {
 }
 
 /// Each member and those that follow on the ring until they are a majority: of three members that
-/// is the triangle {1, 2}, {2, 3}, {3, 1} of the books.
+/// is the triangle {1, 2}, {2, 3}, {3, 1} of the textbook.
 fn ring(size: u32) -> Quorums {
     let set = |me: u32| (0..=size / 2).map(|step| MemberId((me + step) % size)).collect();
     Quorums::given((0..size).map(set).collect()).expect("majorities meet")
@@ -59,11 +59,11 @@ fn basic(own: OwnVote) -> Lock<Maekawa> {
 type Votes = Vec<(Option<u32>, Vec<u32>)>;
 
 /// How the votes stand where nothing can happen any more and somebody waits, and how many states
-/// there are. In none of them two are inside.
+/// there are. In none of them two are in the critical section.
 fn deadlocks(lock: &Lock<Maekawa>) -> (BTreeSet<Votes>, usize) {
     let mut found = BTreeSet::new();
-    let states = for_each_state(&lock.world(Visits::of([1, 1, 1])), |group, next| {
-        assert!(count(group, Phase::Inside) <= 1, "{group:#?}");
+    let states = for_each_state(&lock.world(Sections::of([1, 1, 1])), |group, next| {
+        assert!(count(group, Phase::InSection) <= 1, "{group:#?}");
         if next.is_empty() && count(group, Phase::Waiting) > 0 {
             let queue = |one: &Maekawa| one.queue().map(|member| member.0).collect();
             let votes = |one: &Maekawa| (one.voted_for().map(|member| member.0), queue(one));
@@ -107,7 +107,7 @@ fn the_basic_form_lets_one_in_at_a_time_but_not_everybody() {
     assert!(!broken.is_empty());
     assert!(broken.iter().all(|broken| matches!(broken, Broken::Waits(_))), "{broken:?}");
     for own in [OwnVote::AtOnce, OwnVote::ByMessage] {
-        assert_breaks(basic(own).world(Visits::of([1, 1, 1])), "whoever waits gets in");
+        assert_breaks(basic(own).world(Sections::of([1, 1, 1])), "whoever waits gets in");
     }
 }
 
@@ -118,8 +118,8 @@ struct TellsOnlyTheLate;
 
 impl Flaw<Maekawa> for TellsOnlyTheLate {
     fn spoil(input: &InputOf<Maekawa>, effects: Vec<EffectOf<Maekawa>>) -> Vec<EffectOf<Maekawa>> {
-        let is_late = |told: &MemberId| match input {
-            Input::Message { from, message: Message::Request(_) } => from == told,
+        let is_late = |notified: &MemberId| match input {
+            Input::Message { from, message: Message::Request(_) } => from == notified,
             Input::Message { .. } | Input::Command(_) | Input::Timer(_) => false,
         };
         let keeps = |effect: &EffectOf<Maekawa>| match effect {
@@ -133,47 +133,47 @@ impl Flaw<Maekawa> for TellsOnlyTheLate {
 /// All ask 3, and 0 asks 1 too. If 3 hears first of 2, then of 1 and last of 0, it displaces 1, which
 /// holds its own vote, for which 0 waits, until it knows that it fails.
 #[test]
-fn if_who_is_displaced_is_not_told_so_all_may_wait() {
+fn if_one_that_is_displaced_is_not_notified_so_all_may_wait() {
     let sets: [&[u32]; 4] = [&[0, 1, 3], &[1, 3], &[2, 3], &[3]];
     let sets = sets.map(|set| set.iter().copied().map(MemberId).collect());
     let quorums = Quorums::given(sets.into()).expect("all meet in the last");
     let member =
         move |me, view, carried: &Carried| Maekawa::with_quorums(me, view, carried, &quorums);
-    let visits = || Visits::of([1, 1, 1, 0]);
-    check(Lock::new(member.clone()).world(visits()));
+    let sections = || Sections::of([1, 1, 1, 0]);
+    check(Lock::new(member.clone()).world(sections()));
     let untold = Lock::new(move |me, view, carried: &Carried| {
         Flawed::<_, TellsOnlyTheLate>::around(member(me, view, carried))
     });
-    assert_breaks(untold.world(visits()), "whoever waits gets in");
+    assert_breaks(untold.world(sections()), "whoever waits gets in");
 }
 
 #[test]
 fn the_printed_code_lets_two_in() {
     let printed = Lock::new(|me, view: View, _: &Carried| Printed::new(me, &ring(view.size)));
-    assert_breaks(printed.world(Visits::of([1, 1, 0])), "at most one is inside");
+    assert_breaks(printed.world(Sections::of([1, 1, 0])), "at most one is in the critical section");
 }
 
 /// How many pairs of members are let in together by the printed code, if they ask at once.
-fn pairs_let_in(quorums: &Quorums) -> usize {
+fn pairs_admitted(quorums: &Quorums) -> usize {
     let size = u32::try_from(quorums.members()).expect("a small group");
     let pairs = (0..size).flat_map(|one| (0..one).map(move |other| (other, one)));
-    let both_inside = |(one, other): &(u32, u32)| {
+    let both_in_section = |(one, other): &(u32, u32)| {
         let mut walk = Walk::new(size, [], |me| Printed::new(me, quorums));
         walk.ask(*one, Command::Enter);
         walk.ask(*other, Command::Enter);
         walk.settle();
-        [one, other].iter().all(|m| walk.members[**m as usize].phase() == Phase::Inside)
+        [one, other].iter().all(|m| walk.members[**m as usize].phase() == Phase::InSection)
     };
-    pairs.filter(both_inside).count()
+    pairs.filter(both_in_section).count()
 }
 
 #[test]
 fn the_printed_code_fails_where_two_sets_have_nobody_else_in_common() {
     let grids = [2, 3, 4].map(|side| Quorums::grid(side * side));
-    assert_eq!((pairs_let_in(&ring(2)), pairs_let_in(&Quorums::grid(2))), (1, 1));
-    assert_eq!(pairs_let_in(&ring(3)), 3);
-    assert_eq!(grids.each_ref().map(pairs_let_in), [4, 0, 0]);
-    assert_eq!(pairs_let_in(&plane()), 14);
+    assert_eq!((pairs_admitted(&ring(2)), pairs_admitted(&Quorums::grid(2))), (1, 1));
+    assert_eq!(pairs_admitted(&ring(3)), 3);
+    assert_eq!(grids.each_ref().map(pairs_admitted), [4, 0, 0]);
+    assert_eq!(pairs_admitted(&plane()), 14);
     let all = [ring(2), ring(3), plane(), Quorums::grid(4), Quorums::grid(9), Quorums::grid(7)];
     for quorums in all {
         let members = || (0..).map(MemberId).take(quorums.members());
@@ -182,7 +182,7 @@ fn the_printed_code_fails_where_two_sets_have_nobody_else_in_common() {
             let [theirs, ours] = [other, one].map(|member| quorums.of(*member));
             other < one && theirs.intersection(&ours).all(|voter| voter == one || voter == other)
         });
-        assert_eq!(alone.count(), pairs_let_in(&quorums), "{quorums:?}");
+        assert_eq!(alone.count(), pairs_admitted(&quorums), "{quorums:?}");
     }
 }
 
@@ -191,11 +191,11 @@ fn walk(quorums: &Quorums) -> Walk<Maekawa> {
     Walk::new(size, [], |me| Maekawa::with_quorums(me, view(size), &Carried::default(), quorums))
 }
 
-/// All that are inside leave, until nobody is. How many that were.
+/// All that are in the critical section leave, until nobody is. How many that were.
 fn let_all_in(walk: &mut Walk<Maekawa>) -> u32 {
     walk.settle();
     let mut entries = 0;
-    while let Some(member) = whoever_is_inside(walk) {
+    while let Some(member) = those_in_section(walk) {
         walk.ask(member, Command::Exit);
         walk.settle();
         entries += 1;
@@ -209,7 +209,7 @@ fn an_entry_costs_three_messages_for_each_other_member_of_the_quorum() {
         let quorums = Quorums::grid(size);
         for member in 0..size {
             let mut walk = walk(&quorums);
-            visit(&mut walk, member);
+            section(&mut walk, member);
             let quorum = quorums.of(MemberId(member)).len() as u64;
             assert_eq!(walk.sent.len() as u64, cost::maekawa(quorum), "{member} of {size}");
         }
@@ -221,7 +221,7 @@ fn in_a_square_that_is_fewer_than_all_but_oneself_twice_if_there_are_more_than_f
     for side in [2, 3, 4, 5] {
         let size = side * side;
         let mut walk = walk(&Quorums::grid(size));
-        visit(&mut walk, size / 2);
+        section(&mut walk, size / 2);
         assert_eq!(walk.sent.len() as u64, cost::maekawa_grid(side.into()));
     }
     assert_eq!([2, 3, 4, 5].map(cost::maekawa_grid), [6, 12, 18, 24]);
@@ -241,7 +241,7 @@ fn the_first_is_in_after_a_round_trip_and_the_next_a_round_trip_after_it_has_lef
 }
 
 #[test]
-fn all_get_in_who_ask_at_once_at_no_more_than_twice_the_cost() {
+fn all_enter_who_ask_at_once_at_no_more_than_twice_the_cost() {
     for size in 2..=16 {
         for quorums in [Quorums::grid(size), ring(size)] {
             let mut walk = walk(&quorums);
@@ -305,8 +305,8 @@ fn members_that_keep_the_votes_for_themselves_are_found_out() {
 
 #[test]
 fn where_messages_overtake_one_another_somebody_waits_for_ever() {
-    let visits = Visits::of([1, 1, 0]).with_withdrawals(1);
-    assert_breaks(triangle().world(visits).with_order(Order::Any), "whoever waits gets in");
+    let sections = Sections::of([1, 1, 0]).with_withdrawals(1);
+    assert_breaks(triangle().world(sections).with_order(Order::Any), "whoever waits gets in");
 }
 
 /// Of five members each asks itself and the next two.
@@ -315,10 +315,10 @@ fn the_crash_of_a_member_that_no_candidate_asks_is_not_noticed_and_that_of_anoth
     let lock = Lock::new(|me, view: View, carried: &Carried| {
         Maekawa::with_quorums(me, view, carried, &ring(view.size))
     });
-    check(lock.world(Visits::of([1, 1, 0, 0, 0])).with_dead(4));
-    let asks_it = lock.world(Visits::of([0, 0, 1, 0, 0])).with_dead(4);
+    check(lock.world(Sections::of([1, 1, 0, 0, 0])).with_dead(4));
+    let asks_it = lock.world(Sections::of([0, 0, 1, 0, 0])).with_dead(4);
     assert_breaks(asks_it, "whoever waits gets in");
-    let has_votes = lock.world(Visits::of([1, 0, 0, 0, 0]).carrying(Some(1), &[])).with_dead(1);
+    let has_votes = lock.world(Sections::of([1, 0, 0, 0, 0]).carrying(Some(1), &[])).with_dead(1);
     assert_breaks(has_votes, "whoever waits gets in");
 }
 
@@ -343,8 +343,8 @@ fn a_set_may_contain_another() {
     let lock = Lock::new(move |me, view: View, carried: &Carried| {
         Maekawa::with_quorums(me, view, carried, &star(view.size))
     });
-    check(lock.world(Visits::of([1, 1, 1]).with_withdrawals(1)));
+    check(lock.world(Sections::of([1, 1, 1]).with_withdrawals(1)));
     let mut walk = walk(&star(5));
-    visit(&mut walk, 3);
+    section(&mut walk, 3);
     assert_eq!(walk.sent.len() as u64, cost::central(1));
 }

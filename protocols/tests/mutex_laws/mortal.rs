@@ -72,9 +72,9 @@ impl Mortal {
         act: impl FnOnce(&mut TokenRing, &mut OutboxOf<TokenRing>),
         out: &mut OutboxOf<Self>,
     ) {
-        let mut said = Outbox::default();
-        act(&mut self.ring, &mut said);
-        for effect in said.drain() {
+        let mut sent = Outbox::default();
+        act(&mut self.ring, &mut sent);
+        for effect in sent.drain() {
             match effect {
                 Effect::Send { to, message } => {
                     self.wasted |= TokenRing::is_token(&message) && self.known.contains(&to);
@@ -96,7 +96,7 @@ impl Mortal {
     fn hear_of(&mut self, dead: MemberId, out: &mut OutboxOf<Self>) {
         self.known.insert(dead);
         match self.heeds {
-            Heeds::Yes => self.act(|ring, said| ring.skip(dead, said), out),
+            Heeds::Yes => self.act(|ring, sent| ring.skip(dead, sent), out),
             Heeds::No => {}
         }
     }
@@ -134,7 +134,7 @@ impl Protocol for Mortal {
     type Event = Event;
 
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        self.act(|ring, said| ring.start(now, said), out);
+        self.act(|ring, sent| ring.start(now, sent), out);
         if self.end == End::ToCome {
             out.arm(Timer::Death, Duration::ZERO);
         }
@@ -151,7 +151,7 @@ impl Protocol for Mortal {
             Input::Command(command) => Input::Command(command),
             Input::Timer(Timer::Ring(timer)) => Input::Timer(timer),
         };
-        self.act(|ring, said| ring.handle(now, input, said), out);
+        self.act(|ring, sent| ring.handle(now, input, sent), out);
     }
 }
 

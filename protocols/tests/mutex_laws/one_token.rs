@@ -9,7 +9,7 @@ use stateright::{Checker, HasDiscoveries, Model, Property};
 use crate::support::Subject;
 use crate::support::world::{Fact, Group, Laws, World};
 
-/// A lock whose member that has the token, and no other, may be inside.
+/// A lock whose member that has the token, and no other, may be in the critical section.
 pub(crate) trait Token: Subject + Mutex {
     fn has_token(&self) -> bool;
 
@@ -51,7 +51,7 @@ impl<P: Token> Laws<P> for OneToken<P> {
         match group.members[member.0 as usize].protocol.phase() {
             Phase::Idle if asked < self.each => vec![Command::Enter],
             Phase::Waiting if group.memory.given_up < self.withdrawals => vec![Command::Exit],
-            Phase::Inside => vec![Command::Exit],
+            Phase::InSection => vec![Command::Exit],
             Phase::Idle | Phase::Waiting => vec![],
         }
     }
@@ -65,13 +65,13 @@ impl<P: Token> Laws<P> for OneToken<P> {
             Fact::Asked(Command::Exit) => {
                 memory.given_up += u8::from(memory.steps.remove(&member).is_some());
             }
-            Fact::Told(Event::Entered) => {
+            Fact::Notified(Event::Entered) => {
                 memory.steps.remove(&member);
             }
             Fact::Sent { message, .. } if P::is_token(message) => {
                 memory.steps.values_mut().for_each(|steps| *steps += 1);
             }
-            Fact::Sent { .. } | Fact::Told(Event::Queued) | Fact::Crashed => {}
+            Fact::Sent { .. } | Fact::Notified(Event::Queued) | Fact::Crashed => {}
         }
     }
 
@@ -80,16 +80,19 @@ impl<P: Token> Laws<P> for OneToken<P> {
             Property::always("there is one token", |world: &World<P, Self>, group: &State<P>| {
                 tokens(group) == 1 || (world.laws.may_be_lost && tokens(group) == 0)
             }),
-            Property::always("only with the token is one inside", |_, group: &State<P>| {
-                let members = group.members.iter().map(|member| &member.protocol);
-                members.filter(|m| m.phase() == Phase::Inside).all(P::has_token)
-            }),
             Property::always(
-                "whoever waits gets in before any alarm goes off",
+                "only with the token is one in the critical section",
                 |_, group: &State<P>| {
-                    let quiet = group.links.is_empty() && !is_any(group, Phase::Inside);
+                    let members = group.members.iter().map(|member| &member.protocol);
+                    members.filter(|m| m.phase() == Phase::InSection).all(P::has_token)
+                },
+            ),
+            Property::always(
+                "whoever waits gets in before any timer goes off",
+                |_, group: &State<P>| {
+                    let at_rest = group.links.is_empty() && !is_any(group, Phase::InSection);
                     let is_lost = tokens(group) == 0;
-                    !quiet || is_lost || !is_any(group, Phase::Waiting)
+                    !at_rest || is_lost || !is_any(group, Phase::Waiting)
                 },
             ),
             Property::always(
@@ -106,7 +109,7 @@ impl<P: Token> Laws<P> for OneToken<P> {
                 |world: &World<P, Self>, group: &State<P>| {
                     let each = group.living().map(|(id, _)| group.memory.asked.get(&id).copied());
                     let all_have = each.into_iter().all(|asked| asked == Some(world.laws.each));
-                    all_have && !is_any(group, Phase::Waiting) && !is_any(group, Phase::Inside)
+                    all_have && !is_any(group, Phase::Waiting) && !is_any(group, Phase::InSection)
                 },
             ),
         ];

@@ -11,13 +11,13 @@ use crate::any::Lock;
 use crate::support::Subject;
 use crate::view;
 
-/// How often somebody entered before one that had come to stand in line, at most. A visit takes so
+/// How often somebody entered before one that had come to stand in line, at most. A critical section takes so
 /// long, and everybody asks again as soon as it has left; no time, only where it takes a message to
 /// get in again.
 pub(crate) fn most_overtaken<P: Subject + Mutex>(
     lock: &Lock<P>,
     seed: u64,
-    visit: Duration,
+    section: Duration,
     is_in_line: impl Fn(&Simulator<P>, MemberId) -> bool,
 ) -> u32 {
     let size = 3 + u32::try_from(seed % 6).expect("a small number");
@@ -33,7 +33,7 @@ pub(crate) fn most_overtaken<P: Subject + Mutex>(
         for other in (0..size).rev().filter(|other| *other >= late) {
             sim.command(MemberId(other), Command::Enter);
         }
-        let end = sim.now() + Duration::from_secs(2) + visit * 50;
+        let end = sim.now() + Duration::from_secs(2) + section * 50;
         while sim.now() < end {
             let until = leaves.map_or(end, |(at, _)| at.min(end));
             if !sim.step_until(until) {
@@ -45,11 +45,11 @@ pub(crate) fn most_overtaken<P: Subject + Mutex>(
                     sim.command(member, Command::Enter);
                 }
             }
-            for (at, member, event) in sim.take_told() {
+            for (at, member, event) in sim.take_notified() {
                 if event == Event::Entered {
                     patience.entered(member);
                     most = most.max(patience.most());
-                    leaves = Some((at + visit, member));
+                    leaves = Some((at + section, member));
                 }
             }
             patience.look(&sim, &is_in_line);

@@ -1,6 +1,6 @@
 //! Maekawa's algorithm as some lecture notes print it: wrong.
 //!
-//! A member asks its voting set without itself, and holds a request back only while it is inside or
+//! A member asks its voting set without itself, and holds a request back only while it is in the critical section or
 //! has voted for another. It never votes for itself, so while it waits it votes for a rival.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -67,7 +67,7 @@ impl Protocol for Printed {
                 out.send_each(self.others.iter().copied(), &Message::Release);
             }
             Input::Message { from, message: Message::Request } => {
-                if self.phase == Phase::Inside || self.voted {
+                if self.phase == Phase::InSection || self.voted {
                     self.queue.push_back(from);
                 } else {
                     self.voted = true;
@@ -77,7 +77,7 @@ impl Protocol for Printed {
             Input::Message { message: Message::Reply, .. } => {
                 self.replies += 1;
                 if self.phase == Phase::Waiting && self.replies == self.others.len() {
-                    self.phase = Phase::Inside;
+                    self.phase = Phase::InSection;
                     out.tell(Event::Entered);
                 }
             }

@@ -64,7 +64,7 @@ impl Protocol for Rankless {
                 let permits = match self.phase {
                     Phase::Idle => true,
                     Phase::Waiting => theirs < self.since,
-                    Phase::Inside => false,
+                    Phase::InSection => false,
                 };
                 if permits {
                     out.send(from, Message::Reply(theirs));
@@ -75,7 +75,7 @@ impl Protocol for Rankless {
             Input::Message { from, message: Message::Reply(to) } => {
                 let mine = self.phase == Phase::Waiting && to == self.since;
                 if mine && self.missing.remove(&from) && self.missing.is_empty() {
-                    self.phase = Phase::Inside;
+                    self.phase = Phase::InSection;
                     out.tell(Event::Entered);
                 }
             }

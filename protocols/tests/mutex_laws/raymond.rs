@@ -7,7 +7,7 @@ use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{MemberId, cost};
 
-use crate::any::{Lock, Visits, assert_breaks, laws_of};
+use crate::any::{Lock, Sections, assert_breaks, laws_of};
 use crate::one_token::{OneToken, State, Token, check};
 use crate::patience::{LONGEST_DELAY, most_overtaken};
 use crate::selfish::Selfish;
@@ -106,7 +106,7 @@ fn an_entry_costs_two_messages_for_each_step_to_an_idle_privilege() {
             let d = distance(holder, member);
             assert_eq!(walk.sent.len() as u64, cost::raymond(d), "{holder} to {member} of {size}");
             assert_eq!(walk.count("request", true), d);
-            assert_eq!(walk.members[member as usize].phase(), Phase::Inside);
+            assert_eq!(walk.members[member as usize].phase(), Phase::InSection);
         }
     }
 }
@@ -119,11 +119,11 @@ fn if_all_ask_at_once_an_entry_costs_nearly_four_messages() {
             walk.ask(member, Command::Enter);
         }
         walk.settle();
-        let inside = |walk: &Walk<Raymond>| {
-            (0..size).find(|m| walk.members[*m as usize].phase() == Phase::Inside)
+        let in_section = |walk: &Walk<Raymond>| {
+            (0..size).find(|m| walk.members[*m as usize].phase() == Phase::InSection)
         };
         let mut entered = vec![];
-        while let Some(member) = inside(&walk) {
+        while let Some(member) = in_section(&walk) {
             entered.push(member);
             walk.ask(member, Command::Exit);
             walk.settle();
@@ -158,7 +158,7 @@ fn an_idle_privilege_comes_after_twice_the_time_of_its_way() {
     }
     sim.command(MemberId(7), Command::Enter);
     sim.run_for(unit * 20);
-    assert_eq!(sim.take_told(), [(unit * 6, MemberId(7), Event::Entered)]);
+    assert_eq!(sim.take_notified(), [(unit * 6, MemberId(7), Event::Entered)]);
     assert_eq!(sim.sent_in_all(), cost::raymond(distance(0, 7)));
 }
 
@@ -180,22 +180,22 @@ fn is_in_line<P: Mutex>(
     true
 }
 
-/// Of a thousand seeds with visits of this length, how often somebody entered before one that stood in line.
-fn most_overtaken_in_line(visit: Duration) -> Option<u32> {
+/// Of a thousand seeds with critical sections of this length, how often somebody entered before one that stood in line.
+fn most_overtaken_in_line(section: Duration) -> Option<u32> {
     let is_in_line = |sim: &_, member| is_in_line(sim, member, |raymond| raymond);
-    (0..1_000).map(|seed| most_overtaken(&lock(), seed, visit, is_in_line)).max()
+    (0..1_000).map(|seed| most_overtaken(&lock(), seed, section, is_in_line)).max()
 }
 
 /// Where the privilege goes on, and somebody stays behind, a request follows it. It is there before a
-/// visit is over that takes longer than any message takes through the whole tree.
+/// critical section is over that takes longer than any message takes through the whole tree.
 #[test]
 fn nobody_enters_more_than_once_before_one_that_stands_in_all_queues_on_the_way() {
-    assert_eq!(most_overtaken_in_line(A_LONG_VISIT), Some(1));
+    assert_eq!(most_overtaken_in_line(A_LONG_SECTION), Some(1));
 }
 
 #[test]
-fn while_a_request_follows_the_privilege_short_visits_overtake_it_again_and_again() {
-    let most = most_overtaken_in_line(A_SHORT_VISIT);
+fn while_a_request_follows_the_privilege_short_sections_overtake_it_again_and_again() {
+    let most = most_overtaken_in_line(A_SHORT_SECTION);
     assert!(most > Some(2), "{most:?}");
 }
 
@@ -204,7 +204,7 @@ fn members_that_keep_the_privilege_for_themselves_are_found_out() {
     let lock = Lock::new(Selfish::<Raymond>::new);
     let is_in_line =
         |sim: &_, member| is_in_line(sim, member, |selfish: &Selfish<_>| &selfish.lock);
-    let most = (0..1_000).map(|seed| most_overtaken(&lock, seed, A_LONG_VISIT, is_in_line)).max();
+    let most = (0..1_000).map(|seed| most_overtaken(&lock, seed, A_LONG_SECTION, is_in_line)).max();
     assert!(most > Some(1), "{most:?}");
 }
 
@@ -212,21 +212,21 @@ fn members_that_keep_the_privilege_for_themselves_are_found_out() {
 #[test]
 fn the_crash_of_an_idle_leaf_is_not_noticed_and_that_of_any_other_is() {
     let [all_but_the_last, all_but_the_root] = [[1, 1, 1, 1, 0], [0, 1, 1, 1, 1]];
-    crate::any::check(lock().world(Visits::of(all_but_the_last)).with_dead(4));
+    crate::any::check(lock().world(Sections::of(all_but_the_last)).with_dead(4));
     let law = "whoever waits gets in";
-    let with_the_privilege = Visits::of(all_but_the_last).carrying(Some(4), &[]);
+    let with_the_privilege = Sections::of(all_but_the_last).carrying(Some(4), &[]);
     assert_breaks(lock().world(with_the_privilege).with_dead(4), law);
-    let that_asked = Visits::of(all_but_the_last).carrying(Some(0), &[4]);
+    let that_asked = Sections::of(all_but_the_last).carrying(Some(0), &[4]);
     assert_breaks(lock().world(that_asked).with_dead(4), law);
-    let beyond_the_root = Visits::of(all_but_the_root).carrying(Some(2), &[]);
+    let beyond_the_root = Sections::of(all_but_the_root).carrying(Some(2), &[]);
     assert_breaks(lock().world(beyond_the_root).with_dead(0), law);
 }
 
 /// As long as the fastest message.
-const A_SHORT_VISIT: Duration = Duration::from_millis(1);
+const A_SHORT_SECTION: Duration = Duration::from_millis(1);
 
 /// Of eight members no two are further apart than six steps.
-const A_LONG_VISIT: Duration = LONGEST_DELAY.saturating_mul(6);
+const A_LONG_SECTION: Duration = LONGEST_DELAY.saturating_mul(6);
 
 fn pairs(size: u32) -> impl Iterator<Item = (u32, u32)> {
     (0..size).flat_map(move |from| (0..size).map(move |to| (from, to)))

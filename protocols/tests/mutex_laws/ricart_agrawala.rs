@@ -1,5 +1,5 @@
 //! Ricart and Agrawala's lock and its variants: their laws, what they cost, and the examples of the
-//! books.
+//! textbooks.
 
 use std::time::Duration;
 
@@ -11,15 +11,15 @@ use conclave_protocols::protocol::{EffectOf, InputOf};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{Input, LamportTime, MemberId, cost};
 
-use crate::any::{Lock, Search, Visits, assert_breaks, check, laws_of};
-use crate::counted::{all_at_once, brief_visit, delays, group, sent, whoever_is_inside};
+use crate::any::{Lock, Search, Sections, assert_breaks, check, laws_of};
+use crate::counted::{all_at_once, brief_section, delays, group, sent, those_in_section};
 use crate::flawed::{Flaw, Flawed};
 use crate::ledger::Since;
 use crate::rankless::Rankless;
 use crate::selfish::Selfish;
 use crate::storm::{self, Broken};
 use crate::support::walk::Walk;
-use crate::support::world::{Alarms, Order};
+use crate::support::world::{Order, Timers};
 
 mod as_published {
     super::laws_of!(super::with(super::Withheld::Silently));
@@ -50,7 +50,7 @@ fn with(withheld: Withheld) -> Lock<RicartAgrawala> {
 fn in_any_order(withheld: Withheld) -> Lock<RicartAgrawala> {
     let variant = Variant { withheld, permissions: Permissions::ForOneEntry };
     Lock::new(move |me, view, carried| RicartAgrawala::of(variant, me, view, carried))
-        .in_order(|inside, waiting| inside.turn() < waiting.turn())
+        .in_order(|in_section, waiting| in_section.turn() < waiting.turn())
 }
 
 fn kept(withheld: Withheld) -> Lock<RicartAgrawala> {
@@ -65,19 +65,19 @@ fn kept(withheld: Withheld) -> Lock<RicartAgrawala> {
 
 const KEPT: Permissions = Permissions::Kept { idle: Duration::from_secs(5) };
 
-fn visits() -> Visits {
-    Visits::of([2, 1, 1])
+fn sections() -> Sections {
+    Sections::of([2, 1, 1])
 }
 
 #[test]
 fn links_need_not_keep_the_order() {
     for lock in [in_any_order(Withheld::Silently), kept(Withheld::Silently)] {
-        check(lock.world(Visits::of([1, 1, 1])).with_order(Order::Any));
-        let two_of_three = Visits::of([2, 1, 0]).with_withdrawals(1);
+        check(lock.world(Sections::of([1, 1, 1])).with_order(Order::Any));
+        let two_of_three = Sections::of([2, 1, 0]).with_withdrawals(1);
         check(lock.world(two_of_three).with_order(Order::Any));
     }
     for withheld in [Withheld::Queued, DENIED] {
-        let two_of_three = Visits::of([2, 1, 0]).with_withdrawals(1);
+        let two_of_three = Sections::of([2, 1, 0]).with_withdrawals(1);
         check(in_any_order(withheld).world(two_of_three).with_order(Order::Any));
     }
 }
@@ -86,7 +86,7 @@ fn links_need_not_keep_the_order() {
 fn the_crash_of_any_member_lets_all_others_wait() {
     for withheld in [Withheld::Silently, Withheld::Queued] {
         for (dead, asking) in [(0, [0, 1, 0]), (1, [0, 0, 1]), (2, [1, 0, 0])] {
-            let world = with(withheld).world(Visits::of(asking)).with_dead(dead);
+            let world = with(withheld).world(Sections::of(asking)).with_dead(dead);
             assert_breaks(world, "whoever waits gets in");
         }
     }
@@ -114,7 +114,7 @@ impl Flaw<RicartAgrawala> for RepliesToOne {
 #[test]
 fn a_member_that_replies_to_one_of_those_that_wait_leaves_the_others_short_of_a_reply() {
     let lock = Lock::new(Flawed::<RicartAgrawala, RepliesToOne>::new);
-    assert_breaks(lock.world(Visits::of([1, 1, 1])), "whoever waits gets in");
+    assert_breaks(lock.world(Sections::of([1, 1, 1])), "whoever waits gets in");
     let mut broken = (0..100).filter_map(|seed| storm::run(&lock, seed).err());
     assert!(broken.any(|broken| matches!(broken, Broken::Waits(_))));
 }
@@ -122,17 +122,17 @@ fn a_member_that_replies_to_one_of_those_that_wait_leaves_the_others_short_of_a_
 #[test]
 fn requests_that_are_repeated_too_early_harm_nobody() {
     for lock in [with(DENIED), kept(DENIED)] {
-        let visits = Visits::of([1, 1, 0]).with_withdrawals(1);
-        check(lock.world(visits).with_alarms(Alarms::AtAnyTime(2)));
+        let sections = Sections::of([1, 1, 0]).with_withdrawals(1);
+        check(lock.world(sections).with_timers(Timers::AtAnyTime(2)));
     }
 }
 
 #[test]
 fn permissions_may_be_forgotten_at_any_time() {
-    let visits = Visits::of([2, 1, 0]).with_withdrawals(1);
-    check(kept(Withheld::Silently).world(visits).with_alarms(Alarms::AtAnyTime(2)));
-    let visits = Visits::of([2, 1, 1]);
-    check(kept(Withheld::Silently).world(visits).with_alarms(Alarms::AtAnyTime(1)));
+    let sections = Sections::of([2, 1, 0]).with_withdrawals(1);
+    check(kept(Withheld::Silently).world(sections).with_timers(Timers::AtAnyTime(2)));
+    let sections = Sections::of([2, 1, 1]);
+    check(kept(Withheld::Silently).world(sections).with_timers(Timers::AtAnyTime(1)));
 }
 
 #[test]
@@ -141,18 +141,18 @@ fn each_other_member_may_go_first_twice_and_no_more() {
     let broken = (0..1_000).find_map(|seed| storm::run(&once, seed).err());
     assert_eq!(broken, Some(Broken::OvertakenTooOften));
     // One member asks so often that it could go first more often than that.
-    for visits in [Visits::of([5, 1]), Visits::of([1, 5]), Visits::of([4, 1, 0])] {
+    for sections in [Sections::of([5, 1]), Sections::of([1, 5]), Sections::of([4, 1, 0])] {
         for withheld in [Withheld::Silently, Withheld::Queued, DENIED] {
-            check(with(withheld).world(visits.clone()));
+            check(with(withheld).world(sections.clone()));
         }
-        assert_breaks(once.world(visits), OVERTAKEN);
+        assert_breaks(once.world(sections), OVERTAKEN);
     }
 }
 
 #[test]
 fn members_that_keep_the_lock_for_themselves_are_found_out() {
     let lock = Lock::new(Selfish::<RicartAgrawala>::new).overtaken(Since::Asked, 2);
-    assert_breaks(lock.world(Visits::of([4, 1])), OVERTAKEN);
+    assert_breaks(lock.world(Sections::of([4, 1])), OVERTAKEN);
     let mut broken = (0..1_000).filter_map(|seed| storm::run(&lock, seed).err());
     assert!(broken.any(|broken| broken == Broken::OvertakenTooOften));
 }
@@ -162,15 +162,15 @@ fn permissions_that_are_kept_let_somebody_in_before_an_older_request() {
     let variant = Variant { permissions: KEPT, ..Variant::default() };
     let in_order =
         Lock::new(move |me, view, carried: &_| RicartAgrawala::of(variant, me, view, carried))
-            .in_order(|inside, waiting| inside.turn() < waiting.turn());
-    assert_breaks(in_order.world(visits()), "everybody gets in in its turn");
+            .in_order(|in_section, waiting| in_section.turn() < waiting.turn());
+    assert_breaks(in_order.world(sections()), "everybody gets in in its turn");
     let broken = (0..100).find_map(|seed| storm::run(&in_order, seed).err());
     assert_eq!(broken, Some(Broken::OutOfTurn));
 }
 
 #[test]
 fn two_requests_with_the_same_time_defer_each_other_if_ranks_are_not_compared() {
-    let world = Lock::new(Rankless::new).world(Visits::of([1, 1, 1]));
+    let world = Lock::new(Rankless::new).world(Sections::of([1, 1, 1]));
     assert_breaks(world, "whoever waits gets in");
 }
 
@@ -198,7 +198,7 @@ fn permissions_that_are_kept_cost_two_messages_each_time_they_change_hands() {
         let mut walk = group(&kept(Withheld::Silently), size);
         let mut since = 0;
         let mut costs = |walk: &mut Walk<_>, member| {
-            brief_visit(walk, member);
+            brief_section(walk, member);
             let all = walk.sent.len() as u64;
             all - std::mem::replace(&mut since, all)
         };
@@ -246,21 +246,21 @@ fn the_lower_stamp_goes_first_and_its_reply_lets_the_higher_in() {
     for [lower, higher] in [[4, 8], [8, 12]] {
         let mut walk = first_and_last_ask(Withheld::Silently, [lower - 1, 0, higher - 1]);
         let replies = |walk: &Walk<RicartAgrawala>| -> Vec<_> {
-            let said = walk.sent.iter().filter_map(|sent| match sent.message {
+            let messages = walk.sent.iter().filter_map(|sent| match sent.message {
                 Message::Reply(to) => Some((sent.from.0, sent.to.0, to)),
                 Message::Request(_) | Message::Queued(_) | Message::Denied(_) => None,
             });
-            said.collect()
+            messages.collect()
         };
         let (first, last) = (time(lower), time(higher));
-        assert_eq!(whoever_is_inside(&walk), Some(0));
+        assert_eq!(those_in_section(&walk), Some(0));
         let mut at_once = replies(&walk);
         at_once.sort_unstable();
         assert_eq!(at_once, [(1, 0, first), (1, 2, last), (2, 0, first)], "0 defers 2");
         walk.ask(0, Command::Exit);
         walk.settle();
         assert_eq!(replies(&walk).last(), Some(&(0, 2, last)));
-        assert_eq!(whoever_is_inside(&walk), Some(2));
+        assert_eq!(those_in_section(&walk), Some(2));
         walk.ask(2, Command::Exit);
         assert_eq!(walk.sent.len() as u64, cost::ricart_agrawala(3, 2));
     }
@@ -279,10 +279,10 @@ fn an_answer_at_once_makes_it_nine_messages() {
 #[test]
 fn of_equal_times_the_lower_rank_goes_first() {
     let mut walk = first_and_last_ask(Withheld::Silently, [4, 0, 4]);
-    assert_eq!(whoever_is_inside(&walk), Some(0));
+    assert_eq!(those_in_section(&walk), Some(0));
     walk.ask(0, Command::Exit);
     walk.settle();
-    assert_eq!(whoever_is_inside(&walk), Some(2));
+    assert_eq!(those_in_section(&walk), Some(2));
 }
 
 /// "The dead permit" needs a detector of crashes that is never wrong. A view that leaves somebody out
@@ -296,7 +296,7 @@ fn a_view_without_the_dead_asks_only_the_living_and_one_that_errs_lets_a_second_
     walk.ask(0, Command::Enter);
     walk.settle();
     assert_eq!(walk.sent.len() as u64, cost::ricart_agrawala(2, 1));
-    assert_eq!([walk.members[0].phase(), left_out.phase()], [Phase::Inside; 2]);
+    assert_eq!([walk.members[0].phase(), left_out.phase()], [Phase::InSection; 2]);
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_request_or_a_reply_that_was_lost_is_asked_for_again() {
             sim.run_for(PATIENCE * 2);
             sim.node(asks).map(RicartAgrawala::phase)
         };
-        assert_eq!(run(DENIED), Some(Phase::Inside));
+        assert_eq!(run(DENIED), Some(Phase::InSection));
         assert_eq!(run(Withheld::Queued), Some(Phase::Waiting), "only denials repeat");
     }
 }

@@ -1,4 +1,4 @@
-//! Any lock, with members that are selfish: whoever leaves keeps it for its own next visits, a few
+//! Any lock, with members that are selfish: whoever leaves keeps it for its own next critical sections, a few
 //! times.
 
 use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
@@ -16,7 +16,7 @@ pub(crate) struct Selfish<P> {
 
 impl<P: Mutex> Mutex for Selfish<P> {
     fn new(me: MemberId, view: View, carried: &Carried) -> Self {
-        Self { lock: P::new(me, view, carried), keeps: false, left: VISITS }
+        Self { lock: P::new(me, view, carried), keeps: false, left: SECTIONS }
     }
 
     fn phase(&self) -> Phase {
@@ -41,12 +41,12 @@ impl<P: Mutex> Protocol for Selfish<P> {
                 self.keeps = false;
                 out.tell(Event::Entered);
             }
-            Input::Command(Command::Exit) if self.phase() == Phase::Inside && self.left > 0 => {
+            Input::Command(Command::Exit) if self.phase() == Phase::InSection && self.left > 0 => {
                 self.keeps = true;
                 self.left -= 1;
             }
             Input::Command(Command::Exit) => {
-                self.left = VISITS;
+                self.left = SECTIONS;
                 self.lock.handle(now, input, out);
             }
             Input::Command(Command::Enter) | Input::Message { .. } | Input::Timer(_) => {
@@ -56,4 +56,4 @@ impl<P: Mutex> Protocol for Selfish<P> {
     }
 }
 
-const VISITS: u8 = 2;
+const SECTIONS: u8 = 2;

@@ -7,7 +7,7 @@ use conclave_protocols::mutex::{Command, Event, Mutex};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{MemberId, cost};
 
-use crate::any::{Lock, Search, Visits, assert_breaks, laws_of};
+use crate::any::{Lock, Search, Sections, assert_breaks, laws_of};
 use crate::counted::{all_at_once, delays, sent};
 use crate::ledger::Since;
 use crate::storm::{self, Broken};
@@ -17,7 +17,7 @@ mod alone {
     super::laws_of!(super::stamped(), asks: [2, 2, 2]);
 }
 
-mod among_members_that_talk {
+mod among_members_that_traffic {
     super::laws_of!(super::talking(super::Order::Stamps, super::Clocks::Follow), super::search());
 }
 
@@ -44,16 +44,16 @@ fn in_line(order: Order, clocks: Clocks) -> Lock<Talking<Central>> {
 
 fn search() -> Search {
     Search {
-        visits: Visits::of([2, 1, 1]),
-        giving_up: Visits::of([1, 1, 1]).with_withdrawals(1),
-        carrying: Visits::of([1, 1, 0]).with_withdrawals(1),
+        sections: Sections::of([2, 1, 1]),
+        giving_up: Sections::of([1, 1, 1]).with_withdrawals(1),
+        carrying: Sections::of([1, 1, 0]).with_withdrawals(1),
     }
 }
 
 /// The search and the simulator both find somebody in line before one that asked first.
 fn assert_out_of_turn(order: Order, clocks: Clocks) {
     let lock = talking(order, clocks);
-    assert_breaks(lock.world(Visits::of([1, 1, 1])), "everybody gets in in its turn");
+    assert_breaks(lock.world(Sections::of([1, 1, 1])), "everybody gets in in its turn");
     let broken = (0..100).find_map(|seed| storm::run(&lock, seed).err());
     assert_eq!(broken, Some(Broken::OutOfTurn));
 }
@@ -64,14 +64,14 @@ fn by_arrival_somebody_stands_in_line_before_one_that_asked_first() {
 }
 
 #[test]
-fn stamps_of_clocks_that_do_not_follow_each_other_say_nothing_of_who_asked_first() {
+fn stamps_of_clocks_that_do_not_follow_each_other_say_nothing_of_one_that_asked_first() {
     assert_out_of_turn(Order::Stamps, Clocks::StandApart);
 }
 
 #[test]
 fn whose_clock_stands_behind_goes_first_again_and_again() {
     let too_few = in_line(Order::Stamps, Clocks::Follow).overtaken(Since::Queued, 1);
-    assert_breaks(too_few.world(Visits::of([2, 1, 1])), "nobody is overtaken too often");
+    assert_breaks(too_few.world(Sections::of([2, 1, 1])), "nobody is overtaken too often");
     let lock = stamped().overtaken(Since::Queued, 2);
     let broken = (0..1_000).find_map(|seed| storm::run(&lock, seed).err());
     assert_eq!(broken, Some(Broken::OvertakenTooOften));
@@ -88,7 +88,7 @@ fn the_order_of_stamps_costs_no_message_and_no_time() {
     }
 }
 
-/// Who is let in, if the coordinator leaves after so long, which is inside when 0 asks over a slow
+/// Who is let in, if the coordinator leaves after so long, which is in the critical section when 0 asks over a slow
 /// link, and 1 a little later over a fast one and knowing of it.
 fn entered(order: Order, stay: Duration) -> Vec<u32> {
     let unit = Duration::from_secs(1);
@@ -108,7 +108,7 @@ fn entered(order: Order, stay: Duration) -> Vec<u32> {
     let mut entered = vec![];
     for _ in 0..20 {
         sim.run_for(unit);
-        for (_, member, event) in sim.take_told() {
+        for (_, member, event) in sim.take_notified() {
             if event == Event::Entered && member != crate::LEADER {
                 entered.push(member.0);
                 sim.command(member, Command::Exit);

@@ -18,11 +18,11 @@ use crate::support::Subject;
 /// What a seed showed to be broken.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Broken {
-    /// Several are inside.
-    SeveralInside,
+    /// Several are in the critical section.
+    SeveralInSection,
     /// An application was told what is not so, or not told what is.
     Misled,
-    /// Somebody is inside before its turn.
+    /// Somebody is in the critical section before its turn.
     OutOfTurn,
     /// Somebody was overtaken more often than promised.
     OvertakenTooOften,
@@ -117,7 +117,7 @@ impl<'a, P: Subject + Mutex> Run<'a, P> {
         match self.ledger.phase(member) {
             Phase::Idle => self.ask(member, Command::Enter),
             Phase::Waiting if self.random.once_in(4) => self.ask(member, Command::Exit),
-            Phase::Inside => self.ask(member, Command::Exit),
+            Phase::InSection => self.ask(member, Command::Exit),
             Phase::Waiting => {}
         }
     }
@@ -145,7 +145,7 @@ impl<'a, P: Subject + Mutex> Run<'a, P> {
             for member in self.view.members() {
                 match self.ledger.phase(member) {
                     Phase::Idle if wanting.contains(&member) => self.ask(member, Command::Enter),
-                    Phase::Inside => {
+                    Phase::InSection => {
                         wanting.remove(&member);
                         self.ask(member, Command::Exit);
                     }
@@ -160,7 +160,7 @@ impl<'a, P: Subject + Mutex> Run<'a, P> {
 
     /// The laws.
     fn look(&mut self) -> Result<(), Broken> {
-        for (_, member, event) in self.sim.take_told() {
+        for (_, member, event) in self.sim.take_notified() {
             self.ledger.hears(member, event, self.lock.promises.since());
             if event == Event::Entered {
                 let mut members = self.view.members();
@@ -170,9 +170,9 @@ impl<'a, P: Subject + Mutex> Run<'a, P> {
             }
         }
         let members: Vec<(MemberId, &P)> = self.sim.nodes().collect();
-        let inside = members.iter().filter(|(_, member)| member.phase() == Phase::Inside);
-        if inside.count() > 1 {
-            Err(Broken::SeveralInside)
+        let in_section = members.iter().filter(|(_, member)| member.phase() == Phase::InSection);
+        if in_section.count() > 1 {
+            Err(Broken::SeveralInSection)
         } else if !self.ledger.is_so(members.iter().map(|(id, member)| (*id, member.phase()))) {
             Err(Broken::Misled)
         } else if !self.lock.promises.keeps_order(members.iter().map(|(_, member)| *member)) {

@@ -52,7 +52,7 @@ pub(crate) struct Message<M> {
 enum Content<M> {
     Lock(M),
     /// "I have asked."
-    Talk,
+    Traffic,
 }
 
 /// How many of each member.
@@ -71,10 +71,10 @@ impl<P: Clocked> Talking<P> {
     }
 
     fn feed(&mut self, now: LocalTime, input: InputOf<P>, out: &mut OutboxOf<Self>) {
-        let mut said = Outbox::default();
-        self.lock.handle(now, input, &mut said);
+        let mut sent = Outbox::default();
+        self.lock.handle(now, input, &mut sent);
         let clocked = |message| self.clocked(Content::Lock(message));
-        said.pour_into(out, clocked, |timer| timer);
+        sent.pour_into(out, clocked, |timer| timer);
     }
 
     fn clocked(&self, content: Content<P::Message>) -> Message<P::Message> {
@@ -84,11 +84,11 @@ impl<P: Clocked> Talking<P> {
     fn ask(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         *self.known.entry(self.me).or_default() += 1;
         self.asked = self.known.clone();
-        let mut said = Outbox::default();
-        self.feed(now, Input::Command(Command::Enter), &mut said);
+        let mut sent = Outbox::default();
+        self.feed(now, Input::Command(Command::Enter), &mut sent);
         // What is told in another way may be there before what the lock says.
-        out.send(self.confidant, self.clocked(Content::Talk));
-        said.pour_into(out, |message| message, |timer| timer);
+        out.send(self.confidant, self.clocked(Content::Traffic));
+        sent.pour_into(out, |message| message, |timer| timer);
     }
 
     fn hear(&mut self, message: &Message<P::Message>) {
@@ -166,10 +166,10 @@ impl<P: Clocked> Protocol for Talking<P> {
     type Event = Event;
 
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        let mut said = Outbox::default();
-        self.lock.start(now, &mut said);
+        let mut sent = Outbox::default();
+        self.lock.start(now, &mut sent);
         let clocked = |message| self.clocked(Content::Lock(message));
-        said.pour_into(out, clocked, |timer| timer);
+        sent.pour_into(out, clocked, |timer| timer);
     }
 
     fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
@@ -180,7 +180,7 @@ impl<P: Clocked> Protocol for Talking<P> {
                 self.hear(&message);
                 match message.content {
                     Content::Lock(message) => self.feed(now, Input::Message { from, message }, out),
-                    Content::Talk => {}
+                    Content::Traffic => {}
                 }
             }
             Input::Timer(timer) => self.feed(now, Input::Timer(timer), out),
@@ -192,7 +192,7 @@ impl<M: Named> Named for Message<M> {
     fn name(&self) -> &'static str {
         match &self.content {
             Content::Lock(message) => message.name(),
-            Content::Talk => "talk",
+            Content::Traffic => "talk",
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::flawed::{Flaw, Flawed};
 use crate::mortal::{Heeds, Mortal};
 use crate::one_token::{self, Condition, OneToken, State, Token, check};
 use crate::support::walk::Walk;
-use crate::support::world::{Alarms, Order, World};
+use crate::support::world::{Order, Timers, World};
 use crate::view;
 
 laws_of!(lock());
@@ -95,14 +95,14 @@ fn none_is_wasted(group: &State<Mortal>) -> bool {
 }
 
 /// Whether the token went on after everybody had heard of a death: never, if that is to be refuted.
-fn none_is_inside_after_a_death(group: &State<Mortal>) -> bool {
+fn none_is_in_section_after_a_death(group: &State<Mortal>) -> bool {
     let members = || group.members.iter().map(|member| &member.protocol);
     !group.links.is_empty()
         || !members().any(Mortal::is_dead)
-        || members().all(|member| member.phase() != Phase::Inside)
+        || members().all(|member| member.phase() != Phase::InSection)
 }
 
-/// One member dies at any time, and so many alarms go off, of which that is one.
+/// One member dies at any time, and so many timers go off, of which that is one.
 fn mortals(
     mortal: u32,
     heeds: Heeds,
@@ -110,7 +110,7 @@ fn mortals(
 ) -> World<Mortal, OneToken<Mortal>> {
     let make = move |me| Mortal::make(me, view(3), MemberId(mortal), heeds);
     let laws = OneToken { each: 1, withdrawals: 1, may_be_lost: true, laws };
-    World::new(3, make, laws).with_alarms(Alarms::AtAnyTime(2))
+    World::new(3, make, laws).with_timers(Timers::AtAnyTime(2))
 }
 
 /// The token is lost if it is with whoever dies, or was sent there before that was known. If not,
@@ -120,7 +120,10 @@ fn a_member_that_dies_is_passed_over_once_that_is_known() {
     let none_is_wasted = &[("no token is wasted", none_is_wasted as _)];
     for mortal in 0..3 {
         check(mortals(mortal, Heeds::Yes, none_is_wasted));
-        let goes_on = &[("nobody is inside after a death", none_is_inside_after_a_death as _)];
+        let goes_on = &[(
+            "nobody is in the critical section after a death",
+            none_is_in_section_after_a_death as _,
+        )];
         one_token::assert_breaks(mortals(mortal, Heeds::Yes, goes_on));
     }
 }
@@ -132,15 +135,15 @@ fn members_that_do_not_heed_a_death_are_found_out() {
 }
 
 #[test]
-fn there_is_one_token_which_comes_within_a_round_and_waits_for_no_alarm() {
+fn there_is_one_token_which_comes_within_a_round_and_waits_for_no_timer() {
     check(ring(3, 2, 1));
     check(ring(4, 1, 1));
 }
 
 #[test]
 fn the_same_holds_if_pauses_end_at_any_time_and_messages_arrive_in_any_order() {
-    check(ring(3, 1, 1).with_alarms(Alarms::AtAnyTime(3)).with_order(Order::Any));
-    check(ring(2, 2, 2).with_alarms(Alarms::AtAnyTime(3)).with_order(Order::Any));
+    check(ring(3, 1, 1).with_timers(Timers::AtAnyTime(3)).with_order(Order::Any));
+    check(ring(2, 2, 2).with_timers(Timers::AtAnyTime(3)).with_order(Order::Any));
 }
 
 #[test]
@@ -196,6 +199,6 @@ fn a_token_that_pauses_comes_after_twice_the_time_of_its_way() {
     }
     sim.command(MemberId(5), Command::Enter);
     sim.run_for(unit * 20);
-    assert_eq!(sim.take_told(), [(unit * 10, MemberId(5), Event::Entered)]);
+    assert_eq!(sim.take_notified(), [(unit * 10, MemberId(5), Event::Entered)]);
     assert_eq!(sim.sent("token"), cost::token_ring(5));
 }

@@ -8,38 +8,38 @@ use conclave_protocols::protocol::{EffectOf, InputOf, OutboxOf};
 use conclave_protocols::{Effect, Input, LocalTime, MemberId, Outbox, Protocol, View, cost};
 use stateright::{Checker, Model};
 
-use crate::any::{AnyLock, Lock, Visits, assert_breaks, check, count, for_each_state};
-use crate::counted::{delays_in_turn, visit};
+use crate::any::{AnyLock, Lock, Sections, assert_breaks, check, count, for_each_state};
+use crate::counted::{delays_in_turn, section};
 use crate::flawed::{Flaw, Flawed};
 use crate::storm::{self, Broken};
 use crate::support::Subject;
 use crate::support::walk::{Sent, Walk};
-use crate::support::world::{Alarms, Order, World};
+use crate::support::world::{Order, Timers, World};
 use crate::view;
 
 /// Retries go on until they succeed, so a search has an end only if it bounds them. That everybody
 /// gets in is a matter of chance: the seeded runs show it.
-fn bounded(visits: Visits, retries: u8) -> World<Voting, AnyLock<Voting>> {
-    Lock::new(Voting::new).world(visits).with_alarms(Alarms::AtAnyTime(retries))
+fn bounded(sections: Sections, retries: u8) -> World<Voting, AnyLock<Voting>> {
+    Lock::new(Voting::new).world(sections).with_timers(Timers::AtAnyTime(retries))
 }
 
 #[test]
-fn one_at_a_time_everybody_may_get_in_as_often_as_it_asks() {
-    check(bounded(Visits::of([2, 1, 1]), 3));
+fn one_at_a_time_everybody_may_enter_as_often_as_it_asks() {
+    check(bounded(Sections::of([2, 1, 1]), 3));
 }
 
 #[test]
 fn the_same_holds_if_members_give_up_while_they_wait() {
-    check(bounded(Visits::of([2, 1, 1]).with_withdrawals(2), 2));
+    check(bounded(Sections::of([2, 1, 1]).with_withdrawals(2), 2));
 }
 
 #[test]
-fn the_same_holds_if_somebody_was_inside_or_waited_in_the_view_before() {
+fn the_same_holds_if_somebody_was_in_section_or_waited_in_the_view_before() {
     let carried: [(Option<u32>, &[u32]); 4] =
         [(Some(0), &[2, 1]), (Some(2), &[1, 0]), (None, &[1, 2]), (None, &[0])];
     for (holder, waiting) in carried {
-        let visits = Visits::of([1, 1, 1]).with_withdrawals(1).carrying(holder, waiting);
-        check(bounded(visits, 3));
+        let sections = Sections::of([1, 1, 1]).with_withdrawals(1).carrying(holder, waiting);
+        check(bounded(sections, 3));
     }
 }
 
@@ -51,23 +51,23 @@ fn a_thousand_runs_of_up_to_eight_members_keep_the_laws() {
     storm::blow_at_least(&Lock::new(Voting::new), least);
 }
 
-/// Where nothing is under way, nobody is inside, and an attempt is yet to come, how many votes are not
+/// Where nothing is under way, nobody is in the critical section, and an attempt is yet to come, how many votes are not
 /// free for it; nothing, if there is no such state.
 fn most_kept_back<P: Subject + Mutex>(
     lock: &Lock<P>,
-    visits: Visits,
+    sections: Sections,
     voting: impl Fn(&P) -> &Voting,
 ) -> Option<usize> {
     let mut most = None;
-    for_each_state(&lock.world(visits).with_alarms(Alarms::AtAnyTime(3)), |group, _| {
+    for_each_state(&lock.world(sections).with_timers(Timers::AtAnyTime(3)), |group, _| {
         let waiting = group.living().filter(|(_, one)| one.protocol.phase() == Phase::Waiting);
         if !group.links.is_empty()
-            || count(group, Phase::Inside) > 0
+            || count(group, Phase::InSection) > 0
             || waiting.clone().count() == 0
         {
             return;
         }
-        assert!(waiting.clone().all(|(_, one)| !one.alarms.is_empty()), "no attempt is to come");
+        assert!(waiting.clone().all(|(_, one)| !one.timers.is_empty()), "no attempt is to come");
         let voters = group.living().map(|(_, one)| voting(&one.protocol));
         most = most.max(Some(voters.filter(|voter| voter.voted_for().is_some()).count()));
     });
@@ -77,10 +77,10 @@ fn most_kept_back<P: Subject + Mutex>(
 /// A search cannot show that everybody gets in. It shows that nothing but another attempt keeps anybody
 /// out: there is always one to come, and all votes are free for it.
 #[test]
-fn whoever_waits_tries_again_and_finds_no_vote_that_a_failed_attempt_has_left_behind() {
+fn a_member_that_waits_tries_again_and_finds_no_vote_that_a_failed_attempt_has_left_behind() {
     let lock = Lock::new(Voting::new);
-    for visits in [Visits::of([1, 1, 1]), Visits::of([2, 1, 0]).with_withdrawals(1)] {
-        assert_eq!(most_kept_back(&lock, visits, |voting| voting), Some(0));
+    for sections in [Sections::of([1, 1, 1]), Sections::of([2, 1, 0]).with_withdrawals(1)] {
+        assert_eq!(most_kept_back(&lock, sections, |voting| voting), Some(0));
     }
 }
 
@@ -105,7 +105,7 @@ impl Flaw<Voting> for KeepsVotes {
 #[test]
 fn votes_that_a_failed_attempt_leaves_behind_are_found_out() {
     let lock = Lock::new(Flawed::<Voting, KeepsVotes>::new);
-    let kept_back = most_kept_back(&lock, Visits::of([1, 1, 1]), |flawed| &flawed.lock);
+    let kept_back = most_kept_back(&lock, Sections::of([1, 1, 1]), |flawed| &flawed.lock);
     assert!(kept_back > Some(0), "{kept_back:?}");
     let mut broken = (0..100).filter_map(|seed| storm::run(&lock, seed).err());
     assert!(matches!(broken.next(), Some(Broken::Waits(_))));
@@ -114,18 +114,18 @@ fn votes_that_a_failed_attempt_leaves_behind_are_found_out() {
 /// Of five members each asks itself and the next two.
 #[test]
 fn the_crash_of_a_member_that_no_candidate_asks_is_not_noticed_and_that_of_another_is() {
-    check(bounded(Visits::of([1, 1, 0, 0, 0]), 2).with_dead(4));
-    let asks_it = bounded(Visits::of([0, 0, 1, 0, 0]), 2).with_dead(4);
+    check(bounded(Sections::of([1, 1, 0, 0, 0]), 2).with_dead(4));
+    let asks_it = bounded(Sections::of([0, 0, 1, 0, 0]), 2).with_dead(4);
     assert_breaks(asks_it, "whoever waits gets in");
 }
 
 /// A release that comes before the request which it takes back leaves a vote that nobody has.
 #[test]
 fn where_messages_overtake_one_another_a_vote_is_lost() {
-    let visits = Visits::of([1, 1, 0]).with_withdrawals(1);
+    let sections = Sections::of([1, 1, 0]).with_withdrawals(1);
     let lost = |order| {
         let mut lost = false;
-        for_each_state(&bounded(visits.clone(), 1).with_order(order), |group, _| {
+        for_each_state(&bounded(sections.clone(), 1).with_order(order), |group, _| {
             let votes = group.living().filter(|(_, one)| one.protocol.voted_for().is_some());
             let is_over = group.links.is_empty()
                 && group.living().all(|(_, one)| one.protocol.phase() == Phase::Idle);
@@ -141,7 +141,7 @@ fn where_messages_overtake_one_another_a_vote_is_lost() {
 struct Forgetful(Voting);
 
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-enum Alarm {
+enum TestTimer {
     Retry,
     Forget,
 }
@@ -160,29 +160,29 @@ impl Protocol for Forgetful {
     type Peer = MemberId;
     type Command = Command;
     type Message = Message;
-    type Timer = Alarm;
+    type Timer = TestTimer;
     type Event = Event;
 
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let mut inner = Outbox::default();
         self.0.start(now, &mut inner);
-        inner.pour_into(out, |message| message, |Timer::Retry| Alarm::Retry);
-        out.arm(Alarm::Forget, Duration::ZERO);
+        inner.pour_into(out, |message| message, |Timer::Retry| TestTimer::Retry);
+        out.arm(TestTimer::Forget, Duration::ZERO);
     }
 
     fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
         let input = match input {
             Input::Command(command) => Input::Command(command),
             Input::Message { from, message } => Input::Message { from, message },
-            Input::Timer(Alarm::Retry) => Input::Timer(Timer::Retry),
-            Input::Timer(Alarm::Forget) => {
+            Input::Timer(TestTimer::Retry) => Input::Timer(Timer::Retry),
+            Input::Timer(TestTimer::Forget) => {
                 self.0.forget();
-                return out.arm(Alarm::Forget, Duration::ZERO);
+                return out.arm(TestTimer::Forget, Duration::ZERO);
             }
         };
         let mut inner = Outbox::default();
         self.0.handle(now, input, &mut inner);
-        inner.pour_into(out, |message| message, |Timer::Retry| Alarm::Retry);
+        inner.pour_into(out, |message| message, |Timer::Retry| TestTimer::Retry);
     }
 }
 
@@ -191,17 +191,17 @@ fn forgetting(asking: &[u8], votes: u32, forget: u8) -> World<Forgetful, AnyLock
     let member = move |me, view: View, carried: &Carried| {
         Forgetful(Voting::with_votes(me, view, carried, votes))
     };
-    let lock = Lock::new(member).idling(|alarm| alarm == Alarm::Forget);
-    lock.world(Visits::of(asking)).with_alarms(Alarms::AtAnyTime(forget))
+    let lock = Lock::new(member).idling(|timer| timer == TestTimer::Forget);
+    lock.world(Sections::of(asking)).with_timers(Timers::AtAnyTime(forget))
 }
 
 /// All interleavings of two members that ask: n, m, and the least number that is too many.
 #[test]
-fn two_are_inside_once_2m_minus_n_coordinators_forget() {
+fn two_are_in_section_once_2m_minus_n_coordinators_forget() {
     let groups: [(&[u8], u32); 3] = [(&[1, 1, 0], 2), (&[1, 1, 0], 3), (&[1, 0, 1, 0], 3)];
     for (asking, votes) in groups {
         let too_many = 2 * u8::try_from(votes).unwrap() - u8::try_from(asking.len()).unwrap();
-        let law = "at most one is inside";
+        let law = "at most one is in the critical section";
         let found = forgetting(asking, votes, too_many - 1).checker().threads(2).spawn_bfs().join();
         assert!(found.discovery(law).is_none(), "{votes} of {}", asking.len());
         assert_breaks(forgetting(asking, votes, too_many), law);
@@ -215,7 +215,7 @@ fn second_enters(size: u32, votes: u32, forget: u32) -> bool {
     let mut walk = Walk::new(size, [], member);
     walk.ask(0, Command::Enter);
     walk.settle();
-    assert_eq!(walk.members[0].phase(), Phase::Inside);
+    assert_eq!(walk.members[0].phase(), Phase::InSection);
     let second = size - votes;
     for coordinator in second..second + forget {
         walk.members[coordinator as usize].forget();
@@ -223,7 +223,7 @@ fn second_enters(size: u32, votes: u32, forget: u32) -> bool {
     walk.ask(second, Command::Enter);
     // Questions and answers of one attempt.
     (0..2 * (votes - 1)).for_each(|_| assert!(walk.step()));
-    walk.members[second as usize].phase() == Phase::Inside
+    walk.members[second as usize].phase() == Phase::InSection
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn so_many_may_forget_and_no_more() {
 }
 
 /// How likely it is that so many of the m coordinators that voted forget it that another has m votes
-/// too, if each forgets with this likelihood: the formula of the books, by the line between
+/// too, if each forgets with this likelihood: the formula of the textbook, by the line between
 /// [`so_many_may_forget_and_no_more`].
 fn violation(size: u32, votes: u32, forgets: f64) -> f64 {
     let ways = |k: u32| (0..k).fold(1.0, |ways, i| ways * f64::from(votes - i) / f64::from(i + 1));
@@ -257,7 +257,7 @@ fn violation(size: u32, votes: u32, forgets: f64) -> f64 {
 /// The table of violation probabilities that later editions of Tanenbaum and van Steen's book print:
 /// n, m, and below which power of ten two get in, if each coordinator is away for 3 or 30 s in an hour.
 #[test]
-fn two_get_in_as_seldom_as_the_table_of_the_books_says() {
+fn two_enter_as_seldom_as_the_table_of_the_textbook_sayss() {
     let table = [(8, 5, 5, 3), (8, 6, 11, 7), (16, 9, 4, 2), (16, 12, 21, 13)];
     let table = table.into_iter().chain([(32, 17, 4, 2), (32, 24, 43, 27)]);
     for (size, votes, seldom, often) in table {
@@ -275,7 +275,7 @@ fn an_entry_costs_three_messages_for_each_other_coordinator_that_is_asked() {
         for member in 0..size {
             let make = |me| Voting::new(me, view(size), &Carried::default());
             let mut walk = Walk::new(size, [], make);
-            visit(&mut walk, member);
+            section(&mut walk, member);
             let others = u64::from(size / 2);
             let sent = walk.sent.len() as u64;
             assert_eq!(sent, cost::voting_least(others, 1), "{member} of {size}");
@@ -317,7 +317,7 @@ fn an_entry_at_a_later_attempt_costs_between_the_two_formulas() {
             }
             walk.ask(first.0, Command::Exit);
             walk.settle();
-            assert_eq!(walk.members[second.0 as usize].phase(), Phase::Inside);
+            assert_eq!(walk.members[second.0 as usize].phase(), Phase::InSection);
             walk.ask(second.0, Command::Exit);
             walk.settle();
             let attempts = tried(&walk);
@@ -333,7 +333,7 @@ fn an_entry_at_a_later_attempt_costs_between_the_two_formulas() {
 }
 
 #[test]
-fn the_formulas_are_those_of_the_books() {
+fn the_formulas_are_those_of_the_textbook() {
     let table =
         |votes| [1, 2, 3].map(|k| (cost::voting_least(votes, k), cost::voting_most(votes, k)));
     assert_eq!(table(3), [(9, 9), (15, 18), (21, 27)]);

@@ -15,7 +15,7 @@ pub(crate) enum Fault {
     None,
     NeverGrants,
     GrantsOnlyTo(MemberId),
-    ForgetsWhoIsInside,
+    ForgetsWhoIsInSection,
     LastComeFirstServed,
     DoesNotNumberRequests,
     ForgetsWithdrawals,
@@ -30,7 +30,7 @@ pub(crate) struct Wrong {
     fault: Fault,
     phase: Phase,
     latest: RequestNumber,
-    inside: Option<(MemberId, RequestNumber)>,
+    in_section: Option<(MemberId, RequestNumber)>,
     queue: VecDeque<(MemberId, RequestNumber)>,
 }
 
@@ -50,7 +50,7 @@ impl Wrong {
                     Fault::None
                     | Fault::NeverGrants
                     | Fault::GrantsOnlyTo(_)
-                    | Fault::ForgetsWhoIsInside
+                    | Fault::ForgetsWhoIsInSection
                     | Fault::DoesNotNumberRequests
                     | Fault::ForgetsWithdrawals
                     | Fault::DoesNotTell => self.queue.push_back((from, number)),
@@ -64,15 +64,15 @@ impl Wrong {
                 if self.fault != Fault::ForgetsWithdrawals {
                     self.queue.retain(|waiting| *waiting != (from, number));
                 }
-                if self.inside == Some((from, number)) {
-                    self.inside = None;
+                if self.in_section == Some((from, number)) {
+                    self.in_section = None;
                 }
                 self.admit(out);
             }
             Message::Grant(number) => {
                 let mine = number == self.latest || self.fault == Fault::DoesNotNumberRequests;
                 if self.phase == Phase::Waiting && mine {
-                    self.phase = Phase::Inside;
+                    self.phase = Phase::InSection;
                     if self.fault != Fault::DoesNotTell {
                         out.tell(Event::Entered);
                     }
@@ -87,9 +87,9 @@ impl Wrong {
         }
     }
 
-    /// Lets somebody in if nobody is inside.
+    /// Lets somebody in if nobody is in the critical section.
     fn admit(&mut self, out: &mut OutboxOf<Self>) {
-        if self.inside.is_some() && self.fault != Fault::ForgetsWhoIsInside {
+        if self.in_section.is_some() && self.fault != Fault::ForgetsWhoIsInSection {
             return;
         }
         let next = match self.fault {
@@ -100,13 +100,13 @@ impl Wrong {
             }
             Fault::None
             | Fault::LastComeFirstServed
-            | Fault::ForgetsWhoIsInside
+            | Fault::ForgetsWhoIsInSection
             | Fault::DoesNotNumberRequests
             | Fault::ForgetsWithdrawals
             | Fault::DoesNotTell => self.queue.pop_front(),
         };
         let Some((member, number)) = next else { return };
-        self.inside = next;
+        self.in_section = next;
         self.say(member, Message::Grant(number), out);
     }
 }
@@ -125,16 +125,16 @@ impl Line for Wrong {
     fn make(me: MemberId, view: View, carried: &Carried, fault: Fault) -> Self {
         let latest = RequestNumber::default();
         let phase = if carried.holder == Some(me) {
-            Phase::Inside
+            Phase::InSection
         } else if carried.waiting.contains(&me) {
             Phase::Waiting
         } else {
             Phase::Idle
         };
         let mut lock =
-            Self { me, view, fault, phase, latest, inside: None, queue: VecDeque::new() };
+            Self { me, view, fault, phase, latest, in_section: None, queue: VecDeque::new() };
         if me == view.leader {
-            lock.inside = carried.holder.map(|holder| (holder, latest));
+            lock.in_section = carried.holder.map(|holder| (holder, latest));
             lock.queue = carried.waiting.iter().map(|waiting| (*waiting, latest)).collect();
         }
         lock

@@ -23,15 +23,15 @@ pub(crate) enum Story {
 pub(crate) const STORIES: [Story; 2] = [Story::InTurn, Story::AtOnce];
 
 /// From whom, to whom, and what.
-pub(crate) type Said = (u32, u32, &'static str);
+pub(crate) type Sent = (u32, u32, &'static str);
 
 /// Who speaks to whom, whatever they say.
-pub(crate) fn ways(said: &[Said]) -> Vec<(u32, u32)> {
-    said.iter().map(|(from, to, _)| (*from, *to)).collect()
+pub(crate) fn ways(sent: &[Sent]) -> Vec<(u32, u32)> {
+    sent.iter().map(|(from, to, _)| (*from, *to)).collect()
 }
 
 /// What a story has an algorithm say.
-pub(crate) fn script(algorithm: LockAlgorithm, story: Story) -> &'static [Said] {
+pub(crate) fn script(algorithm: LockAlgorithm, story: Story) -> &'static [Sent] {
     let (in_turn, at_once) = match algorithm {
         LockAlgorithm::Central => CENTRAL,
         LockAlgorithm::TokenRing => TOKEN_RING,
@@ -47,7 +47,7 @@ pub(crate) fn script(algorithm: LockAlgorithm, story: Story) -> &'static [Said] 
     }
 }
 
-type Script = (&'static [Said], &'static [Said]);
+type Script = (&'static [Sent], &'static [Sent]);
 
 /// In the figure whoever must wait hears nothing. Here it is told so. The second story has its
 /// coordinator among those that ask: it lets itself in without a word.
@@ -64,7 +64,7 @@ const CENTRAL: Script = (
     &[(0, 2, "request"), (2, 0, "queued"), (2, 0, "grant"), (0, 2, "release")],
 );
 
-/// The token begins at 0 and goes up. The books' token does not pause, so nobody has to wake it; each
+/// The token begins at 0 and goes up. The textbook's token does not pause, so nobody has to wake it; each
 /// `wake` goes the other way.
 const TOKEN_RING: Script = (
     &[(1, 0, "wake"), (0, 1, "token"), (2, 1, "wake"), (1, 2, "token")],
@@ -122,7 +122,7 @@ const LAMPORT: Script = (
     ],
 );
 
-/// Whoever is inside or comes first replies when it leaves. The second story is the figure: 1 replies
+/// Whoever is in the critical section or comes first replies when it leaves. The second story is the figure: 1 replies
 /// to both, 2 to 0, and 0 to 2 only when it leaves. Until then the figure has silence; here who must
 /// wait is told so.
 const RICART_AGRAWALA: Script = (

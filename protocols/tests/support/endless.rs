@@ -24,21 +24,21 @@ pub fn assert_runs_go_round_only_where<M: Model>(model: &M, may: impl Fn(&M::Sta
 where
     M::State: Debug + Hash,
 {
-    let mut visits = BTreeMap::new();
+    let mut sections = BTreeMap::new();
     for start in model.init_states() {
         let mut path = Vec::new();
-        enter(model, start, &mut path, &mut visits);
+        enter(model, start, &mut path, &mut sections);
         while let Some(place) = path.last_mut() {
             match place.untried.pop() {
                 None => {
-                    visits.insert(place.key, Visit::Left);
+                    sections.insert(place.key, Section::Left);
                     path.pop();
                 }
-                Some(next) => match visits.get(&key(&next)) {
-                    Some(Visit::Left) => {}
-                    Some(Visit::OnPath) if may(&next) => {}
-                    Some(Visit::OnPath) => panic!("a run may go on for ever: {next:#?}"),
-                    None => enter(model, next, &mut path, &mut visits),
+                Some(next) => match sections.get(&key(&next)) {
+                    Some(Section::Left) => {}
+                    Some(Section::OnPath) if may(&next) => {}
+                    Some(Section::OnPath) => panic!("a run may go on for ever: {next:#?}"),
+                    None => enter(model, next, &mut path, &mut sections),
                 },
             }
         }
@@ -50,7 +50,7 @@ struct Place<S> {
     untried: Vec<S>,
 }
 
-enum Visit {
+enum Section {
     OnPath,
     Left,
 }
@@ -59,12 +59,12 @@ fn enter<M: Model>(
     model: &M,
     state: M::State,
     path: &mut Vec<Place<M::State>>,
-    visits: &mut BTreeMap<u64, Visit>,
+    sections: &mut BTreeMap<u64, Section>,
 ) where
     M::State: Debug + Hash,
 {
     let key = key(&state);
-    visits.insert(key, Visit::OnPath);
+    sections.insert(key, Section::OnPath);
     path.push(Place { key, untried: model.next_states(&state) });
 }
 

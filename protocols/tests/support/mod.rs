@@ -1,6 +1,6 @@
 //! What the laws and the worked examples run protocols in.
 //!
-//! - [`world`]: a group whose every interleaving is searched, with crashes and alarms. A family of
+//! - [`world`]: a group whose every interleaving is searched, with crashes and timers. A family of
 //!   algorithms brings its [`world::Laws`]; an algorithm brings nothing.
 //! - [`endless`]: whether any run of a model goes on for ever.
 //! - [`walk`]: one run, in which every message takes equally long and is counted.

@@ -17,7 +17,7 @@ pub struct Walk<P: Subject> {
     /// All that was sent, in order.
     pub sent: Vec<Sent<P::Message>>,
     in_flight: VecDeque<Sent<P::Message>>,
-    alarms: BTreeMap<(MemberId, P::Timer), Duration>,
+    timers: BTreeMap<(MemberId, P::Timer), Duration>,
     elapsed: Duration,
 }
 
@@ -44,7 +44,7 @@ impl<P: Subject> Walk<P> {
             dead: dead.into_iter().map(MemberId).collect(),
             sent: Vec::new(),
             in_flight: VecDeque::new(),
-            alarms: BTreeMap::new(),
+            timers: BTreeMap::new(),
             elapsed: Duration::ZERO,
         }
     }
@@ -54,7 +54,7 @@ impl<P: Subject> Walk<P> {
         self.handle(MemberId(member), Input::Command(command));
     }
 
-    /// Lets messages arrive, and alarms go off when none is in flight, until neither is left.
+    /// Lets messages arrive, and timers go off when none is in flight, until neither is left.
     pub fn settle(&mut self) {
         let steps = (0..STEPS_AT_MOST).take_while(|_| self.step()).count();
         assert!(steps < STEPS_AT_MOST, "this run has no end");
@@ -67,18 +67,18 @@ impl<P: Subject> Walk<P> {
         }
     }
 
-    /// One message arrives or, when none is in flight, one alarm goes off. Says whether there was
+    /// One message arrives or, when none is in flight, one timer goes off. Says whether there was
     /// any.
     pub fn step(&mut self) -> bool {
         if let Some(Sent { from, to, message }) = self.in_flight.pop_front() {
             self.handle(to, Input::Message { from, message });
             return true;
         }
-        let next = self.alarms.iter().min_by_key(|(_, at)| **at);
+        let next = self.timers.iter().min_by_key(|(_, at)| **at);
         let Some(((member, timer), at)) = next.map(|(whose, at)| (*whose, *at)) else {
             return false;
         };
-        self.alarms.remove(&(member, timer));
+        self.timers.remove(&(member, timer));
         self.elapsed = at;
         self.handle(member, Input::Timer(timer));
         true
@@ -87,7 +87,7 @@ impl<P: Subject> Walk<P> {
     /// A member dies, and what it sent arrives.
     pub fn kill(&mut self, member: u32) {
         self.dead.insert(MemberId(member));
-        self.alarms.retain(|(whose, _), _| whose.0 != member);
+        self.timers.retain(|(whose, _), _| whose.0 != member);
     }
 
     /// A member comes back as it was in the beginning.
@@ -105,7 +105,7 @@ impl<P: Subject> Walk<P> {
         self.sent.iter().filter(counts).count() as u64
     }
 
-    /// How long the alarms say that it took.
+    /// How long the timers say that it took.
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }
@@ -124,10 +124,10 @@ impl<P: Subject> Walk<P> {
                     self.in_flight.push_back(sent);
                 }
                 Effect::Arm { timer, after } => {
-                    self.alarms.insert((member, timer), self.elapsed + after);
+                    self.timers.insert((member, timer), self.elapsed + after);
                 }
                 Effect::Disarm(timer) => {
-                    self.alarms.remove(&(member, timer));
+                    self.timers.remove(&(member, timer));
                 }
                 Effect::Tell(_) => {}
             }

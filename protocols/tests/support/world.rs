@@ -1,7 +1,7 @@
 //! A group of members, as the model checker sees it.
 //!
 //! A step of the world is one of these, in every order that the settings allow: the application of
-//! a member asks for something, a message arrives, an alarm goes off, a member crashes. What the
+//! a member asks for something, a message arrives, a timer goes off, a member crashes. What the
 //! applications ask for and what must hold is said by [`Laws`].
 //!
 //! ```ignore
@@ -46,18 +46,18 @@ pub enum Fact<'a, P: Subject> {
     /// It sent a message, which may yet be lost with it.
     Sent { to: MemberId, message: &'a P::Message },
     /// It told its application.
-    Told(&'a P::Event),
+    Notified(&'a P::Event),
     /// It crashed, for good.
     Crashed,
 }
 
-/// When alarms go off.
+/// When timers go off.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Alarms {
-    /// The synchronous system of the books: messages take no time, so that an alarm goes off only
+pub enum Timers {
+    /// The synchronous system of the textbook: messages take no time, so that a timer goes off only
     /// when none is in flight, the earliest first.
     InTime,
-    /// No bound on messages is known: any alarm may go off at any time. At most so many do in one
+    /// No bound on messages is known: any timer may go off at any time. At most so many do in one
     /// run, which keeps the search finite.
     AtAnyTime(u8),
 }
@@ -77,7 +77,7 @@ pub struct World<P: Subject, L> {
     pub laws: L,
     members: Vec<Member<P>>,
     order: Order,
-    alarms: Alarms,
+    timers: Timers,
     crashes: u8,
 }
 
@@ -91,7 +91,7 @@ pub struct Group<P: Subject, M> {
     /// What the laws remember.
     pub memory: M,
     crashes_left: u8,
-    alarms_left: u8,
+    timers_left: u8,
 }
 
 /// One member.
@@ -101,8 +101,8 @@ pub struct Member<P: Subject> {
     pub protocol: P,
     /// Whether it has not crashed.
     pub lives: bool,
-    /// Its alarms, and how long until they go off.
-    pub alarms: BTreeMap<P::Timer, Duration>,
+    /// Its timers, and how long until they go off.
+    pub timers: BTreeMap<P::Timer, Duration>,
 }
 
 /// One step.
@@ -112,19 +112,19 @@ pub enum Step<P: Subject> {
     Ask(MemberId, P::Command),
     /// A message arrives: the one that has so many before it on its link.
     Deliver { from: MemberId, to: MemberId, place: usize },
-    /// An alarm goes off.
-    Alarm(MemberId, P::Timer),
+    /// A timer goes off.
+    Timer(MemberId, P::Timer),
     /// A member crashes. What it sent and is in flight arrives, or all of it is lost.
     Crash { member: MemberId, loses: bool },
 }
 
 impl<P: Subject, L: Laws<P>> World<P, L> {
-    /// So many members, all of which live and never crash, with FIFO links and alarms in time.
+    /// So many members, all of which live and never crash, with FIFO links and timers in time.
     pub fn new(size: u32, member: impl Fn(MemberId) -> P, laws: L) -> Self {
         let member =
-            |id| Member { protocol: member(MemberId(id)), lives: true, alarms: BTreeMap::new() };
+            |id| Member { protocol: member(MemberId(id)), lives: true, timers: BTreeMap::new() };
         let members = (0..size).map(member).collect();
-        Self { laws, members, order: Order::Fifo, alarms: Alarms::InTime, crashes: 0 }
+        Self { laws, members, order: Order::Fifo, timers: Timers::InTime, crashes: 0 }
     }
 
     /// This member is dead from the beginning.
@@ -145,9 +145,9 @@ impl<P: Subject, L: Laws<P>> World<P, L> {
         self
     }
 
-    /// Alarms go off so.
-    pub fn with_alarms(mut self, alarms: Alarms) -> Self {
-        self.alarms = alarms;
+    /// Timers go off so.
+    pub fn with_timers(mut self, timers: Timers) -> Self {
+        self.timers = timers;
         self
     }
 
@@ -155,7 +155,7 @@ impl<P: Subject, L: Laws<P>> World<P, L> {
     pub fn is_at_rest(&self, group: &Group<P, L::Memory>) -> bool {
         group.links.is_empty()
             && group.living().all(|(id, member)| {
-                member.alarms.is_empty() && self.laws.commands(group, id).is_empty()
+                member.timers.is_empty() && self.laws.commands(group, id).is_empty()
             })
     }
 
@@ -172,18 +172,18 @@ impl<P: Subject, L: Laws<P>> World<P, L> {
         }
     }
 
-    fn alarms(&self, group: &Group<P, L::Memory>, steps: &mut Vec<Step<P>>) {
+    fn timers(&self, group: &Group<P, L::Memory>, steps: &mut Vec<Step<P>>) {
         let all = group.living().flat_map(|(id, member)| {
-            member.alarms.iter().map(move |(timer, left)| (id, *timer, *left))
+            member.timers.iter().map(move |(timer, left)| (id, *timer, *left))
         });
         let next = all.clone().map(|(_, _, left)| left).min();
-        let may_go_off = |left| match self.alarms {
-            Alarms::InTime => group.links.is_empty() && Some(left) == next,
-            Alarms::AtAnyTime(_) => group.alarms_left > 0,
+        let may_go_off = |left| match self.timers {
+            Timers::InTime => group.links.is_empty() && Some(left) == next,
+            Timers::AtAnyTime(_) => group.timers_left > 0,
         };
         steps.extend(
             all.filter(|(_, _, left)| may_go_off(*left))
-                .map(|(id, timer, _)| Step::Alarm(id, timer)),
+                .map(|(id, timer, _)| Step::Timer(id, timer)),
         );
     }
 
@@ -200,7 +200,7 @@ impl<P: Subject, L: Laws<P>> World<P, L> {
         mut out: Outbox<MemberId, P::Message, P::Timer, P::Event>,
     ) {
         for effect in out.drain() {
-            let alarms = &mut group.members[id.0 as usize].alarms;
+            let timers = &mut group.members[id.0 as usize].timers;
             match effect {
                 Effect::Send { to, message } => {
                     self.laws.remember(&mut group.memory, id, Fact::Sent { to, message: &message });
@@ -209,17 +209,17 @@ impl<P: Subject, L: Laws<P>> World<P, L> {
                     }
                 }
                 Effect::Arm { timer, after } => {
-                    let after = match self.alarms {
-                        Alarms::InTime => after,
-                        Alarms::AtAnyTime(_) => Duration::ZERO,
+                    let after = match self.timers {
+                        Timers::InTime => after,
+                        Timers::AtAnyTime(_) => Duration::ZERO,
                     };
-                    alarms.insert(timer, after);
+                    timers.insert(timer, after);
                 }
                 Effect::Disarm(timer) => {
-                    alarms.remove(&timer);
+                    timers.remove(&timer);
                 }
                 Effect::Tell(event) => {
-                    self.laws.remember(&mut group.memory, id, Fact::Told(&event));
+                    self.laws.remember(&mut group.memory, id, Fact::Notified(&event));
                 }
             }
         }
@@ -253,7 +253,7 @@ impl<P: Subject, M> Group<P, M> {
 
     fn pass_time(&mut self, elapsed: Duration) {
         for member in &mut self.members {
-            for left in member.alarms.values_mut() {
+            for left in member.timers.values_mut() {
                 *left -= elapsed;
             }
         }
@@ -263,7 +263,7 @@ impl<P: Subject, M> Group<P, M> {
         self.crashes_left -= 1;
         let member = &mut self.members[id.0 as usize];
         member.lives = false;
-        member.alarms.clear();
+        member.timers.clear();
         self.links.retain(|(from, to), _| *to != id && !(loses && *from == id));
     }
 }
@@ -278,9 +278,9 @@ impl<P: Subject, L: Laws<P>> Model for World<P, L> {
             links: BTreeMap::new(),
             memory: L::Memory::default(),
             crashes_left: self.crashes,
-            alarms_left: match self.alarms {
-                Alarms::InTime => 0,
-                Alarms::AtAnyTime(at_most) => at_most,
+            timers_left: match self.timers {
+                Timers::InTime => 0,
+                Timers::AtAnyTime(at_most) => at_most,
             },
         };
         for id in (0..).map(MemberId).take(self.members.len()).filter(|id| self.lives(*id)) {
@@ -297,7 +297,7 @@ impl<P: Subject, L: Laws<P>> Model for World<P, L> {
             steps.extend(commands.into_iter().map(|command| Step::Ask(id, command)));
         }
         self.deliveries(group, steps);
-        self.alarms(group, steps);
+        self.timers(group, steps);
         if group.crashes_left > 0 && group.living().count() > 1 {
             for (member, _) in group.living() {
                 steps.push(Step::Crash { member, loses: false });
@@ -319,10 +319,10 @@ impl<P: Subject, L: Laws<P>> Model for World<P, L> {
                 let message = group.take(from, to, place)?;
                 self.handle(&mut group, to, Input::Message { from, message });
             }
-            Step::Alarm(id, timer) => {
-                let elapsed = group.members[id.0 as usize].alarms.remove(&timer)?;
+            Step::Timer(id, timer) => {
+                let elapsed = group.members[id.0 as usize].timers.remove(&timer)?;
                 group.pass_time(elapsed);
-                group.alarms_left = group.alarms_left.saturating_sub(1);
+                group.timers_left = group.timers_left.saturating_sub(1);
                 self.handle(&mut group, id, Input::Timer(timer));
             }
             Step::Crash { member, loses } => {

@@ -39,14 +39,14 @@ pub(super) struct Members {
     register_cut: watch::Sender<bool>,
     authority: Arc<LocalAuthority>,
     policy: watch::Sender<Option<Policy>>,
-    each: Mutex<Vec<Member>>,
+    each: Mutex<Vec<DevMember>>,
     changed: watch::Sender<u64>,
     pub(super) journal: Arc<Journal>,
     pub(super) chronicle: Arc<Chronicle>,
 }
 
 /// One member: its thread, and the strings that it hangs on.
-struct Member {
+struct DevMember {
     life: Option<Life>,
     /// The thread of a life that was told to end: it may have the ports still.
     ending: Option<JoinHandle<()>>,
@@ -115,7 +115,7 @@ impl Members {
             policy: watch::Sender::new(Some(settings.policy.clone())),
             register,
             register_cut,
-            each: Mutex::new((0..count).map(Member::new).collect()),
+            each: Mutex::new((0..count).map(DevMember::new).collect()),
             changed: watch::Sender::new(0),
             journal: Arc::new(Journal::default()),
             chronicle: Arc::new(Chronicle::default()),
@@ -135,11 +135,11 @@ impl Members {
         &self.settings
     }
 
-    fn each(&self) -> MutexGuard<'_, Vec<Member>> {
+    fn each(&self) -> MutexGuard<'_, Vec<DevMember>> {
         self.each.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn with<T>(&self, number: u16, act: impl FnOnce(&mut Member) -> T) -> Option<T> {
+    fn with<T>(&self, number: u16, act: impl FnOnce(&mut DevMember) -> T) -> Option<T> {
         self.each().get_mut(usize::from(number)).map(act)
     }
 
@@ -291,7 +291,7 @@ async fn wait_for(threads: Vec<JoinHandle<()>>) {
     let _ = joined.await;
 }
 
-impl Member {
+impl DevMember {
     /// A member that does not live yet. Each clock is off by some tens of milliseconds, and drifts.
     fn new(number: u16) -> Self {
         let spread = i64::from(number % 5) - 2;
@@ -365,7 +365,7 @@ impl Born {
         let renewal = self.renewal(metrics.clone());
         let mut sidecar = Sidecar::serve(&self.settings.group, &pod, sockets, self.clock, metrics);
         let _ = ready.send(Ok(sidecar.group()));
-        let (said, heard) = mpsc::channel(1024);
+        let (sent, heard) = mpsc::channel(1024);
         let (journal, chronicle) = (Arc::clone(&self.journal), Arc::clone(&self.chronicle));
         tokio::spawn(listen_in(self.number, heard, journal, chronicle));
         // Nobody but the members writes to this register, and all pods are known from the start.
@@ -393,7 +393,7 @@ impl Born {
             termination_message: None,
         };
         let cuts = Cuts::new(self.cut.clone(), self.apart.clone());
-        let strings = Strings { cuts, said: Some(said) };
+        let strings = Strings { cuts, sent: Some(sent) };
         let lived = sidecar.live_on_strings(membership, self.end.clone(), strings).await;
         if let Err(error) = lived {
             tracing::error!(%error, member = self.number, "listen for peers");
@@ -410,10 +410,10 @@ impl Born {
             group: GROUP,
             pod,
         };
-        let said = AuthorityStatus { address: String::new(), bundle: self.authority.bundle() };
-        let (_still, said) = watch::channel(Some(said));
+        let sent = AuthorityStatus { address: String::new(), bundle: self.authority.bundle() };
+        let (_still, sent) = watch::channel(Some(sent));
         let issuer = Issuer::Local(Arc::clone(&self.authority), id);
-        Renewal::new(issuer, GROUP, pod, said, metrics)
+        Renewal::new(issuer, GROUP, pod, sent, metrics)
     }
 
     fn peer_address(&self) -> SocketAddr {

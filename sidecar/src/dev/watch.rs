@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::chronicle::Chronicle;
 use super::member::number_of;
-use crate::group::task::{Said, Spoken};
+use crate::group::task::{Sent, Spoken};
 
 /// The latest messages of all members.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct Journal {
     last: watch::Sender<u64>,
 }
 
-/// The lines by protocol, so that one that talks much leaves the others theirs.
+/// The lines by protocol, so that one that sends much leaves the others theirs.
 type Lines = BTreeMap<&'static str, VecDeque<Line>>;
 
 /// A message that a member sent.
@@ -49,7 +49,7 @@ impl Default for Journal {
 }
 
 impl Journal {
-    fn write(&self, from: u16, said: &Spoken) {
+    fn write(&self, from: u16, sent: &Spoken) {
         let at_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
         let mut lines = self.lines();
         let number = *self.last.borrow() + 1;
@@ -57,12 +57,12 @@ impl Journal {
             number,
             at_ms: u64::try_from(at_ms).unwrap_or(u64::MAX),
             from,
-            to: number_of(said.to.pod),
-            protocol: said.protocol,
-            message: said.name,
-            lock: said.lock.as_ref().map(ToString::to_string),
+            to: number_of(sent.to.pod),
+            protocol: sent.protocol,
+            message: sent.name,
+            lock: sent.lock.as_ref().map(ToString::to_string),
         };
-        let kept = lines.entry(said.protocol).or_default();
+        let kept = lines.entry(sent.protocol).or_default();
         kept.push_back(line);
         if kept.len() > LINES {
             kept.pop_front();
@@ -101,15 +101,15 @@ impl Line {
 /// Writes down what a member says and does, until it ends.
 pub(super) async fn listen_in(
     number: u16,
-    mut heard: mpsc::Receiver<Said>,
+    mut heard: mpsc::Receiver<Sent>,
     journal: Arc<Journal>,
     chronicle: Arc<Chronicle>,
 ) {
-    while let Some(said) = heard.recv().await {
-        match said {
-            Said::Message(said) if AT_REST.contains(&said.name) => {}
-            Said::Message(said) => journal.write(number, &said),
-            Said::Step(step) => chronicle.note(number, step),
+    while let Some(sent) = heard.recv().await {
+        match sent {
+            Sent::Message(sent) if AT_REST.contains(&sent.name) => {}
+            Sent::Message(sent) => journal.write(number, &sent),
+            Sent::Step(step) => chronicle.note(number, step),
         }
     }
 }

@@ -43,13 +43,13 @@ impl PlayedApi {
 }
 
 async fn play(mut double: Double) {
-    let mut told = Told::default();
+    let mut notified = Notified::default();
     while let Some(request) = double.requests.recv().await {
         // Whoever asked may have hung up.
         match request {
-            Request::Ask(ask, reply) => drop(reply.send(told.asked(ask))),
+            Request::Ask(ask, reply) => drop(reply.send(notified.asked(ask))),
             Request::Find(lock, id, reply) => {
-                drop(reply.send(found(lock, id).map(|claim| told.tell(claim))));
+                drop(reply.send(found(lock, id).map(|claim| notified.tell(claim))));
             }
             Request::Renew(lock, id, _, reply) | Request::Release(lock, id, reply) => {
                 drop(reply.send(found(lock, id)));
@@ -62,9 +62,9 @@ async fn play(mut double: Double) {
 
 /// The latest claims that somebody was told of: they change as long as these are here.
 #[derive(Default)]
-struct Told(VecDeque<watch::Sender<Claim>>);
+struct Notified(VecDeque<watch::Sender<Claim>>);
 
-impl Told {
+impl Notified {
     fn asked(&mut self, ask: Ask) -> Result<Asked, AskError> {
         let state = match ask.lock.as_str().as_bytes().first() {
             Some(b'f') => return Err(AskError::Full { what: "claims", limit: 1 }),
@@ -86,7 +86,7 @@ impl Told {
     fn tell(&mut self, claim: Claim) -> watch::Receiver<Claim> {
         let (sender, receiver) = watch::channel(claim);
         self.0.push_front(sender);
-        self.0.truncate(TOLD);
+        self.0.truncate(NOTIFIED);
         receiver
     }
 }
@@ -102,4 +102,4 @@ fn found(lock: LockName, id: ClaimId) -> Result<Claim, ClaimError> {
     Ok(Claim { id, lock, ..claim(state) })
 }
 
-const TOLD: usize = 16;
+const NOTIFIED: usize = 16;

@@ -1,5 +1,5 @@
 //! What applications were told of this member's leadership and have not been told otherwise: whoever
-//! is to lead next waits for that (rule 37 of `docs/office.md`).
+//! is to lead next waits for that (rule 37 of `docs/views.md`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use tokio::sync::watch;
 
 /// Who may believe that this member leads. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Believers(Arc<watch::Sender<Told>>);
+pub(crate) struct Believers(Arc<watch::Sender<Notified>>);
 
 /// What applications were told.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct Notified {
     /// The latest deadline that was told to one that will not be told anything more.
     pub(crate) until: LocalTime,
     /// Streams that said that this member leads, and did not say the end yet.
@@ -36,9 +36,9 @@ impl Believers {
     /// A question was answered: nobody can tell the caller more.
     pub(crate) fn answered(&self, until: Option<LocalTime>) {
         if let Some(until) = until {
-            self.0.send_if_modified(|told| {
-                let later = until > told.until;
-                told.until = told.until.max(until);
+            self.0.send_if_modified(|notified| {
+                let later = until > notified.until;
+                notified.until = notified.until.max(until);
                 later
             });
         }
@@ -49,14 +49,14 @@ impl Believers {
         Believer { all: self.clone(), until: None }
     }
 
-    pub(crate) fn watch(&self) -> watch::Receiver<Told> {
+    pub(crate) fn watch(&self) -> watch::Receiver<Notified> {
         self.0.subscribe()
     }
 
     fn ended(&self, until: LocalTime) {
-        self.0.send_modify(|told| {
-            told.streams -= 1;
-            told.until = told.until.max(until);
+        self.0.send_modify(|notified| {
+            notified.streams -= 1;
+            notified.until = notified.until.max(until);
         });
     }
 }
@@ -66,12 +66,12 @@ impl Believer {
     pub(crate) fn says(&mut self, until: Option<LocalTime>) {
         let Some(until) = until else { return };
         if self.until.is_none() {
-            self.all.0.send_modify(|told| told.streams += 1);
+            self.all.0.send_modify(|notified| notified.streams += 1);
         }
         self.until = self.until.max(Some(until));
     }
 
-    /// All that the stream has said is written to its connection, the end of an office last.
+    /// All that the stream has said is written to its connection, the end of a leader lease last.
     pub(crate) fn has_taken_the_end(&mut self, now: LocalTime) {
         if let Some(until) = self.until.take() {
             self.all.ended(until.min(now.after(READ)));
@@ -92,18 +92,18 @@ impl Drop for Believer {
 mod tests {
     use super::*;
 
-    fn told(believers: &Believers) -> (u64, usize) {
-        let told = *believers.watch().borrow();
-        (told.until.0, told.streams)
+    fn notified(believers: &Believers) -> (u64, usize) {
+        let notified = *believers.watch().borrow();
+        (notified.until.0, notified.streams)
     }
 
     #[test]
-    fn whoever_asked_believes_until_the_latest_deadline() {
+    fn a_member_that_asked_believes_until_the_latest_deadline() {
         let believers = Believers::default();
         for until in [Some(5), Some(9), None, Some(7)] {
             believers.answered(until.map(LocalTime));
         }
-        assert_eq!(told(&believers), (9, 0));
+        assert_eq!(notified(&believers), (9, 0));
     }
 
     #[test]
@@ -115,13 +115,17 @@ mod tests {
             one.says(until);
         }
         other.says(Some(late));
-        assert_eq!(told(&believers), (0, 2));
+        assert_eq!(notified(&believers), (0, 2));
         one.has_taken_the_end(LocalTime(1));
         one.has_taken_the_end(LocalTime(2));
         let read = LocalTime(1).after(READ);
-        assert_eq!(told(&believers), (read.0, 1));
+        assert_eq!(notified(&believers), (read.0, 1));
         drop(one);
         drop(other);
-        assert_eq!(told(&believers), (late.0, 0), "the other hung up, and goes by what it knows");
+        assert_eq!(
+            notified(&believers),
+            (late.0, 0),
+            "the other hung up, and goes by what it knows"
+        );
     }
 }

@@ -18,7 +18,7 @@ use conclave_protocols::policy::{Arbiter, Caching, LockAlgorithm, Policy};
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
-use self::entry::Entry;
+use self::entry::ClaimEntry;
 use super::Asked;
 use crate::claims::{
     Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Holder, LostReason, Refusal, Wait,
@@ -27,7 +27,7 @@ use crate::metrics::LockMetrics;
 
 /// What the claims want of the member.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) enum Wish {
+pub(super) enum Intent {
     /// Enter the lock.
     Enter(LockName, Note),
     /// Leave it, or no longer want it.
@@ -47,8 +47,8 @@ pub(super) enum Due {
     Jeopardy,
 }
 
-/// An alarm of a claim: to set, or to clear.
-pub(super) type ClaimAlarm = ((LockName, ClaimId, Due), Option<LocalTime>);
+/// A timer of a claim: to set, or to clear.
+pub(super) type ClaimTimer = ((LockName, ClaimId, Due), Option<LocalTime>);
 
 /// All claims.
 pub(super) struct Book {
@@ -57,7 +57,7 @@ pub(super) struct Book {
     /// What the member goes by.
     arbiter: Arbiter,
     locks: BTreeMap<LockName, Line>,
-    claims: BTreeMap<(LockName, ClaimId), Entry>,
+    claims: BTreeMap<(LockName, ClaimId), ClaimEntry>,
     /// Claims that have ended, the oldest first, and when.
     ended: VecDeque<(LocalTime, LockName, ClaimId)>,
     drawn: u64,
@@ -65,11 +65,11 @@ pub(super) struct Book {
     leaving: BTreeMap<LockName, Cost>,
     metrics: LockMetrics,
     /// Nothing is newly granted before, as far as is known.
-    quiet_until: Option<LocalTime>,
+    grace_until: Option<LocalTime>,
     /// What the member is to do.
-    pub(super) wishes: Vec<Wish>,
+    pub(super) intents: Vec<Intent>,
     /// What the task is to be woken for.
-    pub(super) alarms: Vec<ClaimAlarm>,
+    pub(super) timers: Vec<ClaimTimer>,
 }
 
 /// The claims on one lock.
@@ -83,12 +83,12 @@ struct Line {
     holder: Option<Holder>,
     /// Whether whoever grants has answered since the member asked.
     heard: bool,
-    /// Messages since this member entered, and those that it counted for the entry, as the books
+    /// Messages since this member entered, and those that it counted for the entry, as the textbook
     /// count them.
     messages: u64,
 }
 
-/// What an entry has cost so far, as the books count it.
+/// What an entry has cost so far, as the textbook counts it.
 struct Cost {
     algorithm: LockAlgorithm,
     caching: Caching,
@@ -116,9 +116,9 @@ impl Book {
             drawn: 0,
             leaving: BTreeMap::new(),
             metrics,
-            quiet_until: None,
-            wishes: Vec::new(),
-            alarms: Vec::new(),
+            grace_until: None,
+            intents: Vec::new(),
+            timers: Vec::new(),
         }
     }
 
@@ -146,7 +146,7 @@ impl Book {
         if self.claims.len() - self.ended.len() >= LIMITS.1 {
             return Err(AskError::Full { what: "claims of this pod", limit: LIMITS.1 });
         }
-        let entry = Entry::new(now, id.clone(), ask, &self.pod, of_lock, self.arbiter);
+        let entry = ClaimEntry::new(now, id.clone(), ask, &self.pod, of_lock, self.arbiter);
         let claim = entry.watch();
         let (lock, wait) = (key.0.clone(), entry.wait());
         self.claims.insert(key, entry);
@@ -160,7 +160,7 @@ impl Book {
             let ids = line.holding.iter().chain(&line.waiting);
             ids.filter_map(move |id| self.claims.get(&(lock.clone(), id.clone())))
         });
-        open.map(Entry::watch).collect()
+        open.map(ClaimEntry::watch).collect()
     }
 
     /// An id that begins with this process' own number.
@@ -186,11 +186,11 @@ impl Book {
             Wait::For(wait) => Some(now.after(wait)),
             Wait::Forever => None,
         };
-        self.alarms.push(((lock.clone(), id.clone(), Due::Wait), at));
+        self.timers.push(((lock.clone(), id.clone(), Due::Wait), at));
         if wait == Wait::For(Duration::ZERO) {
-            let long = self.quiet_for(now, lock).filter(|until| *until > now.after(TRY));
+            let long = self.grace_for(now, lock).filter(|until| *until > now.after(TRY));
             if let Some(until) = long {
-                return self.refuse(now, lock, id, Refusal::Quiet { until });
+                return self.refuse(now, lock, id, Refusal::GracePeriod { until });
             }
             if others {
                 let holder = self.holder(now, lock);
@@ -203,15 +203,15 @@ impl Book {
     }
 
     /// Until when nothing is newly granted, as far as is known.
-    pub(super) fn quiet(&mut self, until: Option<LocalTime>) {
-        self.quiet_until = until;
+    pub(super) fn grace(&mut self, until: Option<LocalTime>) {
+        self.grace_until = until;
     }
 
     /// Until when nobody is let in, whatever was last told of a holder: nothing if that is a claim of this
     /// pod.
-    fn quiet_for(&self, now: LocalTime, lock: &LockName) -> Option<LocalTime> {
+    fn grace_for(&self, now: LocalTime, lock: &LockName) -> Option<LocalTime> {
         let held = self.locks.get(lock).is_some_and(|line| line.holding.is_some());
-        self.quiet_until.filter(|until| *until > now && !held)
+        self.grace_until.filter(|until| *until > now && !held)
     }
 
     /// Makes the member ask for a lock, if a claim waits and it does not already.
@@ -224,7 +224,7 @@ impl Book {
         let Some(entry) = self.claims.get(&(lock.clone(), first.clone())) else { return };
         line.asked = true;
         line.heard = false;
-        self.wishes.push(Wish::Enter(lock.clone(), entry.note()));
+        self.intents.push(Intent::Enter(lock.clone(), entry.note()));
     }
 
     /// Makes the member leave a lock, and ask again if claims wait.
@@ -232,7 +232,7 @@ impl Book {
         let Some(line) = self.locks.get_mut(lock) else { return };
         if line.asked {
             line.asked = false;
-            self.wishes.push(Wish::Exit(lock.clone()));
+            self.intents.push(Intent::Exit(lock.clone()));
         }
         self.ask_for(lock);
         self.tidy(lock);
@@ -268,8 +268,8 @@ impl Book {
             Due::Wait => {
                 let heard = self.locks.get(lock).is_some_and(|l| l.heard || l.holding.is_some());
                 let holder = self.holder(now, lock);
-                let refusal = match self.quiet_for(now, lock) {
-                    Some(until) => Refusal::Quiet { until },
+                let refusal = match self.grace_for(now, lock) {
+                    Some(until) => Refusal::GracePeriod { until },
                     None if heard => Refusal::WaitTimeout { holder },
                     None => Refusal::NoQuorum,
                 };
@@ -300,7 +300,7 @@ impl Book {
         let Some(line) = self.locks.get_mut(lock) else { return false };
         let before = line.waiting.len();
         line.waiting.retain(|waiting| waiting != id);
-        self.alarms.push(((lock.clone(), id.clone(), Due::Wait), None));
+        self.timers.push(((lock.clone(), id.clone(), Due::Wait), None));
         before > line.waiting.len()
     }
 
@@ -338,7 +338,7 @@ impl Book {
         };
         let at = entry.renew(now, ttl)?;
         let claim = entry.watch().borrow().clone();
-        self.alarms.push(((lock.clone(), id.clone(), Due::Ttl), at));
+        self.timers.push(((lock.clone(), id.clone(), Due::Ttl), at));
         Ok(claim)
     }
 

@@ -1,4 +1,4 @@
-//! What the books count: messages, and what an entry or an election should cost.
+//! What the textbook counts: messages, and what an entry or an election should cost.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use conclave_protocols::policy::{ElectionAlgorithm, LockAlgorithm};
 use conclave_protocols::record::Record;
 use conclave_protocols::{Incarnation, cost};
 
-/// What the books say that an entry of this member and its exit cost, with the algorithms of a view,
+/// What the textbook says that an entry of this member and its exit cost, with the algorithms of a view,
 /// if nobody else wants in. Where a token is, nobody knows beforehand.
 pub(super) fn lock_costs(record: &Record, me: Incarnation) -> Vec<(LockAlgorithm, u64)> {
     let view = record.view();
@@ -28,7 +28,7 @@ pub(super) fn lock_costs(record: &Record, me: Incarnation) -> Vec<(LockAlgorithm
     algorithms.into_iter().filter_map(|algorithm| Some((algorithm, cost(algorithm)?))).collect()
 }
 
-/// What the books say that an election costs after the leader of so many members has died.
+/// What the textbook says that an election costs after the leader of so many members has died.
 pub(super) fn election_cost(algorithm: ElectionAlgorithm, members: usize) -> (u32, u32) {
     let n = members as u64;
     let (best, worst) = match algorithm {

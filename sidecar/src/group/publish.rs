@@ -10,7 +10,7 @@ use conclave_protocols::version;
 use conclave_protocols::{Incarnation, LocalTime};
 use tokio::sync::watch;
 
-use super::{Election, LastElection, Leader, MemberStatus, Standing, Status};
+use super::{Election, LastElection, Leader, Leadership, MemberStatus, Status};
 
 /// The channels by which the group is seen.
 pub(super) struct Publisher {
@@ -33,7 +33,7 @@ impl Publisher {
             policy_generation: policy.generation,
             speaks: version::FIRST,
             grants: None,
-            quiet_until: None,
+            grace_until: None,
             members: Vec::new(),
             tolerates: 0,
             outage_survived: None,
@@ -46,7 +46,7 @@ impl Publisher {
             algorithm: policy.election,
             arbiter: policy.arbiter,
             epoch: conclave_protocols::Epoch::default(),
-            standing: Standing::Isolated,
+            leadership: Leadership::Isolated,
             safe_until: None,
             leader: None,
             candidates: 0,
@@ -122,27 +122,27 @@ impl Publisher {
     }
 
     /// How this member stands now.
-    pub(super) fn stands(&self, now: LocalTime, member: &Member, standing: member::Standing) {
+    pub(super) fn stands(&self, now: LocalTime, member: &Member, leadership: member::Leadership) {
         let draining = self.status.borrow().draining;
         let changed = self.election.send_if_modified(|election| {
-            let (is, until) = match standing {
-                member::Standing::Leading(until) => (Standing::Leading, Some(until)),
-                member::Standing::HandingOver => (Standing::HandingOver, None),
-                member::Standing::Following(..) => (Standing::Following, None),
-                member::Standing::Electing if draining => (Standing::HandingOver, None),
-                member::Standing::Electing => (Standing::Electing, None),
-                member::Standing::Isolated => (Standing::Isolated, None),
+            let (is, until) = match leadership {
+                member::Leadership::Leading(until) => (Leadership::Leading, Some(until)),
+                member::Leadership::HandingOver => (Leadership::HandingOver, None),
+                member::Leadership::Following(..) => (Leadership::Following, None),
+                member::Leadership::Electing if draining => (Leadership::HandingOver, None),
+                member::Leadership::Electing => (Leadership::Electing, None),
+                member::Leadership::Isolated => (Leadership::Isolated, None),
             };
             let extended = election.safe_until != until;
             election.safe_until = until;
             let known = match is {
-                Standing::Leading | Standing::Following => {
+                Leadership::Leading | Leadership::Following => {
                     member.record().and_then(|record| leader(now, record))
                 }
-                Standing::Electing | Standing::HandingOver | Standing::Isolated => None,
+                Leadership::Electing | Leadership::HandingOver | Leadership::Isolated => None,
             };
-            let moved = election.standing != is;
-            election.standing = is;
+            let moved = election.leadership != is;
+            election.leadership = is;
             let new_leader = set_leader(election, known);
             election.index += u64::from(moved && !new_leader);
             moved || new_leader || extended
@@ -171,9 +171,9 @@ impl Publisher {
     }
 
     /// Until when nothing is newly granted, if this member knows of such a wait.
-    pub(super) fn quiet(&self, until: Option<LocalTime>) {
+    pub(super) fn grace(&self, until: Option<LocalTime>) {
         self.status.send_modify(|status| {
-            status.quiet_until = until;
+            status.grace_until = until;
             status.index += 1;
         });
     }
@@ -261,7 +261,7 @@ fn incarnation(member: &MemberStatus) -> Incarnation {
     Incarnation { pod, run: member.run }
 }
 
-/// How many members may be lost at once so that the rest can still promise an office.
+/// How many members may be lost at once so that the rest can still promise a leader lease.
 fn tolerated(record: &Record) -> u32 {
     u32::try_from(record.members.len() - record.promises_needed()).unwrap_or(u32::MAX)
 }

@@ -33,7 +33,7 @@ fn given(name: &str) -> Option<u64> {
 }
 
 #[test]
-fn whatever_happens_claims_keep_what_they_were_told() {
+fn whatever_happens_claims_keep_what_they_were_granted() {
     if let Some(seed) = given("CONCLAVE_SEED") {
         println!("{:?}", run(seed, true));
         return;

@@ -1,6 +1,6 @@
-//! The one task that owns the group: the member, its clock, its claims, its alarms.
+//! The one task that owns the group: the member, its clock, its claims, its timers.
 //!
-//! It takes one thing at a time from its sources (requests, peers, the register, alarms, discovery,
+//! It takes one thing at a time from its sources (requests, peers, the register, timers, discovery,
 //! the end) and carries out what the protocols want. Nothing else has any of its state.
 
 mod arbiter;
@@ -23,14 +23,14 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use self::steps::Step;
-use super::alarms::{Alarms, sleep_until};
-use super::believers::Told;
-use super::book::{Book, Due, Wish};
+use super::believers::Notified;
+use super::book::{Book, Due, Intent};
 use super::costs::{election_cost, lock_costs};
 use super::publish::Publisher;
-use super::seat::Seat;
+use super::slot::Slot;
 use super::time::{Time, virtual_clock};
-use super::{Request, Standing};
+use super::timers::{PodTimers, sleep_until};
+use super::{Leadership, Request};
 use crate::claims::{AskError, ClaimId};
 use crate::links::Links;
 use crate::metrics::Metrics;
@@ -56,13 +56,13 @@ pub(crate) struct Beginning {
     /// Processes that are surely dead.
     pub(crate) dead: mpsc::Receiver<Incarnation>,
     /// What the member says and does, for whoever draws it.
-    pub(crate) said: Option<mpsc::Sender<Said>>,
+    pub(crate) sent: Option<mpsc::Sender<Sent>>,
     pub(crate) end: CancellationToken,
 }
 
 /// What whoever draws a member gets to know.
 #[derive(Clone, Debug)]
-pub(crate) enum Said {
+pub(crate) enum Sent {
     /// It sent a message.
     Message(Spoken),
     /// Something happened to a lock.
@@ -78,9 +78,9 @@ pub(crate) struct Spoken {
     pub(crate) lock: Option<LockName>,
 }
 
-/// The names of the task's alarms.
+/// The names of the task's timers.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) enum Alarm {
+pub(super) enum PodTimer {
     Member(member::Timer),
     Clock(clock::Timer),
     Claim(LockName, ClaimId, Due),
@@ -99,7 +99,7 @@ pub(super) struct Task<'a> {
     recorder: Option<Recorder>,
     pub(super) time: Time,
     book: Book,
-    pub(super) alarms: Alarms<Alarm>,
+    pub(super) timers: PodTimers<PodTimer>,
     links: Links,
     /// Whom discovery found.
     peers: Vec<MemberInfo>,
@@ -109,10 +109,10 @@ pub(super) struct Task<'a> {
     pub(super) map: &'a watch::Sender<ClockMap>,
     pub(super) metrics: &'a Metrics,
     pub(super) clock: OsClock,
-    said: Option<mpsc::Sender<Said>>,
+    sent: Option<mpsc::Sender<Sent>>,
     /// Somebody wanted to join the present view and did not fit in.
     is_full: bool,
-    believers: watch::Receiver<Told>,
+    believers: watch::Receiver<Notified>,
     left: bool,
 }
 
@@ -123,7 +123,7 @@ const LEAVE: Duration = Duration::from_secs(10);
 /// Answers of the register that may wait for the task.
 const ANSWERS: usize = 64;
 
-impl Seat {
+impl Slot {
     /// Lives in the group until it has left it.
     pub(crate) async fn live(&mut self, beginning: Beginning) {
         let Beginning { me, policy, mut status, register, links, end, .. } = beginning;
@@ -137,7 +137,7 @@ impl Seat {
             member,
             time,
             book: Book::new(&me.name, me.incarnation, self.metrics.locks.clone()),
-            alarms: Alarms::new(),
+            timers: PodTimers::new(),
             links,
             peers: Vec::new(),
             register,
@@ -146,7 +146,7 @@ impl Seat {
             map: &self.map,
             metrics: &self.metrics,
             clock: self.clock,
-            said: beginning.said,
+            sent: beginning.sent,
             is_full: false,
             believers: self.believers.watch(),
             left: false,
@@ -176,7 +176,7 @@ struct Sources<'a> {
     found: watch::Receiver<Option<Vec<MemberInfo>>>,
     sight: watch::Receiver<Sight>,
     dead: mpsc::Receiver<Incarnation>,
-    believers: watch::Receiver<Told>,
+    believers: watch::Receiver<Notified>,
 }
 
 impl Task<'_> {
@@ -185,17 +185,17 @@ impl Task<'_> {
         let mut out = Outbox::default();
         self.member.start(now, &mut out);
         self.carry_out(now, out);
-        self.alarms.set(Alarm::Links, now.after(LINKS));
+        self.timers.set(PodTimer::Links, now.after(LINKS));
         let mut leaving = false;
         while !self.left {
-            let due = self.alarms.next();
+            let due = self.timers.next();
             tokio::select! {
                 biased;
                 () = end.cancelled(), if !leaving => {
                     leaving = true;
                     self.leave();
                 }
-                () = sleep_until(self.clock, due) => self.ring(),
+                () = sleep_until(self.clock, due) => self.fire(),
                 Some(answer) = sources.answered.recv() => {
                     let message = Message::Register(answer);
                     self.feed(Input::Message { from: Node::Register, message });
@@ -222,7 +222,7 @@ impl Task<'_> {
             }
         }
         // What was said last is on its way before the links end.
-        tokio::time::sleep(FAREWELL).await;
+        tokio::time::sleep(FLUSH).await;
     }
 
     fn on_payload(&mut self, from: Incarnation, payload: Payload) {
@@ -241,36 +241,36 @@ impl Task<'_> {
         }
     }
 
-    /// Rings every alarm that is due.
-    fn ring(&mut self) {
+    /// Rings every timer that is due.
+    fn fire(&mut self) {
         let now = self.clock.now();
         self.note_pause(now);
-        while let Some(alarm) = self.alarms.take_due(now) {
-            match alarm {
-                Alarm::Member(timer) => self.feed(Input::Timer(timer)),
-                Alarm::Clock(timer) => self.feed_clock(Input::Timer(timer)),
-                Alarm::Claim(lock, id, due) => {
+        while let Some(timer) = self.timers.take_due(now) {
+            match timer {
+                PodTimer::Member(timer) => self.feed(Input::Timer(timer)),
+                PodTimer::Clock(timer) => self.feed_clock(Input::Timer(timer)),
+                PodTimer::Claim(lock, id, due) => {
                     self.book.on_due(now, &lock, &id, due);
-                    self.grant_wishes();
+                    self.grant_intents();
                 }
-                Alarm::Links => {
+                PodTimer::Links => {
                     self.publisher.connected(|peer| self.links.is_open(peer));
-                    self.alarms.set(Alarm::Links, now.after(LINKS));
+                    self.timers.set(PodTimer::Links, now.after(LINKS));
                 }
-                Alarm::Leave => {
+                PodTimer::Leave => {
                     warn!(
                         "this pod ends before it has left its group: the others take it for dead"
                     );
                     self.left = true;
                 }
-                Alarm::Believers => self.heed_believers(),
+                PodTimer::Believers => self.heed_believers(),
             }
         }
     }
 
     /// A process that was held up for long has missed heartbeats, and deadlines may have passed.
     fn note_pause(&self, now: LocalTime) {
-        let late = self.alarms.next().map_or(Duration::ZERO, |due| now - due);
+        let late = self.timers.next().map_or(Duration::ZERO, |due| now - due);
         if late >= NOTICEABLE {
             self.metrics.members.pauses.observe(late.as_secs_f64());
         }
@@ -300,7 +300,7 @@ impl Task<'_> {
                 self.feed(Input::Command(Command::Drain));
             }
         }
-        self.grant_wishes();
+        self.grant_intents();
     }
 
     fn ask(&mut self, now: LocalTime, ask: crate::claims::Ask) -> Result<super::Asked, AskError> {
@@ -321,10 +321,10 @@ impl Task<'_> {
     /// A leader that hands over need not wait until its last deadline, if no application was told so
     /// much.
     fn heed_believers(&mut self) {
-        let told = *self.believers.borrow();
-        let ends = self.publisher.election.borrow().standing == Standing::HandingOver;
-        if ends && told.streams == 0 {
-            self.feed(Input::Command(Command::Told(told.until)));
+        let notified = *self.believers.borrow();
+        let ends = self.publisher.election.borrow().leadership == Leadership::HandingOver;
+        if ends && notified.streams == 0 {
+            self.feed(Input::Command(Command::Notified(notified.until)));
         }
     }
 
@@ -342,29 +342,29 @@ impl Task<'_> {
         self.publisher.draining();
         self.publisher.out("the sidecar is leaving its group");
         self.book.close(now);
-        self.grant_wishes();
-        self.alarms.set(Alarm::Leave, now.after(LEAVE));
+        self.grant_intents();
+        self.timers.set(PodTimer::Leave, now.after(LEAVE));
         self.feed(Input::Command(Command::Leave));
     }
 
-    /// Carries out what the claims want of the member, and of the alarms.
-    fn grant_wishes(&mut self) {
+    /// Carries out what the claims want of the member, and of the timers.
+    fn grant_intents(&mut self) {
         loop {
-            for ((lock, id, due), at) in std::mem::take(&mut self.book.alarms) {
-                let alarm = Alarm::Claim(lock, id, due);
+            for ((lock, id, due), at) in std::mem::take(&mut self.book.timers) {
+                let timer = PodTimer::Claim(lock, id, due);
                 match at {
-                    Some(at) => self.alarms.set(alarm, at),
-                    None => self.alarms.clear(&alarm),
+                    Some(at) => self.timers.set(timer, at),
+                    None => self.timers.clear(&timer),
                 }
             }
-            let wishes = std::mem::take(&mut self.book.wishes);
-            if wishes.is_empty() && self.book.alarms.is_empty() {
+            let intents = std::mem::take(&mut self.book.intents);
+            if intents.is_empty() && self.book.timers.is_empty() {
                 return self.book.has_left();
             }
-            for wish in wishes {
-                self.feed_member(Input::Command(match wish {
-                    Wish::Enter(lock, note) => Command::Enter { lock, note },
-                    Wish::Exit(lock) => Command::Exit { lock },
+            for intent in intents {
+                self.feed_member(Input::Command(match intent {
+                    Intent::Enter(lock, note) => Command::Enter { lock, note },
+                    Intent::Exit(lock) => Command::Exit { lock },
                 }));
             }
         }
@@ -372,7 +372,7 @@ impl Task<'_> {
 
     fn feed(&mut self, input: conclave_protocols::protocol::InputOf<Member>) {
         self.feed_member(input);
-        self.grant_wishes();
+        self.grant_intents();
     }
 
     fn carry_out(
@@ -391,9 +391,9 @@ impl Task<'_> {
                 }
                 Effect::Send { to: Node::Register, message: Message::Peer(_) } => {}
                 Effect::Arm { timer, after } => {
-                    self.alarms.set(Alarm::Member(timer), now.after(after));
+                    self.timers.set(PodTimer::Member(timer), now.after(after));
                 }
-                Effect::Disarm(timer) => self.alarms.clear(&Alarm::Member(timer)),
+                Effect::Disarm(timer) => self.timers.clear(&PodTimer::Member(timer)),
                 Effect::Tell(event) => self.on_event(now, event),
             }
         }
@@ -404,17 +404,17 @@ impl Task<'_> {
         let lock = word.map(|word| word.lock.clone());
         match word.map(|word| (word.lock, word.paid_by)) {
             Some((lock, PaidBy::Sender)) => self.book.count_message(lock),
-            Some((lock, PaidBy::Leaver)) => self.book.count_farewell(lock),
+            Some((lock, PaidBy::Leaver)) => self.book.count_last_message(lock),
             Some((_, PaidBy::Receiver | PaidBy::Nobody)) | None => {}
         }
         self.say(to, Payload::Member(message), lock);
     }
 
     pub(super) fn say(&mut self, to: Incarnation, payload: Payload, lock: Option<LockName>) {
-        if let Some(said) = &self.said {
+        if let Some(sent) = &self.sent {
             let (protocol, name) = payload.names();
             // Whoever draws may miss something.
-            let _ = said.try_send(Said::Message(Spoken { to, protocol, name, lock }));
+            let _ = sent.try_send(Sent::Message(Spoken { to, protocol, name, lock }));
         }
         self.links.send(to, payload);
     }
@@ -424,17 +424,17 @@ impl Task<'_> {
         match event {
             Event::Met(info) => self.links.meet(&info),
             Event::Installed(record) => self.on_view(now, &record),
-            Event::Standing(standing) => {
-                debug!(?standing, "standing");
-                self.publisher.stands(now, &self.member, standing);
-                if standing == member::Standing::HandingOver {
-                    self.alarms.set(Alarm::Believers, now);
+            Event::Leadership(leadership) => {
+                debug!(?leadership, "leadership");
+                self.publisher.stands(now, &self.member, leadership);
+                if leadership == member::Leadership::HandingOver {
+                    self.timers.set(PodTimer::Believers, now);
                 }
             }
             Event::Grants(grants) => self.publisher.grants(grants),
-            Event::Quiet(until) => {
-                self.publisher.quiet(until);
-                self.book.quiet(until);
+            Event::Grace(until) => {
+                self.publisher.grace(until);
+                self.book.grace(until);
             }
             Event::Confirmed(at) => self.publisher.confirmed(at),
             Event::Elected { winner, messages, took } => {
@@ -484,17 +484,17 @@ impl Task<'_> {
     }
 }
 
-/// By how much an alarm may be late on a busy machine; more is a pause.
+/// By how much a timer may be late on a busy machine; more is a pause.
 const NOTICEABLE: Duration = Duration::from_millis(50);
 
-/// A pause that costs a leader its office, or nearly.
+/// A pause that costs a leader its leader lease, or nearly.
 const LONG: Duration = Duration::from_secs(1);
 
 /// How often it is told to whom links are open.
 const LINKS: Duration = Duration::from_secs(1);
 
 /// How long links stay after the member has left.
-const FAREWELL: Duration = Duration::from_millis(50);
+const FLUSH: Duration = Duration::from_millis(50);
 
 pub(super) fn answered<T>(reply: oneshot::Sender<T>, answer: T) {
     // Whoever asked has hung up.

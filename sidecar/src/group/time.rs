@@ -7,7 +7,7 @@ use conclave_protocols::{
     Effect, Epoch, Incarnation, Input, LocalTime, MemberId, Outbox, Protocol,
 };
 
-use super::task::{Alarm, Task};
+use super::task::{PodTimer, Task};
 use crate::os_clock::OsClock;
 use crate::wire::Payload;
 
@@ -33,7 +33,7 @@ impl Task<'_> {
         };
         let params = Params::from(&record.policy.clock);
         self.time.epoch = record.epoch;
-        self.alarms.clear_all(|alarm| matches!(alarm, Alarm::Clock(_)));
+        self.timers.clear_all(|timer| matches!(timer, PodTimer::Clock(_)));
         let mut out = Outbox::default();
         let mut sync = Berkeley::new(rank, record.view(), params, clock);
         sync.start(self.clock.raw(), &mut out);
@@ -81,9 +81,9 @@ impl Task<'_> {
             match effect {
                 Effect::Send { to, message } => self.send_clock(to, message),
                 Effect::Arm { timer, after } => {
-                    self.alarms.set(Alarm::Clock(timer), now.after(after));
+                    self.timers.set(PodTimer::Clock(timer), now.after(after));
                 }
-                Effect::Disarm(timer) => self.alarms.clear(&Alarm::Clock(timer)),
+                Effect::Disarm(timer) => self.timers.clear(&PodTimer::Clock(timer)),
                 Effect::Tell(clock::Event::Adjusted(map)) => {
                     self.map.send_replace(map);
                 }

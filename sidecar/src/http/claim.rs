@@ -38,7 +38,7 @@ use crate::os_clock::Moment;
         (status = 410, description = "`lost`, `released`", body = ProblemBody),
         (status = 423, description = "`held`, `wait-timeout`: it was refused", body = ProblemBody),
         (status = 429, description = "`queue-full`", body = ProblemBody),
-        (status = 503, description = "`no-quorum`, `quiet-time`, `not-ready`, `terminating`", body = ProblemBody)
+        (status = 503, description = "`no-quorum`, `grace-period`, `not-ready`, `terminating`", body = ProblemBody)
     )
 )]
 pub(super) async fn get_claim(
@@ -113,7 +113,7 @@ pub(super) async fn renew_claim(
         (status = 409, description = "`not-held`: it still waits", body = ProblemBody),
         (status = 410, description = "`lost`, `released`", body = ProblemBody),
         (status = 423, description = "`held`, `wait-timeout`: it was refused", body = ProblemBody),
-        (status = 503, description = "`no-quorum`, `quiet-time`, `not-ready`, `terminating`", body = ProblemBody)
+        (status = 503, description = "`no-quorum`, `grace-period`, `not-ready`, `terminating`", body = ProblemBody)
     )
 )]
 pub(super) async fn check_claim(

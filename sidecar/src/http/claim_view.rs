@@ -66,7 +66,7 @@ pub(super) struct ClaimView {
     index: u64,
     /// Who asked.
     owner: String,
-    /// What the client said about it.
+    /// The metadata that the client gave with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
@@ -115,13 +115,13 @@ pub(super) struct HolderView {
     token: Option<u64>,
     /// For how long it has held the lock.
     held_ms: u64,
-    /// What its client said about it.
+    /// The metadata that its client gave with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     metadata: Option<Value>,
 }
 
-/// What an entry cost, as the books count it.
+/// What an entry cost, as the textbook counts it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
 pub(super) struct Cost {
     /// Messages sent and received for this entry so far.

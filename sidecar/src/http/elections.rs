@@ -17,7 +17,7 @@ use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
 use super::safety::Safety;
 use super::watched::{self, Patience, Watched};
-use crate::group::{Election, LastElection, Leader, Standing};
+use crate::group::{Election, LastElection, Leader, Leadership};
 use crate::os_clock::Moment;
 
 /// An election, as this member sees it.
@@ -37,12 +37,12 @@ pub(super) struct ElectionView {
     guarantee: Guarantee,
     /// The number of the view, below 2^53.
     epoch: u64,
-    /// Rises when leader, standing or view changes.
+    /// Rises when leader, leadership or view changes.
     index: u64,
     /// Whether this member leads now.
     is_leader: bool,
     /// How this member stands.
-    state: StandingName,
+    state: LeadershipName,
     /// How long this member surely leads; only while it does.
     #[serde(flatten)]
     safety: Safety,
@@ -59,17 +59,17 @@ pub(super) struct ElectionView {
 /// How a member stands in an election.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-#[schema(as = Standing)]
-enum StandingName {
+#[schema(as = Leadership)]
+enum LeadershipName {
     /// It leads.
     Leading,
     /// Another leads.
     Following,
     /// One is being elected.
     Electing,
-    /// It led, and gives the office to another.
+    /// It led, and gives the leader lease to another.
     HandingOver,
-    /// It has lost touch with its group, or its office has run out.
+    /// It has lost touch with its group, or its leader lease has run out.
     Isolated,
 }
 
@@ -198,12 +198,12 @@ impl Watched for Election {
     }
 
     fn deadline(&self) -> Option<LocalTime> {
-        self.safe_until.filter(|_| self.standing == Standing::Leading)
+        self.safe_until.filter(|_| self.leadership == Leadership::Leading)
     }
 
     fn view(&self, now: Moment) -> ElectionView {
         let leads = self.leads_at(now.boottime);
-        let expired = self.standing == Standing::Leading && !leads;
+        let expired = self.leadership == Leadership::Leading && !leads;
         let leader = self.leader_at(now.boottime);
         ElectionView {
             election: NAME,
@@ -213,7 +213,7 @@ impl Watched for Election {
             epoch: self.epoch.0,
             index: self.index,
             is_leader: leads,
-            state: if expired { StandingName::Isolated } else { self.standing.into() },
+            state: if expired { LeadershipName::Isolated } else { self.leadership.into() },
             safety: self
                 .safe_until
                 .filter(|_| leads)
@@ -243,7 +243,7 @@ impl Watched for Election {
         }
         events.push(match (now.is_leader, now.state, &now.leader) {
             (true, ..) => "elected",
-            (false, StandingName::HandingOver, _) => "handing-over",
+            (false, LeadershipName::HandingOver, _) => "handing-over",
             (false, _, Some(_)) => "leader",
             (false, _, None) => "no-leader",
         });
@@ -280,14 +280,14 @@ impl From<LastElection> for LastElectionView {
     }
 }
 
-impl From<Standing> for StandingName {
-    fn from(standing: Standing) -> Self {
-        match standing {
-            Standing::Leading => Self::Leading,
-            Standing::Following => Self::Following,
-            Standing::Electing => Self::Electing,
-            Standing::HandingOver => Self::HandingOver,
-            Standing::Isolated => Self::Isolated,
+impl From<Leadership> for LeadershipName {
+    fn from(leadership: Leadership) -> Self {
+        match leadership {
+            Leadership::Leading => Self::Leading,
+            Leadership::Following => Self::Following,
+            Leadership::Electing => Self::Electing,
+            Leadership::HandingOver => Self::HandingOver,
+            Leadership::Isolated => Self::Isolated,
         }
     }
 }

@@ -77,7 +77,7 @@ pub(super) struct RenewBody {
         (status = 403, description = "`not-allowed`, `forbidden`", body = ProblemBody),
         (status = 423, description = "`held`, `wait-timeout`", body = ProblemBody),
         (status = 429, description = "`queue-full`", body = ProblemBody),
-        (status = 503, description = "`no-quorum`, `quiet-time`, `not-ready`, `terminating`", body = ProblemBody)
+        (status = 503, description = "`no-quorum`, `grace-period`, `not-ready`, `terminating`", body = ProblemBody)
     )
 )]
 pub(super) async fn claim_lock(
@@ -119,7 +119,7 @@ pub(super) async fn claim_lock(
         (status = 412, description = "`claim-differs`", body = ProblemBody),
         (status = 423, description = "`held`, `wait-timeout`", body = ProblemBody),
         (status = 429, description = "`queue-full`", body = ProblemBody),
-        (status = 503, description = "`no-quorum`, `quiet-time`, `not-ready`, `terminating`", body = ProblemBody)
+        (status = 503, description = "`no-quorum`, `grace-period`, `not-ready`, `terminating`", body = ProblemBody)
     )
 )]
 pub(super) async fn put_claim(

@@ -80,7 +80,7 @@ pub(super) struct StatusView {
     grants: Option<bool>,
     /// For how much longer nothing is newly granted, because somebody of an earlier view may hold; null if
     /// this member knows of no such wait.
-    quiet_ms: Option<u64>,
+    grace_ms: Option<u64>,
     /// Members of the view.
     members: usize,
     /// Members that may be lost at once without losing the group.
@@ -199,7 +199,7 @@ impl StatusView {
             policy_generation: status.policy_generation,
             protocol_version: status.speaks,
             grants: status.grants,
-            quiet_ms: status.quiet_after(now).map(|until| millis(now.until(until))),
+            grace_ms: status.grace_after(now).map(|until| millis(now.until(until))),
             members: status.members.len(),
             tolerates: status.tolerates,
             outage_survived_ms: status.outage_survived.map(millis),

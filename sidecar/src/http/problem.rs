@@ -111,7 +111,7 @@ impl Problem {
             Refusal::Held { holder } => (ProblemType::Held, holder.as_ref()),
             Refusal::WaitTimeout { holder } => (ProblemType::WaitTimeout, holder.as_ref()),
             Refusal::NoQuorum => (ProblemType::NoQuorum, None),
-            Refusal::Quiet { .. } => (ProblemType::QuietTime, None),
+            Refusal::GracePeriod { .. } => (ProblemType::GracePeriod, None),
             Refusal::Terminated => (ProblemType::Terminating, None),
         };
         // As it was when the claim was refused, and not as it was when the waiting began.
@@ -125,7 +125,7 @@ impl Problem {
             problem.body.holders =
                 Some(holder.into_iter().map(|h| HolderView::at(h, then)).collect());
         }
-        if let Refusal::Quiet { until } = refusal {
+        if let Refusal::GracePeriod { until } = refusal {
             problem.retry_after = Some(seconds_until(now, *until));
         }
         problem
@@ -190,7 +190,7 @@ pub(super) fn refusal_name(refusal: &Refusal) -> &'static str {
         Refusal::Held { .. } => ProblemType::Held,
         Refusal::WaitTimeout { .. } => ProblemType::WaitTimeout,
         Refusal::NoQuorum => ProblemType::NoQuorum,
-        Refusal::Quiet { .. } => ProblemType::QuietTime,
+        Refusal::GracePeriod { .. } => ProblemType::GracePeriod,
         Refusal::Terminated => ProblemType::Terminating,
     };
     kind.row().name
@@ -223,7 +223,7 @@ fn lost_detail(reason: LostReason) -> &'static str {
 }
 
 fn held_by(claim: &Claim, holder: &Holder, now: LocalTime) -> String {
-    let Holder { pod, owner, held: _, told: _, token: _, metadata: _ } = holder;
+    let Holder { pod, owner, held: _, notified: _, token: _, metadata: _ } = holder;
     let held = holder.held_at(now).as_secs_f64();
     format!("`{}` is held by {owner} in {pod} since {held:.1} s", claim.lock)
 }

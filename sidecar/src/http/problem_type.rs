@@ -14,7 +14,7 @@ pub enum ProblemType {
     /// Nobody who could grant was heard of.
     NoQuorum,
     /// A view has begun, and nothing is granted yet: somebody of an earlier one may hold.
-    QuietTime,
+    GracePeriod,
     /// This member is in no group yet.
     NotReady,
     /// The sidecar is going.
@@ -71,7 +71,7 @@ impl ProblemType {
         Self::WaitTimeout,
         Self::QueueFull,
         Self::NoQuorum,
-        Self::QuietTime,
+        Self::GracePeriod,
         Self::NotReady,
         Self::Terminating,
         Self::Lost,
@@ -98,7 +98,7 @@ impl ProblemType {
             Self::WaitTimeout => soon(423, "wait-timeout", "The lock was still held when the wait was over"),
             Self::QueueFull => soon(429, "queue-full", "Too many wait already"),
             Self::NoQuorum => soon(503, "no-quorum", "Nobody who could grant was heard of"),
-            Self::QuietTime => soon(503, "quiet-time", "Nothing is granted yet: locks of before may be held"),
+            Self::GracePeriod => soon(503, "grace-period", "Nothing is granted yet: locks of before may be held"),
             Self::NotReady => soon(503, "not-ready", "This member is in no group yet"),
             Self::Terminating => never(503, "terminating", "The sidecar is shutting down"),
             Self::Lost => never(410, "lost", "The claim held, and no longer does"),

@@ -14,7 +14,7 @@ use crate::os_clock::Moment;
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[expect(clippy::struct_field_names, reason = "they are the names of the API")]
 pub(super) struct Safety {
-    /// For how long it is safe, from when this was said: for people.
+    /// For how long it is safe, from when this was sent: for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     safe_for_ms: Option<u64>,
     /// Until when it is safe: a reading of this machine's `CLOCK_BOOTTIME`, in nanoseconds.

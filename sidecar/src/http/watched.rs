@@ -29,7 +29,7 @@ pub(super) trait Watched: Clone + Send + Sync + 'static {
     /// Rises with every change.
     fn index(&self) -> u64;
 
-    /// When it changes without anybody saying so: a hold or an office runs out. It may move on without
+    /// When it changes without anybody saying so: a hold or a leader lease runs out. It may move on without
     /// another index.
     fn deadline(&self) -> Option<LocalTime>;
 
@@ -57,13 +57,13 @@ struct Seen {
 
 /// A deadline that a stream has told.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Told {
+struct Notified {
     deadline: LocalTime,
     /// From when on a later one is news.
     stale: LocalTime,
 }
 
-impl Told {
+impl Notified {
     /// A later deadline is news after a third of what was left of this one: whoever is told a lease
     /// has two thirds of it left when it is told the next.
     fn at(now: LocalTime, deadline: LocalTime) -> Self {
@@ -124,7 +124,7 @@ pub(super) fn events<T: Watched>(
         clock: api.group.os_clock(),
         state,
         seen: None,
-        told: None,
+        notified: None,
         before: None,
         believer: api.group.believers.stream(),
         leads: false,
@@ -155,7 +155,7 @@ struct Reader<T: Watched> {
     clock: OsClock,
     state: watch::Receiver<T>,
     seen: Option<Seen>,
-    told: Option<Told>,
+    notified: Option<Notified>,
     before: Option<T::View>,
     believer: Believer,
     /// The last state read says that this member leads.
@@ -179,7 +179,7 @@ impl<T: Watched> Reader<T> {
                 return None;
             }
             if let Some(seen) = self.seen {
-                self.over = !changed(&mut self.state, seen, self.told, self.clock).await;
+                self.over = !changed(&mut self.state, seen, self.notified, self.clock).await;
             }
             self.read();
         }
@@ -195,10 +195,10 @@ impl<T: Watched> Reader<T> {
             self.believer.says(led_until);
             (seen_at(&*state, now.boottime), deadline_at(&*state, now.boottime), state.view(now))
         };
-        if self.seen == Some(seen) && !is_due(self.told, deadline, now.boottime) {
+        if self.seen == Some(seen) && !is_due(self.notified, deadline, now.boottime) {
             return;
         }
-        self.told = deadline.map(|deadline| Told::at(now.boottime, deadline));
+        self.notified = deadline.map(|deadline| Notified::at(now.boottime, deadline));
         for name in T::events(self.before.as_ref(), &view) {
             let event = Event::default().event(name).id(seen.index.to_string()).retry(RETRY);
             // Our views are plain data: they always have a JSON form.
@@ -215,7 +215,7 @@ impl<T: Watched> Reader<T> {
 async fn changed<T: Watched>(
     state: &mut watch::Receiver<T>,
     seen: Seen,
-    told: Option<Told>,
+    notified: Option<Notified>,
     clock: OsClock,
 ) -> bool {
     loop {
@@ -223,10 +223,10 @@ async fn changed<T: Watched>(
             let value = state.borrow_and_update();
             let now = clock.now();
             let deadline = deadline_at(&*value, now);
-            if seen_at(&*value, now) != seen || is_due(told, deadline, now) {
+            if seen_at(&*value, now) != seen || is_due(notified, deadline, now) {
                 return true;
             }
-            due(told, deadline, now).or(deadline)
+            due(notified, deadline, now).or(deadline)
         };
         tokio::select! {
             change = state.changed() => if change.is_err() { return false },
@@ -247,12 +247,16 @@ fn deadline_at<T: Watched>(value: &T, now: LocalTime) -> Option<LocalTime> {
     value.deadline().filter(|deadline| now < *deadline)
 }
 
-fn due(told: Option<Told>, deadline: Option<LocalTime>, now: LocalTime) -> Option<LocalTime> {
-    told?.due(now, deadline?)
+fn due(
+    notified: Option<Notified>,
+    deadline: Option<LocalTime>,
+    now: LocalTime,
+) -> Option<LocalTime> {
+    notified?.due(now, deadline?)
 }
 
-fn is_due(told: Option<Told>, deadline: Option<LocalTime>, now: LocalTime) -> bool {
-    due(told, deadline, now).is_some_and(|due| due <= now)
+fn is_due(notified: Option<Notified>, deadline: Option<LocalTime>, now: LocalTime) -> bool {
+    due(notified, deadline, now).is_some_and(|due| due <= now)
 }
 
 fn seen_at<T: Watched>(value: &T, now: LocalTime) -> Seen {

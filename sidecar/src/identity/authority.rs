@@ -154,7 +154,7 @@ async fn exchange(
 
 fn refused(status: StatusCode, body: &[u8]) -> IssueError {
     let Problem { title, detail } = serde_json::from_slice(body).unwrap_or_default();
-    let said = if detail.is_empty() { title } else { detail };
-    let plain = said.chars().map(|c| if c.is_control() { ' ' } else { c });
+    let sent = if detail.is_empty() { title } else { detail };
+    let plain = sent.chars().map(|c| if c.is_control() { ' ' } else { c });
     IssueError::Refused { status: status.as_u16(), detail: plain.take(SHOWN).collect() }
 }

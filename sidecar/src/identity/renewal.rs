@@ -92,13 +92,13 @@ impl Renewal {
 
     /// Takes note of what the operator says of its authority.
     fn adopt(&mut self) {
-        let Some(said) = self.authority.borrow_and_update().clone() else {
-            return self.lacks("the operator has not said where its authority is");
+        let Some(sent) = self.authority.borrow_and_update().clone() else {
+            return self.lacks("the operator has not published where its authority is");
         };
-        match Bundle::read(&said.bundle) {
+        match Bundle::read(&sent.bundle) {
             Ok(bundle) => {
                 self.trust(&bundle);
-                self.known = Some((said.address, bundle));
+                self.known = Some((sent.address, bundle));
                 // What failed there may succeed here.
                 (self.again, self.pause) = (Instant::now(), PAUSE.0);
             }
@@ -192,10 +192,10 @@ mod tests {
     use crate::identity::{AuthorityClient, LocalAuthority};
 
     fn renewal(issuer: Issuer, authority: &LocalAuthority) -> Renewal {
-        let said = AuthorityStatus { address: String::new(), bundle: authority.bundle() };
-        let (_, said) = watch::channel(Some(said));
+        let sent = AuthorityStatus { address: String::new(), bundle: authority.bundle() };
+        let (_, sent) = watch::channel(Some(sent));
         let me = id(1, 2);
-        let mut renewal = Renewal::new(issuer, me.group, me.pod, said, Metrics::new("orders"));
+        let mut renewal = Renewal::new(issuer, me.group, me.pod, sent, Metrics::new("orders"));
         renewal.adopt();
         renewal
     }

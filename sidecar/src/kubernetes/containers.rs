@@ -67,21 +67,21 @@ impl Place {
         let label = format!("{GROUP_LABEL}={}", self.name);
         let config = watcher::Config::default().labels(&label);
         let mut events = watcher(pods, config).default_backoff().boxed();
-        let mut told = BTreeSet::new();
+        let mut notified = BTreeSet::new();
         loop {
             match events.try_next().await {
                 // What was reported before is not forgotten here: a status has the last two only.
                 Ok(Some(Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod))) => {
                     for incarnation in terminated(&pod) {
-                        if told.insert(incarnation) {
+                        if notified.insert(incarnation) {
                             info!(%incarnation, "the kubelet reports its container as terminated");
                             if dead.send(incarnation).await.is_err() {
                                 return;
                             }
                         }
                     }
-                    if told.len() > TOLD_MAX {
-                        told.clear();
+                    if notified.len() > NOTIFIED_MAX {
+                        notified.clear();
                     }
                 }
                 Ok(Some(Event::Init | Event::InitDone)) => {}
@@ -93,7 +93,7 @@ impl Place {
 }
 
 /// More are not kept in mind; to tell them again does no harm.
-const TOLD_MAX: usize = 4_096;
+const NOTIFIED_MAX: usize = 4_096;
 
 /// The processes of a pod's sidecar that the kubelet reports as terminated.
 fn terminated(pod: &Pod) -> Vec<Incarnation> {

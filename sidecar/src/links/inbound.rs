@@ -111,7 +111,7 @@ enum InboundError {
     Refused,
     #[error("the peer sent something that makes no sense")]
     Frame(#[from] FrameError),
-    #[error("the peer said nothing")]
+    #[error("the peer sent nothing")]
     Silence,
     #[error("the peer reads nothing")]
     Unread,
@@ -285,6 +285,6 @@ async fn say<S: AsyncRead + AsyncWrite + Unpin>(
     connection: &mut Connection<S>,
     frame: &Frame,
 ) -> Result<(), InboundError> {
-    let said = timeout(UNREAD, connection.frames.send(frame.encode())).await;
-    Ok(said.map_err(|_| InboundError::Unread)??)
+    let sent = timeout(UNREAD, connection.frames.send(frame.encode())).await;
+    Ok(sent.map_err(|_| InboundError::Unread)??)
 }

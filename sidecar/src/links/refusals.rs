@@ -17,13 +17,13 @@ use crate::wire;
 pub(crate) struct Warnings(Arc<Mutex<HashMap<&'static str, Instant>>>);
 
 /// Between two warnings for the same reason; the metrics count them all.
-const QUIET: Duration = Duration::from_mins(1);
+const PAUSE: Duration = Duration::from_mins(1);
 
 impl Warnings {
     /// Whether it is time to warn again.
     fn is_due(&self, reason: &'static str, now: Instant) -> bool {
         let mut warned = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = warned.get(reason).is_none_or(|last| now.duration_since(*last) >= QUIET);
+        let is_due = warned.get(reason).is_none_or(|last| now.duration_since(*last) >= PAUSE);
         if is_due {
             warned.insert(reason, now);
         }
@@ -60,8 +60,8 @@ mod tests {
     fn each_reason_is_warned_of_once_in_a_while() {
         let (warnings, now) = (Warnings::default(), Instant::now());
         assert!(warnings.is_due("group", now));
-        assert!(!warnings.is_due("group", now + QUIET / 2));
+        assert!(!warnings.is_due("group", now + PAUSE / 2));
         assert!(warnings.is_due("pod", now), "another reason");
-        assert!(warnings.is_due("group", now + QUIET));
+        assert!(warnings.is_due("group", now + PAUSE));
     }
 }

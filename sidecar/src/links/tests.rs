@@ -68,7 +68,7 @@ fn info(pod: u128, address: SocketAddr) -> MemberInfo {
         name: format!("pod-{pod}"),
         addresses: vec![address],
         priority: 0,
-        admission: 0,
+        seniority: 0,
         protocol: wire::VERSIONS,
     }
 }
@@ -155,7 +155,7 @@ async fn a_member_is_cut_off_from_some_and_connected_to_others() {
 }
 
 #[tokio::test]
-async fn without_a_certificate_nobody_is_let_in_and_what_is_said_waits() {
+async fn without_a_certificate_nobody_is_admitted_and_what_is_sent_waits() {
     let authority = authority();
     let mut one = process(1, None).await;
     let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;

@@ -46,19 +46,19 @@ impl ElectionMetrics {
             ),
             messages: define.histograms(
                 "conclave_election_messages",
-                "Messages that this member sent in one election, as the books count them.",
+                "Messages that this member sent in one election, as the textbook counts them.",
                 &["algorithm"],
                 &MESSAGES,
             ),
             messages_expected: define.counts(
                 "conclave_election_messages_expected",
-                "Messages of one election by the formula of the books, of all members, in this view.",
+                "Messages of one election by the formula of the textbook, of all members, in this view.",
                 &["algorithm", "case"],
             ),
         }
     }
 
-    /// What the books say that an election costs in the present view, all members together, in the
+    /// What the textbook says that an election costs in the present view, all members together, in the
     /// best and in the worst case.
     pub(crate) fn expect(&self, algorithm: ElectionAlgorithm, best: u32, worst: u32) {
         for (case, messages) in [("best", best), ("worst", worst)] {

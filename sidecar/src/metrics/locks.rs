@@ -60,7 +60,7 @@ impl LockMetrics {
             ),
             messages: define.histograms(
                 "conclave_lock_messages",
-                "Messages of one entry and its exit that this member sent or received, as the books \
+                "Messages of one entry and its exit that this member sent or received, as the textbook \
                  count them; of `TokenRing` and `Raymond` not those of other members on the token's \
                  way.",
                 &["algorithm"],
@@ -68,7 +68,7 @@ impl LockMetrics {
             ),
             messages_expected: define.counts(
                 "conclave_lock_messages_expected",
-                "Messages of one entry and its exit by the formula of the books, in this view, if \
+                "Messages of one entry and its exit by the formula of the textbook, in this view, if \
                  nobody else wants in. None for `TokenRing` and `Raymond`: there the formula is of \
                  where the token is, which no member knows beforehand.",
                 &["algorithm"],
@@ -83,7 +83,7 @@ impl LockMetrics {
         }
     }
 
-    /// What the books say that an entry and its exit cost in the present view.
+    /// What the textbook says that an entry and its exit cost in the present view.
     pub(crate) fn expect(&self, algorithm: LockAlgorithm, messages: u64) {
         let messages = i64::try_from(messages).unwrap_or(i64::MAX);
         self.messages_expected.with_label_values(&[algorithm.name()]).set(messages);
@@ -111,7 +111,7 @@ impl LockMetrics {
 
     /// So many messages were for a hold that has ended: for its entry and its exit.
     ///
-    /// An entry for which nobody was asked is counted apart: the books know of none.
+    /// An entry for which nobody was asked is counted apart: the textbook knows of none.
     pub(crate) fn cost(&self, algorithm: LockAlgorithm, caching: Caching, messages: u64) {
         if caching == Caching::Enabled && messages == 0 {
             return self.cached_entries.with_label_values(&[algorithm.name()]).inc();
@@ -128,7 +128,7 @@ fn result(state: &ClaimState) -> &'static str {
         ClaimState::Refused(Refusal::Held { .. }) => "held",
         ClaimState::Refused(Refusal::WaitTimeout { .. }) => "timeout",
         ClaimState::Refused(Refusal::NoQuorum) => "no-quorum",
-        ClaimState::Refused(Refusal::Quiet { .. }) => "quiet-time",
+        ClaimState::Refused(Refusal::GracePeriod { .. }) => "grace-period",
         ClaimState::Refused(Refusal::Terminated) | ClaimState::Lost(_) => "terminated",
     }
 }

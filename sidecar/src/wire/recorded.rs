@@ -10,8 +10,8 @@ use std::time::Duration;
 use std::{env, fs};
 
 use conclave_protocols::member::message::{
-    Announcement, Extended, Gate, HandOver, Heartbeat, Leave, List, LockMessage, LockNote, Note,
-    PeerLockMessage, Promise, Seal, Table, TableHold,
+    Admission, Announcement, Extended, HandOver, Heartbeat, Leave, List, LockMessage, LockNote,
+    Note, PeerLockMessage, Promise, Seal, Table, TableHold,
 };
 use conclave_protocols::mutex::central::{self, RequestNumber};
 use conclave_protocols::mutex::{
@@ -56,14 +56,14 @@ fn connecting() -> Vec<(&'static str, Frame)> {
 }
 
 fn messages() -> Vec<(&'static str, PeerMessage)> {
-    let mut messages = office();
+    let mut messages = leader_lease();
     messages.extend(elections());
     messages.extend(locks());
     messages.extend(peer_locks());
     messages
 }
 
-fn office() -> Vec<(&'static str, PeerMessage)> {
+fn leader_lease() -> Vec<(&'static str, PeerMessage)> {
     let promise = Promise {
         epoch: Epoch(12),
         seq: 7,
@@ -100,10 +100,10 @@ fn elections() -> Vec<(&'static str, PeerMessage)> {
     let coordinator = election::ring::Message::Coordinator {
         leader,
         living: living.clone(),
-        told: living.clone(),
+        notified: living.clone(),
     };
     let inquiry = election::ring::Message::Inquiry { leader: Some(leader), asked: living.clone() };
-    let said = [
+    let sent = [
         ("bully-election", Bully(election::bully::Message::Election)),
         ("bully-answer", Bully(election::bully::Message::Answer)),
         ("bully-coordinator", Bully(election::bully::Message::Coordinator)),
@@ -113,12 +113,12 @@ fn elections() -> Vec<(&'static str, PeerMessage)> {
         ("ring-ack", Ring(election::ring::Message::Ack)),
     ];
     let epoch = Epoch(12);
-    said.map(|(name, message)| (name, PeerMessage::Election { epoch, message })).into()
+    sent.map(|(name, message)| (name, PeerMessage::Election { epoch, message })).into()
 }
 
 fn locks() -> Vec<(&'static str, PeerMessage)> {
     let number = RequestNumber(4);
-    let said = [
+    let sent = [
         ("lock-request", central::Message::Request(number)),
         ("lock-queued", central::Message::Queued(number)),
         ("lock-grant", central::Message::Grant(number)),
@@ -126,7 +126,7 @@ fn locks() -> Vec<(&'static str, PeerMessage)> {
         ("lock-wanted", central::Message::Wanted(number)),
         ("lock-in-use", central::Message::InUse(number)),
     ];
-    said.map(|(name, said)| (name, lock_message(said))).into()
+    sent.map(|(name, sent)| (name, lock_message(sent))).into()
 }
 
 fn lock_message(message: central::Message) -> PeerMessage {
@@ -152,7 +152,7 @@ fn peer_locks() -> Vec<(&'static str, PeerMessage)> {
     let (request, highest) = (at, LamportTime::at(6));
     let (lap, pause) = (token_ring::Lap::default(), Duration::from_millis(100));
     let attempt = voting::AttemptNumber(4);
-    let said = [
+    let sent = [
         ("token", TokenRing(token_ring::Message::Token(lap))),
         ("idle-token", TokenRing(token_ring::Message::IdleToken { lap, pause })),
         ("wake", TokenRing(token_ring::Message::Wake(lap))),
@@ -189,7 +189,7 @@ fn peer_locks() -> Vec<(&'static str, PeerMessage)> {
         })),
         message,
     };
-    said.map(|(name, said)| (name, PeerMessage::PeerLock(Box::new(message(said))))).into()
+    sent.map(|(name, sent)| (name, PeerMessage::PeerLock(Box::new(message(sent))))).into()
 }
 
 fn clocks() -> Vec<(&'static str, clock::Message)> {
@@ -207,7 +207,7 @@ fn heartbeat() -> Heartbeat {
     Heartbeat {
         epoch: Epoch(12),
         seq: 7,
-        gate: Gate { open: true, ceiling: Epoch(15) },
+        admission: Admission { open: true, ceiling: Epoch(15) },
         list: Some(list()),
         extended: Some(Extended {
             stamp: LocalTime(5_000_000_000),
@@ -229,16 +229,16 @@ fn seal() -> Seal {
 }
 
 fn list() -> List {
-    let (rest, quiet) = (Duration::from_millis(6_700), Duration::from_millis(300));
-    List { holds: table().holds, rest, quiet }
+    let (rest, grace) = (Duration::from_millis(6_700), Duration::from_millis(300));
+    List { holds: table().holds, rest, grace }
 }
 
 fn hand_over() -> HandOver {
     HandOver {
         base: Epoch(12),
         table: table(),
-        quiet: Duration::from_millis(300),
-        lock_wait: Duration::from_secs(10),
+        grace: Duration::from_millis(300),
+        member_lease: Duration::from_secs(10),
         stays: vec![one(1), one(2)],
         joins: vec![member(3)],
     }
@@ -286,7 +286,7 @@ fn member(number: u8) -> MemberInfo {
         name: format!("shop-{number}"),
         addresses: vec![([10, 1, 2, number], 7071).into()],
         priority: 0,
-        admission: u64::from(number),
+        seniority: u64::from(number),
         protocol: (1, 1),
     }
 }

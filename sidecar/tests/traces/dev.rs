@@ -37,7 +37,7 @@ apiVersion: conclave.dev/v1alpha1
 kind: Conclave
 metadata: {name: dev}
 spec:
-  timing: {officeWait: 600ms, heartbeat: 120ms, lockWait: 3s, apiOutage: 10s}
+  timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 10s}
   locks:
   - {names: [permitted], algorithm: RicartAgrawala}
   - {names: [passed], algorithm: TokenRing}

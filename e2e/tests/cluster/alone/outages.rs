@@ -68,7 +68,7 @@ fn the_api_server_is_away_for_longer_than_the_group_bears() -> Result<()> {
         group.await_leader()?;
         thread::sleep(CALM);
         let diary = load.end()?;
-        // apiOutage and officeWait after it began, at the latest.
+        // apiOutage and leaderLease after it began, at the latest.
         let late = at + Duration::from_millis(11_000);
         let within = |grant: &&Grant| (late..back).contains(&grant.at);
         let wrong = diary.grants().iter().find(within);

@@ -59,7 +59,7 @@ fn a_second_copy_of_a_list_elects_nobody() {
 fn an_announcement_goes_round_once() {
     let mut ring = ring(3);
     let coordinator =
-        |told| Message::Coordinator { leader: MemberId(2), living: ids([0, 1, 2]), told };
+        |notified| Message::Coordinator { leader: MemberId(2), living: ids([0, 1, 2]), notified };
     let first = handle(&mut ring, message(0, coordinator(ids([0]))));
     let passed_on = Effect::Send { to: MemberId(2), message: coordinator(ids([0, 1])) };
     assert!(first.contains(&passed_on));
@@ -89,8 +89,8 @@ fn an_inquiry_that_nobody_could_answer_becomes_an_election() {
 fn an_answer_to_an_inquiry_comes_too_late_when_a_leader_is_known() {
     let mut ring = ring(4);
     handle(&mut ring, Input::Command(Command::Inquire));
-    let told = ids([0]);
-    let news = Message::Coordinator { leader: MemberId(3), living: ids([0, 1, 2, 3]), told };
+    let notified = ids([0]);
+    let news = Message::Coordinator { leader: MemberId(3), living: ids([0, 1, 2, 3]), notified };
     handle(&mut ring, message(0, news));
     let late = Message::Inquiry { leader: Some(MemberId(2)), asked: ids([1, 2, 3, 0]) };
     let effects = handle(&mut ring, message(0, late));
@@ -120,7 +120,7 @@ fn with_everybody_else_dead_a_member_elects_itself() {
 #[test]
 fn what_no_member_of_the_view_writes_is_neither_acknowledged_nor_passed_on() {
     let mut ring = ring(4);
-    let coordinator = |leader, living, told| Message::Coordinator { leader, living, told };
+    let coordinator = |leader, living, notified| Message::Coordinator { leader, living, notified };
     for nonsense in [
         message(0, election([])),
         message(0, election([0, 0])),

@@ -1,8 +1,8 @@
 //! The arbiter `None`: what a new leader learns of locks from those who hold them.
 
 use super::super::message::{Table, TableHold};
-use super::coordinator::Entry;
-use super::{Locks, Wish};
+use super::coordinator::TableEntry;
+use super::{Intent, Locks};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId};
 use crate::mutex::{AnyMutex, Carried};
 use crate::time::LocalTime;
@@ -20,7 +20,7 @@ impl Locks {
                 continue;
             }
             if table.holds.iter().all(|held| held.lock != *name) {
-                let note = lock.wish.as_ref().map(|Wish { note, .. }| note.clone());
+                let note = lock.intent.as_ref().map(|Intent { note, .. }| note.clone());
                 table.holds.push(TableHold {
                     lock: name.clone(),
                     holder: self.me,
@@ -43,7 +43,7 @@ impl Locks {
         token: FencingToken,
     ) {
         let Some(seat) = self.seat.as_ref().filter(|_| self.is_advisory()) else { return };
-        let busy_until = now.after(seat.lock_wait);
+        let busy_until = now.after(seat.member_lease);
         let carried = Carried { holder: Some(rank), waiting: Vec::new() };
         let mutex = seat.mutex(name, &carried).numbered_after(self.latest);
         let lock = self.lock(name);
@@ -52,7 +52,7 @@ impl Locks {
             lock.mutex = Some(mutex);
             let (since, granted) = (now, None);
             let note = lock.notes.remove(&rank).unwrap_or_default();
-            lock.entry = Some(Entry { holder, token, busy_until, since, note, granted });
+            lock.entry = Some(TableEntry { holder, token, busy_until, since, note, granted });
             self.docket.due.insert((busy_until, name.clone()));
         }
     }

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::message::{Note, Seal, Table, TableHold};
-use super::books::Waiter;
-use super::coordinator::{Docket, Entry};
+use super::coordinator::{Docket, TableEntry};
 use super::holding::Bond;
+use super::tables::Waiter;
 use super::{Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId, PodUid};
 use crate::mutex::{AnyMutex, Carried, Command, Phase};
@@ -28,19 +28,19 @@ impl Locks {
     pub(in crate::member) fn report(&self, now: LocalTime) -> Report {
         let mut report = Report::default();
         for (name, lock) in self.mine_all() {
-            let Some(wish) = &lock.wish else { continue };
+            let Some(intent) = &lock.intent else { continue };
             match lock.hold.filter(|hold| hold.deadline > now) {
                 Some(hold) if hold.bond == Bond::Lease => {
-                    report.holds.push((name.clone(), hold.token, wish.note.clone()));
+                    report.holds.push((name.clone(), hold.token, intent.note.clone()));
                 }
                 Some(_) => {}
-                None => report.waits.push((name.clone(), now - wish.since)),
+                None => report.waits.push((name.clone(), now - intent.since)),
             }
         }
         report
     }
 
-    /// A leader's whole table, for its heir. Of an entry that has ended only the closure is left.
+    /// A leader's whole table, for its successor. Of an entry that has ended only the closure is left.
     pub(in crate::member) fn table(&mut self, now: LocalTime) -> Table {
         self.see_to_what_is_due(now);
         let mut table = Table::default();
@@ -78,10 +78,10 @@ impl Locks {
         now: LocalTime,
         name: &LockName,
         lock: &Lock,
-        entry: &Entry,
+        entry: &TableEntry,
     ) -> Option<Duration> {
         // A member of the view may hold what another's clock keeps closed for who was before it.
-        let until = if self.is_inside_view(entry.holder) {
+        let until = if self.is_of_view(entry.holder) {
             entry.busy_until.after(self.lock_delay(name))
         } else {
             entry.busy_until.max(lock.closed_until)
@@ -89,7 +89,7 @@ impl Locks {
         (entry.holder != self.me).then(|| now.until(until))
     }
 
-    pub(super) fn is_inside_view(&self, holder: Incarnation) -> bool {
+    pub(super) fn is_of_view(&self, holder: Incarnation) -> bool {
         self.seat.as_ref().is_some_and(|seat| seat.incarnations.contains(&holder))
     }
 
@@ -107,7 +107,7 @@ impl Locks {
     }
 
     /// Whether an entry may still be believed in. Of its own holds the leader itself knows best.
-    fn runs(&self, lock: &Lock, entry: &Entry, now: LocalTime) -> bool {
+    fn runs(&self, lock: &Lock, entry: &TableEntry, now: LocalTime) -> bool {
         if entry.holder == self.me {
             lock.hold.is_some_and(|hold| hold.deadline > now)
         } else {
@@ -121,7 +121,7 @@ impl Locks {
         for name in &self.mine {
             let lock = self.all.get_mut(name);
             if let Some(held) = lock.and_then(|lock| lock.hold.as_mut())
-                && held.bond == Bond::Office
+                && held.bond == Bond::LeaderLease
             {
                 held.bond = Bond::Lease;
             }
@@ -129,19 +129,19 @@ impl Locks {
         self.leave_view();
     }
 
-    /// An arbiter takes over where there was none: advisory holds end. Wishes stay, and so does what
+    /// An arbiter takes over where there was none: advisory holds end. Intents stay, and so does what
     /// was said of the view with an arbiter that is to come.
     pub(in crate::member) fn lose_all(&mut self, out: &mut LockOut) {
         let lost: Vec<LockName> = self
             .mine_all()
-            .filter(|(_, lock)| lock.wish.is_some() && lock.hold.is_some())
+            .filter(|(_, lock)| lock.intent.is_some() && lock.hold.is_some())
             .map(|(name, _)| name.clone())
             .collect();
         for name in lost {
             self.mine.remove(&name);
             if let Some(lock) = self.all.get_mut(&name) {
                 lock.hold = None;
-                lock.wish = None;
+                lock.intent = None;
             }
             out.push(LockEffect::Tell(name, LockEvent::Lost(LostReason::ViewChange)));
         }
@@ -149,24 +149,26 @@ impl Locks {
         self.peers.forget_unarbitrated();
     }
 
-    /// From now on no message of the view is said or heard. Wishes and holds stay, and what is closed
+    /// From now on no message of the view is said or heard. Intents and holds stay, and what is closed
     /// stays closed.
     pub(in crate::member) fn leave_view(&mut self) {
         self.forget_kept();
         self.seat = None;
         self.heard.clear();
         self.docket = Docket::default();
-        self.alarms.clear_all();
+        self.timers.clear_all();
         self.listings.clear();
         self.peers.anew();
         self.all.retain(|_, lock| {
-            lock.wish.is_some() || lock.hold.is_some() || lock.closed_until != LocalTime::default()
+            lock.intent.is_some()
+                || lock.hold.is_some()
+                || lock.closed_until != LocalTime::default()
         });
         for lock in self.all.values_mut() {
             lock.mutex = None;
             lock.entry = None;
             lock.notes.clear();
-            lock.kept.clear();
+            lock.deferred.clear();
             lock.waiters.clear();
             lock.rumour = None;
             lock.reserved = None;
@@ -187,7 +189,7 @@ impl Locks {
         self.floor = FencingToken::before(record.epoch);
         self.docket.highest = self.floor;
         self.latest = 0;
-        self.office_until = LocalTime::default();
+        self.leader_lease_until = LocalTime::default();
         self.keep_closed(now);
         let carried = &self.with_own(now, carried);
         if self.coordinates() {
@@ -243,15 +245,16 @@ impl Locks {
     /// The leader's table at the start of a view.
     fn seed_table(&mut self, now: LocalTime, record: &Record, carried: &Table) {
         for held in carried.holds.iter().filter(|held| held.holder != NOBODY) {
-            // No lease is longer than the lock wait; the rest may be, by the lock's delay.
-            let lock_wait = record.timing.lock_wait;
-            let busy_until = now.after(held.rest.map_or(lock_wait, |rest| rest.min(lock_wait)));
+            // No lease is longer than the member lease; the rest may be, by the lock's delay.
+            let member_lease = record.timing.member_lease;
+            let busy_until =
+                now.after(held.rest.map_or(member_lease, |rest| rest.min(member_lease)));
             if record.rank(held.holder).is_none() {
                 // It cannot renew, and runs out.
                 self.docket.outsiders_until = self.docket.outsiders_until.max(busy_until);
             }
             self.docket.due.insert((busy_until, held.lock.clone()));
-            let entry = Entry {
+            let entry = TableEntry {
                 holder: held.holder,
                 token: held.token,
                 busy_until,
@@ -294,7 +297,7 @@ impl Locks {
             let is_known = known.get(name).is_some_and(|token| token.may_become(held.token));
             (held.listed, held.heard) = (None, false);
             held.bond = match (is_known, leads) {
-                (true, true) => Bond::Office,
+                (true, true) => Bond::LeaderLease,
                 (true, false) => Bond::Lease,
                 (false, _) => Bond::Orphan,
             };
@@ -332,10 +335,10 @@ impl Locks {
             let lock = &self.all[&name];
             let phase = lock.mutex.as_ref().map_or(Phase::Idle, AnyMutex::phase);
             let holds = lock.hold.is_some_and(|hold| hold.bond != Bond::Orphan);
-            let wants = lock.wish.is_some() && lock.hold.is_none();
-            if phase == Phase::Inside && !holds && self.lets_expire(now, &name) {
+            let wants = lock.intent.is_some() && lock.hold.is_none();
+            if phase == Phase::InSection && !holds && self.lets_expire(now, &name) {
                 self.forget_own_hold(&name);
-            } else if phase == Phase::Inside && !holds || phase == Phase::Waiting && !wants {
+            } else if phase == Phase::InSection && !holds || phase == Phase::Waiting && !wants {
                 self.leave(now, &name, out);
             }
             if wants && phase != Phase::Waiting {
@@ -360,7 +363,7 @@ impl TableHold {
     /// includes the lock's delay, so that no view adds it again.
     fn rest_in(&self, record: &Record) -> Duration {
         let delay = record.policy.lock_delay(self.lock.as_str());
-        self.rest.unwrap_or_else(|| record.timing.lock_wait.saturating_add(delay))
+        self.rest.unwrap_or_else(|| record.timing.member_lease.saturating_add(delay))
     }
 
     /// Whether a lock is closed though nobody holds it any more.

@@ -1,4 +1,4 @@
-//! The leader's part: the table of holders, their leases, and the gate before the coordinators.
+//! The leader's part: the table of holders, their leases, and admission before the coordinators.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Mutex, Permissions, 
 use crate::protocol::{Input, Outbox, Protocol};
 use crate::time::{LocalTime, hold};
 
-/// The leader's knowledge of who is inside.
+/// The leader's knowledge of who is in the critical section.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     pub(super) holder: Incarnation,
     pub(super) token: FencingToken,
     pub(super) busy_until: LocalTime,
@@ -25,12 +25,12 @@ pub(super) struct Entry {
 
 /// What a mutex has not heard yet.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Kept {
+pub(super) enum Deferred {
     /// This member itself.
     Command(Command),
     /// Another.
     Message(MemberId, AnyMessage),
-    /// An alarm.
+    /// A timer.
     Timer(AnyTimer),
 }
 
@@ -89,26 +89,26 @@ impl Locks {
         })
     }
 
-    /// Something for the coordinator of a lock: now if the gate is open, else later.
+    /// Something for the coordinator of a lock: now if admission is open, else later.
     pub(super) fn coordinate(
         &mut self,
         now: LocalTime,
         name: &LockName,
-        kept: Kept,
+        deferred: Deferred,
         out: &mut LockOut,
     ) {
         if !self.coordinates() {
             return;
         }
-        if self.lock(name).withdraws(&kept) {
-            return self.hear_kept(now, name, kept, out);
+        if self.lock(name).withdraws(&deferred) {
+            return self.hear_deferred(now, name, deferred, out);
         }
-        self.lock(name).keep(kept);
+        self.lock(name).keep(deferred);
         self.docket.stirred.insert(name.clone());
         self.work_off_lock(now, name, out);
     }
 
-    /// Works off what was kept while the gate was closed.
+    /// Works off what was kept while admission was closed.
     fn work_off(&mut self, now: LocalTime, out: &mut LockOut) {
         let names: Vec<LockName> = self.docket.stirred.iter().cloned().collect();
         for name in names {
@@ -128,37 +128,44 @@ impl Locks {
             } else {
                 self.begin(now, name, out);
             }
-            let Some(kept) = self.all.get_mut(name).and_then(|lock| lock.kept.pop_front()) else {
+            let Some(deferred) = self.all.get_mut(name).and_then(|lock| lock.deferred.pop_front())
+            else {
                 self.docket.stirred.remove(name);
                 return;
             };
             if led {
-                self.hear_kept(now, name, kept, out);
+                self.hear_deferred(now, name, deferred, out);
                 self.drop_entry_of_nobody(name);
             } else {
-                self.hear_peer(now, name, kept, out);
+                self.hear_peer(now, name, deferred, out);
             }
         }
     }
 
-    fn hear_kept(&mut self, now: LocalTime, name: &LockName, kept: Kept, out: &mut LockOut) {
-        match kept {
-            Kept::Command(command) => {
+    fn hear_deferred(
+        &mut self,
+        now: LocalTime,
+        name: &LockName,
+        deferred: Deferred,
+        out: &mut LockOut,
+    ) {
+        match deferred {
+            Deferred::Command(command) => {
                 self.feed(now, name, Input::Command(command), Base::Own, out);
             }
-            Kept::Message(from, message) => {
+            Deferred::Message(from, message) => {
                 self.feed(now, name, Input::Message { from, message }, Base::Own, out);
             }
-            Kept::Timer(_) => {}
+            Deferred::Timer(_) => {}
         }
     }
 
-    /// The gate (rule 23): this leader has its office, the quiet time is over, and there is a token
+    /// Admission (rule 23): this leader has its leader lease, the grace period is over, and there is a token
     /// left.
     fn may_admit(&self, now: LocalTime, name: &LockName) -> bool {
         let (Some(lock), Some(seat)) = (self.all.get(name), &self.seat) else { return false };
         self.docket.open
-            && now < self.office_until
+            && now < self.leader_lease_until
             && lock.closed_until <= now
             && lock.spent().successor(seat.ceiling).is_some()
             && !self.expects(now, lock)
@@ -173,7 +180,7 @@ impl Locks {
             && now - seat.since <= seat.patience
     }
 
-    /// Lets the first in line in, if nobody is inside.
+    /// Lets the first in line in, if nobody is in the critical section.
     fn admit(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         let mut effects = Outbox::default();
         let Some(mutex) = self.all.get_mut(name).and_then(|lock| lock.mutex.as_mut()) else {
@@ -187,7 +194,7 @@ impl Locks {
         self.policy.lock_delay(name.as_str())
     }
 
-    /// A member is let in: the next token is its, and nobody else gets in for a whole lock wait
+    /// A member is let in: the next token is its, and nobody else gets in for a whole member lease
     /// (rule 23). Returns the token before. A grant that is said again is the same grant.
     pub(super) fn grant(
         &mut self,
@@ -197,7 +204,7 @@ impl Locks {
         number: RequestNumber,
     ) -> FencingToken {
         let Some(seat) = &self.seat else { return FencingToken::default() };
-        let (ceiling, busy_until) = (seat.ceiling, now.after(seat.lock_wait));
+        let (ceiling, busy_until) = (seat.ceiling, now.after(seat.member_lease));
         let keeps = seat.permissions(name) != Permissions::ForOneEntry;
         let holder = seat.incarnations.get(to.0 as usize).copied().unwrap_or(self.me);
         let own = holder == self.me;
@@ -208,9 +215,9 @@ impl Locks {
             entry.busy_until = busy_until;
             return before;
         }
-        let wish = lock.wish.as_ref().filter(|_| own).map(|wish| wish.note.clone());
-        let note = wish.or_else(|| lock.notes.remove(&to)).unwrap_or_default();
-        // Whoever was inside before may have used more tokens than it could tell.
+        let intent = lock.intent.as_ref().filter(|_| own).map(|intent| intent.note.clone());
+        let note = intent.or_else(|| lock.notes.remove(&to)).unwrap_or_default();
+        // Whoever was in the critical section before may have used more tokens than it could tell.
         let before = lock.spent();
         let token = before.successor(ceiling).unwrap_or(before);
         lock.highest = token;
@@ -219,7 +226,7 @@ impl Locks {
             lock.reserve(to, number, token);
         }
         let granted = Some((number, before));
-        lock.entry = Some(Entry { holder, token, busy_until, since: now, note, granted });
+        lock.entry = Some(TableEntry { holder, token, busy_until, since: now, note, granted });
         self.docket.highest = self.docket.highest.max(token);
         self.docket.due.insert((busy_until, name.clone()));
         before
@@ -227,7 +234,7 @@ impl Locks {
 
     fn drop_entry_of_nobody(&mut self, name: &LockName) {
         let Some(lock) = self.all.get_mut(name) else { return };
-        if lock.central().is_some_and(|mutex| mutex.inside().is_none()) {
+        if lock.central().is_some_and(|mutex| mutex.in_section().is_none()) {
             lock.entry = None;
         }
     }
@@ -280,9 +287,10 @@ impl Locks {
         token: FencingToken,
     ) -> bool {
         let Some(seat) = &self.seat else { return false };
-        let busy_until = now.after(seat.lock_wait);
+        let busy_until = now.after(seat.member_lease);
         let Some(lock) = self.all.get_mut(name) else { return false };
-        let same = |entry: &&mut Entry| entry.holder == holder && entry.token.may_become(token);
+        let same =
+            |entry: &&mut TableEntry| entry.holder == holder && entry.token.may_become(token);
         let Some(entry) = lock.entry.as_mut().filter(same) else { return false };
         if entry.busy_until <= now {
             return false;
@@ -317,15 +325,18 @@ impl Locks {
         out: &mut LockOut,
     ) {
         let lock = self.lock(name);
-        let kept = lock.kept.iter().any(|kept| matches!(kept, Kept::Message(m, _) if *m == rank));
+        let deferred = lock
+            .deferred
+            .iter()
+            .any(|deferred| matches!(deferred, Deferred::Message(m, _) if *m == rank));
         let entry = lock.entry.as_ref().filter(|entry| entry.busy_until > now);
         let granted = entry.is_none_or(|entry| entry.since >= asked);
         let known = lock.central().is_some_and(|mutex| {
-            mutex.is_inside(rank, number) && granted || mutex.waits(rank, number)
+            mutex.is_in_section(rank, number) && granted || mutex.waits(rank, number)
         });
-        if !known && !kept {
+        if !known && !deferred {
             let request = AnyMessage::Central(central::Message::Request(number));
-            self.coordinate(now, name, Kept::Message(rank, request), out);
+            self.coordinate(now, name, Deferred::Message(rank, request), out);
         }
     }
 
@@ -366,12 +377,12 @@ impl Locks {
         self.docket.stirred.insert(name);
     }
 
-    /// Takes out whoever is inside, if its lease is over. That lets nobody in, so it need not wait for
-    /// the gate.
+    /// Takes out whoever is in the critical section, if its lease is over. That lets nobody in, so it need not wait for
+    /// admission.
     fn expel(&mut self, now: LocalTime, name: &LockName) {
         let me = self.me;
         let Some(lock) = self.all.get_mut(name) else { return };
-        let over = |entry: &mut Entry| entry.holder != me && entry.busy_until <= now;
+        let over = |entry: &mut TableEntry| entry.holder != me && entry.busy_until <= now;
         let Some(entry) = lock.entry.take_if(over) else { return };
         if let Some(mutex) = lock.central_mut() {
             mutex.expel();
@@ -381,25 +392,25 @@ impl Locks {
 
     /// A hold ended by time: the lock stays closed for as long as the policy says of a holder that was
     /// lost.
-    pub(super) fn close_after(&mut self, now: LocalTime, name: &LockName, entry: &Entry) {
+    pub(super) fn close_after(&mut self, now: LocalTime, name: &LockName, entry: &TableEntry) {
         let highest = self.all.get(name).map(|lock| lock.highest);
         // Among the members somebody may have entered since, who was let in by this one.
         let given_back = !self.is_led(name) && highest > Some(entry.token);
         // For an outsider the lock was closed when the view began.
-        if self.is_inside_view(entry.holder) && !given_back {
+        if self.is_of_view(entry.holder) && !given_back {
             self.close(now, name, entry.busy_until.after(self.lock_delay(name)));
         }
     }
 
     /// Whether a holder was silent for so long that its lease may have run out by its own clock, though
     /// the entry runs.
-    pub(super) fn may_have_lapsed(&self, now: LocalTime, entry: &Entry) -> bool {
+    pub(super) fn may_have_lapsed(&self, now: LocalTime, entry: &TableEntry) -> bool {
         let Some(seat) = &self.seat else { return false };
-        let margin = seat.lock_wait.saturating_sub(hold(seat.lease));
+        let margin = seat.member_lease.saturating_sub(hold(seat.lease));
         now.until(entry.busy_until) <= margin + seat.patience
     }
 
-    /// A member that was not heard of for an office wait is not granted what it waits for: it could
+    /// A member that was not heard of for a leader lease is not granted what it waits for: it could
     /// not be told. It asks again when it is back.
     fn pass_over_the_silent(&mut self, now: LocalTime) {
         let Some(seat) = &self.seat else { return };
@@ -425,50 +436,52 @@ impl Locks {
 
 impl Lock {
     /// Whether somebody who is in the queue gives up. That lets nobody in, so it need not wait for
-    /// the gate; and must not, or whoever gave up might be let in when it opens.
-    fn withdraws(&self, kept: &Kept) -> bool {
+    /// admission; and must not, or whoever gave up might be let in when it opens.
+    fn withdraws(&self, deferred: &Deferred) -> bool {
         let Some(mutex) = self.central() else { return false };
-        match kept {
-            Kept::Command(Command::Exit) => mutex.phase() == Phase::Waiting,
-            Kept::Message(from, AnyMessage::Central(central::Message::Release(number))) => {
+        match deferred {
+            Deferred::Command(Command::Exit) => mutex.phase() == Phase::Waiting,
+            Deferred::Message(from, AnyMessage::Central(central::Message::Release(number))) => {
                 // Of requests that were carried over, one that holds has the same number.
-                mutex.waits(*from, *number) && !mutex.is_inside(*from, *number)
+                mutex.waits(*from, *number) && !mutex.is_in_section(*from, *number)
             }
-            Kept::Command(Command::Enter) | Kept::Message(..) | Kept::Timer(_) => false,
+            Deferred::Command(Command::Enter) | Deferred::Message(..) | Deferred::Timer(_) => false,
         }
     }
 
     /// Keeps something for later. A request that is taken back before it was heard leaves nothing.
-    pub(super) fn keep(&mut self, kept: Kept) {
+    pub(super) fn keep(&mut self, deferred: Deferred) {
         use central::Message::{Release, Request};
-        let unheard = match kept {
-            Kept::Message(from, AnyMessage::Central(Release(number))) => {
-                Some(Kept::Message(from, AnyMessage::Central(Request(number))))
+        let unheard = match deferred {
+            Deferred::Message(from, AnyMessage::Central(Release(number))) => {
+                Some(Deferred::Message(from, AnyMessage::Central(Request(number))))
             }
-            Kept::Command(Command::Exit) => Some(Kept::Command(Command::Enter)),
-            Kept::Message(..) | Kept::Command(Command::Enter) | Kept::Timer(_) => None,
+            Deferred::Command(Command::Exit) => Some(Deferred::Command(Command::Enter)),
+            Deferred::Message(..) | Deferred::Command(Command::Enter) | Deferred::Timer(_) => None,
         };
-        match unheard.and_then(|unheard| self.kept.iter().position(|other| *other == unheard)) {
+        match unheard.and_then(|unheard| self.deferred.iter().position(|other| *other == unheard)) {
             Some(place) => {
-                self.kept.remove(place);
+                self.deferred.remove(place);
             }
-            None => self.kept.push_back(kept),
+            None => self.deferred.push_back(deferred),
         }
     }
 
     /// Who waits, the first in line first: the queue, then the requests not heard yet.
     pub(super) fn waiting(&self, me: MemberId) -> impl Iterator<Item = MemberId> + '_ {
         let queue = self.central().into_iter().flat_map(Central::queue);
-        let kept = self.kept.iter().filter_map(move |kept| match kept {
-            Kept::Message(from, AnyMessage::Central(central::Message::Request(_))) => Some(*from),
-            Kept::Command(Command::Enter) => Some(me),
-            Kept::Message(..) | Kept::Command(Command::Exit) | Kept::Timer(_) => None,
+        let deferred = self.deferred.iter().filter_map(move |deferred| match deferred {
+            Deferred::Message(from, AnyMessage::Central(central::Message::Request(_))) => {
+                Some(*from)
+            }
+            Deferred::Command(Command::Enter) => Some(me),
+            Deferred::Message(..) | Deferred::Command(Command::Exit) | Deferred::Timer(_) => None,
         });
-        queue.chain(kept)
+        queue.chain(deferred)
     }
 }
 
-impl Entry {
+impl TableEntry {
     pub(super) fn for_people(&self, now: LocalTime, advisory: bool) -> LockNote {
         LockNote {
             member: self.holder,

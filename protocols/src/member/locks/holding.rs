@@ -1,7 +1,7 @@
 //! The member's part: its own holds, from entry to their end.
 
 use super::super::message::Extended;
-use super::coordinator::Kept;
+use super::coordinator::Deferred;
 use super::{Base, Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
 use crate::ids::{Epoch, FencingToken, LockName};
 use crate::mutex::central::{Central, RequestNumber};
@@ -30,8 +30,8 @@ pub(super) struct Hold {
 pub(super) enum Bond {
     /// The leader extends it.
     Lease,
-    /// This member leads: it ends with the office, or a lease later if another heard of it.
-    Office,
+    /// This member leads: it ends with the leader lease, or a lease later if another heard of it.
+    LeaderLease,
     /// The present view does not know it: it runs out.
     Orphan,
 }
@@ -56,11 +56,11 @@ impl Locks {
         let (rank, epoch, lease) = (seat.rank, seat.view.epoch, seat.lease);
         let (deadline, bond, before) = match base {
             Base::Nobody => return self.enter_again(now, name, out),
-            // Rule 22: the leader's own holds end with its office, until others have heard of them.
+            // Rule 22: the leader's own holds end with its leader lease, until others have heard of them.
             Base::Own => {
                 let number = self.lock(name).central().map(Central::latest);
                 let before = self.grant(now, name, rank, number.unwrap_or_default());
-                (self.office_until, Bond::Office, before)
+                (self.leader_lease_until, Bond::LeaderLease, before)
             }
             // Rule 5: counted from before this member sent what the grant answers.
             Base::Grant { heard, before } => {
@@ -68,19 +68,21 @@ impl Locks {
                 let deadline = heard.map(|at| at.after(hold(lease))).unwrap_or_default();
                 (deadline, Bond::Lease, before)
             }
-            // The wish that it was let in for was taken back: it leaves at once.
-            Base::Peers if self.lock(name).kept.contains(&Kept::Command(Command::Exit)) => return,
-            // Rule 27: for as long as the lease of this member runs, or its office.
+            // The intent that it was let in for was taken back: it leaves at once.
+            Base::Peers if self.lock(name).deferred.contains(&Deferred::Command(Command::Exit)) => {
+                return;
+            }
+            // Rule 27: for as long as the lease of this member runs, or its leader lease.
             Base::Peers => {
-                let bond = if self.coordinates() { Bond::Office } else { Bond::Lease };
+                let bond = if self.coordinates() { Bond::LeaderLease } else { Bond::Lease };
                 (self.lease_until(), bond, self.lock(name).highest)
             }
         };
         let advisory = self.is_advisory();
         let lock = self.lock(name);
-        // Whoever granted it saw to the ceiling, or the gate.
+        // Whoever granted it saw to the ceiling, or admission.
         let token = before.successor(Epoch(u64::MAX));
-        let Some(token) = token.filter(|_| deadline > now && lock.wish.is_some()) else {
+        let Some(token) = token.filter(|_| deadline > now && lock.intent.is_some()) else {
             return self.decline(now, name, out);
         };
         lock.highest = lock.highest.max(token);
@@ -99,9 +101,15 @@ impl Locks {
     /// A grant came too late, or nobody wants it any more: leaves, and asks again if somebody does.
     fn decline(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         self.leave(now, name, out);
-        if self.lock(name).wish.is_some() {
+        if self.lock(name).intent.is_some() {
             self.command(now, name, Command::Enter, out);
         }
+    }
+
+    /// All that this member holds, also what the present view does not know of.
+    pub(in crate::member) fn running(&self, now: LocalTime) -> Vec<(LockName, FencingToken)> {
+        let runs = |lock: &Lock| lock.hold.filter(|held| held.deadline > now);
+        self.mine_all().filter_map(|(name, lock)| Some((name.clone(), runs(lock)?.token))).collect()
     }
 
     /// What this member holds and waits for, for a promise.
@@ -112,8 +120,8 @@ impl Locks {
                 listed.holds.push((name.clone(), hold.token));
             }
             if let Some(mutex) = lock.mutex.as_ref().filter(|m| m.phase() == Phase::Waiting) {
-                // Among the members a wish is told apart by when it began.
-                let since = lock.wish.as_ref().map(|wish| wish.since.0).unwrap_or_default();
+                // Among the members an intent is told apart by when it began.
+                let since = lock.intent.as_ref().map(|intent| intent.since.0).unwrap_or_default();
                 let number = if self.is_led(name) { mutex.latest() } else { since };
                 listed.waits.push((name.clone(), RequestNumber(number)));
             }
@@ -144,7 +152,7 @@ impl Locks {
                 let known = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
                 let contended = known || extended.contended.contains(name);
                 let event = LockEvent::Extended { deadline: held.deadline, contended };
-                if lock.wish.is_some() {
+                if lock.intent.is_some() {
                     out.push(LockEffect::Tell(name.clone(), event));
                 } else if contended {
                     wanted.push(name.clone());
@@ -157,20 +165,20 @@ impl Locks {
         self.tell_who_waits(now, extended.stamp, out);
     }
 
-    /// The office of this member, which leads, lasts until then (rule 22). A hold that others have
-    /// heard of lasts for a lease; any other ends with the office, but for one that was carried into
-    /// the view, which keeps its own deadline until the office lasts longer.
-    pub(in crate::member) fn set_office(
+    /// The leader lease of this member, which leads, lasts until then (rule 22). A hold that others have
+    /// heard of lasts for a lease; any other ends with the leader lease, but for one that was carried into
+    /// the view, which keeps its own deadline until the leader lease lasts longer.
+    pub(in crate::member) fn set_leader_lease(
         &mut self,
         now: LocalTime,
         until: LocalTime,
         out: &mut LockOut,
     ) {
-        self.office_until = until;
+        self.leader_lease_until = until;
         if until <= now {
             return;
         }
-        let more = self.longer_than_office();
+        let more = self.longer_than_leader_lease();
         for name in &self.mine {
             let Some(lock) = self.all.get_mut(name) else { continue };
             let contended = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
@@ -178,7 +186,7 @@ impl Locks {
             // A deadline that the application was told is never taken back: a lease from before
             // this member led runs out by itself (rule 21).
             let until = if held.heard { until.after(more) } else { until };
-            if held.bond == Bond::Office && held.deadline > now && held.deadline < until {
+            if held.bond == Bond::LeaderLease && held.deadline > now && held.deadline < until {
                 held.deadline = until;
                 let event = LockEvent::Extended { deadline: until, contended };
                 out.push(LockEffect::Tell(name.clone(), event));
@@ -186,13 +194,12 @@ impl Locks {
         }
     }
 
-    /// Whether an own hold of this member, which leads, lasts longer than the office: a lease from
+    /// Whether an own hold of this member, which leads, lasts longer than the leader lease: a lease from
     /// before it led, which its application was told of.
     pub(in crate::member) fn has_older_leases(&self, now: LocalTime) -> bool {
-        self.mine
-            .iter()
-            .filter_map(|name| self.all.get(name)?.hold)
-            .any(|held| held.bond == Bond::Office && held.deadline > now.max(self.office_until))
+        self.mine.iter().filter_map(|name| self.all.get(name)?.hold).any(|held| {
+            held.bond == Bond::LeaderLease && held.deadline > now.max(self.leader_lease_until)
+        })
     }
 
     /// Ends the holds whose deadline has passed. Returns when to look again.
@@ -225,19 +232,19 @@ impl Locks {
         let Some(lock) = self.all.get_mut(name) else { return };
         let Some(hold) = lock.hold.take() else { return };
         self.mine.remove(name);
-        let kept = lock.wish.take().is_none();
+        let kept = lock.intent.take().is_none();
         if !kept {
             out.push(LockEffect::Tell(name.clone(), LockEvent::Lost(reason)));
         }
         match hold.bond {
-            // Nobody was inside.
+            // Nobody was in the critical section.
             Bond::Lease if led && kept => self.command(now, name, Command::Exit, out),
             Bond::Lease if led => {
                 self.forget_own_hold(name);
                 self.close(now, name, hold.deadline.after(delay));
             }
             // Nobody else can take it out of the table of a leader, or tell the others (rule 28).
-            Bond::Office | Bond::Lease => {
+            Bond::LeaderLease | Bond::Lease => {
                 self.close(now, name, hold.deadline.after(delay));
                 self.command(now, name, Command::Exit, out);
             }

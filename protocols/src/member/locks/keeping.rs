@@ -3,13 +3,13 @@
 //! With Ricart and Agrawala's lock the permissions are kept by the mutex itself, and nothing is to be
 //! seen of them here: an entry takes the next token after the highest that is known, and whoever
 //! entered in between had to ask this member. With the central coordinator the member keeps the grant
-//! (rule 32 of `docs/office.md`):
+//! (rule 32 of `docs/views.md`):
 //!
-//! * **A lease.** For the leader the member is inside. It lists the grant with its promises, and the
+//! * **A lease.** For the leader the member is in the critical section. It lists the grant with its promises, and the
 //!   leader extends it; when it has ended, nobody enters on it.
 //! * **Tokens.** Each entry takes the next one with the same high part. The member tells the last with
 //!   the release. If the leader never hears it, it goes on above all that the member may have used.
-//! * **A seal** does not list it, as nobody is inside. With the view the grant is gone.
+//! * **A seal** does not list it, as nobody is in the critical section. With the view the grant is gone.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ impl Locks {
     ) {
         self.feed(now, name, input, super::Base::Nobody, out);
         self.drop_what_went_back(name);
-        let Some(lock) = self.all.get(name).filter(|lock| lock.wish.is_some()) else { return };
+        let Some(lock) = self.all.get(name).filter(|lock| lock.intent.is_some()) else { return };
         let contended = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
         if let Some(Hold { deadline, .. }) =
             lock.hold.filter(|held| contended && held.deadline > now)
@@ -111,7 +111,7 @@ impl Locks {
         self.carry_out(now, name, of_any, super::Base::Nobody, out);
     }
 
-    /// An alarm of the mutex of a lock that the leader grants: a grant was not used for long.
+    /// A timer of the mutex of a lock that the leader grants: a grant was not used for long.
     pub(super) fn is_idle(
         &mut self,
         now: LocalTime,
@@ -133,7 +133,7 @@ impl Locks {
         self.tidy(name);
     }
 
-    /// This member is about to leave the office or the group: it gives everything back that it keeps,
+    /// This member is about to leave the leader lease or the group: it gives everything back that it keeps,
     /// and keeps nothing from now on.
     pub(in crate::member) fn keep_nothing(&mut self, now: LocalTime, out: &mut LockOut) {
         self.goes = true;
@@ -153,13 +153,13 @@ impl Locks {
     }
 
     fn kept(&self) -> Vec<LockName> {
-        let kept = self.mine_all().filter(|(_, lock)| lock.wish.is_none());
+        let kept = self.mine_all().filter(|(_, lock)| lock.intent.is_none());
         kept.map(|(name, _)| name.clone()).collect()
     }
 
     fn drop_what_went_back(&mut self, name: &LockName) {
         let Some(lock) = self.all.get_mut(name) else { return };
-        if lock.wish.is_none() && !lock.keeps() && lock.hold.take().is_some() {
+        if lock.intent.is_none() && !lock.keeps() && lock.hold.take().is_some() {
             self.mine.remove(name);
         }
     }
@@ -174,7 +174,7 @@ impl Locks {
 }
 
 impl Lock {
-    /// Whether this member has a grant at hand without being inside.
+    /// Whether this member has a grant at hand without being in the critical section.
     pub(super) fn keeps(&self) -> bool {
         self.central().is_some_and(Central::keeps)
     }

@@ -1,7 +1,7 @@
 //! What a leader lists of its locks, so that others can tell it (rules 20 to 22 of
-//! `docs/office.md`).
+//! `docs/views.md`).
 //!
-//! A hold of its own is good for as long as its office at first. Once another member has promised in
+//! A hold of its own is good for as long as its leader lease at first. Once another member has promised in
 //! answer to a heartbeat that listed it, it is good for a lease, like anybody's. A list has room for
 //! so many holds; one that is listed stays so until it ends, because others count on it.
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::super::message::{List, Note, TableHold};
 use super::Locks;
-use super::coordinator::Entry;
+use super::coordinator::TableEntry;
 use super::holding::Bond;
 use crate::ids::{FencingToken, Incarnation, LockName};
 use crate::time::{LocalTime, hold, wait_for};
@@ -29,7 +29,7 @@ impl Locks {
     }
 
     /// Its own running holds. Whoever could not tell one that finds no room, and lasts longer than the
-    /// office, has to wait for it.
+    /// leader lease, has to wait for it.
     fn list_own(&mut self, now: LocalTime, seq: u64, list: &mut List) {
         let Some(seat) = &self.seat else { return };
         let own = |name: &LockName| self.all.get(name).and_then(|lock| lock.hold);
@@ -38,18 +38,18 @@ impl Locks {
         for name in &self.mine {
             let led = seat.algorithm(name).is_led();
             let Some(lock) = self.all.get_mut(name) else { continue };
-            let note = lock.wish.as_ref().map(|wish| for_list(&wish.note));
+            let note = lock.intent.as_ref().map(|intent| for_list(&intent.note));
             let Some(held) = lock.hold.as_mut().filter(|held| held.deadline > now) else {
                 continue;
             };
-            if held.listed.is_none() && led && held.bond == Bond::Office && room > 0 {
+            if held.listed.is_none() && led && held.bond == Bond::LeaderLease && room > 0 {
                 held.listed = Some(seq);
                 room -= 1;
             }
             if held.listed.is_some() {
                 let note = note.unwrap_or_default();
                 list.holds.push(entry(name, self.me, held.token, None, note));
-            } else if held.deadline > self.office_until {
+            } else if held.deadline > self.leader_lease_until {
                 list.rest = list.rest.max(wait_for(now.until(held.deadline)));
             }
         }
@@ -58,7 +58,7 @@ impl Locks {
     /// What those hold who are not in the view.
     fn list_outsiders(&self, now: LocalTime, list: &mut List) {
         let Some(seat) = &self.seat else { return };
-        let outside = |held: &&Entry| !self.is_inside_view(held.holder) && held.busy_until > now;
+        let outside = |held: &&TableEntry| !self.is_of_view(held.holder) && held.busy_until > now;
         let mut room = ROOM;
         for (name, lock) in &self.all {
             match lock.entry.as_ref().filter(outside) {
@@ -89,9 +89,9 @@ impl Locks {
         }
     }
 
-    /// By how much a hold of the leader that others have heard of lasts longer than its office: as
+    /// By how much a hold of the leader that others have heard of lasts longer than its leader lease: as
     /// long as another's lease, from when the heartbeats were sent that the latest majority answered.
-    pub(super) fn longer_than_office(&self) -> Duration {
+    pub(super) fn longer_than_leader_lease(&self) -> Duration {
         let of = |seat: &super::Seat| hold(seat.lease).saturating_sub(hold(seat.patience));
         self.seat.as_ref().map(of).unwrap_or_default()
     }

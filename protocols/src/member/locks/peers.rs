@@ -1,21 +1,21 @@
 //! Locks that the members grant among themselves, by permission or by a token.
 //!
-//! No table says who is inside, so what the leader does for its own locks is done at every member
-//! (rules 26 to 28 and 31 of `docs/office.md`):
+//! No table says who is in the critical section, so what the leader does for its own locks is done at every member
+//! (rules 26 to 28 and 31 of `docs/views.md`):
 //!
-//! * **A gate.** While the leader's latest heartbeat does not say that locks are granted, or this
+//! * **Admission.** While the leader's latest heartbeat does not say that locks are granted, or this
 //!   member's lease does not run, its mutexes hear nothing: what arrives is kept, in order.
 //! * **A lease.** A member has one for all its holds: until `hold(lease)` after the stamp of its latest
-//!   promise that the leader has acknowledged in this view. The leader has its office.
+//!   promise that the leader has acknowledged in this view. The leader has its leader lease.
 //! * **A token.** Every message carries the highest token of the lock that its sender knows. Whoever
-//!   was inside has since sent something, by which the next is let in; so the next knows its token.
+//!   was in the critical section has since sent something, by which the next is let in; so the next knows its token.
 //! * **Links without gaps.** The algorithms lean on links that lose nothing. A message that follows a
 //!   gap is not heard, nor any after it: the view is to be changed.
 
 use std::collections::BTreeMap;
 
-use super::super::message::{Gate, LockNote, PeerLockMessage, PeerMessage};
-use super::coordinator::Kept;
+use super::super::message::{Admission, LockNote, PeerLockMessage, PeerMessage};
+use super::coordinator::Deferred;
 use super::{Base, LockEffect, LockOut, Locks};
 use crate::ids::{Epoch, Incarnation, LockName, MemberId};
 use crate::mutex::{AnyMessage, AnyTimer, PaidBy, ricart_agrawala};
@@ -24,13 +24,13 @@ use crate::time::LocalTime;
 
 /// What a member keeps of such locks beside the mutexes themselves.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub(super) struct Peers {
+pub(super) struct PeerLocks {
     /// The leader's latest word.
     is_open: bool,
     /// Until when the holds of this member are good.
     pub(super) lease_until: LocalTime,
     /// How many messages went to each.
-    said: BTreeMap<MemberId, u64>,
+    sent: BTreeMap<MemberId, u64>,
     /// How many came from each without a gap; nothing more is heard after one.
     links: BTreeMap<MemberId, Link>,
     /// What others said in a view that this member has yet to enter, in order.
@@ -46,7 +46,7 @@ struct Link {
 /// How many messages of views to come are kept. A gap follows what is dropped.
 const EARLY_MAX: usize = 4096;
 
-impl Peers {
+impl PeerLocks {
     /// What is known when a view begins.
     pub(super) fn anew(&mut self) {
         *self = Self { early: std::mem::take(&mut self.early), ..Self::default() };
@@ -72,9 +72,14 @@ impl Peers {
 
 impl Locks {
     /// The leader said whether locks are granted.
-    pub(in crate::member) fn hear_gate(&mut self, now: LocalTime, gate: Gate, out: &mut LockOut) {
-        self.peers.is_open = gate.open;
-        self.set_ceiling(gate.ceiling);
+    pub(in crate::member) fn hear_admission(
+        &mut self,
+        now: LocalTime,
+        admission: Admission,
+        out: &mut LockOut,
+    ) {
+        self.peers.is_open = admission.open;
+        self.set_ceiling(admission.ceiling);
         self.tick(now, out);
     }
 
@@ -96,7 +101,7 @@ impl Locks {
             lock.highest = message.highest;
             lock.moved = now;
         }
-        if lock.wish.is_some() && message.message.paid_by() == PaidBy::Receiver {
+        if lock.intent.is_some() && message.message.paid_by() == PaidBy::Receiver {
             lock.messages += 1;
         }
         if let Some(note) = message.note {
@@ -107,7 +112,7 @@ impl Locks {
             }
         }
         self.docket.highest = self.docket.highest.max(message.highest);
-        self.consult(now, &name, Kept::Message(rank, message.message), out);
+        self.consult(now, &name, Deferred::Message(rank, message.message), out);
         self.tidy(&name);
     }
 
@@ -131,18 +136,18 @@ impl Locks {
         }
     }
 
-    /// Something for the mutex of such a lock: now if the gate is open, else later.
+    /// Something for the mutex of such a lock: now if admission is open, else later.
     pub(super) fn consult(
         &mut self,
         now: LocalTime,
         name: &LockName,
-        kept: Kept,
+        deferred: Deferred,
         out: &mut LockOut,
     ) {
         if self.seat.is_none() {
             return;
         }
-        self.lock(name).keep(kept);
+        self.lock(name).keep(deferred);
         self.docket.stirred.insert(name.clone());
         self.work_off_lock(now, name, out);
     }
@@ -159,7 +164,7 @@ impl Locks {
 
     /// Rule 27: until when whoever its peers let in may hold.
     pub(super) fn lease_until(&self) -> LocalTime {
-        if self.coordinates() { self.office_until } else { self.peers.lease_until }
+        if self.coordinates() { self.leader_lease_until } else { self.peers.lease_until }
     }
 
     /// The view has begun for a mutex, once.
@@ -177,13 +182,13 @@ impl Locks {
         &mut self,
         now: LocalTime,
         name: &LockName,
-        kept: Kept,
+        deferred: Deferred,
         out: &mut LockOut,
     ) {
-        let input = match kept {
-            Kept::Command(command) => Input::Command(command),
-            Kept::Message(from, message) => Input::Message { from, message },
-            Kept::Timer(timer) => Input::Timer(timer),
+        let input = match deferred {
+            Deferred::Command(command) => Input::Command(command),
+            Deferred::Message(from, message) => Input::Message { from, message },
+            Deferred::Timer(timer) => Input::Timer(timer),
         };
         self.feed(now, name, input, Base::Peers, out);
     }
@@ -192,8 +197,8 @@ impl Locks {
     /// leader has acknowledged is: `asked` is when it was sent.
     pub(super) fn tell_who_waits(&mut self, now: LocalTime, asked: LocalTime, out: &mut LockOut) {
         let waits = |name: &LockName| {
-            let lock = self.all.get(name).filter(|lock| !lock.told && lock.hold.is_none())?;
-            let since = lock.wish.as_ref().map(|wish| wish.since)?;
+            let lock = self.all.get(name).filter(|lock| !lock.notified && lock.hold.is_none())?;
+            let since = lock.intent.as_ref().map(|intent| intent.since)?;
             (since < asked && !self.is_led(name) && self.may_consult(now, name)).then_some(())
         };
         let names: Vec<LockName> =
@@ -203,19 +208,19 @@ impl Locks {
         }
     }
 
-    /// When the next alarm of a mutex goes off.
-    pub(in crate::member) fn next_alarm(&self) -> Option<LocalTime> {
-        self.alarms.next()
+    /// When the next timer of a mutex goes off.
+    pub(in crate::member) fn next_timer(&self) -> Option<LocalTime> {
+        self.timers.next()
     }
 
-    /// Whether that is another time than the member's alarm is set for, which it is to be now.
+    /// Whether that is another time than the member's timer is set for, which it is to be now.
     pub(in crate::member) fn takes_arming(&mut self) -> bool {
-        self.alarms.takes_arming()
+        self.timers.takes_arming()
     }
 
-    /// Lets the alarms go off that are due.
-    pub(in crate::member) fn ring(&mut self, now: LocalTime, out: &mut LockOut) {
-        while let Some((name, timer)) = self.alarms.pop(now) {
+    /// Lets the timers go off that are due.
+    pub(in crate::member) fn fire(&mut self, now: LocalTime, out: &mut LockOut) {
+        while let Some((name, timer)) = self.timers.pop(now) {
             match timer {
                 AnyTimer::Central(timer) => self.is_idle(now, &name, timer, out),
                 AnyTimer::TokenRing(_)
@@ -223,7 +228,7 @@ impl Locks {
                 | AnyTimer::Lamport(_)
                 | AnyTimer::RicartAgrawala(_)
                 | AnyTimer::Maekawa(_)
-                | AnyTimer::Voting(_) => self.consult(now, &name, Kept::Timer(timer), out),
+                | AnyTimer::Voting(_) => self.consult(now, &name, Deferred::Timer(timer), out),
             }
             self.tidy(&name);
         }
@@ -241,13 +246,13 @@ impl Locks {
         let Some(seat) = &self.seat else { return };
         let epoch = seat.view.epoch;
         let Some(&receiver) = seat.incarnations.get(to.0 as usize) else { return };
-        let note = self.word_of(now, name, &message);
+        let note = self.note_about(now, name, &message);
         let lock = self.lock(name);
         if lock.mutex.as_ref().is_some_and(|mutex| mutex.pays_for(&message)) {
             lock.messages += 1;
         }
         let (highest, lock) = (lock.highest, name.clone());
-        let number = self.peers.said.entry(to).or_default();
+        let number = self.peers.sent.entry(to).or_default();
         *number += 1;
         let number = *number;
         let message = PeerLockMessage { epoch, number, lock, highest, note, message };
@@ -256,14 +261,14 @@ impl Locks {
 
     /// What goes along for people: who asks, with a request to whoever is asked for itself; who holds,
     /// from the holder to whom it lets wait.
-    fn word_of(
+    fn note_about(
         &self,
         now: LocalTime,
         name: &LockName,
         message: &AnyMessage,
     ) -> Option<Box<LockNote>> {
         let lock = self.all.get(name)?;
-        let note = lock.wish.as_ref()?.note.clone();
+        let note = lock.intent.as_ref()?.note.clone();
         let (token, held) = match (message, lock.hold) {
             (AnyMessage::RicartAgrawala(ricart_agrawala::Message::Queued(_)), Some(hold)) => {
                 (Some(hold.token), now - hold.entered)

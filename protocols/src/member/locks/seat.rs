@@ -18,9 +18,9 @@ pub(super) struct Seat {
     pub(super) incarnations: Vec<Incarnation>,
     pub(super) ceiling: Epoch,
     pub(super) policy: Policy,
-    /// How long the leader keeps others out for whoever is inside.
-    pub(super) lock_wait: Duration,
-    /// How long whoever is inside counts on it: the lock wait, or what it is to become.
+    /// How long the leader keeps others out for whoever is in the critical section.
+    pub(super) member_lease: Duration,
+    /// How long whoever is in the critical section counts on it: the member lease, or what it is to become.
     pub(super) lease: Duration,
     /// A member that was not heard of for so long is granted nothing.
     pub(super) patience: Duration,
@@ -50,16 +50,16 @@ impl Seat {
 
 impl Record {
     pub(super) fn seat(&self, me: Incarnation, since: LocalTime) -> Option<Seat> {
-        let lock_wait = self.timing.lock_wait;
+        let member_lease = self.timing.member_lease;
         Some(Seat {
             rank: self.rank(me)?,
             view: self.view(),
             incarnations: self.incarnations().collect(),
             ceiling: self.ceiling,
             policy: self.policy.clone(),
-            lock_wait,
-            lease: lock_wait.min(self.policy.timing.lock_wait),
-            patience: self.timing.office_wait,
+            member_lease,
+            lease: member_lease.min(self.policy.timing.member_lease),
+            patience: self.timing.leader_lease,
             since,
         })
     }

@@ -25,16 +25,16 @@ impl Central {
 
     pub(super) fn on_wanted(&mut self, number: RequestNumber, out: &mut OutboxOf<Self>) {
         match self.state {
-            State::Inside if number == self.latest => {
+            State::InSection if number == self.latest => {
                 self.wanted = true;
                 self.say(Message::InUse(number), out);
             }
             State::Keeping if number == self.latest => self.exit(out),
-            State::Idle | State::Waiting | State::Inside | State::Keeping => {}
+            State::Idle | State::Waiting | State::InSection | State::Keeping => {}
         }
     }
 
-    /// Whether this member has a grant at hand without being inside.
+    /// Whether this member has a grant at hand without being in the critical section.
     pub fn keeps(&self) -> bool {
         self.state == State::Keeping
     }
@@ -49,16 +49,16 @@ impl Central {
         number: RequestNumber,
         out: &mut OutboxOf<Self>,
     ) {
-        if self.books.inside != Some((from, number)) {
+        if self.ledger.in_section != Some((from, number)) {
             return;
         }
-        self.books.in_use = true;
+        self.ledger.in_use = true;
         self.tell_all_to_wait(out);
     }
 
     pub(super) fn tell_all_to_wait(&mut self, out: &mut OutboxOf<Self>) {
-        let untold = std::mem::take(&mut self.books.untold);
-        let waiting = self.books.queue.iter().filter(|(member, _)| untold.contains(member));
+        let untold = std::mem::take(&mut self.ledger.untold);
+        let waiting = self.ledger.queue.iter().filter(|(member, _)| untold.contains(member));
         for (member, number) in waiting.copied().collect::<Vec<_>>() {
             self.answer(member, Message::Queued(number), out);
         }
@@ -66,24 +66,24 @@ impl Central {
 
     /// Asks once more for the grant that is out: whoever has it may not have heard, or its answer was lost.
     pub fn recall_again(&mut self, out: &mut OutboxOf<Self>) {
-        let Some((inside, number)) = self.books.inside else { return };
-        if self.may_be_kept() && self.books.recalled && !self.books.in_use {
-            self.answer(inside, Message::Wanted(number), out);
+        let Some((in_section, number)) = self.ledger.in_section else { return };
+        if self.may_be_kept() && self.ledger.recalled && !self.ledger.in_use {
+            self.answer(in_section, Message::Wanted(number), out);
         }
     }
 
     /// Whether a grant is out that is good until another wants in.
     pub(super) fn may_be_kept(&self) -> bool {
         let kept = self.permissions != Permissions::ForOneEntry;
-        self.books.inside.is_some_and(|(inside, _)| kept && inside != self.me)
+        self.ledger.in_section.is_some_and(|(in_section, _)| kept && in_section != self.me)
     }
 
     /// Asks for the grant back that is out, once, if it may be kept and another waits.
     pub(super) fn recall(&mut self, out: &mut OutboxOf<Self>) {
-        let Some((inside, number)) = self.books.inside else { return };
-        if self.may_be_kept() && !self.books.recalled && !self.books.queue.is_empty() {
-            self.books.recalled = true;
-            self.answer(inside, Message::Wanted(number), out);
+        let Some((in_section, number)) = self.ledger.in_section else { return };
+        if self.may_be_kept() && !self.ledger.recalled && !self.ledger.queue.is_empty() {
+            self.ledger.recalled = true;
+            self.answer(in_section, Message::Wanted(number), out);
         }
     }
 }

@@ -9,7 +9,7 @@ const LEADER: MemberId = MemberId(2);
 /// Three members, of which the highest coordinates, and every message said so far.
 struct Group {
     members: Vec<Central>,
-    said: Vec<(MemberId, MemberId, Message)>,
+    sent: Vec<(MemberId, MemberId, Message)>,
     entered: Vec<MemberId>,
 }
 
@@ -17,7 +17,7 @@ impl Group {
     fn new(carried: &Carried) -> Self {
         let view = View { epoch: Epoch(1), size: 3, leader: LEADER };
         let members = view.members().map(|me| Central::new(me, view, carried)).collect();
-        Self { members, said: Vec::new(), entered: Vec::new() }
+        Self { members, sent: Vec::new(), entered: Vec::new() }
     }
 
     fn command(&mut self, member: u32, command: Command) {
@@ -28,7 +28,7 @@ impl Group {
     /// Delivers everything, in order, until nobody has anything to say.
     fn deliver(&mut self, mut pending: VecDeque<(MemberId, MemberId, Message)>) {
         while let Some((from, to, message)) = pending.pop_front() {
-            self.said.push((from, to, message));
+            self.sent.push((from, to, message));
             pending.extend(self.feed(to, Input::Message { from, message }));
         }
     }
@@ -55,7 +55,7 @@ impl Group {
 
     /// Messages said, but for the optional reply.
     fn cost(&self) -> usize {
-        self.said.iter().filter(|(_, _, m)| !matches!(m, Message::Queued(_))).count()
+        self.sent.iter().filter(|(_, _, m)| !matches!(m, Message::Queued(_))).count()
     }
 }
 
@@ -125,7 +125,7 @@ fn an_expelled_holder_makes_way() {
 }
 
 #[test]
-fn whoever_waits_or_is_inside_does_not_ask_again() {
+fn a_member_that_waits_or_is_in_section_does_not_ask_again() {
     let mut group = Group::new(&Carried::default());
     for member in [0, 0, 1, 1] {
         group.command(member, Command::Enter);
@@ -142,15 +142,15 @@ fn a_newer_request_says_that_the_older_was_given_up() {
     assert_eq!(group.entered, [MemberId(0), MemberId(0)]);
     let late = Message::Release(RequestNumber(1));
     group.feed(LEADER, Input::Message { from: MemberId(0), message: late });
-    assert_eq!(group.members[2].inside(), Some(MemberId(0)));
+    assert_eq!(group.members[2].in_section(), Some(MemberId(0)));
 }
 
 #[test]
 fn a_request_from_outside_the_view_is_ignored() {
     let mut group = Group::new(&Carried::default());
     let request = Message::Request(RequestNumber(1));
-    let said = group.feed(LEADER, Input::Message { from: MemberId(9), message: request });
-    assert!(said.is_empty());
+    let sent = group.feed(LEADER, Input::Message { from: MemberId(9), message: request });
+    assert!(sent.is_empty());
 }
 
 /// Everybody's requests are stamped.
@@ -162,7 +162,7 @@ fn stamped(carried: &Carried) -> Group {
     group
 }
 
-/// While the coordinator is inside, 0 asks and lets 1 know, which asks too and is heard first.
+/// While the coordinator is in the critical section, 0 asks and lets 1 know, which asks too and is heard first.
 fn the_second_is_heard_first(group: &mut Group) {
     group.command(2, Command::Enter);
     let slow = group.feed(MemberId(0), Input::Command(Command::Enter));
@@ -173,7 +173,7 @@ fn the_second_is_heard_first(group: &mut Group) {
 }
 
 #[test]
-fn by_stamps_whoever_asked_first_is_in_first_if_both_wait() {
+fn by_stamps_the_member_that_asked_first_is_in_first_if_both_wait() {
     let orders = [(Order::Arrival, [1, 0]), (Order::Stamps, [0, 1])];
     for (order, next) in orders {
         let mut group = Group::new(&Carried::default());
@@ -191,7 +191,7 @@ fn by_stamps_whoever_asked_first_is_in_first_if_both_wait() {
 }
 
 #[test]
-fn whoever_is_inside_stays_there_though_an_older_request_arrives() {
+fn those_in_section_stays_there_though_an_older_request_arrives() {
     let mut group = stamped(&Carried::default());
     let slow = group.feed(MemberId(0), Input::Command(Command::Enter));
     let time = group.members[0].time();
@@ -199,7 +199,7 @@ fn whoever_is_inside_stays_there_though_an_older_request_arrives() {
     group.command(1, Command::Enter);
     group.deliver(slow);
     assert_eq!(group.entered, [MemberId(1)]);
-    assert_eq!(group.members[2].inside(), Some(MemberId(1)));
+    assert_eq!(group.members[2].in_section(), Some(MemberId(1)));
     group.command(1, Command::Exit);
     assert_eq!(group.entered, [MemberId(1), MemberId(0)]);
 }
@@ -237,7 +237,7 @@ fn a_coordinator_that_asks_is_later_than_all_that_it_has_heard_of() {
 }
 
 #[test]
-fn whoever_asked_for_what_was_kept_is_told_to_wait_when_the_coordinator_goes_first() {
+fn a_member_that_asked_for_what_was_kept_is_notified_to_wait_when_the_coordinator_goes_first() {
     let mut group = Group::new(&Carried::default());
     let permissions = Permissions::Kept { idle: std::time::Duration::from_secs(5) };
     for member in &mut group.members {
@@ -250,5 +250,5 @@ fn whoever_asked_for_what_was_kept_is_told_to_wait_when_the_coordinator_goes_fir
     group.deliver(wanted);
     assert_eq!(group.entered, [MemberId(0), LEADER]);
     let queued = (LEADER, MemberId(1), Message::Queued(RequestNumber(1)));
-    assert_eq!(group.said.last(), Some(&queued));
+    assert_eq!(group.sent.last(), Some(&queued));
 }

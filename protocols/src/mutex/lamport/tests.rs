@@ -52,8 +52,8 @@ fn any_later_message_of_everybody_lets_the_first_in() {
     let mut me = member(&Carried::default());
     feed(&mut me, Input::Command(Command::Enter));
     assert_eq!(hear(&mut me, FIRST, Message::Acknowledgment(time(5))), []);
-    let told = hear(&mut me, LAST, Message::Request(time(5)));
-    assert_eq!(told.last(), Some(&Effect::Tell(Event::Entered)), "a later request will do");
+    let notified = hear(&mut me, LAST, Message::Request(time(5)));
+    assert_eq!(notified.last(), Some(&Effect::Tell(Event::Entered)), "a later request will do");
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn a_release_is_a_later_message_too() {
     let mut me = member(&carried);
     feed(&mut me, Input::Command(Command::Enter));
     hear(&mut me, FIRST, Message::Acknowledgment(time(5)));
-    let told = hear(&mut me, LAST, Message::Release(time(5)));
-    assert_eq!(told, [Effect::Tell(Event::Entered)]);
+    let notified = hear(&mut me, LAST, Message::Release(time(5)));
+    assert_eq!(notified, [Effect::Tell(Event::Entered)]);
 }
 
 #[test]
@@ -82,9 +82,9 @@ fn an_older_request_is_in_the_queue_before_the_acknowledgment_of_a_newer() {
     feed(&mut me, Input::Command(Command::Enter));
     hear(&mut me, LAST, Message::Acknowledgment(time(9)));
     hear(&mut me, FIRST, Message::Request(time(4)));
-    let told = hear(&mut me, FIRST, Message::Acknowledgment(time(9)));
+    let notified = hear(&mut me, FIRST, Message::Acknowledgment(time(9)));
     assert_eq!(me.queue(), [FIRST, ME]);
-    assert_eq!(told, [Effect::Tell(Event::Queued)], "all live, and one is first");
+    assert_eq!(notified, [Effect::Tell(Event::Queued)], "all live, and one is first");
     assert_eq!(hear(&mut me, FIRST, Message::Release(time(10))), [Effect::Tell(Event::Entered)]);
 }
 
@@ -98,7 +98,7 @@ fn of_equal_times_the_lower_rank_goes_first() {
 }
 
 #[test]
-fn whoever_gives_up_leaves_all_queues_and_asks_anew_with_a_later_stamp() {
+fn a_member_that_gives_up_leaves_all_queues_and_asks_anew_with_a_later_stamp() {
     let mut me = member(&Carried::default()).numbered_after(6);
     feed(&mut me, Input::Command(Command::Enter));
     assert_eq!(feed(&mut me, Input::Command(Command::Exit)), to_all(Message::Release(time(8))));
@@ -111,7 +111,7 @@ fn whoever_gives_up_leaves_all_queues_and_asks_anew_with_a_later_stamp() {
 }
 
 #[test]
-fn who_has_announced_a_later_stamp_need_not_acknowledge() {
+fn a_member_that_has_announced_a_later_stamp_need_not_acknowledge() {
     let spare = || member(&Carried::default()).acknowledging(Acknowledgments::IfNeeded);
     let mut me = spare().numbered_after(6);
     feed(&mut me, Input::Command(Command::Enter));
@@ -146,6 +146,6 @@ fn strangers_are_ignored() {
 fn a_member_alone_is_in_without_a_message() {
     let view = View { size: 1, leader: FIRST, ..VIEW };
     let mut me = Lamport::new(FIRST, view, &Carried::default());
-    let told = feed(&mut me, Input::Command(Command::Enter));
-    assert_eq!(told, [Effect::Tell(Event::Entered)]);
+    let notified = feed(&mut me, Input::Command(Command::Enter));
+    assert_eq!(notified, [Effect::Tell(Event::Entered)]);
 }

@@ -28,7 +28,7 @@ pub enum QuorumError {
         /// Whom it names.
         stranger: MemberId,
     },
-    /// Two sets have nobody in common: both members could be inside.
+    /// Two sets have nobody in common: both members could be in the critical section.
     #[error("the sets of {0} and {1} do not meet")]
     Apart(MemberId, MemberId),
 }
@@ -110,13 +110,13 @@ mod tests {
         members.iter().copied().map(MemberId).collect()
     }
 
-    /// The set of a member in the grid, as the books print it: counted from one.
+    /// The set of a member in the grid, as the textbook prints it: counted from one.
     fn printed(size: u32, member: u32) -> Vec<u32> {
         Quorums::grid(size).of(MemberId(member - 1)).iter().map(|voter| voter.0 + 1).collect()
     }
 
     #[test]
-    fn the_grids_of_four_nine_and_sixteen_are_those_of_the_books() {
+    fn the_grids_of_four_nine_and_sixteen_are_those_of_the_textbook() {
         assert_eq!(printed(4, 1), [1, 2, 3]);
         assert_eq!(printed(9, 1), [1, 2, 3, 4, 7]);
         assert_eq!(printed(9, 5), [2, 4, 5, 6, 8]);

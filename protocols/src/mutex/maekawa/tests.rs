@@ -132,7 +132,7 @@ fn a_voter_asks_once_and_tells_the_first_in_line_whom_another_displaces() {
 }
 
 #[test]
-fn whoever_has_failed_gives_its_vote_back_when_asked() {
+fn a_member_that_has_failed_gives_its_vote_back_when_asked() {
     let mut me = candidate(&[PEER]);
     assert_eq!(hear(&mut me, OTHER, Message::Failed(at(1))), [QUEUED]);
     let back = send(PEER, Message::Relinquish(at(1)));
@@ -151,7 +151,7 @@ fn an_inquiry_waits_until_it_is_known_that_the_request_fails() {
 }
 
 #[test]
-fn who_gave_one_vote_back_gives_back_the_next_that_is_asked_for() {
+fn a_member_that_gave_one_vote_back_gives_back_the_next_that_is_asked_for() {
     let mut me = candidate(&[PEER, OTHER]);
     hear(&mut me, MemberId(3), Message::Failed(at(1)));
     hear(&mut me, PEER, Message::Inquire(at(1)));
@@ -161,12 +161,12 @@ fn who_gave_one_vote_back_gives_back_the_next_that_is_asked_for() {
 }
 
 #[test]
-fn whoever_is_inside_gives_no_vote_back_before_it_leaves() {
+fn those_in_section_gives_no_vote_back_before_it_leaves() {
     let mut me = candidate(&[PEER, OTHER]);
     assert_eq!(hear(&mut me, MemberId(3), locked(1, 1)), [ENTERED]);
     assert_eq!(hear(&mut me, PEER, Message::Inquire(at(1))), []);
     assert_eq!(hear(&mut me, PEER, Message::Failed(at(1))), []);
-    assert_eq!(me.phase(), Phase::Inside);
+    assert_eq!(me.phase(), Phase::InSection);
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_vote_that_crosses_a_withdrawal_lets_nobody_in() {
 }
 
 #[test]
-fn what_is_said_of_a_request_given_up_is_stale() {
+fn what_is_sent_of_a_request_given_up_is_stale() {
     let mut me = candidate(&[PEER]);
     command(&mut me, Command::Exit);
     command(&mut me, Command::Enter);
@@ -220,7 +220,7 @@ fn a_request_that_is_given_up_leaves_the_queue() {
 }
 
 #[test]
-fn a_stamp_lies_above_all_that_the_member_was_told() {
+fn a_stamp_lies_above_all_that_the_member_was_notified() {
     let mut me = candidate(&[PEER, OTHER]);
     hear(&mut me, MemberId(3), locked(1, 8));
     command(&mut me, Command::Exit);
@@ -236,7 +236,7 @@ fn all_know_how_they_stand_when_a_view_begins() {
     let all: Vec<Maekawa> =
         view(4).members().map(|me| Maekawa::new(me, view(4), &carried)).collect();
     let phases: Vec<Phase> = all.iter().map(Maekawa::phase).collect();
-    assert_eq!(phases, [Phase::Idle, Phase::Waiting, Phase::Inside, Phase::Waiting]);
+    assert_eq!(phases, [Phase::Idle, Phase::Waiting, Phase::InSection, Phase::Waiting]);
     let votes: Vec<_> = all.iter().map(|one| one.voted_for().map(|member| member.0)).collect();
     assert_eq!(votes, [Some(2), Some(3), Some(2), Some(2)], "1 is no voter of the holder");
     let queues: Vec<Vec<u32>> = all.iter().map(|one| one.queue().map(|m| m.0).collect()).collect();
@@ -249,7 +249,7 @@ fn all_know_how_they_stand_when_a_view_begins() {
 }
 
 #[test]
-fn who_was_carried_over_behind_others_knows_that_it_fails() {
+fn a_member_that_was_carried_over_behind_others_knows_that_it_fails() {
     let carried = Carried { holder: Some(OTHER), waiting: vec![MemberId(3), PEER] };
     let mut third = Maekawa::new(MemberId(3), view(4), &carried);
     let back = send(PEER, Message::Relinquish(at(2)));
@@ -257,7 +257,7 @@ fn who_was_carried_over_behind_others_knows_that_it_fails() {
 }
 
 #[test]
-fn the_first_that_waited_is_let_in_when_a_view_begins_with_nobody_inside() {
+fn the_first_that_waited_is_admitted_when_a_view_begins_with_nobody_in_section() {
     let carried = Carried { holder: None, waiting: vec![MemberId(3), PEER] };
     let entered = view(4).members().filter(|me| {
         let mut out = Outbox::default();
@@ -268,10 +268,10 @@ fn the_first_that_waited_is_let_in_when_a_view_begins_with_nobody_inside() {
 }
 
 #[test]
-fn who_is_carried_over_twice_or_is_no_member_does_not_count() {
+fn a_member_that_is_carried_over_twice_or_is_no_member_does_not_count() {
     let carried = Carried { holder: Some(PEER), waiting: vec![MemberId(9), PEER, ME, ME] };
     let peer = Maekawa::new(PEER, view(4), &carried);
-    assert_eq!((peer.phase(), peer.voted_for()), (Phase::Inside, Some(PEER)));
+    assert_eq!((peer.phase(), peer.voted_for()), (Phase::InSection, Some(PEER)));
     assert_eq!(peer.queue().collect::<Vec<_>>(), [ME]);
 }
 

@@ -59,7 +59,7 @@ impl Group {
                     assert_eq!(event, Event::Entered);
                     self.entered.push(me.0);
                 }
-                Effect::Arm { .. } | Effect::Disarm(_) => unreachable!("no alarms"),
+                Effect::Arm { .. } | Effect::Disarm(_) => unreachable!("no timers"),
             }
         }
     }
@@ -91,7 +91,7 @@ fn the_root_has_the_privilege_and_five_gets_it_along_the_tree() {
 }
 
 #[test]
-fn a_privilege_that_nobody_else_wants_stays_and_lets_in_again_without_a_message() {
+fn a_privilege_that_nobody_else_wants_stays_and_admits_again_without_a_message() {
     let mut group = group(6);
     group.command(5, Command::Enter);
     group.sent.clear();
@@ -164,7 +164,7 @@ fn a_privilege_for_a_member_that_gave_up_comes_and_stays() {
 }
 
 #[test]
-fn a_privilege_for_a_member_that_gave_up_goes_on_to_whoever_waits() {
+fn a_privilege_for_a_member_that_gave_up_goes_on_to_the_member_that_waits() {
     let mut group = group(7);
     group.command(0, Command::Enter);
     group.command(5, Command::Enter);
@@ -175,7 +175,7 @@ fn a_privilege_for_a_member_that_gave_up_goes_on_to_whoever_waits() {
 }
 
 #[test]
-fn whoever_waits_or_is_inside_does_not_ask_again() {
+fn a_member_that_waits_or_is_in_section_does_not_ask_again() {
     let mut group = group(3);
     for member in [1, 1, 2, 2] {
         group.command(member, Command::Enter);

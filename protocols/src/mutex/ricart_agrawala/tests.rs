@@ -44,7 +44,7 @@ fn send(to: MemberId, message: Message) -> EffectOf<RicartAgrawala> {
 }
 
 #[test]
-fn whoever_is_inside_replies_to_all_that_it_deferred_when_it_leaves() {
+fn those_in_section_replies_to_all_that_it_deferred_when_it_leaves() {
     let carried = Carried { holder: Some(ME), waiting: vec![LAST] };
     let mut me = member(Withheld::Silently, Permissions::ForOneEntry, &carried);
     assert_eq!(hear(&mut me, FIRST, Message::Request(time(5))), []);
@@ -77,7 +77,7 @@ fn one_reply_that_comes_twice_counts_once() {
 }
 
 #[test]
-fn whoever_gives_up_replies_to_all_that_it_deferred() {
+fn a_member_that_gives_up_replies_to_all_that_it_deferred() {
     let mut me = idle();
     feed(&mut me, Input::Command(Command::Enter));
     hear(&mut me, LAST, Message::Request(time(1)));
@@ -106,19 +106,19 @@ fn a_stamp_is_later_than_all_that_were_seen() {
 }
 
 #[test]
-fn who_is_queued_by_some_and_permitted_by_the_rest_knows_that_it_waits() {
+fn a_member_that_is_queued_by_some_and_permitted_by_the_rest_knows_that_it_waits() {
     let mut me = member(Withheld::Queued, Permissions::ForOneEntry, &Carried::default());
     feed(&mut me, Input::Command(Command::Enter));
     assert_eq!(hear(&mut me, FIRST, Message::Queued(time(1))), []);
     assert_eq!(me.silent().collect::<Vec<_>>(), [LAST]);
-    let told = hear(&mut me, LAST, Message::Reply(time(1)));
-    assert_eq!(told, [Effect::Tell(Event::Queued)]);
+    let notified = hear(&mut me, LAST, Message::Reply(time(1)));
+    assert_eq!(notified, [Effect::Tell(Event::Queued)]);
     assert_eq!(hear(&mut me, FIRST, Message::Queued(time(1))), [], "it knows");
     assert_eq!(hear(&mut me, FIRST, Message::Reply(time(1))), [Effect::Tell(Event::Entered)]);
 }
 
 #[test]
-fn only_who_is_silent_is_asked_again() {
+fn only_one_that_is_silent_is_asked_again() {
     let mut me = member(DENIED, Permissions::ForOneEntry, &Carried::default());
     let arm = Effect::Arm { timer: Timer::Answers, after: Duration::from_secs(1) };
     let asked = feed(&mut me, Input::Command(Command::Enter));
@@ -126,8 +126,8 @@ fn only_who_is_silent_is_asked_again() {
     assert_eq!(asked, [send(FIRST, request), send(LAST, request), arm.clone()]);
     hear(&mut me, FIRST, Message::Denied(time(1)));
     assert_eq!(feed(&mut me, Input::Timer(Timer::Answers)), [send(LAST, request), arm]);
-    let told = hear(&mut me, LAST, Message::Denied(time(1)));
-    assert_eq!(told, [Effect::Tell(Event::Queued), Effect::Disarm(Timer::Answers)]);
+    let notified = hear(&mut me, LAST, Message::Denied(time(1)));
+    assert_eq!(notified, [Effect::Tell(Event::Queued), Effect::Disarm(Timer::Answers)]);
 }
 
 #[test]
@@ -162,10 +162,10 @@ const IDLE: Duration = Duration::from_secs(5);
 const KEPT: Permissions = Permissions::Kept { idle: IDLE };
 
 #[test]
-fn who_has_all_permissions_is_in_again_without_a_message() {
+fn a_member_that_has_all_permissions_is_in_again_without_a_message() {
     let mut me = permitted();
-    let told = feed(&mut me, Input::Command(Command::Enter));
-    assert_eq!(told, [Effect::Disarm(Timer::Idle), Effect::Tell(Event::Entered)]);
+    let notified = feed(&mut me, Input::Command(Command::Enter));
+    assert_eq!(notified, [Effect::Disarm(Timer::Idle), Effect::Tell(Event::Entered)]);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn permissions_that_are_not_used_for_long_are_asked_for_again() {
 }
 
 #[test]
-fn an_alarm_that_comes_late_takes_no_permission_from_whoever_is_inside() {
+fn a_timer_that_comes_late_takes_no_permission_from_those_in_section() {
     let mut me = permitted();
     feed(&mut me, Input::Command(Command::Enter));
     feed(&mut me, Input::Timer(Timer::Idle));
@@ -189,7 +189,7 @@ fn an_alarm_that_comes_late_takes_no_permission_from_whoever_is_inside() {
 }
 
 #[test]
-fn a_permission_goes_back_to_who_asks_and_is_asked_for_the_next_time() {
+fn a_permission_goes_back_to_one_that_asks_and_is_asked_for_the_next_time() {
     let mut me = permitted();
     let answer = hear(&mut me, LAST, Message::Request(time(5)));
     assert_eq!(answer, [send(LAST, Message::Reply(time(5)))]);
@@ -198,7 +198,7 @@ fn a_permission_goes_back_to_who_asks_and_is_asked_for_the_next_time() {
 }
 
 #[test]
-fn who_wants_in_gives_a_permission_back_to_an_older_request_and_asks_in_turn() {
+fn a_member_that_wants_in_gives_a_permission_back_to_an_older_request_and_asks_in_turn() {
     let mut me = permitted();
     hear(&mut me, FIRST, Message::Request(time(5)));
     let request = Message::Request(time(7));
@@ -236,6 +236,6 @@ fn strangers_are_ignored() {
 fn a_member_alone_is_in_without_a_message() {
     let view = View { size: 1, leader: FIRST, ..VIEW };
     let mut me = RicartAgrawala::new(FIRST, view, &Carried::default());
-    let told = feed(&mut me, Input::Command(Command::Enter));
-    assert_eq!(told, [Effect::Tell(Event::Entered)]);
+    let notified = feed(&mut me, Input::Command(Command::Enter));
+    assert_eq!(notified, [Effect::Tell(Event::Entered)]);
 }

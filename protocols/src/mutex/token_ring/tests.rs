@@ -10,7 +10,7 @@ struct Group {
     members: Vec<TokenRing>,
     crashed: BTreeSet<MemberId>,
     under_way: VecDeque<(MemberId, MemberId, Message)>,
-    alarms: BTreeMap<MemberId, Duration>,
+    timers: BTreeMap<MemberId, Duration>,
     now: Duration,
     /// All that was sent: when, by whom, to whom, what.
     sent: Vec<(Duration, u32, u32, Message)>,
@@ -24,7 +24,7 @@ impl Group {
             members: view.members().map(|me| TokenRing::new(me, view, carried)).collect(),
             crashed: BTreeSet::new(),
             under_way: VecDeque::new(),
-            alarms: BTreeMap::new(),
+            timers: BTreeMap::new(),
             now: Duration::ZERO,
             sent: Vec::new(),
             entered: Vec::new(),
@@ -54,35 +54,35 @@ impl Group {
         self.feed(to, Input::Message { from, message });
     }
 
-    /// Alarms go off, and all that is sent arrives.
+    /// Timers go off, and all that is sent arrives.
     fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
         self.settle();
-        while let Some((member, at)) = self.next_alarm().filter(|(_, at)| *at <= end) {
+        while let Some((member, at)) = self.next_timer().filter(|(_, at)| *at <= end) {
             self.now = at;
-            self.alarms.remove(&member);
+            self.timers.remove(&member);
             self.feed(member, Input::Timer(Timer::Pause));
             self.settle();
         }
         self.now = end;
     }
 
-    /// The next alarm goes off, and nothing arrives.
+    /// The next timer goes off, and nothing arrives.
     fn pause_ends(&mut self) {
-        let (member, at) = self.next_alarm().expect("a token that pauses");
+        let (member, at) = self.next_timer().expect("a token that pauses");
         self.now = at;
-        self.alarms.remove(&member);
+        self.timers.remove(&member);
         self.feed(member, Input::Timer(Timer::Pause));
     }
 
-    fn next_alarm(&self) -> Option<(MemberId, Duration)> {
-        self.alarms.iter().map(|(member, at)| (*member, *at)).min_by_key(|(_, at)| *at)
+    fn next_timer(&self) -> Option<(MemberId, Duration)> {
+        self.timers.iter().map(|(member, at)| (*member, *at)).min_by_key(|(_, at)| *at)
     }
 
     /// A member dies, and nobody notices.
     fn crash(&mut self, member: u32) {
         self.crashed.insert(MemberId(member));
-        self.alarms.remove(&MemberId(member));
+        self.timers.remove(&MemberId(member));
     }
 
     /// All are told that a member is dead.
@@ -109,10 +109,10 @@ impl Group {
                     self.under_way.push_back((me, to, message));
                 }
                 Effect::Arm { timer: Timer::Pause, after } => {
-                    self.alarms.insert(me, self.now + after);
+                    self.timers.insert(me, self.now + after);
                 }
                 Effect::Disarm(Timer::Pause) => {
-                    self.alarms.remove(&me);
+                    self.timers.remove(&me);
                 }
                 Effect::Tell(event) => {
                     assert_eq!(event, Event::Entered);
@@ -177,7 +177,11 @@ fn if_all_want_in_all_the_time_they_enter_in_ring_order_for_one_token_each() {
     }
     assert_eq!(group.entered.len(), 15);
     group.settle();
-    assert_eq!(group.count("token"), cost::token_ring_busy(16), "the sixteenth is inside");
+    assert_eq!(
+        group.count("token"),
+        cost::token_ring_busy(16),
+        "the sixteenth is in the critical section"
+    );
     assert_eq!(group.count("idle_token"), 0);
 }
 
@@ -205,7 +209,7 @@ fn a_request_wakes_the_token_which_does_not_pause_on_its_way() {
 }
 
 #[test]
-fn whoever_wants_the_token_just_after_it_has_gone_has_it_come_all_the_way_round() {
+fn a_member_that_wants_the_token_just_after_it_has_gone_has_it_come_all_the_way_round() {
     let mut group = group(5);
     group.pause_ends();
     group.settle();
@@ -234,7 +238,7 @@ fn where_the_token_pauses_one_enters_without_a_message_as_often_as_nobody_else_a
 }
 
 #[test]
-fn after_a_visit_the_token_pauses_for_the_shortest_time_again() {
+fn after_a_section_the_token_pauses_for_the_shortest_time_again() {
     let mut group = group(3);
     group.run_for(Duration::from_secs(10));
     group.ask(0, Command::Enter);
@@ -307,7 +311,7 @@ fn a_token_for_a_member_that_gave_up_goes_on_after_a_pause() {
 }
 
 #[test]
-fn a_member_that_gives_up_and_asks_again_wakes_the_token_once_and_gets_in_once() {
+fn a_member_that_gives_up_and_asks_again_wakes_the_token_once_and_enters_once() {
     let mut group = group(4);
     for command in [Command::Enter, Command::Exit, Command::Enter, Command::Enter] {
         group.ask(2, command);
@@ -319,7 +323,7 @@ fn a_member_that_gives_up_and_asks_again_wakes_the_token_once_and_gets_in_once()
 }
 
 #[test]
-fn the_token_is_not_sent_to_whoever_is_known_to_be_dead() {
+fn the_token_is_not_sent_to_the_member_that_is_known_to_be_dead() {
     let mut group = group(4);
     group.crash(2);
     group.skip(2);
@@ -363,12 +367,12 @@ fn a_token_that_is_sent_to_a_dead_member_stops_the_ring_for_good() {
 }
 
 #[test]
-fn the_last_that_lives_keeps_the_token_and_sets_no_alarm() {
+fn the_last_that_lives_keeps_the_token_and_sets_no_timer() {
     let mut alone = group(1);
-    assert_eq!(alone.alarms, BTreeMap::new());
+    assert_eq!(alone.timers, BTreeMap::new());
     alone.ask(0, Command::Enter);
     alone.ask(0, Command::Exit);
-    assert_eq!((alone.entered.clone(), alone.alarms.len(), alone.sent.len()), (vec![0], 0, 0));
+    assert_eq!((alone.entered.clone(), alone.timers.len(), alone.sent.len()), (vec![0], 0, 0));
     let mut left = group(2);
     left.crash(1);
     left.skip(1);
@@ -378,7 +382,7 @@ fn the_last_that_lives_keeps_the_token_and_sets_no_alarm() {
 }
 
 #[test]
-fn whoever_was_inside_has_the_token_and_whoever_waited_needs_no_wake() {
+fn a_member_that_was_in_section_has_the_token_and_the_member_that_waited_needs_no_wake() {
     let carried = Carried { holder: Some(MemberId(2)), waiting: vec![MemberId(1), MemberId(0)] };
     let mut group = Group::new(4, &carried);
     for member in [2, 0] {
@@ -426,7 +430,7 @@ fn a_second_token_and_what_strangers_say_are_ignored() {
     let mut group = group(3);
     group.ask(1, Command::Enter);
     group.settle();
-    let (before, said) = (group.members.clone(), group.sent.len());
+    let (before, messages) = (group.members.clone(), group.sent.len());
     let token = Message::Token(Lap(true));
     let idle = Message::IdleToken { lap: Lap(true), pause: LONGEST_PAUSE };
     let wake = Message::Wake(Lap(false));
@@ -435,7 +439,7 @@ fn a_second_token_and_what_strangers_say_are_ignored() {
     {
         let from = MemberId(from);
         group.feed(MemberId(to), Input::Message { from, message });
-        assert_eq!((&group.members, group.sent.len()), (&before, said), "{message:?}");
+        assert_eq!((&group.members, group.sent.len()), (&before, messages), "{message:?}");
     }
 }
 
@@ -445,6 +449,6 @@ fn no_pause_is_longer_than_the_longest() {
     let mut out = Outbox::default();
     let message = Message::IdleToken { lap: Lap(true), pause: Duration::MAX };
     member.handle(LocalTime(0), Input::Message { from: MemberId(0), message }, &mut out);
-    let alarm = Effect::Arm { timer: Timer::Pause, after: LONGEST_PAUSE };
-    assert_eq!(out.drain().collect::<Vec<_>>(), [alarm]);
+    let timer = Effect::Arm { timer: Timer::Pause, after: LONGEST_PAUSE };
+    assert_eq!(out.drain().collect::<Vec<_>>(), [timer]);
 }

@@ -129,11 +129,11 @@ fn a_vote_that_crosses_a_withdrawal_lets_nobody_in() {
     hear(&mut me, PEER, Message::Grant(number(2)));
     assert_eq!(me.phase(), Phase::Waiting);
     hear(&mut me, OTHER, Message::Grant(number(2)));
-    assert_eq!(me.phase(), Phase::Inside);
+    assert_eq!(me.phase(), Phase::InSection);
 }
 
 #[test]
-fn who_gives_up_between_two_attempts_has_nothing_to_give_back() {
+fn a_member_that_gives_up_between_two_attempts_has_nothing_to_give_back() {
     let mut me = member(ME);
     command(&mut me, Command::Enter);
     hear(&mut me, PEER, Message::Deny(number(1)));
@@ -178,7 +178,7 @@ fn the_holder_that_was_carried_over_has_its_votes_and_waiters_try_after_a_time()
 }
 
 #[test]
-fn the_first_that_waited_is_let_in_when_a_view_begins_with_nobody_inside() {
+fn the_first_that_waited_is_admitted_when_a_view_begins_with_nobody_in_section() {
     let carried = Carried { holder: None, waiting: vec![MemberId(9), OTHER, ME] };
     let mut other = Voting::new(OTHER, view(5), &carried);
     let mut out = Outbox::default();

@@ -23,7 +23,7 @@ fn view(epoch: u64) -> Content {
         base_unknown: false,
         base: None,
         timing: Timing::default(),
-        lease: Timing::default().lock_wait,
+        lease: Timing::default().member_lease,
         believes_evidence: false,
         is_advisory: false,
     }
@@ -78,7 +78,7 @@ fn a_write_whose_writer_never_heard_of_it_is_its_own() {
 }
 
 #[test]
-fn whoever_reads_a_later_version_knows_that_the_earlier_ones_were_there() {
+fn a_member_that_reads_a_later_version_knows_that_the_earlier_ones_were_there() {
     let lines = Lines::default().reads(1, 1, 7, None).calls(2, 1, 7, 1);
     let read = lines.reads(5, 2, 9, None).wrote(6, 1, 7, 8);
     let expected = [(1, None, None), (5, Some(member(1)), Some(true)), (5, None, None)];

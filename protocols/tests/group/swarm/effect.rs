@@ -75,12 +75,12 @@ impl Run {
             Kind::HoldBack => self.hold_back(one, &[self.world.node(other)]),
             Kind::HoldBackOne => self.hold_back(one, &self.everything()),
             Kind::SlowLinks => self.slow_links(one),
-            Kind::FreezeShort => self.freeze(Some(one), timing.office_wait / 3),
-            Kind::FreezeLong => self.freeze(Some(one), timing.lock_wait * 5 / 4),
-            Kind::FreezeLeader => self.freeze(self.world.leader(), timing.office_wait * 2),
+            Kind::FreezeShort => self.freeze(Some(one), timing.leader_lease / 3),
+            Kind::FreezeLong => self.freeze(Some(one), timing.member_lease * 5 / 4),
+            Kind::FreezeLeader => self.freeze(self.world.leader(), timing.leader_lease * 2),
             Kind::FreezeHolder => {
                 let lock = self.any_lock();
-                self.freeze(self.world.holder(lock), timing.lock_wait * 5 / 4)
+                self.freeze(self.world.holder(lock), timing.member_lease * 5 / 4)
             }
             Kind::RegisterAway => self.cut_register(&(0..self.world.count()).collect::<Vec<_>>()),
             Kind::RegisterAwayForOne => self.cut_register(&[one]),
@@ -94,7 +94,7 @@ impl Run {
                     self.world.living().filter(|member| *member != one).collect();
                 self.cut(&[one], &others, true);
                 let effect = self.cut_register(&others);
-                self.live(timing.api_outage + timing.office_wait * 6);
+                self.live(timing.api_outage + timing.leader_lease * 6);
                 effect
             }
             Kind::RegisterUnsure => {
@@ -260,25 +260,25 @@ impl Run {
         while self.world.living().count() < 2 {
             self.world.join();
         }
-        let office_wait = self.plan.policy.timing.office_wait;
+        let leader_lease = self.plan.policy.timing.leader_lease;
         let is_led = |run: &Self| run.world.leader().is_some_and(|leader| run.lives(leader));
         for _ in 0..8 {
             if !is_led(self) {
-                self.live(office_wait);
+                self.live(leader_lease);
             }
         }
     }
 
     /// All leave in order. Others come a while later.
     fn leave_all(&mut self) -> Effect {
-        let pause = self.plan.policy.timing.office_wait * [0, 1, 4][self.any(3)] / 4;
+        let pause = self.plan.policy.timing.leader_lease * [0, 1, 4][self.any(3)] / 4;
         let all: Vec<usize> = self.world.living().collect();
         for member in all.clone() {
             self.world.leave(member);
             let span = self.world.sim.random().below(pause);
             self.world.run_for(span);
         }
-        let span = self.world.sim.random().below(self.plan.policy.timing.office_wait * 4);
+        let span = self.world.sim.random().below(self.plan.policy.timing.leader_lease * 4);
         self.live(span);
         let are_gone = all.iter().all(|member| self.world.seen.gone.contains(member));
         for _ in 0..self.plan.members {
@@ -299,7 +299,7 @@ impl Run {
         for from in &others {
             self.world.sim.hold_back(*from, to);
         }
-        let promised = self.world.policy.timing.office_wait;
+        let promised = self.world.policy.timing.leader_lease;
         let span = promised / 2 + self.world.sim.random().below(promised);
         self.live(span);
         let is_held_up = self.any(2) == 0;
@@ -319,7 +319,7 @@ impl Run {
         if arrives && kept > 0 { Effect::Done } else { Effect::Nothing }
     }
 
-    /// What the leader says is lost. It is told to end before it knows, so that its heir learns of nothing.
+    /// What the leader says is lost. It is told to end before it knows, so that its successor learns of nothing.
     fn leave_unheard(&mut self) -> Effect {
         let Some(leader) = self.world.leader().filter(|leader| self.lives(*leader)) else {
             return Effect::Nothing;
@@ -327,7 +327,7 @@ impl Run {
         let all: Vec<usize> = self.world.living().filter(|member| *member != leader).collect();
         let effect = self.cut(&[leader], &all, false);
         let timing = self.world.policy.timing;
-        let span = self.world.sim.random().below(timing.office_wait / 2);
+        let span = self.world.sim.random().below(timing.leader_lease / 2);
         self.live(span);
         if self.any(2) == 0 {
             self.cut_register(&[leader]);
@@ -335,7 +335,7 @@ impl Run {
         } else {
             self.world.drain(leader);
         }
-        self.live(timing.office_wait * 3);
+        self.live(timing.leader_lease * 3);
         effect
     }
 
@@ -353,7 +353,7 @@ impl Run {
             return Effect::Nothing;
         }
         self.world.freeze_with_clock(member);
-        let longest = self.plan.policy.timing.lock_wait * 2;
+        let longest = self.plan.policy.timing.member_lease * 2;
         let span = self.world.sim.random().below(longest);
         self.live(span);
         if self.world.thaw(member) { Effect::Done } else { Effect::Nothing }
@@ -363,7 +363,7 @@ impl Run {
         if !self.lives(member) {
             return Effect::Nothing;
         }
-        let longest = self.plan.policy.timing.lock_wait * 2;
+        let longest = self.plan.policy.timing.member_lease * 2;
         let by = self.world.sim.random().below(longest);
         self.world.step_clock(member, by);
         Effect::Done
@@ -379,15 +379,15 @@ impl Run {
 
     /// Answers come late, while everybody asks now and then.
     fn late_answers(&mut self) -> Effect {
-        let office_wait = self.plan.policy.timing.office_wait;
-        let most = office_wait * (1 + u32::try_from(self.any(3)).expect("small"));
+        let leader_lease = self.plan.policy.timing.leader_lease;
+        let most = leader_lease * (1 + u32::try_from(self.any(3)).expect("small"));
         let late = (1 + self.world.sim.random().up_to(3), most);
         let effect = self.mood(Mood { late, ..Mood::default() });
         for _ in 0..3 {
             for member in self.world.living().collect::<Vec<_>>() {
                 self.world.command(member, Command::Look);
             }
-            self.live(office_wait / 2);
+            self.live(leader_lease / 2);
         }
         effect
     }
@@ -419,7 +419,7 @@ impl Run {
         }
         self.world.register(Ask::Restore(ago));
         let longest = self.world.longest;
-        self.world.forgotten = longest.api_outage + longest.office_wait + longest.lock_wait;
+        self.world.forgotten = longest.api_outage + longest.leader_lease + longest.member_lease;
         Some(record)
     }
 
@@ -433,7 +433,7 @@ impl Run {
         let others: Vec<usize> =
             living.into_iter().chain([joiner]).filter(|other| *other != one).collect();
         self.cut(&[one], &others, true);
-        self.live(self.plan.policy.timing.office_wait / 2);
+        self.live(self.plan.policy.timing.leader_lease / 2);
         self.restore(|_| true, false).map_or(Effect::Nothing, |_| Effect::Done)
     }
 
@@ -461,8 +461,8 @@ impl Run {
             ElectionAlgorithm::Ring => ElectionAlgorithm::Bully,
         };
         let factor = 1 + u32::try_from(self.any(3)).expect("small");
-        policy.timing.lock_wait = self.plan.policy.timing.lock_wait * factor;
-        policy.timing.office_wait = self.plan.policy.timing.office_wait * factor.min(2);
+        policy.timing.member_lease = self.plan.policy.timing.member_lease * factor;
+        policy.timing.leader_lease = self.plan.policy.timing.leader_lease * factor.min(2);
         for lock in &mut policy.locks {
             let any = any_lock(&lock.names, self.world.sim.random());
             *lock = LockPolicy { lock_delay: lock.lock_delay, ..any };

@@ -62,7 +62,7 @@ pub(crate) enum Kind {
     LeaveAll,
     /// The leader is told to end while promises are on their way to it, late.
     LeaveHeldUp,
-    /// Nobody hears the leader any more, and it is to end while its office runs.
+    /// Nobody hears the leader any more, and it is to end while its leader lease runs.
     LeaveUnheard,
     /// Two groups lose what they say to each other, or one what the other says; the register is reached
     /// by both or by one.

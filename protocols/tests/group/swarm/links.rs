@@ -60,7 +60,7 @@ impl Run {
         let rest: Vec<usize> = living.into_iter().filter(|m| !side.contains(m)).collect();
         let effect = self.cut(&side, &rest, true);
         let timing = self.world.policy.timing;
-        self.live(timing.office_wait * 4 + timing.lock_wait);
+        self.live(timing.leader_lease * 4 + timing.member_lease);
         effect
     }
 
@@ -73,7 +73,7 @@ impl Run {
     pub(super) fn swizzle(&mut self) -> Effect {
         let all = self.everything();
         let mut order: Vec<usize> = self.world.living().collect();
-        let pause = self.plan.policy.timing.office_wait;
+        let pause = self.plan.policy.timing.leader_lease;
         let links = |me: Node| all.iter().flat_map(move |node| [(me, *node), (*node, me)]);
         let mut cut = Vec::new();
         for member in &order {
@@ -125,7 +125,7 @@ impl Run {
         let before = self.repeated(&links);
         let timing = self.plan.policy.timing;
         let within =
-            [timing.office_wait, timing.office_wait * 2, timing.lock_wait * 2][self.any(3)];
+            [timing.leader_lease, timing.leader_lease * 2, timing.member_lease * 2][self.any(3)];
         let one_in = 1 + self.world.sim.random().up_to(4);
         for (from, to) in &links {
             self.world.sim.repeat(*from, *to, one_in, within);
@@ -136,7 +136,7 @@ impl Run {
             self.slow_links(slow);
             for _ in 0..4 {
                 self.edit();
-                self.live(timing.office_wait * 2);
+                self.live(timing.leader_lease * 2);
             }
         }
         Effect::Again(links, before)
@@ -175,7 +175,7 @@ impl Run {
             return Effect::Nothing;
         }
         let me = self.world.node(one);
-        let most = self.plan.policy.timing.office_wait / 2;
+        let most = self.plan.policy.timing.leader_lease / 2;
         for node in self.everything() {
             if node != Node::Register {
                 self.world.sim.slow(me, node, Duration::ZERO, most);

@@ -24,7 +24,7 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<Kind>,
     /// Faults are mended after one in so many.
     pub(crate) mends: u64,
-    /// Applications do something once in so many parts of an office wait.
+    /// Applications do something once in so many parts of a leader lease.
     pub(crate) haste: u32,
     /// How far the rates of clocks are off.
     pub(crate) drift: i32,
@@ -89,10 +89,10 @@ impl Plan {
             plan.policy.locks.push(any_lock(&["a".to_owned()], &mut random));
         }
         let mut random = Random::new(seed ^ 0x00de_1a95_3b1c_77e2);
-        let lock_wait = plan.policy.timing.lock_wait;
+        let member_lease = plan.policy.timing.member_lease;
         let lock_delay = match random.up_to(6) {
-            0 => lock_wait * 2,
-            1 => lock_wait / 2,
+            0 => member_lease * 2,
+            1 => member_lease / 2,
             _ => Duration::ZERO,
         };
         for lock in &mut plan.policy.locks {
@@ -139,7 +139,7 @@ impl Plan {
 
 /// Some locks are closed for a while after they were lost.
 pub(crate) fn delay_some(policy: &mut Policy, random: &mut Random) {
-    let longest = policy.timing.lock_wait;
+    let longest = policy.timing.member_lease;
     for lock in &mut policy.locks {
         let is_delayed = random.once_in(2);
         lock.lock_delay = if is_delayed { random.below(longest) } else { Duration::ZERO };

@@ -102,10 +102,10 @@ impl Run {
         if self.plan.kinds.contains(&Kind::ClocksRunWild) {
             self.took(Kind::ClocksRunWild);
         }
-        let patience = self.plan.policy.timing.office_wait * 40;
+        let patience = self.plan.policy.timing.leader_lease * 40;
         let begin = self.world.sim.now();
         while self.world.seen.grants < 5 && self.world.sim.now() < begin + patience {
-            self.live(self.plan.policy.timing.office_wait);
+            self.live(self.plan.policy.timing.leader_lease);
         }
     }
 
@@ -153,10 +153,10 @@ impl Run {
     /// Works on until somebody was granted something since the first fault.
     fn wait_for_a_grant(&mut self, before: u64) {
         let timing = self.plan.policy.timing;
-        let longest = timing.api_outage * 2 + timing.lock_wait * 4;
+        let longest = timing.api_outage * 2 + timing.member_lease * 4;
         let end = self.world.sim.now() + longest;
         while self.world.seen.grants == before && self.world.sim.now() < end {
-            self.live(timing.office_wait);
+            self.live(timing.leader_lease);
         }
     }
 
@@ -175,7 +175,7 @@ impl Run {
     }
 
     fn live_for_a_while(&mut self) {
-        let longest = self.plan.policy.timing.office_wait * 5;
+        let longest = self.plan.policy.timing.leader_lease * 5;
         let span = self.world.sim.random().below(longest);
         self.live(span);
     }
@@ -183,7 +183,7 @@ impl Run {
     /// Applications work: they take locks, write to what the locks protect, and give them back.
     pub(crate) fn live(&mut self, span: Duration) {
         let end = self.world.sim.now() + span;
-        let pause = self.plan.policy.timing.office_wait / self.plan.haste;
+        let pause = self.plan.policy.timing.leader_lease / self.plan.haste;
         while self.world.sim.now() < end {
             self.work();
             let rest = end.saturating_sub(self.world.sim.now());

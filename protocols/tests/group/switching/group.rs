@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use conclave_protocols::member::message::Note;
-use conclave_protocols::member::{Command, Event, LockEvent, LostReason, Member, Node, Standing};
+use conclave_protocols::member::{Command, Event, Leadership, LockEvent, LostReason, Member, Node};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{FencingToken, LocalTime, LockName};
@@ -23,7 +23,7 @@ pub(super) struct Group {
     /// The same, as it was last told with an arbiter.
     safe: BTreeMap<(usize, LockName), LocalTime>,
     /// Until when each application was told, with an arbiter, to lead.
-    offices: BTreeMap<usize, LocalTime>,
+    leader_leases: BTreeMap<usize, LocalTime>,
     tokens: BTreeMap<LockName, FencingToken>,
     /// Whose holds ended, in order.
     pub(super) lost: Vec<(usize, LostReason)>,
@@ -46,7 +46,7 @@ pub(super) struct Seen {
 impl Group {
     pub(super) fn new(seed: u64, members: usize, policy: Policy) -> Self {
         let mut world = World::new(seed, 0, policy);
-        world.quiet_discovery = true;
+        world.silent_discovery = true;
         // The rules of a trace are those of views with an arbiter.
         world.rules = None;
         let mut group = Self {
@@ -55,7 +55,7 @@ impl Group {
             wants: BTreeSet::new(),
             held: BTreeMap::new(),
             safe: BTreeMap::new(),
-            offices: BTreeMap::new(),
+            leader_leases: BTreeMap::new(),
             tokens: BTreeMap::new(),
             lost: Vec::new(),
             seen: Seen::default(),
@@ -113,7 +113,8 @@ impl Group {
     /// The one of the living that leads.
     pub(super) fn leader(&self) -> Option<usize> {
         let leads = |index: &usize| {
-            self.world.member(*index).and_then(Member::office) > Some(self.world.clock(*index))
+            self.world.member(*index).and_then(Member::leader_lease)
+                > Some(self.world.clock(*index))
         };
         let leaders: Vec<usize> = self.living().into_iter().filter(leads).collect();
         let with = |index: &usize| self.arbiter(*index) == Some(Arbiter::Quorum);
@@ -267,7 +268,7 @@ impl Group {
         if self.first_epoch.is_none() {
             self.first_epoch = self.try_register().map(|record| record.epoch.0);
         }
-        for (at, node, event) in self.world.sim.take_told() {
+        for (at, node, event) in self.world.sim.take_notified() {
             let Node::Member(incarnation) = node else { continue };
             let index = self.world.members.iter().rposition(|(m, _)| *m == incarnation);
             let index = index.expect("known");
@@ -277,12 +278,12 @@ impl Group {
             }
             match event {
                 Event::Lock(lock, event) => self.lock_event(&(index, lock), safe, &event),
-                Event::Standing(Standing::Leading(until)) if safe => {
-                    self.offices.insert(index, until);
-                    self.check_offices();
+                Event::Leadership(Leadership::Leading(until)) if safe => {
+                    self.leader_leases.insert(index, until);
+                    self.check_leader_leases();
                 }
-                Event::Standing(_) => {
-                    self.offices.remove(&index);
+                Event::Leadership(_) => {
+                    self.leader_leases.remove(&index);
                 }
                 Event::Installed(record) => match record.policy.arbiter {
                     Arbiter::Quorum => self.seen.given += 1,
@@ -293,7 +294,7 @@ impl Group {
                 }
                 Event::Met(_)
                 | Event::Grants(_)
-                | Event::Quiet(_)
+                | Event::Grace(_)
                 | Event::Confirmed(_)
                 | Event::Elected { .. }
                 | Event::Ignored(_)
@@ -314,9 +315,9 @@ impl Group {
                 }
             }
             LockEvent::Extended { deadline, .. } => {
-                let told = self.held.get(key).copied();
-                assert!(told <= Some(deadline), "seed {}: {key:?} taken back", self.world.seed);
-                if told.is_some() {
+                let notified = self.held.get(key).copied();
+                assert!(notified <= Some(deadline), "seed {}: {key:?} taken back", self.world.seed);
+                if notified.is_some() {
                     self.believes(key, safe, deadline);
                 }
             }
@@ -354,11 +355,11 @@ impl Group {
         assert!(last < Some(token), "seed {seed}: {lock} went from {last:?} to {token}");
     }
 
-    fn check_offices(&self) {
+    fn check_leader_leases(&self) {
         let leads = |(index, until): (&usize, &LocalTime)| {
             (*until > self.world.clock(*index)).then_some(*index)
         };
-        let leaders: Vec<usize> = self.offices.iter().filter_map(leads).collect();
+        let leaders: Vec<usize> = self.leader_leases.iter().filter_map(leads).collect();
         let (seed, now) = (self.world.seed, self.world.sim.now());
         assert!(leaders.len() <= 1, "seed {seed} at {now:?}: {leaders:?} lead");
     }

@@ -53,7 +53,7 @@ fn run(seed: u64, trace: bool) -> Seen {
     group.trace = trace;
     for _ in 0..60 {
         something_happens(&mut group);
-        let span = group.world.sim.random().below(BRIEF.office_wait * 5 / 2);
+        let span = group.world.sim.random().below(BRIEF.leader_lease * 5 / 2);
         group.run_for(span);
     }
     if trace {
@@ -62,9 +62,9 @@ fn run(seed: u64, trace: bool) -> Seen {
     group.heal();
     group.set_arbiter(Arbiter::Quorum);
     group.discover();
-    // What was promised in bad weather runs out: an office may be without its majority already.
-    group.run_for(BRIEF.office_wait * 2);
-    let longest = BRIEF.api_outage * 2 + BRIEF.office_wait * 12 + BRIEF.lock_wait * 4;
+    // What was promised in bad weather runs out: a leader lease may be without its majority already.
+    group.run_for(BRIEF.leader_lease * 2);
+    let longest = BRIEF.api_outage * 2 + BRIEF.leader_lease * 12 + BRIEF.member_lease * 4;
     group.run_until("all belong", longest, |group| group.all_are(Arbiter::Quorum));
     for lock in LOCKS {
         everybody_gets(&mut group, lock);
@@ -138,7 +138,7 @@ fn everybody_gets(group: &mut Group, lock: &str) {
         group.enter(*member, lock);
     }
     for _ in &all {
-        group.run_until(lock, BRIEF.lock_wait * 4 + BRIEF.office_wait * 4, |group| {
+        group.run_until(lock, BRIEF.member_lease * 4 + BRIEF.leader_lease * 4, |group| {
             group.holders(lock).iter().any(|holder| group.wants(*holder, lock))
         });
         let holders = group.holders(lock);

@@ -2,7 +2,7 @@
 
 use conclave_protocols::Epoch;
 use conclave_protocols::member::message::{
-    Announcement, Gate, Heartbeat, Message, PeerMessage, Table,
+    Admission, Announcement, Heartbeat, Message, PeerMessage, Table,
 };
 use conclave_protocols::member::{Command, LockEvent, Member, Node};
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, LockPolicy, Policy};
@@ -58,7 +58,7 @@ fn a_closed_group_that_a_backup_brought_back_is_no_ground_to_begin_on() {
     bench.register.put(Some(old));
     tell(&mut bench, &policy(3, Arbiter::Quorum));
     bench.wait(SECOND * 3);
-    assert_eq!(bench.record().epoch, epoch, "an office of a later view may live");
+    assert_eq!(bench.record().epoch, epoch, "a leader lease of a later view may live");
     bench.wait(SECOND * 40);
     assert!(bench.record().epoch > present.epoch);
     assert!(bench.members.iter().all(|member| member.arbiter() == Arbiter::Quorum));
@@ -71,7 +71,7 @@ fn until_discovery_has_spoken_the_members_of_the_last_view_elect() {
     bench.wait(SECOND * 5);
     let leader = |member: usize| bench.members[member].record().and_then(|record| record.leader);
     assert_eq!(leader(1), leader(2));
-    assert!(bench.members[1..].iter().any(|member| member.office() > Some(bench.now)));
+    assert!(bench.members[1..].iter().any(|member| member.leader_lease() > Some(bench.now)));
 }
 
 /// What somebody says that leads a view of that policy.
@@ -85,7 +85,7 @@ fn heartbeat(bench: &Bench, from: usize, epoch: Epoch, policy: Policy) -> PeerMe
     PeerMessage::Heartbeat(Box::new(Heartbeat {
         epoch,
         seq: 1,
-        gate: Gate { open: false, ceiling: epoch },
+        admission: Admission { open: false, ceiling: epoch },
         list: None,
         extended: None,
         announcement: Some(announcement),
@@ -93,7 +93,7 @@ fn heartbeat(bench: &Bench, from: usize, epoch: Epoch, policy: Policy) -> PeerMe
 }
 
 #[test]
-fn whoever_promised_enters_no_view_without_an_arbiter_of_somebody_else() {
+fn a_member_that_promised_enters_no_view_without_an_arbiter_of_somebody_else() {
     let mut bench = Bench::group(3, policy(1, Arbiter::Quorum));
     let stranger = info(3, 7).incarnation;
     let epoch = Epoch(bench.record().epoch.0 + 50);
@@ -159,7 +159,7 @@ fn a_follower_whose_leader_is_slow_to_hear_of_an_arbiter_finds_it_in_the_registe
 }
 
 #[test]
-fn whoever_was_in_no_view_goes_by_its_policy() {
+fn a_member_that_was_in_no_view_goes_by_its_policy() {
     let mut bench = Bench::new(policy(1, Arbiter::Quorum));
     bench.lost = Some("read");
     bench.start();
@@ -177,7 +177,7 @@ fn whoever_was_in_no_view_goes_by_its_policy() {
 }
 
 #[test]
-fn whoever_has_no_arbiter_seals_nothing_and_asks_the_register() {
+fn a_member_that_has_no_arbiter_seals_nothing_and_asks_the_register() {
     let mut bench = bare(3);
     let epoch = bench.members[1].record().expect("it is in a view").epoch;
     bench.cut_off(1);
@@ -191,7 +191,7 @@ fn whoever_has_no_arbiter_seals_nothing_and_asks_the_register() {
 /// Views without an arbiter number themselves. One of them had the number of a view with one, and a
 /// reply from the first let a second member into a lock in the other.
 #[test]
-fn whatever_was_said_without_an_arbiter_counts_for_nothing_with_one() {
+fn whatever_was_messages_without_an_arbiter_counts_for_nothing_with_one() {
     for algorithm in LockAlgorithm::ALL {
         let locks = vec![LockPolicy { algorithm, ..LockPolicy::default() }];
         let with =
@@ -210,7 +210,7 @@ fn whatever_was_said_without_an_arbiter_counts_for_nothing_with_one() {
             bench.enter(member, "a");
             bench.wait(SECOND);
         }
-        let said: Vec<_> = std::mem::take(&mut bench.sent);
+        let messages: Vec<_> = std::mem::take(&mut bench.sent);
         tell(&mut bench, &with(3, Arbiter::Quorum));
         let end = bench.now.after(SECOND * 60);
         let is_safe = |bench: &Bench| bench.members[1].arbiter() == Arbiter::Quorum;
@@ -220,16 +220,20 @@ fn whatever_was_said_without_an_arbiter_counts_for_nothing_with_one() {
         }
         bench.enter(2, "a");
         assert!(!bench.record().epoch.is_unarbitrated());
-        let offices = |bench: &Bench| bench.members.iter().map(Member::office).collect::<Vec<_>>();
-        let before = offices(&bench);
-        for (from, to, message) in said {
+        let leader_leases =
+            |bench: &Bench| bench.members.iter().map(Member::leader_lease).collect::<Vec<_>>();
+        let before = leader_leases(&bench);
+        for (from, to, message) in messages {
             let to = (1..3).find(|member| bench.node(*member) == to);
             if let (Node::Member(from), Some(to), Message::Peer(message)) = (from, to, message) {
                 bench.say(from, to, message);
             }
         }
-        assert!(bench.holds(1, "a") && !bench.holds(2, "a"), "{algorithm:?}: two are inside");
-        assert_eq!(offices(&bench), before, "{algorithm:?}");
+        assert!(
+            bench.holds(1, "a") && !bench.holds(2, "a"),
+            "{algorithm:?}: two are in the critical section"
+        );
+        assert_eq!(leader_leases(&bench), before, "{algorithm:?}");
         bench.exit(1, "a");
         bench.wait(SECOND);
         assert!(bench.holds(2, "a"), "{algorithm:?}: no link has a gap");

@@ -51,14 +51,14 @@ fn without_a_socket_it_cannot_be_alone() {
 async fn a_file_of_tokens_that_is_wrong_stops_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let (tokens, socket) = (folder.path().join("tokens"), folder.path().join("conclave.sock"));
-    let told = args(
+    let notified = args(
         0,
         &["--api-socket-only", "--socket", text(&socket), "--api-token-path", text(&tokens)],
     );
-    assert!(bind_api(&told).await.is_err(), "there is none");
+    assert!(bind_api(&notified).await.is_err(), "there is none");
     std::fs::write(&tokens, "use short").unwrap();
-    let error = format!("{:#}", bind_api(&told).await.unwrap_err());
+    let error = format!("{:#}", bind_api(&notified).await.unwrap_err());
     assert!(error.contains("line 1 of the file of tokens must be"), "{error}");
     std::fs::write(&tokens, "use 1sGxOBQaStJ3vS8b").unwrap();
-    assert!(bind_api(&told).await.is_ok());
+    assert!(bind_api(&notified).await.is_ok());
 }

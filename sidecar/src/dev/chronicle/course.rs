@@ -10,7 +10,7 @@ use conclave_protocols::LocalTime;
 
 use super::super::member::number_of;
 use super::entry::{End, Entry, Flight, Stay};
-use crate::group::task::steps::{Entered, What, Word};
+use crate::group::task::steps::{Entered, MessageId, What};
 
 /// What happened to one lock of late.
 #[derive(Debug, Default)]
@@ -44,14 +44,14 @@ impl Course {
         self.settle(at);
         match what {
             What::Asked => self.asked(at, member),
-            What::Sent { to, word } => {
+            What::Sent { to, id } => {
                 if let Some(to) = number_of(to.pod) {
-                    self.sent(at, (member, to), word);
+                    self.sent(at, (member, to), id);
                 }
             }
-            What::Received { from, word } => {
+            What::Received { from, id } => {
                 if let Some(from) = number_of(from.pod) {
-                    self.received(at, (from, member), word);
+                    self.received(at, (from, member), id);
                 }
             }
             What::Entered(entered) => {
@@ -59,8 +59,10 @@ impl Course {
                 self.entered(at, member, entered, *entries);
             }
             What::Extended { deadline } => {
-                if let Some(inside) = self.open(member).and_then(|stay| stay.inside.as_mut()) {
-                    inside.deadline = deadline;
+                if let Some(in_section) =
+                    self.open(member).and_then(|stay| stay.in_section.as_mut())
+                {
+                    in_section.deadline = deadline;
                 }
             }
             What::Left => self.over(at, member, End::Left),
@@ -78,7 +80,7 @@ impl Course {
         self.settle(now);
         match &self.last {
             Some(last) => Some((last.number(), true)),
-            None => Some((self.latest()?.inside?.number, false)),
+            None => Some((self.latest()?.in_section?.number, false)),
         }
     }
 
@@ -101,7 +103,7 @@ impl Course {
             let ended = self.stays.iter().position(|stay| stay.over.is_some());
             self.stays.remove(ended.unwrap_or(0));
         }
-        self.stays.push_back(Stay { member, asked: at, inside: None, over: None });
+        self.stays.push_back(Stay { member, asked: at, in_section: None, over: None });
     }
 
     fn entered(&mut self, at: LocalTime, member: u16, entered: Entered, number: u64) {
@@ -111,12 +113,12 @@ impl Course {
         }
     }
 
-    /// A member does not wait any more, or is no longer inside.
+    /// A member does not wait any more, or is no longer in the critical section.
     fn over(&mut self, at: LocalTime, member: u16, how: End) {
         let Some(stay) = self.open(member) else { return };
         stay.over = Some((at, how));
         let stay = *stay;
-        if stay.inside.is_some() {
+        if stay.in_section.is_some() {
             self.complete(at);
             self.ending = Some(stay);
         }
@@ -128,25 +130,25 @@ impl Course {
     }
 
     fn latest(&self) -> Option<Stay> {
-        let entered = self.stays.iter().filter_map(|stay| Some((stay.inside?.number, *stay)));
+        let entered = self.stays.iter().filter_map(|stay| Some((stay.in_section?.number, *stay)));
         entered.max_by_key(|(number, _)| *number).map(|(_, stay)| stay)
     }
 
     /// The threads of two members may have what they know written down in either order.
-    fn sent(&mut self, at: LocalTime, link: (u16, u16), word: Word) {
-        let flight = self.flights.iter_mut().find(|f| f.sent.is_none() && f.is(link, word));
+    fn sent(&mut self, at: LocalTime, link: (u16, u16), id: MessageId) {
+        let flight = self.flights.iter_mut().find(|f| f.sent.is_none() && f.is(link, id));
         match flight {
             Some(flight) => flight.sent = Some(at),
-            None => self.push(Flight { link, word, sent: Some(at), received: None }),
+            None => self.push(Flight { link, id, sent: Some(at), received: None }),
         }
     }
 
     /// Links are FIFO: of messages that cannot be told apart, the first sent is the first received.
-    fn received(&mut self, at: LocalTime, link: (u16, u16), word: Word) {
-        let flight = self.flights.iter_mut().find(|f| f.received.is_none() && f.is(link, word));
+    fn received(&mut self, at: LocalTime, link: (u16, u16), id: MessageId) {
+        let flight = self.flights.iter_mut().find(|f| f.received.is_none() && f.is(link, id));
         match flight {
             Some(flight) => flight.received = Some(at),
-            None => self.push(Flight { link, word, sent: None, received: Some(at) }),
+            None => self.push(Flight { link, id, sent: None, received: Some(at) }),
         }
     }
 

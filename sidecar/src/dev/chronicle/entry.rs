@@ -7,14 +7,14 @@ use conclave_protocols::{FencingToken, LocalTime};
 use serde::Serialize;
 
 use super::super::member::number_of;
-use crate::group::task::steps::{Entered, Word};
+use crate::group::task::steps::{Entered, MessageId};
 
 /// A message of a lock. Either end may be noted first, or alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     /// From whom, to whom.
     pub(super) link: (u16, u16),
-    pub(super) word: Word,
+    pub(super) id: MessageId,
     pub(super) sent: Option<LocalTime>,
     pub(super) received: Option<LocalTime>,
 }
@@ -24,14 +24,14 @@ pub(super) struct Flight {
 pub(super) struct Stay {
     pub(super) member: u16,
     pub(super) asked: LocalTime,
-    pub(super) inside: Option<Inside>,
+    pub(super) in_section: Option<InSection>,
     /// As the member noticed it.
     pub(super) over: Option<(LocalTime, End)>,
 }
 
-/// How a member is inside.
+/// How a member is in the critical section.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Inside {
+pub(super) struct InSection {
     /// Counts the entries into all locks.
     pub(super) number: u64,
     at: LocalTime,
@@ -48,7 +48,7 @@ pub(super) struct Inside {
 pub(super) enum End {
     /// The member left, or gave up waiting.
     Left,
-    /// Its lease ended, or its office.
+    /// Its lease ended, or its leader lease.
     Lost,
     /// Its process ended.
     Died,
@@ -72,7 +72,7 @@ pub(in super::super) struct Entry {
     until_ns: i64,
     /// Whether all its messages are remembered.
     pub(super) whole: bool,
-    /// Who waited meanwhile, and who was inside.
+    /// Who waited meanwhile, and who was in the critical section.
     stays: Vec<StayView>,
     messages: Vec<FlightView>,
     /// The moment that `until_ns` tells.
@@ -103,8 +103,8 @@ struct FlightView {
 
 impl Flight {
     /// Whether this is such a message.
-    pub(super) fn is(&self, link: (u16, u16), word: Word) -> bool {
-        self.link == link && self.word == word
+    pub(super) fn is(&self, link: (u16, u16), id: MessageId) -> bool {
+        self.link == link && self.id == id
     }
 
     /// When it was first seen.
@@ -121,8 +121,8 @@ impl Flight {
         Some(FlightView {
             from: self.link.0,
             to: self.link.1,
-            name: self.word.name,
-            epoch: self.word.epoch.0,
+            name: self.id.name,
+            epoch: self.id.epoch.0,
             sent_ns: since(sent, from),
             received_ns: self.received.map(|received| since(received, from)),
         })
@@ -133,13 +133,13 @@ impl Stay {
     pub(super) fn enter(&mut self, at: LocalTime, entered: Entered, number: u64) {
         let Entered { token, deadline, leader, algorithm } = entered;
         let leader = leader.and_then(|leader| number_of(leader.pod));
-        self.inside = Some(Inside { number, at, deadline, token, leader, algorithm });
+        self.in_section = Some(InSection { number, at, deadline, token, leader, algorithm });
     }
 
     /// When and how it ended. A member that is held up does not notice that its lease is over.
     fn end(&self, now: LocalTime) -> Option<(LocalTime, End)> {
         let (at, how) = self.over.unzip();
-        let deadline = self.inside.map(|inside| inside.deadline);
+        let deadline = self.in_section.map(|in_section| in_section.deadline);
         match deadline.filter(|deadline| *deadline < at.unwrap_or(now)) {
             Some(deadline) => Some((deadline, End::Lost)),
             None => at.zip(how),
@@ -155,9 +155,9 @@ impl Stay {
         Some(StayView {
             member: self.member,
             asked_ns: since(self.asked, from),
-            entered_ns: self.inside.map(|inside| since(inside.at, from)),
+            entered_ns: self.in_section.map(|in_section| since(in_section.at, from)),
             until_ns: end.map(|(at, _)| since(at, from)),
-            token: self.inside.and_then(|inside| inside.token).map(FencingToken::get),
+            token: self.in_section.and_then(|in_section| in_section.token).map(FencingToken::get),
             end: end.map(|(_, how)| how),
         })
     }
@@ -173,17 +173,17 @@ impl Entry {
     ) -> Self {
         let from = stay.asked;
         let until = stay.end(now).map_or(now, |(at, _)| at);
-        let inside = stay.inside;
+        let in_section = stay.in_section;
         let messages = flights.iter().filter_map(|flight| flight.view(from, until));
         let mut messages: Vec<FlightView> = messages.collect();
         messages.sort_by_key(|flight| flight.sent_ns);
         Self {
-            number: inside.map_or(0, |inside| inside.number),
+            number: in_section.map_or(0, |in_section| in_section.number),
             ended: false,
             member: stay.member,
-            leader: inside.and_then(|inside| inside.leader),
-            algorithm: inside.and_then(|inside| inside.algorithm),
-            entered_ns: inside.map_or(0, |inside| since(inside.at, from)),
+            leader: in_section.and_then(|in_section| in_section.leader),
+            algorithm: in_section.and_then(|in_section| in_section.algorithm),
+            entered_ns: in_section.map_or(0, |in_section| since(in_section.at, from)),
             until_ns: since(until, from),
             whole: true,
             stays: stays.iter().filter_map(|stay| stay.view(from, until, now)).collect(),

@@ -10,9 +10,9 @@ use crate::http::tests::events::Events;
 use crate::http::{Api, Limits, router};
 
 const BRIEF: Timing = Timing {
-    office_wait: Duration::from_millis(600),
+    leader_lease: Duration::from_millis(600),
     heartbeat: Duration::from_millis(120),
-    lock_wait: Duration::from_secs(3),
+    member_lease: Duration::from_secs(3),
     api_outage: Duration::from_secs(30),
 };
 
@@ -71,7 +71,7 @@ fn settings(policy: Policy) -> Settings {
     Settings { members: 3, group: "dev".to_owned(), policy, base_port }
 }
 
-/// The groups of this process have the same ports, and their offices are too brief for two groups on
+/// The groups of this process have the same ports, and their leader leases are too brief for two groups on
 /// a busy machine.
 static ONE_GROUP: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
@@ -106,11 +106,11 @@ async fn of_an_entry_into_a_lock_all_messages_are_known_with_both_their_ends() {
     let links =
         [("request", member, leader), ("grant", leader, member), ("release", member, leader)];
     for (name, from, to) in links {
-        let is_it = |said: &&serde_json::Value| {
-            said["name"] == name && said["from"] == from && said["to"] == to
+        let is_it = |sent: &&serde_json::Value| {
+            sent["name"] == name && sent["from"] == from && sent["to"] == to
         };
-        let said = messages.iter().find(is_it).unwrap_or_else(|| panic!("no {name} in {entry:#}"));
-        assert!(said["sent_ns"].as_i64() < said["received_ns"].as_i64(), "{said:#}");
+        let sent = messages.iter().find(is_it).unwrap_or_else(|| panic!("no {name} in {entry:#}"));
+        assert!(sent["sent_ns"].as_i64() < sent["received_ns"].as_i64(), "{sent:#}");
     }
     members.end().await;
 }
@@ -143,14 +143,14 @@ async fn a_group_whose_arbiter_is_taken_away_and_given_back_goes_on() {
 
 /// Events tell later deadlines, each while the one before lies ahead, and none that the member was not
 /// told.
-async fn rises(events: &mut Events, mut told: LocalTime, limit: impl Fn() -> LocalTime) {
+async fn rises(events: &mut Events, mut notified: LocalTime, limit: impl Fn() -> LocalTime) {
     for _ in 0..3 {
         let (name, _, body) = events.next().await.expect("the stream goes on");
-        assert!(OsClock::default().now() < told, "{name}: others may believe already");
+        assert!(OsClock::default().now() < notified, "{name}: others may believe already");
         let later = deadline(&body);
-        assert!(later > told || name != "safe", "{name}: {body}");
+        assert!(later > notified || name != "safe", "{name}: {body}");
         assert!(later <= limit(), "nobody was told {body}");
-        told = later;
+        notified = later;
     }
 }
 
@@ -162,9 +162,9 @@ fn deadline(body: &serde_json::Value) -> LocalTime {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn streams_tell_later_deadlines_as_long_as_a_hold_and_a_lead_go_on() {
     let _alone = ONE_GROUP.lock().await;
-    // Long enough that a busy machine does not cost the leader its office.
-    let timing = Timing { office_wait: Duration::from_millis(1_500), ..BRIEF };
-    let timing = Timing { lock_wait: Duration::from_secs(4), ..timing };
+    // Long enough that a busy machine does not cost the leader its leader lease.
+    let timing = Timing { leader_lease: Duration::from_millis(1_500), ..BRIEF };
+    let timing = Timing { member_lease: Duration::from_secs(4), ..timing };
     let policy = Policy { generation: 1, timing, ..Policy::default() };
     let members = Members::start(settings(policy)).await.expect("the ports are free");
     all_go_by(&members, Arbiter::Quorum).await;
@@ -179,10 +179,10 @@ async fn streams_tell_later_deadlines_as_long_as_a_hold_and_a_lead_go_on() {
     };
 
     let mut events = Events::open(router(leader), "GET /v1/elections/default").await;
-    let told = deadline(&events.expect("elected").await);
+    let notified = deadline(&events.expect("elected").await);
     let election = members.group(leader).expect("it lives").election();
     let limit = || election.borrow().safe_until.expect("it leads");
-    rises(&mut events, told, limit).await;
+    rises(&mut events, notified, limit).await;
 
     let follower = (leader + 1) % members.count();
     let mut events = Events::open(router(follower), "POST /v1/locks/orders?wait=forever").await;
@@ -226,12 +226,12 @@ async fn succeeded(members: &Members, former: u16) -> LocalTime {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_that_drains_waits_for_those_it_told_and_for_nobody_else() {
+async fn a_leader_that_drains_waits_for_those_it_notified_and_for_nobody_else() {
     let _alone = ONE_GROUP.lock().await;
     // So long that a busy machine does not make it short.
-    let office_wait = Duration::from_secs(4);
-    let (heartbeat, lock_wait) = (Duration::from_millis(500), office_wait * 2);
-    let timing = Timing { office_wait, heartbeat, lock_wait, ..BRIEF };
+    let leader_lease = Duration::from_secs(4);
+    let (heartbeat, member_lease) = (Duration::from_millis(500), leader_lease * 2);
+    let timing = Timing { leader_lease, heartbeat, member_lease, ..BRIEF };
     let policy = Policy { generation: 1, timing, ..Policy::default() };
     let members = Members::start(settings(policy)).await.expect("the ports are free");
     all_go_by(&members, Arbiter::Quorum).await;

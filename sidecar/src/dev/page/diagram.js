@@ -33,7 +33,7 @@ export function drawDiagram(group) {
   if (shown?.lock !== lock || shown.key !== keyOf(entry.entry, entry.ended)) load(lock, group);
 }
 
-/** Draws again what another process may have told. */
+/** Draws again what another process may have reported. */
 export function forgetDiagram() {
   if (shown) shown.key = null;
 }
@@ -94,7 +94,7 @@ function story(entry, group) {
   const order = own?.token == null ? "without a token" : `with token ${own.token}`;
   const waited = entry.entered_ns === 0 ? "had not to wait" : `waited ${nanos(entry.entered_ns)}`;
   const lasted = nanos(entry.until_ns - entry.entered_ns);
-  const stay = entry.ended ? `was inside for ${lasted}` : `is inside, for ${lasted} when this was drawn,`;
+  const stay = entry.ended ? `was in the critical section for ${lasted}` : `is in it, for ${lasted} when this was drawn,`;
   const end = { lost: ", and lost it", died: ", until its process ended" }[own?.end] ?? "";
   const by = entry.algorithm === null ? "" : `${entry.algorithm}, `;
   const count = entry.messages.length === 1 ? "1 message" : `${entry.messages.length} messages`;
@@ -117,9 +117,9 @@ function events({ messages, stays }, group) {
     add(entered, member, token === null ? "enters" : `enters with token ${token}`);
     add(until, member, { left: entered === null ? "gives up" : "leaves", lost: "loses it", died: "ends as a process" }[end]);
   }
-  for (const { from, to, name: word, sent_ns: sent, received_ns: received } of messages) {
-    add(sent, from, `sends ${spaced(word)} to ${name(to)}${received === null ? ", which does not arrive in time" : ""}`, 2);
-    add(received, to, `receives ${spaced(word)} of ${name(from)}`, 0);
+  for (const { from, to, name: message, sent_ns: sent, received_ns: received } of messages) {
+    add(sent, from, `sends ${spaced(message)} to ${name(to)}${received === null ? ", which does not arrive in time" : ""}`, 2);
+    add(received, to, `receives ${spaced(message)} of ${name(from)}`, 0);
   }
   return all.sort((one, other) => one.ns - other.ns || one.order - other.order);
 }

@@ -43,9 +43,9 @@ impl Reader {
         }
         self.news.mark_unchanged();
         self.sent = Some(Instant::now());
-        let said = self.page.members.journal.after(self.heard);
-        self.heard = said.last().map_or(self.heard, Line::number);
-        let snapshot = Snapshot::take(&self.page.members, self.page.observer.seen(), said);
+        let messages = self.page.members.journal.after(self.heard);
+        self.heard = messages.last().map_or(self.heard, Line::number);
+        let snapshot = Snapshot::take(&self.page.members, self.page.observer.seen(), messages);
         // Plain data always has a JSON form.
         Event::default().json_data(snapshot).ok()
     }

@@ -12,7 +12,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/members.js", JAVASCRIPT, include_str!("members.js")),
     ("/locks.js", JAVASCRIPT, include_str!("locks.js")),
     ("/clocks.js", JAVASCRIPT, include_str!("clocks.js")),
-    ("/talk.js", JAVASCRIPT, include_str!("talk.js")),
+    ("/traffic.js", JAVASCRIPT, include_str!("traffic.js")),
     ("/diagram.js", JAVASCRIPT, include_str!("diagram.js")),
     ("/spacetime.js", JAVASCRIPT, include_str!("spacetime.js")),
     ("/axis.js", JAVASCRIPT, include_str!("axis.js")),

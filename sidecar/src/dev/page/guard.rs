@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_and_programs_without_an_origin_are_let_in() {
+    fn the_page_and_programs_without_an_origin_are_admitted() {
         assert!(is_own(&headers("127.0.0.1:7370", None), 7370));
         assert!(is_own(&headers("localhost:7370", Some("http://localhost:7370")), 7370));
     }

@@ -17,12 +17,12 @@ class Card {
   constructor({ number, pod, api_port: port }) {
     this.number = number;
     this.rank = make("span", { class: "rank" });
-    this.standing = make("span", { class: "standing" });
+    this.leadership = make("span", { class: "leadership" });
     this.cut = make("span", { class: "flag" }, "cut off");
     this.apart = make("span", { class: "flag" }, "split off");
     this.bar = make("i");
     this.left = make("span");
-    this.office = make("div", { class: "office" }, make("div", { class: "bar" }, this.bar), this.left);
+    this.lease = make("div", { class: "lease" }, make("div", { class: "bar" }, this.bar), this.left);
     this.epoch = make("span", { class: "epoch", title: "The epoch of its view" });
     this.view = make("div", { class: "view", title: "Its view, the highest rank last" });
     this.peers = new Map();
@@ -34,8 +34,8 @@ class Card {
     this.revive = this.button("revive", "Revive", "a new process of this pod starts");
     const actions = make("div", { class: "actions" }, this.kill, this.pause, this.cutOff, this.split, this.leave, this.revive);
     const name = make("h3", {}, badge(number), make("span", {}, pod), make("span", { class: "port", title: "The port of its API" }, `:${port}`), this.rank);
-    const state = make("div", { class: "state" }, this.standing, this.cut, this.apart, this.epoch);
-    this.card = make("article", { "data-member": number, "aria-label": pod }, name, state, this.office, this.view, actions);
+    const state = make("div", { class: "state" }, this.leadership, this.cut, this.apart, this.epoch);
+    this.card = make("article", { "data-member": number, "aria-label": pod }, name, state, this.lease, this.view, actions);
     tint(this.card, number);
     place.append(this.card);
   }
@@ -47,31 +47,31 @@ class Card {
   }
 
   draw(member, group) {
-    const { inside } = member;
-    const state = !member.alive ? "dead" : member.paused ? "paused" : inside ? inside.standing : "dead";
+    const { own } = member;
+    const state = !member.alive ? "dead" : member.paused ? "paused" : own ? own.leadership : "dead";
     mark(this.card, "data-state", state);
     mark(this.card, "data-leads", member.number === group.leader ? "yes" : null);
-    say(this.standing, state);
-    mark(this.standing, "title", inside?.missing ?? null);
+    say(this.leadership, state);
+    mark(this.leadership, "title", own?.missing ?? null);
     this.cut.hidden = !member.cut;
     this.apart.hidden = !member.split_off;
-    say(this.rank, inside && inside.rank !== null && !inside.missing ? `rank ${inside.rank}` : "");
-    this.drawOffice(member.alive ? inside : null, group);
-    this.drawView(member.alive ? inside : null);
+    say(this.rank, own && own.rank !== null && !own.missing ? `rank ${own.rank}` : "");
+    this.drawLease(member.alive ? own : null, group);
+    this.drawView(member.alive ? own : null);
     this.drawActions(member);
   }
 
-  drawOffice(inside, group) {
-    const left = inside?.leads ? inside.safe_for_ms : 0;
-    const followed = inside?.standing === "following" ? inside.view.find((peer) => peer.leader) : undefined;
-    this.bar.style.width = `${Math.min(100, (100 * left) / group.office_ms)}%`;
-    mark(this.office, "data-empty", left === 0 ? "yes" : null);
-    say(this.left, left > 0 ? `office ${millis(left)}` : followed ? `follows ${group.group}-${followed.number}` : "");
+  drawLease(own, group) {
+    const left = own?.leads ? own.safe_for_ms : 0;
+    const followed = own?.leadership === "following" ? own.view.find((peer) => peer.leader) : undefined;
+    this.bar.style.width = `${Math.min(100, (100 * left) / group.leader_lease_ms)}%`;
+    mark(this.lease, "data-empty", left === 0 ? "yes" : null);
+    say(this.left, left > 0 ? `leader lease ${millis(left)}` : followed ? `follows ${group.group}-${followed.number}` : "");
   }
 
-  drawView(inside) {
-    say(this.epoch, inside && inside.view.length > 0 ? inside.epoch : "in no view");
-    const peers = inside ? inside.view : [];
+  drawView(own) {
+    say(this.epoch, own && own.view.length > 0 ? own.epoch : "in no view");
+    const peers = own ? own.view : [];
     const numbers = new Set(peers.map((peer) => peer.number));
     for (const [number, chip] of this.peers) {
       if (!numbers.has(number)) {

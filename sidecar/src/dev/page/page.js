@@ -5,7 +5,7 @@ import { drawDiagram, forgetDiagram } from "./diagram.js";
 import { drawLocks } from "./locks.js";
 import { drawMembers } from "./members.js";
 import { ask, mark, millis, nanos, say, trouble } from "./tools.js";
-import { drawTalk, forgetTalk } from "./talk.js";
+import { drawTraffic, forgetTraffic } from "./traffic.js";
 
 const at = (id) => document.getElementById(id);
 const gone = "Nothing is heard of the group any more. Start it again, and it shows here.";
@@ -17,8 +17,8 @@ at("register").addEventListener("click", () => {
 
 const stream = new EventSource("/events");
 stream.addEventListener("open", () => {
-  // A new stream begins with all that was said.
-  forgetTalk();
+  // A new stream begins with all that was sent.
+  forgetTraffic();
   forgetDiagram();
   trouble("");
   mark(document.body, "data-gone", null);
@@ -34,7 +34,7 @@ function draw(group) {
   drawMembers(group);
   drawLocks(group);
   drawClocks(group);
-  drawTalk(group);
+  drawTraffic(group);
   drawDiagram(group);
 }
 
@@ -47,7 +47,7 @@ function drawHeader(group) {
   say(at("grants"), group.grants ? "granted" : leader ? `not yet granted${stall(leader)}` : "not granted");
   mark(document.body, "data-stalled", group.grants ? null : "yes");
   say(at("epoch"), group.epoch);
-  const inView = leader ? leader.inside.view.length : 0;
+  const inView = leader ? leader.own.view.length : 0;
   say(at("size"), leader ? `${inView} of ${group.members.length}` : "—");
   say(at("failover"), failover(group));
   say(at("failover-story"), failoverStory(group));
@@ -57,7 +57,7 @@ function drawHeader(group) {
 }
 
 // A leader that has just begun may have to wait for locks of before.
-function stall({ inside: { quiet_ms: quiet } }) {
+function stall({ own: { grace_ms: grace } }) {
   return quiet === null ? "" : `, for ${Math.ceil(quiet / 1000)} s`;
 }
 

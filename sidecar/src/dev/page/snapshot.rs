@@ -17,7 +17,7 @@ use super::super::member::{Members, Outside, number_of};
 use super::super::watch::Line;
 use super::failover::FailoverView;
 use super::observer::Seen;
-use crate::group::{Election, Group, Standing, Status};
+use crate::group::{Election, Group, Leadership, Status};
 use crate::os_clock::OsClock;
 
 /// The group at one moment.
@@ -32,7 +32,7 @@ pub(super) struct Snapshot {
     grants: bool,
     /// The highest that a member knows.
     epoch: u64,
-    office_ms: u64,
+    leader_lease_ms: u64,
     register_cut: bool,
     failover: FailoverView,
     members: Vec<MemberView>,
@@ -40,7 +40,7 @@ pub(super) struct Snapshot {
     /// Which entries there are to draw.
     entries: Vec<Drawable>,
     /// What was said since the snapshot before.
-    said: Vec<Line>,
+    sent: Vec<Line>,
 }
 
 /// A member, seen from outside, and what it says of itself if it lives.
@@ -53,22 +53,22 @@ struct MemberView {
     paused: bool,
     cut: bool,
     split_off: bool,
-    inside: Option<InsideView>,
+    own: Option<OwnView>,
     clock: Option<ClockView>,
 }
 
 /// What a member says of itself.
 #[derive(Debug, Serialize)]
-struct InsideView {
+struct OwnView {
     /// Why it is in no view.
     missing: Option<String>,
-    standing: &'static str,
+    leadership: &'static str,
     /// Whether it surely leads.
     leads: bool,
     /// For how long, if it does.
     safe_for_ms: u64,
     /// For how much longer it grants nothing, as far as it knows.
-    quiet_ms: Option<u64>,
+    grace_ms: Option<u64>,
     epoch: u64,
     rank: Option<u32>,
     /// The members of its view, the highest rank last.
@@ -85,7 +85,7 @@ struct PeerView {
 
 impl Snapshot {
     /// Looks at everybody.
-    pub(super) fn take(members: &Members, seen: &Seen, said: Vec<Line>) -> Self {
+    pub(super) fn take(members: &Members, seen: &Seen, sent: Vec<Line>) -> Self {
         let now = OsClock::default().now();
         let numbers = 0..members.count();
         let groups: Vec<Option<Group>> =
@@ -99,8 +99,8 @@ impl Snapshot {
                 MemberView::new(members, number, group.as_ref(), clock, now)
             })
             .collect();
-        let inside = || views.iter().filter_map(|view| Some((view.number, view.inside.as_ref()?)));
-        let leads = inside().filter(|(_, inside)| inside.leads);
+        let own = || views.iter().filter_map(|view| Some((view.number, view.own.as_ref()?)));
+        let leads = own().filter(|(_, own)| own.leads);
         let grants = groups.iter().flatten().any(|group| {
             let election = group.election();
             let election = election.borrow();
@@ -111,16 +111,16 @@ impl Snapshot {
             group: settings.group.clone(),
             arbiter: format!("{:?}", settings.policy.arbiter),
             algorithm: format!("{:?}", settings.policy.election),
-            leader: leads.max_by_key(|(_, inside)| inside.epoch).map(|(number, _)| number),
+            leader: leads.max_by_key(|(_, own)| own.epoch).map(|(number, _)| number),
             grants,
-            epoch: inside().map(|(_, inside)| inside.epoch).max().unwrap_or_default(),
-            office_ms: millis(settings.policy.timing.office_wait),
+            epoch: own().map(|(_, own)| own.epoch).max().unwrap_or_default(),
+            leader_lease_ms: millis(settings.policy.timing.leader_lease),
             register_cut: members.register_is_cut(),
             failover: seen.failover.view(Instant::now()),
             claims: numbers.flat_map(|number| locks::claims(seen, number, now)).collect(),
             entries: members.chronicle.drawable(now),
             members: views,
-            said,
+            sent,
         }
     }
 }
@@ -144,15 +144,15 @@ impl MemberView {
             paused: is(|outside| outside.paused),
             cut: is(|outside| outside.cut),
             split_off: is(|outside| outside.split_off),
-            inside: group.map(|group| {
-                InsideView::new(&group.status().borrow(), &group.election().borrow(), now)
+            own: group.map(|group| {
+                OwnView::new(&group.status().borrow(), &group.election().borrow(), now)
             }),
             clock,
         }
     }
 }
 
-impl InsideView {
+impl OwnView {
     fn new(status: &Status, election: &Election, now: LocalTime) -> Self {
         let leads = election.leads_at(now);
         let safe_until = election.safe_until.filter(|_| leads);
@@ -164,10 +164,10 @@ impl InsideView {
         };
         Self {
             missing: status.missing.clone(),
-            standing: standing(election, leads),
+            leadership: leadership(election, leads),
             leads,
             safe_for_ms: safe_until.map_or(0, |until| millis(now.until(until))),
-            quiet_ms: status.quiet_after(now).map(|until| millis(now.until(until))),
+            grace_ms: status.grace_after(now).map(|until| millis(now.until(until))),
             epoch: status.epoch.0,
             rank: status.members.iter().find(|member| member.me).map(|member| member.rank),
             view: status.members.iter().map(peer).collect(),
@@ -175,14 +175,14 @@ impl InsideView {
     }
 }
 
-/// A leader whose office has run out without its noticing is isolated, not leading.
-fn standing(election: &Election, leads: bool) -> &'static str {
-    match election.standing {
-        Standing::Leading if leads => "leading",
-        Standing::Leading | Standing::Isolated => "isolated",
-        Standing::Following => "following",
-        Standing::Electing => "electing",
-        Standing::HandingOver => "handing over",
+/// A leader whose leader lease has run out without its noticing is isolated, not leading.
+fn leadership(election: &Election, leads: bool) -> &'static str {
+    match election.leadership {
+        Leadership::Leading if leads => "leading",
+        Leadership::Leading | Leadership::Isolated => "isolated",
+        Leadership::Following => "following",
+        Leadership::Electing => "electing",
+        Leadership::HandingOver => "handing over",
     }
 }
 

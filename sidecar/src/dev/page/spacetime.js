@@ -6,7 +6,7 @@ import { draw, exactly, nanos, tint } from "./tools.js";
 const TOP = 14;
 const FOOT = 30;
 const NAMES = 92;
-/** Half as high as the bar of a member that is inside. */
+/** Half as high as the bar of a member that is in its critical section. */
 const HALF = 8;
 /** How wide a letter is, about; rather too wide. */
 const LETTER = 7.8;
@@ -93,22 +93,22 @@ class Sheet {
     return ns < this.from ? -BEYOND : this.axis.x(ns);
   }
 
-  /** A hollow bar while a member waits, a thick one while it is inside. */
+  /** A hollow bar while a member waits, a thick one while it is in its critical section. */
   bars(stay) {
     const y = this.y(stay.member);
     if (y === null) return [];
-    const inside = this.spanInside(stay);
-    const waits = [this.x(stay.asked_ns), inside ? inside[0] : this.x(stay.until_ns)];
+    const inSection = this.spanInSection(stay);
+    const waits = [this.x(stay.asked_ns), inSection ? inSection[0] : this.x(stay.until_ns)];
     const group = tint(draw("g", { class: "stay", "data-member": stay.member, "data-end": stay.end ?? "none" }), stay.member);
     group.append(draw("title", {}, this.storyOf(stay)));
     if (waits[1] > waits[0]) group.append(this.bar(waits, y, HALF - 3, "waits"));
-    if (inside) group.append(this.bar(inside, y, HALF, "inside"));
+    if (inSection) group.append(this.bar(inSection, y, HALF, "in-section"));
     if (stay.end === "lost" || stay.end === "died") group.append(this.cross(this.x(stay.until_ns), y));
     return [group];
   }
 
-  /** From where to where it is inside; nothing if it is not, while the diagram lasts. */
-  spanInside({ entered_ns: entered, until_ns: until }) {
+  /** From where to where it is in its critical section; nothing if it is not, while the diagram lasts. */
+  spanInSection({ entered_ns: entered, until_ns: until }) {
     if (entered === null || entered > this.to) return null;
     return [this.x(entered), Math.max(this.x(until), this.x(entered) + 2)];
   }
@@ -125,7 +125,7 @@ class Sheet {
 
   storyOf({ member, asked_ns: asked, entered_ns: entered, until_ns: until, token, end }) {
     const lines = [`${this.nameOf(member)} asked at ${exactly(asked)}`];
-    if (entered !== null) lines.push(`inside from ${exactly(entered)}${token === null ? ", without a token" : ` with token ${token}`}`);
+    if (entered !== null) lines.push(`in the critical section from ${exactly(entered)}${token === null ? ", without a token" : ` with token ${token}`}`);
     if (until !== null) lines.push(`${ENDS[end](entered !== null)} at ${exactly(until)}`);
     return lines.join("\n");
   }
@@ -136,7 +136,7 @@ class Sheet {
 
   /** The token, in the widest part of its bar that is not cut, or above it. */
   token(stay) {
-    const span = this.spanInside(stay);
+    const span = this.spanInSection(stay);
     const y = this.y(stay.member);
     if (span === null || y === null || stay.token === null) return [];
     const whole = `token ${stay.token}`;
@@ -191,7 +191,7 @@ class Sheet {
 
   arrow(message) {
     const ends = this.ends(message);
-    const attributes = { class: "message", "data-word": message.name, "data-from": message.from, "data-to": message.to };
+    const attributes = { class: "message", "data-name": message.name, "data-from": message.from, "data-to": message.to };
     const group = tint(draw("g", attributes), message.from);
     if (ends === null) return group;
     const { start, end } = ends;
@@ -242,9 +242,9 @@ class Sheet {
   }
 }
 
-/** How a stay ended, of a member that was inside and of one that was not. */
+/** How a stay ended, of a member that was in and of one that was not. */
 const ENDS = {
-  left: (inside) => (inside ? "left" : "gave up"),
+  left: (entered) => (entered ? "left" : "gave up"),
   lost: () => "lost it",
   died: () => "ended as a process",
 };

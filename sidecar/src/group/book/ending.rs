@@ -27,7 +27,7 @@ impl Book {
                 if let Some(line) = self.locks.get_mut(lock) {
                     line.holding = None;
                 }
-                // A deadline that has passed is final, though its alarm may not have rung yet.
+                // A deadline that has passed is final, though its timer may not have rung yet.
                 let (state, end) = if held.safe_until <= now {
                     let reason = LostReason::LeaseExpired;
                     (ClaimState::Lost(reason), HoldEnd::Lost(reason))
@@ -72,7 +72,7 @@ impl Book {
         end: HoldEnd,
     ) {
         for due in [Due::Ttl, Due::MaxHold, Due::Jeopardy] {
-            self.alarms.push(((lock.clone(), id.clone(), due), None));
+            self.timers.push(((lock.clone(), id.clone(), due), None));
         }
         let messages = self.locks.get(lock).map_or(0, |line| line.messages);
         if let Some(entry) = self.claims.get(&(lock.clone(), id.clone())) {
@@ -102,7 +102,7 @@ impl Book {
         self.ended.push_back((now, key.0, key.1));
     }
 
-    /// A message of a lock, as the books count them. Up to the entry the member counts: it alone knows
+    /// A message of a lock, as the textbook counts them. Up to the entry the member counts: it alone knows
     /// whether what it gives back ends an attempt that failed.
     pub(in crate::group) fn count_message(&mut self, lock: &LockName) {
         if let Some(line) = self.locks.get_mut(lock).filter(|line| line.holding.is_some()) {
@@ -111,7 +111,7 @@ impl Book {
     }
 
     /// The same, of one with which the member leaves.
-    pub(in crate::group) fn count_farewell(&mut self, lock: &LockName) {
+    pub(in crate::group) fn count_last_message(&mut self, lock: &LockName) {
         if let Some(cost) = self.leaving.get_mut(lock) {
             cost.messages += 1;
         }

@@ -12,7 +12,7 @@ use super::Due;
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder, Wait};
 
 /// A claim as the book keeps it.
-pub(super) struct Entry {
+pub(super) struct ClaimEntry {
     claim: watch::Sender<Claim>,
     /// What was asked for.
     ask: Ask,
@@ -32,7 +32,7 @@ pub(super) struct Entry {
 /// second.
 const JEOPARDY: Duration = Duration::from_secs(1);
 
-impl Entry {
+impl ClaimEntry {
     pub(super) fn new(
         now: LocalTime,
         id: ClaimId,
@@ -114,7 +114,7 @@ impl Entry {
             owner: claim.owner.clone(),
             token,
             held: now - since,
-            told: now,
+            notified: now,
             metadata: claim.metadata.clone(),
         }
     }
@@ -152,7 +152,7 @@ impl Entry {
         });
     }
 
-    /// Holds from now on. Returns the alarms that this sets.
+    /// Holds from now on. Returns the timers that this sets.
     pub(super) fn hold(&mut self, now: LocalTime, held: &Held) -> [(Due, Option<LocalTime>); 3] {
         self.lease_until = held.safe_until;
         self.ttl_until = self.ttl.map(|ttl| now.after(ttl));

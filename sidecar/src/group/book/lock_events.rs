@@ -4,7 +4,7 @@ use conclave_protocols::member::message::LockNote;
 use conclave_protocols::member::{self, LockEvent};
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 
-use super::entry::Entry;
+use super::entry::ClaimEntry;
 use super::{Book, Due};
 use crate::claims::{ClaimId, ClaimState, Held, Holder, LostReason, Refusal};
 use crate::metrics::HoldEnd;
@@ -63,7 +63,7 @@ impl Book {
             .get(lock)
             .into_iter()
             .flat_map(|line| &line.waiting)
-            .filter(|id| entry(id).is_some_and(Entry::only_tries))
+            .filter(|id| entry(id).is_some_and(ClaimEntry::only_tries))
             .cloned()
             .collect();
         for id in tries {
@@ -81,9 +81,9 @@ impl Book {
         let key = (lock.clone(), id);
         let Some(entry) = self.claims.get_mut(&key) else { return self.leave(lock) };
         let (lock, id) = key;
-        self.alarms.push(((lock.clone(), id.clone(), Due::Wait), None));
+        self.timers.push(((lock.clone(), id.clone(), Due::Wait), None));
         for (due, at) in entry.hold(now, held) {
-            self.alarms.push(((lock.clone(), id.clone(), due), at));
+            self.timers.push(((lock.clone(), id.clone(), due), at));
         }
         self.metrics.settled(&entry.watch().borrow());
         self.show_waiting(now, &lock);
@@ -95,7 +95,7 @@ impl Book {
         let contended = contended || !line.waiting.is_empty();
         let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) else { return };
         let jeopardy = entry.extend(now, deadline, contended);
-        self.alarms.push(((lock.clone(), id, Due::Jeopardy), Some(jeopardy)));
+        self.timers.push(((lock.clone(), id, Due::Jeopardy), Some(jeopardy)));
     }
 
     fn lost(&mut self, now: LocalTime, lock: &LockName, reason: LostReason) {
@@ -117,7 +117,7 @@ fn as_holder(now: LocalTime, note: LockNote, pod_of: impl Fn(Incarnation) -> Str
         owner: note.note.owner,
         token: note.token,
         held: note.held,
-        told: now,
+        notified: now,
         metadata: note.note.metadata,
     }
 }

@@ -55,7 +55,7 @@ fn enter_for(book: &mut Book, lock: &LockName, messages: u64) {
     book.on_event(LocalTime(2), lock, event, |member| member.pod.to_string());
 }
 
-/// Found by a pod that took calls before it rang its alarms when it was thawed.
+/// Found by a pod that took calls before it rang its timers when it was thawed.
 #[test]
 fn a_claim_that_is_given_back_after_its_deadline_was_lost() {
     let (mut book, lock) = (book(), name("a"));
@@ -72,9 +72,9 @@ fn a_sidecar_that_ends_gives_back_nothing_that_is_held() {
         ask(&mut book, lock).expect("allowed");
     }
     enter(&mut book, &held);
-    book.wishes.clear();
+    book.intents.clear();
     book.close(LocalTime(3));
-    assert_eq!(book.wishes, [Wish::Exit(wanted)]);
+    assert_eq!(book.intents, [Intent::Exit(wanted)]);
 }
 
 /// Votes go back too after an attempt that failed, and then the member leaves nothing: the book cannot
@@ -88,12 +88,12 @@ fn the_metric_has_what_an_entry_cost_by_the_members_count_and_what_came_after() 
     for _attempt in 0..2 {
         book.count_message(&lock);
         book.count_message(&lock);
-        book.count_farewell(&lock);
+        book.count_last_message(&lock);
     }
     enter_for(&mut book, &lock, 8);
     book.count_message(&lock);
     book.release(LocalTime(3), &lock, &id).expect("it holds");
-    book.count_farewell(&lock);
+    book.count_last_message(&lock);
     book.has_left();
     let text = metrics.scrape(&crate::http::tests::double::Double::new().group);
     let sum = r#"conclave_lock_messages_sum{algorithm="Central",group="book"} 10"#;
@@ -139,16 +139,16 @@ fn a_pod_has_no_more_than_ten_thousand_claims_and_ended_ones_do_not_count() {
 
 /// It is neither that nobody was heard of, nor that somebody holds it.
 #[test]
-fn a_claim_that_ends_in_the_quiet_time_says_until_when() {
+fn a_claim_that_ends_in_the_grace_period_says_until_when() {
     let (mut book, lock) = (book(), name("a"));
     let id = ask(&mut book, &lock).expect("allowed");
-    book.quiet(Some(LocalTime(90)));
+    book.grace(Some(LocalTime(90)));
     let state = |book: &Book, id: &ClaimId| {
         book.find(&lock, id).expect("it is remembered").borrow().state.clone()
     };
     book.on_due(LocalTime(80), &lock, &id, Due::Wait);
-    let quiet = ClaimState::Refused(Refusal::Quiet { until: LocalTime(90) });
-    assert_eq!(state(&book, &id), quiet);
+    let grace = ClaimState::Refused(Refusal::GracePeriod { until: LocalTime(90) });
+    assert_eq!(state(&book, &id), grace);
     let id = ask(&mut book, &lock).expect("allowed");
     book.on_due(LocalTime(90), &lock, &id, Due::Wait);
     assert_eq!(state(&book, &id), ClaimState::Refused(Refusal::NoQuorum), "it was over");
@@ -156,7 +156,7 @@ fn a_claim_that_ends_in_the_quiet_time_says_until_when() {
 
 /// What was told of a holder before is no word on who keeps others out now.
 #[test]
-fn a_claim_that_was_told_of_a_holder_ends_in_the_quiet_time_as_others_do() {
+fn a_claim_that_was_notified_of_a_holder_ends_in_the_grace_period_as_others_do() {
     let (mut book, lock) = (book(), name("a"));
     let now = LocalTime(1);
     let id = ask(&mut book, &lock).expect("allowed");
@@ -168,40 +168,40 @@ fn a_claim_that_was_told_of_a_holder_ends_in_the_quiet_time_as_others_do() {
     };
     book.on_event(now, &lock, LockEvent::Queued(Some(Box::new(note))), |_| "b".to_owned());
     let until = now.after(TRY * 2);
-    book.quiet(Some(until));
+    book.grace(Some(until));
     let state = |claim: &watch::Receiver<Claim>| claim.borrow().state.clone();
-    let quiet = ClaimState::Refused(Refusal::Quiet { until });
+    let grace = ClaimState::Refused(Refusal::GracePeriod { until });
     let tried = book.ask(now, a_try(&lock), &Policy::default()).expect("allowed");
-    assert_eq!(state(&tried.claim), quiet);
+    assert_eq!(state(&tried.claim), grace);
     book.on_due(now, &lock, &id, Due::Wait);
-    assert_eq!(state(&book.find(&lock, &id).expect("it is remembered")), quiet);
+    assert_eq!(state(&book.find(&lock, &id).expect("it is remembered")), grace);
 }
 
 /// A claim of this pod holds on, and others of this pod wait for it.
 #[test]
-fn in_the_quiet_time_a_claim_waits_for_one_of_its_own_pod_as_ever() {
+fn in_the_grace_period_a_claim_waits_for_one_of_its_own_pod_as_ever() {
     let (mut book, lock) = (book(), name("a"));
     let now = LocalTime(1);
     ask(&mut book, &lock).expect("allowed");
     enter(&mut book, &lock);
-    book.quiet(Some(now.after(TRY * 2)));
+    book.grace(Some(now.after(TRY * 2)));
     let tried = book.ask(now, a_try(&lock), &Policy::default()).expect("allowed");
     let state = tried.claim.borrow().state.clone();
     assert!(matches!(state, ClaimState::Refused(Refusal::Held { holder: Some(_) })), "{state:?}");
 }
 
 #[test]
-fn a_try_waits_for_the_end_of_the_quiet_time_only_if_that_is_near() {
+fn a_try_waits_for_the_end_of_the_grace_period_only_if_that_is_near() {
     let (mut book, lock) = (book(), name("a"));
     let now = LocalTime(1);
     let (near, far) = (now.after(TRY), now.after(TRY * 2));
     let ask = a_try(&lock);
-    book.quiet(Some(far));
+    book.grace(Some(far));
     let asked = book.ask(now, ask.clone(), &Policy::default()).expect("allowed");
     let state = asked.claim.borrow().state.clone();
-    assert_eq!(state, ClaimState::Refused(Refusal::Quiet { until: far }));
-    assert!(book.wishes.is_empty(), "the member need not ask");
-    book.quiet(Some(near));
+    assert_eq!(state, ClaimState::Refused(Refusal::GracePeriod { until: far }));
+    assert!(book.intents.is_empty(), "the member need not ask");
+    book.grace(Some(near));
     let asked = book.ask(now, ask, &Policy::default()).expect("allowed");
     assert!(matches!(asked.claim.borrow().state, ClaimState::Waiting { .. }));
 }

@@ -13,7 +13,7 @@ impl Run {
     /// Applications work for so long.
     pub(super) fn live(&mut self, span: Duration) {
         let end = self.world.sim.now() + span;
-        let pause = self.world.policy.timing.office_wait / 4;
+        let pause = self.world.policy.timing.leader_lease / 4;
         while self.world.sim.now() < end {
             self.work();
             let rest = end.saturating_sub(self.world.sim.now());
@@ -50,13 +50,13 @@ impl Run {
         let timing = self.world.policy.timing;
         let wait = match self.world.any(4) {
             0 => Some(Duration::ZERO),
-            1 => Some(self.world.sim.random().below(timing.lock_wait)),
+            1 => Some(self.world.sim.random().below(timing.member_lease)),
             _ => None,
         };
-        let longest = timing.lock_wait * 4;
-        let max_hold = timing.office_wait + self.world.sim.random().below(longest);
+        let longest = timing.member_lease * 4;
+        let max_hold = timing.leader_lease + self.world.sim.random().below(longest);
         let ttl = (self.world.any(3) == 0)
-            .then(|| timing.office_wait / 2 + self.world.sim.random().below(timing.lock_wait));
+            .then(|| timing.leader_lease / 2 + self.world.sim.random().below(timing.member_lease));
         let named = self.world.any(2) == 0;
         self.world.ask(pod, lock, named, Limits { wait, max_hold }, ttl);
     }

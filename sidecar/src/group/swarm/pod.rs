@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_protocols::member::message::Message;
-use conclave_protocols::member::{Command, Event, Member, Node, Standing};
+use conclave_protocols::member::{Command, Event, Leadership, Member, Node};
 use conclave_protocols::policy::Policy;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::random::Random;
@@ -14,9 +14,9 @@ use conclave_protocols::trace::{self, Log, Watch};
 use conclave_protocols::{Effect, Epoch, Input, LocalTime, LockName, Outbox, Protocol};
 use tokio::sync::watch;
 
-use super::super::alarms::Alarms;
-use super::super::book::{Book, Wish};
-use super::super::task::Alarm;
+use super::super::book::{Book, Intent};
+use super::super::task::PodTimer;
+use super::super::timers::PodTimers;
 use crate::claims::{Ask, Claim, ClaimId, ClaimState, Wait};
 use crate::metrics::LockMetrics;
 
@@ -88,7 +88,7 @@ pub(super) enum Shows {
     Refused,
 }
 
-/// The one alarm of a pod: the next of its own.
+/// The one timer of a pod: the next of its own.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) struct Bell;
 
@@ -98,7 +98,7 @@ pub(super) struct Pod {
     member: Member,
     watch: Watch,
     book: Book,
-    alarms: Alarms<Alarm>,
+    timers: PodTimers<PodTimer>,
     open: BTreeMap<Number, (watch::Receiver<Claim>, Option<Shows>)>,
     ids: BTreeMap<Number, (LockName, ClaimId)>,
     leads: bool,
@@ -121,7 +121,7 @@ impl Pod {
             book,
             watch: Watch::new(&member, rate_ppm, log),
             member,
-            alarms: Alarms::new(),
+            timers: PodTimers::new(),
             open: BTreeMap::new(),
             ids: BTreeMap::new(),
             leads: false,
@@ -172,7 +172,7 @@ impl Pod {
             Call::End => self.leave(now, out),
             Call::Unsure(_) => {}
         }
-        self.grant_wishes(now, out);
+        self.grant_intents(now, out);
     }
 
     fn ask(&mut self, now: LocalTime, number: Number, ask: Ask, out: &mut Out) {
@@ -191,44 +191,44 @@ impl Pod {
     fn leave(&mut self, now: LocalTime, out: &mut Out) {
         self.leaving = true;
         self.book.close(now);
-        self.grant_wishes(now, out);
-        self.alarms.set(Alarm::Leave, now.after(LEAVE));
+        self.grant_intents(now, out);
+        self.timers.set(PodTimer::Leave, now.after(LEAVE));
         self.feed(now, Input::Command(Command::Leave), out);
     }
 
-    /// Rings every alarm that is due.
-    fn ring(&mut self, now: LocalTime, out: &mut Out) {
-        while let Some(alarm) = self.alarms.take_due(now) {
-            match alarm {
-                Alarm::Member(timer) => self.feed(now, Input::Timer(timer), out),
-                Alarm::Claim(lock, id, due) => {
+    /// Rings every timer that is due.
+    fn fire(&mut self, now: LocalTime, out: &mut Out) {
+        while let Some(timer) = self.timers.take_due(now) {
+            match timer {
+                PodTimer::Member(timer) => self.feed(now, Input::Timer(timer), out),
+                PodTimer::Claim(lock, id, due) => {
                     self.book.on_due(now, &lock, &id, due);
-                    self.grant_wishes(now, out);
+                    self.grant_intents(now, out);
                 }
-                Alarm::Leave => self.left = true,
-                Alarm::Clock(_) | Alarm::Links | Alarm::Believers => {}
+                PodTimer::Leave => self.left = true,
+                PodTimer::Clock(_) | PodTimer::Links | PodTimer::Believers => {}
             }
         }
     }
 
-    /// Carries out what the claims want of the member, and of the alarms.
-    fn grant_wishes(&mut self, now: LocalTime, out: &mut Out) {
+    /// Carries out what the claims want of the member, and of the timers.
+    fn grant_intents(&mut self, now: LocalTime, out: &mut Out) {
         loop {
-            for ((lock, id, due), at) in std::mem::take(&mut self.book.alarms) {
-                let alarm = Alarm::Claim(lock, id, due);
+            for ((lock, id, due), at) in std::mem::take(&mut self.book.timers) {
+                let timer = PodTimer::Claim(lock, id, due);
                 match at {
-                    Some(at) => self.alarms.set(alarm, at),
-                    None => self.alarms.clear(&alarm),
+                    Some(at) => self.timers.set(timer, at),
+                    None => self.timers.clear(&timer),
                 }
             }
-            let wishes = std::mem::take(&mut self.book.wishes);
-            if wishes.is_empty() && self.book.alarms.is_empty() {
+            let intents = std::mem::take(&mut self.book.intents);
+            if intents.is_empty() && self.book.timers.is_empty() {
                 return;
             }
-            for wish in wishes {
-                let command = match wish {
-                    Wish::Enter(lock, note) => Command::Enter { lock, note },
-                    Wish::Exit(lock) => Command::Exit { lock },
+            for intent in intents {
+                let command = match intent {
+                    Intent::Enter(lock, note) => Command::Enter { lock, note },
+                    Intent::Exit(lock) => Command::Exit { lock },
                 };
                 self.feed_member(now, Input::Command(command), out);
             }
@@ -237,7 +237,7 @@ impl Pod {
 
     fn feed(&mut self, now: LocalTime, input: InputOf<Member>, out: &mut Out) {
         self.feed_member(now, input, out);
-        self.grant_wishes(now, out);
+        self.grant_intents(now, out);
     }
 
     fn feed_member(&mut self, now: LocalTime, input: InputOf<Member>, out: &mut Out) {
@@ -251,9 +251,9 @@ impl Pod {
             match effect {
                 Effect::Send { to, message } => out.send(to, message),
                 Effect::Arm { timer, after } => {
-                    self.alarms.set(Alarm::Member(timer), now.after(after));
+                    self.timers.set(PodTimer::Member(timer), now.after(after));
                 }
-                Effect::Disarm(timer) => self.alarms.clear(&Alarm::Member(timer)),
+                Effect::Disarm(timer) => self.timers.clear(&PodTimer::Member(timer)),
                 Effect::Tell(event) => self.on_event(now, event, out),
             }
         }
@@ -264,12 +264,12 @@ impl Pod {
             Event::Lock(lock, event) => {
                 self.book.on_event(now, &lock, event, |member| member.pod.to_string());
             }
-            Event::Standing(Standing::Leading(until)) => {
+            Event::Leadership(Leadership::Leading(until)) => {
                 let epoch = self.member.record().map(|record| record.epoch);
                 self.leads = true;
                 out.tell(Seen::Leads { epoch: epoch.unwrap_or_default(), until });
             }
-            Event::Standing(_) => {
+            Event::Leadership(_) => {
                 if std::mem::take(&mut self.leads) {
                     out.tell(Seen::LeadsNot);
                 }
@@ -281,7 +281,7 @@ impl Pod {
             }
             Event::Met(_)
             | Event::Grants(_)
-            | Event::Quiet(_)
+            | Event::Grace(_)
             | Event::Confirmed(_)
             | Event::Elected { .. }
             | Event::Ignored(_)
@@ -309,7 +309,7 @@ impl Pod {
             self.gone = true;
             out.tell(Seen::Left);
         }
-        match self.alarms.next() {
+        match self.timers.next() {
             Some(at) => out.arm(Bell, now.until(at)),
             None => out.disarm(Bell),
         }
@@ -390,7 +390,7 @@ impl Protocol for Place {
             Self::Pod(pod) if pod.gone => {}
             Self::Pod(pod) => {
                 // What is due comes before what has arrived, as the group task orders it.
-                pod.ring(now, out);
+                pod.fire(now, out);
                 match input {
                     Input::Command(call) => pod.call(now, call, out),
                     Input::Message { from, message } => {

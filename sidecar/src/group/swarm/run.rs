@@ -56,9 +56,9 @@ const FAULTS: [Fault; 10] = [
 ];
 
 const BRIEF: Timing = Timing {
-    office_wait: Duration::from_millis(600),
+    leader_lease: Duration::from_millis(600),
     heartbeat: Duration::from_millis(120),
-    lock_wait: Duration::from_secs(3),
+    member_lease: Duration::from_secs(3),
     api_outage: Duration::from_secs(5),
 };
 
@@ -87,7 +87,7 @@ impl Run {
         }
         run.heal();
         run.replace();
-        run.live(timing.office_wait * 4);
+        run.live(timing.leader_lease * 4);
         let storm = run.held();
         run.end();
         run.world.check();
@@ -110,9 +110,9 @@ impl Run {
         }
         self.all_belong();
         let timing = self.world.policy.timing;
-        let end = self.world.sim.now() + timing.lock_wait * 8;
+        let end = self.world.sim.now() + timing.member_lease * 8;
         while self.held() < 4 && self.world.sim.now() < end {
-            self.live(timing.office_wait);
+            self.live(timing.leader_lease);
         }
     }
 
@@ -177,7 +177,7 @@ impl Run {
                 }
             }
         }
-        let span = self.world.sim.random().below(timing.office_wait * 8);
+        let span = self.world.sim.random().below(timing.leader_lease * 8);
         self.live(span);
         if self.world.sim.random().once_in(2) {
             self.heal();
@@ -188,7 +188,7 @@ impl Run {
     fn freeze(&mut self, pod: usize) {
         self.world.count("freeze");
         let timing = self.world.policy.timing;
-        let longest = [timing.office_wait, timing.lock_wait * 3 / 2][self.world.any(2)];
+        let longest = [timing.leader_lease, timing.member_lease * 3 / 2][self.world.any(2)];
         let span = self.world.sim.random().below(longest);
         let node = self.world.pods[pod].0;
         self.world.sim.freeze(node);
@@ -222,7 +222,7 @@ impl Run {
     /// All pods that live are in the latest view.
     fn all_belong(&mut self) {
         let timing = self.world.policy.timing;
-        let longest = timing.api_outage * 2 + timing.office_wait * 20 + timing.lock_wait * 4;
+        let longest = timing.api_outage * 2 + timing.leader_lease * 20 + timing.member_lease * 4;
         self.wait("all belong", longest, |world| {
             let epoch = world.epoch();
             world.living().into_iter().all(|index| {
@@ -260,7 +260,7 @@ impl Run {
         }
         let timing = self.world.policy.timing;
         // Claims whose callers hung up hold as long as they may.
-        let longest = timing.lock_wait * 10 + timing.office_wait * 10;
+        let longest = timing.member_lease * 10 + timing.leader_lease * 10;
         let forever = Limits { wait: None, max_hold: Duration::from_secs(600) };
         for lock in &LOCKS[..self.locks] {
             let living = self.world.living();

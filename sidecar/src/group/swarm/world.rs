@@ -86,7 +86,7 @@ impl World {
             name: format!("pod-{index}"),
             addresses: Vec::new(),
             priority: 0,
-            admission: 0,
+            seniority: 0,
             // One process in four is of the release before.
             protocol: (version::FIRST, version::NEXT - u16::from(run.is_multiple_of(4))),
         };
@@ -261,7 +261,7 @@ impl World {
 
     fn observe(&mut self) {
         self.check_trace();
-        for (at, node, seen) in self.sim.take_told() {
+        for (at, node, seen) in self.sim.take_notified() {
             let known = self.pods.iter().rposition(|(pod, _)| *pod == node);
             let index = known.expect("only pods tell");
             if self.trace {

@@ -3,13 +3,13 @@
 //!
 //! All that follows from one input has the time of that input, as one event of a space-time diagram.
 
-use conclave_protocols::member::message::{LockWord, Message, PeerMessage};
+use conclave_protocols::member::message::{AboutLock, Message, PeerMessage};
 use conclave_protocols::member::{Command, Event, LockEvent, Member, Node};
 use conclave_protocols::policy::LockAlgorithm;
 use conclave_protocols::protocol::InputOf;
 use conclave_protocols::{Epoch, FencingToken, Incarnation, Input, LocalTime, LockName};
 
-use super::{Said, Task};
+use super::{Sent, Task};
 
 /// Something that happened to a lock at a member.
 #[derive(Clone, Debug)]
@@ -25,9 +25,9 @@ pub(crate) enum What {
     /// The member asks for the lock.
     Asked,
     /// It sent a message.
-    Sent { to: Incarnation, word: Word },
+    Sent { to: Incarnation, id: MessageId },
     /// It received one.
-    Received { from: Incarnation, word: Word },
+    Received { from: Incarnation, id: MessageId },
     /// It is inside.
     Entered(Entered),
     /// It stays inside until then, if it does not hear better.
@@ -50,17 +50,17 @@ pub(crate) struct Entered {
 
 /// A message of a lock, as far as a diagram tells.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) struct Word {
+pub(crate) struct MessageId {
     pub(crate) name: &'static str,
     pub(crate) epoch: Epoch,
     /// Tells messages of one name apart that one member sent to another in one view.
     pub(crate) mark: u64,
 }
 
-/// The lock and the word of a message; nothing if it is about no lock.
-fn word_of(message: &PeerMessage) -> Option<(&LockName, Word)> {
-    let LockWord { lock, epoch, name, mark, .. } = message.of_lock()?;
-    Some((lock, Word { name, epoch, mark }))
+/// The lock and the id of a message; nothing if it is about no lock.
+fn message_id(message: &PeerMessage) -> Option<(&LockName, MessageId)> {
+    let AboutLock { lock, epoch, name, mark, .. } = message.of_lock()?;
+    Some((lock, MessageId { name, epoch, mark }))
 }
 
 impl Task<'_> {
@@ -70,8 +70,8 @@ impl Task<'_> {
             Input::Command(Command::Enter { lock, .. }) => self.note(at, lock, || What::Asked),
             Input::Command(Command::Exit { lock }) => self.note(at, lock, || What::Left),
             Input::Message { from: Node::Member(from), message: Message::Peer(message) } => {
-                if let Some((lock, word)) = word_of(message) {
-                    self.note(at, lock, || What::Received { from: *from, word });
+                if let Some((lock, id)) = message_id(message) {
+                    self.note(at, lock, || What::Received { from: *from, id });
                 }
             }
             Input::Command(_) | Input::Message { .. } | Input::Timer(_) => {}
@@ -80,8 +80,8 @@ impl Task<'_> {
 
     /// The member sends a message.
     pub(super) fn note_sent(&self, at: LocalTime, to: Incarnation, message: &PeerMessage) {
-        if let Some((lock, word)) = word_of(message) {
-            self.note(at, lock, || What::Sent { to, word });
+        if let Some((lock, id)) = message_id(message) {
+            self.note(at, lock, || What::Sent { to, id });
         }
     }
 
@@ -108,9 +108,9 @@ impl Task<'_> {
     }
 
     fn note(&self, at: LocalTime, lock: &LockName, what: impl FnOnce() -> What) {
-        if let Some(said) = &self.said {
+        if let Some(sent) = &self.sent {
             // Whoever draws may miss something.
-            let _ = said.try_send(Said::Step(Step { at, lock: lock.clone(), what: what() }));
+            let _ = sent.try_send(Sent::Step(Step { at, lock: lock.clone(), what: what() }));
         }
     }
 }

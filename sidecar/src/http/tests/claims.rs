@@ -83,7 +83,7 @@ async fn body_and_query_say_the_same() {
 }
 
 #[tokio::test]
-async fn without_a_word_it_tries_once() {
+async fn without_a_wait_it_tries_once() {
     let mut double = Double::new();
     let call = double.call("POST /v1/locks/a", &[], "");
     let (ask, _) = double.next_ask().await;
@@ -154,13 +154,13 @@ async fn nobody_heard_of_and_the_end_of_the_sidecar_are_503() {
 }
 
 #[tokio::test]
-async fn a_claim_refused_in_the_quiet_time_says_when_to_try_again() {
+async fn a_claim_refused_in_the_grace_period_says_when_to_try_again() {
     let mut double = Double::new();
     let call = double.call("POST /v1/locks/orders", &[], "");
     let until = OsClock::default().now().after(Duration::from_millis(6_300));
-    let _claim = double.accept(ClaimState::Refused(Refusal::Quiet { until })).await;
+    let _claim = double.accept(ClaimState::Refused(Refusal::GracePeriod { until })).await;
     let answer = call.await.unwrap();
-    assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (503, "quiet-time"));
+    assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (503, "grace-period"));
     let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
     assert!((6..=7).contains(&seconds), "{seconds} s");
 }

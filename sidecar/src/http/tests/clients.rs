@@ -97,8 +97,8 @@ async fn ended(example: tokio::task::JoinHandle<Output>) -> (bool, usize, String
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let token = hold().token.expect("a token").get().to_string();
     let steps = text.lines().filter(|line| line.contains("step") && line.contains(&token)).count();
-    let said = format!("{text}{}", String::from_utf8_lossy(&output.stderr));
-    (output.status.success(), steps, said)
+    let sent = format!("{text}{}", String::from_utf8_lossy(&output.stderr));
+    (output.status.success(), steps, sent)
 }
 
 /// A hold that is extended: it does all its work, and gives the lock back.
@@ -116,8 +116,8 @@ async fn goes_on(language: &'static Language) {
     assert_eq!(id, claim.borrow().id);
     claim.send_modify(|claim| (claim.state, claim.index) = (ClaimState::Released, 3));
     reply.send(Ok(claim.borrow().clone())).expect("it waits");
-    let (is_content, steps, said) = ended(example).await;
-    assert!(is_content && steps == 10, "{}: {steps} steps: {said}", language.name);
+    let (is_content, steps, sent) = ended(example).await;
+    assert!(is_content && steps == 10, "{}: {steps} steps: {sent}", language.name);
 }
 
 /// A sidecar that falls silent: it stops before the deadline, and not when it is told `lost`.
@@ -125,10 +125,10 @@ async fn stops(language: &'static Language) {
     let mut double = Double::new();
     let example = run(language, &double).await;
     let _claim = grant(&mut double).await;
-    let (is_content, steps, said) = ended(example).await;
+    let (is_content, steps, sent) = ended(example).await;
     let most = usize::try_from(LEASE.as_millis() / 100 - 1).expect("few");
     let name = language.name;
-    assert!(!is_content && (1..most).contains(&steps), "{name}: {steps} steps: {said}");
+    assert!(!is_content && (1..most).contains(&steps), "{name}: {steps} steps: {sent}");
 }
 
 /// A run of all tests counts those that could show nothing (`e2e/src/skipped.rs`).

@@ -16,7 +16,7 @@ use tower::ServiceExt;
 
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder};
 use crate::group::{
-    Asked, Believers, Election, Group, LastElection, Leader, MemberStatus, Request, Standing,
+    Asked, Believers, Election, Group, LastElection, Leader, Leadership, MemberStatus, Request,
     Status,
 };
 use crate::http::{Api, Limits, router};
@@ -242,7 +242,7 @@ pub(crate) fn holder() -> Holder {
         token: FencingToken::before(Epoch(11)).successor(Epoch(11)),
         held: Duration::from_millis(4_210),
         // It grows no older, so that it can be compared.
-        told: LocalTime(u64::MAX),
+        notified: LocalTime(u64::MAX),
         metadata: Some(r#"{"job":"reindex"}"#.to_owned()),
     }
 }
@@ -252,7 +252,7 @@ pub(crate) fn following() -> Election {
         algorithm: ElectionAlgorithm::Bully,
         arbiter: Arbiter::Quorum,
         epoch: Epoch(12),
-        standing: Standing::Following,
+        leadership: Leadership::Following,
         safe_until: None,
         leader: Some(leader("shop-1")),
         candidates: 2,
@@ -264,14 +264,14 @@ pub(crate) fn following() -> Election {
 
 /// Is in a view, and knows of nobody who leads it.
 pub(crate) fn isolated() -> Election {
-    Election { standing: Standing::Isolated, leader: None, index: 313, ..following() }
+    Election { leadership: Leadership::Isolated, leader: None, index: 313, ..following() }
 }
 
 /// Leads for another ten seconds.
 pub(crate) fn leading() -> Election {
     let safe_until = OsClock::default().now().after(Duration::from_secs(10));
     Election {
-        standing: Standing::Leading,
+        leadership: Leadership::Leading,
         safe_until: Some(safe_until),
         leader: Some(leader("shop-0")),
         index: 312,
@@ -299,7 +299,7 @@ pub(crate) fn status() -> Status {
         policy_generation: 3,
         speaks: 2,
         grants: Some(true),
-        quiet_until: None,
+        grace_until: None,
         members: vec![member("shop-0", 0), member("shop-1", 1)],
         tolerates: 0,
         outage_survived: Some(Duration::from_secs(47)),

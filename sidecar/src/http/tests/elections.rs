@@ -4,7 +4,7 @@ use conclave_protocols::LocalTime;
 use serde_json::json;
 
 use super::double::*;
-use crate::group::{Election, Standing};
+use crate::group::{Election, Leadership};
 
 #[tokio::test]
 async fn an_election_shows_who_leads() {
@@ -34,9 +34,17 @@ async fn self_is_200_only_while_this_member_surely_leads() {
         (leading(), 200, "leading"),
         (Election { safe_until: Some(now), ..leading() }, 503, "isolated"),
         (Election { safe_until: None, ..leading() }, 503, "isolated"),
-        (Election { standing: Standing::HandingOver, ..leading() }, 503, "handing-over"),
-        (Election { standing: Standing::Electing, leader: None, ..following() }, 503, "electing"),
-        (Election { standing: Standing::Isolated, leader: None, ..following() }, 503, "isolated"),
+        (Election { leadership: Leadership::HandingOver, ..leading() }, 503, "handing-over"),
+        (
+            Election { leadership: Leadership::Electing, leader: None, ..following() },
+            503,
+            "electing",
+        ),
+        (
+            Election { leadership: Leadership::Isolated, leader: None, ..following() },
+            503,
+            "isolated",
+        ),
     ];
     for (election, status, state) in cases {
         double.election.send_replace(election);
@@ -60,16 +68,16 @@ async fn a_long_poll_answers_when_another_leads() {
 }
 
 #[tokio::test]
-async fn whoever_was_told_that_this_member_leads_is_waited_for() {
+async fn a_member_that_was_notified_that_this_member_leads_is_waited_for() {
     let double = Double::new();
-    let told = || *double.group.believers.watch().borrow();
+    let notified = || *double.group.believers.watch().borrow();
     double.get("/v1/elections/default/self").await;
-    assert_eq!(told().until, LocalTime(0), "it follows");
+    assert_eq!(notified().until, LocalTime(0), "it follows");
     double.election.send_replace(leading());
     let until = double.election.borrow().safe_until.expect("it leads");
     for path in ["/v1/elections", "/v1/elections/default", "/v1/elections/default/self"] {
         double.get(path).await;
-        assert_eq!((told().until, told().streams), (until, 0), "{path}");
+        assert_eq!((notified().until, notified().streams), (until, 0), "{path}");
     }
 }
 

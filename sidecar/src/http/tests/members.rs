@@ -71,11 +71,11 @@ async fn status_and_members_name_whom_the_election_names() {
 #[tokio::test]
 async fn status_says_for_how_long_nothing_is_granted() {
     let double = Double::new();
-    assert_eq!(double.get("/v1/status").await.json()["quiet_ms"], json!(null));
+    assert_eq!(double.get("/v1/status").await.json()["grace_ms"], json!(null));
     let until = OsClock::default().now().after(Duration::from_secs(7));
-    double.status.send_modify(|status| status.quiet_until = Some(until));
-    let quiet = double.get("/v1/status").await.json()["quiet_ms"].as_u64().unwrap();
-    assert!((6_000..=7_000).contains(&quiet), "{quiet} ms");
+    double.status.send_modify(|status| status.grace_until = Some(until));
+    let grace = double.get("/v1/status").await.json()["grace_ms"].as_u64().unwrap();
+    assert!((6_000..=7_000).contains(&grace), "{grace} ms");
 }
 
 #[tokio::test]

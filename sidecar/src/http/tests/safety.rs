@@ -43,9 +43,9 @@ fn reading(body: &Value, field: &str) -> LocalTime {
 fn tells(body: &Value, deadline: LocalTime) {
     assert_eq!(reading(body, "safe_until_boottime_ns"), deadline, "{body}");
     let left = now().until(deadline);
-    let told = monotonic().until(reading(body, "safe_until_monotonic_ns"));
-    assert!(told <= left, "{told:?} by the one clock, {left:?} by the other");
-    assert!(told + Duration::from_millis(500) > left, "only {told:?} of {left:?}");
+    let notified = monotonic().until(reading(body, "safe_until_monotonic_ns"));
+    assert!(notified <= left, "{notified:?} by the one clock, {left:?} by the other");
+    assert!(notified + Duration::from_millis(500) > left, "only {notified:?} of {left:?}");
     let shown = Duration::from_millis(body["safe_for_ms"].as_u64().expect("a number"));
     assert!(shown + Duration::from_millis(500) > left, "only {shown:?} of {left:?}");
 }
@@ -148,17 +148,17 @@ pub(super) fn extend(
 
 /// A stream tells a later deadline, again and again, while most of the one before is left.
 async fn tells_in_time(events: &mut Events, first: &Value) {
-    let mut told = reading(first, "safe_until_boottime_ns");
+    let mut notified = reading(first, "safe_until_boottime_ns");
     for _ in 0..4 {
         let next = events.expect("safe").await;
         // Two thirds, less what a busy machine takes.
-        let left = now().until(told);
+        let left = now().until(notified);
         assert!(left > LEASE * 4 / 10, "only {left:?} of {LEASE:?} were left");
         let later = reading(&next, "safe_until_boottime_ns");
-        assert!(later > told, "{next}");
+        assert!(later > notified, "{next}");
         tells(&next, later);
         assert!(later <= now().after(LEASE), "nobody was told {later:?}");
-        told = later;
+        notified = later;
     }
 }
 
@@ -198,7 +198,7 @@ async fn an_elections_stream_tells_a_later_deadline_every_third_of_the_lease() {
 }
 
 #[tokio::test]
-async fn an_earlier_deadline_is_told_at_once() {
+async fn an_earlier_deadline_is_notified_at_once() {
     let mut double = Double::new();
     let router = double.router();
     let call =

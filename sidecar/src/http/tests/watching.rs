@@ -93,7 +93,7 @@ async fn a_stream_begins_with_the_present_state_and_tells_every_change() {
 }
 
 #[tokio::test]
-async fn two_changes_between_two_reads_are_both_told() {
+async fn two_changes_between_two_reads_are_both_notified() {
     let moment = crate::os_clock::OsClock::default().moment();
     let before = crate::http::claim_view::ClaimView::at(&claim(held()), moment);
     let both = ClaimState::Held(Held { jeopardy: true, contended: true, ..hold() });
@@ -204,10 +204,10 @@ async fn a_view_change_in_which_the_leader_stays_is_an_event_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_stream_is_waited_for_until_it_has_said_the_end() {
-    use crate::group::{Election, Standing};
+async fn a_stream_is_waited_for_until_it_has_sent_the_end() {
+    use crate::group::{Election, Leadership};
     let double = Double::new();
-    let told = || *double.group.believers.watch().borrow();
+    let notified = || *double.group.believers.watch().borrow();
     let lead = leading();
     let until = lead.safe_until.expect("it leads");
     double.election.send_replace(lead);
@@ -215,22 +215,22 @@ async fn a_stream_is_waited_for_until_it_has_said_the_end() {
     events.expect("elected").await;
     let mut hangs_up = Events::open(double.router(), "GET /v1/elections/default").await;
     hangs_up.expect("elected").await;
-    assert_eq!(told().streams, 2);
-    let ends = Election { standing: Standing::HandingOver, safe_until: None, ..leading() };
+    assert_eq!(notified().streams, 2);
+    let ends = Election { leadership: Leadership::HandingOver, safe_until: None, ..leading() };
     double.election.send_replace(Election { index: 314, ..ends });
     events.expect("lost").await;
-    assert_eq!(told().streams, 2, "what comes after it is not written yet");
+    assert_eq!(notified().streams, 2, "what comes after it is not written yet");
     events.expect("handing-over").await;
     let more = tokio::time::timeout(Duration::from_millis(1), events.next()).await;
     assert!(more.is_err(), "there is no more to say");
-    assert_eq!(told().streams, 1);
-    assert!(told().until < until, "it has read the end");
+    assert_eq!(notified().streams, 1);
+    assert!(notified().until < until, "it has read the end");
     drop(hangs_up);
-    assert_eq!((told().streams, told().until), (0, until), "it never read the end");
+    assert_eq!((notified().streams, notified().until), (0, until), "it never read the end");
 }
 
 #[tokio::test]
-async fn a_leader_whose_office_runs_out_is_told_so_by_the_clock() {
+async fn a_leader_whose_leader_lease_runs_out_is_notified_so_by_the_clock() {
     let double = Double::new();
     let safe_until = Some(double_now().after(Duration::from_millis(100)));
     double.election.send_replace(crate::group::Election { safe_until, ..leading() });

@@ -104,7 +104,7 @@ async fn each_token_opens_the_routes_of_its_scope_and_no_other() {
 }
 
 #[tokio::test]
-async fn without_a_known_token_nothing_is_let_in() {
+async fn without_a_known_token_nothing_is_admitted() {
     let mut guarded = Guarded::new();
     let wrong = [
         String::new(),
@@ -246,7 +246,7 @@ async fn no_spelling_of_a_path_gets_around_the_check() {
         ["/v1/status", "/v1/members", "/openapi.json", "/v1/time", "/v1/elections", "/v1/locks/a"];
     let spellings: BTreeSet<String> =
         paths.iter().flat_map(|path| tricks(path)).flat_map(|path| tricks(&path)).collect();
-    let mut let_in = [0, 0];
+    let mut admitted = [0, 0];
     for path in spellings.iter().filter(|path| path.parse::<axum::http::Uri>().is_ok()) {
         for method in ["GET", "POST"] {
             let line = format!("{method} {path}");
@@ -258,7 +258,7 @@ async fn no_spelling_of_a_path_gets_around_the_check() {
                 let is_for_inspection = shown["openapi"].is_string()
                     || (shown["time_ns"].is_null() && !shown["members"].is_null());
                 assert!(is_for_inspection, "{line}: {}", answer.text);
-                let_in[0] += 1;
+                admitted[0] += 1;
             }
         }
         let line = format!("GET {path}");
@@ -268,10 +268,10 @@ async fn no_spelling_of_a_path_gets_around_the_check() {
             let is_for_use = shown["time_ns"].is_string() || shown["elections"].is_array();
             let is_refused = answer.status.is_client_error();
             assert!(is_for_use || is_refused, "{line}: {}", answer.text);
-            let_in[1] += 1;
+            admitted[1] += 1;
         }
     }
-    assert!(let_in.iter().all(|count| *count > 0), "both open something: {let_in:?}");
+    assert!(admitted.iter().all(|count| *count > 0), "both open something: {admitted:?}");
     assert!(guarded.double.requests.try_recv().is_err(), "the group hears of none");
 }
 

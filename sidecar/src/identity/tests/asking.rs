@@ -23,11 +23,11 @@ fn asker(authority: Option<AuthorityStatus>) -> Asker {
     let mut token = tempfile::NamedTempFile::new().expect("a file");
     writeln!(token, "first").expect("written");
     let metrics = Metrics::new("orders");
-    let (authority, said) = watch::channel(authority);
+    let (authority, sent) = watch::channel(authority);
     let client = AuthorityClient::new("orders", token.path().to_owned());
     let me = id(1, 2);
     let issuer = Issuer::Authority(client);
-    let renewal = Renewal::new(issuer, me.group, me.pod, said, metrics.clone());
+    let renewal = Renewal::new(issuer, me.group, me.pod, sent, metrics.clone());
     let (held, missing) = (renewal.held(), renewal.missing());
     tokio::spawn(renewal.run());
     Asker { held, missing, authority, metrics, token }

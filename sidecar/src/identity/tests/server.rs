@@ -40,7 +40,7 @@ pub(super) enum Answer {
 #[derive(Clone)]
 pub(super) struct Server {
     pub(super) address: SocketAddr,
-    pub(super) said: Arc<Mutex<Answer>>,
+    pub(super) sent: Arc<Mutex<Answer>>,
     pub(super) asked: Arc<Mutex<Vec<(String, Value)>>>,
 }
 
@@ -61,7 +61,7 @@ impl Server {
             .expect("a certificate");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound");
-        let server = Self { address, said: Arc::new(Mutex::new(says)), asked: Arc::default() };
+        let server = Self { address, sent: Arc::new(Mutex::new(says)), asked: Arc::default() };
         tokio::spawn(server.clone().serve(listener, Arc::new(config).into()));
         server
     }
@@ -84,8 +84,8 @@ impl Server {
         let body: Value = serde_json::from_slice(&body).expect("JSON");
         let request = body["request"].as_str().expect("a request").to_owned();
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((token, body));
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (status, text) = match said {
+        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (status, text) = match sent {
             Answer::Certify(authority, id) => (200, certify(&authority, &id, |_| {}, &request)),
             Answer::Brief(authority, id, change) => {
                 (200, certify(&authority, &id, change, &request))
@@ -97,7 +97,7 @@ impl Server {
     }
 
     pub(super) fn says(&self, answer: Answer) {
-        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = answer;
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner) = answer;
     }
 
     pub(super) fn asked(&self) -> Vec<(String, Value)> {

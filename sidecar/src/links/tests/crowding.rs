@@ -15,7 +15,7 @@ fn hello(to: &Process, from: Incarnation) -> Frame {
 }
 
 #[tokio::test]
-async fn who_says_nothing_keeps_nobody_else_out() {
+async fn a_member_that_says_nothing_keeps_nobody_else_out() {
     let authority = authority();
     let me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
     let mut silent = Vec::new();
@@ -23,8 +23,8 @@ async fn who_says_nothing_keeps_nobody_else_out() {
         silent.push(TcpStream::connect(me.address()).await.expect("it listens"));
     }
     let mut one_more = TcpStream::connect(me.address()).await.expect("it listens");
-    let told = tokio::time::timeout(PATIENCE, one_more.read(&mut [0])).await;
-    assert_eq!(told.expect("it goes on").unwrap_or(0), 0, "dropped");
+    let notified = tokio::time::timeout(PATIENCE, one_more.read(&mut [0])).await;
+    assert_eq!(notified.expect("it goes on").unwrap_or(0), 0, "dropped");
     assert_eq!(me.failures("crowded"), 1);
 
     let from = Incarnation { pod: PodUid(7), run: 1 };
@@ -32,12 +32,12 @@ async fn who_says_nothing_keeps_nobody_else_out() {
     let elsewhere = TcpSocket::new_v4().expect("a socket");
     elsewhere.bind(([127, 0, 0, 2], 0).into()).expect("an address of this machine");
     let stream = elsewhere.connect(me.address()).await.expect("it listens");
-    let told = says_on(&member.connector(), stream, hello(&me, from)).await;
-    assert!(matches!(told, Some((Frame::Welcome { .. }, _))));
+    let notified = says_on(&member.connector(), stream, hello(&me, from)).await;
+    assert!(matches!(notified, Some((Frame::Welcome { .. }, _))));
 
     drop(silent);
-    let let_in = async { while member.calls(&me, from).await.is_none() {} };
-    tokio::time::timeout(PATIENCE, let_in).await.expect("there is a place again");
+    let admitted = async { while member.calls(&me, from).await.is_none() {} };
+    tokio::time::timeout(PATIENCE, admitted).await.expect("there is a place again");
 }
 
 #[tokio::test]
@@ -47,9 +47,9 @@ async fn links_keep_no_place_of_handshakes() {
     let member = Stranger::new(certified(&authority, &id(GROUP, 7), |_| {}));
     let mut open = Vec::new();
     for run in 0..=FROM_ONE as u64 {
-        let told = member.calls(&me, Incarnation { pod: PodUid(7), run }).await;
-        assert!(matches!(told, Some((Frame::Welcome { .. }, _))), "{run}");
-        open.extend(told);
+        let notified = member.calls(&me, Incarnation { pod: PodUid(7), run }).await;
+        assert!(matches!(notified, Some((Frame::Welcome { .. }, _))), "{run}");
+        open.extend(notified);
     }
     assert_eq!(me.failures("crowded"), 0);
 }

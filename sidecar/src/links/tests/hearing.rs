@@ -17,7 +17,7 @@ const SPEAKER: Incarnation = Incarnation { pod: PodUid(7), run: 1 };
 
 /// A member, and a connection on which it hears [`SPEAKER`], which takes so many bytes each way
 /// before somebody reads them.
-async fn let_in(bytes: usize) -> (Process, Framed<DuplexStream, LengthDelimitedCodec>) {
+async fn admitted(bytes: usize) -> (Process, Framed<DuplexStream, LengthDelimitedCodec>) {
     let me = process(1, None).await;
     let (ours, theirs) = tokio::io::duplex(bytes);
     let (inbox, mut heard) = mpsc::channel(64);
@@ -38,7 +38,7 @@ fn data(number: u64) -> bytes::Bytes {
 
 #[tokio::test(start_paused = true)]
 async fn a_link_on_which_nothing_comes_ends() {
-    let (_me, mut frames) = let_in(1024).await;
+    let (_me, mut frames) = admitted(1024).await;
     for number in 1..=4 {
         tokio::time::sleep(IDLE).await;
         frames.send(data(number)).await.expect("sent");
@@ -49,8 +49,8 @@ async fn a_link_on_which_nothing_comes_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_reads_nothing_is_heard_no_more() {
-    let (_me, mut frames) = let_in(64).await;
+async fn a_member_that_reads_nothing_is_heard_no_more() {
+    let (_me, mut frames) = admitted(64).await;
     let mut number = 0;
     let says = async {
         while frames.send(data(number + 1)).await.is_ok() {

@@ -8,7 +8,7 @@ use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::stranger::{Stranger, calls, says, told};
+use super::stranger::{Stranger, calls, notified, says};
 use super::*;
 use crate::identity::tests::certified;
 use crate::wire::{Frame, Introduction, Rejection};
@@ -94,25 +94,25 @@ fn only_server(params: &mut CertificateParams) {
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_with_a_bad_certificate() {
+async fn nobody_is_admitted_with_a_bad_certificate() {
     let authority = authority();
     for Case { name, shown, inbound, .. } in cases(&authority) {
         let me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
         let from = Incarnation { pod: PodUid(CLAIMED), run: 1 };
-        let told = Stranger::new(shown).calls(&me, from).await;
-        let told = told.map(|(frame, _)| frame);
+        let notified = Stranger::new(shown).calls(&me, from).await;
+        let notified = notified.map(|(frame, _)| frame);
         let Some(reason) = inbound else {
-            assert!(matches!(told, Some(Frame::Welcome { .. })), "{name}: {told:?}");
+            assert!(matches!(notified, Some(Frame::Welcome { .. })), "{name}: {notified:?}");
             continue;
         };
-        let is_turned_away = matches!(told, None | Some(Frame::Reject(Rejection::Incarnation)));
-        assert!(is_turned_away, "{name}: {told:?}");
+        let is_turned_away = matches!(notified, None | Some(Frame::Reject(Rejection::Incarnation)));
+        assert!(is_turned_away, "{name}: {notified:?}");
         until(name, || me.failures(reason) == 1).await;
     }
 }
 
 #[tokio::test]
-async fn nothing_is_said_to_anybody_with_a_bad_certificate() {
+async fn nothing_is_sent_to_anybody_with_a_bad_certificate() {
     let authority = authority();
     for Case { name, shown, outbound, .. } in cases(&authority) {
         let mut me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
@@ -120,20 +120,20 @@ async fn nothing_is_said_to_anybody_with_a_bad_certificate() {
         me.says(&info(CLAIMED, address));
         if let Some(reason) = outbound {
             until(name, || me.failures(reason) > 1).await;
-            while let Ok(told) = tells.try_recv() {
-                assert!(told.is_none(), "{name}: {told:?}");
+            while let Ok(notified) = tells.try_recv() {
+                assert!(notified.is_none(), "{name}: {notified:?}");
             }
             let found = introduce(&me.local, PodUid(CLAIMED), &[address]).await;
             assert_eq!(found, None, "{name}");
         } else {
-            let told = told(&mut tells).await;
-            assert!(matches!(told, Some(Frame::Hello(_))), "{name}: {told:?}");
+            let notified = notified(&mut tells).await;
+            assert!(matches!(notified, Some(Frame::Hello(_))), "{name}: {notified:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn nobody_is_let_in_without_a_certificate_or_with_another_protocol() {
+async fn nobody_is_admitted_without_a_certificate_or_with_another_protocol() {
     let authority = authority();
     let me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
     let from = Incarnation { pod: PodUid(CLAIMED), run: 1 };
@@ -157,8 +157,8 @@ async fn nobody_is_introduced_as_another_pod() {
         let from = info(pod, me.address());
         let introduction = Introduction { group: GROUP, from: from.clone(), to: PodUid(1) };
         let first = Frame::Introduce(Box::new(introduction));
-        let told = says(&connector, &me, first).await.map(|(frame, _)| frame);
-        assert_eq!(matches!(told, Some(Frame::Introduced(_))), is_believed, "{told:?}");
+        let notified = says(&connector, &me, first).await.map(|(frame, _)| frame);
+        assert_eq!(matches!(notified, Some(Frame::Introduced(_))), is_believed, "{notified:?}");
         assert_eq!(me.introductions.try_recv().ok(), is_believed.then_some(from));
     }
     assert_eq!(me.failures("pod"), 1);
@@ -181,15 +181,15 @@ async fn each_connection_looks_at_the_certificate() {
 }
 
 #[tokio::test]
-async fn who_speaks_without_tls_is_told_nothing() {
+async fn a_member_that_speaks_without_tls_is_notified_nothing() {
     let authority = authority();
     let mut me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
     let mut stream = TcpStream::connect(me.address()).await.expect("it listens");
     stream.write_all(&[0, 0, 0, 2, 1, 0]).await.expect("written");
-    let mut told = Vec::new();
+    let mut notified = Vec::new();
     // It may be reset: what was said is not read.
-    let _ = stream.read_to_end(&mut told).await;
-    assert_eq!(told, b"");
+    let _ = stream.read_to_end(&mut notified).await;
+    assert_eq!(notified, b"");
     until("counted", || me.failures("plain-text") == 1).await;
 
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

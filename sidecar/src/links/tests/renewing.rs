@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::stranger::{Stranger, hears, told};
+use super::stranger::{Stranger, hears, notified};
 use super::*;
 use crate::identity::tests::{bundle_of, certified};
 use crate::wire::Frame;
@@ -54,9 +54,9 @@ async fn a_connection_ends_with_the_certificate_of_the_other_end() {
 
     let (address, mut tells) = brief().listens().await;
     me.says(&info(7, address));
-    let first = told(&mut tells).await;
+    let first = notified(&mut tells).await;
     assert!(matches!(first, Some(Frame::Hello(_))), "{first:?}");
-    while told(&mut tells).await.is_some() {}
+    while notified(&mut tells).await.is_some() {}
 }
 
 #[tokio::test]

@@ -84,7 +84,7 @@ impl Stranger {
     pub(super) async fn listens(self) -> (SocketAddr, mpsc::Receiver<Option<Frame>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound");
-        let (told, tells) = mpsc::channel(64);
+        let (notified, tells) = mpsc::channel(64);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let Ok(stream) = self.acceptor().accept(stream).await else { continue };
@@ -98,9 +98,9 @@ impl Stranger {
                     if let Frame::Data { number, .. } = frame {
                         let _ = frames.send(Frame::Ack { received: number }.encode()).await;
                     }
-                    let _ = told.try_send(Some(frame));
+                    let _ = notified.try_send(Some(frame));
                 }
-                let _ = told.try_send(None);
+                let _ = notified.try_send(None);
             }
         });
         (address, tells)
@@ -138,8 +138,8 @@ pub(super) async fn says_on(
     let stream = connector.connect(name, stream).await.ok()?;
     let mut frames = Framed::new(TlsStream::from(stream), wire::codec());
     frames.send(first.encode()).await.ok()?;
-    let told = hears(&mut frames).await?;
-    Some((told, frames))
+    let notified = hears(&mut frames).await?;
+    Some((notified, frames))
 }
 
 /// The next frame; nothing at the end of the connection, which must come in time.
@@ -151,7 +151,7 @@ pub(super) async fn hears(frames: &mut Frames) -> Option<Frame> {
 
 /// What a stranger that listens is told next, which must come in time; nothing when a connection
 /// has ended.
-pub(super) async fn told(tells: &mut mpsc::Receiver<Option<Frame>>) -> Option<Frame> {
+pub(super) async fn notified(tells: &mut mpsc::Receiver<Option<Frame>>) -> Option<Frame> {
     let next = tokio::time::timeout(Duration::from_secs(20), tells.recv()).await;
     next.expect("nothing is told").flatten()
 }

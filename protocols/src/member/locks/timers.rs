@@ -1,0 +1,93 @@
+//! The timers of the mutexes, all behind one timer of the member.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ids::LockName;
+use crate::mutex::AnyTimer;
+use crate::time::LocalTime;
+
+/// Timers by lock and name.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct MutexTimers {
+    set: BTreeMap<LockName, BTreeMap<AnyTimer, LocalTime>>,
+    due: BTreeSet<(LocalTime, LockName, AnyTimer)>,
+    /// For when the member's timer is set.
+    armed: Option<LocalTime>,
+}
+
+impl MutexTimers {
+    /// Sets a timer, or sets it anew.
+    pub(super) fn set(&mut self, name: &LockName, timer: AnyTimer, at: LocalTime) {
+        self.clear(name, timer);
+        self.set.entry(name.clone()).or_default().insert(timer, at);
+        self.due.insert((at, name.clone(), timer));
+    }
+
+    /// Clears a timer, if it is set.
+    pub(super) fn clear(&mut self, name: &LockName, timer: AnyTimer) {
+        let Some(timers) = self.set.get_mut(name) else { return };
+        if let Some(at) = timers.remove(&timer) {
+            self.due.remove(&(at, name.clone(), timer));
+        }
+        if timers.is_empty() {
+            self.set.remove(name);
+        }
+    }
+
+    /// Clears all timers of a lock.
+    pub(super) fn forget(&mut self, name: &LockName) {
+        for (timer, at) in self.set.remove(name).into_iter().flatten() {
+            self.due.remove(&(at, name.clone(), timer));
+        }
+    }
+
+    /// Clears all timers.
+    pub(super) fn clear_all(&mut self) {
+        *self = Self { armed: self.armed, ..Self::default() };
+    }
+
+    /// When the next goes off.
+    pub(super) fn next(&self) -> Option<LocalTime> {
+        self.due.first().map(|(at, ..)| *at)
+    }
+
+    /// Whether the member's timer is to be set anew, which it is then.
+    pub(super) fn takes_arming(&mut self) -> bool {
+        let next = self.next();
+        std::mem::replace(&mut self.armed, next) != next
+    }
+
+    /// Takes out one that goes off by now.
+    pub(super) fn pop(&mut self, now: LocalTime) -> Option<(LockName, AnyTimer)> {
+        let (_, name, timer) = self.due.first().filter(|(at, ..)| *at <= now).cloned()?;
+        self.clear(&name, timer);
+        // The member's timer has gone off.
+        self.armed = None;
+        Some((name, timer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mutex::{token_ring, voting};
+
+    #[test]
+    fn a_timer_that_is_set_again_goes_off_once_and_at_the_later_time() {
+        let [a, b] = ["a", "b"].map(|name| LockName::try_from(name.to_owned()).expect("a name"));
+        let pause = AnyTimer::TokenRing(token_ring::Timer::Pause);
+        let retry = AnyTimer::Voting(voting::Timer::Retry);
+        let mut timers = MutexTimers::default();
+        timers.set(&a, pause, LocalTime(5));
+        timers.set(&b, retry, LocalTime(7));
+        timers.set(&a, pause, LocalTime(9));
+        assert_eq!((timers.takes_arming(), timers.next()), (true, Some(LocalTime(7))));
+        assert!(!timers.takes_arming());
+        assert_eq!(timers.pop(LocalTime(8)), Some((b, retry)));
+        assert_eq!(timers.pop(LocalTime(8)), None);
+        assert_eq!((timers.takes_arming(), timers.next()), (true, Some(LocalTime(9))));
+        timers.forget(&a);
+        assert_eq!((timers.takes_arming(), timers.next()), (true, None));
+        assert_eq!(timers, MutexTimers::default());
+    }
+}

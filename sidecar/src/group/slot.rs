@@ -1,0 +1,75 @@
+//! What there is of a group before its task, and between two: the handle, and who turns callers away.
+
+use conclave_protocols::clock::ClockMap;
+use conclave_protocols::policy::Policy;
+use tokio::sync::{mpsc, watch};
+
+use super::publish::Publisher;
+use super::task::answered;
+use super::time::virtual_clock;
+use super::{Believers, Group, Request};
+use crate::claims::{AskError, ClaimError};
+use crate::metrics::Metrics;
+use crate::os_clock::OsClock;
+
+/// Requests that may wait for the task.
+const REQUESTS: usize = 1024;
+
+/// Where a group task sits: what the handles to the group lead to, for as long as the process lives.
+pub(crate) struct Slot {
+    pub(super) asked: mpsc::Receiver<Request>,
+    pub(super) publisher: Publisher,
+    pub(super) map: watch::Sender<ClockMap>,
+    pub(super) clock: OsClock,
+    pub(super) metrics: Metrics,
+    pub(super) believers: Believers,
+}
+
+/// Makes a slot and the handle to the group.
+pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> (Group, Slot) {
+    let (requests, asked) = mpsc::channel(REQUESTS);
+    let publisher = Publisher::new(group, pod);
+    let believers = Believers::default();
+    let map = watch::Sender::new(virtual_clock(clock, &Policy::default()).map());
+    let group = Group {
+        requests,
+        status: publisher.status.subscribe(),
+        election: publisher.election.subscribe(),
+        time: map.subscribe(),
+        clock,
+        believers: believers.clone(),
+    };
+    (group, Slot { asked, publisher, map, clock, metrics, believers })
+}
+
+impl Slot {
+    /// Says what is missing.
+    pub(crate) fn lacks(&self, what: &str) {
+        self.publisher.out(what);
+    }
+
+    /// Turns everybody away until something has happened.
+    pub(crate) async fn turn_away_until<T>(&mut self, something: impl Future<Output = T>) -> T {
+        let mut something = std::pin::pin!(something);
+        loop {
+            tokio::select! {
+                biased;
+                happened = &mut something => return happened,
+                Some(request) = self.asked.recv() => self.turn_away(request),
+            }
+        }
+    }
+
+    fn turn_away(&self, request: Request) {
+        let missing = self.publisher.status.borrow().missing.clone().unwrap_or_default();
+        match request {
+            Request::Ask(_, reply) => answered(reply, Err(AskError::NotReady(missing))),
+            Request::Find(_, _, reply) => answered(reply, Err(ClaimError::NotFound)),
+            Request::Renew(_, _, _, reply) | Request::Release(_, _, reply) => {
+                answered(reply, Err(ClaimError::NotFound));
+            }
+            Request::Claims(reply) => answered(reply, Vec::new()),
+            Request::Abandon(..) | Request::Drain => {}
+        }
+    }
+}
