@@ -107,8 +107,7 @@ impl Register {
     }
 
     fn lose(&mut self) {
-        // Some are of an operator that draws no nonce.
-        let nonce = if self.random.once_in(4) { 0 } else { self.random.up_to(1 << 53) };
+        let nonce = self.random.up_to(1 << 53);
         self.put(self.memory.record().map(|record| mark(record, nonce)));
     }
 
