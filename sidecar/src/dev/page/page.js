@@ -58,7 +58,7 @@ function drawHeader(group) {
 
 // A leader that has just begun may have to wait for locks of before.
 function stall({ own: { grace_ms: grace } }) {
-  return quiet === null ? "" : `, for ${Math.ceil(quiet / 1000)} s`;
+  return grace === null ? "" : `, for ${Math.ceil(grace / 1000)} s`;
 }
 
 function failover({ failover: { running_ms: running, last }, group }) {
