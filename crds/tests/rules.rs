@@ -116,7 +116,7 @@ fn a_pattern_stands_only_once() {
 }
 
 #[test]
-fn only_one_that_may_enter_again_without_asking_may_cache() {
+fn only_algorithms_that_need_not_ask_again_may_cache() {
     use LockAlgorithm::{Central, Lamport, Maekawa, Raymond, RicartAgrawala, TokenRing, Voting};
 
     let cached = |algorithm| {

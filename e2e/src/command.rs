@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_names_the_command_and_what_it_sent() {
+    fn a_failure_names_the_command_and_what_it_printed() {
         let error = output(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"]));
         let text = error.unwrap_err().to_string();
         assert!(text.contains("sh -c") && text.contains("out\nerr\n") && text.contains('3'));

@@ -1,10 +1,10 @@
 //! One member of a group: views, the leader lease, and all locks.
 //!
 //! The textbook algorithms assume no partition and often no crash. Each stays as the textbook has it,
-//! inside a **view**: a number (the epoch), frozen members, a leader, a policy. What the textbook lack
+//! inside a **view**: a number (the epoch), frozen members, a leader, a policy. What the textbook lacks
 //! is here, once for all of them:
 //!
-//! * The **leader lease** of leader is a set of unexpired promises of a majority of the view's members.
+//! * The **leader lease** is a set of unexpired promises of a majority of the view's members.
 //!   A member promises only while the register confirmed the view not too long ago.
 //! * A **view change** reads the register, collects seals of enough members of the old view, and
 //!   replaces the record by one compare-and-swap. A seal is given only when the member's own

@@ -114,7 +114,7 @@ fn bully_costs_most_when_the_lowest_notices() {
 }
 
 #[test]
-fn bully_takes_one_wait_the_member_that_notices() {
+fn bully_takes_one_wait_whichever_member_notices() {
     for initiator in 0..7 {
         assert_eq!(elect::<Bully>(8, [7], [initiator]).elapsed(), TIMING.answer);
     }

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn draining_is_notified_to_the_group_by_get_and_by_post() {
+    async fn the_group_learns_of_draining_by_get_and_by_post() {
         let mut double = Double::new();
         for line in ["GET /drain", "POST /drain"] {
             for host in ["", "Host: 10.1.2.3:7072", "Host: [fd00::1]:7072", "Host: localhost"] {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_member_that_answers_at_an_endpoint_is_a_peer() {
+    async fn a_pod_that_answers_at_an_endpoint_is_a_peer() {
         let (mut one, mut two) = (process(1, 1, 11).await, process(1, 2, 12).await);
         one.knows(&[&one, &two]);
         two.knows(&[&one, &two]);

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_new_in_the_resource_is_sent_and_an_authority_is_not_forgotten() {
+    fn what_is_new_in_the_resource_is_reported_and_an_authority_is_not_forgotten() {
         let (policy, mut policies) = watch::channel(None);
         let (status, mut used) = watch::channel(StatusEpoch::default());
         let (authority, mut authorities) = watch::channel(None);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_member_that_replaces_the_files_tells_nobody() {
+    async fn replaced_files_are_read_though_nobody_announces_them() {
         let directory = TempDir::new().expect("a directory");
         let mounted = mounted(&directory);
         let (metrics, mut shown) = (mounted.metrics.clone(), mounted.shown());

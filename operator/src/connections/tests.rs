@@ -52,7 +52,7 @@ async fn a_connection_carries_one_request() {
 }
 
 #[tokio::test]
-async fn a_member_that_never_reads_the_answer_loses_the_place() {
+async fn a_client_that_never_reads_the_answer_loses_its_place() {
     let long = || async { vec![0_u8; 64 * 1024 * 1024] };
     let hello = || async { "hello" };
     let router = Router::new().route("/long", get(long)).route("/hello", get(hello));
@@ -94,7 +94,7 @@ async fn an_address_waits_for_itself_and_not_the_others_for_it() {
 }
 
 #[tokio::test]
-async fn an_address_that_opens_too_many_connections_is_notified_nothing() {
+async fn an_address_that_opens_too_many_connections_gets_no_answer() {
     let router = Router::new()
         .route("/stuck", get(pending::<&str>))
         .route("/hello", get(|| async { "hello" }));

@@ -316,7 +316,7 @@ fn epoch_and_waits_outlive_the_register() {
 }
 
 #[test]
-fn a_wrong_specification_is_sent_once() {
+fn a_wrong_specification_is_reported_once() {
     let mut observed = settled();
     observed.conclave.spec.timing.heartbeat = Period::new("1s");
     let changes = plan(&observed);

@@ -291,7 +291,7 @@ async fn what_is_refused_of_a_group_does_not_keep_the_authority_from_it() {
 }
 
 #[tokio::test]
-async fn the_status_is_set_on_top_of_the_authority_that_was_notified_before() {
+async fn the_status_is_set_on_top_of_the_authority_that_was_published_before() {
     let (server, context, authority) = cluster_and_authority();
     let notified =
         AuthorityStatus { address: "10.96.0.7:443".to_owned(), bundle: "one".to_owned() };
@@ -317,7 +317,7 @@ async fn a_resource_that_is_gone_needs_one_read() {
 }
 
 #[tokio::test]
-async fn each_generation_is_notified_of_by_an_event_of_its_own() {
+async fn each_generation_is_announced_by_an_event_of_its_own() {
     let (server, context) = cluster();
     context.bring_about("shop", "orders").await.expect("it works");
     let mut notes = Vec::new();

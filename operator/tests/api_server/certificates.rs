@@ -333,7 +333,7 @@ async fn a_pod_that_is_not_that_of_the_token_or_not_of_the_group_gets_nothing() 
 }
 
 #[tokio::test]
-async fn a_group_that_is_gone_is_sent_to_be() {
+async fn a_group_that_is_gone_is_reported_as_gone() {
     let shop = Shop::new();
     shop.server.remove(CONCLAVE);
     let (status, detail) = shop.refusal().await;
@@ -364,7 +364,7 @@ async fn what_is_no_request_of_its_own_key_is_refused() {
 }
 
 #[tokio::test]
-async fn what_may_work_later_is_sent_to_be_so() {
+async fn what_may_work_later_is_marked_so() {
     let shop = Shop::new();
     shop.notified.send_replace(None);
     assert_eq!(shop.refusal().await, (503, "there is no authority yet".to_owned()));

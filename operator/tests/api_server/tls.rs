@@ -94,7 +94,7 @@ fn authority() -> Authority {
 }
 
 #[tokio::test]
-async fn a_sidecar_that_has_the_bundle_traffic_to_the_server_by_either_name() {
+async fn a_sidecar_that_has_the_bundle_reaches_the_server_by_either_name() {
     let authority = authority();
     let server = Server::new(&authority, LIFETIMES).await;
     for name in [SERVER_NAME, SERVICE_NAME] {
@@ -126,7 +126,7 @@ async fn the_server_shows_a_new_certificate_when_another_signer_takes_over() {
 }
 
 #[tokio::test]
-async fn a_member_that_makes_the_certificate_of_the_webhook_is_nobody_to_sidecars() {
+async fn the_maker_of_the_webhooks_certificate_is_nobody_to_sidecars() {
     let authority = authority();
     let directory = tempfile::tempdir().expect("a directory");
     let mut mounted = Mounted::new(directory.path().to_owned(), Metrics::new().expect("metrics"));

@@ -7,7 +7,7 @@
 //! and no token is given.
 //!
 //! What a new leader knows of locks is what the members tell it with their first promises. It
-//! grants nothing for an `leaderLease`, to hear them first: by then whoever lives and can be reached
+//! grants nothing for a `leaderLease`, to hear them first: by then whoever lives and can be reached
 //! has given up the leader before.
 
 use std::cmp::Reverse;

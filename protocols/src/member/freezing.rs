@@ -139,7 +139,7 @@ impl Member {
                     self.thaw(now, out);
                 }
             }
-            (Outcome::Whole | Outcome::Late, Then::Leave) => self.leave_leader_lease(now, out),
+            (Outcome::Whole | Outcome::Late, Then::Leave) => self.leave_lead(now, out),
             (Outcome::Late, Then::Change(_) | Then::ChangePeers | Then::Drain) => {
                 self.thaw(now, out);
             }

@@ -48,8 +48,8 @@ impl Member {
     fn leadership(&self, now: LocalTime) -> Leadership {
         let leader = self.record.as_ref().and_then(|record| record.leader);
         match &self.role {
-            Role::Leader(leader_lease) if leader_lease.leader_lease_until() > now => {
-                self.while_leading(now, leader_lease.leader_lease_until())
+            Role::Leader(leader) if leader.leader_lease_until() > now => {
+                self.leadership_by_lease(now, leader.leader_lease_until())
             }
             Role::Leader(_) | Role::Candidate(_) if self.goes_on_leading(now) => {
                 Leadership::Leading(self.belief.until)
@@ -67,7 +67,7 @@ impl Member {
         }
     }
 
-    fn while_leading(&self, now: LocalTime, until: LocalTime) -> Leadership {
+    fn leadership_by_lease(&self, now: LocalTime, until: LocalTime) -> Leadership {
         if self.belief.ends {
             Leadership::HandingOver
         } else {

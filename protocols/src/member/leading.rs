@@ -36,7 +36,7 @@ pub(super) struct Leader {
     pub(super) settled: bool,
     pub(super) since: LocalTime,
     /// The leader lease was last seen at that time.
-    while_leading: LocalTime,
+    leased_at: LocalTime,
     pub(super) joiners: Joiners,
     pub(super) leavers: BTreeSet<Incarnation>,
     /// Those of them who said what they hold.
@@ -82,7 +82,7 @@ impl Leader {
             grace_until,
             grace_over: false,
             since: now,
-            while_leading: now,
+            leased_at: now,
             joiners: Joiners::default(),
             leavers: BTreeSet::new(),
             parted: BTreeSet::new(),
@@ -299,8 +299,8 @@ impl Member {
         }
         leader.answered.insert(from, promise.seq);
         let until = sent.after(hold(leader.record.timing.leader_lease));
-        let leader_lease = leader.promised.entry(from).or_default();
-        *leader_lease = (*leader_lease).max(until);
+        let promised = leader.promised.entry(from).or_default();
+        *promised = (*promised).max(until);
         leader.heard.insert(from, now);
         if promise.drains {
             leader.draining.insert(from);
@@ -319,7 +319,7 @@ impl Member {
             locks.on_promise(now, from, sent, promise, effects)
         });
         if let (Some(extended), Some(leader)) = (extended, self.leader()) {
-            // Rule 29: only what it lists makes the table whole, and that is heard leading alone.
+            // Rule 29: only what it lists makes the table whole, and that is heard with a lease alone.
             leader.note_answer(from, seq);
             leader.extended.insert(from, extended);
             if leader.leased.insert(from) {
@@ -334,7 +334,7 @@ impl Member {
         let Some(leader) = self.leader() else { return };
         let until = leader.leader_lease_until();
         if until > now {
-            leader.while_leading = now;
+            leader.leased_at = now;
         }
         if !leader.grace_over && leader.grace_until > now {
             out.arm(Timer::Grace, now.until(leader.grace_until));
@@ -378,7 +378,7 @@ impl Member {
         let lost = self.record.as_ref().is_some_and(|record| self.lacks_a_majority(record));
         let Some(leader) = self.leader() else { return };
         let patience = leader.record.timing.leader_lease * if lost { 1 } else { 2 };
-        if now - leader.while_leading > patience {
+        if now - leader.leased_at > patience {
             self.step_down(now, out);
             // What it promised itself counts for nobody else.
             self.pledge.until = self.pledge.until.min(now);

@@ -116,7 +116,7 @@ impl Member {
         if self.going == Going::Stays {
             self.going = Going::Drains;
             self.keep_nothing(now, out);
-            self.drawhile_leading(now, out);
+            self.drain_lead(now, out);
         }
     }
 
@@ -125,7 +125,7 @@ impl Member {
         self.with_locks(now, out, |locks, effects| locks.keep_nothing(now, effects));
     }
 
-    fn drawhile_leading(&mut self, now: LocalTime, out: &mut Out) {
+    fn drain_lead(&mut self, now: LocalTime, out: &mut Out) {
         let me = self.me.incarnation;
         let successor = self.leader().and_then(|leader| leader.successor(now, me, true));
         self.end_belief(successor.is_some());
@@ -142,7 +142,7 @@ impl Member {
         let (drains, since) = (self.going == Going::Drains, self.leader().map(|l| l.since));
         let begun = self.is_ending_belief();
         if drains && since.is_some_and(|since| begun || now - since >= CHANGE_PERIOD) {
-            self.drawhile_leading(now, out);
+            self.drain_lead(now, out);
         }
     }
 
@@ -225,7 +225,7 @@ impl Member {
             let patience = self.record.as_ref().map(|record| record.timing.leader_lease);
             out.arm(Timer::Leave, patience.unwrap_or_default() * 2);
         } else {
-            self.leave_leader_lease(now, out);
+            self.leave_lead(now, out);
         }
     }
 
@@ -282,7 +282,7 @@ impl Member {
 
     /// A leader leaves: it hands over, if there is anybody, and knows as much as it can of who holds
     /// what.
-    pub(super) fn leave_leader_lease(&mut self, now: LocalTime, out: &mut Out) {
+    pub(super) fn leave_lead(&mut self, now: LocalTime, out: &mut Out) {
         if self.hand_over(now, false, out) {
             self.await_successor(out);
         } else if self.is_advisory() {
@@ -314,7 +314,7 @@ impl Member {
     /// The time to leave in is over. A successor that said nothing may have left at the same time.
     pub(super) fn leave_is_due(&mut self, now: LocalTime, out: &mut Out) {
         match self.role {
-            Role::Leader(_) => self.leave_leader_lease(now, out),
+            Role::Leader(_) => self.leave_lead(now, out),
             Role::Resigned(Resigned::HandedOver) if !self.is_advisory() => {
                 self.close_group(now, out);
             }

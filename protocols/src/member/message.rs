@@ -110,22 +110,12 @@ impl PeerMessage {
 
     /// The protocol that it belongs to.
     pub fn protocol(&self) -> &'static str {
-        match self {
-            Self::Election { .. } => "election",
-            Self::Lock(_) | Self::PeerLock(_) => "lock",
-            Self::Join(_)
-            | Self::Noted
-            | Self::Leave(_)
-            | Self::Heartbeat(_)
-            | Self::Promise(_)
-            | Self::Refusal { .. }
-            | Self::SealRequest { .. }
-            | Self::Seal(_)
-            | Self::SealRefused { .. }
-            | Self::HandOver(_)
-            | Self::Taken { .. } => "view",
-            #[cfg(feature = "next-version")]
-            Self::NextHeartbeat(_) => "view",
+        if matches!(self, Self::Election { .. }) {
+            "election"
+        } else if self.of_lock().is_some() {
+            "lock"
+        } else {
+            "view"
         }
     }
 
@@ -153,36 +143,23 @@ impl PeerMessage {
 
     /// What it says of a lock; nothing if it is about none.
     pub fn of_lock(&self) -> Option<AboutLock<'_>> {
-        match self {
-            Self::Lock(sent) => Some(AboutLock {
+        if let Self::Lock(sent) = self {
+            return Some(AboutLock {
                 lock: &sent.lock,
                 epoch: sent.epoch,
                 name: sent.message.name(),
                 mark: sent.stamp.0,
                 paid_by: AnyMessage::Central(sent.message).paid_by(),
-            }),
-            Self::PeerLock(sent) => Some(AboutLock {
-                lock: &sent.lock,
-                epoch: sent.epoch,
-                name: sent.message.name(),
-                mark: sent.number,
-                paid_by: sent.message.paid_by(),
-            }),
-            Self::Join(_)
-            | Self::Noted
-            | Self::Leave(_)
-            | Self::Heartbeat(_)
-            | Self::Promise(_)
-            | Self::Refusal { .. }
-            | Self::SealRequest { .. }
-            | Self::Seal(_)
-            | Self::SealRefused { .. }
-            | Self::HandOver(_)
-            | Self::Taken { .. }
-            | Self::Election { .. } => None,
-            #[cfg(feature = "next-version")]
-            Self::NextHeartbeat(_) => None,
+            });
         }
+        let Self::PeerLock(sent) = self else { return None };
+        Some(AboutLock {
+            lock: &sent.lock,
+            epoch: sent.epoch,
+            name: sent.message.name(),
+            mark: sent.number,
+            paid_by: sent.message.paid_by(),
+        })
     }
 }
 

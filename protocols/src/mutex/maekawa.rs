@@ -44,7 +44,7 @@
 //!   waits sends a RELEASE; what is said of that request later is stale
 //!   (`a_vote_that_crosses_a_withdrawal_lets_nobody_in`).
 //! - Whoever is displaced as the first in line is told FAILED, not only who comes too late for it.
-//!   Without that message all may wait (`if_one_that_is_displaced_is_not_told_so_all_may_wait`). Who gives
+//!   Without that message all may wait (`unless_a_displaced_member_learns_of_it_all_may_wait`). Who gives
 //!   a vote back has failed at that voter, and is not told.
 //! - [`Maekawa::basic`] has neither INQUIRE nor FAILED. It lets one in at a time too, and may leave
 //!   all waiting for ever, although its queues are in the order of stamps.

@@ -20,8 +20,8 @@ impl Rules {
     ) -> Allowed {
         let belief = self.process(who).belief.filter(|belief| belief.epoch == epoch);
         let until = belief.map(|belief| belief.until);
-        // RULES 23 and 24. What a promise lists is extended leading, though the heartbeat which says so may
-        // leave later; what is granted is granted leading.
+        // RULES 23 and 24. What a promise lists is extended with a leader lease, though the heartbeat which says so may
+        // leave later; what is granted is granted with one.
         let heard = if grants { at } else { stamp };
         need(if grants { 23 } else { 24 }, until.is_some_and(|until| until > heard), || {
             format!(

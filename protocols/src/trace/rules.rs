@@ -264,9 +264,9 @@ impl Rules {
         for (led, leader_lease) in self.leader_leases.range_mut(..=epoch) {
             if leader_lease.content.leader == Some(who) && leader_lease.resigned.is_none() {
                 leader_lease.resigned = Some(at);
-                // RULE 13. Who resigns leading has its table.
-                let while_leading = belief.is_some_and(|b| b.epoch == *led && b.until > at);
-                leader_lease.has_table |= while_leading;
+                // RULE 13. A leader that resigns with its leader lease has its table.
+                let leads = belief.is_some_and(|b| b.epoch == *led && b.until > at);
+                leader_lease.has_table |= leads;
             }
         }
     }

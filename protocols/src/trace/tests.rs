@@ -165,7 +165,7 @@ fn nothing_is_granted_in_the_grace_period_of_a_view_that_a_member_did_not_help_t
 }
 
 #[test]
-fn nobody_is_granted_what_another_was_notified_to_hold() {
+fn nobody_is_granted_what_another_may_still_hold() {
     let mut trace = Trace::of_three();
     trace.ok(1, trace.held(1));
     let ack = |member| Event::Acknowledged {

@@ -236,7 +236,7 @@ fn a_newcomer_is_not_set_by_a_slow_exchange_while_quick_rounds_follow() {
 }
 
 #[test]
-fn an_outlier_is_notified_its_correction_and_is_not_averaged() {
+fn an_outlier_is_sent_its_correction_and_is_not_averaged() {
     let narrow = Params { gamma: Duration::from_millis(20), ..params() };
     let clocks = vec![kept(0), kept(10 * MS), kept(5 * MS), kept(7_200_000 * MS)];
     let mut group = Group::new(narrow, clocks);

@@ -192,7 +192,7 @@ fn uncontended(
 /// What a run shows in which messages take T each.
 fn line(book: &Book, run: &Busy) -> Line {
     let (n, rounds) = (u64::from(run.view.size), run.whole_rounds());
-    let sent = book.sent_of_times(run.view, SECTION_IN_T);
+    let sent = book.times_stated(run.view, SECTION_IN_T);
     let in_turns = rounds.windows(2).map(|pair| gap(&pair[0], &pair[1]));
     let turns = rounds.len() as u64 - 1;
     hold(book, run, "sum of delays", in_turns.sum(), sent.round.map(|sum| turns / n * sum * UNIT));

@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_outside_of_what_is_sent_is_not_admitted() {
+    fn a_number_outside_of_what_is_stated_is_not_accepted() {
         let sent = [
             Sent::Exactly(5),
             Sent::Between(4, 5),

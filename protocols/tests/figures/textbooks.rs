@@ -250,7 +250,7 @@ pub(crate) struct Times {
 
 impl Book {
     /// What is said if a critical section lasts so long.
-    pub(crate) fn sent_of_times(&self, view: View, section: u64) -> Times {
+    pub(crate) fn times_stated(&self, view: View, section: u64) -> Times {
         let round = (self.round)(view);
         let turnaround = (self.turnaround)(self, view, section);
         let entries_in = |round| Mean { sum: 1_000 * n(view), count: n(view) * section + round };

@@ -145,7 +145,7 @@ fn a_frozen_leader_finds_another_when_it_thaws_and_one_remains() {
 }
 
 #[test]
-fn a_member_that_was_notified_of_no_peers_waits() {
+fn a_member_that_knows_of_no_peers_waits() {
     let mut world = World::new(7, 0, policy(ElectionAlgorithm::Bully));
     world.silent_discovery = true;
     world.join();

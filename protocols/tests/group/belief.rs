@@ -27,7 +27,7 @@ fn three() -> Bench {
 }
 
 #[test]
-fn rule_35_a_leader_that_stays_is_notified_nothing_else() {
+fn rule_35_a_leader_that_stays_is_sent_nothing_else() {
     let mut bench = three();
     let epoch = bench.record().epoch;
     bench.start();
@@ -45,7 +45,7 @@ fn rule_35_a_leader_that_stays_is_notified_nothing_else() {
 }
 
 #[test]
-fn rule_36_the_successor_of_a_leader_that_left_is_believed_in_an_leader_lease_later() {
+fn rule_36_the_successor_of_a_leader_that_left_is_believed_in_a_leader_lease_later() {
     let mut bench = three();
     let leader_lease = Policy::default().timing.leader_lease;
     let until = led_until(&bench, 0);
@@ -81,7 +81,7 @@ fn rule_37_a_leader_that_drains_hands_over_when_its_last_deadline_has_passed() {
 }
 
 #[test]
-fn rule_37_a_leader_that_drains_waits_no_longer_than_for_what_was_notified() {
+fn rule_37_a_leader_that_drains_waits_no_longer_than_for_the_deadline_that_it_sent() {
     let mut bench = three();
     let until = led_until(&bench, 0);
     bench.command_believed(0, Command::Drain);
@@ -121,7 +121,7 @@ fn rule_37_nobody_seals_while_its_own_applications_may_believe() {
 }
 
 #[test]
-fn a_deadline_that_is_notified_is_no_longer_than_what_a_majority_promised() {
+fn a_deadline_that_is_published_is_no_longer_than_what_a_majority_promised() {
     let bench = three();
     let leader_lease = Policy::default().timing.leader_lease;
     assert!(led_until(&bench, 0) <= bench.now.after(hold(leader_lease)));

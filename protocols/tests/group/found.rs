@@ -116,7 +116,7 @@ fn the_last_to_leave_leads_no_more_when_the_register_says_so() {
 /// that were on their way. They gave its leader lease back after it had resigned: it granted locks on while
 /// the register said that nobody led and nothing was held, and whoever started next led beside it.
 #[test]
-fn a_promise_that_comes_late_gives_no_leader_back_to_a_leader_that_resigned() {
+fn a_promise_that_comes_late_gives_no_leader_lease_back_to_a_leader_that_resigned() {
     let mut bench = three();
     let wait = Policy::default().timing.leader_lease;
     for other in [1, 2] {

@@ -100,7 +100,7 @@ fn a_member_that_asks_after_others_entered_again_gets_a_higher_token_than_all_of
 }
 
 #[test]
-fn what_is_kept_goes_to_one_that_asks_at_once_and_what_is_used_when_it_is_left() {
+fn what_is_kept_goes_at_once_to_a_member_that_asks_and_what_is_used_when_it_is_left() {
     for algorithm in CACHED {
         let mut bench = cached(algorithm);
         sections(&mut bench, 2, 2);
@@ -130,7 +130,7 @@ fn with_a_coordinator_the_holder_is_notified_at_once_that_another_waits() {
 
 /// A try is refused as soon as its member knows that it would have to wait.
 #[test]
-fn nobody_is_notified_to_wait_for_what_is_only_kept() {
+fn nobody_waits_for_what_is_only_kept() {
     for algorithm in CACHED {
         let mut bench = cached(algorithm);
         sections(&mut bench, 2, 1);
@@ -272,7 +272,7 @@ fn rule_32_nobody_enters_again_when_the_lease_is_over() {
 
 /// A request that is put into the queue because a promise lists it says nothing of tokens.
 #[test]
-fn rule_32_tokens_that_nobody_notified_of_do_not_come_again() {
+fn rule_32_tokens_that_nobody_reported_do_not_come_again() {
     let mut bench = cached(LockAlgorithm::Central);
     sections(&mut bench, 2, 1);
     bench.wait(MILLI * 300);

@@ -313,7 +313,7 @@ fn what_a_list_has_no_room_for_is_no_grace_period() {
 }
 
 #[test]
-fn rule_22_a_leader_that_was_deposed_holds_on_as_it_was_notified() {
+fn rule_22_a_leader_that_was_deposed_holds_on_until_its_deadline() {
     let mut bench = group(3);
     bench.enter(0, "a");
     bench.enter(0, "short");

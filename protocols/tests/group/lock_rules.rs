@@ -336,7 +336,7 @@ fn a_message_of_another_view_says_nothing() {
 
 /// The leader asks itself, and hears from itself that it must wait, and who holds.
 #[test]
-fn a_leader_that_must_wait_is_notified_who_holds() {
+fn a_leader_that_must_wait_learns_the_holder() {
     let mut bench = three();
     let leader = bench.leader().expect("somebody leads");
     bench.enter(1, "a");

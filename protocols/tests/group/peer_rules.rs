@@ -52,7 +52,7 @@ fn one_after_another_enters_and_tokens_rise() {
 }
 
 #[test]
-fn rule_26_nobody_is_admitted_while_a_member_that_did_not_seal_may_hold() {
+fn rule_26_nobody_enters_while_a_member_that_did_not_seal_may_hold() {
     for algorithm in among_members() {
         let mut bench = group(5, algorithm);
         bench.enter(4, "unreported");
@@ -92,7 +92,7 @@ fn rule_26_when_all_sealed_nothing_waits() {
 /// The last token below the ceiling is given. Until the leader has raised it, what would let the next
 /// one in is not heard.
 #[test]
-fn rule_26_nobody_is_admitted_without_a_token_below_the_ceiling() {
+fn rule_26_nobody_enters_without_a_token_below_the_ceiling() {
     for algorithm in among_members() {
         let mut bench = group(3, algorithm);
         let ceiling = bench.record().ceiling;
@@ -391,7 +391,7 @@ fn rule_29_a_member_that_leaves_has_sent_what_it_holds_and_is_not_waited_for() {
 }
 
 #[test]
-fn a_member_that_takes_its_intent_back_before_it_is_admitted_does_not_hold() {
+fn a_member_that_takes_its_intent_back_before_it_enters_does_not_hold() {
     for algorithm in among_members() {
         let mut bench = group(3, algorithm);
         bench.enter(1, "a");

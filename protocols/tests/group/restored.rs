@@ -146,7 +146,7 @@ fn rule_39_a_candidate_that_comes_from_a_forgotten_view_grants_nothing_at_first(
 
 /// Or is told with a seal.
 #[test]
-fn rule_39_a_seal_of_one_that_comes_from_a_forgotten_view_tells_of_it() {
+fn rule_39_a_seal_of_a_member_that_comes_from_a_forgotten_view_tells_of_it() {
     let mut fork = Fork::new(false);
     let bench = &mut fork.bench;
     bench.stop(2);

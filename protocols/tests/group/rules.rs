@@ -430,7 +430,7 @@ fn rule_18_a_write_that_was_lost_is_sent_again() {
 }
 
 #[test]
-fn rule_18_a_harmless_writer_ends_no_leader_and_stops_no_candidate() {
+fn rule_18_a_harmless_writer_ends_no_leader_lease_and_stops_no_candidate() {
     let mut bench = three();
     for _ in 0..5 {
         bench.register.put(bench.register.record().cloned());

@@ -110,17 +110,14 @@ fn a_hand_over_takes_milliseconds_and_keeps_every_lock() {
 
 /// Without a drain before it nobody can wait until the applications have taken the end.
 #[test]
-fn a_member_that_leaves_without_draining_is_succeeded_at_once_and_believed_in_for_an_leader_lease()
-{
+fn a_leader_that_leaves_without_draining_is_succeeded_at_once_and_believed_in_for_a_leader_lease() {
     let mut world = World::new(6, 5, Policy::default());
     world.run_for(SECOND * 4);
     let leader = world.leaders()[0];
     let follower = (0..5).find(|m| *m != leader).expect("there are five");
     world.leave(leader);
     world.run_for(SECOND / 10);
-    let [next] = world.while_leading()[..] else {
-        panic!("{:?} are leading", world.while_leading())
-    };
+    let [next] = world.with_a_lease()[..] else { panic!("{:?} are leading", world.with_a_lease()) };
     assert_ne!(next, leader);
     world.enter(follower, "orders");
     world.run_for(SECOND / 10);
@@ -163,11 +160,11 @@ fn the_last_to_leave_closes_the_group_and_the_next_begins_at_once() {
     let epoch = world.record().epoch;
     world.join();
     world.run_for(SECOND);
-    assert_eq!(world.while_leading().len(), 1);
+    assert_eq!(world.with_a_lease().len(), 1);
     assert!(world.leaders().is_empty(), "who asked the last leader may still go by its answer");
     assert!(world.record().epoch > epoch);
     world.run_for(SECOND);
-    assert_eq!(world.leaders(), world.while_leading());
+    assert_eq!(world.leaders(), world.with_a_lease());
 }
 
 /// The highest ranks must not be elected again before the one that can begin a view had its turn.
@@ -192,7 +189,7 @@ fn the_only_survivor_that_reaches_the_register_leads_in_the_end() {
 /// As when a deployment is recreated, or scaled to zero: whoever the leader hands over to has left
 /// by then.
 #[test]
-fn all_that_leave_at_once_close_the_group_the_member_that_is_first() {
+fn all_that_leave_at_once_close_the_group_whichever_is_first() {
     for first in 0..3 {
         let mut world = World::new(17, 3, Policy::default());
         world.run_for(SECOND * 4);
@@ -205,7 +202,7 @@ fn all_that_leave_at_once_close_the_group_the_member_that_is_first() {
         let epoch = world.record().epoch;
         world.join();
         world.run_for(SECOND);
-        assert_eq!(world.while_leading().len(), 1);
+        assert_eq!(world.with_a_lease().len(), 1);
         assert!(world.record().epoch > epoch);
     }
 }

@@ -68,7 +68,7 @@ impl World {
     }
 
     /// Which of the living have a leader lease, whatever their applications believe.
-    pub(crate) fn while_leading(&self) -> Vec<usize> {
+    pub(crate) fn with_a_lease(&self) -> Vec<usize> {
         let leader_lease = |index: usize| self.member(index).and_then(Member::leader_lease);
         self.living().filter(|index| leader_lease(*index) > Some(self.clock(*index))).collect()
     }

@@ -38,7 +38,7 @@ fn without_trust_in_clocks_only_the_timeless_laws_count() {
 }
 
 #[test]
-fn a_member_that_asks_now_and_then_may_learn_late_of_an_extension() {
+fn an_application_that_asks_now_and_then_may_learn_late_of_an_extension() {
     for (name, law, text) in BAD {
         let found = !history(text).check(Scope::Polled).is_empty();
         assert_eq!(found, *law != Law::Past, "{name}");

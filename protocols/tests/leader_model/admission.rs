@@ -186,7 +186,7 @@ impl LeaderModel {
         s.event = Event::Reopened;
         let Some(lead) = &mut s.nodes[id].lead else { return };
         lead.frozen = false;
-        if !self.rules.peers.freezes_are_notified_apart {
+        if !self.rules.peers.freezes_are_distinguished {
             return;
         }
         lead.answered = Members::NONE;

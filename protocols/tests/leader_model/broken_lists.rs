@@ -51,7 +51,7 @@ fn outsiders_that_are_not_listed_give_two_holders() {
 
 #[test]
 #[ignore = "campaign: more states than it can see, 30 s to the fault on two busy cores"]
-fn a_rest_that_is_not_notified_gives_two_holders() {
+fn a_rest_that_is_not_sent_gives_two_holders() {
     let scope = Scope {
         founders: Members::of(&[0, 1, 2, 3]),
         askers: Members::of(&[2, 3]),

@@ -212,5 +212,5 @@ fn no_member_lease_after_a_lost_record_gives_two_holders() {
         grants: 2,
         ..Scope::TWO
     };
-    breaks(ONE_HOLDER, scope, |rules| rules.lost_record_is_grace = false);
+    breaks(ONE_HOLDER, scope, |rules| rules.lost_record_begins_a_grace_period = false);
 }

@@ -140,7 +140,7 @@ fn an_old_hold_learnt_from_a_promise_gives_two_holders() {
 }
 
 #[test]
-fn an_overtaken_heartbeat_that_opens_the_admission_gives_two_holders() {
+fn an_overtaken_heartbeat_that_opens_admission_gives_two_holders() {
     let scope = Scope { admissions_travel: true, overtakes: true, lease: 1, ..CHANGING };
     breaks(ONE_HOLDER, scope, |rules| rules.peers.latest_heartbeat_counts = false);
 }
@@ -148,7 +148,7 @@ fn an_overtaken_heartbeat_that_opens_the_admission_gives_two_holders() {
 #[test]
 fn an_answer_to_a_freeze_that_was_given_up_gives_two_holders() {
     let scope = Scope { drops: true, ..CHANGING };
-    breaks(ONE_HOLDER, scope, |rules| rules.peers.freezes_are_notified_apart = false);
+    breaks(ONE_HOLDER, scope, |rules| rules.peers.freezes_are_distinguished = false);
 }
 
 #[test]

@@ -35,12 +35,12 @@ fn an_epoch_that_ignores_the_ceiling_makes_a_token_go_back_where_it_is_passed() 
 }
 
 #[test]
-fn a_ceiling_notified_before_it_is_written_makes_a_token_go_back_where_members_permit() {
+fn a_ceiling_sent_before_it_is_written_makes_a_token_go_back_where_members_permit() {
     breaks(TOKENS_RISE, PERMITTED, |rules| rules.ceiling_is_written_first = false);
 }
 
 #[test]
-fn a_ceiling_notified_before_it_is_written_makes_a_token_go_back_where_it_is_passed() {
+fn a_ceiling_sent_before_it_is_written_makes_a_token_go_back_where_it_is_passed() {
     breaks(TOKENS_RISE, PASSED, |rules| rules.ceiling_is_written_first = false);
 }
 

@@ -216,7 +216,11 @@ impl LeaderModel {
             Base::Over { .. } if left && (bid.record.settled || bid.record.held.is_some()) => 0,
             Base::HandedOver { grace, .. } => grace,
             Base::Over { grace } if known => grace.min(self.rest_of_base(bid).unwrap_or(grace)),
-            Base::Over { .. } if bid.record.lost && !self.rules.lost_record_is_grace => 0,
+            Base::Over { .. }
+                if bid.record.lost && !self.rules.lost_record_begins_a_grace_period =>
+            {
+                0
+            }
             Base::Over { grace } => grace,
             Base::Living => bid.record.timing.member_lease(),
         }

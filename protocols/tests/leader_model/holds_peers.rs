@@ -189,15 +189,15 @@ fn the_last_leaver_freezes_its_view() {
 }
 
 #[test]
-fn nothing_is_found_when_permissions_are_heard_at_a_closed_admission() {
+fn nothing_is_found_when_permissions_are_heard_while_admission_is_closed() {
     let scope = Scope { successors: SECOND, lease: 1, ..three(PERMISSION) };
-    holds_without(scope, LARGE, |rules| rules.peers.hears_through_the_admission = false);
+    holds_without(scope, LARGE, |rules| rules.peers.hears_before_admission = false);
 }
 
 #[test]
-fn nothing_is_found_when_a_token_is_heard_of_at_a_closed_admission() {
+fn nothing_is_found_when_a_token_is_heard_of_while_admission_is_closed() {
     let scope = Scope { successors: SECOND, lease: 1, ..three(TOKEN) };
-    holds_without(scope, LARGE, |rules| rules.peers.hears_through_the_admission = false);
+    holds_without(scope, LARGE, |rules| rules.peers.hears_before_admission = false);
 }
 
 #[test]

@@ -154,7 +154,7 @@ impl LeaderModel {
     /// Rule 26, all of it: admission is open and the lease runs.
     fn hears(&self, s: &State, id: NodeId) -> bool {
         let hears = self.admission_is_open(s, id) && self.lease_left(s, id) > 0;
-        self.takes_part(s, id) && (hears || !self.rules.peers.hears_through_the_admission)
+        self.takes_part(s, id) && (hears || !self.rules.peers.hears_before_admission)
     }
 
     /// Does it want in? A request makes no difference to who has the token, or may get it.

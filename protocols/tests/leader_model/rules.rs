@@ -63,7 +63,7 @@ pub(crate) struct PeerRules {
     /// Rule 26: nobody enters before a heartbeat of this view said that admission is open.
     pub(crate) admission: bool,
     /// Rule 26: requests, permissions and tokens too are heard only while admission is open.
-    pub(crate) hears_through_the_admission: bool,
+    pub(crate) hears_before_admission: bool,
     /// Rule 26: a heartbeat that a later one overtook says nothing of admission.
     pub(crate) latest_heartbeat_counts: bool,
     /// Rule 27: nobody enters without a lease that runs, and the hold lasts no longer.
@@ -81,7 +81,7 @@ pub(crate) struct PeerRules {
     /// Rule 29: only a promise that answers the freeze counts for it.
     pub(crate) answers_name_the_freeze: bool,
     /// Rule 29: what answers a freeze that was given up answers no later one.
-    pub(crate) freezes_are_notified_apart: bool,
+    pub(crate) freezes_are_distinguished: bool,
     /// Rule 29: a member counts as silent after an L.
     pub(crate) silence_lasts_a_lease: bool,
     /// Rule 29: who cannot wait hands over with a whole member lease.
@@ -99,7 +99,7 @@ pub(crate) struct PeerRules {
 impl PeerRules {
     const ALL: Self = Self {
         admission: true,
-        hears_through_the_admission: true,
+        hears_before_admission: true,
         latest_heartbeat_counts: true,
         entry_needs_the_lease: true,
         lease_counts_from_stamp: true,
@@ -108,7 +108,7 @@ impl PeerRules {
         learns_only_what_is_new: true,
         freeze: Freeze::UntilAllAnswered,
         answers_name_the_freeze: true,
-        freezes_are_notified_apart: true,
+        freezes_are_distinguished: true,
         silence_lasts_a_lease: true,
         haste_costs_a_member_lease: true,
         outsider_keeps_closed: true,
@@ -220,7 +220,7 @@ pub(crate) struct Rules {
     /// Rule 34: this mark, and not another one.
     pub(crate) first_read_names_the_mark: bool,
     /// Rule 20, for a lost record: a member lease passes.
-    pub(crate) lost_record_is_grace: bool,
+    pub(crate) lost_record_begins_a_grace_period: bool,
     /// Rule 13, without a successor: the record says whether a lock may be held.
     pub(crate) leaver_says_if_locks_are_held: bool,
     /// Rule 13, without a successor: who finds that a lock may be held waits for it.
@@ -313,7 +313,7 @@ impl Rules {
         refused_is_forgotten: true,
         counts_from_first_read: true,
         first_read_names_the_mark: true,
-        lost_record_is_grace: true,
+        lost_record_begins_a_grace_period: true,
         leaver_says_if_locks_are_held: true,
         leavers_message_counts: true,
         leaver_resigns_first: true,

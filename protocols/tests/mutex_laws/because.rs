@@ -24,14 +24,14 @@ mod ricart_agrawala {
 }
 
 /// Nobody is in the critical section while one waits that asked first.
-fn talking<P: Traffics>(clocks: Clocks) -> Lock<Talking<P>> {
+fn talking<P: Sends>(clocks: Clocks) -> Lock<Talking<P>> {
     Lock::new(move |me, view, carried| Talking::around(P::new(me, view, carried), clocks, me, view))
         .in_order(|in_section, waiting| !waiting.asked_before(in_section))
 }
 
 /// A lock whose members can be searched while they talk.
-trait Traffics: Clocked<Message: Part, Timer: Part> + Part {}
-impl<P: Clocked<Message: Part, Timer: Part> + Part> Traffics for P {}
+trait Sends: Clocked<Message: Part, Timer: Part> + Part {}
+impl<P: Clocked<Message: Part, Timer: Part> + Part> Sends for P {}
 
 /// The last tells the first, which would be preferred if they asked at the same time.
 fn search() -> Search {
@@ -42,7 +42,7 @@ fn search() -> Search {
     }
 }
 
-fn assert_out_of_turn<P: Traffics>() {
+fn assert_out_of_turn<P: Sends>() {
     let lock = talking::<P>(Clocks::StandApart);
     assert_breaks(lock.world(Sections::of([1, 0, 1])), "everybody gets in in its turn");
     let broken = (0..1_000).find_map(|seed| storm::run(&lock, seed).err());

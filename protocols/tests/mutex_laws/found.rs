@@ -177,7 +177,7 @@ fn a_lock_that_does_not_tell_misleads() {
 
 #[test]
 #[should_panic(expected = "a run may go on for ever")]
-fn a_wait_in_which_a_timer_goes_off_again_and_again_is_found_out() {
+fn a_wait_in_which_a_timer_fires_again_and_again_is_found_out() {
     assert_every_wait_ends(&lease_hours(false).world(Sections::of([1, 1, 1])));
 }
 

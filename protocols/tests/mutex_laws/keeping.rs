@@ -65,7 +65,7 @@ fn the_second_waits_as_long_as_ever_if_it_asked_while_the_first_was_in_section()
 }
 
 #[test]
-fn those_in_section_when_another_asks_keeps_nothing() {
+fn a_member_in_its_section_when_another_asks_keeps_nothing() {
     let mut walk = group(&lock(), 3);
     walk.ask(0, Command::Enter);
     walk.deliver();

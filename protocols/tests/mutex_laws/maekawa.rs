@@ -133,7 +133,7 @@ impl Flaw<Maekawa> for TellsOnlyTheLate {
 /// All ask 3, and 0 asks 1 too. If 3 hears first of 2, then of 1 and last of 0, it displaces 1, which
 /// holds its own vote, for which 0 waits, until it knows that it fails.
 #[test]
-fn if_one_that_is_displaced_is_not_notified_so_all_may_wait() {
+fn unless_a_displaced_member_learns_of_it_all_may_wait() {
     let sets: [&[u32]; 4] = [&[0, 1, 3], &[1, 3], &[2, 3], &[3]];
     let sets = sets.map(|set| set.iter().copied().map(MemberId).collect());
     let quorums = Quorums::given(sets.into()).expect("all meet in the last");

@@ -17,7 +17,7 @@ mod alone {
     super::laws_of!(super::stamped(), asks: [2, 2, 2]);
 }
 
-mod among_members_that_traffic {
+mod among_members_that_exchange_messages {
     super::laws_of!(super::talking(super::Order::Stamps, super::Clocks::Follow), super::search());
 }
 
@@ -64,7 +64,7 @@ fn by_arrival_somebody_stands_in_line_before_one_that_asked_first() {
 }
 
 #[test]
-fn stamps_of_clocks_that_do_not_follow_each_other_say_nothing_of_one_that_asked_first() {
+fn stamps_of_clocks_that_do_not_follow_each_other_do_not_tell_which_member_asked_first() {
     assert_out_of_turn(Order::Stamps, Clocks::StandApart);
 }
 

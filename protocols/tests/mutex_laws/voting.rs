@@ -257,7 +257,7 @@ fn violation(size: u32, votes: u32, forgets: f64) -> f64 {
 /// The table of violation probabilities that later editions of Tanenbaum and van Steen's book print:
 /// n, m, and below which power of ten two get in, if each coordinator is away for 3 or 30 s in an hour.
 #[test]
-fn two_enter_as_seldom_as_the_table_of_the_textbook_sayss() {
+fn two_enter_as_seldom_as_the_table_of_the_textbook_says() {
     let table = [(8, 5, 5, 3), (8, 6, 11, 7), (16, 9, 4, 2), (16, 12, 21, 13)];
     let table = table.into_iter().chain([(32, 17, 4, 2), (32, 24, 43, 27)]);
     for (size, votes, seldom, often) in table {

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_sidecar_all_is_well_and_a_refusal_is_sent() {
+    fn without_a_sidecar_all_is_well_and_a_refusal_is_reported() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let refusing = std::thread::spawn(move || {

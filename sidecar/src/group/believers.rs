@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_that_asked_believes_until_the_latest_deadline() {
+    fn an_application_that_asked_believes_until_the_latest_deadline() {
         let believers = Believers::default();
         for until in [Some(5), Some(9), None, Some(7)] {
             believers.answered(until.map(LocalTime));

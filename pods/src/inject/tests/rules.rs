@@ -82,7 +82,7 @@ fn only_the_sidecar_has_its_token() {
 }
 
 #[test]
-fn every_container_is_notified_where_the_api_is_unless_it_says_so_itself() {
+fn every_container_is_given_the_address_of_the_api_unless_it_has_one() {
     let pod = injected(|pod| {
         pod["spec"]["initContainers"] = json!([{"name": "migrate"}]);
         pod["spec"]["containers"] = json!([
@@ -122,7 +122,7 @@ fn only_the_named_containers_see_the_socket() {
 }
 
 #[test]
-fn with_its_socket_alone_no_port_and_no_address_is_notified() {
+fn with_its_socket_alone_no_port_and_no_address_is_announced() {
     let till = |value: &str| {
         injected(|pod| {
             pod["metadata"]["annotations"] = json!({

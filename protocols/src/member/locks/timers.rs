@@ -73,7 +73,7 @@ mod tests {
     use crate::mutex::{token_ring, voting};
 
     #[test]
-    fn a_timer_that_is_set_again_goes_off_once_and_at_the_later_time() {
+    fn a_timer_that_is_set_again_fires_once_and_at_the_later_time() {
         let [a, b] = ["a", "b"].map(|name| LockName::try_from(name.to_owned()).expect("a name"));
         let pause = AnyTimer::TokenRing(token_ring::Timer::Pause);
         let retry = AnyTimer::Voting(voting::Timer::Retry);

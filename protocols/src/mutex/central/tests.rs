@@ -191,7 +191,7 @@ fn by_stamps_the_member_that_asked_first_is_in_first_if_both_wait() {
 }
 
 #[test]
-fn those_in_section_stays_there_though_an_older_request_arrives() {
+fn a_member_in_its_section_stays_there_though_an_older_request_arrives() {
     let mut group = stamped(&Carried::default());
     let slow = group.feed(MemberId(0), Input::Command(Command::Enter));
     let time = group.members[0].time();
@@ -237,7 +237,7 @@ fn a_coordinator_that_asks_is_later_than_all_that_it_has_heard_of() {
 }
 
 #[test]
-fn a_member_that_asked_for_what_was_kept_is_notified_to_wait_when_the_coordinator_goes_first() {
+fn a_member_that_asked_for_what_was_kept_learns_that_it_waits_when_the_coordinator_goes_first() {
     let mut group = Group::new(&Carried::default());
     let permissions = Permissions::Kept { idle: std::time::Duration::from_secs(5) };
     for member in &mut group.members {

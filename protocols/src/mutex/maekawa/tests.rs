@@ -161,7 +161,7 @@ fn a_member_that_gave_one_vote_back_gives_back_the_next_that_is_asked_for() {
 }
 
 #[test]
-fn those_in_section_gives_no_vote_back_before_it_leaves() {
+fn a_member_in_its_section_gives_no_vote_back_before_it_leaves() {
     let mut me = candidate(&[PEER, OTHER]);
     assert_eq!(hear(&mut me, MemberId(3), locked(1, 1)), [ENTERED]);
     assert_eq!(hear(&mut me, PEER, Message::Inquire(at(1))), []);
@@ -220,7 +220,7 @@ fn a_request_that_is_given_up_leaves_the_queue() {
 }
 
 #[test]
-fn a_stamp_lies_above_all_that_the_member_was_notified() {
+fn a_stamp_lies_above_all_that_the_member_has_received() {
     let mut me = candidate(&[PEER, OTHER]);
     hear(&mut me, MemberId(3), locked(1, 8));
     command(&mut me, Command::Exit);
@@ -257,7 +257,7 @@ fn a_member_that_was_carried_over_behind_others_knows_that_it_fails() {
 }
 
 #[test]
-fn the_first_that_waited_is_admitted_when_a_view_begins_with_nobody_in_section() {
+fn the_first_that_waited_enters_when_a_view_begins_with_nobody_in_section() {
     let carried = Carried { holder: None, waiting: vec![MemberId(3), PEER] };
     let entered = view(4).members().filter(|me| {
         let mut out = Outbox::default();

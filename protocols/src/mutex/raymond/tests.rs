@@ -91,7 +91,7 @@ fn the_root_has_the_privilege_and_five_gets_it_along_the_tree() {
 }
 
 #[test]
-fn a_privilege_that_nobody_else_wants_stays_and_admits_again_without_a_message() {
+fn a_privilege_that_nobody_else_wants_stays_and_its_holder_enters_again_without_a_message() {
     let mut group = group(6);
     group.command(5, Command::Enter);
     group.sent.clear();

@@ -44,7 +44,7 @@ fn send(to: MemberId, message: Message) -> EffectOf<RicartAgrawala> {
 }
 
 #[test]
-fn those_in_section_replies_to_all_that_it_deferred_when_it_leaves() {
+fn a_member_in_its_section_replies_to_all_that_it_deferred_when_it_leaves() {
     let carried = Carried { holder: Some(ME), waiting: vec![LAST] };
     let mut me = member(Withheld::Silently, Permissions::ForOneEntry, &carried);
     assert_eq!(hear(&mut me, FIRST, Message::Request(time(5))), []);
@@ -118,7 +118,7 @@ fn a_member_that_is_queued_by_some_and_permitted_by_the_rest_knows_that_it_waits
 }
 
 #[test]
-fn only_one_that_is_silent_is_asked_again() {
+fn only_a_silent_member_is_asked_again() {
     let mut me = member(DENIED, Permissions::ForOneEntry, &Carried::default());
     let arm = Effect::Arm { timer: Timer::Answers, after: Duration::from_secs(1) };
     let asked = feed(&mut me, Input::Command(Command::Enter));
@@ -180,7 +180,7 @@ fn permissions_that_are_not_used_for_long_are_asked_for_again() {
 }
 
 #[test]
-fn a_timer_that_comes_late_takes_no_permission_from_those_in_section() {
+fn a_timer_that_fires_late_takes_no_permission_from_a_member_in_its_section() {
     let mut me = permitted();
     feed(&mut me, Input::Command(Command::Enter));
     feed(&mut me, Input::Timer(Timer::Idle));
@@ -189,7 +189,7 @@ fn a_timer_that_comes_late_takes_no_permission_from_those_in_section() {
 }
 
 #[test]
-fn a_permission_goes_back_to_one_that_asks_and_is_asked_for_the_next_time() {
+fn a_permission_goes_back_to_a_member_that_asks_and_is_asked_for_the_next_time() {
     let mut me = permitted();
     let answer = hear(&mut me, LAST, Message::Request(time(5)));
     assert_eq!(answer, [send(LAST, Message::Reply(time(5)))]);

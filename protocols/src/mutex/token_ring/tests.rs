@@ -238,7 +238,7 @@ fn where_the_token_pauses_one_enters_without_a_message_as_often_as_nobody_else_a
 }
 
 #[test]
-fn after_a_section_the_token_pauses_for_the_shortest_time_again() {
+fn after_a_critical_section_the_token_pauses_for_the_shortest_time_again() {
     let mut group = group(3);
     group.run_for(Duration::from_secs(10));
     group.ask(0, Command::Enter);
@@ -323,7 +323,7 @@ fn a_member_that_gives_up_and_asks_again_wakes_the_token_once_and_enters_once() 
 }
 
 #[test]
-fn the_token_is_not_sent_to_the_member_that_is_known_to_be_dead() {
+fn the_token_is_not_sent_to_a_member_that_is_known_to_be_dead() {
     let mut group = group(4);
     group.crash(2);
     group.skip(2);

@@ -178,7 +178,7 @@ fn the_holder_that_was_carried_over_has_its_votes_and_waiters_try_after_a_time()
 }
 
 #[test]
-fn the_first_that_waited_is_admitted_when_a_view_begins_with_nobody_in_section() {
+fn the_first_that_waited_enters_when_a_view_begins_with_nobody_in_section() {
     let carried = Carried { holder: None, waiting: vec![MemberId(9), OTHER, ME] };
     let mut other = Voting::new(OTHER, view(5), &carried);
     let mut out = Outbox::default();

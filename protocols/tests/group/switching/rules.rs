@@ -191,7 +191,7 @@ fn a_member_that_has_no_arbiter_seals_nothing_and_asks_the_register() {
 /// Views without an arbiter number themselves. One of them had the number of a view with one, and a
 /// reply from the first let a second member into a lock in the other.
 #[test]
-fn whatever_was_messages_without_an_arbiter_counts_for_nothing_with_one() {
+fn whatever_was_sent_without_an_arbiter_counts_for_nothing_with_one() {
     for algorithm in LockAlgorithm::ALL {
         let locks = vec![LockPolicy { algorithm, ..LockPolicy::default() }];
         let with =

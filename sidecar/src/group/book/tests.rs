@@ -156,7 +156,7 @@ fn a_claim_that_ends_in_the_grace_period_says_until_when() {
 
 /// What was told of a holder before is no word on who keeps others out now.
 #[test]
-fn a_claim_that_was_notified_of_a_holder_ends_in_the_grace_period_as_others_do() {
+fn a_claim_that_learned_of_a_holder_ends_in_the_grace_period_as_others_do() {
     let (mut book, lock) = (book(), name("a"));
     let now = LocalTime(1);
     let id = ask(&mut book, &lock).expect("allowed");

@@ -68,7 +68,7 @@ async fn a_long_poll_answers_when_another_leads() {
 }
 
 #[tokio::test]
-async fn a_member_that_was_notified_that_this_member_leads_is_waited_for() {
+async fn an_application_that_learned_that_this_member_leads_is_waited_for() {
     let double = Double::new();
     let notified = || *double.group.believers.watch().borrow();
     double.get("/v1/elections/default/self").await;

@@ -198,7 +198,7 @@ async fn an_elections_stream_tells_a_later_deadline_every_third_of_the_lease() {
 }
 
 #[tokio::test]
-async fn an_earlier_deadline_is_notified_at_once() {
+async fn an_earlier_deadline_is_sent_at_once() {
     let mut double = Double::new();
     let router = double.router();
     let call =

@@ -64,7 +64,7 @@ async fn the_time_comes_with_what_bounds_it() {
 }
 
 #[tokio::test]
-async fn a_caller_that_needs_a_closer_bound_is_notified_by_the_status() {
+async fn a_caller_that_needs_a_closer_bound_reads_it_from_the_status() {
     let double = Double::new();
     synchronise(&double);
     for (limit, status) in [("1s", 200), ("1ms", 503), ("0", 503)] {

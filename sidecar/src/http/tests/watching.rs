@@ -93,7 +93,7 @@ async fn a_stream_begins_with_the_present_state_and_tells_every_change() {
 }
 
 #[tokio::test]
-async fn two_changes_between_two_reads_are_both_notified() {
+async fn two_changes_between_two_reads_are_both_sent() {
     let moment = crate::os_clock::OsClock::default().moment();
     let before = crate::http::claim_view::ClaimView::at(&claim(held()), moment);
     let both = ClaimState::Held(Held { jeopardy: true, contended: true, ..hold() });
@@ -230,7 +230,7 @@ async fn a_stream_is_waited_for_until_it_has_sent_the_end() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_leader_lease_runs_out_is_notified_so_by_the_clock() {
+async fn a_leader_learns_from_its_clock_that_its_lease_has_run_out() {
     let double = Double::new();
     let safe_until = Some(double_now().after(Duration::from_millis(100)));
     double.election.send_replace(crate::group::Election { safe_until, ..leading() });

@@ -104,7 +104,7 @@ async fn each_token_opens_the_routes_of_its_scope_and_no_other() {
 }
 
 #[tokio::test]
-async fn without_a_known_token_nothing_is_admitted() {
+async fn without_a_known_token_nobody_enters() {
     let mut guarded = Guarded::new();
     let wrong = [
         String::new(),

@@ -15,7 +15,7 @@ fn hello(to: &Process, from: Incarnation) -> Frame {
 }
 
 #[tokio::test]
-async fn a_member_that_says_nothing_keeps_nobody_else_out() {
+async fn a_peer_that_says_nothing_keeps_nobody_else_out() {
     let authority = authority();
     let me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
     let mut silent = Vec::new();

@@ -49,7 +49,7 @@ async fn a_link_on_which_nothing_comes_ends() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_member_that_reads_nothing_is_heard_no_more() {
+async fn a_peer_that_reads_nothing_is_heard_no_more() {
     let (_me, mut frames) = admitted(64).await;
     let mut number = 0;
     let says = async {

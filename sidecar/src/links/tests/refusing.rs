@@ -181,7 +181,7 @@ async fn each_connection_looks_at_the_certificate() {
 }
 
 #[tokio::test]
-async fn a_member_that_speaks_without_tls_is_notified_nothing() {
+async fn a_peer_without_tls_gets_no_answer() {
     let authority = authority();
     let mut me = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
     let mut stream = TcpStream::connect(me.address()).await.expect("it listens");
