@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use bytes::Bytes;
 use conclave_protocols::member::message::{
-    Admission, Announcement, Heartbeat, Leave, List, PeerLockMessage, PeerMessage, Table,
+    Admission, Announcement, Heartbeat, Leave, List, LockMessage, PeerMessage, Table,
 };
 use conclave_protocols::mutex::{AnyMessage, ricart_agrawala};
 use conclave_protocols::policy::{Policy, Timing};
@@ -67,7 +67,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ("refusal", PeerMessage::Refusal { floor: Epoch(12) }),
         ("seal-request", PeerMessage::SealRequest { base: Epoch(12) }),
         ("taken", PeerMessage::Taken { epoch: Epoch(13) }),
-        ("peer-lock", PeerMessage::PeerLock(Box::new(peer_lock()))),
+        ("lock", PeerMessage::Lock(Box::new(lock()))),
     ]
 }
 
@@ -76,9 +76,9 @@ fn leave() -> Leave {
     Leave { epoch: Epoch(12), holds: vec![(lock, FencingToken::before(Epoch(12)))] }
 }
 
-fn peer_lock() -> PeerLockMessage {
+fn lock() -> LockMessage {
     let request = ricart_agrawala::Message::Request(LamportTime::at(4));
-    PeerLockMessage {
+    LockMessage {
         epoch: Epoch(12),
         number: 1,
         lock: "orders".to_owned().try_into().expect("a good name"),

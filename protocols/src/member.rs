@@ -53,7 +53,7 @@ use self::leading::Leader;
 use self::leaving::{Legacy, Resigned};
 use self::listing::Listed;
 use self::locks::{LockEffect, LockOut, Locks};
-use self::message::{Leave, Message, PeerMessage};
+use self::message::{Leave, LockMessage, Message, PeerMessage};
 use self::registering::RegisterClient;
 use self::replacing::Sighting;
 use self::restored::Lineage;
@@ -277,39 +277,19 @@ impl Member {
                 self.on_election(now, from, epoch, message, out);
             }
             PeerMessage::Lock(message) => self.on_lock(now, from, *message, out),
-            PeerMessage::PeerLock(message) => self.on_peer_lock(now, from, *message, out),
         }
     }
 
-    fn on_lock(
-        &mut self,
-        now: LocalTime,
-        from: Incarnation,
-        message: message::LockMessage,
-        out: &mut Out,
-    ) {
-        // Rule 12: who sealed a view says and hears nothing of its locks any more.
+    /// A member that entered a view earlier may speak of its locks before this one has entered it.
+    fn on_lock(&mut self, now: LocalTime, from: Incarnation, message: LockMessage, out: &mut Out) {
+        if self.may_enter(message.epoch) {
+            return self.locks.keep_early(from, message);
+        }
+        // Rule 12: a member that sealed a view neither sends nor hears anything of its locks any more.
         if self.pledge.sealed {
             return out.tell(Event::Ignored("sealed"));
         }
         self.with_locks(now, out, |locks, effects| locks.on_message(now, from, message, effects));
-    }
-
-    /// Who entered a view earlier may speak of its locks before this member has entered it.
-    fn on_peer_lock(
-        &mut self,
-        now: LocalTime,
-        from: Incarnation,
-        message: message::PeerLockMessage,
-        out: &mut Out,
-    ) {
-        if self.may_enter(message.epoch) {
-            return self.locks.keep_early(from, message);
-        }
-        if self.pledge.sealed {
-            return out.tell(Event::Ignored("sealed"));
-        }
-        self.with_locks(now, out, |locks, effects| locks.on_peer(now, from, message, effects));
     }
 
     fn on_timer(&mut self, now: LocalTime, timer: Timer, out: &mut Out) {

@@ -54,7 +54,7 @@ impl Policy {
     /// Whether some lock is granted by the members among themselves.
     #[must_use]
     pub fn has_peer_locks(&self) -> bool {
-        self.locks.iter().any(|lock| !lock.algorithm.is_led())
+        self.locks.iter().any(|lock| !lock.algorithm.has_coordinator())
     }
 
     /// How long a lock stays closed after a hold that ended without being given back.
@@ -232,7 +232,7 @@ impl LockAlgorithm {
 
     /// Whether the leader alone lets members in. With the others, that is among the members.
     #[must_use]
-    pub fn is_led(self) -> bool {
+    pub fn has_coordinator(self) -> bool {
         self == Self::Central
     }
 }

@@ -52,7 +52,7 @@ pub(super) struct Leader {
     /// When a closed admission was last opened again, because somebody said nothing.
     pub(super) thawed: Option<LocalTime>,
     /// Admission was open to members that grant among themselves.
-    open_to_peers: bool,
+    open: bool,
 }
 
 /// What a view begins with.
@@ -91,7 +91,7 @@ impl Leader {
             task: None,
             freeze: None,
             thawed: None,
-            open_to_peers: false,
+            open: false,
         }
     }
 
@@ -153,7 +153,7 @@ impl Leader {
         let heartbeat = Heartbeat {
             epoch: self.record.epoch,
             seq,
-            admission: Admission { open: self.opens_to_peers(now), ceiling: self.record.ceiling },
+            admission: Admission { open: self.admits(now), ceiling: self.record.ceiling },
             list,
             extended: self.extended.remove(&member),
             announcement,
@@ -171,8 +171,8 @@ impl Leader {
         self.grace_over && self.leader_lease_until() > now
     }
 
-    /// Whether it is open to members that grant among themselves.
-    fn opens_to_peers(&self, now: LocalTime) -> bool {
+    /// Whether any lock is granted at the moment: it is not while it is made sure of who holds what.
+    fn admits(&self, now: LocalTime) -> bool {
         self.grants(now) && self.freeze.is_none()
     }
 }
@@ -272,7 +272,7 @@ impl Member {
     /// and that admission is open. Else it would have to wait for the next heartbeat.
     fn hurry(&mut self, now: LocalTime, member: Incarnation, out: &mut Out) {
         let Some(leader) = self.leader() else { return };
-        if leader.record.policy.has_peer_locks() && leader.opens_to_peers(now) {
+        if leader.admits(now) {
             let seq = leader.note_heartbeat(now);
             self.send_heartbeat(now, seq, &[member], out);
         }
@@ -341,15 +341,13 @@ impl Member {
         }
         let first = !leader.grace_over && leader.grace_until <= now && until > now;
         leader.grace_over |= first;
-        let (open, open_to_peers) = (leader.grants(now), leader.opens_to_peers(now));
-        let opens = open_to_peers && !leader.open_to_peers;
-        leader.open_to_peers = open_to_peers;
-        let hurries = opens && leader.record.policy.has_peer_locks();
+        let open = leader.admits(now);
+        let opens = !std::mem::replace(&mut leader.open, open) && open;
         self.with_locks(now, out, |locks, effects| {
             locks.set_leader_lease(now, until, effects);
-            locks.set_open(now, open, open_to_peers, effects);
+            locks.set_open(now, open, effects);
         });
-        if hurries {
+        if opens {
             self.send_heartbeats(now, out);
         }
     }
@@ -379,6 +377,12 @@ impl Member {
         let Some(leader) = self.leader() else { return };
         let patience = leader.record.timing.leader_lease * if lost { 1 } else { 2 };
         if now - leader.leased_at > patience {
+            // Those that left cannot elect, and its table is as good as with its seal (rule 13).
+            let knows = lost && !leader.record.policy.has_peer_locks();
+            if let Some(table) = knows.then(|| self.retire(now, out)).flatten() {
+                self.pledge.until = self.pledge.until.min(now);
+                return self.begin_candidacy(now, Some(table), out);
+            }
             self.step_down(now, out);
             // What it promised itself counts for nobody else.
             self.pledge.until = self.pledge.until.min(now);

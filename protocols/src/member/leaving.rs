@@ -348,7 +348,11 @@ impl Member {
             r.epoch == legacy.base && r.leader == Some(self.me.incarnation) && !r.base_unknown
         };
         let Some(record) = value.record.filter(mine) else { return self.gone(out) };
+        // Its application may have given back since what the table says that it holds.
+        let me = self.me.incarnation;
+        let stands = |held: &HeldLock| held.holder != me || self.locks.keeps_out(now, &held.lock);
         let held = legacy.held.clone();
+        let held = held.map(|held| held.into_iter().filter(stands).collect::<Vec<_>>());
         let settled = held.as_ref().is_some_and(Vec::is_empty);
         let record = Record { leader: None, settled, held, nonce: self.register.nonce(), ..record };
         self.role = Role::Resigned(Resigned::Closes { wrote: true });
@@ -390,7 +394,7 @@ impl Member {
             && leader.record.rank(from).is_some()
         {
             leader.parted.insert(from);
-            self.with_locks(now, out, |locks, _| locks.on_leave(now, from, &leave.holds));
+            self.with_locks(now, out, |locks, _| locks.on_leave(now, from, &leave));
         }
         self.keep_leave(from, leave);
         self.peers.departed(from);

@@ -1,28 +1,26 @@
 //! All locks of one member in one view: the mutex of each, and what the textbook leaves out around it.
 //!
-//! What is put around a mutex:
+//! What is put around a mutex, the same for every algorithm (rules 22 to 28 and 31 of `docs/views.md`):
 //!
-//! * **A token.** Every message carries the highest token of the lock that its sender knows; who
-//!   enters takes the next. The coordinator computes the same and writes it into its table.
-//! * **A lease.** A grant is good for `hold(lease)` from the stamp of the member's own message that
-//!   it answers; the coordinator keeps others out for the whole member lease from when it sent the
-//!   grant. A member lists its holds with every promise, and the leader's next heartbeat extends
-//!   them.
-//! * **Grants that are kept** ([`keeping`]), if the policy says so.
-//! * **Admission.** The coordinator hears nothing of a lock while its leader has no leader lease or the
-//!   grace period of a new view runs: what arrives is kept, in order.
+//! * **Admission.** While the leader's latest heartbeat does not say that locks are granted, or this
+//!   member's lease does not run, its mutexes hear nothing: what arrives is kept, in order.
+//! * **A lease.** A member has one for all its holds: until `hold(lease)` after the stamp of its latest
+//!   promise that the leader has acknowledged in this view. The leader has its leader lease.
+//! * **A token.** Every message carries the highest token of the lock that its sender knows. The holder
+//!   before has since sent something, by which the next is let in; so the next knows its token, and takes
+//!   the one after it.
+//! * **Links.** Messages are numbered on each link ([`links`]).
 //!
-//! That is so of a lock that the leader grants. Of one that the members grant among themselves
-//! ([`peers`]) every member keeps what arrives while admission is closed, and whoever is let in counts
-//! on the one lease that it has as a member.
+//! Of a lock with a coordinator, which is the leader's mutex, the leader knows at once who is in the critical section
+//! ([`coordinator`]); of any other, what promises list ([`tables`]).
 
 mod advisory;
 mod carry;
 mod coordinator;
 mod holding;
 mod keeping;
+mod links;
 mod list;
-mod peers;
 mod seat;
 mod tables;
 mod timers;
@@ -33,17 +31,17 @@ use std::time::Duration;
 use self::coordinator::{Deferred, Docket, TableEntry};
 use self::holding::{Bond, Hold};
 use self::keeping::Reserved;
-use self::peers::PeerLocks;
+use self::links::Links;
 use self::seat::Seat;
 use self::tables::{Listing, Waiter};
 use self::timers::MutexTimers;
-use super::message::{LockMessage, LockNote, Note, PeerMessage};
+use super::message::{Admission, LockMessage, LockNote, Note, PeerMessage};
 use super::{LockEvent, LostReason};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
-use crate::mutex::central::{self, Central, RequestNumber};
-use crate::mutex::{AnyMessage, AnyMutex, Carried, Command, Event};
+use crate::mutex::central::{self, Central};
+use crate::mutex::{AnyMessage, AnyMutex, Carried, Command, Event, PaidBy, ricart_agrawala};
 use crate::policy::{Arbiter, Policy};
-use crate::protocol::{Effect, Input, InputOf, Outbox, OutboxOf, Protocol};
+use crate::protocol::{Effect, Input, Outbox, OutboxOf, Protocol};
 use crate::time::LocalTime;
 
 /// All locks of one member.
@@ -66,21 +64,16 @@ pub(super) struct Locks {
     latest: u64,
     /// Until when this member, which leads, has its leader lease.
     leader_lease_until: LocalTime,
-    /// When each member was last heard of: by its own clock, and by ours.
-    heard: BTreeMap<MemberId, Heard>,
+    /// Until when the holds of this member, which follows, are valid.
+    lease_until: LocalTime,
+    /// When each member was last heard of.
+    heard: BTreeMap<MemberId, LocalTime>,
     /// What the coordinators have to do.
     docket: Docket,
-    /// What there is besides if members grant locks among themselves.
-    peers: PeerLocks,
+    links: Links,
     /// What the members' latest promises listed of such locks, at the leader.
     listings: BTreeMap<MemberId, Listing>,
     timers: MutexTimers,
-}
-
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Heard {
-    stamp: LocalTime,
-    at: LocalTime,
 }
 
 /// One lock.
@@ -132,19 +125,6 @@ pub(super) enum LockEffect {
 
 pub(super) type LockOut = Vec<LockEffect>;
 
-/// Where an entry comes from.
-#[derive(Clone, Copy)]
-enum Base {
-    /// Nobody lets this member in.
-    Nobody,
-    /// The leader lets itself in.
-    Own,
-    /// A grant, which answers what this member said at that time.
-    Grant { heard: Option<LocalTime>, before: FencingToken },
-    /// The members among themselves let this one in.
-    Peers,
-}
-
 impl Locks {
     pub(super) fn new(me: Incarnation) -> Self {
         Self {
@@ -158,9 +138,10 @@ impl Locks {
             floor: FencingToken::default(),
             latest: 0,
             leader_lease_until: LocalTime::default(),
+            lease_until: LocalTime::default(),
             heard: BTreeMap::new(),
             docket: Docket::default(),
-            peers: PeerLocks::default(),
+            links: Links::default(),
             listings: BTreeMap::new(),
             timers: MutexTimers::default(),
         }
@@ -189,16 +170,15 @@ impl Locks {
             return;
         }
         self.mine.remove(name);
-        let hold = lock.hold.take();
-        if hold.is_none_or(|hold| hold.bond != Bond::Orphan) {
+        if lock.hold.take_if(|hold| hold.bond == Bond::Orphan).is_none() {
             self.strike_own(now, name);
             self.command(now, name, Command::Exit, out);
-            self.keep(now, name, hold, out);
+            self.keep(now, name, out);
         }
         self.tidy(name);
     }
 
-    /// A message of a lock, of this view, from a member of it.
+    /// A message of a lock.
     pub(super) fn on_message(
         &mut self,
         now: LocalTime,
@@ -208,41 +188,42 @@ impl Locks {
     ) {
         let Some(rank) = self.rank_of(from, message.epoch) else { return };
         let name = message.lock;
-        if !self.is_led(&name) {
+        let repairs = self.has_coordinator(&name);
+        if !self.links.is_next(rank, message.number, repairs) {
             return;
         }
-        let is_late = !self.hear(rank, message.stamp, now);
-        if is_late && matches!(message.message, central::Message::Request(_)) {
-            // It may have been given up since. If it was not, the next promise lists it.
-            return;
-        }
+        self.hear(rank, now);
         let lock = self.lock(&name);
-        lock.highest = lock.highest.max(message.highest);
-        lock.is_settled_by(rank, message.message);
-        let sent = AnyMessage::Central(message.message);
-        let input = Input::Message { from: rank, message: sent.clone() };
-        match message.message {
-            central::Message::Request(_)
-            | central::Message::Release(_)
-            | central::Message::InUse(_) => {
-                if let Some(note) = message.note {
-                    lock.notes.insert(rank, note.note);
-                }
-                self.coordinate(now, &name, Deferred::Message(rank, sent), out);
-            }
-            central::Message::Grant(_) => {
-                let base = Base::Grant { heard: message.heard, before: message.highest };
-                self.feed(now, &name, input, base, out);
-            }
-            central::Message::Queued(_) => {
-                if lock.intent.is_some() && lock.hold.is_none() {
-                    out.push(LockEffect::Tell(name.clone(), LockEvent::Queued(message.note)));
-                }
-                self.feed(now, &name, input, Base::Nobody, out);
-            }
-            central::Message::Wanted(_) => self.is_wanted(now, &name, input, out),
+        if message.highest > lock.highest {
+            lock.highest = message.highest;
+            lock.moved = now;
         }
+        lock.is_settled_by(rank, &message.message);
+        if lock.intent.is_some() && message.message.paid_by() == PaidBy::Receiver {
+            lock.messages += 1;
+        }
+        if let Some(note) = message.note {
+            if note.token.is_some() || note.member != from {
+                lock.rumour = Some(note);
+            } else {
+                lock.notes.insert(rank, note.note);
+            }
+        }
+        self.docket.highest = self.docket.highest.max(message.highest);
+        self.consult(now, &name, Deferred::Message(rank, message.message), out);
         self.tidy(&name);
+    }
+
+    /// The leader said whether locks are granted.
+    pub(super) fn hear_admission(
+        &mut self,
+        now: LocalTime,
+        admission: Admission,
+        out: &mut LockOut,
+    ) {
+        self.docket.open = admission.open;
+        self.set_ceiling(admission.ceiling);
+        self.tick(now, out);
     }
 
     /// How many locks this member holds, and how many it waits for.
@@ -268,9 +249,9 @@ impl Locks {
         self.all.get_mut(name).expect("it was just put there")
     }
 
-    /// Whether the leader grants a lock.
-    fn is_led(&self, name: &LockName) -> bool {
-        self.seat.as_ref().is_none_or(|seat| seat.algorithm(name).is_led())
+    /// Whether one member, the leader, lets all others in.
+    fn has_coordinator(&self, name: &LockName) -> bool {
+        self.seat.as_ref().is_none_or(|seat| seat.algorithm(name).has_coordinator())
     }
 
     /// The locks that the application wants or holds.
@@ -284,17 +265,13 @@ impl Locks {
         u32::try_from(place).ok().map(MemberId)
     }
 
-    /// Takes note of what a member said at that time. False if something that it said later was
-    /// heard before.
-    fn hear(&mut self, rank: MemberId, stamp: LocalTime, now: LocalTime) -> bool {
-        if self.heard.get(&rank).is_some_and(|heard| heard.stamp > stamp) {
-            return false;
-        }
-        self.heard.insert(rank, Heard { stamp, at: now });
+    /// A member was heard of.
+    fn hear(&mut self, rank: MemberId, now: LocalTime) {
+        self.heard.insert(rank, now);
         self.docket.silent.remove(&rank);
-        true
     }
 
+    /// Whether this member leads the view, and so is the coordinator of every lock that has one.
     fn coordinates(&self) -> bool {
         self.seat.as_ref().is_some_and(|seat| seat.rank == seat.view.leader)
     }
@@ -304,30 +281,93 @@ impl Locks {
     }
 
     fn command(&mut self, now: LocalTime, name: &LockName, command: Command, out: &mut LockOut) {
-        if !self.is_led(name) {
-            self.consult(now, name, Deferred::Command(command), out);
-        } else if self.coordinates() {
-            self.coordinate(now, name, Deferred::Command(command), out);
-        } else {
-            self.feed(now, name, Input::Command(command), Base::Nobody, out);
+        self.consult(now, name, Deferred::Command(command), out);
+    }
+
+    /// Something for the mutex of a lock: now if admission is open, else later.
+    fn consult(&mut self, now: LocalTime, name: &LockName, deferred: Deferred, out: &mut LockOut) {
+        if self.seat.is_none() {
+            return;
+        }
+        if self.lock(name).withdraws(&deferred) {
+            return self.feed(now, name, deferred, out);
+        }
+        self.lock(name).keep(deferred);
+        self.docket.stirred.insert(name.clone());
+        self.work_off_lock(now, name, out);
+    }
+
+    /// Works off what was kept while admission was closed.
+    fn work_off(&mut self, now: LocalTime, out: &mut LockOut) {
+        let names: Vec<LockName> = self.docket.stirred.iter().cloned().collect();
+        for name in names {
+            self.work_off_lock(now, &name, out);
+            self.tidy(&name);
         }
     }
 
-    /// Hands one input to the mutex of a lock, and carries out what it wants.
-    fn feed(
-        &mut self,
-        now: LocalTime,
-        name: &LockName,
-        input: InputOf<AnyMutex>,
-        base: Base,
-        out: &mut LockOut,
-    ) {
+    fn work_off_lock(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+        while self.may_consult(now, name) {
+            self.begin(now, name, out);
+            if !self.may_consult(now, name) {
+                return;
+            }
+            let Some(deferred) = self.all.get_mut(name).and_then(|lock| lock.deferred.pop_front())
+            else {
+                self.docket.stirred.remove(name);
+                return;
+            };
+            self.feed(now, name, deferred, out);
+        }
+    }
+
+    /// Rules 26 and 30: whether the mutex of a lock hears anything. There must be a token left,
+    /// too: a member that entered would have none.
+    fn may_consult(&self, now: LocalTime, name: &LockName) -> bool {
+        let (Some(lock), Some(seat)) = (self.all.get(name), &self.seat) else { return false };
+        self.docket.open
+            && now < self.lease_until()
+            && lock.closed_until <= now
+            && lock.spent().successor(seat.ceiling).is_some()
+            && !self.expects(lock)
+    }
+
+    /// Rule 27: until when a member that is let in may hold.
+    fn lease_until(&self) -> LocalTime {
+        if self.coordinates() { self.leader_lease_until } else { self.lease_until }
+    }
+
+    /// The view has begun for a mutex, once; and admission is open, for a coordinator that has yet to
+    /// let the next in.
+    fn begin(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+        let Some(lock) = self.all.get_mut(name) else { return };
+        let Some(mutex) = lock.mutex.as_mut() else { return };
         let mut effects = Outbox::default();
+        if !std::mem::replace(&mut lock.started, true) || mutex.central().is_some() {
+            mutex.start(now, &mut effects);
+        }
+        self.carry_out(now, name, effects, out);
+    }
+
+    /// Hands one input to the mutex of a lock, and carries out what it wants.
+    fn feed(&mut self, now: LocalTime, name: &LockName, deferred: Deferred, out: &mut LockOut) {
         let Some(mutex) = self.all.get_mut(name).and_then(|lock| lock.mutex.as_mut()) else {
             return;
         };
+        let is_wanted = deferred.is_wanted();
+        let input = match deferred {
+            Deferred::Command(command) => Input::Command(command),
+            Deferred::Message(from, message) => Input::Message { from, message },
+            Deferred::Timer(timer) => Input::Timer(timer),
+        };
+        let mut effects = Outbox::default();
         mutex.handle(now, input, &mut effects);
-        self.carry_out(now, name, effects, base, out);
+        self.carry_out(now, name, effects, out);
+        self.drop_entry_of_nobody(name);
+        self.drop_what_went_back(now, name, out);
+        if is_wanted {
+            self.tell_contended(now, name, out);
+        }
     }
 
     fn carry_out(
@@ -335,100 +375,125 @@ impl Locks {
         now: LocalTime,
         name: &LockName,
         mut effects: OutboxOf<AnyMutex>,
-        base: Base,
         out: &mut LockOut,
     ) {
         for effect in effects.drain() {
             match effect {
-                Effect::Send { to, message: AnyMessage::Central(message) } => {
-                    self.send(now, name, to, message, out);
-                }
-                Effect::Send { to, message } => self.say(now, name, to, message, out),
-                Effect::Tell(Event::Entered) => self.entered(now, name, base, out),
-                Effect::Tell(Event::Queued) => self.queued(now, name, base, out),
+                Effect::Send { to, message } => self.send(now, name, to, message, out),
+                Effect::Tell(Event::Entered) => self.entered(now, name, out),
+                Effect::Tell(Event::Queued) => self.queued(now, name, out),
                 Effect::Arm { timer, after } => self.timers.set(name, timer, now.after(after)),
                 Effect::Disarm(timer) => self.timers.clear(name, timer),
             }
         }
     }
 
-    /// The mutex lets this member wait. A follower was told with the message, and who holds.
-    fn queued(&mut self, now: LocalTime, name: &LockName, base: Base, out: &mut LockOut) {
-        let Some(lock) = self.all.get(name).filter(|lock| lock.intent.is_some()) else { return };
-        let note = match base {
-            Base::Own => {
-                let reply = central::Message::Queued(RequestNumber::default());
-                self.note_for(now, name, reply)
-            }
-            Base::Peers => lock.rumour.clone(),
-            Base::Nobody | Base::Grant { .. } => return,
+    /// The mutex lets this member wait; the application is told, and by whom as far as it is known.
+    fn queued(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+        let (advisory, knows) =
+            (self.is_advisory(), self.coordinates() && self.has_coordinator(name));
+        let waits = |lock: &&mut Lock| lock.intent.is_some() && lock.hold.is_none();
+        let Some(lock) = self.all.get_mut(name).filter(waits) else { return };
+        lock.notified = true;
+        let entry = lock.entry.as_ref().filter(|_| knows);
+        let note = match entry.map(|entry| entry.for_people(now, advisory)) {
+            Some(note) => Some(Box::new(note)),
+            None => lock.rumour.clone(),
         };
-        if let Some(lock) = self.all.get_mut(name) {
-            lock.notified = true;
-        }
         out.push(LockEffect::Tell(name.clone(), LockEvent::Queued(note)));
     }
 
+    /// Sends something to another member.
     fn send(
         &mut self,
         now: LocalTime,
         name: &LockName,
         to: MemberId,
-        message: central::Message,
+        message: AnyMessage,
         out: &mut LockOut,
     ) {
         let Some(seat) = &self.seat else { return };
         let epoch = seat.view.epoch;
         let Some(&receiver) = seat.incarnations.get(to.0 as usize) else { return };
-        let heard = self.heard.get(&to).map(|heard| heard.stamp);
-        let note = self.note_for(now, name, message);
+        let note = self.note_about(now, name, &message);
         let lock = self.lock(name);
-        let mut highest = lock.highest;
-        match message {
-            central::Message::Request(_) | central::Message::Release(_) => lock.messages += 1,
-            central::Message::Queued(_)
-            | central::Message::Wanted(_)
-            | central::Message::InUse(_) => {}
-            central::Message::Grant(number) => highest = self.grant(now, name, to, number),
+        if lock.mutex.as_ref().is_some_and(|mutex| mutex.pays_for(&message)) {
+            lock.messages += 1;
         }
-        let lock = name.clone();
-        let message = LockMessage { epoch, lock, stamp: now, heard, highest, note, message };
+        let highest = if let AnyMessage::Central(central::Message::Grant(number)) = message {
+            self.grant(now, name, to, number)
+        } else {
+            lock.highest
+        };
+        let (number, lock) = (self.links.next(to), name.clone());
+        let message = LockMessage { epoch, number, lock, highest, note, message };
         out.push(LockEffect::Send(receiver, PeerMessage::Lock(Box::new(message))));
     }
 
-    /// What goes along for people: with a request who asks, with `queued` who holds.
-    fn note_for(
+    /// What goes along for people: the member that asks, with a request for itself; the holder, with the
+    /// answer to a member that has to wait.
+    fn note_about(
         &self,
         now: LocalTime,
         name: &LockName,
-        message: central::Message,
+        message: &AnyMessage,
     ) -> Option<Box<LockNote>> {
         let lock = self.all.get(name)?;
-        let note = match message {
-            central::Message::Request(_) => LockNote {
-                member: self.me,
-                note: lock.intent.as_ref()?.note.clone(),
-                token: None,
-                held: Duration::ZERO,
-            },
-            central::Message::Queued(_) => {
-                let entry = lock.entry.as_ref()?;
-                entry.for_people(now, self.is_advisory())
+        if let AnyMessage::Central(central::Message::Queued(_)) = message {
+            return Some(Box::new(lock.entry.as_ref()?.for_people(now, self.is_advisory())));
+        }
+        let note = lock.intent.as_ref()?.note.clone();
+        let (token, held) = match (message, lock.hold) {
+            (AnyMessage::RicartAgrawala(ricart_agrawala::Message::Queued(_)), Some(hold)) => {
+                (Some(hold.token), now - hold.entered)
             }
-            central::Message::Grant(_)
-            | central::Message::Release(_)
-            | central::Message::Wanted(_)
-            | central::Message::InUse(_) => return None,
+            (message, None) if message.paid_by() == PaidBy::Sender && asks_for_itself(message) => {
+                (None, Duration::ZERO)
+            }
+            (_, _) => return None,
         };
-        Some(Box::new(note))
+        Some(Box::new(LockNote { member: self.me, note, token, held }))
+    }
+
+    /// Not every algorithm tells a member that waits that it is known to. What a promise listed that the
+    /// leader has acknowledged is: `asked` is when it was sent.
+    fn tell_who_waits(&mut self, now: LocalTime, asked: LocalTime, out: &mut LockOut) {
+        let waits = |name: &LockName| {
+            let lock = self.all.get(name).filter(|lock| !lock.notified && lock.hold.is_none())?;
+            let since = lock.intent.as_ref().map(|intent| intent.since)?;
+            (since < asked && !self.has_coordinator(name) && self.may_consult(now, name))
+                .then_some(())
+        };
+        let names: Vec<LockName> =
+            self.mine.iter().filter(|name| waits(name).is_some()).cloned().collect();
+        for name in names {
+            self.queued(now, &name, out);
+        }
+    }
+
+    /// When the next timer of a mutex fires.
+    pub(super) fn next_timer(&self) -> Option<LocalTime> {
+        self.timers.next()
+    }
+
+    /// Whether that is another time than the member's timer is set for, which it is to be now.
+    pub(super) fn takes_arming(&mut self) -> bool {
+        self.timers.takes_arming()
+    }
+
+    /// Fires the timers that are due.
+    pub(super) fn fire(&mut self, now: LocalTime, out: &mut LockOut) {
+        while let Some((name, timer)) = self.timers.pop(now) {
+            self.consult(now, &name, Deferred::Timer(timer), out);
+            self.tidy(&name);
+        }
     }
 
     /// Forgets a lock that nobody uses. Neither its tokens nor its requests' numbers come again.
     fn tidy(&mut self, name: &LockName) {
-        let led = self.is_led(name);
         let Some(lock) = self.all.get(name) else { return };
         let unused = lock.mutex.as_ref().is_none_or(AnyMutex::is_unused);
-        let unknown = led || lock.entry.is_none() && lock.waiters.is_empty();
+        let unknown = lock.entry.is_none() && lock.waiters.is_empty();
         let idle = unused && lock.deferred.is_empty() && lock.closed_until == LocalTime::default();
         if idle && unknown && lock.intent.is_none() && lock.hold.is_none() {
             self.floor = self.floor.max(lock.spent());
@@ -441,12 +506,24 @@ impl Locks {
 }
 
 impl Lock {
-    /// The mutex, if the leader grants this lock.
+    /// The mutex, if it has a coordinator.
     fn central(&self) -> Option<&Central> {
         self.mutex.as_ref().and_then(AnyMutex::central)
     }
 
     fn central_mut(&mut self) -> Option<&mut Central> {
         self.mutex.as_mut().and_then(AnyMutex::central_mut)
+    }
+}
+
+/// Whether the sender of such a message speaks of itself alone.
+fn asks_for_itself(message: &AnyMessage) -> bool {
+    match message {
+        AnyMessage::TokenRing(_) | AnyMessage::Raymond(_) => false,
+        AnyMessage::Central(_)
+        | AnyMessage::Lamport(_)
+        | AnyMessage::RicartAgrawala(_)
+        | AnyMessage::Maekawa(_)
+        | AnyMessage::Voting(_) => true,
     }
 }

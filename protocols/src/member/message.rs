@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::election;
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
-use crate::mutex::central::{self, RequestNumber};
+use crate::mutex::central::RequestNumber;
 use crate::mutex::{AnyMessage, PaidBy};
 use crate::protocol::Named;
 use crate::record::{MemberInfo, Record};
@@ -69,8 +69,6 @@ pub enum PeerMessage {
     },
     /// A message of a lock.
     Lock(Box<LockMessage>),
-    /// A message of a lock that the members grant among themselves.
-    PeerLock(Box<PeerLockMessage>),
     /// A heartbeat, as the next version has it.
     #[cfg(feature = "next-version")]
     NextHeartbeat(Box<Heartbeat>),
@@ -101,8 +99,7 @@ impl PeerMessage {
             | Self::HandOver(_)
             | Self::Taken { .. }
             | Self::Election { .. }
-            | Self::Lock(_)
-            | Self::PeerLock(_) => version::FIRST,
+            | Self::Lock(_) => version::FIRST,
             #[cfg(feature = "next-version")]
             Self::NextHeartbeat(_) => version::NEXT,
         }
@@ -136,23 +133,13 @@ impl PeerMessage {
             | Self::HandOver(_)
             | Self::Taken { .. }
             | Self::Election { .. }
-            | Self::Lock(_)
-            | Self::PeerLock(_) => false,
+            | Self::Lock(_) => false,
         }
     }
 
     /// What it says of a lock; nothing if it is about none.
     pub fn of_lock(&self) -> Option<AboutLock<'_>> {
-        if let Self::Lock(sent) = self {
-            return Some(AboutLock {
-                lock: &sent.lock,
-                epoch: sent.epoch,
-                name: sent.message.name(),
-                mark: sent.stamp.0,
-                paid_by: AnyMessage::Central(sent.message).paid_by(),
-            });
-        }
-        let Self::PeerLock(sent) = self else { return None };
+        let Self::Lock(sent) = self else { return None };
         Some(AboutLock {
             lock: &sent.lock,
             epoch: sent.epoch,
@@ -350,32 +337,13 @@ pub struct HandOver {
 pub struct LockMessage {
     /// The view.
     pub epoch: Epoch,
-    /// Which lock.
-    pub lock: LockName,
-    /// The sender's clock when it sent this.
-    pub stamp: LocalTime,
-    /// The latest stamp of the receiver that the sender has seen: what a grant counts from.
-    pub heard: Option<LocalTime>,
-    /// The highest token of this lock that the sender knows to have been given.
-    pub highest: FencingToken,
-    /// With a request: who asks. With the reply to one that must wait: who holds.
-    pub note: Option<Box<LockNote>>,
-    /// What the algorithm says.
-    pub message: central::Message,
-}
-
-/// A message of a lock that the members grant among themselves.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-pub struct PeerLockMessage {
-    /// The view.
-    pub epoch: Epoch,
-    /// Counts what the sender says to the receiver of such locks in this view, from one.
+    /// Counts the messages of locks from the sender to the receiver in this view, from one.
     pub number: u64,
     /// Which lock.
     pub lock: LockName,
     /// The highest token of this lock that the sender knows to have been given.
     pub highest: FencingToken,
-    /// Of the sender, if it asks or holds.
+    /// With a request: the member that asks. With the reply to one that must wait: the holder.
     pub note: Option<Box<LockNote>>,
     /// What the algorithm says.
     pub message: AnyMessage,
@@ -421,7 +389,6 @@ impl Named for PeerMessage {
             Self::Taken { .. } => "taken",
             Self::Election { message, .. } => message.name(),
             Self::Lock(message) => message.message.name(),
-            Self::PeerLock(message) => message.message.name(),
         }
     }
 }

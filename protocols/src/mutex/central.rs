@@ -314,12 +314,18 @@ impl Central {
         self.ledger.queue.retain(|(waiting, _)| *waiting != member);
     }
 
-    /// Takes note that this member is no longer inside, though it said no release: its lease is
-    /// over, and the coordinator finds out by itself.
-    pub fn forget_own_hold(&mut self) {
-        if let State::InSection | State::Keeping = self.state {
+    /// Asks anew for what this member waits for: the coordinator may have passed it over, and a grant
+    /// that is still under way is of no use any more.
+    pub fn ask_again(&mut self, out: &mut OutboxOf<Self>) {
+        if self.state == State::Waiting {
             self.state = State::Idle;
+            self.enter(out);
         }
+    }
+
+    /// Whether this member is the coordinator.
+    pub fn coordinates(&self) -> bool {
+        self.me == self.view.leader
     }
 
     /// The coordinator's queue, the first in line first.

@@ -59,9 +59,9 @@ pub enum Event<T> {
         member: Incarnation,
         /// When that member sent it.
         stamp: T,
-        /// It did so because it grants a lock.
-        grants: bool,
     },
+    /// The leader of this view let a member into a lock.
+    Granted(Epoch),
     /// An application was told that it holds a lock.
     Held {
         /// Which.
@@ -107,9 +107,10 @@ impl Entry<LocalTime> {
             Event::GaveTable(epoch) => Event::GaveTable(epoch),
             Event::Leads(epoch, until) => Event::Leads(epoch, mine(until)),
             Event::LeadsNot => Event::LeadsNot,
-            Event::Acknowledged { epoch, member, stamp, grants } => {
-                Event::Acknowledged { epoch, member, stamp: true_time(member, stamp), grants }
+            Event::Acknowledged { epoch, member, stamp } => {
+                Event::Acknowledged { epoch, member, stamp: true_time(member, stamp) }
             }
+            Event::Granted(epoch) => Event::Granted(epoch),
             Event::Held { lock, token, epoch, until } => {
                 Event::Held { lock, token, epoch, until: mine(until) }
             }

@@ -9,30 +9,36 @@ use super::rules::{GRAIN, Rules};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
 
 impl Rules {
-    /// A leader let a member count on something from one of that member's own messages.
+    /// A leader let a member count on its lease from one of that member's own messages.
     pub(super) fn acknowledged(
         &mut self,
         at: Duration,
         who: Incarnation,
         epoch: Epoch,
         (member, stamp): (Incarnation, Duration),
-        grants: bool,
     ) -> Allowed {
-        let belief = self.process(who).belief.filter(|belief| belief.epoch == epoch);
-        let until = belief.map(|belief| belief.until);
-        // RULES 23 and 24. What a promise lists is extended with a leader lease, though the heartbeat which says so may
-        // leave later; what is granted is granted with one.
-        let heard = if grants { at } else { stamp };
-        need(if grants { 23 } else { 24 }, until.is_some_and(|until| until > heard), || {
-            format!(
-                "{who} lets {member} count from {stamp:?} in view {epoch}, and led until {until:?}"
-            )
-        })?;
+        // RULE 24. What a promise lists is extended with a leader lease, though the heartbeat which says so
+        // may leave later.
+        self.leads_after(24, stamp, who, epoch)?;
         // RULE 5.
         need(5, stamp <= at + GRAIN, || format!("{member} never sent that at {stamp:?}"))?;
         let lease = self.leader_lease(24, epoch)?.leases.entry(member).or_default();
         *lease = stamp.max(*lease);
         Ok(())
+    }
+
+    /// A leader let a member in.
+    pub(super) fn granted(&mut self, at: Duration, who: Incarnation, epoch: Epoch) -> Allowed {
+        // RULE 23. What is granted is granted with a leader lease.
+        self.leads_after(23, at, who, epoch)
+    }
+
+    fn leads_after(&mut self, rule: u8, at: Duration, who: Incarnation, epoch: Epoch) -> Allowed {
+        let belief = self.process(who).belief.filter(|belief| belief.epoch == epoch);
+        let until = belief.map(|belief| belief.until);
+        need(rule, until.is_some_and(|until| until > at), || {
+            format!("{who} grants or extends in view {epoch} at {at:?}, and led until {until:?}")
+        })
     }
 
     pub(super) fn held(

@@ -92,9 +92,10 @@ impl Rules {
                 self.leads_not(at, who);
                 Ok(())
             }
-            Event::Acknowledged { epoch, member, stamp, grants } => {
-                self.acknowledged(at, who, *epoch, (*member, *stamp), *grants)
+            Event::Acknowledged { epoch, member, stamp } => {
+                self.acknowledged(at, who, *epoch, (*member, *stamp))
             }
+            Event::Granted(epoch) => self.granted(at, who, *epoch),
             Event::Held { lock, token, epoch, until } => {
                 self.held(at, who, lock, *token, *epoch, *until)
             }

@@ -168,12 +168,7 @@ fn nothing_is_granted_in_the_grace_period_of_a_view_that_a_member_did_not_help_t
 fn nobody_is_granted_what_another_may_still_hold() {
     let mut trace = Trace::of_three();
     trace.ok(1, trace.held(1));
-    let ack = |member| Event::Acknowledged {
-        epoch: Epoch(1),
-        member,
-        stamp: Duration::ZERO,
-        grants: true,
-    };
+    let ack = |member| Event::Acknowledged { epoch: Epoch(1), member, stamp: Duration::ZERO };
     trace.ok(1, ack(member(2)));
     let Event::Held { lock, token, epoch, until } = trace.held(1) else { unreachable!() };
     let token = token.successor(Epoch(1)).expect("below");
@@ -184,7 +179,7 @@ fn nobody_is_granted_what_another_may_still_hold() {
 fn a_lease_counts_from_what_was_heard_and_not_from_the_answer() {
     let mut trace = Trace::of_three().later(Duration::from_millis(100));
     let stamp = Duration::from_millis(50);
-    trace.ok(1, Event::Acknowledged { epoch: Epoch(1), member: member(2), stamp, grants: true });
+    trace.ok(1, Event::Acknowledged { epoch: Epoch(1), member: member(2), stamp });
     let Event::Held { lock, token, epoch, .. } = trace.held(1) else { unreachable!() };
     let until = trace.at + hold(L);
     trace.refused(5, 2, Event::Held { lock, token, epoch, until });

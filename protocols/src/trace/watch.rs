@@ -9,7 +9,7 @@ use super::event::{Entry, Event};
 use crate::ids::{Epoch, Incarnation};
 use crate::member::message::{Heartbeat, Message, PeerMessage};
 use crate::member::{self, Command, LockEvent, Member, Node};
-use crate::mutex::central;
+use crate::mutex::{AnyMessage, central};
 use crate::policy::Arbiter;
 use crate::protocol::{Effect, EffectOf, Input, InputOf, OutboxOf, Protocol};
 use crate::register::{self, MemoryRegister};
@@ -135,9 +135,8 @@ impl Watch {
             #[cfg(feature = "next-version")]
             PeerMessage::NextHeartbeat(heartbeat) => self.beat(to, heartbeat),
             PeerMessage::Lock(sent) => {
-                if let (central::Message::Grant(_), Some(stamp)) = (sent.message, sent.heard) {
-                    let (epoch, member) = (sent.epoch, to);
-                    self.note(Event::Acknowledged { epoch, member, stamp, grants: true });
+                if let AnyMessage::Central(central::Message::Grant(_)) = sent.message {
+                    self.note(Event::Granted(sent.epoch));
                 }
             }
             PeerMessage::Join(_)
@@ -147,15 +146,14 @@ impl Watch {
             | PeerMessage::SealRequest { .. }
             | PeerMessage::SealRefused { .. }
             | PeerMessage::Taken { .. }
-            | PeerMessage::Election { .. }
-            | PeerMessage::PeerLock(_) => {}
+            | PeerMessage::Election { .. } => {}
         }
     }
 
     fn beat(&self, member: Incarnation, heartbeat: &Heartbeat) {
         if let Some(extended) = &heartbeat.extended {
             let (epoch, stamp) = (heartbeat.epoch, extended.stamp);
-            self.note(Event::Acknowledged { epoch, member, stamp, grants: false });
+            self.note(Event::Acknowledged { epoch, member, stamp });
         }
     }
 
@@ -198,7 +196,8 @@ impl Watch {
 fn granted_in(effects: &[EffectOf<Member>]) -> Option<Epoch> {
     effects.iter().find_map(|effect| match effect {
         Effect::Send { message: Message::Peer(PeerMessage::Lock(sent)), .. } => {
-            matches!(sent.message, central::Message::Grant(_)).then_some(sent.epoch)
+            matches!(sent.message, AnyMessage::Central(central::Message::Grant(_)))
+                .then_some(sent.epoch)
         }
         Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => None,
     })

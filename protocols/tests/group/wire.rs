@@ -55,7 +55,7 @@ fn a_member_that_keeps_its_permission_enters_again_without_a_message() {
             assert!(table.holds(1));
             table.exit(1);
             let sent = &table.sent()[before..];
-            match (first, algorithm.is_led()) {
+            match (first, algorithm.has_coordinator()) {
                 (true, true) => assert_eq!(sent, [(1, 2, "request"), (2, 1, "grant")]),
                 (true, false) => assert_eq!(
                     sent,
@@ -64,7 +64,7 @@ fn a_member_that_keeps_its_permission_enters_again_without_a_message() {
                 (false, _) => assert_eq!(sent, [], "{algorithm:?}"),
             }
         }
-        let asked = if algorithm.is_led() { cost::central_kept(1, 0) } else { 4 };
+        let asked = if algorithm.has_coordinator() { cost::central_kept(1, 0) } else { 4 };
         assert_eq!(table.costs(1), [asked, 0], "{algorithm:?}");
     }
 }

@@ -11,7 +11,7 @@ use std::{env, fs};
 
 use conclave_protocols::member::message::{
     Admission, Announcement, Extended, HandOver, Heartbeat, Leave, List, LockMessage, LockNote,
-    Note, PeerLockMessage, Promise, Seal, Table, TableHold,
+    Note, Promise, Seal, Table, TableHold,
 };
 use conclave_protocols::mutex::central::{self, RequestNumber};
 use conclave_protocols::mutex::{
@@ -59,7 +59,6 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
     let mut messages = leader_lease();
     messages.extend(elections());
     messages.extend(locks());
-    messages.extend(peer_locks());
     messages
 }
 
@@ -117,42 +116,19 @@ fn elections() -> Vec<(&'static str, PeerMessage)> {
 }
 
 fn locks() -> Vec<(&'static str, PeerMessage)> {
+    use AnyMessage::{Central, Lamport, Maekawa, Raymond, RicartAgrawala, TokenRing, Voting};
     let number = RequestNumber(4);
-    let sent = [
-        ("lock-request", central::Message::Request(number)),
-        ("lock-queued", central::Message::Queued(number)),
-        ("lock-grant", central::Message::Grant(number)),
-        ("lock-release", central::Message::Release(number)),
-        ("lock-wanted", central::Message::Wanted(number)),
-        ("lock-in-use", central::Message::InUse(number)),
-    ];
-    sent.map(|(name, sent)| (name, lock_message(sent))).into()
-}
-
-fn lock_message(message: central::Message) -> PeerMessage {
-    PeerMessage::Lock(Box::new(LockMessage {
-        epoch: Epoch(12),
-        lock: lock(),
-        stamp: LocalTime(5_000_000_000),
-        heard: Some(LocalTime(9)),
-        highest: token(),
-        note: Some(Box::new(LockNote {
-            member: one(1),
-            note: note(),
-            token: Some(token()),
-            held: Duration::from_secs(2),
-        })),
-        message,
-    }))
-}
-
-fn peer_locks() -> Vec<(&'static str, PeerMessage)> {
-    use AnyMessage::{Lamport, Maekawa, Raymond, RicartAgrawala, TokenRing, Voting};
     let at = LamportTime::at(4);
     let (request, highest) = (at, LamportTime::at(6));
     let (lap, pause) = (token_ring::Lap::default(), Duration::from_millis(100));
     let attempt = voting::AttemptNumber(4);
     let sent = [
+        ("central-request", Central(central::Message::Request(number))),
+        ("central-queued", Central(central::Message::Queued(number))),
+        ("central-grant", Central(central::Message::Grant(number))),
+        ("central-release", Central(central::Message::Release(number))),
+        ("central-wanted", Central(central::Message::Wanted(number))),
+        ("central-in-use", Central(central::Message::InUse(number))),
         ("token", TokenRing(token_ring::Message::Token(lap))),
         ("idle-token", TokenRing(token_ring::Message::IdleToken { lap, pause })),
         ("wake", TokenRing(token_ring::Message::Wake(lap))),
@@ -176,7 +152,7 @@ fn peer_locks() -> Vec<(&'static str, PeerMessage)> {
         ("voting-deny", Voting(voting::Message::Deny(attempt))),
         ("voting-release", Voting(voting::Message::Release(attempt))),
     ];
-    let message = |message| PeerLockMessage {
+    let message = |message| LockMessage {
         epoch: Epoch(12),
         number: 300,
         lock: lock(),
@@ -189,7 +165,7 @@ fn peer_locks() -> Vec<(&'static str, PeerMessage)> {
         })),
         message,
     };
-    sent.map(|(name, sent)| (name, PeerMessage::PeerLock(Box::new(message(sent))))).into()
+    sent.map(|(name, sent)| (name, PeerMessage::Lock(Box::new(message(sent))))).into()
 }
 
 fn clocks() -> Vec<(&'static str, clock::Message)> {

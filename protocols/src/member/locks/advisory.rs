@@ -16,7 +16,7 @@ impl Locks {
         }
         for (name, lock) in self.mine_all() {
             let Some(hold) = lock.hold.filter(|hold| hold.deadline > now) else { continue };
-            if !self.is_led(name) {
+            if !self.has_coordinator(name) {
                 continue;
             }
             if table.holds.iter().all(|held| held.lock != *name) {

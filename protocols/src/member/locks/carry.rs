@@ -55,7 +55,7 @@ impl Locks {
                 note: entry.note.clone(),
             });
             table.holds.extend(held.or_else(|| lock.closure(now, name)));
-            let waits: Vec<MemberId> = if seat.algorithm(name).is_led() {
+            let waits: Vec<MemberId> = if seat.algorithm(name).has_coordinator() {
                 lock.waiting(seat.rank).collect()
             } else {
                 lock.waiting_peers(seat.rank)
@@ -146,7 +146,7 @@ impl Locks {
             out.push(LockEffect::Tell(name, LockEvent::Lost(LostReason::ViewChange)));
         }
         self.leave_view();
-        self.peers.forget_unarbitrated();
+        self.links.forget_unarbitrated();
     }
 
     /// From now on no message of the view is said or heard. Intents and holds stay, and what is closed
@@ -158,7 +158,8 @@ impl Locks {
         self.docket = Docket::default();
         self.timers.clear_all();
         self.listings.clear();
-        self.peers.anew();
+        self.links.anew();
+        self.lease_until = LocalTime::default();
         self.all.retain(|_, lock| {
             lock.intent.is_some()
                 || lock.hold.is_some()
@@ -263,7 +264,9 @@ impl Locks {
                 granted: None,
             };
             self.lock(&held.lock).entry = Some(entry);
-            if let Some(rank) = record.rank(held.holder).filter(|_| !self.is_led(&held.lock)) {
+            if let Some(rank) =
+                record.rank(held.holder).filter(|_| !self.has_coordinator(&held.lock))
+            {
                 let listing = self.listings.entry(rank).or_default();
                 listing.holds.insert(held.lock.clone());
             }
@@ -272,7 +275,7 @@ impl Locks {
             self.lock(name);
             self.docket.stirred.insert(name.clone());
             for (place, rank) in (0..).zip(waits.iter().filter_map(|member| record.rank(*member))) {
-                let (since, led) = (now, self.is_led(name));
+                let (since, led) = (now, self.has_coordinator(name));
                 if !led && Some(rank) != record.rank(self.me) {
                     self.lock(name).waiters.insert(rank, Waiter { since, place, number: None });
                     self.listings.entry(rank).or_default().waits.insert(name.clone());
@@ -310,7 +313,7 @@ impl Locks {
         let mine = |state: &Carried| state.holder == Some(rank) || state.waiting.contains(&rank);
         for (name, state) in states {
             // Among the members everybody has a part in what was carried over.
-            if mine(state) || !seat.algorithm(name).is_led() {
+            if mine(state) || !seat.algorithm(name).has_coordinator() {
                 self.lock(name);
             }
         }
@@ -322,7 +325,7 @@ impl Locks {
             lock.started = !states.contains_key(name);
             lock.highest = self.floor;
             lock.moved = now;
-            if !seat.algorithm(name).is_led() {
+            if !seat.algorithm(name).has_coordinator() {
                 self.docket.stirred.insert(name.clone());
             }
         }
@@ -336,9 +339,7 @@ impl Locks {
             let phase = lock.mutex.as_ref().map_or(Phase::Idle, AnyMutex::phase);
             let holds = lock.hold.is_some_and(|hold| hold.bond != Bond::Orphan);
             let wants = lock.intent.is_some() && lock.hold.is_none();
-            if phase == Phase::InSection && !holds && self.lets_expire(now, &name) {
-                self.forget_own_hold(&name);
-            } else if phase == Phase::InSection && !holds || phase == Phase::Waiting && !wants {
+            if phase == Phase::InSection && !holds || phase == Phase::Waiting && !wants {
                 self.leave(now, &name, out);
             }
             if wants && phase != Phase::Waiting {
@@ -346,15 +347,6 @@ impl Locks {
             }
             self.tidy(&name);
         }
-    }
-}
-
-impl Locks {
-    /// Whether a hold that this member lost is left to the leader, who knows how long the lock stays
-    /// closed after it; a release would open it.
-    fn lets_expire(&self, now: LocalTime, name: &LockName) -> bool {
-        let closed = self.all.get(name).is_some_and(|lock| lock.closed_until > now);
-        closed && self.is_led(name) && !self.coordinates()
     }
 }
 

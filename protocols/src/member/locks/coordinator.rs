@@ -1,14 +1,13 @@
-//! The leader's part: the table of holders, their leases, and admission before the coordinators.
+//! The leader's part: the table of holders and their leases.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::super::message::{Extended, LockNote, Note, Promise};
-use super::{Base, Lock, LockOut, Locks};
+use super::{Lock, LockOut, Locks};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
 use crate::mutex::central::{self, Central, RequestNumber};
 use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Mutex, Permissions, Phase};
-use crate::protocol::{Input, Outbox, Protocol};
 use crate::time::{LocalTime, hold};
 
 /// The leader's knowledge of who is in the critical section.
@@ -37,10 +36,8 @@ pub(super) enum Deferred {
 /// What the coordinators have to do, so that nobody has to look through all locks for it.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Docket {
-    /// They may let members in.
+    /// Admission is open: by the leader's own knowledge, elsewhere by its latest heartbeat.
     pub(super) open: bool,
-    /// So may the members themselves, as far as they have heard.
-    pub(super) open_to_peers: bool,
     /// Since when.
     pub(super) opened: LocalTime,
     /// When entries end and locks open, each as it was known at some time; it may be later by now.
@@ -58,19 +55,9 @@ pub(super) struct Docket {
 
 impl Locks {
     /// Lets members in from now on, or no longer.
-    pub(in crate::member) fn set_open(
-        &mut self,
-        now: LocalTime,
-        open: bool,
-        open_to_peers: bool,
-        out: &mut LockOut,
-    ) {
-        let docket = &mut self.docket;
-        let opens = open && !docket.open || open_to_peers && !docket.open_to_peers;
-        docket.open = open;
-        docket.open_to_peers = open_to_peers;
-        if opens {
-            docket.opened = now;
+    pub(in crate::member) fn set_open(&mut self, now: LocalTime, open: bool, out: &mut LockOut) {
+        if !std::mem::replace(&mut self.docket.open, open) && open {
+            self.docket.opened = now;
             self.work_off(now, out);
         }
     }
@@ -89,105 +76,12 @@ impl Locks {
         })
     }
 
-    /// Something for the coordinator of a lock: now if admission is open, else later.
-    pub(super) fn coordinate(
-        &mut self,
-        now: LocalTime,
-        name: &LockName,
-        deferred: Deferred,
-        out: &mut LockOut,
-    ) {
-        if !self.coordinates() {
-            return;
-        }
-        if self.lock(name).withdraws(&deferred) {
-            return self.hear_deferred(now, name, deferred, out);
-        }
-        self.lock(name).keep(deferred);
-        self.docket.stirred.insert(name.clone());
-        self.work_off_lock(now, name, out);
-    }
-
-    /// Works off what was kept while admission was closed.
-    fn work_off(&mut self, now: LocalTime, out: &mut LockOut) {
-        let names: Vec<LockName> = self.docket.stirred.iter().cloned().collect();
-        for name in names {
-            self.work_off_lock(now, &name, out);
-            self.tidy(&name);
-        }
-    }
-
-    pub(super) fn work_off_lock(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
-        let led = self.is_led(name);
-        while if led { self.may_admit(now, name) } else { self.may_consult(now, name) } {
-            if led {
-                self.admit(now, name, out);
-                if !self.may_admit(now, name) {
-                    return;
-                }
-            } else {
-                self.begin(now, name, out);
-            }
-            let Some(deferred) = self.all.get_mut(name).and_then(|lock| lock.deferred.pop_front())
-            else {
-                self.docket.stirred.remove(name);
-                return;
-            };
-            if led {
-                self.hear_deferred(now, name, deferred, out);
-                self.drop_entry_of_nobody(name);
-            } else {
-                self.hear_peer(now, name, deferred, out);
-            }
-        }
-    }
-
-    fn hear_deferred(
-        &mut self,
-        now: LocalTime,
-        name: &LockName,
-        deferred: Deferred,
-        out: &mut LockOut,
-    ) {
-        match deferred {
-            Deferred::Command(command) => {
-                self.feed(now, name, Input::Command(command), Base::Own, out);
-            }
-            Deferred::Message(from, message) => {
-                self.feed(now, name, Input::Message { from, message }, Base::Own, out);
-            }
-            Deferred::Timer(_) => {}
-        }
-    }
-
-    /// Admission (rule 23): this leader has its leader lease, the grace period is over, and there is a token
-    /// left.
-    fn may_admit(&self, now: LocalTime, name: &LockName) -> bool {
-        let (Some(lock), Some(seat)) = (self.all.get(name), &self.seat) else { return false };
-        self.docket.open
-            && now < self.leader_lease_until
-            && lock.closed_until <= now
-            && lock.spent().successor(seat.ceiling).is_some()
-            && !self.expects(now, lock)
-    }
-
     /// Whether the first in line, who waited in the view before, has yet to be heard of in this one.
     /// A grant has to answer something that it said.
-    fn expects(&self, now: LocalTime, lock: &Lock) -> bool {
+    pub(super) fn expects(&self, lock: &Lock) -> bool {
         let (Some(mutex), Some(seat)) = (lock.central(), &self.seat) else { return false };
         let first = mutex.queue().next().filter(|first| *first != seat.rank);
         first.is_some_and(|first| !self.heard.contains_key(&first))
-            && now - seat.since <= seat.patience
-    }
-
-    /// Lets the first in line in, if nobody is in the critical section.
-    fn admit(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
-        let mut effects = Outbox::default();
-        let Some(mutex) = self.all.get_mut(name).and_then(|lock| lock.mutex.as_mut()) else {
-            return;
-        };
-        mutex.start(now, &mut effects);
-        self.carry_out(now, name, effects, Base::Own, out);
     }
 
     pub(super) fn lock_delay(&self, name: &LockName) -> Duration {
@@ -232,8 +126,10 @@ impl Locks {
         before
     }
 
-    fn drop_entry_of_nobody(&mut self, name: &LockName) {
-        let Some(lock) = self.all.get_mut(name) else { return };
+    /// A coordinator that let nobody in knows of no holder.
+    pub(super) fn drop_entry_of_nobody(&mut self, name: &LockName) {
+        let coordinates = self.coordinates();
+        let Some(lock) = self.all.get_mut(name).filter(|_| coordinates) else { return };
         if lock.central().is_some_and(|mutex| mutex.in_section().is_none()) {
             lock.entry = None;
         }
@@ -251,12 +147,12 @@ impl Locks {
     ) -> Option<Extended> {
         let rank = self.rank_of(from, promise.epoch)?;
         let (led_holds, peer_holds): (Vec<_>, Vec<_>) =
-            promise.holds.into_iter().partition(|(name, _)| self.is_led(name));
+            promise.holds.into_iter().partition(|(name, _)| self.has_coordinator(name));
         let (led_waits, peer_waits): (Vec<_>, Vec<_>) =
-            promise.waits.into_iter().partition(|(name, _)| self.is_led(name));
+            promise.waits.into_iter().partition(|(name, _)| self.has_coordinator(name));
         self.note_listing(now, rank, &peer_holds, &peer_waits);
         let first = !self.heard.contains_key(&rank);
-        self.hear(rank, promise.stamp, now);
+        self.hear(rank, now);
         let mut extended =
             Extended { stamp: promise.stamp, refused: Vec::new(), contended: Vec::new() };
         for (name, token) in led_holds {
@@ -324,6 +220,8 @@ impl Locks {
         number: RequestNumber,
         out: &mut LockOut,
     ) {
+        let Some(seat) = &self.seat else { return };
+        let busy_until = now.after(seat.member_lease);
         let lock = self.lock(name);
         let deferred = lock
             .deferred
@@ -331,12 +229,16 @@ impl Locks {
             .any(|deferred| matches!(deferred, Deferred::Message(m, _) if *m == rank));
         let entry = lock.entry.as_ref().filter(|entry| entry.busy_until > now);
         let granted = entry.is_none_or(|entry| entry.since >= asked);
-        let known = lock.central().is_some_and(|mutex| {
-            mutex.is_in_section(rank, number) && granted || mutex.waits(rank, number)
-        });
+        let in_section = lock.central().is_some_and(|mutex| mutex.is_in_section(rank, number));
+        let waits = lock.central().is_some_and(|mutex| mutex.waits(rank, number));
+        // It may enter on the lease that this promise extends, by a grant that is under way.
+        if let Some(entry) = lock.entry.as_mut().filter(|e| in_section && e.busy_until > now) {
+            entry.busy_until = entry.busy_until.max(busy_until);
+        }
+        let known = in_section && granted || waits;
         if !known && !deferred {
             let request = AnyMessage::Central(central::Message::Request(number));
-            self.coordinate(now, name, Deferred::Message(rank, request), out);
+            self.consult(now, name, Deferred::Message(rank, request), out);
         }
     }
 
@@ -395,7 +297,7 @@ impl Locks {
     pub(super) fn close_after(&mut self, now: LocalTime, name: &LockName, entry: &TableEntry) {
         let highest = self.all.get(name).map(|lock| lock.highest);
         // Among the members somebody may have entered since, who was let in by this one.
-        let given_back = !self.is_led(name) && highest > Some(entry.token);
+        let given_back = !self.has_coordinator(name) && highest > Some(entry.token);
         // For an outsider the lock was closed when the view began.
         if self.is_of_view(entry.holder) && !given_back {
             self.close(now, name, entry.busy_until.after(self.lock_delay(name)));
@@ -414,7 +316,7 @@ impl Locks {
     /// not be told. It asks again when it is back.
     fn pass_over_the_silent(&mut self, now: LocalTime) {
         let Some(seat) = &self.seat else { return };
-        let heard = |member: MemberId| self.heard.get(&member).map_or(seat.since, |heard| heard.at);
+        let heard = |member: MemberId| *self.heard.get(&member).unwrap_or(&seat.since);
         let silent: Vec<MemberId> = seat
             .view
             .peers(seat.rank)
@@ -437,8 +339,8 @@ impl Locks {
 impl Lock {
     /// Whether somebody who is in the queue gives up. That lets nobody in, so it need not wait for
     /// admission; and must not, or whoever gave up might be let in when it opens.
-    fn withdraws(&self, deferred: &Deferred) -> bool {
-        let Some(mutex) = self.central() else { return false };
+    pub(super) fn withdraws(&self, deferred: &Deferred) -> bool {
+        let Some(mutex) = self.central().filter(|mutex| mutex.coordinates()) else { return false };
         match deferred {
             Deferred::Command(Command::Exit) => mutex.phase() == Phase::Waiting,
             Deferred::Message(from, AnyMessage::Central(central::Message::Release(number))) => {
@@ -478,6 +380,13 @@ impl Lock {
             Deferred::Message(..) | Deferred::Command(Command::Exit) | Deferred::Timer(_) => None,
         });
         queue.chain(deferred)
+    }
+}
+
+impl Deferred {
+    /// Whether it asks for a grant that this member may keep.
+    pub(super) fn is_wanted(&self) -> bool {
+        matches!(self, Self::Message(_, AnyMessage::Central(central::Message::Wanted(_))))
     }
 }
 

@@ -2,10 +2,11 @@
 
 use super::super::message::Extended;
 use super::coordinator::Deferred;
-use super::{Base, Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
+use super::{Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
 use crate::ids::{Epoch, FencingToken, LockName};
 use crate::mutex::central::{Central, RequestNumber};
-use crate::mutex::{AnyMutex, Command, Phase};
+use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Phase};
+use crate::protocol::Outbox;
 use crate::time::{LocalTime, hold};
 
 /// A hold of this member.
@@ -44,39 +45,23 @@ pub(in crate::member) struct Listed {
 }
 
 impl Locks {
-    /// The mutex let this member in.
-    pub(super) fn entered(
-        &mut self,
-        now: LocalTime,
-        name: &LockName,
-        base: Base,
-        out: &mut LockOut,
-    ) {
+    /// The mutex let this member in (rule 27): for as long as its lease runs, or its leader lease.
+    pub(super) fn entered(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         let Some(seat) = &self.seat else { return };
-        let (rank, epoch, lease) = (seat.rank, seat.view.epoch, seat.lease);
-        let (deadline, bond, before) = match base {
-            Base::Nobody => return self.enter_again(now, name, out),
-            // Rule 22: the leader's own holds end with its leader lease, until others have heard of them.
-            Base::Own => {
-                let number = self.lock(name).central().map(Central::latest);
-                let before = self.grant(now, name, rank, number.unwrap_or_default());
-                (self.leader_lease_until, Bond::LeaderLease, before)
-            }
-            // Rule 5: counted from before this member sent what the grant answers.
-            Base::Grant { heard, before } => {
-                self.lock(name).messages += 1;
-                let deadline = heard.map(|at| at.after(hold(lease))).unwrap_or_default();
-                (deadline, Bond::Lease, before)
-            }
-            // The intent that it was let in for was taken back: it leaves at once.
-            Base::Peers if self.lock(name).deferred.contains(&Deferred::Command(Command::Exit)) => {
-                return;
-            }
-            // Rule 27: for as long as the lease of this member runs, or its leader lease.
-            Base::Peers => {
-                let bond = if self.coordinates() { Bond::LeaderLease } else { Bond::Lease };
-                (self.lease_until(), bond, self.lock(name).highest)
-            }
+        let (rank, epoch) = (seat.rank, seat.view.epoch);
+        if self.lock(name).hold.is_some() {
+            return self.enter_again(now, name, out);
+        }
+        // The intent that it was let in for was taken back: it leaves at once.
+        if self.lock(name).deferred.contains(&Deferred::Command(Command::Exit)) {
+            return;
+        }
+        let (deadline, leads) = (self.lease_until(), self.coordinates());
+        let bond = if leads { Bond::LeaderLease } else { Bond::Lease };
+        let number = self.lock(name).central().filter(|_| leads).map(Central::latest);
+        let before = match number {
+            Some(number) => self.grant(now, name, rank, number),
+            None => self.lock(name).highest,
         };
         let advisory = self.is_advisory();
         let lock = self.lock(name);
@@ -89,7 +74,7 @@ impl Locks {
         let (entered, granted, listed, heard) = (now, now, None, false);
         lock.hold = Some(Hold { token, entered, granted, deadline, bond, listed, heard });
         let messages = lock.messages;
-        if matches!(base, Base::Peers) && self.coordinates() {
+        if leads && number.is_none() {
             self.note_holder(now, rank, self.me, name, token);
         }
         self.deadlines.insert((deadline, name.clone()));
@@ -112,6 +97,12 @@ impl Locks {
         self.mine_all().filter_map(|(name, lock)| Some((name.clone(), runs(lock)?.token))).collect()
     }
 
+    /// Whether this member holds a lock, or lost it so lately that nobody else may have it.
+    pub(in crate::member) fn keeps_out(&self, now: LocalTime, name: &LockName) -> bool {
+        let runs = |lock: &Lock| lock.hold.is_some_and(|held| held.deadline > now);
+        self.all.get(name).is_some_and(|lock| runs(lock) || lock.closed_until > now)
+    }
+
     /// What this member holds and waits for, for a promise.
     pub(in crate::member) fn listed(&self, now: LocalTime) -> Listed {
         let mut listed = Listed::default();
@@ -122,7 +113,7 @@ impl Locks {
             if let Some(mutex) = lock.mutex.as_ref().filter(|m| m.phase() == Phase::Waiting) {
                 // Among the members an intent is told apart by when it began.
                 let since = lock.intent.as_ref().map(|intent| intent.since.0).unwrap_or_default();
-                let number = if self.is_led(name) { mutex.latest() } else { since };
+                let number = if self.has_coordinator(name) { mutex.latest() } else { since };
                 listed.waits.push((name.clone(), RequestNumber(number)));
             }
         }
@@ -139,7 +130,13 @@ impl Locks {
     ) {
         let Some(seat) = &self.seat else { return };
         let deadline = extended.stamp.after(hold(seat.lease));
-        self.peers.lease_until = self.peers.lease_until.max(deadline);
+        // Nobody was let in for this member before it was heard of in this view.
+        let first = self.lease_until == LocalTime::default();
+        let until = if first { seat.since.after(hold(seat.lease)) } else { self.lease_until };
+        if until <= now {
+            self.ask_again(now, out);
+        }
+        self.lease_until = self.lease_until.max(deadline);
         let mut wanted = Vec::new();
         for name in &self.mine {
             let Some(lock) = self.all.get_mut(name) else { continue };
@@ -227,7 +224,7 @@ impl Locks {
 
     /// Ends a hold that nobody gave back.
     fn lose(&mut self, now: LocalTime, name: &LockName, reason: LostReason, out: &mut LockOut) {
-        let (led, delay) = (self.is_led(name), self.lock_delay(name));
+        let delay = self.lock_delay(name);
         self.strike_own(now, name);
         let Some(lock) = self.all.get_mut(name) else { return };
         let Some(hold) = lock.hold.take() else { return };
@@ -238,11 +235,7 @@ impl Locks {
         }
         match hold.bond {
             // Nobody was in the critical section.
-            Bond::Lease if led && kept => self.command(now, name, Command::Exit, out),
-            Bond::Lease if led => {
-                self.forget_own_hold(name);
-                self.close(now, name, hold.deadline.after(delay));
-            }
+            Bond::Lease if kept => self.command(now, name, Command::Exit, out),
             // Nobody else can take it out of the table of a leader, or tell the others (rule 28).
             Bond::LeaderLease | Bond::Lease => {
                 self.close(now, name, hold.deadline.after(delay));
@@ -253,10 +246,16 @@ impl Locks {
         self.tidy(name);
     }
 
-    /// The leader finds out by itself that this member is no longer inside.
-    pub(super) fn forget_own_hold(&mut self, name: &LockName) {
-        if let Some(mutex) = self.all.get_mut(name).and_then(Lock::central_mut) {
-            mutex.forget_own_hold();
+    /// The lease of this member has not run for a while, so a coordinator may have passed it over, or have
+    /// let another in since it granted what is under way: what this member waits for it asks for anew.
+    fn ask_again(&mut self, now: LocalTime, out: &mut LockOut) {
+        for name in self.mine.iter().cloned().collect::<Vec<_>>() {
+            let mut effects = Outbox::default();
+            let Some(mutex) = self.all.get_mut(&name).and_then(Lock::central_mut) else { continue };
+            mutex.ask_again(&mut effects);
+            let mut of_any = Outbox::default();
+            effects.pour_into(&mut of_any, AnyMessage::Central, AnyTimer::Central);
+            self.carry_out(now, &name, of_any, out);
         }
     }
 }

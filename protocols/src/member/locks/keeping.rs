@@ -13,12 +13,13 @@
 
 use std::time::Duration;
 
+use super::coordinator::Deferred;
 use super::holding::{Bond, Hold};
 use super::{Lock, LockEffect, LockEvent, LockOut, Locks};
 use crate::ids::{FencingToken, LockName, MemberId};
 use crate::mutex::central::{self, Central, RequestNumber};
 use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command};
-use crate::protocol::{Input, InputOf, Outbox};
+use crate::protocol::Outbox;
 use crate::time::LocalTime;
 
 /// How long a member keeps what it does not use.
@@ -37,21 +38,16 @@ pub(super) struct Reserved {
 impl Locks {
     /// The application has left. If the mutex keeps the grant, so does this member, as long as its lease
     /// runs.
-    pub(super) fn keep(
-        &mut self,
-        now: LocalTime,
-        name: &LockName,
-        hold: Option<Hold>,
-        out: &mut LockOut,
-    ) {
+    pub(super) fn keep(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         let goes = self.goes;
-        let Some(lock) = self.all.get_mut(name).filter(|lock| lock.keeps()) else { return };
-        match hold.filter(|held| !goes && held.bond == Bond::Lease && held.deadline > now) {
-            Some(hold) => {
-                lock.hold = Some(hold);
-                self.mine.insert(name.clone());
-            }
-            None => self.command(now, name, Command::Exit, out),
+        let Some(lock) = self.all.get_mut(name) else { return };
+        let keeps = lock.keeps();
+        let may = |held: Hold| keeps && !goes && held.bond == Bond::Lease && held.deadline > now;
+        if lock.hold.is_some_and(may) {
+            self.mine.insert(name.clone());
+        } else {
+            lock.hold = None;
+            self.give_back(now, name, out);
         }
     }
 
@@ -80,17 +76,8 @@ impl Locks {
         out.push(LockEffect::Tell(name.clone(), event));
     }
 
-    /// Another wants the grant that this member has: it goes back at once, or when the application
-    /// leaves.
-    pub(super) fn is_wanted(
-        &mut self,
-        now: LocalTime,
-        name: &LockName,
-        input: InputOf<AnyMutex>,
-        out: &mut LockOut,
-    ) {
-        self.feed(now, name, input, super::Base::Nobody, out);
-        self.drop_what_went_back(name);
+    /// Another wants the grant that this member has: the application that uses it is told.
+    pub(super) fn tell_contended(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         let Some(lock) = self.all.get(name).filter(|lock| lock.intent.is_some()) else { return };
         let contended = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
         if let Some(Hold { deadline, .. }) =
@@ -108,28 +95,16 @@ impl Locks {
         mutex.recall_again(&mut effects);
         let mut of_any = Outbox::default();
         effects.pour_into(&mut of_any, AnyMessage::Central, AnyTimer::Central);
-        self.carry_out(now, name, of_any, super::Base::Nobody, out);
-    }
-
-    /// A timer of the mutex of a lock that the leader grants: a grant was not used for long.
-    pub(super) fn is_idle(
-        &mut self,
-        now: LocalTime,
-        name: &LockName,
-        timer: central::Timer,
-        out: &mut LockOut,
-    ) {
-        let timer = AnyTimer::Central(timer);
-        self.feed(now, name, Input::Timer(timer), super::Base::Nobody, out);
-        self.drop_what_went_back(name);
+        self.carry_out(now, name, of_any, out);
     }
 
     /// Gives a grant back that is kept.
     pub(super) fn give_back(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
-        if self.all.get(name).is_some_and(Lock::keeps) {
+        if let Some(lock) = self.all.get_mut(name).filter(|lock| lock.keeps()) {
+            lock.hold = None;
+            self.mine.remove(name);
             self.command(now, name, Command::Exit, out);
         }
-        self.drop_what_went_back(name);
         self.tidy(name);
     }
 
@@ -157,9 +132,17 @@ impl Locks {
         kept.map(|(name, _)| name.clone()).collect()
     }
 
-    fn drop_what_went_back(&mut self, name: &LockName) {
+    /// A grant that is not kept any more is no hold; and without a hold none is kept.
+    pub(super) fn drop_what_went_back(
+        &mut self,
+        now: LocalTime,
+        name: &LockName,
+        out: &mut LockOut,
+    ) {
         let Some(lock) = self.all.get_mut(name) else { return };
-        if lock.intent.is_none() && !lock.keeps() && lock.hold.take().is_some() {
+        if lock.keeps() && lock.hold.is_none() {
+            self.feed(now, name, Deferred::Command(Command::Exit), out);
+        } else if !lock.keeps() && lock.intent.is_none() && lock.hold.take().is_some() {
             self.mine.remove(name);
         }
     }
@@ -167,9 +150,6 @@ impl Locks {
     /// Leaves the mutex for good: nothing is kept.
     pub(super) fn leave(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         self.command(now, name, Command::Exit, out);
-        if self.all.get(name).is_some_and(Lock::keeps) {
-            self.command(now, name, Command::Exit, out);
-        }
     }
 }
 
@@ -186,7 +166,8 @@ impl Lock {
 
     /// At the leader: whoever had the grant says that it has no more, and its message tells the last
     /// token that it used.
-    pub(super) fn is_settled_by(&mut self, from: MemberId, message: central::Message) {
+    pub(super) fn is_settled_by(&mut self, from: MemberId, message: &AnyMessage) {
+        let AnyMessage::Central(message) = *message else { return };
         let over = self.reserved.is_some_and(|reserved| {
             reserved.holder == from
                 && match message {

@@ -36,7 +36,7 @@ impl Locks {
         let listed = self.mine.iter().filter_map(own).filter(|held| held.listed.is_some()).count();
         let mut room = ROOM.saturating_sub(listed);
         for name in &self.mine {
-            let led = seat.algorithm(name).is_led();
+            let led = seat.algorithm(name).has_coordinator();
             let Some(lock) = self.all.get_mut(name) else { continue };
             let note = lock.intent.as_ref().map(|intent| for_list(&intent.note));
             let Some(held) = lock.hold.as_mut().filter(|held| held.deadline > now) else {
@@ -62,14 +62,14 @@ impl Locks {
         let mut room = ROOM;
         for (name, lock) in &self.all {
             match lock.entry.as_ref().filter(outside) {
-                Some(held) if room > 0 && seat.algorithm(name).is_led() => {
+                Some(held) if room > 0 && seat.algorithm(name).has_coordinator() => {
                     let (rest, note) = (self.rest(now, name, lock, held), for_list(&held.note));
                     list.holds.push(entry(name, held.holder, held.token, rest, note));
                     room -= 1;
                 }
                 Some(held) => list.rest = list.rest.max(now.until(held.busy_until)),
                 // Of a lock that the members grant, the entry may name a later holder.
-                None if !seat.algorithm(name).is_led() => {
+                None if !seat.algorithm(name).has_coordinator() => {
                     list.rest = list.rest.max(now.until(lock.closed_until));
                 }
                 None => {}

@@ -7,10 +7,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use super::super::message::Leave;
 use super::coordinator::TableEntry;
 use super::{Lock, Locks};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId};
-use crate::mutex::central::RequestNumber;
+use crate::mutex::central::{Central, RequestNumber};
 use crate::time::LocalTime;
 
 /// What a member's latest promise listed.
@@ -80,17 +81,21 @@ impl Locks {
     }
 
     /// A member leaves: what it holds it may go on to hold, and it waits for nothing.
-    pub(in crate::member) fn on_leave(
-        &mut self,
-        now: LocalTime,
-        from: Incarnation,
-        holds: &[(LockName, FencingToken)],
-    ) {
+    pub(in crate::member) fn on_leave(&mut self, now: LocalTime, from: Incarnation, leave: &Leave) {
         let rank = self.seat.as_ref().and_then(|seat| self.rank_of(from, seat.view.epoch));
         let Some(rank) = rank else { return };
-        let mut holds = holds.to_vec();
-        holds.retain(|(name, _)| !self.is_led(name));
+        let mut holds = leave.holds.clone();
+        holds.retain(|(name, _)| !self.has_coordinator(name));
         self.note_listing(now, rank, &holds, &[]);
+        // Its releases may be on their way, or waited with it for admission.
+        for (name, lock) in &mut self.all {
+            let over =
+                |entry: &mut TableEntry| entry.holder == from && !leave.tells_of(name, entry.token);
+            if lock.central().is_some() && lock.entry.take_if(over).is_some() {
+                lock.central_mut().into_iter().for_each(Central::expel);
+                self.docket.stirred.insert(name.clone());
+            }
+        }
     }
 
     /// Somebody holds a lock. Of two that say so, the one with the higher token came later.
@@ -126,7 +131,7 @@ impl Locks {
 
     /// This member leaves a lock.
     pub(super) fn strike_own(&mut self, now: LocalTime, name: &LockName) {
-        if !self.is_led(name) {
+        if !self.has_coordinator(name) {
             self.strike(now, self.me, name);
         }
     }
@@ -162,7 +167,7 @@ impl Locks {
             free && long(lock.moved) && waits.min().is_some_and(long)
         };
         let waited = self.listings.values().flat_map(|listing| &listing.waits).chain(&self.mine);
-        let mut peer_locks = waited.filter(|name| !seat.algorithm(name).is_led());
+        let mut peer_locks = waited.filter(|name| !seat.algorithm(name).has_coordinator());
         self.coordinates()
             && long(self.docket.opened)
             && peer_locks.any(|name| self.all.get(name).is_some_and(stalls))
