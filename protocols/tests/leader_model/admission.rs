@@ -95,7 +95,7 @@ impl LeaderModel {
         let left = if counted { whole } else { admission.left };
         node.peer.admission = admission.open;
         node.peer.ceiling = admission.ceiling;
-        node.peer.lease = node.peer.lease.max(left);
+        node.lease = node.lease.max(left);
         let hold = &mut node.holds[LOCK];
         if hold.is_live() && admission.token == hold.token {
             hold.left = hold.left.max(left);

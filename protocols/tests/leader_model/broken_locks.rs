@@ -17,6 +17,9 @@ const LONGER: Scope = Scope { lease: 2, ..Scope::THREE };
 /// Two of four seal; the others may hold something.
 const UNHEARD: Scope = Scope { lease: 2, ..Scope::FOUR };
 
+/// A leader is deposed that a member has not forgotten, whose lease is the longest.
+const DEPOSED: Scope = Scope { askers: Members::of(&[2, 3]), lease: 3, grants: 2, ..Scope::FOUR };
+
 /// A leader resigns in favour of node 1; nodes 0 and 2 ask for the lock.
 const RESIGNING: Scope =
     Scope { askers: Members::of(&[0, 2]), candidates: THIRD, successors: SECOND, ..LONGER };
@@ -34,7 +37,7 @@ fn a_hand_over_without_the_table_gives_two_holders() {
 
 #[test]
 fn a_grant_without_a_look_at_the_leader_lease_gives_two_holders() {
-    breaks(ONE_HOLDER, Scope::FOUR, |rules| rules.grant_checks_leader_lease = false);
+    breaks(ONE_HOLDER, DEPOSED, |rules| rules.grant_checks_leader_lease = false);
 }
 
 #[test]
@@ -44,7 +47,8 @@ fn a_renewal_without_a_look_at_the_leader_lease_gives_two_holders() {
 
 #[test]
 fn a_lock_counted_from_the_reply_gives_two_holders() {
-    breaks(ONE_HOLDER, Scope::THREE, |rules| rules.lock_counts_from_send = false);
+    let scope = Scope { admissions_travel: true, ..LONGER };
+    breaks(ONE_HOLDER, scope, |rules| rules.lock_counts_from_send = false);
 }
 
 #[test]
@@ -154,15 +158,19 @@ fn an_acknowledgement_for_more_than_was_listed_gives_two_holders() {
 }
 
 #[test]
-fn a_queued_request_counted_from_an_unseen_answer_gives_two_holders() {
-    let scope = Scope { queues: true, ..LONGER };
-    breaks(ONE_HOLDER, scope, |rules| rules.queued_counts_from_seen_answer = false);
+fn a_grant_of_an_earlier_lease_gives_two_holders() {
+    breaks(ONE_HOLDER, LONGER, |rules| rules.asks_anew = false);
 }
 
 #[test]
+fn an_entry_that_no_promise_extends_while_its_grant_is_under_way_gives_two_holders() {
+    breaks(ONE_HOLDER, LONGER, |rules| rules.under_way_is_extended = false);
+}
+
+#[test]
+#[ignore = "campaign: 5 million states, 60 s on two busy cores"]
 fn a_second_reading_of_the_clock_gives_two_holders() {
-    let scope = Scope { askers: Members::of(&[2, 3]), lease: 3, grants: 2, ..Scope::FOUR };
-    breaks(ONE_HOLDER, scope, |rules| rules.one_reading = false);
+    breaks(ONE_HOLDER, DEPOSED, |rules| rules.one_reading = false);
 }
 
 #[test]

@@ -76,8 +76,8 @@ fn locks_hand_over_and_a_register_that_must_confirm() {
 #[test]
 #[ignore = "campaign: 5 million states, 43 s on two busy cores"]
 fn two_locks_of_two_members_on_one_lease_each() {
-    let scope = Scope { locks: 2, queues: true, views: 2, ..RIVALS };
-    holds(scope, &[p::CARRIED_RENEWED, p::QUEUED_REFRESHED]);
+    let scope = Scope { locks: 2, views: 2, ..RIVALS };
+    holds(scope, &[p::CARRIED_RENEWED, p::UNDER_WAY_EXTENDED]);
 }
 
 #[test]
@@ -242,7 +242,6 @@ fn everything(crashes: u8, views: u8, grants: u8) {
         grants,
         raises: 1,
         releases: true,
-        queues: true,
         drops: true,
         beats_travel: true,
         overtakes: true,

@@ -307,7 +307,9 @@ impl LeaderModel {
 
     pub(crate) fn may_find_older_write(s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
-        node.stale.is_some_and(|write| s.register.is_view_of(&write.record)) && node.write.is_none()
+        let led = |write: &Write| node.leads(write.record.view);
+        let found = |write: &Write| s.register.is_view_of(&write.record) && !led(write);
+        node.stale.as_ref().is_some_and(found) && node.write.is_none()
     }
 
     /// Rule 18: the older write was applied after all. What was reported is gone, so the grace period

@@ -149,19 +149,27 @@ fn a_successor_takes_a_grant_of_the_old_view_and_loses_its_leader_lease() {
     holds(scope, &[p::HANDED_OVER, p::GRANTED_LATER, p::GRANTED_AFTER_GRACE]);
 }
 
+/// A leader resigns, and its successor crashes.
+const RESIGNED: Scope = Scope {
+    candidates: THIRD,
+    successors: SECOND,
+    askers: Members::of(&[0, 2]),
+    mortal: SECOND,
+    crashes: 1,
+    lease: 2,
+    grants: 2,
+    ..Scope::THREE
+};
+
 #[test]
 fn a_resigned_leader_holds_on_while_its_successor_crashes() {
-    let scope = Scope {
-        candidates: THIRD,
-        successors: SECOND,
-        askers: Members::of(&[0, 2]),
-        mortal: SECOND,
-        crashes: 1,
-        promise: 2,
-        lease: 3,
-        grants: 2,
-        ..Scope::THREE
-    };
+    holds(RESIGNED, &[p::HANDED_OVER, p::CARRIED_RENEWED, p::GRANTED_LATER]);
+}
+
+#[test]
+#[ignore = "campaign: 7 million states, 150 s on two busy cores"]
+fn a_resigned_leader_holds_on_through_leases_of_three_ticks() {
+    let scope = Scope { promise: 2, lease: 3, ..RESIGNED };
     holds(scope, &[p::HANDED_OVER, p::CARRIED_RENEWED, p::GRANTED_LATER]);
 }
 
@@ -257,9 +265,9 @@ fn one_lease_per_member_covers_three_locks() {
 }
 
 #[test]
-fn a_queued_request_counts_from_the_last_answer() {
-    let scope = Scope { queues: true, drops: true, lease: 2, grants: 2, ..Scope::THREE };
-    holds(scope, &[p::QUEUED_REFRESHED, p::CARRIED_RENEWED]);
+fn a_grant_under_way_is_taken_on_a_later_lease() {
+    let scope = Scope { drops: true, lease: 2, grants: 2, ..Scope::THREE };
+    holds(scope, &[p::UNDER_WAY_EXTENDED, p::CARRIED_RENEWED]);
 }
 
 #[test]

@@ -12,19 +12,19 @@ impl LeaderModel {
         let node = &s.nodes[id];
         let led = || s.nodes.iter().any(|other| other.alive && other.leads(node.cur));
         self.scope.askers.has(id)
-            && !self.has_peers()
+            && self.coordinates()
             && node.cur > 0
             && !node.sealed
             && node.asks[lock] == Ask::None
             && !node.holds[lock].is_live()
             && s.grants < self.scope.grants
+            && (self.scope.renewals || node.lease > 0 || node.leads(node.cur))
             && led()
     }
 
-    pub(crate) fn ask(&self, s: &mut State, id: NodeId, lock: LockId) {
+    pub(crate) fn ask(s: &mut State, id: NodeId, lock: LockId) {
         let node = &mut s.nodes[id];
-        let left = self.waits_known_to(id, node.timing).lease();
-        node.asks[lock] = Ask::Sent { view: node.cur, left };
+        node.asks[lock] = Ask::Sent { view: node.cur };
         // A look was for an earlier request.
         for lead in s.nodes.iter_mut().filter_map(|node| node.lead.as_mut()) {
             lead.looked = lead.looked.without(Members::NONE.with(id));
@@ -49,18 +49,18 @@ impl LeaderModel {
         let node = &s.nodes[id];
         let Ask::Granted { view, .. } = node.late[lock] else { return false };
         let waits = matches!(node.asks[lock], Ask::Sent { .. });
-        waits && node.floor() < view
+        waits && node.floor() < view && node.lease > 0
     }
 
     /// Rule 23: a grant that names an older request is none for this one.
     pub(crate) fn take_late(&self, s: &mut State, id: NodeId, lock: LockId) {
         let node = &mut s.nodes[id];
         let late = std::mem::take(&mut node.late[lock]);
-        if let (Ask::Sent { left, .. }, Ask::Granted { token, .. }) = (node.asks[lock], late)
+        if let (Ask::Sent { .. }, Ask::Granted { token, .. }) = (node.asks[lock], late)
             && !self.rules.grant_names_request
         {
             node.asks[lock] = Ask::None;
-            node.holds[lock] = Hold { token, left };
+            node.holds[lock] = Hold { token, left: node.lease };
         }
         s.event = Event::GrantForAnOlderRequest;
     }
@@ -73,7 +73,7 @@ impl LeaderModel {
         lock: LockId,
     ) -> bool {
         let Some(lead) = &s.nodes[leader].lead else { return false };
-        let Ask::Sent { view, .. } = s.nodes[member].asks[lock] else { return false };
+        let Ask::Sent { view } = s.nodes[member].asks[lock] else { return false };
         let entry = lead.entries[lock];
         // A newer request says that the older one was given up, or its hold released.
         let asks_again = entry.holder == member && self.scope.overtakes;
@@ -114,11 +114,10 @@ impl LeaderModel {
         }
     }
 
-    /// Rule 23: leader lease, grace period, entry and token in one step of the leader. The answer names the
-    /// base that the holder counts from.
+    /// Rule 23: leader lease, grace period, entry and token in one step of the leader.
     pub(crate) fn grant(&self, s: &mut State, leader: NodeId, member: NodeId, lock: LockId) {
         let Some(mut token) = self.next_token(s, leader, lock) else { return };
-        let Ask::Sent { view, left } = s.nodes[member].asks[lock] else { return };
+        let Ask::Sent { view } = s.nodes[member].asks[lock] else { return };
         let entry = s.nodes[leader].lead.map(|lead| lead.entries[lock]).unwrap_or_default();
         let again = self.grants_again(entry, member);
         if again {
@@ -136,7 +135,7 @@ impl LeaderModel {
             s.nodes[member].asks[lock] = Ask::None;
             s.nodes[member].holds[lock] = Hold { token, left: own };
         } else {
-            s.nodes[member].asks[lock] = Ask::Granted { view, left, token };
+            s.nodes[member].asks[lock] = Ask::Granted { view, token };
         }
         s.token_went_back |= token <= s.largest[lock] && !again;
         s.largest[lock] = s.largest[lock].max(token);
@@ -164,34 +163,38 @@ impl LeaderModel {
         }
     }
 
+    /// Rule 27: nobody enters without a lease that runs.
     pub(crate) fn may_take_grant(&self, s: &State, id: NodeId, lock: LockId) -> bool {
-        let Ask::Granted { view, left, .. } = s.nodes[id].asks[lock] else { return false };
-        (left > 0 || !self.rules.lock_counts_from_send || s.nodes[id].stamp.left > 0)
-            && (s.nodes[id].floor() < view || !self.rules.seal_ends_grants)
+        let node = &s.nodes[id];
+        let Ask::Granted { view, .. } = node.asks[lock] else { return false };
+        node.lease > 0 && (node.floor() < view || !self.rules.seal_ends_grants)
     }
 
+    /// Rule 27: the hold lasts until the member's lease ends.
     pub(crate) fn take_grant(&self, s: &mut State, id: NodeId, lock: LockId) {
         let node = &mut s.nodes[id];
-        let Ask::Granted { left, token, .. } = node.asks[lock] else { return };
-        let seen = if self.rules.queued_counts_from_seen_answer { 0 } else { node.stamp.left };
-        let left = if self.rules.lock_counts_from_send { left } else { node.timing.lease() };
+        let Ask::Granted { token, .. } = node.asks[lock] else { return };
         let grant = std::mem::take(&mut node.asks[lock]);
         if self.scope.duplicates {
             node.late[lock] = grant;
         }
-        node.holds[lock] = Hold { token, left: left.max(seen) };
+        node.holds[lock] = Hold { token, left: node.lease };
     }
 
     pub(crate) fn may_list(&self, s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
-        let holds = self.scope.renewals
-            && !self.has_peers()
-            && node.holds.iter().any(|hold| hold.is_live());
-        let waits = self.scope.queues && node.asks.iter().any(|&ask| ask != Ask::None);
+        let whole = self.waits_known_to(id, node.timing).lease();
+        let uses = node.holds.iter().any(|hold| hold.is_live())
+            || node.asks.iter().any(|ask| match ask {
+                Ask::None => false,
+                Ask::Sent { .. } => node.lease == 0,
+                Ask::Granted { .. } => true,
+            });
+        let gains = self.scope.renewals && uses && node.lease < whole;
         let replaces = node.stamp.view == 0 || self.scope.drops;
-        let fresh = node.stamp.left == self.waits_known_to(id, node.timing).lease()
-            && !node.stamp.acknowledged;
-        (holds || waits) && replaces && !fresh && !node.sealed && !node.leads(node.cur)
+        let fresh = node.stamp.left == whole && !node.stamp.acknowledged;
+        let is_member = node.cur > 0 && !node.sealed;
+        self.coordinates() && is_member && gains && replaces && !fresh && !node.leads(node.cur)
     }
 
     /// One lease per member: the answer to a heartbeat lists the holds of all locks. An older
@@ -199,8 +202,9 @@ impl LeaderModel {
     pub(crate) fn list(&self, s: &mut State, id: NodeId) {
         let node = &mut s.nodes[id];
         let tokens = node.holds.map(|hold| if hold.is_live() { hold.token } else { 0 });
+        let waits = node.asks.map(|ask| ask != Ask::None);
         let left = self.waits_known_to(id, node.timing).lease();
-        node.stamp = Stamp { view: node.cur, left, tokens, acknowledged: false };
+        node.stamp = Stamp { view: node.cur, left, tokens, waits, acknowledged: false };
     }
 
     pub(crate) fn may_extend(&self, s: &State, leader: NodeId, member: NodeId) -> bool {
@@ -213,8 +217,8 @@ impl LeaderModel {
             && (self.leader_lease_left(s, leader) > 0 || !self.rules.renewal_checks_leader_lease)
     }
 
-    /// The leader extends what is listed, matches and still runs, and refuses the rest. A request
-    /// of this member in its queue now counts from this answer.
+    /// The leader extends what is listed, matches and still runs, and refuses the rest. What a member
+    /// waits for it may enter on the lease that this extends, if the grant is under way.
     pub(crate) fn extend(&self, s: &mut State, leader: NodeId, member: NodeId) {
         let mut node = s.nodes[member];
         let Some(lead) = &mut s.nodes[leader].lead else { return };
@@ -233,23 +237,20 @@ impl LeaderModel {
             } else {
                 node.stamp.tokens[lock] = 0;
             }
-            match &mut node.asks[lock] {
-                Ask::Sent { view, left } if *view == lead.record.view => {
-                    if node.stamp.left > *left {
-                        *left = node.stamp.left;
-                        s.event = Event::QueuedRequestRefreshed;
-                    }
-                }
-                // The grant may have been lost: the same grant is sent again.
-                Ask::Granted { left, token, .. } if entry.is_of(member, *token) => {
-                    entry.busy = busy;
-                    *left = node.stamp.left.max(*left);
-                }
-                Ask::None | Ask::Sent { .. } | Ask::Granted { .. } => {}
+            let extends = node.stamp.waits[lock] && self.rules.under_way_is_extended;
+            if let Ask::Granted { token, .. } = node.asks[lock]
+                && entry.is_of(member, token)
+                && extends
+            {
+                entry.busy = busy;
+                s.event = Event::GrantUnderWayExtended;
             }
         }
         node.stamp.acknowledged = true;
         s.nodes[member] = node;
+        if !self.scope.admissions_travel && Self::may_take_extension(s, member) {
+            self.take_extension(s, member);
+        }
     }
 
     pub(crate) fn may_take_extension(s: &State, id: NodeId) -> bool {
@@ -257,11 +258,17 @@ impl LeaderModel {
         node.stamp.acknowledged && node.floor() < node.stamp.view
     }
 
-    /// The holder extends from its own stamp what was listed and not refused, if it still runs.
+    /// The member's lease counts from its own stamp, and so does what was listed and not refused, if it still
+    /// runs.
     pub(crate) fn take_extension(&self, s: &mut State, id: NodeId) {
         let node = &mut s.nodes[id];
         let stamp = std::mem::take(&mut node.stamp);
         let left = if self.rules.lock_counts_from_send { stamp.left } else { node.timing.lease() };
+        if !node.is_heard() && self.rules.asks_anew {
+            node.asks = node.asks.map(Ask::anew);
+        }
+        node.lease = node.lease.max(left);
+        node.unheard = 0;
         for (hold, token) in node.holds.iter_mut().zip(stamp.tokens) {
             let listed = token == hold.token || !self.rules.acknowledges_what_was_listed;
             let runs = hold.is_live() || !self.rules.expiry_is_final;
@@ -295,7 +302,7 @@ impl LeaderModel {
     }
 
     pub(crate) fn may_release(&self, s: &State, id: NodeId, lock: LockId) -> bool {
-        self.scope.releases && !self.has_peers() && s.nodes[id].holds[lock].is_live()
+        self.scope.releases && self.coordinates() && s.nodes[id].holds[lock].is_live()
     }
 
     /// The application is done: it holds nothing from now on, and the release leaves.

@@ -76,11 +76,16 @@ impl LeaderModel {
         let node = &mut s.nodes[id];
         if view > node.cur {
             leave_older(node, view);
+            if self.rules.peers.lease_is_of_its_view {
+                node.lease = 0;
+            }
             node.cur = view;
             node.sealed = false;
             node.settled_seen = false;
             node.list = List::default();
             node.timing = timing;
+            let renews = self.coordinates() && self.scope.renewals;
+            node.unheard = if renews { timing.lease() } else { 0 };
         }
         node.promise = self.waits_known_to(id, timing).promise();
         node.settled_seen |= settled;
@@ -213,6 +218,7 @@ impl LeaderModel {
         if self.rules.seal_ends_grants {
             let old = node.peer.still_on_their_way(&self.rules.peers);
             node.peer = Peer { old, ..Peer::default() };
+            (node.lease, node.unheard) = (0, 0);
         }
         for ask in node.asks.iter_mut().chain(&mut node.late) {
             let keeps = !self.rules.seal_ends_grants && matches!(ask, Ask::Granted { .. });

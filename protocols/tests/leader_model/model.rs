@@ -174,6 +174,7 @@ impl Model for LeaderModel {
             nodes[id].cur = 1;
             nodes[id].promise = scope.promise;
             nodes[id].timing = scope.timing();
+            nodes[id].lease = if id == 0 { 0 } else { scope.lease };
             nodes[id].settled_seen = true;
             if scope.lists && id != 0 {
                 nodes[id].list = List { view: 1, ..List::default() };
@@ -242,7 +243,7 @@ impl Model for LeaderModel {
                 self.take_promise(s, leader, member, slot);
             }
             Action::HandOver { leader, successor } => self.hand_over(s, leader, successor),
-            Action::Ask { member, lock } => self.ask(s, member, lock),
+            Action::Ask { member, lock } => Self::ask(s, member, lock),
             Action::GiveUp { member, lock } => self.give_up(s, member, lock),
             Action::Grant { leader, member, lock } => self.grant(s, leader, member, lock),
             Action::TakeGrant { member, lock } => self.take_grant(s, member, lock),

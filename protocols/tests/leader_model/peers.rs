@@ -59,6 +59,11 @@ pub(crate) enum PeerAction {
 }
 
 impl LeaderModel {
+    /// Does the leader let members in?
+    pub(crate) fn coordinates(&self) -> bool {
+        self.scope.way == Way::Leader
+    }
+
     /// Does the lock's state sit in the members?
     pub(crate) fn has_peers(&self) -> bool {
         match self.scope.way {
@@ -135,7 +140,7 @@ impl LeaderModel {
     fn lease_left(&self, s: &State, id: NodeId) -> Ticks {
         let node = &s.nodes[id];
         match self.rules.own_holds {
-            _ if !node.leads(node.cur) => node.peer.lease,
+            _ if !node.leads(node.cur) => node.lease,
             OwnHolds::EndWithTheLeaderLease | OwnHolds::FullLeaseAfterResigning => {
                 self.leader_lease_left(s, id)
             }
@@ -346,7 +351,6 @@ impl LeaderModel {
             outsider: if outside { carried.busy } else { 0 },
             old: older.still_on_their_way(rules),
             wants: older.wants && !in_section,
-            lease: if rules.lease_is_of_its_view { 0 } else { older.lease },
             ..Peer::default()
         };
     }
@@ -358,7 +362,6 @@ impl LeaderModel {
         Peer {
             members,
             admission: true,
-            lease: self.scope.lease,
             has_token: self.scope.way == Way::Token && begins,
             ..Peer::default()
         }

@@ -22,7 +22,7 @@ pub(crate) const GRANTED_AFTER_OUTSIDER: &str = "a grant after an outsider's lea
 pub(crate) const GRANTED_ABOVE_EPOCH: &str = "a grant with an epoch above the view's";
 pub(crate) const GRANTED_ABOVE_FLOOR: &str = "a grant above the floor";
 pub(crate) const CARRIED_RENEWED: &str = "a hold of an older view renewed";
-pub(crate) const QUEUED_REFRESHED: &str = "a queued request refreshed by an answer";
+pub(crate) const UNDER_WAY_EXTENDED: &str = "the entry of a grant under way extended";
 pub(crate) const GRACE_SKIPPED: &str = "a leader lease taken without grace period";
 pub(crate) const HANDED_OVER: &str = "a leader lease taken by hand-over";
 pub(crate) const LOSS_REPLACED: &str = "a lost record replaced by a leader that lives";
@@ -125,7 +125,7 @@ fn situations() -> Vec<Property<LeaderModel>> {
         happens!(GRANTED_ABOVE_EPOCH, GrantedAboveTheEpoch),
         happens!(GRANTED_ABOVE_FLOOR, GrantedAboveTheFloor),
         happens!(CARRIED_RENEWED, CarriedHoldRenewed),
-        happens!(QUEUED_REFRESHED, QueuedRequestRefreshed),
+        happens!(UNDER_WAY_EXTENDED, GrantUnderWayExtended),
         happens!(GRACE_SKIPPED, TookLeadWithoutGracePeriod),
         happens!(HANDED_OVER, TookLeadByHandOver),
         happens!(CLOSED, TookLeadAfterClosing),

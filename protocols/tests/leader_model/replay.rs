@@ -69,10 +69,8 @@ impl<'a> Replay<'a> {
             replay.tell(id, Event::Promised(Epoch(1)))?;
         }
         replay.leader_leases(first)?;
-        if model.has_peers() {
-            for id in model.scope.founders.iter().filter(|id| *id != 0) {
-                replay.acknowledged(0, id, 1, first.nodes[id].peer.lease, first, false)?;
-            }
+        for id in model.scope.founders.iter().filter(|id| *id != 0) {
+            replay.acknowledged(0, id, 1, first.nodes[id].lease, first)?;
         }
         Ok(replay)
     }
@@ -142,12 +140,7 @@ impl<'a> Replay<'a> {
     /// Who led and does not, though its leader lease would have lasted.
     fn resignations(&mut self, after: &State) -> Result<(), Breach> {
         for id in self.model.everybody().iter() {
-            let Some((view, until)) = self.led[usize::from(id)] else { continue };
-            let node = &after.nodes[id];
-            // Who finds an older write of its own takes the leader lease that it has already anew, without promises.
-            let open = node.lead.is_some_and(|lead| lead.record.view == view && !lead.resigned);
-            let keeps = open && node.floor() < view && until > self.ticks;
-            if self.model.leader_lease_left(after, id) == 0 && !keeps {
+            if self.led[usize::from(id)].is_some() && self.model.leader_lease_left(after, id) == 0 {
                 self.led[usize::from(id)] = None;
                 self.tell(id, Event::LeadsNot)?;
             }
@@ -229,13 +222,13 @@ impl<'a> Replay<'a> {
     fn locks(&mut self, before: &State, action: Action, after: &State) -> Result<(), Breach> {
         if let Action::Grant { leader, member, lock } = action
             && leader != member
-            && let Ask::Sent { view, left } = before.nodes[member].asks[lock]
+            && let Ask::Sent { view } = before.nodes[member].asks[lock]
         {
-            self.acknowledged(leader, member, view, left, after, true)?;
+            self.tell(leader, Event::Granted(epoch(view)))?;
         }
         if let Action::Extend { leader, member } = action {
             let stamp = before.nodes[member].stamp;
-            self.acknowledged(leader, member, stamp.view, stamp.left, after, false)?;
+            self.acknowledged(leader, member, stamp.view, stamp.left, after)?;
         }
         if let Action::Release { member, lock } = action {
             self.tell(member, Event::Released(lock_name(lock)))?;
@@ -272,13 +265,13 @@ impl<'a> Replay<'a> {
             let beat = after.nodes[member].peer.beat;
             beat.acknowledges.then_some((leader, member, beat.left))
         } else if let Action::Beat { leader, member } = action {
-            let (old, new) = (before.nodes[member].peer.lease, after.nodes[member].peer.lease);
+            let (old, new) = (before.nodes[member].lease, after.nodes[member].lease);
             (new > old).then_some((leader, member, new))
         } else {
             None
         };
         let Some((leader, member, left)) = notified else { return Ok(()) };
-        self.acknowledged(leader, member, after.nodes[member].cur, left, after, false)
+        self.acknowledged(leader, member, after.nodes[member].cur, left, after)
     }
 
     /// A member may count from when it sent what is worth so much yet.
@@ -289,13 +282,12 @@ impl<'a> Replay<'a> {
         view: View,
         left: Ticks,
         after: &State,
-        grants: bool,
     ) -> Result<(), Breach> {
         let node = &after.nodes[member];
         let lease = self.model.waits_known_to(member, node.timing).lease();
         let stamp = self.after(left).saturating_sub(Duration::from_secs(u64::from(lease)));
         let (epoch, member) = (epoch(view), name(member));
-        self.tell(leader, Event::Acknowledged { epoch, member, stamp, grants })
+        self.tell(leader, Event::Acknowledged { epoch, member, stamp })
     }
 }
 
@@ -427,7 +419,7 @@ fn runs_with_a_register_that_must_confirm_and_is_lost_are_runs_of_the_rules() {
 
 #[test]
 fn runs_of_two_members_with_two_locks_and_ceilings_are_runs_of_the_rules() {
-    let scope = Scope { locks: 2, raises: 2, forgets: true, queues: true, grants: 8, ..Scope::TWO };
+    let scope = Scope { locks: 2, raises: 2, forgets: true, grants: 8, ..Scope::TWO };
     let scope =
         Scope { candidates: Members::of(&[0, 1]), releases: true, lease: 2, views: 4, ..scope };
     walks(scope, 3_000, 120);
@@ -435,7 +427,7 @@ fn runs_of_two_members_with_two_locks_and_ceilings_are_runs_of_the_rules() {
 
 /// The same with the lock of the members.
 const fn among_members(scope: Scope, way: Way) -> Scope {
-    Scope { way, queues: false, grants: 6, ..scope }
+    Scope { way, grants: 6, ..scope }
 }
 
 #[test]

@@ -165,7 +165,7 @@ pub(crate) struct Rules {
     pub(crate) restart_is_a_new_member: bool,
     /// Rule 5, leader lease: the leader counts a promise from before it sent the heartbeat.
     pub(crate) leader_lease_counts_from_send: bool,
-    /// Rule 5, locks: a holder counts from before it sent the request.
+    /// Rule 27: a member's lease counts from the stamp of the promise that is acknowledged.
     pub(crate) lock_counts_from_send: bool,
     /// Rule 5: the waits of a view are those in its record, not those of a node's configuration.
     pub(crate) waits_of_the_record: bool,
@@ -269,8 +269,10 @@ pub(crate) struct Rules {
     pub(crate) renewal_needs_an_entry: bool,
     /// One lease per member: an acknowledgement extends what the answer listed and nothing else.
     pub(crate) acknowledges_what_was_listed: bool,
-    /// One lease per member: a queued request counts from an answer that the leader has seen.
-    pub(crate) queued_counts_from_seen_answer: bool,
+    /// Rule 27: a member whose lease was over asks anew for what it waits for.
+    pub(crate) asks_anew: bool,
+    /// Rule 27: a promise that lists a wait extends the entry of a grant that is under way.
+    pub(crate) under_way_is_extended: bool,
     /// Tokens: a ceiling is used after the register took it.
     pub(crate) ceiling_is_written_first: bool,
     /// Tokens: a forgotten lock leaves its number in the floor.
@@ -338,7 +340,8 @@ impl Rules {
         release_names_token: true,
         renewal_needs_an_entry: true,
         acknowledges_what_was_listed: true,
-        queued_counts_from_seen_answer: true,
+        asks_anew: true,
+        under_way_is_extended: true,
         ceiling_is_written_first: true,
         floor_is_kept: true,
         lists: ListRules::ALL,

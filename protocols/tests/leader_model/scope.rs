@@ -56,13 +56,12 @@ pub(crate) struct Scope {
     pub(crate) forgets: bool,
     /// Holders may renew, by listing their holds when they answer a heartbeat.
     pub(crate) renewals: bool,
-    /// A request that waits in the leader's queue takes its base from later answers.
-    pub(crate) queues: bool,
     /// An asker may give up, and an answer may be lost.
     pub(crate) drops: bool,
     /// A heartbeat and its answer travel, instead of being exchanged in one step.
     pub(crate) beats_travel: bool,
-    /// What heartbeats say of admission and acknowledge travels by itself, and so do the answers.
+    /// What heartbeats say of admission and acknowledge travels by itself, and so do the answers of the members that
+    /// let each other in.
     pub(crate) admissions_travel: bool,
     /// Heartbeats, promises, grants and releases overtake each other.
     pub(crate) overtakes: bool,
@@ -116,7 +115,6 @@ impl Scope {
         releases: false,
         forgets: false,
         renewals: true,
-        queues: false,
         drops: false,
         beats_travel: false,
         admissions_travel: false,

@@ -37,17 +37,16 @@ pub(crate) struct Hold {
     pub(crate) left: Ticks,
 }
 
-/// A request for a lock, wherever it is on its way (rule 23). `left` is what a grant would be worth
-/// if it arrived now: it runs from before the request was sent.
+/// A request for a lock, wherever it is on its way (rule 23).
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub(crate) enum Ask {
     /// Nothing asked, or given up.
     #[default]
     None,
     /// On its way to the leader, or in its queue.
-    Sent { view: View, left: Ticks },
+    Sent { view: View },
     /// Granted, and the grant is on its way back.
-    Granted { view: View, left: Ticks, token: Token },
+    Granted { view: View, token: Token },
 }
 
 /// A member's answer to a heartbeat, with the tokens it holds, stamped when it was sent; and later
@@ -60,6 +59,8 @@ pub(crate) struct Stamp {
     pub(crate) left: Ticks,
     /// By lock, the token that was listed and, once acknowledged, not refused.
     pub(crate) tokens: [Token; LOCKS],
+    /// By lock, whether it was listed as waited for.
+    pub(crate) waits: [bool; LOCKS],
     pub(crate) acknowledged: bool,
 }
 
@@ -116,8 +117,6 @@ pub(crate) struct Peer {
     pub(crate) members: Members,
     /// Admission is open, as the leader's latest heartbeat says.
     pub(crate) admission: bool,
-    /// What is left of its lease of this view.
-    pub(crate) lease: Ticks,
     pub(crate) wants: bool,
     pub(crate) in_section: bool,
     pub(crate) has_token: bool,
@@ -296,6 +295,10 @@ pub(crate) struct Node {
     /// Heartbeats to it and promises of it on their way, the youngest first.
     pub(crate) beats: [Beat; BEATS],
     pub(crate) holds: [Hold; LOCKS],
+    /// What is left of its one lease of this view (rule 27).
+    pub(crate) lease: Ticks,
+    /// What is left of an L since it entered its view, until a promise is first acknowledged there.
+    pub(crate) unheard: Ticks,
     pub(crate) asks: [Ask; LOCKS],
     /// By lock, a grant on its way to a request that was given up.
     pub(crate) late: [Ask; LOCKS],
@@ -322,7 +325,7 @@ pub(crate) enum Event {
     GrantedAboveTheEpoch,
     GrantedAboveTheFloor,
     CarriedHoldRenewed,
-    QueuedRequestRefreshed,
+    GrantUnderWayExtended,
     TookLeadWithoutGracePeriod,
     TookLeadByHandOver,
     ReplacesALostRecord,
@@ -388,6 +391,16 @@ impl Record {
     }
 }
 
+impl Ask {
+    /// The same, asked for under a new number: a grant from before counts for nothing.
+    pub(crate) fn anew(self) -> Self {
+        match self {
+            Self::None => Self::None,
+            Self::Sent { view } | Self::Granted { view, .. } => Self::Sent { view },
+        }
+    }
+}
+
 impl Hold {
     /// Does the application believe that it holds the lock?
     pub(crate) fn is_live(self) -> bool {
@@ -411,6 +424,11 @@ impl Node {
     /// The highest view that it takes part in no more (rule 2).
     pub(crate) fn floor(&self) -> View {
         if self.sealed { self.cur } else { self.cur.saturating_sub(1) }
+    }
+
+    /// Rule 27: does its lease run, or may its first one in this view still be in time?
+    pub(crate) fn is_heard(&self) -> bool {
+        self.lease > 0 || self.unheard > 0
     }
 
     /// Does it lead this view, resigned or not?

@@ -22,6 +22,9 @@ impl LeaderModel {
         pass(&mut node.confirmed.1);
         pass(&mut node.sighted.1);
         self.age_messages(node);
+        pass(&mut node.lease);
+        pass(&mut node.unheard);
+        self.age_grants(node);
         age_peer(&mut node.peer);
         age_list(&mut node.list);
         for hold in &mut node.holds {
@@ -48,34 +51,30 @@ impl LeaderModel {
             }
         }
         node.beats.sort_unstable_by(|a, b| b.cmp(a));
-        let forgets = self.rules.lock_counts_from_send && self.rules.queued_counts_from_seen_answer;
         pass(&mut node.stamp.left);
-        if node.stamp.left == 0 && forgets {
+        if node.stamp.left == 0 && self.rules.lock_counts_from_send {
             node.stamp = Stamp::default();
         }
-        for ask in &mut node.asks {
-            match ask {
-                Ask::None => {}
-                Ask::Sent { left, .. } => {
-                    pass(left);
-                    if *left == 0 && forgets && !self.scope.queues {
-                        *ask = Ask::None;
-                    }
-                }
-                Ask::Granted { left, .. } => {
-                    pass(left);
-                    if *left == 0 && forgets {
-                        *ask = Ask::None;
-                    }
-                }
-            }
+    }
+
+    /// Rule 27: where the lease of a member is over, its requests and the grants that it has yet to hear are of
+    /// no use: it is to ask anew, when it does. A lease that nothing is held or asked for on is not looked at, so
+    /// that states repeat: a later one lasts longer.
+    fn age_grants(&self, node: &mut Node) {
+        let holds = node.holds.iter().any(|hold| hold.is_live());
+        let idle = !holds && node.stamp.view == 0 && node.asks.iter().all(|ask| *ask == Ask::None);
+        if idle && self.coordinates() && self.scope.renewals {
+            node.lease = 0;
+        }
+        if node.is_heard() {
+            return;
+        }
+        if self.rules.asks_anew {
+            node.asks = Default::default();
         }
         for late in &mut node.late {
-            if let Ask::Sent { left, .. } | Ask::Granted { left, .. } = late {
-                pass(left);
-                if *left == 0 && self.rules.grant_names_request {
-                    *late = Ask::None;
-                }
+            if self.rules.grant_names_request {
+                *late = Ask::None;
             }
         }
     }
@@ -106,7 +105,6 @@ fn age_list(list: &mut List) {
 }
 
 fn age_peer(peer: &mut Peer) {
-    pass(&mut peer.lease);
     pass(&mut peer.outsider);
     pass(&mut peer.beat.left);
     pass(&mut peer.late.left);
