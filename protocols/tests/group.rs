@@ -28,6 +28,8 @@ mod lock_rules;
 mod lost;
 #[path = "group/nodes.rs"]
 mod nodes;
+#[path = "group/one_lease.rs"]
+mod one_lease;
 #[path = "group/orders.rs"]
 mod orders;
 #[path = "group/overtaken.rs"]

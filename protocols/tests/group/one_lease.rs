@@ -1,0 +1,122 @@
+//! One lease of a member for all its locks, one admission for all messages of locks, and what becomes of a
+//! table when members leave, with the real member.
+
+use std::time::Duration;
+
+use conclave_protocols::member::{Command, LockEvent, Node};
+use conclave_protocols::policy::Policy;
+
+use crate::bench::{Bench, Link, SECOND};
+
+const MILLI: Duration = Duration::from_millis(1);
+
+fn lost(event: &LockEvent) -> bool {
+    matches!(event, LockEvent::Lost(_))
+}
+
+/// It was frozen while the lock was granted to it, and the entry of that grant is over: another is in.
+#[test]
+fn rule_27_a_grant_that_waited_while_the_lease_of_its_member_was_over_lets_nobody_in() {
+    let mut bench = Bench::group(3, Policy::default());
+    bench.enter(1, "a");
+    bench.enter(2, "a");
+    bench.wait(SECOND);
+    bench.stop(2);
+    bench.exit(1, "a");
+    assert_eq!(bench.sent(0, 2, "grant").len(), 1);
+    bench.enter(1, "a");
+    bench.wait(MILLI * 10_500);
+    assert!(bench.holds(1, "a"), "the entry of the silent member is over");
+    let asked = bench.sent(2, 0, "request").len();
+    bench.go_on(2);
+    for _ in 0..30 {
+        bench.wait(MILLI * 50);
+        assert!(bench.holds(1, "a") && !bench.holds(2, "a"));
+    }
+    assert!(bench.sent(2, 0, "request").len() > asked, "it asks anew");
+    bench.exit(1, "a");
+    assert!(bench.holds(2, "a"));
+    assert!(bench.tokens(2, "a").last() > bench.tokens(1, "a").last());
+}
+
+/// Its release was lost, and it waits for nothing any more. The register is silent, so the view stays.
+#[test]
+fn a_leave_that_does_not_name_a_hold_frees_the_lock_at_once() {
+    let mut bench = Bench::group(3, Policy::default());
+    for member in [2, 1] {
+        bench.enter(member, "given back");
+        bench.enter(member, "held");
+    }
+    bench.link(bench.node(0), Node::Register, Link::Held);
+    bench.way(bench.node(2), bench.node(0), Link::Cut);
+    bench.exit(2, "given back");
+    bench.free(bench.node(2), bench.node(0));
+    assert!(!bench.holds(1, "given back"));
+    let epoch = bench.record().epoch;
+    bench.command(2, Command::Leave);
+    bench.wait(bench.policy.timing.heartbeat);
+    assert!(bench.holds(1, "given back"));
+    assert!(!bench.holds(1, "held"), "its application may be at work");
+    assert_eq!(bench.record().epoch, epoch);
+}
+
+/// Three of five leave while the register is silent, so the leader loses its leader lease. Nobody else
+/// can end its view for long, and it knows who holds.
+#[test]
+fn a_leader_that_members_left_goes_on_with_its_own_table() {
+    let mut bench = Bench::group(5, Policy::default());
+    bench.enter(1, "a");
+    bench.enter(0, "a");
+    bench.enter(0, "own");
+    bench.enter(1, "own");
+    bench.wait(SECOND);
+    bench.link(bench.node(0), Node::Register, Link::Held);
+    let left = bench.now;
+    for member in [2, 3, 4] {
+        bench.command(member, Command::Leave);
+    }
+    bench.wait(SECOND * 2);
+    assert_eq!(bench.leader(), None);
+    bench.free(bench.node(0), Node::Register);
+    while bench.leader().is_none() {
+        assert!(bench.holds(1, "a") && !bench.holds(0, "a") && !bench.holds(1, "own"));
+        bench.wait(MILLI * 10);
+    }
+    assert_eq!((bench.leader(), bench.record().members.len()), (Some(0), 2));
+    assert!(bench.now < left.after(SECOND * 4));
+    bench.wait(bench.policy.timing.heartbeat * 2);
+    assert!(bench.holds(1, "a") && !bench.lock_events(1, "a").any(lost));
+    bench.enter(1, "free");
+    assert!(bench.holds(1, "free"), "nothing is waited for");
+    bench.exit(1, "a");
+    assert!(bench.holds(0, "a"));
+    if bench.holds(0, "own") {
+        bench.exit(0, "own");
+    }
+    bench.wait(SECOND);
+    assert!(bench.holds(1, "own"));
+    assert!(bench.now < left.after(SECOND * 6));
+}
+
+/// Its successor never heard of the table. Between the hand-over and the end an application gave back.
+#[test]
+fn rule_13_a_closed_record_does_not_name_what_its_writer_gave_back_since() {
+    let mut bench = Bench::group(2, Policy::default());
+    bench.enter(0, "given back");
+    bench.enter(0, "held");
+    bench.wait(SECOND);
+    bench.link(bench.node(0), bench.node(1), Link::Cut);
+    bench.command(0, Command::Drain);
+    assert_eq!(bench.sent(0, 1, "hand_over").len(), 1);
+    bench.stop(1);
+    bench.exit(0, "given back");
+    bench.command(0, Command::Leave);
+    bench.wait(SECOND);
+    assert_eq!(bench.record().leader, None);
+    let named = bench.record().held.iter().flatten().map(|held| held.lock.as_str());
+    assert_eq!(named.collect::<Vec<_>>(), ["held"]);
+    let next = bench.start();
+    bench.enter(next, "given back");
+    bench.enter(next, "held");
+    assert!(bench.holds(next, "given back") && !bench.holds(next, "held"));
+}
