@@ -229,7 +229,7 @@ impl Locks {
     /// How many locks this member holds, and how many it waits for.
     pub(super) fn counts(&self) -> (usize, usize) {
         let wants = self.mine_all().filter(|(_, lock)| lock.intent.is_some());
-        let held = wants.clone().filter(|(_, lock)| lock.hold.is_some()).count();
+        let held = wants.clone().filter(|(_, lock)| lock.hold.is_some() && !lock.keeps()).count();
         (held, wants.count() - held)
     }
 

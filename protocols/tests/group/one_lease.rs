@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use conclave_protocols::member::{Command, LockEvent, Node};
-use conclave_protocols::policy::Policy;
+use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy};
 
 use crate::bench::{Bench, Link, SECOND};
 
@@ -119,4 +119,113 @@ fn rule_13_a_closed_record_does_not_name_what_its_writer_gave_back_since() {
     bench.enter(next, "given back");
     bench.enter(next, "held");
     assert!(bench.holds(next, "given back") && !bench.holds(next, "held"));
+}
+
+/// All locks are kept; one of another name has no coordinator, so that the leader freezes.
+fn kept(members: usize) -> Bench {
+    let kept = LockPolicy { caching: Caching::Enabled, ..LockPolicy::default() };
+    let peers = LockPolicy {
+        names: vec!["peers".to_owned()],
+        algorithm: LockAlgorithm::RicartAgrawala,
+        ..LockPolicy::default()
+    };
+    let policy = Policy { locks: vec![kept, peers], ..Policy::default() };
+    let mut bench = Bench::group(members, policy);
+    bench.wait(SECOND * 2);
+    bench.forget();
+    bench.enter(2, "a");
+    assert!(bench.holds(2, "a"));
+    bench.exit(2, "a");
+    bench
+}
+
+/// The leader closes admission for a moment, because somebody says nothing, and opens it again.
+fn freeze(bench: &mut Bench) {
+    bench.way(bench.node(1), bench.node(0), Link::Held);
+    bench.policy.generation += 1;
+    let changed = Command::Policy(Box::new(bench.policy.clone()));
+    bench.command(0, changed);
+    bench.wait(bench.policy.timing.heartbeat);
+}
+
+fn entries(bench: &Bench, member: usize) -> usize {
+    let entered = |event: &&LockEvent| matches!(event, LockEvent::Entered { .. });
+    bench.lock_events(member, "a").filter(entered).count()
+}
+
+/// Admission is closed when its application wants in again, and the leader dies. It was taken for the
+/// holder, and its application waited for ever.
+#[test]
+fn rule_32_an_application_that_waits_for_admission_with_a_kept_grant_gets_in_in_the_next_view() {
+    let mut bench = kept(3);
+    bench.link(bench.node(0), bench.node(1), Link::Cut);
+    bench.way(bench.node(2), bench.node(0), Link::Cut);
+    bench.wait(SECOND * 2);
+    bench.enter(2, "a");
+    assert_eq!(entries(&bench, 2), 1, "admission is closed");
+    bench.stop(0);
+    bench.wait(SECOND * 8);
+    assert!(bench.leader().is_some_and(|leader| leader != 0));
+    assert_eq!(entries(&bench, 2), 2);
+    assert!(bench.tokens(2, "a")[0] < bench.tokens(2, "a")[1]);
+    bench.exit(2, "a");
+    bench.enter(1, "a");
+    assert!(bench.holds(1, "a"));
+}
+
+/// The same, but the leader lives and freezes before it changes the view.
+#[test]
+fn rule_32_an_application_that_waits_out_a_freeze_with_a_kept_grant_gets_in_in_the_next_view() {
+    let mut bench = kept(3);
+    let epoch = bench.record().epoch;
+    freeze(&mut bench);
+    bench.enter(2, "a");
+    assert_eq!(entries(&bench, 2), 1, "admission is closed");
+    bench.free(bench.node(1), bench.node(0));
+    bench.wait(SECOND * 2);
+    assert!(bench.record().epoch > epoch);
+    assert_eq!(entries(&bench, 2), 2);
+    assert!(bench.tokens(2, "a")[0] < bench.tokens(2, "a")[1]);
+}
+
+/// The grant goes back because it was not used for long, just when the application wants in, and both wait
+/// for admission. The next entry took the old grant for its own.
+#[test]
+fn rule_32_a_grant_that_went_back_when_admission_opened_lets_nobody_in() {
+    let mut bench = kept(3);
+    bench.wait(MILLI * 4_600);
+    freeze(&mut bench);
+    bench.wait(MILLI * 200);
+    bench.enter(2, "a");
+    bench.enter(0, "a");
+    assert_eq!((entries(&bench, 2), entries(&bench, 0)), (1, 0), "admission is closed");
+    bench.wait(MILLI * 900);
+    assert_eq!((entries(&bench, 2), entries(&bench, 0)), (1, 1));
+    bench.exit(0, "a");
+    assert_eq!((entries(&bench, 2), entries(&bench, 0)), (2, 1));
+    assert!(bench.tokens(2, "a").last() > bench.tokens(0, "a").last());
+    assert!(!bench.lock_events(2, "a").any(|event| matches!(event, LockEvent::Lost(_))));
+}
+
+/// The lease of the grant ends while its application waits for admission: nobody was in the critical section.
+#[test]
+fn rule_32_an_application_that_waits_for_admission_with_a_kept_grant_loses_nothing() {
+    let mut bench = kept(3);
+    bench.way(bench.node(2), bench.node(0), Link::Cut);
+    let mut until = bench.now;
+    for _ in 0..2 {
+        bench.wait(MILLI * 3_500);
+        bench.enter(2, "a");
+        until = bench.deadline(2, "a").expect("it enters on what it kept");
+        bench.exit(2, "a");
+    }
+    bench.link(bench.node(0), bench.node(1), Link::Cut);
+    bench.wait(bench.now.until(until) - MILLI * 100);
+    let before = entries(&bench, 2);
+    bench.enter(2, "a");
+    bench.wait(MILLI * 500);
+    assert_eq!(entries(&bench, 2), before, "admission is closed");
+    assert!(!bench.lock_events(2, "a").any(lost));
+    bench.wait(SECOND * 90);
+    assert_eq!(entries(&bench, 2), before + 1);
 }

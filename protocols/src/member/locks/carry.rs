@@ -29,7 +29,7 @@ impl Locks {
         let mut report = Report::default();
         for (name, lock) in self.mine_all() {
             let Some(intent) = &lock.intent else { continue };
-            match lock.hold.filter(|hold| hold.deadline > now) {
+            match lock.hold.filter(|hold| hold.deadline > now && !lock.keeps()) {
                 Some(hold) if hold.bond == Bond::Lease => {
                     report.holds.push((name.clone(), hold.token, intent.note.clone()));
                 }
@@ -134,7 +134,7 @@ impl Locks {
     pub(in crate::member) fn lose_all(&mut self, out: &mut LockOut) {
         let lost: Vec<LockName> = self
             .mine_all()
-            .filter(|(_, lock)| lock.intent.is_some() && lock.hold.is_some())
+            .filter(|(_, lock)| lock.intent.is_some() && lock.hold.is_some() && !lock.keeps())
             .map(|(name, _)| name.clone())
             .collect();
         for name in lost {

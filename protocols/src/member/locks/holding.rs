@@ -84,7 +84,7 @@ impl Locks {
     }
 
     /// A grant came too late, or nobody wants it any more: leaves, and asks again if somebody does.
-    fn decline(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+    pub(super) fn decline(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         self.leave(now, name, out);
         if self.lock(name).intent.is_some() {
             self.command(now, name, Command::Enter, out);
@@ -93,7 +93,7 @@ impl Locks {
 
     /// All that this member holds, also what the present view does not know of.
     pub(in crate::member) fn running(&self, now: LocalTime) -> Vec<(LockName, FencingToken)> {
-        let runs = |lock: &Lock| lock.hold.filter(|held| held.deadline > now);
+        let runs = |lock: &Lock| lock.hold.filter(|held| held.deadline > now && !lock.keeps());
         self.mine_all().filter_map(|(name, lock)| Some((name.clone(), runs(lock)?.token))).collect()
     }
 
@@ -149,10 +149,12 @@ impl Locks {
                 let known = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
                 let contended = known || extended.contended.contains(name);
                 let event = LockEvent::Extended { deadline: held.deadline, contended };
-                if lock.intent.is_some() {
-                    out.push(LockEffect::Tell(name.clone(), event));
-                } else if contended {
-                    wanted.push(name.clone());
+                match (&lock.intent, lock.keeps()) {
+                    (Some(_), false) => out.push(LockEffect::Tell(name.clone(), event)),
+                    // It waits for admission, and was told nothing yet.
+                    (Some(_), true) => {}
+                    (None, _) if contended => wanted.push(name.clone()),
+                    (None, _) => {}
                 }
             }
         }
@@ -224,18 +226,19 @@ impl Locks {
 
     /// Ends a hold that nobody gave back.
     fn lose(&mut self, now: LocalTime, name: &LockName, reason: LostReason, out: &mut LockOut) {
+        // Nobody was in the critical section.
+        if self.all.get(name).is_some_and(Lock::keeps) {
+            return self.give_back(now, name, out);
+        }
         let delay = self.lock_delay(name);
         self.strike_own(now, name);
         let Some(lock) = self.all.get_mut(name) else { return };
         let Some(hold) = lock.hold.take() else { return };
         self.mine.remove(name);
-        let kept = lock.intent.take().is_none();
-        if !kept {
+        if lock.intent.take().is_some() {
             out.push(LockEffect::Tell(name.clone(), LockEvent::Lost(reason)));
         }
         match hold.bond {
-            // Nobody was in the critical section.
-            Bond::Lease if kept => self.command(now, name, Command::Exit, out),
             // Nobody else can take it out of the table of a leader, or tell the others (rule 28).
             Bond::LeaderLease | Bond::Lease => {
                 self.close(now, name, hold.deadline.after(delay));

@@ -18,7 +18,7 @@ use super::holding::{Bond, Hold};
 use super::{Lock, LockEffect, LockEvent, LockOut, Locks};
 use crate::ids::{FencingToken, LockName, MemberId};
 use crate::mutex::central::{self, Central, RequestNumber};
-use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command};
+use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Phase};
 use crate::protocol::Outbox;
 use crate::time::LocalTime;
 
@@ -67,7 +67,12 @@ impl Locks {
         let advisory = self.is_advisory();
         let Some(lock) = self.all.get_mut(name) else { return };
         let next = |held: Hold| Some(Hold { token: held.token.next_of_the_same_high()?, ..held });
-        let Some(hold) = lock.hold.and_then(next) else { return };
+        // It may have waited for admission meanwhile.
+        let held = lock.hold.filter(|held| held.deadline > now);
+        let Some(hold) = held.and_then(next) else {
+            lock.hold = None;
+            return self.decline(now, name, out);
+        };
         lock.highest = lock.highest.max(hold.token);
         lock.hold = Some(Hold { entered: now, ..hold });
         let Hold { token, deadline, .. } = hold;
@@ -78,7 +83,8 @@ impl Locks {
 
     /// Another wants the grant that this member has: the application that uses it is told.
     pub(super) fn tell_contended(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
-        let Some(lock) = self.all.get(name).filter(|lock| lock.intent.is_some()) else { return };
+        let is_used = |lock: &&Lock| lock.intent.is_some() && !lock.keeps();
+        let Some(lock) = self.all.get(name).filter(is_used) else { return };
         let contended = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
         if let Some(Hold { deadline, .. }) =
             lock.hold.filter(|held| contended && held.deadline > now)
@@ -98,12 +104,21 @@ impl Locks {
         self.carry_out(now, name, of_any, out);
     }
 
-    /// Gives a grant back that is kept.
+    /// Gives a grant back that is kept. An application that wants in on it, and waits for admission, asks
+    /// like anybody.
     pub(super) fn give_back(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         if let Some(lock) = self.all.get_mut(name).filter(|lock| lock.keeps()) {
             lock.hold = None;
-            self.mine.remove(name);
+            let enter = Deferred::Command(Command::Enter);
+            let waits = lock.deferred.contains(&enter);
+            lock.deferred.retain(|deferred| *deferred != enter);
+            if lock.intent.is_none() {
+                self.mine.remove(name);
+            }
             self.command(now, name, Command::Exit, out);
+            if waits {
+                self.command(now, name, Command::Enter, out);
+            }
         }
         self.tidy(name);
     }
@@ -120,15 +135,16 @@ impl Locks {
     /// The view is over, and with it what is kept.
     pub(super) fn forget_kept(&mut self) {
         for name in self.kept() {
-            self.mine.remove(&name);
-            if let Some(lock) = self.all.get_mut(&name) {
-                lock.hold = None;
+            let Some(lock) = self.all.get_mut(&name) else { continue };
+            lock.hold = None;
+            if lock.intent.is_none() {
+                self.mine.remove(&name);
             }
         }
     }
 
     fn kept(&self) -> Vec<LockName> {
-        let kept = self.mine_all().filter(|(_, lock)| lock.intent.is_none());
+        let kept = self.mine_all().filter(|(_, lock)| lock.intent.is_none() || lock.keeps());
         kept.map(|(name, _)| name.clone()).collect()
     }
 
@@ -140,9 +156,13 @@ impl Locks {
         out: &mut LockOut,
     ) {
         let Some(lock) = self.all.get_mut(name) else { return };
-        if lock.keeps() && lock.hold.is_none() {
+        let (keeps, wants) = (lock.keeps(), lock.intent.is_some());
+        let inside = lock.mutex.as_ref().is_some_and(|mutex| mutex.phase() == Phase::InSection);
+        // The application may want in again, and has to ask. What the view does not know runs out.
+        let over = |held: &mut Hold| !wants || !inside && held.bond != Bond::Orphan;
+        if keeps && lock.hold.is_none() {
             self.feed(now, name, Deferred::Command(Command::Exit), out);
-        } else if !lock.keeps() && lock.intent.is_none() && lock.hold.take().is_some() {
+        } else if !keeps && lock.hold.take_if(over).is_some() && !wants {
             self.mine.remove(name);
         }
     }
