@@ -247,7 +247,9 @@ impl Member {
         let known = self.record.as_ref().map(|record| record.epoch);
         if let Some(legacy) = self.legacy.as_ref().filter(|legacy| known == Some(legacy.base)) {
             let Some(successor) = legacy.successor else { return self.close_group(now, out) };
-            say(successor, PeerMessage::Leave(Box::default()), out);
+            // Its application may have given back since what the table says that it holds.
+            let leave = Leave { epoch: legacy.base, holds: self.locks.running(now) };
+            say(successor, PeerMessage::Leave(Box::new(leave)), out);
             return self.await_successor(out);
         }
         // Also to those that do not lead: who does may have resigned a moment ago.

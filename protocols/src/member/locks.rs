@@ -98,6 +98,8 @@ struct Lock {
     notes: BTreeMap<MemberId, Note>,
     /// Nobody is let in before.
     closed_until: LocalTime,
+    /// It is closed because this member lost it by time, with that token.
+    lost: Option<FencingToken>,
     /// What the mutex has not heard yet, in order.
     deferred: VecDeque<Deferred>,
     /// Who waits among the members, as far as the leader knows.

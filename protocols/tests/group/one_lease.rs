@@ -60,6 +60,44 @@ fn a_leave_that_does_not_name_a_hold_frees_the_lock_at_once() {
     assert_eq!(bench.record().epoch, epoch);
 }
 
+/// The lock went to a member that was gone, and whoever was next waited for a member lease.
+#[test]
+fn a_waiter_that_leaves_is_not_let_in_any_more() {
+    let mut bench = Bench::group(4, Policy::default());
+    for member in [3, 2, 1] {
+        bench.enter(member, "a");
+    }
+    bench.link(bench.node(0), Node::Register, Link::Held);
+    bench.command(2, Command::Leave);
+    bench.exit(3, "a");
+    bench.wait(bench.policy.timing.heartbeat);
+    assert!(bench.holds(1, "a"));
+}
+
+/// It lost the lock by its own clock, which is earlier than the leader knows. Whoever takes so much care
+/// counts on the pause, though the member that lost it goes.
+#[test]
+fn a_lock_stays_closed_after_a_loss_though_its_holder_leaves() {
+    let careful = LockPolicy { lock_delay: SECOND * 5, ..LockPolicy::default() };
+    let mut bench = Bench::group(5, Policy { locks: vec![careful], ..Policy::default() });
+    bench.enter(4, "a");
+    bench.enter(3, "a");
+    bench.wait(SECOND);
+    bench.way(bench.node(4), bench.node(0), Link::Cut);
+    while bench.holds(4, "a") {
+        bench.wait(MILLI * 10);
+    }
+    let over = bench.now;
+    assert!(bench.lock_events(4, "a").any(lost));
+    bench.free(bench.node(4), bench.node(0));
+    bench.command(4, Command::Leave);
+    while !bench.holds(3, "a") {
+        bench.wait(MILLI * 50);
+        assert!(bench.now < over.after(SECOND * 17));
+    }
+    assert!(bench.now >= over.after(SECOND * 5), "{:?}", bench.now - over);
+}
+
 /// Three of five leave while the register is silent, so the leader loses its leader lease. Nobody else
 /// can end its view for long, and it knows who holds.
 #[test]
@@ -119,6 +157,27 @@ fn rule_13_a_closed_record_does_not_name_what_its_writer_gave_back_since() {
     bench.enter(next, "given back");
     bench.enter(next, "held");
     assert!(bench.holds(next, "given back") && !bench.holds(next, "held"));
+}
+
+/// The successor has the table, and waits for the register. What the leader's application gave back
+/// meanwhile is free, and what it holds is not.
+#[test]
+fn a_drained_leader_that_leaves_tells_its_successor_what_it_still_holds() {
+    let mut bench = Bench::group(3, Policy::default());
+    bench.enter(0, "given back");
+    bench.enter(0, "held");
+    bench.wait(SECOND);
+    bench.link(bench.node(1), Node::Register, Link::Held);
+    bench.command(0, Command::Drain);
+    assert_eq!(bench.members[1].inherits(), Some(bench.record().epoch));
+    bench.exit(0, "given back");
+    bench.command(0, Command::Leave);
+    bench.free(bench.node(1), Node::Register);
+    bench.wait(SECOND);
+    assert_eq!(bench.leader(), Some(1));
+    bench.enter(2, "given back");
+    bench.enter(2, "held");
+    assert!(bench.holds(2, "given back") && !bench.holds(2, "held"));
 }
 
 /// All locks are kept; one of another name has no coordinator, so that the leader freezes.

@@ -220,6 +220,7 @@ impl Locks {
                 self.docket.due.insert((lock.closed_until, name.clone()));
             } else {
                 lock.closed_until = LocalTime::default();
+                lock.lost = None;
             }
         }
     }

@@ -271,6 +271,7 @@ impl Locks {
             self.docket.due.insert((lock.closed_until, name.clone()));
         } else if lock.closed_until != LocalTime::default() {
             lock.closed_until = LocalTime::default();
+            lock.lost = None;
             lock.moved = now;
         }
         if let Some(entry) = lock.entry.as_ref().filter(|entry| entry.holder != me) {
@@ -384,6 +385,11 @@ impl Lock {
 }
 
 impl Deferred {
+    /// Whether that member said it.
+    pub(super) fn is_of(&self, member: MemberId) -> bool {
+        matches!(self, Self::Message(from, _) if *from == member)
+    }
+
     /// Whether it asks for a grant that this member may keep.
     pub(super) fn is_wanted(&self) -> bool {
         matches!(self, Self::Message(_, AnyMessage::Central(central::Message::Wanted(_))))

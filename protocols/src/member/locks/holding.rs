@@ -91,10 +91,14 @@ impl Locks {
         }
     }
 
-    /// All that this member holds, also what the present view does not know of.
+    /// All that this member holds, also what the present view does not know of, and what it lost so lately
+    /// that nobody else may have it.
     pub(in crate::member) fn running(&self, now: LocalTime) -> Vec<(LockName, FencingToken)> {
-        let runs = |lock: &Lock| lock.hold.filter(|held| held.deadline > now && !lock.keeps());
-        self.mine_all().filter_map(|(name, lock)| Some((name.clone(), runs(lock)?.token))).collect()
+        let token = |lock: &Lock| {
+            let held = lock.hold.filter(|held| held.deadline > now && !lock.keeps());
+            held.map(|held| held.token).or(lock.lost.filter(|_| lock.closed_until > now))
+        };
+        self.all.iter().filter_map(|(name, lock)| Some((name.clone(), token(lock)?))).collect()
     }
 
     /// Whether this member holds a lock, or lost it so lately that nobody else may have it.
@@ -241,6 +245,7 @@ impl Locks {
         match hold.bond {
             // Nobody else can take it out of the table of a leader, or tell the others (rule 28).
             Bond::LeaderLease | Bond::Lease => {
+                lock.lost = Some(hold.token);
                 self.close(now, name, hold.deadline.after(delay));
                 self.command(now, name, Command::Exit, out);
             }

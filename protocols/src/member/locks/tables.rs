@@ -11,7 +11,8 @@ use super::super::message::Leave;
 use super::coordinator::TableEntry;
 use super::{Lock, Locks};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId};
-use crate::mutex::central::{Central, RequestNumber};
+use crate::mutex::AnyMutex;
+use crate::mutex::central::RequestNumber;
 use crate::time::LocalTime;
 
 /// What a member's latest promise listed.
@@ -87,12 +88,16 @@ impl Locks {
         let mut holds = leave.holds.clone();
         holds.retain(|(name, _)| !self.has_coordinator(name));
         self.note_listing(now, rank, &holds, &[]);
-        // Its releases may be on their way, or waited with it for admission.
         for (name, lock) in &mut self.all {
+            let Some(mutex) = lock.mutex.as_mut().and_then(AnyMutex::central_mut) else { continue };
+            // What it asked for it would not enter any more.
+            mutex.withdraw(rank);
+            lock.deferred.retain(|deferred| !deferred.is_of(rank));
+            // Its releases may be on their way, or waited with it for admission.
             let over =
                 |entry: &mut TableEntry| entry.holder == from && !leave.tells_of(name, entry.token);
-            if lock.central().is_some() && lock.entry.take_if(over).is_some() {
-                lock.central_mut().into_iter().for_each(Central::expel);
+            if lock.entry.take_if(over).is_some() {
+                mutex.expel();
                 self.docket.stirred.insert(name.clone());
             }
         }
