@@ -379,6 +379,11 @@ impl Member {
         if now - leader.leased_at > patience {
             // Those that left cannot elect, and its table is as good as with its seal (rule 13).
             let knows = lost && !leader.record.policy.has_peer_locks();
+            // A candidate whose register is silent would forget the table.
+            if knows && !leader.record.closing {
+                leader.task.get_or_insert(Task::Change);
+                return self.read_register(now, out);
+            }
             if let Some(table) = knows.then(|| self.retire(now, out)).flatten() {
                 self.pledge.until = self.pledge.until.min(now);
                 return self.begin_candidacy(now, Some(table), out);

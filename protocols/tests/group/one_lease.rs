@@ -136,6 +136,26 @@ fn a_leader_that_members_left_goes_on_with_its_own_table() {
     assert!(bench.now < left.after(SECOND * 6));
 }
 
+/// It asked once, was not answered, and forgot the table: a minute passed, and the hold was over.
+#[test]
+fn a_leader_that_members_left_keeps_its_table_until_the_register_answers() {
+    let mut bench = Bench::group(5, Policy::default());
+    bench.enter(1, "a");
+    bench.enter(0, "a");
+    bench.wait(SECOND);
+    bench.link(bench.node(0), Node::Register, Link::Held);
+    for member in [2, 3, 4] {
+        bench.command(member, Command::Leave);
+    }
+    bench.wait(SECOND * 7);
+    bench.free(bench.node(0), Node::Register);
+    bench.wait(SECOND);
+    assert_eq!((bench.leader(), bench.record().members.len()), (Some(0), 2));
+    assert!(bench.holds(1, "a"));
+    bench.exit(1, "a");
+    assert!(bench.holds(0, "a"));
+}
+
 /// Its successor never heard of the table. Between the hand-over and the end an application gave back.
 #[test]
 fn rule_13_a_closed_record_does_not_name_what_its_writer_gave_back_since() {
