@@ -158,6 +158,13 @@ fn a_leader_that_leaves_in_the_moment_of_its_heartbeat_holds_by_its_promise() {
     run_plan(Plan::any(281_474_976_710_955), false);
 }
 
+/// Clocks ran wild, and the leader of a new view knew of a member's wait alone, which held already. When
+/// admission opened it was let in a second time.
+#[test]
+fn a_member_that_holds_what_its_view_does_not_know_is_not_let_in_beside_itself() {
+    run_plan(Plan::any(90_001_197), false);
+}
+
 #[test]
 #[expect(
     clippy::disallowed_types,

@@ -49,7 +49,8 @@ impl Locks {
     pub(super) fn entered(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         let Some(seat) = &self.seat else { return };
         let (rank, epoch) = (seat.rank, seat.view.epoch);
-        if self.lock(name).hold.is_some() {
+        // What this view does not know is no grant of its mutex.
+        if self.lock(name).hold.is_some_and(|held| held.bond != Bond::Orphan) {
             return self.enter_again(now, name, out);
         }
         // The intent that it was let in for was taken back: it leaves at once.
