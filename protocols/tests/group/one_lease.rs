@@ -299,7 +299,7 @@ fn rule_32_an_application_that_waits_for_admission_with_a_kept_grant_loses_nothi
         bench.exit(2, "a");
     }
     bench.link(bench.node(0), bench.node(1), Link::Cut);
-    bench.wait(bench.now.until(until) - MILLI * 100);
+    bench.wait(bench.now.until(until).saturating_sub(MILLI * 100));
     let before = entries(&bench, 2);
     bench.enter(2, "a");
     bench.wait(MILLI * 500);

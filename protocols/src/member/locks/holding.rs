@@ -97,7 +97,7 @@ impl Locks {
     pub(in crate::member) fn running(&self, now: LocalTime) -> Vec<(LockName, FencingToken)> {
         let token = |lock: &Lock| {
             let held = lock.hold.filter(|held| held.deadline > now && !lock.keeps());
-            held.map(|held| held.token).or(lock.lost.filter(|_| lock.closed_until > now))
+            held.map(|held| held.token).or_else(|| lock.lost.filter(|_| lock.closed_until > now))
         };
         self.all.iter().filter_map(|(name, lock)| Some((name.clone(), token(lock)?))).collect()
     }

@@ -68,8 +68,7 @@ impl Locks {
         let Some(lock) = self.all.get_mut(name) else { return };
         let next = |held: Hold| Some(Hold { token: held.token.next_of_the_same_high()?, ..held });
         // It may have waited for admission meanwhile.
-        let held = lock.hold.filter(|held| held.deadline > now);
-        let Some(hold) = held.and_then(next) else {
+        let Some(hold) = lock.hold.filter(|hold| hold.deadline > now).and_then(next) else {
             lock.hold = None;
             return self.decline(now, name, out);
         };
