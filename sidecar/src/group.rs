@@ -3,12 +3,12 @@
 mod believers;
 mod book;
 mod costs;
+mod node;
 mod publish;
 pub(crate) mod slot;
 #[cfg(test)]
 mod swarm;
 pub(crate) mod task;
-mod time;
 mod timers;
 
 use conclave_protocols::clock::ClockMap;

@@ -10,7 +10,7 @@ use conclave_protocols::clock;
 use conclave_protocols::member::message::PeerMessage;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::version::{self, Versions};
-use conclave_protocols::{Epoch, Incarnation, Named, PodUid};
+use conclave_protocols::{Epoch, Incarnation, LockName, Named, PodUid};
 use serde::{Deserialize, Serialize};
 use tokio_util::codec::LengthDelimitedCodec;
 
@@ -98,7 +98,7 @@ pub(crate) enum Rejection {
 }
 
 /// What is said.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Payload {
     /// By the member.
     Member(PeerMessage),
@@ -117,6 +117,14 @@ impl Payload {
         match self {
             Self::Member(message) => (message.protocol(), message.name()),
             Self::Clock { message, .. } => ("clock", message.name()),
+        }
+    }
+
+    /// The lock that it is about, if it is about one.
+    pub(crate) fn lock(&self) -> Option<&LockName> {
+        match self {
+            Self::Clock { .. } => None,
+            Self::Member(message) => message.of_lock().map(|word| word.lock),
         }
     }
 

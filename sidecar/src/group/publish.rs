@@ -10,6 +10,7 @@ use conclave_protocols::version;
 use conclave_protocols::{Incarnation, LocalTime};
 use tokio::sync::watch;
 
+use super::node::requests::NO_VIEW;
 use super::{Election, LastElection, Leader, Leadership, MemberStatus, Status};
 
 /// The channels by which the group is seen.
@@ -26,7 +27,7 @@ impl Publisher {
         let status = Status {
             group: group.to_owned(),
             pod: pod.to_owned(),
-            missing: Some("this member is in no view of its group yet".to_owned()),
+            missing: Some(NO_VIEW.to_owned()),
             epoch: conclave_protocols::Epoch::default(),
             arbiter: policy.arbiter,
             evidence: policy.evidence,
@@ -64,7 +65,7 @@ impl Publisher {
     /// A process of this member begins.
     pub(super) fn begins(&self, me: Incarnation, policy: &Policy) {
         self.me.send_replace(Some(me));
-        self.out("this member is in no view of its group yet");
+        self.out(NO_VIEW);
         self.status.send_modify(|status| {
             status.arbiter = policy.arbiter;
             status.evidence = policy.evidence;

@@ -1,12 +1,12 @@
 //! What there is of a group before its task, and between two: the handle, and who turns callers away.
 
-use conclave_protocols::clock::ClockMap;
+use conclave_protocols::LocalTime;
+use conclave_protocols::clock::{ClockMap, Params, VirtualClock};
 use conclave_protocols::policy::Policy;
 use tokio::sync::{mpsc, watch};
 
+use super::node::requests::answered;
 use super::publish::Publisher;
-use super::task::answered;
-use super::time::virtual_clock;
 use super::{Believers, Group, Request};
 use crate::claims::{AskError, ClaimError};
 use crate::metrics::Metrics;
@@ -72,4 +72,14 @@ impl Slot {
             Request::Abandon(..) | Request::Drain => {}
         }
     }
+}
+
+/// A clock that shows the wall clock's time until it is synchronised.
+pub(super) fn virtual_clock(clock: OsClock, policy: &Policy) -> VirtualClock {
+    let utc_offset = clock.wall_ns().saturating_sub(signed(clock.raw()));
+    VirtualClock::new(utc_offset, Params::from(&policy.clock).rates())
+}
+
+fn signed(time: LocalTime) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
 }

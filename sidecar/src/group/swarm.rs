@@ -1,6 +1,6 @@
-//! A swarm of groups of whole sidecars, as far as they concern locks: member and book as the group
-//! task drives them, in the simulator. What applications see of their claims is recorded and checked
-//! as a history.
+//! A swarm of groups of nodes, each of which is what the group task drives: member, claims and group
+//! clock, in the simulator. What applications see of their claims is recorded and checked as a history,
+//! and what they read of the group clock against its bounds.
 //!
 //! The protocols have a swarm of their own (`protocols/tests/group/swarm.rs`) with more kinds of
 //! faults; this one is about what the book adds: lines of claims, `ttl`, `wait`, `maxHold`, callers
@@ -15,7 +15,12 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
+use conclave_protocols::policy::Policy;
+use conclave_protocols::sim::Waiting;
+
+use self::pod::{Limits, Place};
 use self::run::{Outcome, Run};
+use self::world::{State, World};
 
 fn run(seed: u64, trace: bool) -> Outcome {
     catch_unwind(AssertUnwindSafe(|| Run::all(seed, trace))).unwrap_or_else(|panic| {
@@ -67,6 +72,36 @@ fn whatever_happens_claims_keep_what_they_were_granted() {
     }
 }
 
+#[test]
+fn what_is_due_comes_before_what_has_arrived() {
+    let mut world = World::new(1, Policy::default(), false);
+    for _ in 0..2 {
+        world.join();
+        world.run_for(Duration::from_secs(20));
+    }
+    let wait = Duration::from_secs(2);
+    let holds = world.ask(0, "orders", true, Limits { wait: None, max_hold: HOUR }, None);
+    world.run_for(Duration::from_secs(1));
+    let waits = world.ask(1, "orders", true, Limits { wait: Some(wait), max_hold: HOUR }, None);
+    world.run_for(Duration::from_secs(1));
+    let states = |world: &World| [holds, waits].map(|claim| world.claims[&claim].state);
+    assert_eq!(states(&world), [State::Held, State::Waiting]);
+
+    // The process stands still until the claim has waited for long enough, and meets the grant first when
+    // it goes on.
+    let node = world.pods[1].0;
+    world.sim.freeze(node);
+    world.release(holds);
+    world.run_for(wait);
+    let is_timer = |waiting: &Waiting<'_, Place>| matches!(waiting, Waiting::Timer(_));
+    assert!(world.sim.thaw_in_order(node, |waiting| u64::from(is_timer(waiting))));
+    world.run_for(Duration::from_millis(1));
+    assert_eq!(states(&world), [State::Left, State::Ended]);
+    assert_eq!(world.seen.get("refused"), Some(&1));
+}
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
 /// How many seeds, if nobody says.
 const SEEDS: u64 = 300;
 
@@ -92,4 +127,5 @@ const ALL: &[&str] = &[
     "hold back",
     "register away",
     "register unsure",
+    "adjusted",
 ];

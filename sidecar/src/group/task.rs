@@ -1,37 +1,32 @@
-//! The one task that owns the group: the member, its clock, its claims, its timers.
+//! The one task that drives a node: it takes one thing at a time from its sources (requests, peers, the
+//! register, timers, discovery, the end), hands it to the node, and carries out what the node wants.
 //!
-//! It takes one thing at a time from its sources (requests, peers, the register, timers, discovery,
-//! the end) and carries out what the protocols want. Nothing else has any of its state.
+//! Whatever must come before something else is the node's affair ([`super::node`]); the sources are taken
+//! in any order.
 
-mod arbiter;
 pub(crate) mod steps;
+mod surroundings;
 
 use std::time::Duration;
 
-use conclave_protocols::clock::{self, ClockMap};
-use conclave_protocols::member::message::{Message, PeerMessage};
-use conclave_protocols::member::{self, Command, Event, Member, Node, StatusEpoch};
-use conclave_protocols::mutex::PaidBy;
+use conclave_protocols::clock::ClockMap;
+use conclave_protocols::member::{Command, StatusEpoch};
 use conclave_protocols::policy::Policy;
-use conclave_protocols::record::{MEMBERS_MAX, MemberInfo, Record};
+use conclave_protocols::record::MemberInfo;
 use conclave_protocols::trace::Recorder;
-use conclave_protocols::{
-    Effect, Epoch, Incarnation, Input, LocalTime, LockName, Outbox, Protocol, register,
-};
-use tokio::sync::{mpsc, oneshot, watch};
+use conclave_protocols::{Incarnation, LockName, register};
+use tokio::sync::{mpsc, watch};
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use self::steps::Step;
+use super::Request;
 use super::believers::Notified;
-use super::book::{Book, Due, Intent};
-use super::costs::{election_cost, lock_costs};
+use super::node::{Arrival, Moment, PodNode};
 use super::publish::Publisher;
-use super::slot::Slot;
-use super::time::{Time, virtual_clock};
-use super::timers::{PodTimers, sleep_until};
-use super::{Leadership, Request};
-use crate::claims::{AskError, ClaimId};
+use super::slot::{Slot, virtual_clock};
+use super::timers::sleep_until;
 use crate::links::Links;
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
@@ -78,47 +73,30 @@ pub(crate) struct Spoken {
     pub(crate) lock: Option<LockName>,
 }
 
-/// The names of the task's timers.
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub(super) enum PodTimer {
-    Member(member::Timer),
-    Clock(clock::Timer),
-    Claim(LockName, ClaimId, Due),
-    /// Tells to whom links are open.
-    Links,
-    /// Leaving takes too long.
-    Leave,
-    /// This member hands over: who may believe in it?
-    Believers,
+/// A node and the process around it.
+struct Task<'a> {
+    node: PodNode,
+    process: Process<'a>,
 }
 
-pub(super) struct Task<'a> {
-    me: MemberInfo,
-    pub(super) member: Member,
+/// What a node is in.
+struct Process<'a> {
+    me: Incarnation,
     /// Writes down what the member does, where somebody wants that.
     recorder: Option<Recorder>,
-    pub(super) time: Time,
-    book: Book,
-    pub(super) timers: PodTimers<PodTimer>,
     links: Links,
     /// Whom discovery found.
     peers: Vec<MemberInfo>,
     register: Register,
     answers: mpsc::Sender<register::Message>,
     publisher: &'a Publisher,
-    pub(super) map: &'a watch::Sender<ClockMap>,
-    pub(super) metrics: &'a Metrics,
-    pub(super) clock: OsClock,
+    map: &'a watch::Sender<ClockMap>,
+    metrics: &'a Metrics,
+    clock: OsClock,
     sent: Option<mpsc::Sender<Sent>>,
     /// Somebody wanted to join the present view and did not fit in.
     is_full: bool,
-    believers: watch::Receiver<Notified>,
-    left: bool,
 }
-
-/// How long leaving may take, whatever the member still waits for: a part of a pod's usual grace period.
-/// While the register answers it takes milliseconds. Where Kubernetes leaves less time, it ends the process.
-const LEAVE: Duration = Duration::from_secs(10);
 
 /// Answers of the register that may wait for the task.
 const ANSWERS: usize = 64;
@@ -129,15 +107,13 @@ impl Slot {
         let Beginning { me, policy, mut status, register, links, end, .. } = beginning;
         let (answers, answered) = mpsc::channel(ANSWERS);
         self.publisher.begins(me.incarnation, &policy);
-        let time =
-            Time { sync: None, clock: virtual_clock(self.clock, &policy), epoch: Epoch::default() };
-        let member = Member::new(me.clone(), policy, *status.borrow_and_update());
-        let task = Task {
-            recorder: crate::telemetry::is_traced().then(|| Recorder::new(&member)),
-            member,
-            time,
-            book: Book::new(&me.name, me.incarnation, self.metrics.locks.clone()),
-            timers: PodTimers::new(),
+        let incarnation = me.incarnation;
+        let clock = virtual_clock(self.clock, &policy);
+        let status_epoch = *status.borrow_and_update();
+        let node = PodNode::new(me, policy, status_epoch, self.metrics.locks.clone(), clock);
+        let process = Process {
+            me: incarnation,
+            recorder: crate::telemetry::is_traced().then(|| Recorder::new(node.member())),
             links,
             peers: Vec::new(),
             register,
@@ -148,9 +124,6 @@ impl Slot {
             clock: self.clock,
             sent: beginning.sent,
             is_full: false,
-            believers: self.believers.watch(),
-            left: false,
-            me,
         };
         let sources = Sources {
             asked: &mut self.asked,
@@ -163,7 +136,7 @@ impl Slot {
             dead: beginning.dead,
             believers: self.believers.watch(),
         };
-        task.run(sources, end).await;
+        Task { node, process }.run(sources, end).await;
     }
 }
 
@@ -181,96 +154,64 @@ struct Sources<'a> {
 
 impl Task<'_> {
     async fn run(mut self, mut sources: Sources<'_>, end: CancellationToken) {
-        let now = self.clock.now();
-        let mut out = Outbox::default();
-        self.member.start(now, &mut out);
-        self.carry_out(now, out);
-        self.timers.set(PodTimer::Links, now.after(LINKS));
+        self.node.start(self.process.moment(), &mut self.process);
         let mut leaving = false;
-        while !self.left {
-            let due = self.timers.next();
-            tokio::select! {
-                biased;
+        let mut links = tokio::time::interval(LINKS);
+        links.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !self.node.has_left() {
+            let due = self.node.next_due();
+            let arrival = tokio::select! {
                 () = end.cancelled(), if !leaving => {
                     leaving = true;
-                    self.leave();
+                    Arrival::End
                 }
-                () = sleep_until(self.clock, due) => self.fire(),
-                Some(answer) = sources.answered.recv() => {
-                    let message = Message::Register(answer);
-                    self.feed(Input::Message { from: Node::Register, message });
+                () = sleep_until(self.process.clock, due) => Arrival::Nothing,
+                _ = links.tick() => {
+                    self.process.show_links();
+                    Arrival::Nothing
                 }
-                Some((from, payload)) = sources.inbox.recv() => self.on_payload(from, payload),
-                Some(request) = sources.asked.recv() => self.on_request(request),
+                Some(answer) = sources.answered.recv() => Arrival::Register(answer),
+                Some((from, payload)) = sources.inbox.recv() => Arrival::Payload(from, payload),
+                Some(request) = sources.asked.recv() => Arrival::Request(request),
                 Ok(()) = sources.policies.changed() => {
-                    let policy = sources.policies.borrow_and_update().clone();
-                    self.on_policy(policy);
+                    if let Some(policy) = sources.policies.borrow_and_update().clone() {
+                        Arrival::Command(Command::Policy(Box::new(policy)))
+                    } else {
+                        info!("the group was dissolved");
+                        Arrival::End
+                    }
                 }
                 Ok(()) = sources.status.changed() => {
-                    let status = *sources.status.borrow_and_update();
-                    self.feed(Input::Command(Command::Status(status)));
+                    Arrival::Command(Command::Status(*sources.status.borrow_and_update()))
                 }
                 Ok(()) = sources.found.changed() => {
                     let found = sources.found.borrow_and_update().clone();
-                    self.on_found(found);
+                    self.process.found(found)
                 }
-                Ok(()) = sources.sight.changed() => self.feed(Input::Command(Command::Look)),
-                Ok(()) = sources.believers.changed() => self.heed_believers(),
-                Some(dead) = sources.dead.recv() => {
-                    self.feed(Input::Command(Command::Evidence(dead)));
+                Ok(()) = sources.sight.changed() => Arrival::Command(Command::Look),
+                Ok(()) = sources.believers.changed() => {
+                    Arrival::Notified(*sources.believers.borrow_and_update())
                 }
+                Some(dead) = sources.dead.recv() => Arrival::Command(Command::Evidence(dead)),
+            };
+            let at = self.process.moment();
+            if let Some(due) = self.node.next_due() {
+                self.process.note_pause(at.now - due);
             }
+            self.node.handle(at, arrival, &mut self.process);
         }
         // What was said last is on its way before the links end.
         tokio::time::sleep(FLUSH).await;
     }
+}
 
-    fn on_payload(&mut self, from: Incarnation, payload: Payload) {
-        match payload {
-            Payload::Member(message) => {
-                if let Some(word) = message.of_lock().filter(|w| w.paid_by == PaidBy::Receiver) {
-                    self.book.count_message(word.lock);
-                }
-                if let PeerMessage::Join(info) = &message {
-                    self.links.meet(info);
-                }
-                let message = Message::Peer(message);
-                self.feed(Input::Message { from: Node::Member(from), message });
-            }
-            Payload::Clock { epoch, message } => self.on_clock_message(from, epoch, message),
-        }
-    }
-
-    /// Rings every timer that is due.
-    fn fire(&mut self) {
-        let now = self.clock.now();
-        self.note_pause(now);
-        while let Some(timer) = self.timers.take_due(now) {
-            match timer {
-                PodTimer::Member(timer) => self.feed(Input::Timer(timer)),
-                PodTimer::Clock(timer) => self.feed_clock(Input::Timer(timer)),
-                PodTimer::Claim(lock, id, due) => {
-                    self.book.on_due(now, &lock, &id, due);
-                    self.grant_intents();
-                }
-                PodTimer::Links => {
-                    self.publisher.connected(|peer| self.links.is_open(peer));
-                    self.timers.set(PodTimer::Links, now.after(LINKS));
-                }
-                PodTimer::Leave => {
-                    warn!(
-                        "this pod ends before it has left its group: the others take it for dead"
-                    );
-                    self.left = true;
-                }
-                PodTimer::Believers => self.heed_believers(),
-            }
-        }
+impl Process<'_> {
+    fn moment(&self) -> Moment {
+        Moment { now: self.clock.now(), raw: self.clock.raw() }
     }
 
     /// A process that was held up for long has missed heartbeats, and deadlines may have passed.
-    fn note_pause(&self, now: LocalTime) {
-        let late = self.timers.next().map_or(Duration::ZERO, |due| now - due);
+    fn note_pause(&self, late: Duration) {
         if late >= NOTICEABLE {
             self.metrics.members.pauses.observe(late.as_secs_f64());
         }
@@ -279,208 +220,21 @@ impl Task<'_> {
         }
     }
 
-    fn on_request(&mut self, request: Request) {
-        let now = self.clock.now();
-        match request {
-            Request::Ask(ask, reply) => {
-                let answer = self.ask(now, ask);
-                answered(reply, answer);
-            }
-            Request::Find(lock, id, reply) => answered(reply, self.book.find(&lock, &id)),
-            Request::Renew(lock, id, ttl, reply) => {
-                answered(reply, self.book.renew(now, &lock, &id, ttl));
-            }
-            Request::Release(lock, id, reply) => {
-                answered(reply, self.book.release(now, &lock, &id));
-            }
-            Request::Claims(reply) => answered(reply, self.book.claims()),
-            Request::Abandon(lock, id) => self.book.abandon(now, &lock, &id),
-            Request::Drain => {
-                self.publisher.draining();
-                self.feed(Input::Command(Command::Drain));
-            }
-        }
-        self.grant_intents();
+    fn show_links(&self) {
+        self.publisher.connected(|peer| self.links.is_open(peer));
     }
 
-    fn ask(&mut self, now: LocalTime, ask: crate::claims::Ask) -> Result<super::Asked, AskError> {
-        let missing = self.publisher.status.borrow().missing.clone();
-        match (missing, self.member.record()) {
-            (None, _) if self.member.is_one_too_many() => {
-                Err(AskError::NotReady(format!("the group is full: it has {MEMBERS_MAX} members")))
-            }
-            (None, Some(record)) => {
-                let policy = record.policy.clone();
-                self.book.ask(now, ask, &policy)
-            }
-            (Some(missing), _) => Err(AskError::NotReady(missing)),
-            (None, None) => Err(AskError::NotReady("this member is in no view yet".to_owned())),
-        }
-    }
-
-    /// A leader that hands over need not wait until its last deadline, if no application was told so
-    /// much.
-    fn heed_believers(&mut self) {
-        let notified = *self.believers.borrow();
-        let ends = self.publisher.election.borrow().leadership == Leadership::HandingOver;
-        if ends && notified.streams == 0 {
-            self.feed(Input::Command(Command::Notified(notified.until)));
-        }
-    }
-
-    fn on_policy(&mut self, policy: Option<Policy>) {
-        if let Some(policy) = policy {
-            self.feed(Input::Command(Command::Policy(Box::new(policy))));
-        } else {
-            info!("the group was dissolved");
-            self.leave();
-        }
-    }
-
-    fn leave(&mut self) {
-        let now = self.clock.now();
-        self.publisher.draining();
-        self.publisher.out("the sidecar is leaving its group");
-        self.book.close(now);
-        self.grant_intents();
-        self.timers.set(PodTimer::Leave, now.after(LEAVE));
-        self.feed(Input::Command(Command::Leave));
-    }
-
-    /// Carries out what the claims want of the member, and of the timers.
-    fn grant_intents(&mut self) {
-        loop {
-            for ((lock, id, due), at) in std::mem::take(&mut self.book.timers) {
-                let timer = PodTimer::Claim(lock, id, due);
-                match at {
-                    Some(at) => self.timers.set(timer, at),
-                    None => self.timers.clear(&timer),
-                }
-            }
-            let intents = std::mem::take(&mut self.book.intents);
-            if intents.is_empty() && self.book.timers.is_empty() {
-                return self.book.has_left();
-            }
-            for intent in intents {
-                self.feed_member(Input::Command(match intent {
-                    Intent::Enter(lock, note) => Command::Enter { lock, note },
-                    Intent::Exit(lock) => Command::Exit { lock },
-                }));
-            }
-        }
-    }
-
-    fn feed(&mut self, input: conclave_protocols::protocol::InputOf<Member>) {
-        self.feed_member(input);
-        self.grant_intents();
-    }
-
-    fn carry_out(
-        &mut self,
-        now: LocalTime,
-        mut out: conclave_protocols::protocol::OutboxOf<Member>,
-    ) {
-        for effect in out.drain() {
-            match effect {
-                Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
-                    self.note_sent(now, to, &message);
-                    self.send(to, message);
-                }
-                Effect::Send { message: Message::Register(call), .. } => {
-                    self.register.call(call, self.answers.clone());
-                }
-                Effect::Send { to: Node::Register, message: Message::Peer(_) } => {}
-                Effect::Arm { timer, after } => {
-                    self.timers.set(PodTimer::Member(timer), now.after(after));
-                }
-                Effect::Disarm(timer) => self.timers.clear(&PodTimer::Member(timer)),
-                Effect::Tell(event) => self.on_event(now, event),
-            }
-        }
-    }
-
-    fn send(&mut self, to: Incarnation, message: PeerMessage) {
-        let word = message.of_lock();
-        let lock = word.map(|word| word.lock.clone());
-        match word.map(|word| (word.lock, word.paid_by)) {
-            Some((lock, PaidBy::Sender)) => self.book.count_message(lock),
-            Some((lock, PaidBy::Leaver)) => self.book.count_last_message(lock),
-            Some((_, PaidBy::Receiver | PaidBy::Nobody)) | None => {}
-        }
-        self.say(to, Payload::Member(message), lock);
-    }
-
-    pub(super) fn say(&mut self, to: Incarnation, payload: Payload, lock: Option<LockName>) {
-        if let Some(sent) = &self.sent {
-            let (protocol, name) = payload.names();
-            // Whoever draws may miss something.
-            let _ = sent.try_send(Sent::Message(Spoken { to, protocol, name, lock }));
-        }
-        self.links.send(to, payload);
-    }
-
-    fn on_event(&mut self, now: LocalTime, event: Event) {
-        self.note_event(now, &event);
-        match event {
-            Event::Met(info) => self.links.meet(&info),
-            Event::Installed(record) => self.on_view(now, &record),
-            Event::Leadership(leadership) => {
-                debug!(?leadership, "leadership");
-                self.publisher.stands(now, &self.member, leadership);
-                if leadership == member::Leadership::HandingOver {
-                    self.timers.set(PodTimer::Believers, now);
-                }
-            }
-            Event::Grants(grants) => self.publisher.grants(grants),
-            Event::Grace(until) => {
-                self.publisher.grace(until);
-                self.book.grace(until);
-            }
-            Event::Confirmed(at) => self.publisher.confirmed(at),
-            Event::Elected { winner, messages, took } => {
-                self.publisher.elected(messages, took);
-                let algorithm = self.publisher.election.borrow().algorithm;
-                let last = super::LastElection { messages, duration: took };
-                let won = winner == self.me.incarnation;
-                self.metrics.elections.ended(algorithm, won, last);
-            }
-            Event::Lock(lock, event) => {
-                let pod_of = |member: Incarnation| name_of(self.member.record(), member);
-                self.book.on_event(now, &lock, event, pod_of);
-            }
-            Event::Ignored(reason) => {
-                if reason == "full" && !std::mem::replace(&mut self.is_full, true) {
-                    warn!(members = MEMBERS_MAX, "the group is full: another pod wants to join");
-                }
-                self.metrics.peers.messages_ignored.with_label_values(&[reason]).inc();
-            }
-            Event::Undone(what) => warn!("this pod ends before it could {what}"),
-            Event::Left => self.left = true,
-        }
-    }
-
-    fn on_view(&mut self, now: LocalTime, record: &Record) {
-        self.is_full = false;
-        for info in &record.members {
+    /// Discovery found these, or is over.
+    fn found(&mut self, found: Option<Vec<MemberInfo>>) -> Arrival {
+        let Some(peers) = found else {
+            self.peers.clear();
+            return Arrival::Nothing;
+        };
+        for info in &peers {
             self.links.meet(info);
         }
-        let is_found = |peer| self.peers.iter().any(|info| info.incarnation == peer);
-        self.links.keep_only(|peer| record.rank(*peer).is_some() || is_found(*peer));
-        info!(
-            epoch = record.epoch.0,
-            members = record.members.len(),
-            leader = name_of(Some(record), record.leader.unwrap_or(self.me.incarnation)),
-            "view"
-        );
-        self.publisher.installed(now, record, |peer| self.links.is_open(peer));
-        self.book.is_granted_by(&record.policy);
-        for (algorithm, messages) in lock_costs(record, self.me.incarnation) {
-            self.metrics.locks.expect(algorithm, messages);
-        }
-        let (best, worst) = election_cost(record.policy.election, record.members.len());
-        self.metrics.elections.expect(record.policy.election, best, worst);
-        let Some(rank) = record.rank(self.me.incarnation) else { return };
-        self.enter_time(record, rank);
+        self.peers.clone_from(&peers);
+        Arrival::Command(Command::Peers(peers))
     }
 }
 
@@ -495,13 +249,3 @@ const LINKS: Duration = Duration::from_secs(1);
 
 /// How long links stay after the member has left.
 const FLUSH: Duration = Duration::from_millis(50);
-
-pub(super) fn answered<T>(reply: oneshot::Sender<T>, answer: T) {
-    // Whoever asked has hung up.
-    let _ = reply.send(answer);
-}
-
-fn name_of(record: Option<&Record>, member: Incarnation) -> String {
-    let info = record.and_then(|record| record.member(record.rank(member)?));
-    info.map_or_else(|| member.pod.to_string(), |info| info.name.clone())
-}

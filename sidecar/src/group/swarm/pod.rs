@@ -1,24 +1,28 @@
-//! The nodes: a pod, which is a member and a book driven as `task.rs` drives them, and the register.
+//! Who takes part in a simulated group: a pod, which drives its node as the group task does, and the
+//! register.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use conclave_protocols::member::message::Message;
-use conclave_protocols::member::{Command, Event, Leadership, Member, Node};
-use conclave_protocols::policy::Policy;
+use conclave_protocols::clock::{ClockMap, Params, Reading, Source, VirtualClock};
+use conclave_protocols::member::{Event, Leadership, Member, Node, StatusEpoch};
+use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::random::Random;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::register::{self, MemoryRegister};
 use conclave_protocols::trace::{self, Log, Watch};
-use conclave_protocols::{Effect, Epoch, Input, LocalTime, LockName, Outbox, Protocol};
-use tokio::sync::watch;
+use conclave_protocols::{
+    Epoch, Incarnation, Input, LocalTime, LockName, MemberId, Named, Protocol,
+};
+use tokio::sync::{oneshot, watch};
 
-use super::super::book::{Book, Intent};
-use super::super::task::PodTimer;
-use super::super::timers::PodTimers;
 use crate::claims::{Ask, Claim, ClaimId, ClaimState, Wait};
+use crate::group::Request;
+use crate::group::believers::Notified;
+use crate::group::node::{Arrival, Ending, Moment, PodNode, Surroundings};
 use crate::metrics::LockMetrics;
+use crate::wire::Payload;
 
 /// Tells the claims of a run apart.
 pub(super) type Number = u64;
@@ -70,7 +74,9 @@ pub(super) enum Seen {
         until: LocalTime,
     },
     LeadsNot,
-    View,
+    View(Epoch),
+    /// The group clock has another course.
+    Adjusted,
     Left,
 }
 
@@ -92,54 +98,139 @@ pub(super) enum Shows {
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) struct Bell;
 
+/// What travels between them.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Parcel {
+    /// Between pods.
+    Payload(Payload),
+    /// To and from the register.
+    Register(register::Message),
+}
+
+impl Named for Parcel {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Payload(payload) => payload.names().1,
+            Self::Register(message) => message.name(),
+        }
+    }
+}
+
 type Out = OutboxOf<Place>;
 
 pub(super) struct Pod {
-    member: Member,
-    watch: Watch,
-    book: Book,
-    timers: PodTimers<PodTimer>,
+    node: PodNode,
+    around: Around,
     open: BTreeMap<Number, (watch::Receiver<Claim>, Option<Shows>)>,
     ids: BTreeMap<Number, (LockName, ClaimId)>,
-    leads: bool,
-    leaving: bool,
-    left: bool,
     gone: bool,
+}
+
+/// What the node is in.
+struct Around {
+    watch: Watch,
+    /// The raw clock, which is as good as those of real machines; the other one is not.
+    raw: RawClock,
+    map: ClockMap,
+    leads: bool,
+    /// What applications were told of this member's leadership.
+    notified: Notified,
+    is_new: bool,
+    out: Out,
+}
+
+/// The clocks of a pod's node when the pod begins.
+#[derive(Clone, Copy)]
+pub(super) struct Clocks {
+    pub(super) rate_ppm: i32,
+    /// What the clock that deadlines are counted by shows.
+    pub(super) now: LocalTime,
+    pub(super) utc: Duration,
+}
+
+impl Clocks {
+    /// The wall clock less the raw clock. A wall clock is off by up to 20 ms.
+    fn utc_offset(self, raw: RawClock) -> i64 {
+        let utc = i64::try_from(self.utc.as_nanos()).expect("292 years");
+        let raw = i64::try_from(raw.read(self.now).0).expect("292 years");
+        utc + i64::from(self.rate_ppm) * 1_000 - raw
+    }
+}
+
+/// A clock with a rate error of its own, from one that is off by far more.
+#[derive(Clone, Copy)]
+struct RawClock {
+    rate_ppm: i32,
+}
+
+impl RawClock {
+    /// By how much a raw clock is off at most.
+    const DRIFT_PPM: i64 = 15;
+
+    fn read(self, now: LocalTime) -> LocalTime {
+        let own = i64::from(self.rate_ppm) % (Self::DRIFT_PPM + 1);
+        let (own, far) = (1_000_000 + i128::from(own), 1_000_000 + i128::from(self.rate_ppm));
+        LocalTime(u64::try_from(i128::from(now.0) * own / far).unwrap_or(u64::MAX))
+    }
 }
 
 impl Pod {
     pub(super) fn new(
         me: MemberInfo,
         policy: Policy,
-        status: Epoch,
+        status: StatusEpoch,
         metrics: LockMetrics,
-        (rate_ppm, log): (i32, Log),
+        (clocks, log): (Clocks, Log),
     ) -> Self {
-        let book = Book::new(&me.name, me.incarnation, metrics);
-        let member = Member::new(me, policy, status);
-        Self {
-            book,
-            watch: Watch::new(&member, rate_ppm, log),
-            member,
-            timers: PodTimers::new(),
-            open: BTreeMap::new(),
-            ids: BTreeMap::new(),
+        let rate_ppm = clocks.rate_ppm;
+        let raw = RawClock { rate_ppm };
+        let clock = VirtualClock::new(clocks.utc_offset(raw), Params::from(&policy.clock).rates());
+        let map = clock.map();
+        let node = PodNode::new(me, policy, status, metrics, clock);
+        let around = Around {
+            watch: Watch::new(node.member(), rate_ppm, log),
+            raw,
+            map,
             leads: false,
-            leaving: false,
-            left: false,
-            gone: false,
-        }
+            notified: Notified::default(),
+            is_new: false,
+            out: Out::default(),
+        };
+        Self { node, around, open: BTreeMap::new(), ids: BTreeMap::new(), gone: false }
     }
 
     pub(super) fn member(&self) -> &Member {
-        &self.member
+        self.node.member()
     }
 
     pub(super) fn has_left(&self) -> bool {
         self.gone
     }
 
-    fn call(&mut self, now: LocalTime, call: Call, out: &mut Out) {
+    /// What an application reads of the group clock when this pod's other clock shows that.
+    pub(super) fn group_time(&self, now: LocalTime) -> Reading {
+        self.around.map.reading(self.around.raw.read(now).0)
+    }
+
+    fn handle(&mut self, now: LocalTime, arrival: Arrival) {
+        let at = Moment { now, raw: self.around.raw.read(now) };
+        self.node.handle(at, arrival, &mut self.around);
+        if std::mem::take(&mut self.around.is_new) {
+            self.node.handle(at, Arrival::Notified(self.around.notified), &mut self.around);
+        }
+    }
+
+    fn request<T>(
+        &mut self,
+        now: LocalTime,
+        request: impl FnOnce(oneshot::Sender<T>) -> Request,
+    ) -> T {
+        let (reply, mut answer) = oneshot::channel();
+        self.handle(now, Arrival::Request(request(reply)));
+        answer.try_recv().expect("a node answers at once")
+    }
+
+    fn call(&mut self, now: LocalTime, call: Call) {
         match call {
             Call::Ask { number, lock, named, limits, ttl } => {
                 let claim = named.then(|| format!("claim-{number}"));
@@ -152,140 +243,37 @@ impl Pod {
                     owner: None,
                     metadata: None,
                 };
-                self.ask(now, number, ask, out);
+                self.ask(now, number, ask);
             }
             Call::Renew(number) => {
-                let Some((lock, id)) = self.ids.get(&number) else { return };
-                let renewed = self.book.renew(now, lock, id, None);
-                out.tell(Seen::Renewed(number, renewed.is_ok()));
+                let Some((lock, id)) = self.ids.get(&number).cloned() else { return };
+                let renewed = self.request(now, |reply| Request::Renew(lock, id, None, reply));
+                self.around.out.tell(Seen::Renewed(number, renewed.is_ok()));
             }
             Call::Release(number) => {
-                let Some((lock, id)) = self.ids.get(&number) else { return };
-                let released = self.book.release(now, lock, id);
-                out.tell(Seen::Released(number, released.is_ok()));
+                let Some((lock, id)) = self.ids.get(&number).cloned() else { return };
+                let released = self.request(now, |reply| Request::Release(lock, id, reply));
+                self.around.out.tell(Seen::Released(number, released.is_ok()));
             }
             Call::HangUp(number) => {
-                let Some((lock, id)) = self.ids.get(&number) else { return };
-                self.book.abandon(now, lock, id);
+                let Some((lock, id)) = self.ids.get(&number).cloned() else { return };
+                self.handle(now, Arrival::Request(Request::Abandon(lock, id)));
             }
-            Call::Drain => self.feed(now, Input::Command(Command::Drain), out),
-            Call::End => self.leave(now, out),
+            Call::Drain => self.handle(now, Arrival::Request(Request::Drain)),
+            Call::End => self.handle(now, Arrival::End),
             Call::Unsure(_) => {}
         }
-        self.grant_intents(now, out);
     }
 
-    fn ask(&mut self, now: LocalTime, number: Number, ask: Ask, out: &mut Out) {
-        let policy = self.member.record().map(|record| record.policy.clone());
+    fn ask(&mut self, now: LocalTime, number: Number, ask: Ask) {
         let lock = ask.lock.clone();
-        let asked = policy.filter(|_| !self.leaving).map(|policy| self.book.ask(now, ask, &policy));
-        let Some(Ok(asked)) = asked else {
-            return out.tell(Seen::Claim(number, Shows::Refused));
-        };
-        let id = asked.claim.borrow().id.clone();
-        self.ids.insert(number, (lock, id));
-        self.open.insert(number, (asked.claim, None));
-    }
-
-    /// As the group task does: the claims end, then the member leaves.
-    fn leave(&mut self, now: LocalTime, out: &mut Out) {
-        self.leaving = true;
-        self.book.close(now);
-        self.grant_intents(now, out);
-        self.timers.set(PodTimer::Leave, now.after(LEAVE));
-        self.feed(now, Input::Command(Command::Leave), out);
-    }
-
-    /// Rings every timer that is due.
-    fn fire(&mut self, now: LocalTime, out: &mut Out) {
-        while let Some(timer) = self.timers.take_due(now) {
-            match timer {
-                PodTimer::Member(timer) => self.feed(now, Input::Timer(timer), out),
-                PodTimer::Claim(lock, id, due) => {
-                    self.book.on_due(now, &lock, &id, due);
-                    self.grant_intents(now, out);
-                }
-                PodTimer::Leave => self.left = true,
-                PodTimer::Clock(_) | PodTimer::Links | PodTimer::Believers => {}
+        match self.request(now, |reply| Request::Ask(ask, reply)) {
+            Ok(asked) => {
+                let id = asked.claim.borrow().id.clone();
+                self.ids.insert(number, (lock, id));
+                self.open.insert(number, (asked.claim, None));
             }
-        }
-    }
-
-    /// Carries out what the claims want of the member, and of the timers.
-    fn grant_intents(&mut self, now: LocalTime, out: &mut Out) {
-        loop {
-            for ((lock, id, due), at) in std::mem::take(&mut self.book.timers) {
-                let timer = PodTimer::Claim(lock, id, due);
-                match at {
-                    Some(at) => self.timers.set(timer, at),
-                    None => self.timers.clear(&timer),
-                }
-            }
-            let intents = std::mem::take(&mut self.book.intents);
-            if intents.is_empty() && self.book.timers.is_empty() {
-                return;
-            }
-            for intent in intents {
-                let command = match intent {
-                    Intent::Enter(lock, note) => Command::Enter { lock, note },
-                    Intent::Exit(lock) => Command::Exit { lock },
-                };
-                self.feed_member(now, Input::Command(command), out);
-            }
-        }
-    }
-
-    fn feed(&mut self, now: LocalTime, input: InputOf<Member>, out: &mut Out) {
-        self.feed_member(now, input, out);
-        self.grant_intents(now, out);
-    }
-
-    fn feed_member(&mut self, now: LocalTime, input: InputOf<Member>, out: &mut Out) {
-        let mut effects = Outbox::default();
-        self.watch.handle(&mut self.member, now, input, &mut effects);
-        self.carry_out(now, effects, out);
-    }
-
-    fn carry_out(&mut self, now: LocalTime, mut effects: OutboxOf<Member>, out: &mut Out) {
-        for effect in effects.drain() {
-            match effect {
-                Effect::Send { to, message } => out.send(to, message),
-                Effect::Arm { timer, after } => {
-                    self.timers.set(PodTimer::Member(timer), now.after(after));
-                }
-                Effect::Disarm(timer) => self.timers.clear(&PodTimer::Member(timer)),
-                Effect::Tell(event) => self.on_event(now, event, out),
-            }
-        }
-    }
-
-    fn on_event(&mut self, now: LocalTime, event: Event, out: &mut Out) {
-        match event {
-            Event::Lock(lock, event) => {
-                self.book.on_event(now, &lock, event, |member| member.pod.to_string());
-            }
-            Event::Leadership(Leadership::Leading(until)) => {
-                let epoch = self.member.record().map(|record| record.epoch);
-                self.leads = true;
-                out.tell(Seen::Leads { epoch: epoch.unwrap_or_default(), until });
-            }
-            Event::Leadership(_) => {
-                if std::mem::take(&mut self.leads) {
-                    out.tell(Seen::LeadsNot);
-                }
-            }
-            Event::Installed(_) => out.tell(Seen::View),
-            Event::Left => self.left = true,
-            Event::Ignored("version") => {
-                panic!("a message of a version that this member does not speak")
-            }
-            Event::Met(_)
-            | Event::Grants(_)
-            | Event::Grace(_)
-            | Event::Confirmed(_)
-            | Event::Elected { .. }
-            | Event::Ignored(_)
-            | Event::Undone(_) => {}
+            Err(_) => self.around.out.tell(Seen::Claim(number, Shows::Refused)),
         }
     }
 
@@ -296,7 +284,7 @@ impl Pod {
             let Some(shows) = shows(&claim.borrow().state) else { continue };
             if *shown != Some(shows) {
                 *shown = Some(shows);
-                out.tell(Seen::Claim(*number, shows));
+                self.around.out.tell(Seen::Claim(*number, shows));
             }
             if !matches!(shows, Shows::Held { .. }) {
                 ended.push(*number);
@@ -305,15 +293,77 @@ impl Pod {
         for number in ended {
             self.open.remove(&number);
         }
-        if std::mem::take(&mut self.left) {
+        *out = std::mem::take(&mut self.around.out);
+        if self.node.has_left() {
             self.gone = true;
             out.tell(Seen::Left);
         }
-        match self.timers.next() {
+        match self.node.next_due() {
             Some(at) => out.arm(Bell, now.until(at)),
             None => out.disarm(Bell),
         }
     }
+}
+
+impl Surroundings for Around {
+    fn hand(
+        &mut self,
+        member: &mut Member,
+        now: LocalTime,
+        input: InputOf<Member>,
+        out: &mut OutboxOf<Member>,
+    ) {
+        self.watch.handle(member, now, input, out);
+    }
+
+    fn send(&mut self, to: Incarnation, payload: Payload) {
+        self.out.send(Node::Member(to), Parcel::Payload(payload));
+    }
+
+    fn call(&mut self, call: register::Message) {
+        self.out.send(Node::Register, Parcel::Register(call));
+    }
+
+    fn told(&mut self, _now: LocalTime, member: &Member, event: Event) {
+        match event {
+            Event::Leadership(Leadership::Leading(until)) => {
+                let epoch = member.record().map(|record| record.epoch);
+                self.leads = true;
+                self.is_new = true;
+                self.notified.until = self.notified.until.max(until);
+                self.out.tell(Seen::Leads { epoch: epoch.unwrap_or_default(), until });
+            }
+            Event::Leadership(_) => {
+                if std::mem::take(&mut self.leads) {
+                    self.out.tell(Seen::LeadsNot);
+                }
+            }
+            Event::Installed(record) => self.out.tell(Seen::View(record.epoch)),
+            Event::Ignored("version") => {
+                panic!("a message of a version that this member does not speak")
+            }
+            Event::Lock(..)
+            | Event::Left
+            | Event::Met(_)
+            | Event::Grants(_)
+            | Event::Grace(_)
+            | Event::Confirmed(_)
+            | Event::Elected { .. }
+            | Event::Ignored(_)
+            | Event::Undone(_) => {}
+        }
+    }
+
+    fn goes_by(&mut self, _: Arbiter) {}
+
+    fn adjusted(&mut self, map: ClockMap) {
+        self.map = map;
+        self.out.tell(Seen::Adjusted);
+    }
+
+    fn ended_round(&mut self, _: &BTreeMap<MemberId, Source>) {}
+
+    fn ends(&mut self, _: Ending) {}
 }
 
 fn shows(state: &ClaimState) -> Option<Shows> {
@@ -364,7 +414,7 @@ impl Register {
                 self.answer_for_sure(from, call);
             }
         } else if let Some(answer) = self.answer_for_sure(from, call) {
-            out.send(from, Message::Register(answer));
+            out.send(from, Parcel::Register(answer));
         }
     }
 }
@@ -372,15 +422,14 @@ impl Register {
 impl Protocol for Place {
     type Peer = Node;
     type Command = Call;
-    type Message = Message;
+    type Message = Parcel;
     type Timer = Bell;
     type Event = Seen;
 
     fn start(&mut self, now: LocalTime, out: &mut Out) {
         if let Self::Pod(pod) = self {
-            let mut effects = Outbox::default();
-            pod.member.start(now, &mut effects);
-            pod.carry_out(now, effects, out);
+            let at = Moment { now, raw: pod.around.raw.read(now) };
+            pod.node.start(at, &mut pod.around);
             pod.after(now, out);
         }
     }
@@ -389,20 +438,22 @@ impl Protocol for Place {
         match self {
             Self::Pod(pod) if pod.gone => {}
             Self::Pod(pod) => {
-                // What is due comes before what has arrived, as the group task orders it.
-                pod.fire(now, out);
                 match input {
-                    Input::Command(call) => pod.call(now, call, out),
-                    Input::Message { from, message } => {
-                        pod.feed(now, Input::Message { from, message }, out);
+                    Input::Command(call) => pod.call(now, call),
+                    Input::Message { from: Node::Member(from), message: Parcel::Payload(said) } => {
+                        pod.handle(now, Arrival::Payload(from, said));
                     }
-                    Input::Timer(Bell) => {}
+                    Input::Message { message: Parcel::Register(answer), .. } => {
+                        pod.handle(now, Arrival::Register(answer));
+                    }
+                    Input::Message { .. } => unreachable!("the register has no payloads"),
+                    Input::Timer(Bell) => pod.handle(now, Arrival::Nothing),
                 }
                 pod.after(now, out);
             }
             Self::Register(register) => match input {
                 Input::Command(Call::Unsure(times)) => register.unsure = times,
-                Input::Message { from, message: Message::Register(call) } => {
+                Input::Message { from, message: Parcel::Register(call) } => {
                     register.answer(from, &call, out);
                 }
                 Input::Message { .. } | Input::Command(_) | Input::Timer(_) => {}
@@ -410,6 +461,3 @@ impl Protocol for Place {
         }
     }
 }
-
-/// As long as the group task gives itself.
-const LEAVE: Duration = Duration::from_secs(10);

@@ -6,9 +6,10 @@ use std::time::Duration;
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy, Timing};
 use conclave_protocols::random::Random;
+use conclave_protocols::sim::Waiting;
 
 use super::applications::LOCKS;
-use super::pod::{Call, Limits, Number};
+use super::pod::{Call, Limits, Number, Place};
 use super::world::{State, World};
 
 pub(super) struct Run {
@@ -193,7 +194,8 @@ impl Run {
         let node = self.world.pods[pod].0;
         self.world.sim.freeze(node);
         self.live(span);
-        self.world.sim.thaw(node);
+        let salt = self.world.sim.random().draw();
+        self.world.sim.thaw_in_order(node, |waiting| place(salt, waiting));
         self.world.run_for(Duration::ZERO);
     }
 
@@ -277,4 +279,15 @@ impl Run {
             }
         }
     }
+}
+
+/// What waited for a process that stood still comes in any order, but for what has the same source.
+fn place(salt: u64, waiting: &Waiting<'_, Place>) -> u64 {
+    let source = match waiting {
+        Waiting::Command(_) => 1,
+        Waiting::Timer(_) => 2,
+        Waiting::Message(Node::Register, _) => 3,
+        Waiting::Message(Node::Member(from), _) => from.run,
+    };
+    Random::new(salt ^ source).draw()
 }

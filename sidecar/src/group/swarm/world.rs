@@ -8,11 +8,11 @@ use conclave_protocols::member::Node;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::sim::{Clock, Simulator};
-use conclave_protocols::trace::{Clocks, Log, Rules, Watch};
+use conclave_protocols::trace::{self, Log, Rules, Watch};
 use conclave_protocols::version;
 use conclave_protocols::{Epoch, Incarnation, LockName, PodUid};
 
-use super::pod::{Call, Limits, Number, Place, Pod, Register, Seen, Shows};
+use super::pod::{Call, Clocks, Limits, Number, Place, Pod, Register, Seen, Shows};
 use crate::metrics::Metrics;
 
 pub(super) struct World {
@@ -32,6 +32,10 @@ pub(super) struct World {
     /// How often what happened.
     pub(super) seen: BTreeMap<&'static str, u64>,
     pub(super) views: u64,
+    /// The latest group time that each process showed.
+    times: BTreeMap<Node, i64>,
+    /// When each pod entered which view last.
+    entered: BTreeMap<usize, (Duration, Epoch)>,
 }
 
 /// A claim, as its application knows it.
@@ -71,9 +75,11 @@ impl World {
             stores: BTreeMap::new(),
             history: History::default(),
             log,
-            rules: Rules::new(Clocks::Drifting),
+            rules: Rules::new(trace::Clocks::Drifting),
             seen: BTreeMap::new(),
             views: 0,
+            times: BTreeMap::new(),
+            entered: BTreeMap::new(),
         }
     }
 
@@ -96,8 +102,10 @@ impl World {
         let node = Node::Member(incarnation);
         self.pods.push((node, clock));
         let metrics = self.metrics.locks.clone();
-        let watched = (rate, self.log.clone());
-        let pod = Pod::new(info, self.policy.clone(), self.epoch(), metrics, watched);
+        let now = self.sim.now();
+        let clocks = Clocks { rate_ppm: rate, now: clock.read(now), utc: now };
+        let (status, log) = (self.epoch().into(), self.log.clone());
+        let pod = Pod::new(info, self.policy.clone(), status, metrics, (clocks, log));
         self.sim.add_with_clock(node, Place::Pod(Box::new(pod)), clock);
         self.observe();
     }
@@ -269,6 +277,7 @@ impl World {
             }
             self.see(index, seen);
         }
+        self.check_clocks();
     }
 
     fn see(&mut self, pod: usize, seen: Seen) {
@@ -285,8 +294,42 @@ impl World {
                 self.record(Operation::Leads { who, epoch: epoch.0, until });
             }
             Seen::LeadsNot => self.record(Operation::Resigned { who: format!("pod {pod}") }),
-            Seen::View => self.views += 1,
+            Seen::View(epoch) => {
+                self.views += 1;
+                self.entered.insert(pod, (self.sim.now(), epoch));
+            }
+            Seen::Adjusted => self.count("adjusted"),
             Seen::Left => {}
+        }
+    }
+
+    /// Group time goes on wherever an application reads it, and any two clocks that were compared in the
+    /// same view are no farther apart than their bounds allow.
+    fn check_clocks(&mut self) {
+        let (seed, now) = (self.seed, self.sim.now());
+        let mut compared = Vec::new();
+        for index in self.living() {
+            let (node, clock) = self.pods[index];
+            let Some(pod) = self.pod(index) else { continue };
+            let reading = pod.group_time(clock.read(now));
+            let (Some(error), Some(age)) = (reading.error_ns, reading.age_ns) else { continue };
+            let time = reading.now_ns;
+            let before = self.times.insert(node, time);
+            assert!(
+                before <= Some(time),
+                "seed {seed} at {now:?}: pod {index} went back to {time}"
+            );
+            // A view may meet members of a group that had another time, until it compares clocks.
+            let Some((entered, view)) = self.entered.get(&index) else { continue };
+            if now.saturating_sub(Duration::from_nanos(age)) > *entered {
+                compared.push((*view, time, error));
+            }
+        }
+        for (place, (view, time, error)) in compared.iter().enumerate() {
+            for (_, other, others) in compared[..place].iter().filter(|(same, ..)| same == view) {
+                let (apart, bounds) = (time.abs_diff(*other), error.saturating_add(*others));
+                assert!(apart <= bounds, "seed {seed} at {now:?}: {apart} ns apart, not {bounds}");
+            }
         }
     }
 

@@ -6,10 +6,10 @@
 use conclave_protocols::member::message::{AboutLock, Message, PeerMessage};
 use conclave_protocols::member::{Command, Event, LockEvent, Member, Node};
 use conclave_protocols::policy::LockAlgorithm;
-use conclave_protocols::protocol::InputOf;
-use conclave_protocols::{Epoch, FencingToken, Incarnation, Input, LocalTime, LockName};
+use conclave_protocols::protocol::{InputOf, OutboxOf};
+use conclave_protocols::{Effect, Epoch, FencingToken, Incarnation, Input, LocalTime, LockName};
 
-use super::{Sent, Task};
+use super::{Process, Sent};
 
 /// Something that happened to a lock at a member.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ fn message_id(message: &PeerMessage) -> Option<(&LockName, MessageId)> {
     Some((lock, MessageId { name, epoch, mark }))
 }
 
-impl Task<'_> {
+impl Process<'_> {
     /// The member gets an input.
     pub(super) fn note_input(&self, at: LocalTime, input: &InputOf<Member>) {
         match input {
@@ -78,19 +78,28 @@ impl Task<'_> {
         }
     }
 
-    /// The member sends a message.
-    pub(super) fn note_sent(&self, at: LocalTime, to: Incarnation, message: &PeerMessage) {
-        if let Some((lock, id)) = message_id(message) {
-            self.note(at, lock, || What::Sent { to, id });
+    /// The member wants that done.
+    pub(super) fn note_effects(&self, at: LocalTime, member: &Member, out: &OutboxOf<Member>) {
+        if self.sent.is_none() {
+            return;
+        }
+        for effect in out.effects() {
+            match effect {
+                Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
+                    if let Some((lock, id)) = message_id(message) {
+                        self.note(at, lock, || What::Sent { to: *to, id });
+                    }
+                }
+                Effect::Tell(Event::Lock(lock, event)) => self.note_event(at, member, lock, event),
+                Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => {}
+            }
         }
     }
 
-    /// The member tells of something.
-    pub(super) fn note_event(&self, at: LocalTime, event: &Event) {
-        let Event::Lock(lock, event) = event else { return };
+    fn note_event(&self, at: LocalTime, member: &Member, lock: &LockName, event: &LockEvent) {
         match event {
             LockEvent::Entered { token, deadline, .. } => self.note(at, lock, || {
-                let record = self.member.record();
+                let record = member.record();
                 let policy = record.and_then(|record| record.policy.for_lock(lock.as_str()));
                 What::Entered(Entered {
                     token: *token,

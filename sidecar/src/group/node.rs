@@ -1,0 +1,380 @@
+//! What a pod runs, as one value without input or output of its own: its member, its claims, its group
+//! clock, its timers, and the order in which they are served.
+//!
+//! The group task drives it with sockets and the clocks of the machine, the swarm with simulated ones.
+//! Each call has one reading of the clocks, and comes in three steps:
+//!
+//! 1. What is due comes before what has arrived: a process that was held up ends what has ended before it
+//!    hears of anything else.
+//! 2. What has arrived goes to the part that it is for.
+//! 3. What the claims want of the member by then is handed to it, until they want nothing more.
+
+pub(super) mod requests;
+mod time;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use conclave_protocols::clock::{self, ClockMap, VirtualClock};
+use conclave_protocols::member::message::{Message, PeerMessage};
+use conclave_protocols::member::{self, Command, Event, Leadership, Member, Node, StatusEpoch};
+use conclave_protocols::mutex::PaidBy;
+use conclave_protocols::policy::{Arbiter, Policy};
+use conclave_protocols::protocol::{InputOf, OutboxOf};
+use conclave_protocols::record::{MemberInfo, Record};
+use conclave_protocols::{
+    Effect, Incarnation, Input, LocalTime, LockName, MemberId, Outbox, Protocol, register,
+};
+use tracing::warn;
+
+use self::time::GroupTime;
+use super::Request;
+use super::believers::Notified;
+use super::book::{Book, Due, Intent};
+use super::timers::PodTimers;
+use crate::claims::ClaimId;
+use crate::metrics::LockMetrics;
+use crate::wire::Payload;
+
+/// One moment, by the two clocks of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Moment {
+    /// By the clock that deadlines are counted by.
+    pub(super) now: LocalTime,
+    /// By the clock that the group clock is made from.
+    pub(super) raw: LocalTime,
+}
+
+/// What arrives at a node.
+#[derive(Debug)]
+pub(super) enum Arrival {
+    /// Nothing: a timer may be due.
+    Nothing,
+    /// From another member.
+    Payload(Incarnation, Payload),
+    /// An answer of the register.
+    Register(register::Message),
+    /// From the application.
+    Request(Request),
+    /// For the member: what the group's resource, discovery or the kubelet says.
+    Command(Command),
+    /// What applications were told of this member's leadership.
+    Notified(Notified),
+    /// The node is to leave its group.
+    End,
+}
+
+/// What a node is in: a process, or the swarm.
+pub(super) trait Surroundings {
+    /// Hands an input to the member, and may look on.
+    fn hand(
+        &mut self,
+        member: &mut Member,
+        now: LocalTime,
+        input: InputOf<Member>,
+        out: &mut OutboxOf<Member>,
+    );
+
+    /// Sends something to another member.
+    fn send(&mut self, to: Incarnation, payload: Payload);
+
+    /// Calls the register.
+    fn call(&mut self, call: register::Message);
+
+    /// The member told of something. What concerns a claim is told to the claim instead.
+    fn told(&mut self, now: LocalTime, member: &Member, event: Event);
+
+    /// The member goes by that arbiter from now on.
+    fn goes_by(&mut self, arbiter: Arbiter);
+
+    /// The group clock has another course.
+    fn adjusted(&mut self, map: ClockMap);
+
+    /// This member, which is the daemon of the group clock, has ended a round.
+    fn ended_round(&mut self, sources: &BTreeMap<MemberId, clock::Source>);
+
+    /// The node drains, or leaves its group.
+    fn ends(&mut self, ending: Ending);
+}
+
+/// How a node ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Ending {
+    /// It hands over, and goes on otherwise.
+    Drains,
+    /// It leaves its group.
+    Leaves,
+}
+
+/// The names of a node's timers.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+enum PodTimer {
+    Member(member::Timer),
+    Clock(clock::Timer),
+    Claim(LockName, ClaimId, Due),
+    /// Leaving takes too long.
+    Leave,
+    /// This member hands over: may some application believe in it yet?
+    Believers,
+}
+
+/// A pod's part in its group.
+pub(super) struct PodNode {
+    me: Incarnation,
+    member: Member,
+    book: Book,
+    time: GroupTime,
+    timers: PodTimers<PodTimer>,
+    notified: Notified,
+    leadership: Leadership,
+    ending: Option<Ending>,
+    left: bool,
+}
+
+/// How long leaving may take, whatever the member still waits for: a part of a pod's usual grace period.
+/// While the register answers it takes milliseconds. Where Kubernetes leaves less time, it ends the process.
+const LEAVE: Duration = Duration::from_secs(10);
+
+impl PodNode {
+    /// A node that has yet to be started, with the group clock as it is without a group.
+    pub(super) fn new(
+        me: MemberInfo,
+        policy: Policy,
+        status: StatusEpoch,
+        metrics: LockMetrics,
+        clock: VirtualClock,
+    ) -> Self {
+        Self {
+            me: me.incarnation,
+            book: Book::new(&me.name, me.incarnation, metrics),
+            member: Member::new(me, policy, status),
+            time: GroupTime::new(clock),
+            timers: PodTimers::new(),
+            notified: Notified::default(),
+            leadership: Leadership::Isolated,
+            ending: None,
+            left: false,
+        }
+    }
+
+    pub(super) fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// Whether it has left its group, and does nothing more.
+    pub(super) fn has_left(&self) -> bool {
+        self.left
+    }
+
+    /// When it is to be called, whether anything arrives or not.
+    pub(super) fn next_due(&self) -> Option<LocalTime> {
+        self.timers.next()
+    }
+
+    /// Begins, before anything arrives.
+    pub(super) fn start(&mut self, at: Moment, around: &mut impl Surroundings) {
+        let mut out = Outbox::default();
+        self.member.start(at.now, &mut out);
+        self.carry_out(at, out, around);
+    }
+
+    /// Deals with what has arrived, after all that is due.
+    pub(super) fn handle(&mut self, at: Moment, arrival: Arrival, around: &mut impl Surroundings) {
+        self.fire(at, around);
+        match arrival {
+            Arrival::Nothing => {}
+            Arrival::Payload(from, payload) => self.on_payload(at, from, payload, around),
+            Arrival::Register(answer) => {
+                let message = Message::Register(answer);
+                self.feed(at, Input::Message { from: Node::Register, message }, around);
+            }
+            Arrival::Request(request) => self.on_request(at, request, around),
+            Arrival::Command(command) => self.feed(at, Input::Command(command), around),
+            Arrival::Notified(notified) => {
+                self.notified = notified;
+                self.heed_believers(at, around);
+            }
+            Arrival::End => self.leave(at, around),
+        }
+        self.grant_intents(at, around);
+    }
+
+    /// Fires every timer that is due.
+    fn fire(&mut self, at: Moment, around: &mut impl Surroundings) {
+        while let Some(timer) = self.timers.take_due(at.now) {
+            match timer {
+                PodTimer::Member(timer) => self.feed(at, Input::Timer(timer), around),
+                PodTimer::Clock(timer) => self.feed_clock(at, Input::Timer(timer), around),
+                PodTimer::Claim(lock, id, due) => self.book.on_due(at.now, &lock, &id, due),
+                PodTimer::Leave => {
+                    warn!(
+                        "this pod ends before it has left its group: the others take it for dead"
+                    );
+                    self.left = true;
+                }
+                PodTimer::Believers => self.heed_believers(at, around),
+            }
+            self.grant_intents(at, around);
+        }
+    }
+
+    fn on_payload(
+        &mut self,
+        at: Moment,
+        from: Incarnation,
+        payload: Payload,
+        around: &mut impl Surroundings,
+    ) {
+        match payload {
+            Payload::Member(message) => {
+                if let Some(word) = message.of_lock().filter(|w| w.paid_by == PaidBy::Receiver) {
+                    self.book.count_message(word.lock);
+                }
+                if let PeerMessage::Join(info) = &message {
+                    around.told(at.now, &self.member, Event::Met(info.clone()));
+                }
+                let message = Message::Peer(message);
+                self.feed(at, Input::Message { from: Node::Member(from), message }, around);
+            }
+            Payload::Clock { epoch, message } => {
+                self.on_clock_message(at, from, epoch, message, around);
+            }
+        }
+    }
+
+    /// A leader that hands over need not wait until its last deadline, if no application was told so
+    /// much.
+    fn heed_believers(&mut self, at: Moment, around: &mut impl Surroundings) {
+        let hands_over = match self.leadership {
+            Leadership::HandingOver => true,
+            Leadership::Electing => self.ending.is_some(),
+            Leadership::Leading(_) | Leadership::Following(..) | Leadership::Isolated => false,
+        };
+        if hands_over && self.notified.streams == 0 {
+            let command = Command::Notified(self.notified.until);
+            self.feed(at, Input::Command(command), around);
+        }
+    }
+
+    /// Leaves the group: the claims end first, then the member says what it holds.
+    fn leave(&mut self, at: Moment, around: &mut impl Surroundings) {
+        self.ending = Some(Ending::Leaves);
+        around.ends(Ending::Leaves);
+        self.book.close(at.now);
+        self.grant_intents(at, around);
+        self.timers.set(PodTimer::Leave, at.now.after(LEAVE));
+        self.feed(at, Input::Command(Command::Leave), around);
+    }
+
+    /// Carries out what the claims want of the member, and of the timers.
+    fn grant_intents(&mut self, at: Moment, around: &mut impl Surroundings) {
+        loop {
+            for ((lock, id, due), when) in std::mem::take(&mut self.book.timers) {
+                let timer = PodTimer::Claim(lock, id, due);
+                match when {
+                    Some(when) => self.timers.set(timer, when),
+                    None => self.timers.clear(&timer),
+                }
+            }
+            let intents = std::mem::take(&mut self.book.intents);
+            if intents.is_empty() && self.book.timers.is_empty() {
+                return self.book.has_left();
+            }
+            for intent in intents {
+                let command = match intent {
+                    Intent::Enter(lock, note) => Command::Enter { lock, note },
+                    Intent::Exit(lock) => Command::Exit { lock },
+                };
+                self.feed(at, Input::Command(command), around);
+            }
+        }
+    }
+
+    /// Hands something to the member. No claim ever says `safe` of a hold that is not: a hold is
+    /// advisory before it is told of what the member did without an arbiter, and safe only after it
+    /// was told of what ended with the new one.
+    fn feed(&mut self, at: Moment, input: InputOf<Member>, around: &mut impl Surroundings) {
+        let mut out = Outbox::default();
+        around.hand(&mut self.member, at.now, input, &mut out);
+        if self.member.arbiter() == Arbiter::None {
+            self.goes_by(Arbiter::None, around);
+        }
+        self.carry_out(at, out, around);
+        self.goes_by(self.member.arbiter(), around);
+    }
+
+    fn goes_by(&mut self, arbiter: Arbiter, around: &mut impl Surroundings) {
+        around.goes_by(arbiter);
+        self.book.goes_by(arbiter);
+    }
+
+    fn carry_out(&mut self, at: Moment, mut out: OutboxOf<Member>, around: &mut impl Surroundings) {
+        for effect in out.drain() {
+            match effect {
+                Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
+                    self.count_sent(&message);
+                    around.send(to, Payload::Member(message));
+                }
+                Effect::Send { message: Message::Register(call), .. } => around.call(call),
+                Effect::Send { to: Node::Register, message: Message::Peer(_) } => {}
+                Effect::Arm { timer, after } => {
+                    self.timers.set(PodTimer::Member(timer), at.now.after(after));
+                }
+                Effect::Disarm(timer) => self.timers.clear(&PodTimer::Member(timer)),
+                Effect::Tell(event) => self.on_event(at, event, around),
+            }
+        }
+    }
+
+    /// Counts a message for the entry that the textbook counts it to.
+    fn count_sent(&mut self, message: &PeerMessage) {
+        let Some(word) = message.of_lock() else { return };
+        match word.paid_by {
+            PaidBy::Sender => self.book.count_message(word.lock),
+            PaidBy::Leaver => self.book.count_last_message(word.lock),
+            PaidBy::Receiver | PaidBy::Nobody => {}
+        }
+    }
+
+    fn on_event(&mut self, at: Moment, event: Event, around: &mut impl Surroundings) {
+        match event {
+            Event::Lock(lock, event) => {
+                let pod_of = |member: Incarnation| name_of(self.member.record(), member);
+                return self.book.on_event(at.now, &lock, event, pod_of);
+            }
+            Event::Installed(record) => {
+                around.told(at.now, &self.member, Event::Installed(record.clone()));
+                return self.enter(at, &record, around);
+            }
+            Event::Leadership(leadership) => {
+                self.leadership = leadership;
+                if leadership == Leadership::HandingOver {
+                    self.timers.set(PodTimer::Believers, at.now);
+                }
+            }
+            Event::Grace(until) => self.book.grace(until),
+            Event::Left => self.left = true,
+            Event::Met(_)
+            | Event::Grants(_)
+            | Event::Confirmed(_)
+            | Event::Elected { .. }
+            | Event::Ignored(_)
+            | Event::Undone(_) => {}
+        }
+        around.told(at.now, &self.member, event);
+    }
+
+    /// The member entered a view.
+    fn enter(&mut self, at: Moment, record: &Record, around: &mut impl Surroundings) {
+        self.book.is_granted_by(&record.policy);
+        if let Some(rank) = record.rank(self.me) {
+            self.enter_time(at, record, rank, around);
+        }
+    }
+}
+
+/// The name of a member's pod, as a view has it.
+pub(super) fn name_of(record: Option<&Record>, member: Incarnation) -> String {
+    let info = record.and_then(|record| record.member(record.rank(member)?));
+    info.map_or_else(|| member.pod.to_string(), |info| info.name.clone())
+}

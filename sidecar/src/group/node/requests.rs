@@ -1,0 +1,65 @@
+//! What an application asks of its node.
+
+use conclave_protocols::member::Command;
+use conclave_protocols::record::MEMBERS_MAX;
+use conclave_protocols::{Input, LocalTime};
+use tokio::sync::oneshot;
+
+use super::{Ending, Moment, PodNode, Surroundings};
+use crate::claims::{Ask, AskError};
+use crate::group::{Asked, Request};
+
+impl PodNode {
+    pub(super) fn on_request(
+        &mut self,
+        at: Moment,
+        request: Request,
+        around: &mut impl Surroundings,
+    ) {
+        let now = at.now;
+        match request {
+            Request::Ask(ask, reply) => {
+                let answer = self.ask(now, ask);
+                answered(reply, answer);
+            }
+            Request::Find(lock, id, reply) => answered(reply, self.book.find(&lock, &id)),
+            Request::Renew(lock, id, ttl, reply) => {
+                answered(reply, self.book.renew(now, &lock, &id, ttl));
+            }
+            Request::Release(lock, id, reply) => {
+                answered(reply, self.book.release(now, &lock, &id));
+            }
+            Request::Claims(reply) => answered(reply, self.book.claims()),
+            Request::Abandon(lock, id) => self.book.abandon(now, &lock, &id),
+            Request::Drain => {
+                self.ending = self.ending.or(Some(Ending::Drains));
+                around.ends(Ending::Drains);
+                self.feed(at, Input::Command(Command::Drain), around);
+            }
+        }
+    }
+
+    fn ask(&mut self, now: LocalTime, ask: Ask) -> Result<Asked, AskError> {
+        let not_ready = |why: &str| Err(AskError::NotReady(why.to_owned()));
+        if self.ending == Some(Ending::Leaves) {
+            return not_ready(LEAVING);
+        }
+        if self.member.is_one_too_many() {
+            return not_ready(&format!("the group is full: it has {MEMBERS_MAX} members"));
+        }
+        let Some(record) = self.member.record() else { return not_ready(NO_VIEW) };
+        let policy = record.policy.clone();
+        self.book.ask(now, ask, &policy)
+    }
+}
+
+/// Why a member that has yet to enter a view does nothing.
+pub(in crate::group) const NO_VIEW: &str = "this member is in no view of its group yet";
+
+/// Why a node that leaves does nothing more.
+pub(in crate::group) const LEAVING: &str = "the sidecar is leaving its group";
+
+pub(in crate::group) fn answered<T>(reply: oneshot::Sender<T>, answer: T) {
+    // Whoever asked has hung up.
+    let _ = reply.send(answer);
+}

@@ -1,0 +1,113 @@
+//! A node's group clock: Berkeley's algorithm, run by the raw clock.
+
+use conclave_protocols::clock::{self, Berkeley, Params, VirtualClock};
+use conclave_protocols::member::Event;
+use conclave_protocols::protocol::{InputOf, OutboxOf};
+use conclave_protocols::record::Record;
+use conclave_protocols::{Effect, Epoch, Incarnation, Input, MemberId, Outbox, Protocol};
+
+use super::{Moment, PodNode, PodTimer, Surroundings};
+use crate::wire::Payload;
+
+/// The group clock: in a view, or between two.
+pub(super) struct GroupTime {
+    sync: Option<Berkeley>,
+    clock: VirtualClock,
+    epoch: Epoch,
+}
+
+impl GroupTime {
+    pub(super) fn new(clock: VirtualClock) -> Self {
+        Self { sync: None, clock, epoch: Epoch::default() }
+    }
+}
+
+impl PodNode {
+    /// A view began: its leader is the daemon. The clock is carried over.
+    pub(super) fn enter_time(
+        &mut self,
+        at: Moment,
+        record: &Record,
+        rank: MemberId,
+        around: &mut impl Surroundings,
+    ) {
+        let clock = match self.time.sync.take() {
+            Some(sync) => sync.clock().clone(),
+            None => self.time.clock.clone(),
+        };
+        let params = Params::from(&record.policy.clock);
+        self.time.epoch = record.epoch;
+        self.timers.clear_all(|timer| matches!(timer, PodTimer::Clock(_)));
+        let mut out = Outbox::default();
+        let mut sync = Berkeley::new(rank, record.view(), params, clock);
+        sync.start(at.raw, &mut out);
+        self.time.sync = Some(sync);
+        self.carry_out_clock(at, out, around);
+    }
+
+    pub(super) fn on_clock_message(
+        &mut self,
+        at: Moment,
+        from: Incarnation,
+        epoch: Epoch,
+        message: clock::Message,
+        around: &mut impl Surroundings,
+    ) {
+        let rank = self.member.record().filter(|r| r.epoch == epoch).and_then(|r| r.rank(from));
+        match rank {
+            // A member that sealed a view is no part of its majority any more.
+            Some(from) if epoch == self.time.epoch && self.member.is_in_view() => {
+                self.feed_clock(at, Input::Message { from, message }, around);
+            }
+            Some(_) | None => around.told(at.now, &self.member, Event::Ignored("epoch")),
+        }
+    }
+
+    pub(super) fn feed_clock(
+        &mut self,
+        at: Moment,
+        input: InputOf<Berkeley>,
+        around: &mut impl Surroundings,
+    ) {
+        let mut out = Outbox::default();
+        let Some(sync) = &mut self.time.sync else { return };
+        let before = sync.sources().clone();
+        sync.handle(at.raw, input, &mut out);
+        if *sync.sources() != before {
+            around.ended_round(sync.sources());
+        }
+        self.carry_out_clock(at, out, around);
+    }
+
+    fn carry_out_clock(
+        &mut self,
+        at: Moment,
+        mut out: OutboxOf<Berkeley>,
+        around: &mut impl Surroundings,
+    ) {
+        for effect in out.drain() {
+            match effect {
+                Effect::Send { to, message } => self.send_clock(to, message, around),
+                Effect::Arm { timer, after } => {
+                    self.timers.set(PodTimer::Clock(timer), at.now.after(after));
+                }
+                Effect::Disarm(timer) => self.timers.clear(&PodTimer::Clock(timer)),
+                Effect::Tell(clock::Event::Adjusted(map)) => around.adjusted(map),
+            }
+        }
+    }
+
+    fn send_clock(
+        &mut self,
+        to: MemberId,
+        message: clock::Message,
+        around: &mut impl Surroundings,
+    ) {
+        let epoch = self.time.epoch;
+        let record = self.member.record().filter(|record| record.epoch == epoch);
+        let Some(to) = record.and_then(|r| r.member(to)).map(|info| info.incarnation) else {
+            return;
+        };
+        around.send(to, Payload::Clock { epoch, message });
+    }
+}

@@ -1,0 +1,126 @@
+//! What a node wants of its process: messages on links, calls to the register, and what the rest of the
+//! sidecar is to see.
+
+use std::collections::BTreeMap;
+
+use conclave_protocols::clock::{ClockMap, Source};
+use conclave_protocols::member::{Event, Member};
+use conclave_protocols::policy::Arbiter;
+use conclave_protocols::protocol::{InputOf, OutboxOf};
+use conclave_protocols::record::{MEMBERS_MAX, Record};
+use conclave_protocols::{Incarnation, LocalTime, MemberId, Protocol, register};
+use tracing::{debug, info, warn};
+
+use super::{Process, Sent, Spoken};
+use crate::group::LastElection;
+use crate::group::costs::{election_cost, lock_costs};
+use crate::group::node::requests::LEAVING;
+use crate::group::node::{Ending, Surroundings, name_of};
+use crate::telemetry;
+use crate::wire::Payload;
+
+impl Surroundings for Process<'_> {
+    fn hand(
+        &mut self,
+        member: &mut Member,
+        now: LocalTime,
+        input: InputOf<Member>,
+        out: &mut OutboxOf<Member>,
+    ) {
+        self.note_input(now, &input);
+        if let Some(recorder) = &mut self.recorder {
+            let lines = recorder.handle(member, now, input, out);
+            lines.iter().for_each(telemetry::trace);
+        } else {
+            member.handle(now, input, out);
+        }
+        self.note_effects(now, member, out);
+    }
+
+    fn send(&mut self, to: Incarnation, payload: Payload) {
+        if let Some(sent) = &self.sent {
+            let (protocol, name) = payload.names();
+            let lock = payload.lock().cloned();
+            // Whoever draws may miss something.
+            let _ = sent.try_send(Sent::Message(Spoken { to, protocol, name, lock }));
+        }
+        self.links.send(to, payload);
+    }
+
+    fn call(&mut self, call: register::Message) {
+        self.register.call(call, self.answers.clone());
+    }
+
+    fn told(&mut self, now: LocalTime, member: &Member, event: Event) {
+        match event {
+            Event::Met(info) => self.links.meet(&info),
+            Event::Installed(record) => self.entered(now, &record),
+            Event::Leadership(leadership) => {
+                debug!(?leadership, "leadership");
+                self.publisher.stands(now, member, leadership);
+            }
+            Event::Grants(grants) => self.publisher.grants(grants),
+            Event::Grace(until) => self.publisher.grace(until),
+            Event::Confirmed(at) => self.publisher.confirmed(at),
+            Event::Elected { winner, messages, took } => {
+                self.publisher.elected(messages, took);
+                let algorithm = self.publisher.election.borrow().algorithm;
+                let last = LastElection { messages, duration: took };
+                self.metrics.elections.ended(algorithm, winner == self.me, last);
+            }
+            Event::Ignored(reason) => {
+                if reason == "full" && !std::mem::replace(&mut self.is_full, true) {
+                    warn!(members = MEMBERS_MAX, "the group is full: another pod wants to join");
+                }
+                self.metrics.peers.messages_ignored.with_label_values(&[reason]).inc();
+            }
+            Event::Undone(what) => warn!("this pod ends before it could {what}"),
+            Event::Lock(..) | Event::Left => {}
+        }
+    }
+
+    fn goes_by(&mut self, arbiter: Arbiter) {
+        self.publisher.goes_by(arbiter);
+    }
+
+    fn adjusted(&mut self, map: ClockMap) {
+        self.map.send_replace(map);
+    }
+
+    fn ended_round(&mut self, sources: &BTreeMap<MemberId, Source>) {
+        for source in sources.values() {
+            self.metrics.clock.asked(source);
+        }
+    }
+
+    fn ends(&mut self, ending: Ending) {
+        self.publisher.draining();
+        if ending == Ending::Leaves {
+            self.publisher.out(LEAVING);
+        }
+    }
+}
+
+impl Process<'_> {
+    /// The member entered a view.
+    fn entered(&mut self, now: LocalTime, record: &Record) {
+        self.is_full = false;
+        for info in &record.members {
+            self.links.meet(info);
+        }
+        let is_found = |peer| self.peers.iter().any(|info| info.incarnation == peer);
+        self.links.keep_only(|peer| record.rank(*peer).is_some() || is_found(*peer));
+        info!(
+            epoch = record.epoch.0,
+            members = record.members.len(),
+            leader = name_of(Some(record), record.leader.unwrap_or(self.me)),
+            "view"
+        );
+        self.publisher.installed(now, record, |peer| self.links.is_open(peer));
+        for (algorithm, messages) in lock_costs(record, self.me) {
+            self.metrics.locks.expect(algorithm, messages);
+        }
+        let (best, worst) = election_cost(record.policy.election, record.members.len());
+        self.metrics.elections.expect(record.policy.election, best, worst);
+    }
+}
