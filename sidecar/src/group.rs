@@ -41,6 +41,9 @@ pub struct Asked {
     pub claim: watch::Receiver<Claim>,
 }
 
+/// What is answered to whoever asks for a claim.
+pub(crate) type Answer = oneshot::Receiver<Result<Asked, AskError>>;
+
 /// What is asked of the group task.
 #[derive(Debug)]
 pub(crate) enum Request {
@@ -59,9 +62,14 @@ pub(crate) enum Request {
 impl Group {
     /// Makes a claim, or finds the one that the client named.
     pub async fn ask(&self, ask: Ask) -> Result<Asked, AskError> {
+        self.begin_to_ask(ask).await?.await.unwrap_or(Err(AskError::Closed))
+    }
+
+    /// The same, but for the answer. The group gives up a claim that nobody would hear of.
+    pub(crate) async fn begin_to_ask(&self, ask: Ask) -> Result<Answer, AskError> {
         let (reply, answer) = oneshot::channel();
         self.requests.send(Request::Ask(ask, reply)).await.map_err(|_| AskError::Closed)?;
-        answer.await.unwrap_or(Err(AskError::Closed))
+        Ok(answer)
     }
 
     /// Finds a claim, ended ones too as long as they are remembered.

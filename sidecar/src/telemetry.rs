@@ -4,6 +4,7 @@ use conclave_protocols::trace::Line;
 use tracing::{Level, Subscriber};
 use tracing_subscriber::filter::{EnvFilter, ParseError};
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
 use tracing_subscriber::{Layer, fmt};
@@ -39,6 +40,9 @@ pub(crate) fn trace(line: &Line) {
 /// The target that a filter lets through for traces: `conclave::trace=trace`.
 const TRACE: &str = "conclave::trace";
 
+/// The target that a filter lets through for how long each part of a call takes: `conclave::path=debug`.
+pub(crate) const PATH: &str = "conclave::path";
+
 /// Why logging could not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
@@ -73,7 +77,7 @@ where
 {
     let allowed = EnvFilter::try_new(filter)
         .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
-    let layer = fmt::layer().with_writer(writer);
+    let layer = fmt::layer().with_writer(writer).with_span_events(FmtSpan::CLOSE);
     let layer = match format {
         LogFormat::Json => layer.json().flatten_event(true).boxed(),
         LogFormat::Text => layer.boxed(),
@@ -97,15 +101,10 @@ mod tests {
         let what = What::Did(Event::LeadsNot);
         let line = Line { who, number: 3, at: LocalTime(4), what };
         for (filter, lines) in [("info,kube=warn", 0), ("info,conclave::trace=trace", 1)] {
-            let path = tempfile::NamedTempFile::new().expect("a file");
-            let file = Arc::new(path.reopen().expect("the same file"));
-            let subscriber = subscriber(LogFormat::Json, filter, file).expect("a filter");
-            tracing::subscriber::with_default(subscriber, || {
+            let text = logged(filter, || {
                 assert_eq!(is_traced(), lines > 0);
                 trace(&line);
             });
-            let mut text = String::new();
-            path.reopen().expect("the same file").read_to_string(&mut text).expect("a text");
             assert_eq!(text.lines().count(), lines, "{text}");
             for record in text.lines() {
                 assert!(record.contains("\"conclave::trace\""), "{record}");
@@ -114,6 +113,33 @@ mod tests {
                 assert_eq!(serde_json::from_str::<Line>(message).expect("a line"), line);
             }
         }
+    }
+
+    #[test]
+    fn a_span_of_the_path_is_a_record_with_its_time_where_that_is_wanted() {
+        for (filter, lines) in [("info,kube=warn", 0), ("info,conclave::path=debug", 1)] {
+            let text = logged(filter, || {
+                tracing::debug_span!(target: PATH, "ask", lock = "orders").in_scope(|| ());
+            });
+            assert_eq!(text.lines().count(), lines, "{text}");
+            for record in text.lines() {
+                let record: serde_json::Value = serde_json::from_str(record).expect("JSON");
+                assert_eq!(record["span"]["name"], "ask");
+                assert_eq!(record["span"]["lock"], "orders");
+                assert!(record["time.busy"].is_string(), "{record}");
+            }
+        }
+    }
+
+    /// What is written of what `act` does.
+    fn logged(filter: &str, act: impl FnOnce()) -> String {
+        let path = tempfile::NamedTempFile::new().expect("a file");
+        let file = Arc::new(path.reopen().expect("the same file"));
+        let subscriber = subscriber(LogFormat::Json, filter, file).expect("a filter");
+        tracing::subscriber::with_default(subscriber, act);
+        let mut text = String::new();
+        path.reopen().expect("the same file").read_to_string(&mut text).expect("a text");
+        text
     }
 
     #[test]

@@ -64,6 +64,21 @@ pub(super) enum Arrival {
     End,
 }
 
+impl Arrival {
+    /// What kind of thing it is.
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Self::Nothing => "timer",
+            Self::Payload(_, payload) => payload.names().1,
+            Self::Register(_) => "register",
+            Self::Request(_) => "request",
+            Self::Command(_) => "command",
+            Self::Notified(_) => "notified",
+            Self::End => "end",
+        }
+    }
+}
+
 /// What a node is in: a process, or the swarm.
 pub(super) trait Surroundings {
     /// Hands an input to the member, and may look on.

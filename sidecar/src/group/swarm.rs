@@ -15,10 +15,11 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
 
+use conclave_protocols::LockName;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::sim::Waiting;
 
-use self::pod::{Limits, Place};
+use self::pod::{Call, Limits, Place, Question};
 use self::run::{Outcome, Run};
 use self::world::{State, World};
 
@@ -98,6 +99,26 @@ fn what_is_due_comes_before_what_has_arrived() {
     world.run_for(Duration::from_millis(1));
     assert_eq!(states(&world), [State::Left, State::Ended]);
     assert_eq!(world.seen.get("refused"), Some(&1));
+}
+
+#[test]
+fn a_claim_of_which_its_caller_never_heard_is_given_up() {
+    let mut world = World::new(1, Policy::default(), false);
+    world.join();
+    world.run_for(Duration::from_secs(20));
+    let limits = Limits { wait: Some(Duration::from_secs(60)), max_hold: HOUR };
+    let holds = world.ask(0, "orders", false, limits, None);
+    world.run_for(Duration::from_secs(1));
+    for (number, named) in [(101, false), (102, true)] {
+        let lock = LockName::try_from("orders".to_owned()).expect("a good name");
+        let question = Question { number, lock, named, limits, ttl: None };
+        world.call(0, Call::AskUnheard(question));
+    }
+    world.release(holds);
+    world.run_for(Duration::from_secs(1));
+    let next = world.ask(0, "orders", true, Limits { wait: Some(Duration::ZERO), ..limits }, None);
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.claims[&next].state, State::Held);
 }
 
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -18,7 +18,7 @@ use conclave_protocols::{Incarnation, LockName, register};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug_span, info, warn};
 
 use self::steps::Step;
 use super::Request;
@@ -31,6 +31,7 @@ use crate::links::Links;
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
 use crate::register::{Register, Sight};
+use crate::telemetry::PATH;
 use crate::wire::Payload;
 
 /// What a life in a group begins with.
@@ -198,7 +199,8 @@ impl Task<'_> {
             if let Some(due) = self.node.next_due() {
                 self.process.note_pause(at.now - due);
             }
-            self.node.handle(at, arrival, &mut self.process);
+            let step = debug_span!(target: PATH, "step", of = arrival.name());
+            step.in_scope(|| self.node.handle(at, arrival, &mut self.process));
         }
         // What was said last is on its way before the links end.
         tokio::time::sleep(FLUSH).await;

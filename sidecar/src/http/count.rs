@@ -5,18 +5,21 @@ use std::time::Instant;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use tracing::debug;
+use tracing::{Instrument, debug, debug_span};
 
 use super::Api;
+use crate::telemetry::PATH;
 
 /// Counts a request, and how long it took until its answer began.
 pub(super) async fn count(State(api): State<Api>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
-    let response = next.run(request).await;
-    let (route, took) = (route.as_ref().map(MatchedPath::as_str), began.elapsed());
-    debug!(%method, route, status = response.status().as_u16(), ?took, "answered");
-    api.metrics.http.answered(route, &method, response.status(), took);
+    let template = route.as_ref().map(MatchedPath::as_str);
+    let span = debug_span!(target: PATH, "call", %method, route = template);
+    let response = next.run(request).instrument(span).await;
+    let took = began.elapsed();
+    debug!(%method, route = template, status = response.status().as_u16(), ?took, "answered");
+    api.metrics.http.answered(template, &method, response.status(), took);
     response
 }

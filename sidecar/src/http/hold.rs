@@ -10,12 +10,11 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::watch;
 
 use crate::claims::{Ask, AskError, Claim, ClaimState};
-use crate::group::{Asked, Group};
+use crate::group::{Answer, Asked, Group};
 
 /// Gives a claim up when it is dropped: its caller hung up.
 ///
-/// It travels with the request: through the task that asks, the wait for the grant, and the body of
-/// the answer until the connection has taken it, or the stream of events as long as it lasts.
+/// It travels with the request: through the wait for the grant, and the body of the answer until the connection has taken it, or the stream of events as long as it lasts.
 #[derive(Debug)]
 pub(super) struct Caller {
     group: Group,
@@ -67,18 +66,39 @@ impl Drop for Caller {
     }
 }
 
-/// Asks, in a task of its own: a caller that hangs up before the group has answered drops the
-/// handle of the task, which ends with an answer that nobody takes, and the [`Caller`] in it gives
-/// the claim up.
+/// Asks for a claim. Whether its caller hangs up before or after the group has answered, it is given up.
 pub(super) async fn ask(group: Group, ask: Ask) -> Result<(Asked, Caller), AskError> {
     let on_hang_up = if ask.claim.is_some() { OnHangUp::Abandon } else { OnHangUp::Release };
-    let task = tokio::spawn(async move {
-        let asked = group.ask(ask).await?;
-        // Who repeats a claim does not own the wait of whoever made it.
+    let answer = group.begin_to_ask(ask).await?;
+    let mut asking = Asking { group, answer, on_hang_up };
+    let asked = (&mut asking.answer).await.unwrap_or(Err(AskError::Closed))?;
+    let caller = asking.caller_of(&asked);
+    Ok((asked, caller))
+}
+
+/// A call that waits for the group's answer.
+struct Asking {
+    group: Group,
+    answer: Answer,
+    on_hang_up: OnHangUp,
+}
+
+impl Asking {
+    /// Who repeats a claim does not own the wait of whoever made it.
+    fn caller_of(&self, asked: &Asked) -> Caller {
         let claim = asked.created.then(|| asked.claim.clone());
-        Ok((asked, Caller { group, claim, on_hang_up }))
-    });
-    task.await.unwrap_or(Err(AskError::Closed))
+        Caller { group: self.group.clone(), claim, on_hang_up: self.on_hang_up }
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        // The group gives up what it cannot answer any more. What it has answered already ends here.
+        self.answer.close();
+        if let Ok(Ok(asked)) = self.answer.try_recv() {
+            drop(self.caller_of(&asked));
+        }
+    }
 }
 
 /// Whether there is something to give up or to give back.

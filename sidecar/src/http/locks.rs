@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
+use tracing::{Instrument, debug_span};
 use utoipa::ToSchema;
 
 use super::claim_view::ClaimView;
@@ -17,6 +18,7 @@ use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
 use super::{Api, watched};
 use crate::claims::{Ask, Claim, ClaimId, ClaimState, Wait};
+use crate::telemetry::PATH;
 use conclave_protocols::LockName;
 
 /// What a client may say about a claim. Every field may be left out; `wait`, `ttl` and `owner` may
@@ -137,7 +139,8 @@ async fn claim(api: &Api, ask: Ask, headers: &HeaderMap) -> Result<Response, Pro
         return Err(Problem::new(ProblemType::NotReady, missing));
     }
     let tries = ask.wait == Wait::For(std::time::Duration::ZERO);
-    let (mut asked, mut caller) = hold::ask(api.group.clone(), ask).await?;
+    let span = debug_span!(target: PATH, "ask", lock = ask.lock.as_str());
+    let (mut asked, mut caller) = hold::ask(api.group.clone(), ask).instrument(span).await?;
     let streams = watched::wants_events(headers);
     if streams {
         caller.bind_to_connection();
@@ -145,7 +148,8 @@ async fn claim(api: &Api, ask: Ask, headers: &HeaderMap) -> Result<Response, Pro
     // A stream that waits begins at once; one that only tries can still say no by its status.
     let waits = if streams { tries } else { asked.created && !responds_async(headers) };
     if waits {
-        settle(api, &mut asked.claim).await?;
+        let span = debug_span!(target: PATH, "wait");
+        settle(api, &mut asked.claim).instrument(span).await?;
     }
     // Lets the connection look once more whether the caller is still there, before the answer is
     // taken for delivered.

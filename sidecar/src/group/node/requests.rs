@@ -6,7 +6,7 @@ use conclave_protocols::{Input, LocalTime};
 use tokio::sync::oneshot;
 
 use super::{Ending, Moment, PodNode, Surroundings};
-use crate::claims::{Ask, AskError};
+use crate::claims::{Ask, AskError, Claim};
 use crate::group::{Asked, Request};
 
 impl PodNode {
@@ -19,8 +19,10 @@ impl PodNode {
         let now = at.now;
         match request {
             Request::Ask(ask, reply) => {
-                let answer = self.ask(now, ask);
-                answered(reply, answer);
+                let is_named = ask.claim.is_some();
+                if let Err(Ok(unheard)) = reply.send(self.ask(now, ask)) {
+                    self.give_up(now, &unheard, is_named);
+                }
             }
             Request::Find(lock, id, reply) => answered(reply, self.book.find(&lock, &id)),
             Request::Renew(lock, id, ttl, reply) => {
@@ -36,6 +38,17 @@ impl PodNode {
                 around.ends(Ending::Drains);
                 self.feed(at, Input::Command(Command::Drain), around);
             }
+        }
+    }
+
+    /// The caller hung up before it heard of its claim.
+    fn give_up(&mut self, now: LocalTime, asked: &Asked, is_named: bool) {
+        let Claim { lock, id, .. } = asked.claim.borrow().clone();
+        if asked.created && is_named {
+            self.book.abandon(now, &lock, &id);
+        } else if asked.created {
+            // Nobody knows its name. It may be over already.
+            let _ = self.book.release(now, &lock, &id);
         }
     }
 

@@ -35,13 +35,9 @@ pub(super) enum Place {
 /// What an application, or a test, asks of a node.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Call {
-    Ask {
-        number: Number,
-        lock: LockName,
-        named: bool,
-        limits: Limits,
-        ttl: Option<Duration>,
-    },
+    Ask(Question),
+    /// The same, and whoever asks hangs up before it is answered.
+    AskUnheard(Question),
     Renew(Number),
     Release(Number),
     /// Whoever asked hung up.
@@ -51,6 +47,31 @@ pub(super) enum Call {
     End,
     /// Of the register: one call in so many has an unknown outcome; none if zero.
     Unsure(u64),
+}
+
+/// A claim that an application makes.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Question {
+    pub(super) number: Number,
+    pub(super) lock: LockName,
+    pub(super) named: bool,
+    pub(super) limits: Limits,
+    pub(super) ttl: Option<Duration>,
+}
+
+impl Question {
+    fn ask(self) -> Ask {
+        let claim = self.named.then(|| format!("claim-{}", self.number));
+        Ask {
+            claim: claim.map(|id| ClaimId::try_from(id).expect("letters and digits")),
+            lock: self.lock,
+            wait: self.limits.wait.map_or(Wait::Forever, Wait::For),
+            ttl: self.ttl,
+            max_hold: Some(self.limits.max_hold),
+            owner: None,
+            metadata: None,
+        }
+    }
 }
 
 /// How long a claim waits, and the longest that it holds.
@@ -232,18 +253,10 @@ impl Pod {
 
     fn call(&mut self, now: LocalTime, call: Call) {
         match call {
-            Call::Ask { number, lock, named, limits, ttl } => {
-                let claim = named.then(|| format!("claim-{number}"));
-                let ask = Ask {
-                    claim: claim.map(|id| ClaimId::try_from(id).expect("letters and digits")),
-                    lock,
-                    wait: limits.wait.map_or(Wait::Forever, Wait::For),
-                    ttl,
-                    max_hold: Some(limits.max_hold),
-                    owner: None,
-                    metadata: None,
-                };
-                self.ask(now, number, ask);
+            Call::Ask(question) => self.ask(now, question.number, question.ask()),
+            Call::AskUnheard(question) => {
+                let (reply, _) = oneshot::channel();
+                self.handle(now, Arrival::Request(Request::Ask(question.ask(), reply)));
             }
             Call::Renew(number) => {
                 let Some((lock, id)) = self.ids.get(&number).cloned() else { return };

@@ -12,7 +12,7 @@ use conclave_protocols::trace::{self, Log, Rules, Watch};
 use conclave_protocols::version;
 use conclave_protocols::{Epoch, Incarnation, LockName, PodUid};
 
-use super::pod::{Call, Clocks, Limits, Number, Place, Pod, Register, Seen, Shows};
+use super::pod::{Call, Clocks, Limits, Number, Place, Pod, Question, Register, Seen, Shows};
 use crate::metrics::Metrics;
 
 pub(super) struct World {
@@ -162,7 +162,7 @@ impl World {
         self.claims.insert(number, asked);
         self.record(Operation::Asked { claim: number, lock: lock.clone() });
         let lock = LockName::try_from(lock).expect("a good name");
-        self.call(pod, Call::Ask { number, lock, named, limits, ttl });
+        self.call(pod, Call::Ask(Question { number, lock, named, limits, ttl }));
         number
     }
 

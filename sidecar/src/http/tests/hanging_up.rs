@@ -1,12 +1,14 @@
 //! Callers that go away, over real connections.
 
+use conclave_protocols::LockName;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::double::*;
+use crate::claims::{Ask, Wait};
 use crate::group::Request;
-use crate::http::{Listeners, serve};
+use crate::http::{Listeners, hold, serve};
 
 /// Serves the double's API on a port of its own, and connects to it.
 pub(super) async fn connect(double: &Double) -> (TcpStream, CancellationToken) {
@@ -50,10 +52,32 @@ async fn hanging_up_before_the_group_has_answered_gives_the_claim_up() {
     let mut double = Double::new();
     let (mut stream, _shutdown) = connect(&double).await;
     send(&mut stream, "POST /v1/locks/orders?wait=forever", "").await;
-    let (_, reply) = double.next_ask().await;
+    let (_, mut reply) = double.next_ask().await;
     drop(stream);
-    let (_sender, claim) = tokio::sync::watch::channel(claim(held()));
-    reply.send(Ok(crate::group::Asked { created: true, claim })).expect("the task goes on");
+    // Then the group gives the claim up, because nobody hears its answer.
+    soon(reply.closed()).await;
+}
+
+#[tokio::test]
+async fn hanging_up_at_the_moment_of_the_answer_gives_the_claim_up() {
+    let mut double = Double::new();
+    let group = double.group.clone();
+    let lock = LockName::try_from("orders".to_owned()).expect("a good name");
+    let (claim, owner, metadata) = (None, None, None);
+    let ask = Ask { lock, claim, owner, metadata, wait: Wait::Forever, ttl: None, max_hold: None };
+    let mut asking = Box::pin(hold::ask(group, ask));
+    let asked = async {
+        let (_, reply) = double.next_ask().await;
+        let (sender, claim) = tokio::sync::watch::channel(claim(held()));
+        reply.send(Ok(crate::group::Asked { created: true, claim })).expect("somebody asks");
+        sender
+    };
+    let _sender = tokio::select! {
+        biased;
+        _ = asking.as_mut() => panic!("it is not answered yet"),
+        sender = asked => sender,
+    };
+    drop(asking);
     assert_eq!(double.next_release().await.1.as_str(), "1f-1");
 }
 
