@@ -62,7 +62,7 @@ fn a_leave_that_does_not_name_a_hold_frees_the_lock_at_once() {
 
 /// The lock went to a member that was gone, and whoever was next waited for a member lease.
 #[test]
-fn a_waiter_that_leaves_is_not_let_in_any_more() {
+fn a_waiter_that_leaves_never_enters() {
     let mut bench = Bench::group(4, Policy::default());
     for member in [3, 2, 1] {
         bench.enter(member, "a");
@@ -235,7 +235,7 @@ fn entries(bench: &Bench, member: usize) -> usize {
 /// Admission is closed when its application wants in again, and the leader dies. It was taken for the
 /// holder, and its application waited for ever.
 #[test]
-fn rule_32_an_application_that_waits_for_admission_with_a_kept_grant_gets_in_in_the_next_view() {
+fn rule_32_an_application_that_waits_for_admission_with_a_kept_grant_enters_in_the_next_view() {
     let mut bench = kept(3);
     bench.link(bench.node(0), bench.node(1), Link::Cut);
     bench.way(bench.node(2), bench.node(0), Link::Cut);
@@ -254,7 +254,7 @@ fn rule_32_an_application_that_waits_for_admission_with_a_kept_grant_gets_in_in_
 
 /// The same, but the leader lives and freezes before it changes the view.
 #[test]
-fn rule_32_an_application_that_waits_out_a_freeze_with_a_kept_grant_gets_in_in_the_next_view() {
+fn rule_32_an_application_that_waits_out_a_freeze_with_a_kept_grant_enters_in_the_next_view() {
     let mut bench = kept(3);
     let epoch = bench.record().epoch;
     freeze(&mut bench);

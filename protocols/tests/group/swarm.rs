@@ -161,7 +161,7 @@ fn a_leader_that_leaves_in_the_moment_of_its_heartbeat_holds_by_its_promise() {
 /// Clocks ran wild, and the leader of a new view knew of a member's wait alone, which held already. When
 /// admission opened it was let in a second time.
 #[test]
-fn a_member_that_holds_what_its_view_does_not_know_is_not_let_in_beside_itself() {
+fn a_member_that_holds_what_its_view_does_not_know_does_not_enter_beside_itself() {
     run_plan(Plan::any(90_001_197), false);
 }
 

@@ -97,7 +97,7 @@ pub(super) trait Surroundings {
     fn call(&mut self, call: register::Message);
 
     /// The member told of something. What concerns a claim is told to the claim instead.
-    fn told(&mut self, now: LocalTime, member: &Member, event: Event);
+    fn notify(&mut self, now: LocalTime, member: &Member, event: Event);
 
     /// The member goes by that arbiter from now on.
     fn goes_by(&mut self, arbiter: Arbiter);
@@ -246,7 +246,7 @@ impl PodNode {
                     self.book.count_message(word.lock);
                 }
                 if let PeerMessage::Join(info) = &message {
-                    around.told(at.now, &self.member, Event::Met(info.clone()));
+                    around.notify(at.now, &self.member, Event::Met(info.clone()));
                 }
                 let message = Message::Peer(message);
                 self.feed(at, Input::Message { from: Node::Member(from), message }, around);
@@ -358,7 +358,7 @@ impl PodNode {
                 return self.book.on_event(at.now, &lock, event, pod_of);
             }
             Event::Installed(record) => {
-                around.told(at.now, &self.member, Event::Installed(record.clone()));
+                around.notify(at.now, &self.member, Event::Installed(record.clone()));
                 return self.enter(at, &record, around);
             }
             Event::Leadership(leadership) => {
@@ -376,7 +376,7 @@ impl PodNode {
             | Event::Ignored(_)
             | Event::Undone(_) => {}
         }
-        around.told(at.now, &self.member, event);
+        around.notify(at.now, &self.member, event);
     }
 
     /// The member entered a view.

@@ -23,7 +23,13 @@ impl Locks {
     }
 
     /// Something for the mutex of a lock: now if admission is open, else later.
-    pub(super) fn consult(&mut self, now: LocalTime, name: &LockName, deferred: Deferred, out: &mut LockOut) {
+    pub(super) fn consult(
+        &mut self,
+        now: LocalTime,
+        name: &LockName,
+        deferred: Deferred,
+        out: &mut LockOut,
+    ) {
         if self.seat.is_none() {
             return;
         }
@@ -61,7 +67,7 @@ impl Locks {
 
     /// Rules 26 and 30: whether the mutex of a lock hears anything. There must be a token left,
     /// too: a member that entered would have none.
-    fn may_consult(&self, now: LocalTime, name: &LockName) -> bool {
+    pub(super) fn may_consult(&self, now: LocalTime, name: &LockName) -> bool {
         let (Some(lock), Some(seat)) = (self.all.get(name), &self.seat) else { return false };
         self.docket.open
             && now < self.lease_until()

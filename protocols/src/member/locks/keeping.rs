@@ -156,9 +156,9 @@ impl Locks {
     ) {
         let Some(lock) = self.all.get_mut(name) else { return };
         let (keeps, wants) = (lock.keeps(), lock.intent.is_some());
-        let inside = lock.mutex.as_ref().is_some_and(|mutex| mutex.phase() == Phase::InSection);
+        let in_section = lock.mutex.as_ref().is_some_and(|mutex| mutex.phase() == Phase::InSection);
         // The application may want in again, and has to ask. What the view does not know runs out.
-        let over = |held: &mut Hold| !wants || !inside && held.bond != Bond::Orphan;
+        let over = |held: &mut Hold| !wants || !in_section && held.bond != Bond::Orphan;
         if keeps && lock.hold.is_none() {
             self.feed(now, name, Deferred::Command(Command::Exit), out);
         } else if !keeps && lock.hold.take_if(over).is_some() && !wants {

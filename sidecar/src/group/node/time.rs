@@ -59,7 +59,7 @@ impl PodNode {
             Some(from) if epoch == self.time.epoch && self.member.is_in_view() => {
                 self.feed_clock(at, Input::Message { from, message }, around);
             }
-            Some(_) | None => around.told(at.now, &self.member, Event::Ignored("epoch")),
+            Some(_) | None => around.notify(at.now, &self.member, Event::Ignored("epoch")),
         }
     }
 

@@ -337,7 +337,7 @@ impl Surroundings for Around {
         self.out.send(Node::Register, Parcel::Register(call));
     }
 
-    fn told(&mut self, _now: LocalTime, member: &Member, event: Event) {
+    fn notify(&mut self, _now: LocalTime, member: &Member, event: Event) {
         match event {
             Event::Leadership(Leadership::Leading(until)) => {
                 let epoch = member.record().map(|record| record.epoch);
@@ -453,8 +453,11 @@ impl Protocol for Place {
             Self::Pod(pod) => {
                 match input {
                     Input::Command(call) => pod.call(now, call),
-                    Input::Message { from: Node::Member(from), message: Parcel::Payload(said) } => {
-                        pod.handle(now, Arrival::Payload(from, said));
+                    Input::Message {
+                        from: Node::Member(from),
+                        message: Parcel::Payload(payload),
+                    } => {
+                        pod.handle(now, Arrival::Payload(from, payload));
                     }
                     Input::Message { message: Parcel::Register(answer), .. } => {
                         pod.handle(now, Arrival::Register(answer));

@@ -51,7 +51,7 @@ impl Surroundings for Process<'_> {
         self.register.call(call, self.answers.clone());
     }
 
-    fn told(&mut self, now: LocalTime, member: &Member, event: Event) {
+    fn notify(&mut self, now: LocalTime, member: &Member, event: Event) {
         match event {
             Event::Met(info) => self.links.meet(&info),
             Event::Installed(record) => self.entered(now, &record),

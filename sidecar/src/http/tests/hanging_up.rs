@@ -63,8 +63,8 @@ async fn hanging_up_at_the_moment_of_the_answer_gives_the_claim_up() {
     let mut double = Double::new();
     let group = double.group.clone();
     let lock = LockName::try_from("orders".to_owned()).expect("a good name");
-    let (claim, owner, metadata) = (None, None, None);
-    let ask = Ask { lock, claim, owner, metadata, wait: Wait::Forever, ttl: None, max_hold: None };
+    let (wait, max_hold) = (Wait::Forever, None);
+    let ask = Ask { lock, claim: None, owner: None, metadata: None, wait, ttl: None, max_hold };
     let mut asking = Box::pin(hold::ask(group, ask));
     let asked = async {
         let (_, reply) = double.next_ask().await;
