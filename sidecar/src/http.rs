@@ -42,11 +42,11 @@ use crate::group::Group;
 use crate::metrics::Metrics;
 use problem::Problem;
 
-/// What every handler has.
+/// What every handler has. Each layer of a call clones it.
 #[derive(Clone)]
 pub struct Api {
     group: Group,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     limits: Limits,
     long_calls: Arc<Semaphore>,
     tokens: Option<TokenFile>,
@@ -56,7 +56,7 @@ impl Api {
     /// The API of one group, for everybody who reaches it.
     pub fn new(group: Group, metrics: Metrics, limits: Limits) -> Self {
         let long_calls = Arc::new(Semaphore::new(limits.long_calls));
-        Self { group, metrics, limits, long_calls, tokens: None }
+        Self { group, metrics: Arc::new(metrics), limits, long_calls, tokens: None }
     }
 
     /// The same for those alone who have a token, if there is a file of them.

@@ -7,7 +7,6 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use anyhow::Context;
 use conclave_crds::AuthorityStatus;
@@ -15,7 +14,7 @@ use conclave_pods::PeerId;
 use conclave_protocols::PodUid;
 use conclave_protocols::member::StatusEpoch;
 use conclave_protocols::policy::Policy;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -74,20 +73,29 @@ struct Life {
 struct Pause {
     paused: Mutex<bool>,
     changed: Condvar,
+    called: Notify,
 }
 
 impl Pause {
     fn set(&self, paused: bool) {
         *self.paused.lock().unwrap_or_else(PoisonError::into_inner) = paused;
         self.changed.notify_all();
+        self.called.notify_one();
     }
 
     fn is_set(&self) -> bool {
         *self.paused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Blocks the thread for as long as the member is paused.
-    fn hold_up(&self) {
+    /// Blocks the thread whenever the member is paused, for as long as it is.
+    async fn hold_up(&self) {
+        loop {
+            self.called.notified().await;
+            self.wait();
+        }
+    }
+
+    fn wait(&self) {
         let paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.changed.wait_while(paused, |paused| *paused);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
@@ -325,9 +333,6 @@ struct Born {
     pause: Arc<Pause>,
 }
 
-/// How often a member's thread looks whether it is paused.
-const HOLD_UP: Duration = Duration::from_millis(2);
-
 impl Born {
     fn live(self, ready: oneshot::Sender<anyhow::Result<Group>>) {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -354,12 +359,7 @@ impl Born {
             }
         };
         let pause = Arc::clone(&self.pause);
-        tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(HOLD_UP).await;
-                pause.hold_up();
-            }
-        });
+        tokio::spawn(async move { pause.hold_up().await });
         let pod = format!("{}-{}", self.settings.group, self.number);
         let metrics = Metrics::new(&self.settings.group);
         let renewal = self.renewal(metrics.clone());

@@ -151,9 +151,6 @@ async fn claim(api: &Api, ask: Ask, headers: &HeaderMap) -> Result<Response, Pro
         let span = debug_span!(target: PATH, "wait");
         settle(api, &mut asked.claim).instrument(span).await?;
     }
-    // Lets the connection look once more whether the caller is still there, before the answer is
-    // taken for delivered.
-    tokio::task::yield_now().await;
     if streams {
         return stream(api, &asked.claim, caller);
     }
@@ -167,7 +164,11 @@ async fn settle(api: &Api, claim: &mut watch::Receiver<Claim>) -> Result<(), Pro
     }
     let _permit = api.long_call()?;
     let settled = claim.wait_for(|claim| is_settled(&claim.state)).await;
-    settled.map(drop).map_err(|_| Problem::new(ProblemType::Terminating, "the group has ended"))
+    settled.map(drop).map_err(|_| Problem::new(ProblemType::Terminating, "the group has ended"))?;
+    // Lets the connection look once more whether the caller is still there, before the answer is
+    // taken for delivered.
+    tokio::task::yield_now().await;
+    Ok(())
 }
 
 fn answer(

@@ -1,5 +1,7 @@
 //! Whole sidecars, over real links, whose group's resource is edited.
 
+use std::time::Duration;
+
 use conclave_protocols::policy::{Arbiter, Timing};
 use conclave_protocols::{LocalTime, LockName};
 
