@@ -55,7 +55,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
     let heartbeat = Heartbeat {
         epoch: Epoch(12),
         seq: 1,
-        admission: Admission { open: true, ceiling: Epoch(15) },
+        admission: Admission { open: true, ceiling: Epoch(15), full: false },
         list: Some(List::default()),
         extended: None,
         announcement: Some(Box::new(announcement)),

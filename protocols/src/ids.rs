@@ -1,8 +1,9 @@
 //! Numbers and names that must not be confused with one another.
 
 use std::fmt;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A member's rank in a view: its place by (priority, seniority, pod UID), counted
 /// from zero. The most senior member has the highest rank. Textbook process ids are ranks.
@@ -183,7 +184,7 @@ impl std::str::FromStr for PodUid {
 }
 
 impl Serialize for PodUid {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         if serializer.is_human_readable() {
             serializer.collect_str(self)
         } else {
@@ -220,9 +221,9 @@ impl fmt::Display for Incarnation {
 }
 
 /// The name of a lock: 1 to 253 bytes of UTF-8 without control characters.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct LockName(String);
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[serde(try_from = "String")]
+pub struct LockName(Arc<str>);
 
 /// Why a text is no lock name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -252,13 +253,19 @@ impl TryFrom<String> for LockName {
         if name.chars().any(char::is_control) {
             return Err(LockNameError::Control);
         }
-        Ok(Self(name))
+        Ok(Self(name.into()))
     }
 }
 
 impl From<LockName> for String {
     fn from(name: LockName) -> Self {
-        name.0
+        name.as_str().to_owned()
+    }
+}
+
+impl Serialize for LockName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
     }
 }
 

@@ -46,19 +46,20 @@ use self::candidacy::Candidate;
 use self::election::Electing;
 use self::evidence::Dead;
 pub use self::interface::{
-    Command, Event, Leadership, LockEvent, LostReason, Node, StatusEpoch, Timer,
+    Command, Event, Leadership, Lease, LockEvent, LostReason, Node, StatusEpoch, Term, Timer,
 };
 use self::leadership::Belief;
 use self::leading::Leader;
 use self::leaving::{Legacy, Resigned};
 use self::listing::Listed;
+pub use self::locks::GROUP_MAX;
 use self::locks::{LockEffect, LockOut, Locks};
 use self::message::{Leave, LockMessage, Message, PeerMessage};
 use self::registering::RegisterClient;
 use self::replacing::Sighting;
 use self::restored::Lineage;
 use self::switching::InForce;
-use crate::ids::{Epoch, Incarnation};
+use crate::ids::{Epoch, Incarnation, LockName};
 use crate::policy::Policy;
 use crate::protocol::{Input, InputOf, OutboxOf, Protocol};
 use crate::record::{MemberInfo, Record};
@@ -232,6 +233,11 @@ impl Member {
         self.locks.counts()
     }
 
+    /// What this member holds for its application, and until when.
+    pub fn held(&self) -> impl Iterator<Item = (&LockName, LocalTime)> {
+        self.locks.held()
+    }
+
     fn command(&mut self, now: LocalTime, command: Command, out: &mut Out) {
         match command {
             Command::Enter { .. } if self.going == Going::Leaves => {}
@@ -318,7 +324,9 @@ impl Member {
     ) -> R {
         let mut effects = LockOut::new();
         let result = act(&mut self.locks, &mut effects);
-        let notified = effects.iter().any(|effect| matches!(effect, LockEffect::Tell(..)));
+        let notified = effects
+            .iter()
+            .any(|effect| matches!(effect, LockEffect::Tell(..) | LockEffect::Lease(_)));
         carry_out(effects, out);
         if notified {
             self.arm_holds(now, out);
@@ -392,6 +400,7 @@ fn carry_out(effects: LockOut, out: &mut Out) {
         match effect {
             LockEffect::Send(to, message) => say(to, message, out),
             LockEffect::Tell(lock, event) => out.tell(Event::Lock(lock, event)),
+            LockEffect::Lease(lease) => out.tell(Event::Lease(lease)),
         }
     }
 }

@@ -25,8 +25,8 @@ const HIGHEST: u16 = version::LATEST + if cfg!(feature = "next-version") { 1 } e
 /// The layout of frames; the first byte of each.
 const LAYOUT: u8 = 1;
 
-/// The longest frame: a view of 256 members with many thousand locks.
-const FRAME_MAX: usize = 8 << 20;
+/// The longest frame: a view of 256 members with as many locks as a group may have, of the longest names.
+const FRAME_MAX: usize = 32 << 20;
 
 /// One frame.
 #[derive(Debug, Deserialize, Serialize)]

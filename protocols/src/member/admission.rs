@@ -19,6 +19,8 @@ pub(super) struct Admissions {
     notified: Option<bool>,
     /// The end of the grace period that was last told.
     notified_grace: Option<LocalTime>,
+    /// Whether the group was last said to be full.
+    notified_full: bool,
 }
 
 impl Member {
@@ -80,6 +82,10 @@ impl Member {
         if self.admissions.notified != grants {
             self.admissions.notified = grants;
             out.tell(Event::Grants(grants));
+        }
+        let full = self.locks.are_full();
+        if std::mem::replace(&mut self.admissions.notified_full, full) != full {
+            out.tell(Event::Full(full));
         }
         let grace = self.grace(now);
         let same = match (self.admissions.notified_grace, grace) {

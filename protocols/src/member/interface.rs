@@ -95,6 +95,9 @@ pub enum Event {
     /// Until when, as far as this member knows, nothing is newly granted: somebody of an earlier view may
     /// hold. Nothing if locks are granted, or this member cannot know.
     Grace(Option<LocalTime>),
+    /// Whether the members of the group hold and wait for as many locks as they may
+    /// ([`GROUP_MAX`](super::GROUP_MAX)).
+    Full(bool),
     /// The register confirmed the view, counted from that time.
     Confirmed(LocalTime),
     /// An election that this member took part in has ended.
@@ -108,6 +111,8 @@ pub enum Event {
     },
     /// Something happened to a lock of this member.
     Lock(LockName, LockEvent),
+    /// All that this member holds goes on, but for what it was told of otherwise ([`Term`]).
+    Lease(Lease),
     /// A message made no sense, and was ignored.
     Ignored(&'static str),
     /// This member leaves, and could not do this.
@@ -146,18 +151,77 @@ pub enum LockEvent {
         epoch: Epoch,
         /// Until when it is safe, by this member's own clock.
         deadline: LocalTime,
+        /// Since when the member's lease extends it: earlier than now if it entered on a grant that it kept.
+        since: LocalTime,
         /// Messages that this entry cost so far, as the textbook counts them.
         messages: u64,
     },
     /// It goes on holding.
     Extended {
-        /// Until when it is safe now.
+        /// Until when it is safe now, at least.
         deadline: LocalTime,
         /// Another waits for it.
         contended: bool,
     },
+    /// Whether the member's lease extends it from now on. It does from the entry on, unless the view does
+    /// not know the hold.
+    Renewed(bool),
     /// It no longer holds.
     Lost(LostReason),
+}
+
+/// The lease of a member: one for all its holds.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Lease {
+    /// It extends what was held before that time.
+    pub stamp: LocalTime,
+    /// Until then.
+    pub until: LocalTime,
+}
+
+/// For how long a hold is safe, as its application is told.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Term {
+    until: LocalTime,
+    /// Since when the member's lease extends it; nothing if it does not.
+    renewed: Option<LocalTime>,
+}
+
+impl Term {
+    /// A hold begins, and a lease extends it since then.
+    #[must_use]
+    pub fn new(since: LocalTime, deadline: LocalTime) -> Self {
+        Self { until: deadline, renewed: Some(since) }
+    }
+
+    /// Until when it is safe.
+    #[must_use]
+    pub fn until(&self) -> LocalTime {
+        self.until
+    }
+
+    /// Whether a lease extends it.
+    #[must_use]
+    pub fn is_of(&self, lease: Lease) -> bool {
+        self.renewed.is_some_and(|since| since < lease.stamp)
+    }
+
+    /// The member's lease was extended.
+    pub fn renew(&mut self, lease: Lease) {
+        if self.is_of(lease) {
+            self.until = self.until.max(lease.until);
+        }
+    }
+
+    /// It alone was extended.
+    pub fn extend(&mut self, deadline: LocalTime) {
+        self.until = self.until.max(deadline);
+    }
+
+    /// Whether the member's lease extends it from now on.
+    pub fn set_renewed(&mut self, now: LocalTime, renewed: bool) {
+        self.renewed = renewed.then_some(now);
+    }
 }
 
 /// Why a hold ended that nobody gave back.

@@ -63,6 +63,14 @@ pub(super) struct ViewStart {
     pub(super) grace_until: LocalTime,
 }
 
+/// What the locks of a leader put into a heartbeat.
+struct KnownOf {
+    list: Option<List>,
+    /// How many changes of the member's list are known.
+    listed: u64,
+    full: bool,
+}
+
 /// How many heartbeats may be under way.
 const SENT_MAX: usize = 512;
 
@@ -142,19 +150,25 @@ impl Leader {
         now: LocalTime,
         seq: u64,
         member: Incarnation,
-        list: Option<List>,
+        known: KnownOf,
     ) -> PeerMessage {
         let patience = self.record.timing.leader_lease;
         let news = self.heard.get(&member).is_none_or(|at| now - *at > patience);
         let announcement = news.then(|| {
-            let (record, carried) = (self.record.clone(), self.carried.aged(now - self.since));
+            let record = self.record.clone();
+            let carried = self.carried.about(member, &record).aged(now - self.since);
             Box::new(Announcement { record, carried })
         });
         let heartbeat = Heartbeat {
             epoch: self.record.epoch,
             seq,
-            admission: Admission { open: self.admits(now), ceiling: self.record.ceiling },
-            list,
+            admission: Admission {
+                open: self.admits(now),
+                ceiling: self.record.ceiling,
+                full: known.full,
+            },
+            list: known.list,
+            listed: known.listed,
             extended: self.extended.remove(&member),
             announcement,
         };
@@ -261,10 +275,12 @@ impl Member {
     }
 
     fn send_heartbeat(&mut self, now: LocalTime, seq: u64, to: &[Incarnation], out: &mut Out) {
-        let list = self.list(now, seq);
-        let Some(leader) = self.leader() else { return };
+        let (list, full) = (self.list(now, seq), self.locks.are_full());
         for member in to {
-            say(*member, leader.heartbeat(now, seq, *member, list.clone()), out);
+            let listed = self.locks.known_of(*member);
+            let known = KnownOf { list: list.clone(), listed, full };
+            let Some(leader) = self.leader() else { return };
+            say(*member, leader.heartbeat(now, seq, *member, known), out);
         }
     }
 
@@ -306,7 +322,7 @@ impl Member {
             leader.draining.insert(from);
         }
         leader.sealed.remove(&from);
-        self.locks.is_heard(promise.seq);
+        self.locks.is_heard(now, promise.seq);
         self.refresh_leader_lease(now, out);
         if self.leaves_to_a_successor(now, out) {
             return;
@@ -359,9 +375,15 @@ impl Member {
     /// Rule 21: whether no hold of an earlier view runs that this one does not know. The leader's
     /// own are tied to the leader lease since it began, or others can tell them.
     fn settle(&mut self, now: LocalTime) {
-        let (outsiders, older) = (self.locks.has_outsiders(now), self.locks.has_older_leases(now));
+        let epoch = self.pledge.epoch;
+        let known = self.pledge.settled == Some(epoch);
         let Some(leader) = self.leader() else { return };
         let lists = leader.record.lists();
+        if leader.settled && (lists || known) {
+            return;
+        }
+        let (outsiders, older) = (self.locks.has_outsiders(now), self.locks.has_older_leases(now));
+        let Some(leader) = self.leader() else { return };
         if leader.grace_over && !outsiders && (lists || !older) {
             leader.settled = true;
             if !lists {

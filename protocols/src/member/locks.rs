@@ -17,11 +17,14 @@
 mod admission;
 mod advisory;
 mod carry;
+mod changes;
 mod coordinator;
 mod holding;
 mod keeping;
 mod links;
 mod list;
+mod map;
+mod notes;
 mod seat;
 mod tables;
 mod timers;
@@ -29,15 +32,20 @@ mod timers;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use self::changes::OwnList;
+pub use self::coordinator::GROUP_MAX;
 use self::coordinator::{Deferred, Docket, TableEntry};
-use self::holding::{Bond, Hold};
+use self::holding::{Bond, Hold, OwnLease};
 use self::keeping::Reserved;
 use self::links::Links;
+use self::list::OwnListed;
+use self::map::LockMap;
+use self::notes::Notes;
 use self::seat::Seat;
 use self::tables::{Listing, Waiter};
 use self::timers::MutexTimers;
 use super::message::{LockMessage, LockNote, Note, PeerMessage};
-use super::{LockEvent, LostReason};
+use super::{Lease, LockEvent, LostReason};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
 use crate::mutex::central::{self, Central};
 use crate::mutex::{AnyMessage, AnyMutex, Carried, Command, Event, PaidBy, ricart_agrawala};
@@ -52,28 +60,39 @@ pub(super) struct Locks {
     seat: Option<Seat>,
     /// Of the latest view: a hold may end when this member is in none.
     policy: Policy,
-    all: BTreeMap<LockName, Lock>,
+    all: LockMap,
     /// Those that the application wants or holds, or of which this member keeps the grant.
     mine: BTreeSet<LockName>,
+    /// Those of them that it waits for.
+    waiting: BTreeSet<LockName>,
+    /// Those of them that it holds and another wants, as its application was told.
+    contended: BTreeSet<LockName>,
+    /// Those of them that the leader does not extend.
+    refused: BTreeSet<LockName>,
+    /// What its promises list.
+    own_list: OwnList,
+    /// What its leader list names, if it leads.
+    own_listed: OwnListed,
     /// It is about to leave the leader lease or the group, and keeps nothing any more.
     goes: bool,
-    /// When own holds end, each as it was known at some time; it may have been extended since.
+    /// When own holds end, each as it was known at some time; the lease may have extended it since.
     deadlines: BTreeSet<(LocalTime, LockName)>,
     /// No token of a forgotten lock of this view is higher.
     floor: FencingToken,
     /// Nor is the number of a request for one.
     latest: u64,
-    /// Until when this member, which leads, has its leader lease.
-    leader_lease_until: LocalTime,
-    /// Until when the holds of this member, which follows, are valid.
-    lease_until: LocalTime,
+    /// What extends its holds.
+    lease: OwnLease,
     /// When each member was last heard of.
     heard: BTreeMap<MemberId, LocalTime>,
     /// What the coordinators have to do.
     docket: Docket,
     links: Links,
-    /// What the members' latest promises listed of such locks, at the leader.
+    /// What the members' latest promises listed, at the leader.
     listings: BTreeMap<MemberId, Listing>,
+    /// Until when the entries of each member run that its promises extend.
+    leases: BTreeMap<Incarnation, LocalTime>,
+    notes: Notes,
     timers: MutexTimers,
 }
 
@@ -124,6 +143,7 @@ struct Intent {
 pub(super) enum LockEffect {
     Send(Incarnation, PeerMessage),
     Tell(LockName, LockEvent),
+    Lease(Lease),
 }
 
 pub(super) type LockOut = Vec<LockEffect>;
@@ -134,18 +154,24 @@ impl Locks {
             me,
             seat: None,
             policy: Policy::default(),
-            all: BTreeMap::new(),
+            all: LockMap::default(),
             mine: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            contended: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            own_list: OwnList::default(),
+            own_listed: OwnListed::default(),
             goes: false,
             deadlines: BTreeSet::new(),
             floor: FencingToken::default(),
             latest: 0,
-            leader_lease_until: LocalTime::default(),
-            lease_until: LocalTime::default(),
+            lease: OwnLease::default(),
             heard: BTreeMap::new(),
             docket: Docket::default(),
             links: Links::default(),
             listings: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            notes: Notes::default(),
             timers: MutexTimers::default(),
         }
     }
@@ -224,7 +250,16 @@ impl Locks {
         (held, wants.count() - held)
     }
 
-    // ----- inside
+    /// What this member holds for its application, and until when.
+    pub(super) fn held(&self) -> impl Iterator<Item = (&LockName, LocalTime)> {
+        let held = |(name, lock): (_, &Lock)| {
+            let hold = lock.hold.filter(|_| lock.intent.is_some() && !lock.keeps())?;
+            Some((name, hold.deadline(&self.lease)))
+        };
+        self.mine_all().filter_map(held)
+    }
+
+    // ----- the parts of that
 
     fn lock(&mut self, name: &LockName) -> &mut Lock {
         if !self.all.contains_key(name) {
@@ -280,7 +315,6 @@ impl Locks {
         let Some(mutex) = self.all.get_mut(name).and_then(|lock| lock.mutex.as_mut()) else {
             return;
         };
-        let is_wanted = deferred.is_wanted();
         let input = match deferred {
             Deferred::Command(command) => Input::Command(command),
             Deferred::Message(from, message) => Input::Message { from, message },
@@ -291,9 +325,8 @@ impl Locks {
         self.carry_out(now, name, effects, out);
         self.drop_entry_of_nobody(name);
         self.drop_what_went_back(now, name, out);
-        if is_wanted {
-            self.tell_contended(now, name, out);
-        }
+        self.tell_contended(now, name, out);
+        self.note_contended(name);
     }
 
     fn carry_out(
@@ -384,6 +417,7 @@ impl Locks {
     /// Not every algorithm tells a member that waits that it is known to. What a promise listed that the
     /// leader has acknowledged is: `asked` is when it was sent.
     fn tell_who_waits(&mut self, now: LocalTime, asked: LocalTime, out: &mut LockOut) {
+        self.look_at_touched();
         let waits = |name: &LockName| {
             let lock = self.all.get(name).filter(|lock| !lock.notified && lock.hold.is_none())?;
             let since = lock.intent.as_ref().map(|intent| intent.since)?;
@@ -391,7 +425,7 @@ impl Locks {
                 .then_some(())
         };
         let names: Vec<LockName> =
-            self.mine.iter().filter(|name| waits(name).is_some()).cloned().collect();
+            self.waiting.iter().filter(|name| waits(name).is_some()).cloned().collect();
         for name in names {
             self.queued(now, &name, out);
         }

@@ -199,6 +199,8 @@ pub struct Heartbeat {
     pub admission: Admission,
     /// What nobody but the leader could report; nothing where nothing arbitrates.
     pub list: Option<List>,
+    /// How many changes of the member's list the leader knows of; zero: none, so that it needs the whole.
+    pub listed: u64,
     /// Acknowledges the member's last promise.
     pub extended: Option<Extended>,
     /// The view itself, until the member has promised once.
@@ -213,6 +215,8 @@ pub struct Admission {
     pub open: bool,
     /// The highest `high` of a token that the view may give.
     pub ceiling: Epoch,
+    /// The members hold and wait for as much as a group may, and are to ask for nothing more.
+    pub full: bool,
 }
 
 /// The beginning of a view.
@@ -245,7 +249,7 @@ pub struct TableHold {
     /// For how much longer it keeps others out at the most if the holder is not in the next view and
     /// cannot renew, the lock's delay included; if nothing is told, a whole member lease and the delay.
     pub rest: Option<Duration>,
-    /// Who that is, for people.
+    /// Who that is, for people; without metadata.
     pub note: Note,
 }
 
@@ -258,12 +262,13 @@ pub struct Note {
     pub metadata: Option<String>,
 }
 
-/// The leader's answer to a promise: the member's lease goes on.
+/// The leader's answer to a promise: the member's lease goes on, and with it all that the member held when it
+/// promised.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Extended {
     /// The promise, by the stamp that the member put on it.
     pub stamp: LocalTime,
-    /// What the promise listed and the leader does not know as held by the member.
+    /// What the member listed as held and the leader does not know as that.
     pub refused: Vec<(LockName, FencingToken)>,
     /// Locks of this member that others wait for.
     pub contended: Vec<LockName>,
@@ -278,12 +283,37 @@ pub struct Promise {
     pub seq: u64,
     /// The member's clock when it sent this.
     pub stamp: LocalTime,
-    /// What it holds.
-    pub holds: Vec<(LockName, FencingToken)>,
-    /// What it waits for.
-    pub waits: Vec<(LockName, RequestNumber)>,
+    /// What it holds and waits for, as far as that has changed.
+    pub changes: Changes,
+    /// For people: what a leader that has just begun does not know of this, some at a time.
+    pub notes: Vec<(LockName, Note)>,
     /// It is about to end, and should not be given the leader lease.
     pub drains: bool,
+}
+
+/// What has changed in a member's list of what it holds and waits for, since a change that the leader knows of.
+///
+/// A member numbers the changes of its list in a view from one. What it sends costs as much as what has changed
+/// lately, not as much as what it holds.
+#[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Changes {
+    /// The number of the change after which these come; zero: they are the whole list.
+    pub since: u64,
+    /// The number of the latest.
+    pub latest: u64,
+    /// How each of these locks stands now.
+    pub items: Vec<(LockName, ListItem)>,
+    /// Of the whole list: a leader that does not come to the same asks for the whole.
+    pub digest: u64,
+}
+
+/// What a member says of one lock in its list. Neither: the lock is not in it any more.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct ListItem {
+    /// It holds it, with this token.
+    pub holds: Option<FencingToken>,
+    /// It waits for it, by this request.
+    pub waits: Option<RequestNumber>,
 }
 
 /// A member's seal of a view.

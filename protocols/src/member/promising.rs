@@ -61,6 +61,7 @@ impl Member {
         }
         self.pledge.heard = heartbeat.seq;
         self.drop_election(out);
+        self.locks.are_known(heartbeat.listed);
         if let Some(extended) = &heartbeat.extended {
             self.on_extended(now, extended, out);
         }
@@ -156,15 +157,10 @@ impl Member {
         self.pledge.until = now.after(leader_lease);
         self.pledge.followed = epoch;
         self.keep_list(now, epoch, list);
-        let listed = self.locks.listed(now);
-        let promise = Promise {
-            epoch,
-            seq,
-            stamp: now,
-            holds: listed.holds,
-            waits: listed.waits,
-            drains: self.going != Going::Stays,
-        };
+        let changes = self.with_locks(now, out, |locks, effects| locks.changes(now, effects));
+        let notes = self.locks.untold_notes();
+        let drains = self.going != Going::Stays;
+        let promise = Promise { epoch, seq, stamp: now, changes, notes, drains };
         say(to, PeerMessage::Promise(Box::new(promise)), out);
     }
 

@@ -1,14 +1,15 @@
 //! Takes a trace of a member, at the seam between it and whoever runs it, and of the register.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use super::content::Content;
 use super::event::{Entry, Event};
-use crate::ids::{Epoch, Incarnation};
+use crate::ids::{Epoch, Incarnation, LockName};
 use crate::member::message::{Heartbeat, Message, PeerMessage};
-use crate::member::{self, Command, LockEvent, Member, Node};
+use crate::member::{self, Command, LockEvent, Member, Node, Term};
 use crate::mutex::{AnyMessage, central};
 use crate::policy::Arbiter;
 use crate::protocol::{Effect, EffectOf, Input, InputOf, OutboxOf, Protocol};
@@ -27,6 +28,8 @@ pub struct Watch {
     refused: Option<Epoch>,
     /// The leader lease that it had then.
     leader_lease: Option<(Epoch, LocalTime)>,
+    /// Until when its application was told that it holds.
+    holds: BTreeMap<LockName, Term>,
 }
 
 impl Watch {
@@ -35,7 +38,8 @@ impl Watch {
         let me = member.me();
         let started = Entry { who: Some(me), event: Event::Started(rate_ppm) };
         log.borrow_mut().push(started);
-        Self { me, log, promised: LocalTime::default(), refused: None, leader_lease: None }
+        let (promised, holds) = Default::default();
+        Self { me, log, promised, refused: None, leader_lease: None, holds }
     }
 
     /// Hands an input to the member, takes down what it does, and passes its effects on.
@@ -48,6 +52,7 @@ impl Watch {
     ) {
         if let Input::Command(Command::Exit { lock }) = &input {
             self.note(Event::Released(lock.clone()));
+            self.holds.remove(lock);
         }
         let led = member.leader_lease().is_some();
         let mut effects = OutboxOf::<Member>::default();
@@ -104,7 +109,7 @@ impl Watch {
                 Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
                     self.sent(*to, message);
                 }
-                Effect::Tell(event) => self.notified(event),
+                Effect::Tell(event) => self.notified(now, event),
                 Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) => {}
             }
         }
@@ -157,7 +162,7 @@ impl Watch {
         }
     }
 
-    fn notified(&self, event: &member::Event) {
+    fn notified(&mut self, now: LocalTime, event: &member::Event) {
         match event {
             member::Event::Installed(record) => {
                 self.note(Event::Entered(record.epoch));
@@ -169,20 +174,50 @@ impl Watch {
             member::Event::Lock(lock, event) => {
                 let lock = lock.clone();
                 match *event {
-                    LockEvent::Entered { token: Some(token), epoch, deadline: until, .. } => {
+                    LockEvent::Entered {
+                        token: Some(token),
+                        epoch,
+                        deadline: until,
+                        since,
+                        ..
+                    } => {
+                        self.holds.insert(lock.clone(), Term::new(since, until));
                         self.note(Event::Held { lock, token, epoch, until });
                     }
                     LockEvent::Extended { deadline: until, .. } => {
-                        self.note(Event::Extended { lock, until });
+                        if let Some(term) = self.holds.get_mut(&lock) {
+                            term.extend(until);
+                            self.note(Event::Extended { lock, until });
+                        }
                     }
-                    LockEvent::Lost(_) => self.note(Event::Lost(lock)),
+                    LockEvent::Renewed(renewed) => {
+                        if let Some(term) = self.holds.get_mut(&lock) {
+                            term.set_renewed(now, renewed);
+                        }
+                    }
+                    LockEvent::Lost(_) => {
+                        self.holds.remove(&lock);
+                        self.note(Event::Lost(lock));
+                    }
                     LockEvent::Entered { token: None, .. } | LockEvent::Queued(_) => {}
+                }
+            }
+            member::Event::Lease(lease) => {
+                for (lock, term) in &mut self.holds {
+                    let before = term.until();
+                    term.renew(*lease);
+                    if term.until() > before {
+                        let (lock, until) = (lock.clone(), term.until());
+                        let event = Event::Extended { lock, until };
+                        self.log.borrow_mut().push(Entry { who: Some(self.me), event });
+                    }
                 }
             }
             member::Event::Met(_)
             | member::Event::Leadership(_)
             | member::Event::Grants(_)
             | member::Event::Grace(_)
+            | member::Event::Full(_)
             | member::Event::Confirmed(_)
             | member::Event::Elected { .. }
             | member::Event::Ignored(_)
@@ -209,6 +244,7 @@ fn extends(effects: &[EffectOf<Member>]) -> bool {
         Effect::Tell(member::Event::Lock(_, notified)) => {
             matches!(notified, LockEvent::Extended { .. })
         }
+        Effect::Tell(member::Event::Lease(_)) => true,
         Effect::Tell(_) | Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) => false,
     })
 }

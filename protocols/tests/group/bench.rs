@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use conclave_protocols::member::message::{Message, Note, PeerMessage};
-use conclave_protocols::member::{Command, Event, Leadership, LockEvent, Member, Node, Timer};
+use conclave_protocols::member::{
+    Command, Event, Leadership, LockEvent, Member, Node, Term, Timer,
+};
 use conclave_protocols::policy::Policy;
 use conclave_protocols::protocol::{Effect, Input, InputOf, Named, Outbox};
 use conclave_protocols::record::{MemberInfo, Record};
@@ -34,8 +36,8 @@ pub(crate) struct Bench {
     pub(crate) sent: Vec<(Node, Node, Message)>,
     /// What each member told, in order.
     pub(crate) notified: Vec<(usize, Event)>,
-    /// How much had been told when a member last left a lock.
-    left: BTreeMap<(usize, String), usize>,
+    /// Until when each was told to hold a lock that it has not left.
+    terms: BTreeMap<(usize, String), Term>,
     wires: VecDeque<(Node, Node, Message)>,
     links: BTreeMap<(Node, Node), Link>,
     timers: BTreeMap<(usize, Timer), LocalTime>,
@@ -56,7 +58,7 @@ impl Bench {
             policy,
             sent: Vec::new(),
             notified: Vec::new(),
-            left: BTreeMap::new(),
+            terms: BTreeMap::new(),
             wires: VecDeque::new(),
             links: BTreeMap::new(),
             timers: BTreeMap::new(),
@@ -97,7 +99,6 @@ impl Bench {
     pub(crate) fn forget(&mut self) {
         self.sent.clear();
         self.notified.clear();
-        self.left.clear();
     }
 
     // ----- looking
@@ -121,18 +122,64 @@ impl Bench {
 
     /// Until when a member was last told to hold a lock.
     pub(crate) fn deadline(&self, member: usize, lock: &str) -> Option<LocalTime> {
-        let mut until = None;
-        let left = self.left.get(&(member, lock.to_owned())).copied().unwrap_or(0);
-        for event in events(&self.notified[left..], member, lock) {
-            match event {
-                LockEvent::Entered { deadline, .. } | LockEvent::Extended { deadline, .. } => {
-                    until = Some(*deadline);
+        let term = self.terms.get(&(member, lock.to_owned()))?;
+        Some(term.until()).filter(|until| *until > self.now)
+    }
+
+    /// Whether it was told so for longer than at first.
+    pub(crate) fn is_extended(&self, member: usize, lock: &str) -> bool {
+        let first = self.lock_events(member, lock).filter_map(|event| match event {
+            LockEvent::Entered { deadline, .. } => Some(*deadline),
+            LockEvent::Queued(_)
+            | LockEvent::Extended { .. }
+            | LockEvent::Renewed(_)
+            | LockEvent::Lost(_) => None,
+        });
+        self.deadline(member, lock) > first.last()
+    }
+
+    fn notify(&mut self, member: usize, event: Event) {
+        match &event {
+            Event::Lock(lock, of_lock) => {
+                let key = (member, lock.as_str().to_owned());
+                let term = self.terms.get_mut(&key);
+                match (of_lock, term) {
+                    (LockEvent::Entered { deadline, since, .. }, _) => {
+                        self.terms.insert(key, Term::new(*since, *deadline));
+                    }
+                    (LockEvent::Extended { deadline, .. }, Some(term)) => term.extend(*deadline),
+                    (LockEvent::Renewed(renewed), Some(term)) => {
+                        term.set_renewed(self.now, *renewed);
+                    }
+                    (LockEvent::Lost(_), _) => {
+                        self.terms.remove(&key);
+                    }
+                    (
+                        LockEvent::Queued(_) | LockEvent::Extended { .. } | LockEvent::Renewed(_),
+                        _,
+                    ) => {}
                 }
-                LockEvent::Lost(_) => until = None,
-                LockEvent::Queued(_) => {}
             }
+            Event::Lease(lease) => {
+                for ((of, _), term) in &mut self.terms {
+                    if *of == member {
+                        term.renew(*lease);
+                    }
+                }
+            }
+            Event::Met(_)
+            | Event::Installed(_)
+            | Event::Leadership(_)
+            | Event::Grants(_)
+            | Event::Grace(_)
+            | Event::Full(_)
+            | Event::Confirmed(_)
+            | Event::Elected { .. }
+            | Event::Ignored(_)
+            | Event::Undone(_)
+            | Event::Left => {}
         }
-        until.filter(|until| *until > self.now)
+        self.notified.push((member, event));
     }
 
     pub(crate) fn holds(&self, member: usize, lock: &str) -> bool {
@@ -143,7 +190,10 @@ impl Bench {
     pub(crate) fn tokens(&self, member: usize, lock: &str) -> Vec<u64> {
         let token = |event: &LockEvent| match event {
             LockEvent::Entered { token, .. } => token.map(FencingToken::get),
-            LockEvent::Queued(_) | LockEvent::Extended { .. } | LockEvent::Lost(_) => None,
+            LockEvent::Queued(_)
+            | LockEvent::Extended { .. }
+            | LockEvent::Renewed(_)
+            | LockEvent::Lost(_) => None,
         };
         self.lock_events(member, lock).filter_map(token).collect()
     }
@@ -216,7 +266,7 @@ impl Bench {
     }
 
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
-        self.left.insert((member, lock.to_owned()), self.notified.len());
+        self.terms.remove(&(member, lock.to_owned()));
         self.command(member, Command::Exit { lock: name(lock) });
     }
 
@@ -354,7 +404,7 @@ impl Bench {
                 Effect::Disarm(timer) => {
                     self.timers.remove(&(member, timer));
                 }
-                Effect::Tell(event) => self.notified.push((member, event)),
+                Effect::Tell(event) => self.notify(member, event),
             }
         }
     }

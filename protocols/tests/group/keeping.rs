@@ -37,7 +37,10 @@ fn messages(bench: &Bench) -> usize {
 fn costs(bench: &Bench, member: usize) -> Vec<u64> {
     let cost = |event: &LockEvent| match event {
         LockEvent::Entered { messages, .. } => Some(*messages),
-        LockEvent::Queued(_) | LockEvent::Extended { .. } | LockEvent::Lost(_) => None,
+        LockEvent::Queued(_)
+        | LockEvent::Extended { .. }
+        | LockEvent::Renewed(_)
+        | LockEvent::Lost(_) => None,
     };
     bench.lock_events(member, "a").filter_map(cost).collect()
 }

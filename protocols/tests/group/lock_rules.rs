@@ -344,7 +344,10 @@ fn a_leader_that_must_wait_learns_the_holder() {
     let mut notified = bench.lock_events(leader, "a");
     let holder = notified.find_map(|event| match event {
         LockEvent::Queued(note) => note.as_ref().map(|note| note.member),
-        LockEvent::Entered { .. } | LockEvent::Extended { .. } | LockEvent::Lost(_) => None,
+        LockEvent::Entered { .. }
+        | LockEvent::Extended { .. }
+        | LockEvent::Renewed(_)
+        | LockEvent::Lost(_) => None,
     });
     assert_eq!(holder.map(Node::Member), Some(bench.node(1)));
 }

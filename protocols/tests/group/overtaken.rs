@@ -92,7 +92,7 @@ fn rule_29_an_answer_whose_list_is_not_heard_does_not_count() {
         bench.exit(2, "a");
         bench.enter(1, "a");
         let epoch = bench.record().epoch;
-        if !bench.holds(1, "a") || bench.lock_events(1, "a").any(is_extended) {
+        if !bench.holds(1, "a") || bench.is_extended(1, "a") {
             // This one takes longer to let the next in.
             continue;
         }
@@ -116,8 +116,4 @@ fn rule_29_an_answer_whose_list_is_not_heard_does_not_count() {
         }
         assert!(bench.record().epoch > epoch, "{algorithm:?}");
     }
-}
-
-fn is_extended(event: &LockEvent) -> bool {
-    matches!(event, LockEvent::Extended { .. })
 }

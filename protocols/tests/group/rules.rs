@@ -120,9 +120,16 @@ fn rule_8_who_sealed_a_view_promises_nothing_in_it() {
     bench.say(candidate, 1, PeerMessage::SealRequest { base: epoch });
     assert_eq!(bench.sent(1, 2, "seal").len(), 1);
     bench.forget();
-    let admission = Admission { open: true, ceiling: epoch };
-    let heartbeat =
-        Heartbeat { epoch, seq: 99, admission, list: None, extended: None, announcement: None };
+    let admission = Admission { open: true, ceiling: epoch, full: false };
+    let heartbeat = Heartbeat {
+        epoch,
+        seq: 99,
+        admission,
+        list: None,
+        listed: 0,
+        extended: None,
+        announcement: None,
+    };
     bench.say(bench.members[0].me(), 1, PeerMessage::Heartbeat(Box::new(heartbeat)));
     assert_eq!(bench.sent(1, 0, "promise").len(), 0);
     assert_eq!(bench.sent(1, 0, "refusal").len(), 1);

@@ -31,9 +31,11 @@ fn grants(bench: &Bench, member: usize) -> Vec<Option<bool>> {
         | Event::Installed(_)
         | Event::Leadership(_)
         | Event::Grace(_)
+        | Event::Full(_)
         | Event::Confirmed(_)
         | Event::Elected { .. }
         | Event::Lock(..)
+        | Event::Lease(_)
         | Event::Ignored(_)
         | Event::Undone(_)
         | Event::Left => None,

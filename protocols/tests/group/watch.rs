@@ -5,7 +5,9 @@
 //! leader, and there also after the member said that the leader lease is over. What is broken is found at once; the history of the whole run is checked in the end.
 
 use conclave_protocols::history::{Operation, Scope};
-use conclave_protocols::member::{Command, Event, Leadership, LockEvent, LostReason, Member, Node};
+use conclave_protocols::member::{
+    Command, Event, Leadership, Lease, LockEvent, LostReason, Member, Node, Term,
+};
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::record::Record;
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName};
@@ -24,7 +26,11 @@ impl World {
                 println!("{at:?} {index} {event:?}");
             }
             match event {
-                Event::Lock(lock, event) => self.lock_event(index, lock, &event),
+                Event::Lock(lock, event) => {
+                    let now = self.members[index].1.read(at);
+                    self.lock_event(index, now, lock, &event);
+                }
+                Event::Lease(lease) => self.lease(index, lease),
                 Event::Leadership(Leadership::Leading(until)) => self.leads(index, until),
                 Event::Leadership(
                     leadership @ (Leadership::HandingOver
@@ -57,6 +63,7 @@ impl World {
                 Event::Met(_)
                 | Event::Grants(_)
                 | Event::Grace(_)
+                | Event::Full(_)
                 | Event::Confirmed(_)
                 | Event::Ignored(_)
                 | Event::Undone(_) => {}
@@ -178,10 +185,39 @@ impl World {
         }
     }
 
-    fn lock_event(&mut self, index: usize, lock: LockName, event: &LockEvent) {
+    /// The lease of a member goes on, and with it what it holds.
+    fn lease(&mut self, index: usize, lease: Lease) {
+        let of_it = |((member, _), term): &(&(usize, LockName), &mut Term)| {
+            *member == index && term.is_of(lease)
+        };
+        let mut extended = Vec::new();
+        for (key, term) in self.terms.iter_mut().filter(of_it) {
+            term.renew(lease);
+            extended.push((key.clone(), term.until()));
+        }
+        for (key, deadline) in extended {
+            self.extended(&key, deadline);
+        }
+    }
+
+    fn extended(&mut self, key: &(usize, LockName), deadline: LocalTime) {
+        if let Some(claim) = self.claims.get(key).filter(|_| self.holds.contains_key(key)) {
+            let (claim, until) = (claim.number, self.members[key.0].1.true_time(deadline));
+            self.record_now(Operation::Extended { claim, until });
+        }
+        let (seed, now, sure) = (self.seed, self.sim.now(), self.trusts_clocks());
+        if let Some(until) = self.holds.get_mut(key) {
+            let kept = *until <= deadline || !sure;
+            assert!(kept, "seed {seed} at {now:?}: {} was taken back", key.1);
+            *until = deadline;
+            self.check_holders(&key.1);
+        }
+    }
+
+    fn lock_event(&mut self, index: usize, now: LocalTime, lock: LockName, event: &LockEvent) {
         let key = (index, lock);
         match *event {
-            LockEvent::Entered { token, epoch, deadline, .. } => {
+            LockEvent::Entered { token, epoch, deadline, since, .. } => {
                 self.record_grant(&key, token, epoch, deadline);
                 if !self.wants.contains(&key) {
                     return;
@@ -193,19 +229,21 @@ impl World {
                 }
                 self.check_token(&key.1, token);
                 self.holds.insert(key.clone(), deadline);
+                self.terms.insert(key.clone(), Term::new(since, deadline));
                 self.check_holders(&key.1);
             }
             LockEvent::Extended { deadline, .. } => {
-                if let Some(claim) = self.claims.get(&key) {
-                    let (claim, until) = (claim.number, self.members[index].1.true_time(deadline));
-                    self.record_now(Operation::Extended { claim, until });
+                let term = self.terms.get_mut(&key).map(|term| {
+                    term.extend(deadline);
+                    term.until()
+                });
+                if let Some(deadline) = term {
+                    self.extended(&key, deadline);
                 }
-                let (seed, now, sure) = (self.seed, self.sim.now(), self.trusts_clocks());
-                if let Some(until) = self.holds.get_mut(&key) {
-                    let kept = *until <= deadline || !sure;
-                    assert!(kept, "seed {seed} at {now:?}: {} was taken back", key.1);
-                    *until = deadline;
-                    self.check_holders(&key.1);
+            }
+            LockEvent::Renewed(renewed) => {
+                if let Some(term) = self.terms.get_mut(&key) {
+                    term.set_renewed(now, renewed);
                 }
             }
             LockEvent::Lost(reason) => {
@@ -220,6 +258,7 @@ impl World {
                 }
                 self.wants.remove(&key);
                 self.holds.remove(&key);
+                self.terms.remove(&key);
             }
             LockEvent::Queued(_) => {}
         }

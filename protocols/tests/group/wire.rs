@@ -260,7 +260,10 @@ impl Table {
     fn costs(&self, member: u32) -> Vec<u64> {
         let cost = |event: &LockEvent| match event {
             LockEvent::Entered { messages, .. } => Some(*messages),
-            LockEvent::Queued(_) | LockEvent::Extended { .. } | LockEvent::Lost(_) => None,
+            LockEvent::Queued(_)
+            | LockEvent::Extended { .. }
+            | LockEvent::Renewed(_)
+            | LockEvent::Lost(_) => None,
         };
         self.bench.lock_events(self.place(member), LOCK).filter_map(cost).collect()
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use conclave_protocols::member::message::Note;
-use conclave_protocols::member::{Command, Member, Node, StatusEpoch};
+use conclave_protocols::member::{Command, Member, Node, StatusEpoch, Term};
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy, Timing};
 use conclave_protocols::random::Random;
 use conclave_protocols::record::{MemberInfo, Record};
@@ -43,6 +43,8 @@ pub(crate) struct World {
     pub(crate) wants: BTreeSet<(usize, LockName)>,
     /// Until when applications were told to hold, by their own clocks.
     pub(crate) holds: BTreeMap<(usize, LockName), LocalTime>,
+    /// And what extends that.
+    pub(crate) terms: BTreeMap<(usize, LockName), Term>,
     /// Until when applications were told to lead, by their own clocks.
     pub(crate) leads: BTreeMap<usize, LocalTime>,
     /// The last deadlines of a leader lease that applications were told, whatever they were told since.
@@ -155,6 +157,7 @@ impl World {
             left: BTreeSet::new(),
             wants: BTreeSet::new(),
             holds: BTreeMap::new(),
+            terms: BTreeMap::new(),
             leads: BTreeMap::new(),
             believed: BTreeMap::new(),
             lost_leader_leases: 0,
@@ -329,6 +332,7 @@ impl World {
             self.record_now(Operation::Released { claim: claim.number });
         }
         self.holds.remove(&(member, name(lock)));
+        self.terms.remove(&(member, name(lock)));
         self.command(member, Command::Exit { lock: name(lock) });
     }
 

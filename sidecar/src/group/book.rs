@@ -10,15 +10,16 @@ mod ending;
 mod entry;
 mod lock_events;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use conclave_protocols::member::GROUP_MAX;
 use conclave_protocols::member::message::Note;
 use conclave_protocols::policy::{Arbiter, Caching, LockAlgorithm, Policy};
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
-use self::entry::ClaimEntry;
+use self::entry::{ClaimEntry, Extended};
 use super::Asked;
 use crate::claims::{
     Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Holder, LostReason, Refusal, Wait,
@@ -58,6 +59,10 @@ pub(super) struct Book {
     arbiter: Arbiter,
     locks: BTreeMap<LockName, Line>,
     claims: BTreeMap<(LockName, ClaimId), ClaimEntry>,
+    /// Those that hold and that somebody may watch.
+    watched: BTreeSet<(LockName, ClaimId)>,
+    /// What extends all that holds.
+    lease: Extended,
     /// Claims that have ended, the oldest first, and when.
     ended: VecDeque<(LocalTime, LockName, ClaimId)>,
     drawn: u64,
@@ -66,6 +71,8 @@ pub(super) struct Book {
     metrics: LockMetrics,
     /// Nothing is newly granted before, as far as is known.
     grace_until: Option<LocalTime>,
+    /// The members hold and wait for as many locks as they may.
+    group_is_full: bool,
     /// What the member is to do.
     pub(super) intents: Vec<Intent>,
     /// What the task is to be woken for.
@@ -112,11 +119,14 @@ impl Book {
             arbiter: Arbiter::Quorum,
             locks: BTreeMap::new(),
             claims: BTreeMap::new(),
+            watched: BTreeSet::new(),
+            lease: Extended::default(),
             ended: VecDeque::new(),
             drawn: 0,
             leaving: BTreeMap::new(),
             metrics,
             grace_until: None,
+            group_is_full: false,
             intents: Vec::new(),
             timers: Vec::new(),
         }
@@ -136,6 +146,9 @@ impl Book {
             None => self.draw(),
         };
         let key = (ask.lock.clone(), id.clone());
+        if self.claims.contains_key(&key) {
+            self.show(now, &key);
+        }
         if let Some(entry) = self.claims.get(&key) {
             return entry.repeat(&ask);
         }
@@ -146,6 +159,10 @@ impl Book {
         if self.claims.len() - self.ended.len() >= LIMITS.1 {
             return Err(AskError::Full { what: "claims of this pod", limit: LIMITS.1 });
         }
+        if self.group_is_full {
+            let what = "locks that the group's members hold and wait for";
+            return Err(AskError::Full { what, limit: GROUP_MAX });
+        }
         let entry = ClaimEntry::new(now, id.clone(), ask, &self.pod, of_lock, self.arbiter);
         let claim = entry.watch();
         let (lock, wait) = (key.0.clone(), entry.wait());
@@ -155,10 +172,14 @@ impl Book {
     }
 
     /// The claims that wait or hold.
-    pub(super) fn claims(&self) -> Vec<watch::Receiver<Claim>> {
+    pub(super) fn claims(&mut self, now: LocalTime) -> Vec<watch::Receiver<Claim>> {
+        for key in self.holding() {
+            self.bring_up_to_date(now, &key);
+        }
+        let claims = &self.claims;
         let open = self.locks.iter().flat_map(|(lock, line)| {
             let ids = line.holding.iter().chain(&line.waiting);
-            ids.filter_map(move |id| self.claims.get(&(lock.clone(), id.clone())))
+            ids.filter_map(move |id| claims.get(&(lock.clone(), id.clone())))
         });
         open.map(ClaimEntry::watch).collect()
     }
@@ -180,6 +201,7 @@ impl Book {
     fn queue(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId, wait: Wait) {
         let line = self.locks.entry(lock.clone()).or_default();
         line.waiting.push_back(id.clone());
+        self.metrics.waiters.inc();
         let others = line.holding.is_some() || line.waiting.len() > 1;
         let at = match wait {
             Wait::For(Duration::ZERO) => Some(now.after(TRY)),
@@ -199,12 +221,16 @@ impl Book {
         }
         self.show_waiting(now, lock);
         self.ask_for(lock);
-        self.count();
     }
 
     /// Until when nothing is newly granted, as far as is known.
     pub(super) fn grace(&mut self, until: Option<LocalTime>) {
         self.grace_until = until;
+    }
+
+    /// Whether the group has room for more.
+    pub(super) fn group_is_full(&mut self, full: bool) {
+        self.group_is_full = full;
     }
 
     /// Until when nobody is let in, whatever was last told of a holder: nothing if that is a claim of this
@@ -277,13 +303,8 @@ impl Book {
             }
             Due::Ttl => self.cut_short(now, lock, id, LostReason::TtlExpired),
             Due::MaxHold => self.cut_short(now, lock, id, LostReason::MaxHold),
-            Due::Jeopardy => {
-                if let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) {
-                    entry.jeopardise();
-                }
-            }
+            Due::Jeopardy => self.go_on_watching(now, &(lock.clone(), id.clone())),
         }
-        self.count();
     }
 
     /// Refuses a claim that waits.
@@ -292,7 +313,6 @@ impl Book {
             self.end(now, lock, id, ClaimState::Refused(refusal), true);
             self.withdraw_if_nobody_waits(lock);
         }
-        self.count();
     }
 
     /// Takes a claim out of the line. False if it does not stand in it.
@@ -301,7 +321,11 @@ impl Book {
         let before = line.waiting.len();
         line.waiting.retain(|waiting| waiting != id);
         self.timers.push(((lock.clone(), id.clone(), Due::Wait), None));
-        before > line.waiting.len()
+        let gone = before > line.waiting.len();
+        if gone {
+            self.metrics.waiters.dec();
+        }
+        gone
     }
 
     fn withdraw_if_nobody_waits(&mut self, lock: &LockName) {
@@ -313,11 +337,14 @@ impl Book {
 
     /// Finds a claim.
     pub(super) fn find(
-        &self,
+        &mut self,
+        now: LocalTime,
         lock: &LockName,
         id: &ClaimId,
     ) -> Result<watch::Receiver<Claim>, ClaimError> {
-        match self.claims.get(&(lock.clone(), id.clone())) {
+        let key = (lock.clone(), id.clone());
+        self.show(now, &key);
+        match self.claims.get(&key) {
             Some(entry) => Ok(entry.watch()),
             None if self.is_of_earlier(id) => Err(ClaimError::Restarted),
             None => Err(ClaimError::NotFound),
@@ -332,7 +359,7 @@ impl Book {
         id: &ClaimId,
         ttl: Option<Duration>,
     ) -> Result<Claim, ClaimError> {
-        self.find(lock, id)?;
+        self.find(now, lock, id)?;
         let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) else {
             return Err(ClaimError::NotFound);
         };
@@ -359,13 +386,6 @@ impl Book {
                 self.claims.remove(&(lock, id));
             }
         }
-    }
-
-    fn count(&self) {
-        let held = self.locks.values().filter(|line| line.holding.is_some()).count();
-        let waiting: usize = self.locks.values().map(|line| line.waiting.len()).sum();
-        self.metrics.held.set(i64::try_from(held).unwrap_or(i64::MAX));
-        self.metrics.waiters.set(i64::try_from(waiting).unwrap_or(i64::MAX));
     }
 }
 

@@ -368,6 +368,8 @@ impl PodNode {
                 }
             }
             Event::Grace(until) => self.book.grace(until),
+            Event::Full(full) => self.book.group_is_full(full),
+            Event::Lease(lease) => return self.book.extend_all(at.now, lease),
             Event::Left => self.left = true,
             Event::Met(_)
             | Event::Grants(_)

@@ -10,8 +10,8 @@ use std::time::Duration;
 use std::{env, fs};
 
 use conclave_protocols::member::message::{
-    Admission, Announcement, Extended, HandOver, Heartbeat, Leave, List, LockMessage, LockNote,
-    Note, Promise, Seal, Table, TableHold,
+    Admission, Announcement, Changes, Extended, HandOver, Heartbeat, Leave, List, ListItem,
+    LockMessage, LockNote, Note, Promise, Seal, Table, TableHold,
 };
 use conclave_protocols::mutex::central::{self, RequestNumber};
 use conclave_protocols::mutex::{
@@ -67,8 +67,16 @@ fn leader_lease() -> Vec<(&'static str, PeerMessage)> {
         epoch: Epoch(12),
         seq: 7,
         stamp: LocalTime(5_000_000_000),
-        holds: vec![(lock(), token())],
-        waits: vec![(lock(), RequestNumber(4))],
+        changes: Changes {
+            since: 39,
+            latest: 42,
+            items: vec![
+                (lock(), ListItem { holds: Some(token()), waits: Some(RequestNumber(4)) }),
+                (lock(), ListItem::default()),
+            ],
+            digest: 0x0123_4567_89ab_cdef,
+        },
+        notes: vec![(lock(), note())],
         drains: true,
     };
     let leave = Leave { epoch: Epoch(12), holds: vec![(lock(), token())] };
@@ -183,8 +191,9 @@ fn heartbeat() -> Heartbeat {
     Heartbeat {
         epoch: Epoch(12),
         seq: 7,
-        admission: Admission { open: true, ceiling: Epoch(15) },
+        admission: Admission { open: true, ceiling: Epoch(15), full: true },
         list: Some(list()),
+        listed: 41,
         extended: Some(Extended {
             stamp: LocalTime(5_000_000_000),
             refused: vec![(lock(), token())],

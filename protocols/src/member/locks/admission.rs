@@ -18,6 +18,7 @@ impl Locks {
         out: &mut LockOut,
     ) {
         self.docket.open = admission.open;
+        self.docket.full = admission.full;
         self.set_ceiling(admission.ceiling);
         self.tick(now, out);
     }
@@ -78,7 +79,7 @@ impl Locks {
 
     /// Rule 27: until when a member that is let in may hold.
     pub(super) fn lease_until(&self) -> LocalTime {
-        if self.coordinates() { self.leader_lease_until } else { self.lease_until }
+        if self.coordinates() { self.lease.leader } else { self.lease.member.until }
     }
 
     /// The view has begun for a mutex, once; and admission is open, for a coordinator that has yet to
@@ -91,5 +92,6 @@ impl Locks {
             mutex.start(now, &mut effects);
         }
         self.carry_out(now, name, effects, out);
+        self.note_contended(name);
     }
 }

@@ -15,7 +15,9 @@ impl Locks {
             return table;
         }
         for (name, lock) in self.mine_all() {
-            let Some(hold) = lock.hold.filter(|hold| hold.deadline > now) else { continue };
+            let Some(hold) = lock.hold.filter(|hold| hold.deadline(&self.lease) > now) else {
+                continue;
+            };
             if !self.has_coordinator(name) {
                 continue;
             }
@@ -50,9 +52,10 @@ impl Locks {
         let free = lock.mutex.as_ref().is_some_and(AnyMutex::is_unused) && lock.entry.is_none();
         if free && lock.closed_until <= now {
             lock.mutex = Some(mutex);
-            let (since, granted) = (now, None);
+            let (since, granted, renewed) = (now, None, false);
             let note = lock.notes.remove(&rank).unwrap_or_default();
-            lock.entry = Some(TableEntry { holder, token, busy_until, since, note, granted });
+            lock.entry =
+                Some(TableEntry { holder, token, busy_until, renewed, since, note, granted });
             self.docket.due.insert((busy_until, name.clone()));
         }
     }

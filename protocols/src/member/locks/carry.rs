@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::super::message::{Note, Seal, Table, TableHold};
+use super::super::message::{ListItem, Note, Seal, Table, TableHold};
+use super::changes::OwnList;
 use super::coordinator::{Docket, TableEntry};
 use super::holding::Bond;
+use super::list::OwnListed;
 use super::tables::Waiter;
 use super::{Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId, PodUid};
+use crate::mutex::central::RequestNumber;
 use crate::mutex::{AnyMutex, Carried, Command, Phase};
 use crate::record::Record;
 use crate::time::LocalTime;
@@ -29,9 +32,9 @@ impl Locks {
         let mut report = Report::default();
         for (name, lock) in self.mine_all() {
             let Some(intent) = &lock.intent else { continue };
-            match lock.hold.filter(|hold| hold.deadline > now && !lock.keeps()) {
+            match lock.hold.filter(|hold| hold.deadline(&self.lease) > now && !lock.keeps()) {
                 Some(hold) if hold.bond == Bond::Lease => {
-                    report.holds.push((name.clone(), hold.token, intent.note.clone()));
+                    report.holds.push((name.clone(), hold.token, intent.note.without_metadata()));
                 }
                 Some(_) => {}
                 None => report.waits.push((name.clone(), now - intent.since)),
@@ -45,14 +48,14 @@ impl Locks {
         self.see_to_what_is_due(now);
         let mut table = Table::default();
         let Some(seat) = &self.seat else { return table };
-        for (name, lock) in &self.all {
+        for (name, lock) in self.all.iter() {
             let entry = lock.entry.as_ref().filter(|entry| self.runs(lock, entry, now));
             let held = entry.map(|entry| TableHold {
                 lock: name.clone(),
                 holder: entry.holder,
                 token: entry.token,
                 rest: self.rest(now, name, lock, entry),
-                note: entry.note.clone(),
+                note: entry.note.without_metadata(),
             });
             table.holds.extend(held.or_else(|| lock.closure(now, name)));
             let waits: Vec<MemberId> = if seat.algorithm(name).has_coordinator() {
@@ -82,9 +85,9 @@ impl Locks {
     ) -> Option<Duration> {
         // A member of the view may hold what another's clock keeps closed for who was before it.
         let until = if self.is_of_view(entry.holder) {
-            entry.busy_until.after(self.lock_delay(name))
+            self.busy_until(entry).after(self.lock_delay(name))
         } else {
-            entry.busy_until.max(lock.closed_until)
+            self.busy_until(entry).max(lock.closed_until)
         };
         (entry.holder != self.me).then(|| now.until(until))
     }
@@ -109,15 +112,16 @@ impl Locks {
     /// Whether an entry may still be believed in. Of its own holds the leader itself knows best.
     fn runs(&self, lock: &Lock, entry: &TableEntry, now: LocalTime) -> bool {
         if entry.holder == self.me {
-            lock.hold.is_some_and(|hold| hold.deadline > now)
+            lock.hold.is_some_and(|hold| hold.deadline(&self.lease) > now)
         } else {
-            entry.busy_until > now
+            self.busy_until(entry) > now
         }
     }
 
     /// This member resigned, or was deposed (rule 22): its own holds go on as a lease until the
     /// deadline that was told.
     pub(in crate::member) fn resign(&mut self) {
+        self.end_lease();
         for name in &self.mine {
             let lock = self.all.get_mut(name);
             if let Some(held) = lock.and_then(|lock| lock.hold.as_mut())
@@ -152,20 +156,26 @@ impl Locks {
     /// From now on no message of the view is said or heard. Intents and holds stay, and what is closed
     /// stays closed.
     pub(in crate::member) fn leave_view(&mut self) {
+        self.end_lease();
         self.forget_kept();
+        self.keep_notes();
         self.seat = None;
         self.heard.clear();
         self.docket = Docket::default();
         self.timers.clear_all();
         self.listings.clear();
+        self.leases.clear();
         self.links.anew();
-        self.lease_until = LocalTime::default();
-        self.all.retain(|_, lock| {
+        self.contended.clear();
+        self.refused.clear();
+        self.own_list = OwnList::default();
+        self.own_listed = OwnListed::default();
+        self.all.every().retain(|_, lock| {
             lock.intent.is_some()
                 || lock.hold.is_some()
                 || lock.closed_until != LocalTime::default()
         });
-        for lock in self.all.values_mut() {
+        for lock in self.all.every().values_mut() {
             lock.mutex = None;
             lock.entry = None;
             lock.notes.clear();
@@ -190,12 +200,12 @@ impl Locks {
         self.floor = FencingToken::before(record.epoch);
         self.docket.highest = self.floor;
         self.latest = 0;
-        self.leader_lease_until = LocalTime::default();
         self.keep_closed(now);
         let carried = &self.with_own(now, carried);
         if self.coordinates() {
             self.seed_table(now, record, carried);
         }
+        self.begin_notes(record.leader);
         let mut states = States::default();
         for held in &carried.holds {
             states.entry(&held.lock).or_default().holder = record.rank(held.holder);
@@ -206,7 +216,7 @@ impl Locks {
             let ranks = waits.iter().filter_map(|member| record.rank(*member));
             state.waiting = ranks.filter(|rank| state.holder != Some(*rank)).collect();
         }
-        self.bind_holds(carried);
+        self.bind_holds(now, carried, out);
         self.seed_mutexes(now, &states);
         self.close_for_outsiders(now, record, carried);
         self.reconcile(now, out);
@@ -215,7 +225,7 @@ impl Locks {
 
     /// Rule 30: what a member knows to be closed stays so in the next view.
     fn keep_closed(&mut self, now: LocalTime) {
-        for (name, lock) in &mut self.all {
+        for (name, lock) in self.all.every() {
             if lock.closed_until > now {
                 self.docket.due.insert((lock.closed_until, name.clone()));
             } else {
@@ -260,6 +270,7 @@ impl Locks {
                 holder: held.holder,
                 token: held.token,
                 busy_until,
+                renewed: false,
                 since: now,
                 note: held.note.clone(),
                 granted: None,
@@ -268,8 +279,8 @@ impl Locks {
             if let Some(rank) =
                 record.rank(held.holder).filter(|_| !self.has_coordinator(&held.lock))
             {
-                let listing = self.listings.entry(rank).or_default();
-                listing.holds.insert(held.lock.clone());
+                let item = ListItem { holds: Some(held.token), waits: None };
+                self.listings.entry(rank).or_default().copied.list.set(&held.lock, item);
             }
         }
         for (name, waits) in &carried.waits {
@@ -279,14 +290,16 @@ impl Locks {
                 let (since, led) = (now, self.has_coordinator(name));
                 if !led && Some(rank) != record.rank(self.me) {
                     self.lock(name).waiters.insert(rank, Waiter { since, place, number: None });
-                    self.listings.entry(rank).or_default().waits.insert(name.clone());
+                    let list = &mut self.listings.entry(rank).or_default().copied.list;
+                    let waits = Some(RequestNumber::default());
+                    list.set(name, ListItem { waits, ..list.get(name) });
                 }
             }
         }
     }
 
     /// A hold that the view knows goes on; another runs out (rule 24).
-    fn bind_holds(&mut self, carried: &Table) {
+    fn bind_holds(&mut self, now: LocalTime, carried: &Table, out: &mut LockOut) {
         let (me, leads) = (self.me, self.coordinates());
         let known: BTreeMap<&LockName, FencingToken> = carried
             .holds
@@ -300,11 +313,19 @@ impl Locks {
             // It may have entered again, unknown to the leader of the view before (rule 32).
             let is_known = known.get(name).is_some_and(|token| token.may_become(held.token));
             (held.listed, held.heard) = (None, false);
+            let was_known = held.bond != Bond::Orphan;
             held.bond = match (is_known, leads) {
                 (true, true) => Bond::LeaderLease,
                 (true, false) => Bond::Lease,
                 (false, _) => Bond::Orphan,
             };
+            if held.bond == Bond::LeaderLease {
+                self.own_listed.begins(name);
+            }
+            if is_known != was_known {
+                held.since = now;
+                out.push(LockEffect::Tell(name.clone(), LockEvent::Renewed(is_known)));
+            }
         }
     }
 
@@ -319,7 +340,7 @@ impl Locks {
             }
         }
         let nothing = Carried::default();
-        for (name, lock) in &mut self.all {
+        for (name, lock) in self.all.every() {
             let state = states.get(name).unwrap_or(&nothing);
             lock.mutex = Some(seat.mutex(name, state));
             // What begins as at first, begins when it is first used.
@@ -382,6 +403,21 @@ impl Lock {
 const NOBODY: Incarnation = Incarnation { pod: PodUid(0), run: 0 };
 
 impl Table {
+    /// What of it a member goes by that does not lead: its own holds and waits, what those hold that are not
+    /// in the view, and all that members grant among themselves.
+    #[must_use]
+    pub(in crate::member) fn about(&self, member: Incarnation, record: &Record) -> Self {
+        let led = |lock: &LockName| record.policy.algorithm(lock.as_str()).has_coordinator();
+        let concerns = |held: &&TableHold| {
+            held.holder == member || record.rank(held.holder).is_none() || !led(&held.lock)
+        };
+        let waits = self.waits.iter().filter(|(lock, who)| who.contains(&member) || !led(lock));
+        Self {
+            holds: self.holds.iter().filter(concerns).cloned().collect(),
+            waits: waits.cloned().collect(),
+        }
+    }
+
     /// The same, so much later.
     #[must_use]
     pub(in crate::member) fn aged(&self, age: Duration) -> Self {

@@ -15,7 +15,10 @@ use crate::time::{LocalTime, hold};
 pub(super) struct TableEntry {
     pub(super) holder: Incarnation,
     pub(super) token: FencingToken,
+    /// Until when it keeps others out, if its holder's lease does not extend it for longer.
     pub(super) busy_until: LocalTime,
+    /// Its holder lists it, so that the lease of that member extends it.
+    pub(super) renewed: bool,
     pub(super) since: LocalTime,
     pub(super) note: Note,
     /// The request that was granted in this view, and the token before this one.
@@ -38,12 +41,16 @@ pub(super) enum Deferred {
 pub(super) struct Docket {
     /// Admission is open: by the leader's own knowledge, elsewhere by its latest heartbeat.
     pub(super) open: bool,
-    /// Since when.
+    /// By the leader's latest heartbeat, the group is full.
+    pub(super) full: bool,
+    /// Since when it is open.
     pub(super) opened: LocalTime,
     /// When entries end and locks open, each as it was known at some time; it may be later by now.
     pub(super) due: BTreeSet<(LocalTime, LockName)>,
     /// Locks with something to work off.
     pub(super) stirred: BTreeSet<LockName>,
+    /// Locks that are held and wanted.
+    pub(super) contended: BTreeSet<LockName>,
     /// Members that were not heard of for long, and are granted nothing.
     pub(super) silent: BTreeSet<MemberId>,
     /// Until then a holder who is not in the view may hold. That a lock stays closed for longer counts
@@ -52,6 +59,10 @@ pub(super) struct Docket {
     /// The highest token given in this view.
     pub(super) highest: FencingToken,
 }
+
+/// How many locks the members of a group may hold and wait for, all in all. Members hear of it a heartbeat
+/// later, so that it may become some more.
+pub const GROUP_MAX: usize = 50_000;
 
 impl Locks {
     /// Lets members in from now on, or no longer.
@@ -120,9 +131,13 @@ impl Locks {
             lock.reserve(to, number, token);
         }
         let granted = Some((number, before));
-        lock.entry = Some(TableEntry { holder, token, busy_until, since: now, note, granted });
+        let (since, renewed) = (now, false);
+        lock.entry = Some(TableEntry { holder, token, busy_until, renewed, since, note, granted });
         self.docket.highest = self.docket.highest.max(token);
         self.docket.due.insert((busy_until, name.clone()));
+        if let Some(listing) = self.listings.get_mut(&to).filter(|_| !own) {
+            listing.under_way.insert(name.clone());
+        }
         before
     }
 
@@ -135,8 +150,8 @@ impl Locks {
         }
     }
 
-    /// A promise of a member: extends the leases of what it lists, and finds requests and grants
-    /// that got lost on the way. `asked`: when the heartbeat was sent that it answers.
+    /// A promise of a member: extends what it lists, and finds requests and grants that got lost on the
+    /// way. `asked`: when the heartbeat was sent that it answers. Nothing if the list is not known whole.
     pub(in crate::member) fn on_promise(
         &mut self,
         now: LocalTime,
@@ -146,52 +161,69 @@ impl Locks {
         out: &mut LockOut,
     ) -> Option<Extended> {
         let rank = self.rank_of(from, promise.epoch)?;
-        let (led_holds, peer_holds): (Vec<_>, Vec<_>) =
-            promise.holds.into_iter().partition(|(name, _)| self.has_coordinator(name));
-        let (led_waits, peer_waits): (Vec<_>, Vec<_>) =
-            promise.waits.into_iter().partition(|(name, _)| self.has_coordinator(name));
-        self.note_listing(now, rank, &peer_holds, &peer_waits);
+        // Rule 24: what has ended stays ended.
+        self.end_leases(now);
         let first = !self.heard.contains_key(&rank);
         self.hear(rank, now);
-        let mut extended =
-            Extended { stamp: promise.stamp, refused: Vec::new(), contended: Vec::new() };
-        for (name, token) in led_holds {
-            self.adopt(now, rank, from, &name, token);
-            if !self.extend(now, from, &name, token) {
-                extended.refused.push((name, token));
-            } else if self.is_contended(&name) {
-                self.recall_again(now, &name, out);
-                extended.contended.push(name);
-            }
-        }
-        for (name, number) in led_waits {
+        let waits = self.note_changes(now, rank, from, promise.changes)?;
+        self.note_notes(rank, from, promise.notes);
+        let busy_until = now.after(self.seat.as_ref()?.member_lease);
+        self.leases.insert(from, busy_until);
+        for (name, number) in waits {
             self.find_again(now, rank, asked, &name, number, out);
+        }
+        let refused = self.refused_to(now, rank, from);
+        let contended = self.contended_by(from);
+        for name in &contended {
+            self.recall_again(now, name, out);
         }
         if first {
             self.work_off(now, out);
         }
-        Some(extended)
+        Some(Extended { stamp: promise.stamp, refused, contended })
     }
 
-    /// Extends one lease, if the table has it and it still runs (rule 24): one that has ended stays
-    /// ended.
-    fn extend(
+    /// Whether the members hold and wait for as much as a group may: as the leader knows it, which others hear.
+    pub(in crate::member) fn are_full(&self) -> bool {
+        if !self.coordinates() {
+            return self.docket.full;
+        }
+        let listed = self.listings.values().map(|listing| listing.copied.list.len());
+        listed.sum::<usize>() + self.mine.len() >= GROUP_MAX
+    }
+
+    /// How many changes of a member's list are known here.
+    pub(in crate::member) fn known_of(&self, member: Incarnation) -> u64 {
+        let rank = self.seat.as_ref().and_then(|seat| self.rank_of(member, seat.view.epoch));
+        let listing = rank.and_then(|rank| self.listings.get(&rank));
+        listing.map(|listing| listing.copied.known()).unwrap_or_default()
+    }
+
+    /// Until when an entry keeps others out.
+    pub(super) fn busy_until(&self, entry: &TableEntry) -> LocalTime {
+        let lease = self.leases.get(&entry.holder).filter(|_| entry.renewed);
+        lease.map_or(entry.busy_until, |lease| entry.busy_until.max(*lease))
+    }
+
+    /// Has a lease extend the entry of a hold that its member lists, if the table has it and it still
+    /// runs (rule 24): one that has ended stays ended.
+    pub(super) fn renew(
         &mut self,
         now: LocalTime,
         holder: Incarnation,
         name: &LockName,
         token: FencingToken,
     ) -> bool {
-        let Some(seat) = &self.seat else { return false };
-        let busy_until = now.after(seat.member_lease);
+        let lease = self.leases.get(&holder).copied().unwrap_or_default();
         let Some(lock) = self.all.get_mut(name) else { return false };
         let same =
             |entry: &&mut TableEntry| entry.holder == holder && entry.token.may_become(token);
         let Some(entry) = lock.entry.as_mut().filter(same) else { return false };
-        if entry.busy_until <= now {
+        let until = if entry.renewed { entry.busy_until.max(lease) } else { entry.busy_until };
+        if until <= now {
             return false;
         }
-        entry.busy_until = entry.busy_until.max(busy_until);
+        entry.renewed = true;
         if token > entry.token {
             // It has entered again on the grant that it kept (rule 32), for whom it did not say.
             entry.token = token;
@@ -203,9 +235,57 @@ impl Locks {
         true
     }
 
-    fn is_contended(&self, name: &LockName) -> bool {
+    /// The lease of a member does not extend its entry of a lock any more, which ends as it is now.
+    pub(super) fn no_longer_renew(&mut self, holder: Incarnation, name: &LockName) {
+        let lease = self.leases.get(&holder).copied().unwrap_or_default();
+        let Some(lock) = self.all.get_mut(name) else { return };
+        let of_it = |entry: &&mut TableEntry| entry.holder == holder && entry.renewed;
+        if let Some(entry) = lock.entry.as_mut().filter(of_it) {
+            entry.renewed = false;
+            entry.busy_until = entry.busy_until.max(lease);
+            self.docket.due.insert((entry.busy_until, name.clone()));
+        }
+    }
+
+    /// Leases that are over extend nothing any more.
+    fn end_leases(&mut self, now: LocalTime) {
+        let over: Vec<Incarnation> = self
+            .leases
+            .iter()
+            .filter(|(_, until)| **until <= now)
+            .map(|(member, _)| *member)
+            .collect();
+        for member in over {
+            let rank = self.seat.as_ref().and_then(|seat| self.rank_of(member, seat.view.epoch));
+            for name in rank.map(|rank| self.refuse_all(rank)).unwrap_or_default() {
+                self.no_longer_renew(member, &name);
+            }
+            self.leases.remove(&member);
+        }
+    }
+
+    /// What a member that promised holds and others want.
+    fn contended_by(&self, holder: Incarnation) -> Vec<LockName> {
+        let of_it = |name: &&LockName| {
+            let entry = self.all.get(name).and_then(|lock| lock.entry.as_ref());
+            entry.is_some_and(|entry| entry.holder == holder && entry.renewed)
+        };
+        self.docket.contended.iter().filter(of_it).cloned().collect()
+    }
+
+    /// The mutex of a lock has heard something: others may want what is held, or no longer.
+    pub(super) fn note_contended(&mut self, name: &LockName) {
+        if !self.coordinates() || !self.has_coordinator(name) {
+            return;
+        }
         let mutex = self.all.get(name).and_then(|lock| lock.mutex.as_ref());
-        mutex.is_some_and(AnyMutex::is_contended)
+        if mutex.is_some_and(AnyMutex::is_contended) {
+            if !self.docket.contended.contains(name) {
+                self.docket.contended.insert(name.clone());
+            }
+        } else {
+            self.docket.contended.remove(name);
+        }
     }
 
     /// A member waits for a lock: its request must be in the queue, or the grant under way.
@@ -222,17 +302,19 @@ impl Locks {
     ) {
         let Some(seat) = &self.seat else { return };
         let busy_until = now.after(seat.member_lease);
+        let entry = self.all.get(name).and_then(|lock| lock.entry.as_ref());
+        let runs = entry.is_some_and(|entry| self.busy_until(entry) > now);
         let lock = self.lock(name);
         let deferred = lock
             .deferred
             .iter()
             .any(|deferred| matches!(deferred, Deferred::Message(m, _) if *m == rank));
-        let entry = lock.entry.as_ref().filter(|entry| entry.busy_until > now);
+        let entry = lock.entry.as_ref().filter(|_| runs);
         let granted = entry.is_none_or(|entry| entry.since >= asked);
         let in_section = lock.central().is_some_and(|mutex| mutex.is_in_section(rank, number));
         let waits = lock.central().is_some_and(|mutex| mutex.waits(rank, number));
         // It may enter on the lease that this promise extends, by a grant that is under way.
-        if let Some(entry) = lock.entry.as_mut().filter(|e| in_section && e.busy_until > now) {
+        if let Some(entry) = lock.entry.as_mut().filter(|_| in_section && runs) {
             entry.busy_until = entry.busy_until.max(busy_until);
         }
         let known = in_section && granted || waits;
@@ -247,6 +329,7 @@ impl Locks {
     pub(in crate::member) fn tick(&mut self, now: LocalTime, out: &mut LockOut) {
         if self.coordinates() {
             self.pass_over_the_silent(now);
+            self.tell_uncontended(now, &BTreeSet::new(), out);
             let lately = self.seat.as_ref().map(|seat| seat.patience / 4).unwrap_or_default();
             let asked = LocalTime(now.0.saturating_sub(LocalTime::default().after(lately).0));
             self.tell_who_waits(now, asked, out);
@@ -256,6 +339,7 @@ impl Locks {
     }
 
     pub(super) fn see_to_what_is_due(&mut self, now: LocalTime) {
+        self.end_leases(now);
         while let Some((at, name)) = self.docket.due.first().cloned().filter(|(at, _)| *at <= now) {
             self.docket.due.remove(&(at, name.clone()));
             self.is_due(now, name);
@@ -274,7 +358,10 @@ impl Locks {
             lock.lost = None;
             lock.moved = now;
         }
-        if let Some(entry) = lock.entry.as_ref().filter(|entry| entry.holder != me) {
+        // The end of a lease is noticed of itself.
+        if let Some(entry) =
+            lock.entry.as_ref().filter(|entry| entry.holder != me && !entry.renewed)
+        {
             self.docket.due.insert((entry.busy_until, name.clone()));
         }
         self.docket.stirred.insert(name);
@@ -285,12 +372,15 @@ impl Locks {
     fn expel(&mut self, now: LocalTime, name: &LockName) {
         let me = self.me;
         let Some(lock) = self.all.get_mut(name) else { return };
-        let over = |entry: &mut TableEntry| entry.holder != me && entry.busy_until <= now;
+        let over = |entry: &mut TableEntry| {
+            entry.holder != me && !entry.renewed && entry.busy_until <= now
+        };
         let Some(entry) = lock.entry.take_if(over) else { return };
         if let Some(mutex) = lock.central_mut() {
             mutex.expel();
         }
         self.close_after(now, name, &entry);
+        self.note_contended(name);
     }
 
     /// A hold ended by time: the lock stays closed for as long as the policy says of a holder that was
@@ -301,7 +391,7 @@ impl Locks {
         let given_back = !self.has_coordinator(name) && highest > Some(entry.token);
         // For an outsider the lock was closed when the view began.
         if self.is_of_view(entry.holder) && !given_back {
-            self.close(now, name, entry.busy_until.after(self.lock_delay(name)));
+            self.close(now, name, self.busy_until(entry).after(self.lock_delay(name)));
         }
     }
 
@@ -310,7 +400,7 @@ impl Locks {
     pub(super) fn may_have_lapsed(&self, now: LocalTime, entry: &TableEntry) -> bool {
         let Some(seat) = &self.seat else { return false };
         let margin = seat.member_lease.saturating_sub(hold(seat.lease));
-        now.until(entry.busy_until) <= margin + seat.patience
+        now.until(self.busy_until(entry)) <= margin + seat.patience
     }
 
     /// A member that was not heard of for a leader lease is not granted what it waits for: it could
@@ -325,7 +415,10 @@ impl Locks {
             .collect();
         for member in silent {
             self.docket.silent.insert(member);
-            for mutex in self.all.values_mut().filter_map(Lock::central_mut) {
+            if let Some(listing) = self.listings.get_mut(&member) {
+                listing.forgotten = true;
+            }
+            for mutex in self.all.every().values_mut().filter_map(Lock::central_mut) {
                 mutex.withdraw(member);
             }
         }
@@ -388,11 +481,6 @@ impl Deferred {
     /// Whether that member said it.
     pub(super) fn is_of(&self, member: MemberId) -> bool {
         matches!(self, Self::Message(from, _) if *from == member)
-    }
-
-    /// Whether it asks for a grant that this member may keep.
-    pub(super) fn is_wanted(&self) -> bool {
-        matches!(self, Self::Message(_, AnyMessage::Central(central::Message::Wanted(_))))
     }
 }
 

@@ -1,11 +1,14 @@
 //! The member's part: its own holds, from entry to their end.
 
-use super::super::message::Extended;
+use std::collections::BTreeSet;
+
+use super::super::message::{Changes, Extended, ListItem};
 use super::coordinator::Deferred;
-use super::{Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
+use super::map::Touched;
+use super::{Lease, Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
 use crate::ids::{Epoch, FencingToken, LockName};
 use crate::mutex::central::{Central, RequestNumber};
-use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Phase};
+use crate::mutex::{AnyMessage, AnyTimer, Command, Phase};
 use crate::protocol::Outbox;
 use crate::time::{LocalTime, hold};
 
@@ -15,11 +18,13 @@ pub(super) struct Hold {
     pub(super) token: FencingToken,
     /// When this member entered.
     pub(super) entered: LocalTime,
-    /// When it was let in: it may have entered again since.
-    pub(super) granted: LocalTime,
-    /// A deadline that has passed is final (rule 7).
-    pub(super) deadline: LocalTime,
+    /// Since when the lease extends it: what was promised before says nothing of it.
+    pub(super) since: LocalTime,
+    /// Until when it lasts, if no lease extends it. A deadline that has passed is final (rule 7).
+    pub(super) until: LocalTime,
     pub(super) bond: Bond,
+    /// The leader does not extend it.
+    pub(super) refused: bool,
     /// At the leader: the first of its heartbeats in this view that listed this hold.
     pub(super) listed: Option<u64>,
     /// Another member promised in answer to that one or a later one.
@@ -37,11 +42,34 @@ pub(super) enum Bond {
     Orphan,
 }
 
-/// What a promise says of this member's locks.
-#[derive(Clone, Debug, Default)]
-pub(in crate::member) struct Listed {
-    pub(in crate::member) holds: Vec<(LockName, FencingToken)>,
-    pub(in crate::member) waits: Vec<(LockName, RequestNumber)>,
+/// What extends the holds of this member, all at once.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct OwnLease {
+    /// If it follows: what was acknowledged of its promises.
+    pub(super) member: Lease,
+    /// If it leads: until when it has its leader lease.
+    pub(super) leader: LocalTime,
+    /// No hold was ended because this is over.
+    runs: bool,
+}
+
+impl OwnLease {
+    /// Until when it extends anything, if its end has yet to be seen to.
+    fn until(&self) -> Option<LocalTime> {
+        self.runs.then(|| self.member.until.max(self.leader))
+    }
+}
+
+impl Hold {
+    /// Until when it lasts.
+    pub(super) fn deadline(&self, lease: &OwnLease) -> LocalTime {
+        let extended = match self.bond {
+            Bond::Lease if !self.refused && self.since < lease.member.stamp => lease.member.until,
+            Bond::LeaderLease => lease.leader,
+            Bond::Lease | Bond::Orphan => self.until,
+        };
+        self.until.max(extended)
+    }
 }
 
 impl Locks {
@@ -59,6 +87,7 @@ impl Locks {
         }
         let (deadline, leads) = (self.lease_until(), self.coordinates());
         let bond = if leads { Bond::LeaderLease } else { Bond::Lease };
+        self.contended.remove(name);
         let number = self.lock(name).central().filter(|_| leads).map(Central::latest);
         let before = match number {
             Some(number) => self.grant(now, name, rank, number),
@@ -72,15 +101,19 @@ impl Locks {
             return self.decline(now, name, out);
         };
         lock.highest = lock.highest.max(token);
-        let (entered, granted, listed, heard) = (now, now, None, false);
-        lock.hold = Some(Hold { token, entered, granted, deadline, bond, listed, heard });
+        let (entered, since, until, refused) = (now, now, deadline, false);
+        let (listed, heard) = (None, false);
+        lock.hold = Some(Hold { token, entered, since, until, bond, refused, listed, heard });
         let messages = lock.messages;
         if leads && number.is_none() {
             self.note_holder(now, rank, self.me, name, token);
         }
         self.deadlines.insert((deadline, name.clone()));
+        if leads {
+            self.own_listed.begins(name);
+        }
         let token = (!advisory).then_some(token);
-        let event = LockEvent::Entered { token, epoch, deadline, messages };
+        let event = LockEvent::Entered { token, epoch, deadline, since, messages };
         out.push(LockEffect::Tell(name.clone(), event));
     }
 
@@ -96,7 +129,8 @@ impl Locks {
     /// that nobody else may have it.
     pub(in crate::member) fn running(&self, now: LocalTime) -> Vec<(LockName, FencingToken)> {
         let token = |lock: &Lock| {
-            let held = lock.hold.filter(|held| held.deadline > now && !lock.keeps());
+            let runs = |held: &Hold| held.deadline(&self.lease) > now && !lock.keeps();
+            let held = lock.hold.filter(runs);
             held.map(|held| held.token).or_else(|| lock.lost.filter(|_| lock.closed_until > now))
         };
         self.all.iter().filter_map(|(name, lock)| Some((name.clone(), token(lock)?))).collect()
@@ -104,25 +138,59 @@ impl Locks {
 
     /// Whether this member holds a lock, or lost it so lately that nobody else may have it.
     pub(in crate::member) fn keeps_out(&self, now: LocalTime, name: &LockName) -> bool {
-        let runs = |lock: &Lock| lock.hold.is_some_and(|held| held.deadline > now);
+        let runs = |lock: &Lock| lock.hold.is_some_and(|held| held.deadline(&self.lease) > now);
         self.all.get(name).is_some_and(|lock| runs(lock) || lock.closed_until > now)
     }
 
-    /// What this member holds and waits for, for a promise.
-    pub(in crate::member) fn listed(&self, now: LocalTime) -> Listed {
-        let mut listed = Listed::default();
-        for (name, lock) in self.mine_all() {
-            if let Some(hold) = lock.hold.filter(|h| h.bond != Bond::Orphan && h.deadline > now) {
-                listed.holds.push((name.clone(), hold.token));
+    /// What has changed of what this member holds and waits for, for a promise.
+    pub(in crate::member) fn changes(&mut self, now: LocalTime, out: &mut LockOut) -> Changes {
+        self.end_what_is_over(now, out);
+        self.look_at_touched();
+        self.own_list.changes()
+    }
+
+    /// The leader knows of so many changes.
+    pub(in crate::member) fn are_known(&mut self, changes: u64) {
+        self.own_list.is_known(changes);
+    }
+
+    /// Brings up to date what is kept of those own locks that may have changed.
+    pub(super) fn look_at_touched(&mut self) {
+        let names = match self.all.take_touched() {
+            Touched::These(names) => names,
+            Touched::All => self
+                .mine
+                .iter()
+                .chain(&self.waiting)
+                .chain(self.own_list.names())
+                .cloned()
+                .collect(),
+        };
+        let promises = self.seat.is_some() && !self.coordinates();
+        for name in names {
+            let lock = self.all.get(&name).filter(|_| self.mine.contains(&name));
+            let waits = lock.is_some_and(|lock| lock.intent.is_some() && lock.hold.is_none());
+            if promises {
+                let item = lock.map(|lock| self.own_item(&name, lock)).unwrap_or_default();
+                self.own_list.set(&name, item);
             }
-            if let Some(mutex) = lock.mutex.as_ref().filter(|m| m.phase() == Phase::Waiting) {
-                // Among the members an intent is told apart by when it began.
-                let since = lock.intent.as_ref().map(|intent| intent.since.0).unwrap_or_default();
-                let number = if self.has_coordinator(name) { mutex.latest() } else { since };
-                listed.waits.push((name.clone(), RequestNumber(number)));
+            if !waits {
+                self.waiting.remove(&name);
+            } else if !self.waiting.contains(&name) {
+                self.waiting.insert(name);
             }
         }
-        listed
+    }
+
+    fn own_item(&self, name: &LockName, lock: &Lock) -> ListItem {
+        let held = lock.hold.filter(|held| held.bond != Bond::Orphan);
+        let mutex = lock.mutex.as_ref().filter(|mutex| mutex.phase() == Phase::Waiting);
+        let number = mutex.map(|mutex| {
+            // Among the members an intent is told apart by when it began.
+            let since = lock.intent.as_ref().map(|intent| intent.since.0).unwrap_or_default();
+            RequestNumber(if self.has_coordinator(name) { mutex.latest() } else { since })
+        });
+        ListItem { holds: held.map(|held| held.token), waits: number }
     }
 
     /// The leader extended what a promise of this member listed (rule 24): every hold that it had
@@ -136,37 +204,73 @@ impl Locks {
         let Some(seat) = &self.seat else { return };
         let deadline = extended.stamp.after(hold(seat.lease));
         // Nobody was let in for this member before it was heard of in this view.
-        let first = self.lease_until == LocalTime::default();
-        let until = if first { seat.since.after(hold(seat.lease)) } else { self.lease_until };
+        let first = self.lease.member == Lease::default();
+        let until =
+            if first { seat.since.after(hold(seat.lease)) } else { self.lease.member.until };
         if until <= now {
             self.ask_again(now, out);
         }
-        self.lease_until = self.lease_until.max(deadline);
-        let mut wanted = Vec::new();
-        for name in &self.mine {
-            let Some(lock) = self.all.get_mut(name) else { continue };
-            let Some(held) = &mut lock.hold else { continue };
-            let same = |token: FencingToken| token.may_become(held.token);
-            let refused = extended.refused.iter().any(|(n, t)| n == name && same(*t));
-            let listed = held.granted < extended.stamp;
-            if held.bond == Bond::Lease && held.deadline > now && listed && !refused {
-                held.deadline = held.deadline.max(deadline);
-                let known = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
-                let contended = known || extended.contended.contains(name);
-                let event = LockEvent::Extended { deadline: held.deadline, contended };
-                match (&lock.intent, lock.keeps()) {
-                    (Some(_), false) => out.push(LockEffect::Tell(name.clone(), event)),
-                    // It waits for admission, and was told nothing yet.
-                    (Some(_), true) => {}
-                    (None, _) if contended => wanted.push(name.clone()),
-                    (None, _) => {}
-                }
-            }
-        }
-        for name in wanted {
-            self.give_back(now, &name, out);
+        self.end_what_is_over(now, out);
+        self.set_refused(now, &extended.refused, out);
+        self.lease.member.until = self.lease.member.until.max(deadline);
+        self.lease.member.stamp = self.lease.member.stamp.max(extended.stamp);
+        self.lease.runs = true;
+        out.push(LockEffect::Lease(self.lease.member));
+        let contended: BTreeSet<&LockName> = extended.contended.iter().collect();
+        self.tell_uncontended(now, &contended, out);
+        for name in contended {
+            self.is_wanted(now, name, out);
         }
         self.tell_who_waits(now, extended.stamp, out);
+    }
+
+    /// What the leader does not know as held ends when it would have, without this lease.
+    fn set_refused(
+        &mut self,
+        now: LocalTime,
+        refused: &[(LockName, FencingToken)],
+        out: &mut LockOut,
+    ) {
+        let before = std::mem::take(&mut self.refused);
+        for (name, token) in refused {
+            let Some(held) = self.all.get_mut(name).and_then(|lock| lock.hold.as_mut()) else {
+                continue;
+            };
+            if held.bond == Bond::Lease && token.may_become(held.token) {
+                if !held.refused {
+                    held.until = held.deadline(&self.lease);
+                    held.refused = true;
+                    self.deadlines.insert((held.until, name.clone()));
+                    out.push(LockEffect::Tell(name.clone(), LockEvent::Renewed(false)));
+                }
+                self.refused.insert(name.clone());
+            }
+        }
+        for name in before.difference(&self.refused) {
+            let hold = self.all.get_mut(name).and_then(|lock| lock.hold.as_mut());
+            if let Some(held) = hold.filter(|held| held.refused) {
+                held.refused = false;
+                // From the next promise on, as if it had begun now.
+                held.since = now;
+                out.push(LockEffect::Tell(name.clone(), LockEvent::Renewed(true)));
+            }
+        }
+    }
+
+    /// Another wants what this member holds: the application is told. A grant that is only kept goes back.
+    fn is_wanted(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
+        let Some(lock) = self.all.get(name) else { return };
+        let Some(held) = lock.hold else { return };
+        let deadline = held.deadline(&self.lease);
+        if held.bond != Bond::Lease || deadline <= now || self.refused.contains(name) {
+            return;
+        }
+        match (&lock.intent, lock.keeps()) {
+            (Some(_), false) => self.tell_wanted(name, deadline, out),
+            // It waits for admission, and was told nothing yet.
+            (Some(_), true) => {}
+            (None, _) => self.give_back(now, name, out),
+        }
     }
 
     /// The leader lease of this member, which leads, lasts until then (rule 22). A hold that others have
@@ -178,32 +282,41 @@ impl Locks {
         until: LocalTime,
         out: &mut LockOut,
     ) {
-        self.leader_lease_until = until;
+        // A deadline that the application was told is never taken back: a lease from before
+        // this member led runs out by itself (rule 21).
         if until <= now {
-            return;
+            return self.lease.leader = until;
         }
-        let more = self.longer_than_leader_lease();
-        for name in &self.mine {
-            let Some(lock) = self.all.get_mut(name) else { continue };
-            let contended = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
-            let Some(held) = &mut lock.hold else { continue };
-            // A deadline that the application was told is never taken back: a lease from before
-            // this member led runs out by itself (rule 21).
-            let until = if held.heard { until.after(more) } else { until };
-            if held.bond == Bond::LeaderLease && held.deadline > now && held.deadline < until {
-                held.deadline = until;
-                let event = LockEvent::Extended { deadline: until, contended };
-                out.push(LockEffect::Tell(name.clone(), event));
-            }
+        self.end_what_is_over(now, out);
+        if until != self.lease.leader {
+            self.lease.leader = until;
+            self.lease.runs = true;
+            // Also what has begun at this very moment.
+            out.push(LockEffect::Lease(Lease { stamp: LocalTime(now.0 + 1), until }));
         }
+        self.extend_what_is_heard(now, out);
     }
 
     /// Whether an own hold of this member, which leads, lasts longer than the leader lease: a lease from
     /// before it led, which its application was told of.
     pub(in crate::member) fn has_older_leases(&self, now: LocalTime) -> bool {
         self.mine.iter().filter_map(|name| self.all.get(name)?.hold).any(|held| {
-            held.bond == Bond::LeaderLease && held.deadline > now.max(self.leader_lease_until)
+            held.bond == Bond::LeaderLease
+                && held.deadline(&self.lease) > now.max(self.lease.leader)
         })
+    }
+
+    /// The holds end when they would have, whatever lease is yet to come.
+    pub(super) fn end_lease(&mut self) {
+        for name in &self.mine {
+            let hold = self.all.get_mut(name).and_then(|lock| lock.hold.as_mut());
+            if let Some(held) = hold {
+                held.until = held.deadline(&self.lease);
+                held.refused = false;
+                self.deadlines.insert((held.until, name.clone()));
+            }
+        }
+        self.lease = OwnLease::default();
     }
 
     /// Ends the holds whose deadline has passed. Returns when to look again.
@@ -212,21 +325,34 @@ impl Locks {
         now: LocalTime,
         out: &mut LockOut,
     ) -> Option<LocalTime> {
-        while let Some((at, name)) = self.deadlines.first().cloned() {
-            let held = self.all.get(&name).and_then(|lock| lock.hold);
-            if at > now && held.is_some() {
-                return Some(at);
-            }
-            self.deadlines.pop_first();
-            match held {
-                Some(held) if held.deadline > now => {
-                    self.deadlines.insert((held.deadline, name));
-                }
-                Some(_) => self.lose(now, &name, LostReason::LeaseExpired, out),
-                None => {}
+        self.end_what_is_over(now, out);
+        let first = self.deadlines.first().map(|(at, _)| *at);
+        let lease = self.lease.until().filter(|_| !self.mine.is_empty());
+        first.into_iter().chain(lease).min()
+    }
+
+    fn end_what_is_over(&mut self, now: LocalTime, out: &mut LockOut) {
+        if self.lease.until().is_some_and(|until| until <= now) {
+            self.lease.runs = false;
+            for name in &self.mine {
+                let Some(held) = self.all.get(name).and_then(|lock| lock.hold) else { continue };
+                self.deadlines.insert((held.deadline(&self.lease), name.clone()));
             }
         }
-        None
+        while let Some((at, name)) = self.deadlines.first().cloned().filter(|(at, _)| *at <= now) {
+            self.deadlines.remove(&(at, name.clone()));
+            let held = self.all.get(&name).and_then(|lock| lock.hold);
+            match held.map(|held| held.deadline(&self.lease)) {
+                Some(deadline) if deadline <= now => {
+                    self.lose(now, &name, LostReason::LeaseExpired, out);
+                }
+                // The end of the lease is seen to of itself.
+                Some(deadline) if self.lease.until().is_none_or(|until| deadline > until) => {
+                    self.deadlines.insert((deadline, name));
+                }
+                Some(_) | None => {}
+            }
+        }
     }
 
     /// Ends a hold that nobody gave back.
@@ -247,7 +373,8 @@ impl Locks {
             // Nobody else can take it out of the table of a leader, or tell the others (rule 28).
             Bond::LeaderLease | Bond::Lease => {
                 lock.lost = Some(hold.token);
-                self.close(now, name, hold.deadline.after(delay));
+                let ended = hold.deadline(&self.lease);
+                self.close(now, name, ended.after(delay));
                 self.command(now, name, Command::Exit, out);
             }
             Bond::Orphan => {}

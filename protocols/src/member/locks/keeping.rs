@@ -11,6 +11,7 @@
 //!   the release. If the leader never hears it, it goes on above all that the member may have used.
 //! * **A seal** does not list it, as nobody is in the critical section. With the view the grant is gone.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::coordinator::Deferred;
@@ -39,10 +40,11 @@ impl Locks {
     /// The application has left. If the mutex keeps the grant, so does this member, as long as its lease
     /// runs.
     pub(super) fn keep(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
-        let goes = self.goes;
+        let (goes, lease) = (self.goes, self.lease);
         let Some(lock) = self.all.get_mut(name) else { return };
         let keeps = lock.keeps();
-        let may = |held: Hold| keeps && !goes && held.bond == Bond::Lease && held.deadline > now;
+        let may =
+            |held: Hold| keeps && !goes && held.bond == Bond::Lease && held.deadline(&lease) > now;
         if lock.hold.is_some_and(may) {
             self.mine.insert(name.clone());
         } else {
@@ -54,8 +56,9 @@ impl Locks {
     /// The application wants in: a grant that is of no use any more goes back first.
     pub(super) fn check_kept(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         let Some(lock) = self.all.get(name).filter(|lock| lock.keeps()) else { return };
-        let usable =
-            |held: Hold| held.deadline > now && held.token.next_of_the_same_high().is_some();
+        let usable = |held: Hold| {
+            held.deadline(&self.lease) > now && held.token.next_of_the_same_high().is_some()
+        };
         if !lock.hold.is_some_and(usable) {
             self.give_back(now, name, out);
         }
@@ -64,32 +67,69 @@ impl Locks {
     /// The mutex let this member in on the grant that it kept.
     pub(super) fn enter_again(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
         let Some(epoch) = self.seat.as_ref().map(|seat| seat.view.epoch) else { return };
-        let advisory = self.is_advisory();
+        let (advisory, lease) = (self.is_advisory(), self.lease);
+        self.contended.remove(name);
         let Some(lock) = self.all.get_mut(name) else { return };
         let next = |held: Hold| Some(Hold { token: held.token.next_of_the_same_high()?, ..held });
         // It may have waited for admission meanwhile.
-        let Some(hold) = lock.hold.filter(|hold| hold.deadline > now).and_then(next) else {
+        let runs = |hold: &Hold| hold.deadline(&lease) > now;
+        let Some(hold) = lock.hold.filter(runs).and_then(next) else {
             lock.hold = None;
             return self.decline(now, name, out);
         };
         lock.highest = lock.highest.max(hold.token);
-        lock.hold = Some(Hold { entered: now, ..hold });
-        let Hold { token, deadline, .. } = hold;
+        let (token, deadline) = (hold.token, hold.deadline(&lease));
+        lock.hold = Some(Hold { entered: now, until: deadline, ..hold });
+        self.deadlines.insert((deadline, name.clone()));
+        let Some(lock) = self.all.get_mut(name) else { return };
         let (token, messages) = ((!advisory).then_some(token), lock.messages);
-        let event = LockEvent::Entered { token, epoch, deadline, messages };
+        let event = LockEvent::Entered { token, epoch, deadline, since: hold.since, messages };
         out.push(LockEffect::Tell(name.clone(), event));
     }
 
-    /// Another wants the grant that this member has: the application that uses it is told.
+    /// The mutex may have heard that another wants what this member holds: the application is told, once.
     pub(super) fn tell_contended(&mut self, now: LocalTime, name: &LockName, out: &mut LockOut) {
-        let is_used = |lock: &&Lock| lock.intent.is_some() && !lock.keeps();
-        let Some(lock) = self.all.get(name).filter(is_used) else { return };
+        let Some(lock) = self.all.get(name).filter(|lock| lock.intent.is_some()) else { return };
         let contended = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
-        if let Some(Hold { deadline, .. }) =
-            lock.hold.filter(|held| contended && held.deadline > now)
-        {
-            let event = LockEvent::Extended { deadline, contended };
+        let Some(held) = lock.hold.filter(|_| contended && !lock.keeps()) else { return };
+        let deadline = held.deadline(&self.lease);
+        if held.bond != Bond::Orphan && deadline > now {
+            self.tell_wanted(name, deadline, out);
+        }
+    }
+
+    pub(super) fn tell_wanted(&mut self, name: &LockName, deadline: LocalTime, out: &mut LockOut) {
+        if self.contended.insert(name.clone()) {
+            let event = LockEvent::Extended { deadline, contended: true };
             out.push(LockEffect::Tell(name.clone(), event));
+        }
+    }
+
+    /// Nobody else wants what this member holds any more, as far as it knows; of those that are `still`
+    /// wanted its leader knows that.
+    pub(super) fn tell_uncontended(
+        &mut self,
+        now: LocalTime,
+        still: &BTreeSet<&LockName>,
+        out: &mut LockOut,
+    ) {
+        let wanted = |name: &LockName| {
+            let mutex = self.all.get(name).and_then(|lock| lock.mutex.as_ref());
+            still.contains(name) || mutex.is_some_and(AnyMutex::is_contended)
+        };
+        let over: Vec<LockName> =
+            self.contended.iter().filter(|name| !wanted(name)).cloned().collect();
+        for name in over {
+            self.contended.remove(&name);
+            let Some(lock) = self.all.get(&name).filter(|lock| lock.intent.is_some()) else {
+                continue;
+            };
+            let held = lock.hold.filter(|_| !lock.keeps());
+            let deadline = held.map(|held| held.deadline(&self.lease));
+            if let Some(deadline) = deadline.filter(|deadline| *deadline > now) {
+                let event = LockEvent::Extended { deadline, contended: false };
+                out.push(LockEffect::Tell(name, event));
+            }
         }
     }
 

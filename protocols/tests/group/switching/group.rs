@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use conclave_protocols::member::message::Note;
-use conclave_protocols::member::{Command, Event, Leadership, LockEvent, LostReason, Member, Node};
+use conclave_protocols::member::{
+    Command, Event, Leadership, LockEvent, LostReason, Member, Node, Term,
+};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{FencingToken, LocalTime, LockName};
@@ -277,7 +279,21 @@ impl Group {
                 println!("{at:?} {index} {} {event:?}", if safe { "safe" } else { "advisory" });
             }
             match event {
-                Event::Lock(lock, event) => self.lock_event(&(index, lock), safe, &event),
+                Event::Lock(lock, event) => {
+                    let now = self.world.members[index].1.read(at);
+                    self.lock_event(&(index, lock), (safe, now), &event);
+                }
+                Event::Lease(lease) => {
+                    let held: Vec<_> = self.held.keys().filter(|k| k.0 == index).cloned().collect();
+                    for key in held {
+                        let Some(term) = self.world.terms.get_mut(&key) else { continue };
+                        if term.is_of(lease) {
+                            term.renew(lease);
+                            let deadline = term.until();
+                            self.believes(&key, safe, deadline);
+                        }
+                    }
+                }
                 Event::Leadership(Leadership::Leading(until)) if safe => {
                     self.leader_leases.insert(index, until);
                     self.check_leader_leases();
@@ -295,6 +311,7 @@ impl Group {
                 Event::Met(_)
                 | Event::Grants(_)
                 | Event::Grace(_)
+                | Event::Full(_)
                 | Event::Confirmed(_)
                 | Event::Elected { .. }
                 | Event::Ignored(_)
@@ -303,12 +320,18 @@ impl Group {
         }
     }
 
-    fn lock_event(&mut self, key: &(usize, LockName), safe: bool, event: &LockEvent) {
+    fn lock_event(
+        &mut self,
+        key: &(usize, LockName),
+        (safe, now): (bool, LocalTime),
+        event: &LockEvent,
+    ) {
         match *event {
-            LockEvent::Entered { token, deadline, .. } => {
+            LockEvent::Entered { token, deadline, since, .. } => {
                 assert_eq!(token.is_some(), safe, "seed {}: {key:?}", self.world.seed);
                 self.check_token(&key.1, token);
                 if self.wants.contains(key) {
+                    self.world.terms.insert(key.clone(), Term::new(since, deadline));
                     self.seen.safe_grants += u64::from(safe);
                     self.seen.advisory_grants += u64::from(!safe);
                     self.believes(key, safe, deadline);
@@ -318,7 +341,15 @@ impl Group {
                 let notified = self.held.get(key).copied();
                 assert!(notified <= Some(deadline), "seed {}: {key:?} taken back", self.world.seed);
                 if notified.is_some() {
+                    if let Some(term) = self.world.terms.get_mut(key) {
+                        term.extend(deadline);
+                    }
                     self.believes(key, safe, deadline);
+                }
+            }
+            LockEvent::Renewed(renewed) => {
+                if let Some(term) = self.world.terms.get_mut(key) {
+                    term.set_renewed(now, renewed);
                 }
             }
             LockEvent::Lost(reason) => {

@@ -85,8 +85,9 @@ fn heartbeat(bench: &Bench, from: usize, epoch: Epoch, policy: Policy) -> PeerMe
     PeerMessage::Heartbeat(Box::new(Heartbeat {
         epoch,
         seq: 1,
-        admission: Admission { open: false, ceiling: epoch },
+        admission: Admission { open: false, ceiling: epoch, full: false },
         list: None,
+        listed: 0,
         extended: None,
         announcement: Some(announcement),
     }))

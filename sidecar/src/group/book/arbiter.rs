@@ -75,6 +75,7 @@ mod tests {
                 token: Some(FencingToken::before(Epoch(7))),
                 epoch: Epoch(7),
                 deadline: LocalTime(9_000_000_000),
+                since: LocalTime(2),
                 messages: 3,
             };
             tell(book, name, entered);

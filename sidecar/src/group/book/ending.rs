@@ -14,7 +14,7 @@ impl Book {
         lock: &LockName,
         id: &ClaimId,
     ) -> Result<Claim, ClaimError> {
-        let claim = self.find(lock, id)?;
+        let claim = self.find(now, lock, id)?;
         let state = claim.borrow().state.clone();
         match state {
             ClaimState::Waiting { .. } => {
@@ -24,8 +24,9 @@ impl Book {
                 }
             }
             ClaimState::Held(held) => {
-                if let Some(line) = self.locks.get_mut(lock) {
-                    line.holding = None;
+                let line = self.locks.get_mut(lock);
+                if line.and_then(|line| line.holding.take()).is_some() {
+                    self.metrics.held.dec();
                 }
                 // A deadline that has passed is final, though its timer may not have rung yet.
                 let (state, end) = if held.safe_until <= now {
@@ -39,7 +40,6 @@ impl Book {
             }
             ClaimState::Released | ClaimState::Lost(_) | ClaimState::Refused(_) => {}
         }
-        self.count();
         let claim = claim.borrow().clone();
         match claim.state {
             ClaimState::Lost(_) | ClaimState::Refused(_) => Err(ClaimError::Ended(Box::new(claim))),
@@ -58,6 +58,7 @@ impl Book {
         let Some(line) = self.locks.get_mut(lock) else { return };
         if line.holding.as_ref() == Some(id) {
             line.holding = None;
+            self.metrics.held.dec();
             self.end_hold(now, lock, id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
             self.leave(lock);
         }
@@ -129,7 +130,6 @@ impl Book {
         if self.stop_waiting(lock, id) {
             self.end(now, lock, id, ClaimState::Released, true);
             self.withdraw_if_nobody_waits(lock);
-            self.count();
         }
     }
 
@@ -142,17 +142,18 @@ impl Book {
         for lock in locks {
             let Some(line) = self.locks.get_mut(&lock) else { continue };
             let waiting = std::mem::take(&mut line.waiting);
+            self.metrics.waiters.sub(i64::try_from(waiting.len()).unwrap_or(i64::MAX));
             for id in waiting {
                 self.end(now, &lock, &id, ClaimState::Refused(Refusal::Terminated), true);
             }
             match self.locks.get_mut(&lock).and_then(|line| line.holding.take()) {
                 Some(id) => {
+                    self.metrics.held.dec();
                     let reason = LostReason::Terminated;
                     self.end_hold(now, &lock, &id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
                 }
                 None => self.leave(&lock),
             }
         }
-        self.count();
     }
 }

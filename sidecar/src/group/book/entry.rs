@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use conclave_protocols::LocalTime;
 use conclave_protocols::member::message::Note;
+use conclave_protocols::member::{Lease, Term};
 use conclave_protocols::policy::{Arbiter, Caching, LockAlgorithm, LockPolicy};
 use tokio::sync::watch;
 
@@ -25,7 +26,16 @@ pub(super) struct ClaimEntry {
     ttl_until: Option<LocalTime>,
     max_hold_until: Option<LocalTime>,
     /// Until when the member holds the lock.
-    lease_until: LocalTime,
+    term: Term,
+    /// When that was last extended.
+    extended: LocalTime,
+}
+
+/// The member's lease, and when it was last extended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Extended {
+    pub(super) at: LocalTime,
+    pub(super) lease: Lease,
 }
 
 /// A claim that was not extended for that long is in jeopardy. Leases are extended several times a
@@ -62,7 +72,8 @@ impl ClaimEntry {
             ask,
             ttl_until: None,
             max_hold_until: None,
-            lease_until: LocalTime::default(),
+            term: Term::default(),
+            extended: LocalTime::default(),
         }
     }
 
@@ -153,8 +164,14 @@ impl ClaimEntry {
     }
 
     /// Holds from now on. Returns the timers that this sets.
-    pub(super) fn hold(&mut self, now: LocalTime, held: &Held) -> [(Due, Option<LocalTime>); 3] {
-        self.lease_until = held.safe_until;
+    pub(super) fn hold(
+        &mut self,
+        now: LocalTime,
+        held: &Held,
+        since: LocalTime,
+    ) -> [(Due, Option<LocalTime>); 3] {
+        self.term = Term::new(since, held.safe_until);
+        self.extended = now;
         self.ttl_until = self.ttl.map(|ttl| now.after(ttl));
         self.max_hold_until = Some(now.after(self.max_hold));
         let safe_until = self.safe_until();
@@ -171,38 +188,52 @@ impl ClaimEntry {
     }
 
     fn safe_until(&self) -> LocalTime {
-        let ends = [self.ttl_until, self.max_hold_until, Some(self.lease_until)];
+        let ends = [self.ttl_until, self.max_hold_until, Some(self.term.until())];
         ends.into_iter().flatten().min().unwrap_or_default()
     }
 
-    /// The member's lease was extended. Returns when the claim is in jeopardy without another.
-    pub(super) fn extend(
-        &mut self,
-        now: LocalTime,
-        lease_until: LocalTime,
-        contended: bool,
-    ) -> LocalTime {
-        self.lease_until = lease_until;
-        let safe_until = self.safe_until();
-        self.claim.send_if_modified(|claim| {
-            let ClaimState::Held(held) = &mut claim.state else { return false };
-            let changed = held.jeopardy || held.contended != contended;
-            let moved = held.safe_until != safe_until;
-            *held = Held { safe_until, jeopardy: false, contended, ..held.clone() };
-            claim.index += u64::from(changed);
-            changed || moved
-        });
-        now.after(JEOPARDY)
+    /// Whether somebody would notice a change of it.
+    pub(super) fn is_watched(&self) -> bool {
+        self.claim.receiver_count() > 0
     }
 
-    pub(super) fn jeopardise(&mut self) {
+    /// The hold alone was extended, or is wanted by another, or no longer.
+    pub(super) fn extend(&mut self, now: LocalTime, deadline: LocalTime, contended: bool) {
+        self.term.extend(deadline);
+        self.extended = now;
         self.claim.send_if_modified(|claim| {
             let ClaimState::Held(held) = &mut claim.state else { return false };
-            let changed = !held.jeopardy;
-            held.jeopardy = true;
+            let changed = held.contended != contended;
+            held.contended = contended;
             claim.index += u64::from(changed);
             changed
         });
+    }
+
+    /// Whether the member's lease extends it from now on.
+    pub(super) fn set_renewed(&mut self, now: LocalTime, renewed: bool) {
+        self.term.set_renewed(now, renewed);
+    }
+
+    /// Shows how a hold stands by now. Returns when it is in jeopardy if it is not extended once more.
+    pub(super) fn bring_up_to_date(&mut self, now: LocalTime, last: Extended) -> Option<LocalTime> {
+        if self.term.is_of(last.lease) {
+            self.term.renew(last.lease);
+            self.extended = self.extended.max(last.at);
+        }
+        let (safe_until, endangered) = (self.safe_until(), self.extended.after(JEOPARDY));
+        let mut holds = false;
+        self.claim.send_if_modified(|claim| {
+            let ClaimState::Held(held) = &mut claim.state else { return false };
+            holds = true;
+            let jeopardy = endangered <= now;
+            let changed = held.jeopardy != jeopardy;
+            let moved = held.safe_until != safe_until;
+            (held.safe_until, held.jeopardy) = (safe_until, jeopardy);
+            claim.index += u64::from(changed);
+            changed || moved
+        });
+        holds.then_some(endangered)
     }
 
     /// The application renewed it. Returns when it must do so again.

@@ -1,11 +1,11 @@
 //! What the member tells of its locks: that it waits, holds, goes on holding, or has lost one.
 
 use conclave_protocols::member::message::LockNote;
-use conclave_protocols::member::{self, LockEvent};
+use conclave_protocols::member::{self, Lease, LockEvent};
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 
-use super::entry::ClaimEntry;
-use super::{Book, Due};
+use super::entry::{ClaimEntry, Extended};
+use super::{Book, Due, Line};
 use crate::claims::{ClaimId, ClaimState, Held, Holder, LostReason, Refusal};
 use crate::metrics::HoldEnd;
 
@@ -25,7 +25,7 @@ impl Book {
                 let holder = note.map(|note| as_holder(now, *note, pod_of));
                 self.queued(now, lock, holder);
             }
-            LockEvent::Entered { token, epoch, deadline, messages } => {
+            LockEvent::Entered { token, epoch, deadline, since, messages } => {
                 let held = Held {
                     token,
                     epoch,
@@ -35,11 +35,12 @@ impl Book {
                     contended: false,
                     messages,
                 };
-                self.entered(now, lock, &held);
+                self.entered(now, lock, &held, since);
             }
             LockEvent::Extended { deadline, contended } => {
                 self.extended(now, lock, deadline, contended);
             }
+            LockEvent::Renewed(renewed) => self.renewed(now, lock, renewed),
             LockEvent::Lost(reason) => {
                 let reason = match reason {
                     member::LostReason::LeaseExpired => LostReason::LeaseExpired,
@@ -48,7 +49,53 @@ impl Book {
                 self.lost(now, lock, reason);
             }
         }
-        self.count();
+    }
+
+    /// The member's lease goes on, and with it what it holds. A claim that somebody watches shows that at
+    /// once, any other when it is looked at.
+    pub(in crate::group) fn extend_all(&mut self, now: LocalTime, lease: Lease) {
+        if lease.until < self.lease.lease.until {
+            // What was said of the one before it counts no more from here on.
+            let holding = self.holding();
+            for key in holding {
+                self.bring_up_to_date(now, &key);
+            }
+        }
+        self.lease = Extended { at: now, lease };
+        for key in std::mem::take(&mut self.watched) {
+            self.go_on_watching(now, &key);
+        }
+    }
+
+    pub(super) fn holding(&self) -> Vec<(LockName, ClaimId)> {
+        let key = |(lock, line): (&LockName, &Line)| Some((lock.clone(), line.holding.clone()?));
+        self.locks.iter().filter_map(key).collect()
+    }
+
+    /// Shows how a claim stands by now. Returns when it is in jeopardy, if it holds.
+    pub(super) fn bring_up_to_date(
+        &mut self,
+        now: LocalTime,
+        key: &(LockName, ClaimId),
+    ) -> Option<LocalTime> {
+        self.claims.get_mut(key)?.bring_up_to_date(now, self.lease)
+    }
+
+    /// The same of a claim that somebody is about to watch.
+    pub(super) fn show(&mut self, now: LocalTime, key: &(LockName, ClaimId)) {
+        let Some(jeopardy) = self.bring_up_to_date(now, key) else { return };
+        self.watched.insert(key.clone());
+        if jeopardy > now {
+            let (lock, id) = key.clone();
+            self.timers.push(((lock, id, Due::Jeopardy), Some(jeopardy)));
+        }
+    }
+
+    /// The same of a claim that somebody may watch.
+    pub(super) fn go_on_watching(&mut self, now: LocalTime, key: &(LockName, ClaimId)) {
+        if self.claims.get(key).is_some_and(ClaimEntry::is_watched) {
+            self.show(now, key);
+        }
     }
 
     fn queued(&mut self, now: LocalTime, lock: &LockName, holder: Option<Holder>) {
@@ -71,9 +118,11 @@ impl Book {
         }
     }
 
-    fn entered(&mut self, now: LocalTime, lock: &LockName, held: &Held) {
+    fn entered(&mut self, now: LocalTime, lock: &LockName, held: &Held, since: LocalTime) {
         let Some(line) = self.locks.get_mut(lock) else { return };
         let Some(id) = line.waiting.pop_front() else { return self.leave(lock) };
+        self.metrics.waiters.dec();
+        self.metrics.held.inc();
         line.holding = Some(id.clone());
         line.holder = None;
         line.heard = true;
@@ -82,9 +131,10 @@ impl Book {
         let Some(entry) = self.claims.get_mut(&key) else { return self.leave(lock) };
         let (lock, id) = key;
         self.timers.push(((lock.clone(), id.clone(), Due::Wait), None));
-        for (due, at) in entry.hold(now, held) {
+        for (due, at) in entry.hold(now, held, since) {
             self.timers.push(((lock.clone(), id.clone(), due), at));
         }
+        self.watched.insert((lock.clone(), id));
         self.metrics.settled(&entry.watch().borrow());
         self.show_waiting(now, &lock);
     }
@@ -93,9 +143,21 @@ impl Book {
         let Some(line) = self.locks.get(lock) else { return };
         let Some(id) = line.holding.clone() else { return };
         let contended = contended || !line.waiting.is_empty();
-        let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) else { return };
-        let jeopardy = entry.extend(now, deadline, contended);
-        self.timers.push(((lock.clone(), id, Due::Jeopardy), Some(jeopardy)));
+        let key = (lock.clone(), id);
+        if let Some(entry) = self.claims.get_mut(&key) {
+            entry.extend(now, deadline, contended);
+        }
+        self.bring_up_to_date(now, &key);
+        self.go_on_watching(now, &key);
+    }
+
+    fn renewed(&mut self, now: LocalTime, lock: &LockName, renewed: bool) {
+        let Some(id) = self.locks.get(lock).and_then(|line| line.holding.clone()) else { return };
+        let key = (lock.clone(), id);
+        self.bring_up_to_date(now, &key);
+        if let Some(entry) = self.claims.get_mut(&key) {
+            entry.set_renewed(now, renewed);
+        }
     }
 
     fn lost(&mut self, now: LocalTime, lock: &LockName, reason: LostReason) {
@@ -103,6 +165,7 @@ impl Book {
         // The member has left the lock already.
         line.asked = false;
         if let Some(id) = line.holding.take() {
+            self.metrics.held.dec();
             self.end_hold(now, lock, &id, ClaimState::Lost(reason), HoldEnd::Lost(reason));
         }
         self.ask_for(lock);

@@ -1,8 +1,9 @@
-use conclave_protocols::member::LockEvent;
 use conclave_protocols::member::message::LockNote;
+use conclave_protocols::member::{Lease, LockEvent};
 use conclave_protocols::{Epoch, FencingToken, PodUid};
 
 use super::*;
+use crate::claims::Held;
 use crate::metrics::Metrics;
 
 fn book() -> Book {
@@ -51,7 +52,8 @@ fn enter(book: &mut Book, lock: &LockName) {
 /// The same, after so many messages.
 fn enter_for(book: &mut Book, lock: &LockName, messages: u64) {
     let (token, epoch) = (FencingToken::before(Epoch(1)).successor(Epoch(1)), Epoch(1));
-    let event = LockEvent::Entered { token, epoch, deadline: LocalTime(9), messages };
+    let event =
+        LockEvent::Entered { token, epoch, deadline: LocalTime(9), since: LocalTime(2), messages };
     book.on_event(LocalTime(2), lock, event, |member| member.pod.to_string());
 }
 
@@ -143,15 +145,15 @@ fn a_claim_that_ends_in_the_grace_period_says_until_when() {
     let (mut book, lock) = (book(), name("a"));
     let id = ask(&mut book, &lock).expect("allowed");
     book.grace(Some(LocalTime(90)));
-    let state = |book: &Book, id: &ClaimId| {
-        book.find(&lock, id).expect("it is remembered").borrow().state.clone()
+    let state = |book: &mut Book, id: &ClaimId| {
+        book.find(LocalTime(90), &lock, id).expect("it is remembered").borrow().state.clone()
     };
     book.on_due(LocalTime(80), &lock, &id, Due::Wait);
     let grace = ClaimState::Refused(Refusal::GracePeriod { until: LocalTime(90) });
-    assert_eq!(state(&book, &id), grace);
+    assert_eq!(state(&mut book, &id), grace);
     let id = ask(&mut book, &lock).expect("allowed");
     book.on_due(LocalTime(90), &lock, &id, Due::Wait);
-    assert_eq!(state(&book, &id), ClaimState::Refused(Refusal::NoQuorum), "it was over");
+    assert_eq!(state(&mut book, &id), ClaimState::Refused(Refusal::NoQuorum), "it was over");
 }
 
 /// What was told of a holder before is no word on who keeps others out now.
@@ -174,7 +176,7 @@ fn a_claim_that_learned_of_a_holder_ends_in_the_grace_period_as_others_do() {
     let tried = book.ask(now, a_try(&lock), &Policy::default()).expect("allowed");
     assert_eq!(state(&tried.claim), grace);
     book.on_due(now, &lock, &id, Due::Wait);
-    assert_eq!(state(&book.find(&lock, &id).expect("it is remembered")), grace);
+    assert_eq!(state(&book.find(now, &lock, &id).expect("it is remembered")), grace);
 }
 
 /// A claim of this pod holds on, and others of this pod wait for it.
@@ -204,4 +206,91 @@ fn a_try_waits_for_the_end_of_the_grace_period_only_if_that_is_near() {
     book.grace(Some(near));
     let asked = book.ask(now, ask, &Policy::default()).expect("allowed");
     assert!(matches!(asked.claim.borrow().state, ClaimState::Waiting { .. }));
+}
+
+fn lease(stamp: u64, until: u64) -> Lease {
+    Lease { stamp: LocalTime(stamp * SECOND), until: LocalTime(until * SECOND) }
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+fn held(claim: &watch::Receiver<Claim>) -> Held {
+    match &claim.borrow().state {
+        ClaimState::Held(held) => held.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The lease of the member extends all its holds at once: who watches a claim is told, and a claim that
+/// nobody watches says the same when it is looked at.
+#[test]
+fn a_lease_extends_the_claims_that_are_watched_and_the_others_when_they_are_looked_at() {
+    let (mut book, locks) = (book(), [name("a"), name("b")]);
+    let ids = locks.each_ref().map(|lock| ask(&mut book, lock).expect("allowed"));
+    locks.iter().for_each(|lock| enter(&mut book, lock));
+    let now = LocalTime(2 * SECOND);
+    let mut watched = book.find(now, &locks[0], &ids[0]).expect("it holds");
+    watched.mark_unchanged();
+    book.extend_all(now, lease(1, 11));
+    assert!(watched.has_changed().expect("it goes on"));
+    assert_eq!(held(&watched).safe_until, LocalTime(11 * SECOND));
+    book.timers.clear();
+    book.extend_all(LocalTime(3 * SECOND), lease(2, 12));
+    let timers: Vec<_> = book.timers.iter().map(|((lock, ..), _)| lock.clone()).collect();
+    assert_eq!(timers, [locks[0].clone()], "what nobody watches costs nothing");
+    let other = book.find(LocalTime(3 * SECOND), &locks[1], &ids[1]).expect("it holds");
+    assert_eq!(held(&other).safe_until, LocalTime(12 * SECOND));
+    assert!(!held(&other).jeopardy && !held(&watched).jeopardy);
+
+    let late = LocalTime(5 * SECOND);
+    book.on_due(late, &locks[0], &ids[0], Due::Jeopardy);
+    assert!(held(&watched).jeopardy, "it was not extended for long");
+    let other = book.find(late, &locks[1], &ids[1]).expect("it holds");
+    assert!(held(&other).jeopardy);
+    book.extend_all(late, lease(4, 14));
+    assert!(!held(&watched).jeopardy && !held(&other).jeopardy);
+}
+
+/// A hold that the view does not know runs out, and is known again perhaps.
+#[test]
+fn a_lease_extends_no_claim_that_its_view_does_not_know() {
+    let (mut book, lock) = (book(), name("a"));
+    let id = ask(&mut book, &lock).expect("allowed");
+    enter(&mut book, &lock);
+    book.extend_all(LocalTime(2 * SECOND), lease(1, 11));
+    let now = LocalTime(3 * SECOND);
+    book.on_event(now, &lock, LockEvent::Renewed(false), |_| String::new());
+    book.extend_all(now, lease(2, 12));
+    let until =
+        |book: &mut Book, now| held(&book.find(now, &lock, &id).expect("it holds")).safe_until;
+    assert_eq!(until(&mut book, now), LocalTime(11 * SECOND));
+    book.on_event(LocalTime(4 * SECOND), &lock, LockEvent::Renewed(true), |_| String::new());
+    assert_eq!(until(&mut book, now), LocalTime(11 * SECOND), "no lease of before counts");
+    book.extend_all(LocalTime(5 * SECOND), lease(5, 15));
+    assert_eq!(until(&mut book, now), LocalTime(15 * SECOND));
+}
+
+/// The leases of a view are shorter than those of the one before: nothing is taken back, and nothing that
+/// began since lasts as long as a lease of before.
+#[test]
+fn a_shorter_lease_takes_nothing_back_and_gives_nothing_away() {
+    let (mut book, locks) = (book(), [name("a"), name("b")]);
+    let ids = locks.each_ref().map(|lock| ask(&mut book, lock).expect("allowed"));
+    enter(&mut book, &locks[0]);
+    book.extend_all(LocalTime(2 * SECOND), lease(1, 11));
+    let entered = LockEvent::Entered {
+        token: None,
+        epoch: Epoch(1),
+        deadline: LocalTime(6 * SECOND),
+        since: LocalTime(3 * SECOND),
+        messages: 0,
+    };
+    book.on_event(LocalTime(3 * SECOND), &locks[1], entered, |_| String::new());
+    book.extend_all(LocalTime(4 * SECOND), lease(4, 8));
+    let now = LocalTime(5 * SECOND);
+    let until = |book: &mut Book, place: usize| {
+        held(&book.find(now, &locks[place], &ids[place]).expect("it holds")).safe_until
+    };
+    assert_eq!(until(&mut book, 0), LocalTime(11 * SECOND));
+    assert_eq!(until(&mut book, 1), LocalTime(8 * SECOND));
 }

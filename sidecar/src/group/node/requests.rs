@@ -24,14 +24,14 @@ impl PodNode {
                     self.give_up(now, &unheard, is_named);
                 }
             }
-            Request::Find(lock, id, reply) => answered(reply, self.book.find(&lock, &id)),
+            Request::Find(lock, id, reply) => answered(reply, self.book.find(now, &lock, &id)),
             Request::Renew(lock, id, ttl, reply) => {
                 answered(reply, self.book.renew(now, &lock, &id, ttl));
             }
             Request::Release(lock, id, reply) => {
                 answered(reply, self.book.release(now, &lock, &id));
             }
-            Request::Claims(reply) => answered(reply, self.book.claims()),
+            Request::Claims(reply) => answered(reply, self.book.claims(now)),
             Request::Abandon(lock, id) => self.book.abandon(now, &lock, &id),
             Request::Drain => {
                 self.ending = self.ending.or(Some(Ending::Drains));

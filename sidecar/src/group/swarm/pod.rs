@@ -356,10 +356,12 @@ impl Surroundings for Around {
                 panic!("a message of a version that this member does not speak")
             }
             Event::Lock(..)
+            | Event::Lease(_)
             | Event::Left
             | Event::Met(_)
             | Event::Grants(_)
             | Event::Grace(_)
+            | Event::Full(_)
             | Event::Confirmed(_)
             | Event::Elected { .. }
             | Event::Ignored(_)

@@ -91,6 +91,11 @@ impl Process<'_> {
                     }
                 }
                 Effect::Tell(Event::Lock(lock, event)) => self.note_event(at, member, lock, event),
+                Effect::Tell(Event::Lease(_)) => {
+                    for (lock, deadline) in member.held() {
+                        self.note(at, lock, || What::Extended { deadline });
+                    }
+                }
                 Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => {}
             }
         }
@@ -112,7 +117,7 @@ impl Process<'_> {
                 self.note(at, lock, || What::Extended { deadline: *deadline });
             }
             LockEvent::Lost(_) => self.note(at, lock, || What::Lost),
-            LockEvent::Queued(_) => {}
+            LockEvent::Queued(_) | LockEvent::Renewed(_) => {}
         }
     }
 

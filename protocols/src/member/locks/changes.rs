@@ -1,0 +1,232 @@
+//! What a member holds and waits for, as a list that its leader keeps a copy of.
+//!
+//! A promise stands for the whole list, and says what has changed in it since a change that the leader
+//! knows of. Both ends keep a digest of the list; should they differ, the leader asks for the whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::message::{Changes, ListItem};
+use crate::ids::LockName;
+
+/// What one member holds and waits for.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct MemberList {
+    items: BTreeMap<LockName, ListItem>,
+    /// Those that it waits for.
+    waits: BTreeSet<LockName>,
+    digest: u64,
+}
+
+impl MemberList {
+    pub(super) fn get(&self, name: &LockName) -> ListItem {
+        self.items.get(name).copied().unwrap_or_default()
+    }
+
+    pub(super) fn items(&self) -> impl Iterator<Item = (&LockName, ListItem)> {
+        self.items.iter().map(|(name, item)| (name, *item))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// The locks that it waits for.
+    pub(super) fn waits(&self) -> impl Iterator<Item = &LockName> {
+        self.waits.iter()
+    }
+
+    /// Puts an item in the place of what was there, which it returns.
+    pub(super) fn set(&mut self, name: &LockName, item: ListItem) -> ListItem {
+        if item.waits.is_some() {
+            self.waits.insert(name.clone());
+        } else {
+            self.waits.remove(name);
+        }
+        let before = if item == ListItem::default() {
+            self.items.remove(name)
+        } else {
+            self.digest = self.digest.wrapping_add(digest(name, item));
+            self.items.insert(name.clone(), item)
+        };
+        if let Some(before) = before {
+            self.digest = self.digest.wrapping_sub(digest(name, before));
+        }
+        before.unwrap_or_default()
+    }
+}
+
+/// A member's own list, and which changes of it the leader knows.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct OwnList {
+    list: MemberList,
+    /// The latest change of each lock that the leader does not know of.
+    changed: BTreeMap<LockName, u64>,
+    latest: u64,
+    known: u64,
+}
+
+impl OwnList {
+    /// How a lock stands.
+    pub(super) fn set(&mut self, name: &LockName, item: ListItem) {
+        if self.list.get(name) != item {
+            self.list.set(name, item);
+            self.latest += 1;
+            self.changed.insert(name.clone(), self.latest);
+        }
+    }
+
+    /// The leader knows of so many changes.
+    pub(super) fn is_known(&mut self, known: u64) {
+        // One that knows less than before knows nothing.
+        self.known = if known < self.known { 0 } else { known.min(self.latest) };
+        self.changed.retain(|_, number| *number > known);
+    }
+
+    /// What the leader does not know.
+    pub(super) fn changes(&self) -> Changes {
+        let items = if self.known == 0 {
+            self.list.items().map(|(name, item)| (name.clone(), item)).collect()
+        } else {
+            self.changed.keys().map(|name| (name.clone(), self.list.get(name))).collect()
+        };
+        Changes { since: self.known, latest: self.latest, items, digest: self.list.digest }
+    }
+
+    /// The locks that it names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &LockName> {
+        self.list.items.keys()
+    }
+}
+
+/// The leader's copy of a member's list.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Copied {
+    pub(super) list: MemberList,
+    known: u64,
+}
+
+impl Copied {
+    /// How many changes it has.
+    pub(super) fn known(&self) -> u64 {
+        self.known
+    }
+
+    /// How locks stand in the member's list, of all that may stand otherwise in this one. Nothing if that
+    /// cannot be known.
+    pub(super) fn news(&mut self, changes: Changes) -> Option<Vec<(LockName, ListItem)>> {
+        if changes.since > self.known {
+            self.known = 0;
+            return None;
+        }
+        let mut items = changes.items;
+        if changes.since == 0 {
+            let whole: BTreeMap<_, _> = items.into_iter().collect();
+            let gone = self.list.items.keys().filter(|name| !whole.contains_key(*name));
+            items = gone.map(|name| (name.clone(), ListItem::default())).collect();
+            items.extend(whole);
+        }
+        Some(items)
+    }
+
+    /// All changes up to that one are in it. False if it is not the member's list all the same.
+    pub(super) fn is_at(&mut self, latest: u64, digest: u64) -> bool {
+        let same = self.list.digest == digest;
+        self.known = if same { latest } else { 0 };
+        same
+    }
+}
+
+/// FNV-1a of an item, the same on every member whatever it was built with.
+fn digest(name: &LockName, item: ListItem) -> u64 {
+    let ListItem { holds, waits } = item;
+    let number = |number: Option<u64>| [u64::from(number.is_some()), number.unwrap_or_default()];
+    let numbers = [number(holds.map(|token| token.get())), number(waits.map(|waits| waits.0))];
+    let numbers = numbers.into_iter().flatten().flat_map(u64::to_le_bytes);
+    let bytes = name.as_str().bytes().chain(numbers);
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // A sum of these is to tell lists apart.
+    let hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash ^ (hash >> 29)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::FencingToken;
+    use crate::mutex::central::RequestNumber;
+    use crate::random::Random;
+
+    fn name(number: u64) -> LockName {
+        LockName::try_from(format!("lock-{number}")).expect("a name")
+    }
+
+    fn item(random: &mut Random) -> ListItem {
+        let token = FencingToken::before(crate::ids::Epoch(random.up_to(3)));
+        let holds = random.once_in(2).then_some(token);
+        let waits = random.once_in(2).then_some(RequestNumber(random.up_to(3)));
+        ListItem { holds, waits }
+    }
+
+    /// Promises and heartbeats get lost, and are late; whatever is acknowledged is the whole list.
+    #[test]
+    fn a_copy_that_is_acknowledged_is_the_list() {
+        for seed in 0..300 {
+            let mut random = Random::new(seed);
+            let (mut own, mut copy) = (OwnList::default(), Copied::default());
+            let (mut acknowledged, mut largest) = (0, 0);
+            for _ in 0..200 {
+                for _ in 0..random.up_to(4) {
+                    own.set(&name(random.up_to(60)), item(&mut random));
+                }
+                let changes = own.changes();
+                let whole = changes.since == 0;
+                largest = largest.max(if whole { 0 } else { changes.items.len() });
+                let (latest, digest) = (changes.latest, changes.digest);
+                if random.once_in(3) {
+                    continue;
+                }
+                let news = copy.news(changes).expect("its own number is never ahead");
+                for (name, item) in news {
+                    copy.list.set(&name, item);
+                }
+                assert!(copy.is_at(latest, digest), "seed {seed}");
+                assert_eq!(copy.list, own.list, "seed {seed}");
+                acknowledged += 1;
+                if !random.once_in(3) {
+                    own.is_known(copy.known());
+                }
+            }
+            assert!(acknowledged > 80 && largest < 40, "{acknowledged} {largest}");
+        }
+    }
+
+    #[test]
+    fn a_copy_that_went_astray_is_made_anew() {
+        let mut random = Random::new(1);
+        let (mut own, mut copy) = (OwnList::default(), Copied::default());
+        own.set(&name(1), ListItem { holds: None, waits: Some(RequestNumber(1)) });
+        copy.list.set(&name(2), item(&mut random));
+        copy.known = 1;
+        own.is_known(1);
+        own.set(&name(3), ListItem { holds: None, waits: Some(RequestNumber(2)) });
+        let changes = own.changes();
+        assert_eq!((changes.since, changes.items.len()), (1, 1));
+        let (latest, digest) = (changes.latest, changes.digest);
+        for (name, item) in copy.news(changes).expect("it has the one before") {
+            copy.list.set(&name, item);
+        }
+        assert!(!copy.is_at(latest, digest));
+        own.is_known(copy.known());
+        let changes = own.changes();
+        assert_eq!((changes.since, changes.items.len()), (0, 2));
+        for (name, item) in copy.news(changes).expect("it is whole") {
+            copy.list.set(&name, item);
+        }
+        assert!(copy.is_at(latest, digest));
+        assert_eq!(copy.list, own.list);
+        let ahead = Changes { since: latest + 1, ..Changes::default() };
+        assert_eq!(copy.news(ahead), None);
+    }
+}
