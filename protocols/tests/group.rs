@@ -2,6 +2,8 @@
 
 #[path = "group/advisory.rs"]
 mod advisory;
+#[path = "group/at_scale.rs"]
+mod at_scale;
 #[path = "group/belief.rs"]
 mod belief;
 #[path = "group/bench.rs"]

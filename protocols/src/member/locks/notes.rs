@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::message::Note;
-use super::Locks;
+use super::{Lease, Locks};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId};
 
 /// What is known of notes from one view to the next.
@@ -56,9 +56,11 @@ impl Locks {
         }
     }
 
-    /// What the leader has yet to be told, as far as there is room.
+    /// What the leader has yet to be told, as far as there is room; nothing before it has acknowledged a
+    /// promise of this view, because it may not listen yet.
     pub(in crate::member) fn untold_notes(&mut self) -> Vec<(LockName, Note)> {
-        let (mut notes, mut room) = (Vec::new(), ROOM);
+        let listens = self.lease.member != Lease::default();
+        let (mut notes, mut room) = (Vec::new(), if listens { ROOM } else { 0 });
         while room > 0 {
             let Some(name) = self.notes.untold.pop_first() else { break };
             let intent = self.all.get(&name).and_then(|lock| lock.intent.as_ref());

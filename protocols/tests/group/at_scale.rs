@@ -1,0 +1,133 @@
+//! Many holds: what promises, heartbeats and applications are told costs what has changed, not what is held.
+
+use conclave_protocols::member::message::{Note, PeerMessage};
+use conclave_protocols::member::{Command, Event, GROUP_MAX, LockEvent};
+use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
+
+use crate::bench::{Bench, SECOND, name};
+
+
+/// So many locks that nobody would list them all with each promise.
+const MANY: usize = 500;
+
+fn for_all(algorithm: LockAlgorithm) -> Policy {
+    let locks = vec![LockPolicy { algorithm, ..LockPolicy::default() }];
+    Policy { locks, ..Policy::default() }
+}
+
+fn lock(owner: usize, number: usize) -> String {
+    format!("lock-{owner}-{number}")
+}
+
+/// Three members, of which each holds many locks, and whose views have begun long ago.
+fn laden(policy: Policy) -> Bench {
+    let mut bench = Bench::group(3, policy);
+    bench.wait(SECOND * 12);
+    for owner in 0..3 {
+        for number in 0..MANY {
+            let note = Note { owner: format!("owner-{owner}"), metadata: Some(lock(owner, number)) };
+            let enter = Command::Enter { lock: name(&lock(owner, number)), note };
+            bench.command(owner, enter);
+        }
+    }
+    bench.wait(SECOND * 3);
+    assert_all_held(&bench, &[0, 1, 2]);
+    bench
+}
+
+fn assert_all_held(bench: &Bench, owners: &[usize]) {
+    for owner in owners {
+        let held = (0..MANY).filter(|number| bench.holds(*owner, &lock(*owner, *number))).count();
+        assert_eq!(held, MANY, "of member {owner}, {:?}", bench.record().policy.locks);
+    }
+}
+
+fn lost(bench: &Bench) -> usize {
+    let lost = |(_, event): &&(usize, Event)| matches!(event, Event::Lock(_, LockEvent::Lost(_)));
+    bench.notified.iter().filter(lost).count()
+}
+
+#[test]
+fn at_rest_nothing_is_listed_and_no_hold_is_told_of() {
+    for algorithm in [LockAlgorithm::Central, LockAlgorithm::RicartAgrawala] {
+        let mut bench = laden(for_all(algorithm));
+        bench.forget();
+        bench.wait(SECOND * 20);
+        assert_all_held(&bench, &[0, 1, 2]);
+        let promises: Vec<_> = bench.sent(1, 0, "promise");
+        assert!(promises.len() > 50);
+        for message in promises {
+            let PeerMessage::Promise(promise) = message else { panic!("{message:?}") };
+            assert_eq!((promise.changes.items.len(), promise.notes.len()), (0, 0), "{algorithm:?}");
+        }
+        let of_locks = |(_, event): &&(usize, Event)| matches!(event, Event::Lock(..));
+        let told: Vec<_> = bench.notified.iter().filter(of_locks).collect();
+        // The leader lists some of its own, which last longer than the others.
+        let listed = 64 * 20 * 5;
+        assert!(told.len() <= listed, "{algorithm:?}: {}", told.len());
+        assert!(told.iter().all(|(member, _)| *member == 0), "{algorithm:?}");
+        bench.exit(1, &lock(1, 7));
+        bench.wait(SECOND);
+        let listed = bench.sent(1, 0, "promise").into_iter().filter_map(|message| match message {
+            PeerMessage::Promise(promise) => Some(promise.changes.items.len()),
+            _ => None,
+        });
+        assert_eq!(listed.max(), Some(1), "{algorithm:?}");
+    }
+}
+
+/// Whatever ends the view: everybody goes on, and who waits learns who holds and with what metadata.
+#[test]
+fn all_holds_go_on_in_the_next_views_and_people_are_told_the_same_of_them() {
+    for algorithm in [LockAlgorithm::Central, LockAlgorithm::Maekawa] {
+        let mut bench = laden(for_all(algorithm));
+        let epoch = bench.record().epoch;
+        let joiner = bench.start();
+        bench.wait(SECOND * 5);
+        assert!(bench.record().epoch > epoch && bench.record().members.len() == 4);
+        assert_all_held(&bench, &[0, 1, 2]);
+        let epoch = bench.record().epoch;
+        bench.command(0, Command::Drain);
+        bench.wait(SECOND * 5);
+        assert!(bench.record().epoch > epoch && bench.leader() != Some(0));
+        assert_all_held(&bench, &[0, 1, 2]);
+        let leader = bench.leader().expect("somebody leads");
+        let holder = (1..3).find(|member| *member != leader).expect("there are two");
+        bench.cut_off(leader);
+        bench.stop(leader);
+        bench.wait(SECOND * 5);
+        assert_all_held(&bench, &[0, holder]);
+        assert_eq!(lost(&bench), 0, "{algorithm:?}");
+        if algorithm == LockAlgorithm::Central {
+            bench.enter(joiner, &lock(holder, 3));
+            bench.wait(SECOND / 100);
+            let note = bench.lock_events(joiner, &lock(holder, 3)).find_map(|event| match event {
+                LockEvent::Queued(note) => note.clone(),
+                _ => None,
+            });
+            let note = note.expect("it is told that it waits").note;
+            let owner = (note.owner, note.metadata);
+            assert_eq!(owner, (format!("owner-{holder}"), Some(lock(holder, 3))));
+        }
+    }
+}
+
+/// The leader counts, and the others hear of it with a heartbeat.
+#[test]
+fn a_group_that_is_full_says_so_and_when_there_is_room_again() {
+    let mut bench = Bench::group(2, Policy::default());
+    bench.wait(SECOND * 12);
+    bench.forget();
+    for number in 0..GROUP_MAX {
+        let enter = Command::Enter { lock: name(&lock(0, number)), note: Note::default() };
+        bench.command(0, enter);
+    }
+    bench.wait(SECOND);
+    let said = |bench: &Bench, full| {
+        (0..2).all(|member| bench.notified.contains(&(member, Event::Full(full))))
+    };
+    assert!(said(&bench, true) && !said(&bench, false));
+    bench.exit(0, &lock(0, 0));
+    bench.wait(SECOND);
+    assert!(said(&bench, false));
+}
