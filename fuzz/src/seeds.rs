@@ -56,6 +56,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         epoch: Epoch(12),
         seq: 1,
         admission: Admission { open: true, ceiling: Epoch(15), full: false },
+        listed: 0,
         list: Some(List::default()),
         extended: None,
         announcement: Some(Box::new(announcement)),

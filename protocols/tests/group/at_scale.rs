@@ -1,11 +1,10 @@
 //! Many holds: what promises, heartbeats and applications are told costs what has changed, not what is held.
 
-use conclave_protocols::member::message::{Note, PeerMessage};
+use conclave_protocols::member::message::{Note, PeerMessage, Promise};
 use conclave_protocols::member::{Command, Event, GROUP_MAX, LockEvent};
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
 
 use crate::bench::{Bench, SECOND, name};
-
 
 /// So many locks that nobody would list them all with each promise.
 const MANY: usize = 500;
@@ -25,7 +24,8 @@ fn laden(policy: Policy) -> Bench {
     bench.wait(SECOND * 12);
     for owner in 0..3 {
         for number in 0..MANY {
-            let note = Note { owner: format!("owner-{owner}"), metadata: Some(lock(owner, number)) };
+            let note =
+                Note { owner: format!("owner-{owner}"), metadata: Some(lock(owner, number)) };
             let enter = Command::Enter { lock: name(&lock(owner, number)), note };
             bench.command(owner, enter);
         }
@@ -42,13 +42,18 @@ fn assert_all_held(bench: &Bench, owners: &[usize]) {
     }
 }
 
+fn promise_of(message: &PeerMessage) -> &Promise {
+    let PeerMessage::Promise(promise) = message else { panic!("{message:?}") };
+    promise
+}
+
 fn lost(bench: &Bench) -> usize {
     let lost = |(_, event): &&(usize, Event)| matches!(event, Event::Lock(_, LockEvent::Lost(_)));
     bench.notified.iter().filter(lost).count()
 }
 
 #[test]
-fn at_rest_nothing_is_listed_and_no_hold_is_told_of() {
+fn at_rest_nothing_is_listed_and_no_hold_has_an_event() {
     for algorithm in [LockAlgorithm::Central, LockAlgorithm::RicartAgrawala] {
         let mut bench = laden(for_all(algorithm));
         bench.forget();
@@ -57,28 +62,26 @@ fn at_rest_nothing_is_listed_and_no_hold_is_told_of() {
         let promises: Vec<_> = bench.sent(1, 0, "promise");
         assert!(promises.len() > 50);
         for message in promises {
-            let PeerMessage::Promise(promise) = message else { panic!("{message:?}") };
+            let promise = promise_of(message);
             assert_eq!((promise.changes.items.len(), promise.notes.len()), (0, 0), "{algorithm:?}");
         }
         let of_locks = |(_, event): &&(usize, Event)| matches!(event, Event::Lock(..));
-        let told: Vec<_> = bench.notified.iter().filter(of_locks).collect();
+        let events: Vec<_> = bench.notified.iter().filter(of_locks).collect();
         // The leader lists some of its own, which last longer than the others.
         let listed = 64 * 20 * 5;
-        assert!(told.len() <= listed, "{algorithm:?}: {}", told.len());
-        assert!(told.iter().all(|(member, _)| *member == 0), "{algorithm:?}");
+        assert!(events.len() <= listed, "{algorithm:?}: {}", events.len());
+        assert!(events.iter().all(|(member, _)| *member == 0), "{algorithm:?}");
         bench.exit(1, &lock(1, 7));
         bench.wait(SECOND);
-        let listed = bench.sent(1, 0, "promise").into_iter().filter_map(|message| match message {
-            PeerMessage::Promise(promise) => Some(promise.changes.items.len()),
-            _ => None,
-        });
+        let promises = bench.sent(1, 0, "promise").into_iter();
+        let listed = promises.map(|message| promise_of(message).changes.items.len());
         assert_eq!(listed.max(), Some(1), "{algorithm:?}");
     }
 }
 
 /// Whatever ends the view: everybody goes on, and who waits learns who holds and with what metadata.
 #[test]
-fn all_holds_go_on_in_the_next_views_and_people_are_told_the_same_of_them() {
+fn all_holds_go_on_in_the_next_views_and_so_does_what_people_learn_of_them() {
     for algorithm in [LockAlgorithm::Central, LockAlgorithm::Maekawa] {
         let mut bench = laden(for_all(algorithm));
         let epoch = bench.record().epoch;
@@ -101,9 +104,8 @@ fn all_holds_go_on_in_the_next_views_and_people_are_told_the_same_of_them() {
         if algorithm == LockAlgorithm::Central {
             bench.enter(joiner, &lock(holder, 3));
             bench.wait(SECOND / 100);
-            let note = bench.lock_events(joiner, &lock(holder, 3)).find_map(|event| match event {
-                LockEvent::Queued(note) => note.clone(),
-                _ => None,
+            let note = bench.lock_events(joiner, &lock(holder, 3)).find_map(|event| {
+                if let LockEvent::Queued(note) = event { note.clone() } else { None }
             });
             let note = note.expect("it is told that it waits").note;
             let owner = (note.owner, note.metadata);
@@ -123,11 +125,11 @@ fn a_group_that_is_full_says_so_and_when_there_is_room_again() {
         bench.command(0, enter);
     }
     bench.wait(SECOND);
-    let said = |bench: &Bench, full| {
+    let notified = |bench: &Bench, full| {
         (0..2).all(|member| bench.notified.contains(&(member, Event::Full(full))))
     };
-    assert!(said(&bench, true) && !said(&bench, false));
+    assert!(notified(&bench, true) && !notified(&bench, false));
     bench.exit(0, &lock(0, 0));
     bench.wait(SECOND);
-    assert!(said(&bench, false));
+    assert!(notified(&bench, false));
 }

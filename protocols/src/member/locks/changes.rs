@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::message::{Changes, ListItem};
-use crate::ids::LockName;
+use crate::ids::{FencingToken, LockName};
 
 /// What one member holds and waits for.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -140,7 +140,7 @@ impl Copied {
 fn digest(name: &LockName, item: ListItem) -> u64 {
     let ListItem { holds, waits } = item;
     let number = |number: Option<u64>| [u64::from(number.is_some()), number.unwrap_or_default()];
-    let numbers = [number(holds.map(|token| token.get())), number(waits.map(|waits| waits.0))];
+    let numbers = [number(holds.map(FencingToken::get)), number(waits.map(|waits| waits.0))];
     let numbers = numbers.into_iter().flatten().flat_map(u64::to_le_bytes);
     let bytes = name.as_str().bytes().chain(numbers);
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
@@ -154,7 +154,6 @@ fn digest(name: &LockName, item: ListItem) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::FencingToken;
     use crate::mutex::central::RequestNumber;
     use crate::random::Random;
 

@@ -70,9 +70,8 @@ impl Locks {
         }
         self.own_listed = own;
         let longer = self.deadlines.iter().rev().take_while(|(at, _)| *at > self.lease.leader);
-        let unlisted = |name: &LockName| {
-            self.own_hold(now, name).filter(|held| held.listed.is_none()).is_some()
-        };
+        let unlisted =
+            |name: &LockName| self.own_hold(now, name).is_some_and(|held| held.listed.is_none());
         let mut longer = longer.filter(|(_, name)| unlisted(name));
         if let Some((at, _)) = longer.next() {
             list.rest = list.rest.max(wait_for(now.until(*at)));
@@ -121,11 +120,11 @@ impl Locks {
     pub(super) fn extend_what_is_heard(&mut self, now: LocalTime, out: &mut LockOut) {
         let until = self.lease.leader.after(self.longer_than_leader_lease());
         for name in &self.own_listed.listed {
-            let hold = self.all.get_mut(name).and_then(|lock| lock.hold.as_mut());
+            let own = self.all.get_mut(name).and_then(|lock| lock.hold.as_mut());
             let extends = |held: &&mut Hold| {
                 held.heard && held.until < until && held.deadline(&self.lease) > now
             };
-            let Some(held) = hold.filter(extends) else { continue };
+            let Some(held) = own.filter(extends) else { continue };
             held.until = until;
             let contended = self.contended.contains(name);
             let event = LockEvent::Extended { deadline: until, contended };

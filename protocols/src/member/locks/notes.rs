@@ -54,6 +54,13 @@ impl Locks {
                 entry.note = note;
             }
         }
+        for name in &self.mine {
+            let Some(lock) = self.all.get_mut(name) else { continue };
+            let own = lock.entry.as_mut().filter(|entry| entry.holder == self.me);
+            if let (Some(entry), Some(intent)) = (own, &lock.intent) {
+                entry.note.clone_from(&intent.note);
+            }
+        }
     }
 
     /// What the leader has yet to be told, as far as there is room; nothing before it has acknowledged a

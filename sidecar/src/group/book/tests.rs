@@ -215,10 +215,9 @@ fn lease(stamp: u64, until: u64) -> Lease {
 const SECOND: u64 = 1_000_000_000;
 
 fn held(claim: &watch::Receiver<Claim>) -> Held {
-    match &claim.borrow().state {
-        ClaimState::Held(held) => held.clone(),
-        other => panic!("{other:?}"),
-    }
+    let state = claim.borrow().state.clone();
+    let ClaimState::Held(held) = state else { panic!("{state:?}") };
+    held
 }
 
 /// The lease of the member extends all its holds at once: who watches a claim is told, and a claim that
@@ -227,7 +226,9 @@ fn held(claim: &watch::Receiver<Claim>) -> Held {
 fn a_lease_extends_the_claims_that_are_watched_and_the_others_when_they_are_looked_at() {
     let (mut book, locks) = (book(), [name("a"), name("b")]);
     let ids = locks.each_ref().map(|lock| ask(&mut book, lock).expect("allowed"));
-    locks.iter().for_each(|lock| enter(&mut book, lock));
+    for lock in &locks {
+        enter(&mut book, lock);
+    }
     let now = LocalTime(2 * SECOND);
     let mut watched = book.find(now, &locks[0], &ids[0]).expect("it holds");
     watched.mark_unchanged();
