@@ -3,6 +3,7 @@
 
 mod failover;
 mod footprint;
+mod holds;
 mod server;
 
 use std::thread;
@@ -33,6 +34,7 @@ pub fn run() -> Result<()> {
     losses("leave", "the leader leaves in order")?;
     pauses()?;
     println!("memory of five members in one process: {} KiB", dev.memory_kib()?);
+    holds::run(&dev)?;
     println!("size of the program: {} KiB", Dev::size()? / 1024);
     Ok(())
 }

@@ -86,7 +86,7 @@ fn times(sidecars: &[Sidecar]) -> Result<Vec<Duration>> {
     sidecars.iter().map(|sidecar| time_on_core(sidecar.pid)).collect()
 }
 
-fn time_on_core(pid: i32) -> Result<Duration> {
+pub(super) fn time_on_core(pid: i32) -> Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // proc_pid_stat(5): the command in parentheses may itself contain any character; utime and stime
     // are the twelfth and the thirteenth field after it.

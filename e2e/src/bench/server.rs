@@ -93,6 +93,10 @@ impl Dev {
         Ok(())
     }
 
+    pub(super) fn pid(&self) -> Result<i32> {
+        Ok(self.process.id().try_into()?)
+    }
+
     pub(super) fn memory_kib(&self) -> Result<u64> {
         memory_kib(self.process.id(), "VmRSS:")
     }

@@ -1,0 +1,131 @@
+//! What many holds cost: the group at rest, a lock beside them, and a change of view.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+
+use super::footprint::time_on_core;
+use super::server::{Dev, MEMBERS, api};
+use super::{SOON, print, timed};
+use crate::http::Http;
+use crate::wait;
+
+/// How many locks each pod holds at the most, and how many of a note of 2 KiB each.
+const STEPS: [usize; 3] = [0, 4_000, 10_000];
+
+/// For how long a group at rest is measured.
+const REST: Duration = Duration::from_secs(20);
+
+/// How many locks are taken and released beside the holds.
+const TAKEN: usize = 2_000;
+
+/// A hold of a member's application.
+struct Held {
+    member: u16,
+    path: String,
+}
+
+/// Fills the group of a `conclave dev`, in which each member holds so much.
+pub(super) fn run(dev: &Dev) -> Result<()> {
+    Dev::await_members(SOON)?;
+    let mut holds = Vec::new();
+    println!("\n| holds of each of {MEMBERS} members | all members, of a core | resident |");
+    println!("| --- | --- | --- |");
+    let mut times = Vec::new();
+    for step in STEPS {
+        for member in 0..MEMBERS {
+            fill(member, step, &mut holds)?;
+        }
+        // What was told on the way has been acknowledged.
+        thread::sleep(Duration::from_secs(3));
+        let (begin, before) = (Instant::now(), time_on_core(dev.pid()?)?);
+        thread::sleep(REST);
+        let spent = time_on_core(dev.pid()?)?.saturating_sub(before);
+        let share = 100.0 * spent.as_secs_f64() / begin.elapsed().as_secs_f64();
+        println!("| {step} | {share:.1} % | {} KiB |", dev.memory_kib()?);
+        if step < STEPS[STEPS.len() - 1] {
+            times.push((step, beside()?));
+        }
+    }
+    let refused = Http::connect(api(0))?.call("POST", "/v1/locks/one-more?wait=0s")?;
+    ensure!(refused.status == 429, "a full group answers {}", refused.status);
+    release(4, &mut holds)?;
+    times.push((STEPS[STEPS.len() - 1], beside()?));
+    println!("\n| a lock and its release, beside so many holds of each | p50 | p99 | n |");
+    println!("| --- | --- | --- | --- |");
+    for (step, times) in times {
+        print(&step.to_string(), times);
+    }
+    changes(&holds)
+}
+
+/// Has a member hold so many locks.
+fn fill(member: u16, upto: usize, holds: &mut Vec<Held>) -> Result<()> {
+    let mut client = Http::connect(api(member))?;
+    let metadata = format!("%7B%22note%22:%22{}%22%7D", "x".repeat(2_000));
+    let begun = holds.iter().filter(|held| held.member == member).count();
+    for number in begun..upto {
+        let lock = format!("/v1/locks/held-{member}-{number}");
+        let path = format!("{lock}?wait=10s&max_hold=10m&metadata={metadata}");
+        let reply = client.call("POST", &path)?;
+        ensure!(reply.status == 201, "{lock}: {} {}", reply.status, reply.body);
+        let path = reply.location.context("a grant has a location")?;
+        holds.push(Held { member, path });
+    }
+    Ok(())
+}
+
+/// Gives back what a member holds.
+fn release(member: u16, holds: &mut Vec<Held>) -> Result<()> {
+    let mut client = Http::connect(api(member))?;
+    for held in holds.extract_if(.., |held| held.member == member) {
+        let reply = client.call("DELETE", &held.path)?;
+        ensure!(reply.status == 204, "{}: {}", held.path, reply.status);
+    }
+    Ok(())
+}
+
+/// How long a lock takes that nobody else wants.
+fn beside() -> Result<Vec<Duration>> {
+    let leader = Dev::await_leader(SOON)?;
+    let mut client = Http::connect(api((leader + 1) % MEMBERS))?;
+    (0..TAKEN).map(|_| timed(|| client.lock_and_unlock("beside?wait=10s"))).collect()
+}
+
+/// A member that holds nothing leaves and comes back, while a client works.
+fn changes(holds: &[Held]) -> Result<()> {
+    println!("\n| with {} holds, the longest acquire and release while | |", holds.len());
+    println!("| --- | --- |");
+    for how in ["leave", "revive"] {
+        let mut client = Http::connect(api(1))?;
+        let working = thread::spawn(move || -> Result<Duration> {
+            let (mut longest, start) = (Duration::ZERO, Instant::now());
+            while start.elapsed() < Duration::from_secs(8) {
+                longest = longest.max(timed(|| client.lock_and_unlock("pause?wait=10s"))?);
+            }
+            Ok(longest)
+        });
+        thread::sleep(Duration::from_millis(500));
+        Dev::act(4, how)?;
+        let members = if how == "leave" { MEMBERS - 1 } else { MEMBERS };
+        wait::until("the next view", SOON, || {
+            ensure!(Dev::members_known(1)? == members, "it is the one before");
+            Ok(())
+        })?;
+        let longest = working.join().expect("it does not panic")?;
+        println!("| member 4: {how} | {:.0} ms |", longest.as_secs_f64() * 1e3);
+    }
+    thread::sleep(Duration::from_secs(12));
+    let mut lost = 0;
+    for member in 0..MEMBERS {
+        let mut client = Http::connect(api(member))?;
+        for held in holds.iter().filter(|held| held.member == member) {
+            let reply = client.call("GET", &format!("{}/check", held.path))?;
+            lost += usize::from(reply.status != 204);
+        }
+    }
+    println!("{lost} of {} holds were lost", holds.len());
+    ensure!(lost == 0, "holds were lost");
+    Ok(())
+}
