@@ -58,9 +58,16 @@ impl Http {
 
     /// One call without a body.
     pub fn call(&mut self, method: &str, path: &str) -> Result<Reply> {
-        let host = &self.host;
-        let request =
-            format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 0\r\n\r\n");
+        self.call_with(method, path, "")
+    }
+
+    /// One call with a body of JSON, unless it is empty.
+    pub fn call_with(&mut self, method: &str, path: &str, body: &str) -> Result<Reply> {
+        let (host, length) = (&self.host, body.len());
+        let content = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {host}\r\n{content}Content-Length: {length}\r\n\r\n{body}"
+        );
         self.stream.get_mut().write_all(request.as_bytes())?;
         let status = self.line()?;
         let status = status.split(' ').nth(1).context("no status")?.parse()?;

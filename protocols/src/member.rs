@@ -59,7 +59,7 @@ use self::registering::RegisterClient;
 use self::replacing::Sighting;
 use self::restored::Lineage;
 use self::switching::InForce;
-use crate::ids::{Epoch, Incarnation, LockName};
+use crate::ids::{Epoch, Incarnation};
 use crate::policy::Policy;
 use crate::protocol::{Input, InputOf, OutboxOf, Protocol};
 use crate::record::{MemberInfo, Record};
@@ -231,11 +231,6 @@ impl Member {
     /// How many locks this member holds, and how many it waits for.
     pub fn lock_counts(&self) -> (usize, usize) {
         self.locks.counts()
-    }
-
-    /// What this member holds for its application, and until when.
-    pub fn held(&self) -> impl Iterator<Item = (&LockName, LocalTime)> {
-        self.locks.held()
     }
 
     fn command(&mut self, now: LocalTime, command: Command, out: &mut Out) {

@@ -7,6 +7,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use conclave_protocols::member::message::Metadata;
 use conclave_protocols::policy::{Arbiter, LockAlgorithm};
 use conclave_protocols::{Epoch, FencingToken, LocalTime, LockName};
 
@@ -73,7 +74,7 @@ pub struct Ask {
     /// Who asks, for people; the pod's name if absent.
     pub owner: Option<String>,
     /// JSON shown to those who are kept waiting, at most 2 KiB.
-    pub metadata: Option<String>,
+    pub metadata: Option<Metadata>,
 }
 
 /// Where a claim stands.
@@ -129,7 +130,7 @@ pub struct Holder {
     /// When that was told, by this member's own clock.
     pub notified: LocalTime,
     /// Its JSON.
-    pub metadata: Option<String>,
+    pub metadata: Option<Metadata>,
 }
 
 impl Holder {
@@ -210,7 +211,7 @@ pub struct Claim {
     /// Who asked.
     pub owner: String,
     /// Its JSON.
-    pub metadata: Option<String>,
+    pub metadata: Option<Metadata>,
     /// What the application must renew within, if it must.
     pub ttl: Option<Duration>,
     /// How the lock is granted.

@@ -63,12 +63,12 @@ pub(super) fn run(dev: &Dev) -> Result<()> {
 /// Has a member hold so many locks.
 fn fill(member: u16, upto: usize, holds: &mut Vec<Held>) -> Result<()> {
     let mut client = Http::connect(api(member))?;
-    let metadata = format!("%7B%22note%22:%22{}%22%7D", "x".repeat(2_000));
+    let note = "x".repeat(2_000);
+    let body = format!(r#"{{"wait":"10s","max_hold":"30m","metadata":{{"note":"{note}"}}}}"#);
     let begun = holds.iter().filter(|held| held.member == member).count();
     for number in begun..upto {
         let lock = format!("/v1/locks/held-{member}-{number}");
-        let path = format!("{lock}?wait=10s&max_hold=10m&metadata={metadata}");
-        let reply = client.call("POST", &path)?;
+        let reply = client.call_with("POST", &lock, &body)?;
         ensure!(reply.status == 201, "{lock}: {} {}", reply.status, reply.body);
         let path = reply.location.context("a grant has a location")?;
         holds.push(Held { member, path });

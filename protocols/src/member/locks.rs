@@ -250,15 +250,6 @@ impl Locks {
         (held, wants.count() - held)
     }
 
-    /// What this member holds for its application, and until when.
-    pub(super) fn held(&self) -> impl Iterator<Item = (&LockName, LocalTime)> {
-        let held = |(name, lock): (_, &Lock)| {
-            let hold = lock.hold.filter(|_| lock.intent.is_some() && !lock.keeps())?;
-            Some((name, hold.deadline(&self.lease)))
-        };
-        self.mine_all().filter_map(held)
-    }
-
     // ----- the parts of that
 
     fn lock(&mut self, name: &LockName) -> &mut Lock {

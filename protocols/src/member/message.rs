@@ -1,5 +1,6 @@
 //! What the members of a group say to each other.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -258,8 +259,33 @@ pub struct TableHold {
 pub struct Note {
     /// Who asked.
     pub owner: String,
-    /// JSON, at most 2 KiB.
-    pub metadata: Option<String>,
+    /// What it attached.
+    pub metadata: Option<Metadata>,
+}
+
+/// A JSON object that a caller attached to a claim, at most 2 KiB. Copies share it.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(from = "String", into = "String")]
+pub struct Metadata(Arc<str>);
+
+impl Metadata {
+    /// The JSON.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<String> for Metadata {
+    fn from(json: String) -> Self {
+        Self(json.into())
+    }
+}
+
+impl From<Metadata> for String {
+    fn from(Metadata(json): Metadata) -> Self {
+        json.as_ref().to_owned()
+    }
 }
 
 /// The leader's answer to a promise: the member's lease goes on, and with it all that the member held when it

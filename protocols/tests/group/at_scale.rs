@@ -25,7 +25,7 @@ fn laden(policy: Policy) -> Bench {
     for owner in 0..3 {
         for number in 0..MANY {
             let note =
-                Note { owner: format!("owner-{owner}"), metadata: Some(lock(owner, number)) };
+                Note { owner: format!("owner-{owner}"), metadata: Some(lock(owner, number).into()) };
             let enter = Command::Enter { lock: name(&lock(owner, number)), note };
             bench.command(owner, enter);
         }
@@ -109,7 +109,7 @@ fn all_holds_go_on_in_the_next_views_and_so_does_what_people_learn_of_them() {
             });
             let note = note.expect("it is told that it waits").note;
             let owner = (note.owner, note.metadata);
-            assert_eq!(owner, (format!("owner-{holder}"), Some(lock(holder, 3))));
+            assert_eq!(owner, (format!("owner-{holder}"), Some(lock(holder, 3).into())));
         }
     }
 }

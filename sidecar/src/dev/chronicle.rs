@@ -9,6 +9,7 @@ mod entry;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use conclave_protocols::member::Lease;
 use conclave_protocols::{LocalTime, LockName};
 use serde::Serialize;
 
@@ -59,6 +60,13 @@ impl Chronicle {
         let course = of_lock.entry(step.lock).or_default();
         course.touched = *steps;
         course.note(step.at, member, step.what, entries);
+    }
+
+    /// The lease of a member goes on.
+    pub(super) fn extend(&self, member: u16, lease: Lease) {
+        for course in self.courses().of_lock.values_mut() {
+            course.extend(member, lease);
+        }
     }
 
     /// A member's process has ended, and with it whatever it was inside of or waited for.

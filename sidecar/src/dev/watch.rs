@@ -110,6 +110,7 @@ pub(super) async fn listen_in(
             Sent::Message(sent) if AT_REST.contains(&sent.name) => {}
             Sent::Message(sent) => journal.write(number, &sent),
             Sent::Step(step) => chronicle.note(number, step),
+            Sent::Lease(lease) => chronicle.extend(number, lease),
         }
     }
 }

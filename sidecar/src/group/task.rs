@@ -10,7 +10,7 @@ mod surroundings;
 use std::time::Duration;
 
 use conclave_protocols::clock::ClockMap;
-use conclave_protocols::member::{Command, StatusEpoch};
+use conclave_protocols::member::{Command, Lease, StatusEpoch};
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::trace::Recorder;
@@ -63,6 +63,8 @@ pub(crate) enum Sent {
     Message(Spoken),
     /// Something happened to a lock.
     Step(Step),
+    /// All that it holds goes on.
+    Lease(Lease),
 }
 
 /// A message that a member sent.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::http::header::{ETAG, LOCATION};
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use conclave_protocols::member::message::Metadata;
 use conclave_protocols::policy::{Arbiter, LockAlgorithm};
 use conclave_protocols::{FencingToken, LocalTime};
 use serde::Serialize;
@@ -150,7 +151,7 @@ impl ClaimView {
             ttl_ms: claim.ttl.map(millis),
             index: claim.index,
             owner: claim.owner.clone(),
-            metadata: raw(claim.metadata.as_deref()),
+            metadata: raw(claim.metadata.as_ref()),
             cost: None,
         };
         view.show(&claim.state, now);
@@ -257,7 +258,7 @@ impl HolderView {
             pod: holder.pod.clone(),
             token: holder.token.map(FencingToken::get),
             held_ms: millis(holder.held_at(now)),
-            metadata: raw(holder.metadata.as_deref()),
+            metadata: raw(holder.metadata.as_ref()),
         }
     }
 }
@@ -268,8 +269,8 @@ pub(super) fn millis(duration: Duration) -> u64 {
 }
 
 /// JSON that came as text from a client or a peer; what is no JSON is left out.
-fn raw(json: Option<&str>) -> Option<Value> {
-    serde_json::from_str(json?).ok()
+fn raw(metadata: Option<&Metadata>) -> Option<Value> {
+    serde_json::from_str(metadata?.as_str()).ok()
 }
 
 /// A lock's name as one path segment.

@@ -211,7 +211,7 @@ fn ask_of(mut fields: Fields, lock: LockName, claim: Option<ClaimId>) -> Result<
         ttl: fields.positive_duration("ttl")?,
         max_hold: fields.positive_duration("max_hold")?,
         owner: owner(&mut fields)?,
-        metadata: fields.object("metadata", METADATA_BYTES)?,
+        metadata: fields.object("metadata", METADATA_BYTES)?.map(Into::into),
     };
     fields.finish(&FIELDS)?;
     Ok(ask)

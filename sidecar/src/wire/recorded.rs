@@ -289,7 +289,7 @@ fn token() -> FencingToken {
 }
 
 fn note() -> Note {
-    Note { owner: "till".to_owned(), metadata: Some("{\"shift\":2}".to_owned()) }
+    Note { owner: "till".to_owned(), metadata: Some("{\"shift\":2}".to_owned().into()) }
 }
 
 fn path(version: u16) -> PathBuf {

@@ -72,7 +72,7 @@ impl Locks {
             let Some(name) = self.notes.untold.pop_first() else { break };
             let intent = self.all.get(&name).and_then(|lock| lock.intent.as_ref());
             let Some(note) = intent.map(|intent| intent.note.clone()) else { continue };
-            let metadata = note.metadata.as_ref().map_or(0, String::len);
+            let metadata = note.metadata.as_ref().map_or(0, |metadata| metadata.as_str().len());
             room = room.saturating_sub(name.as_str().len() + note.owner.len() + metadata);
             notes.push((name, note));
         }

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use conclave_protocols::LocalTime;
+use conclave_protocols::member::{Lease, Term};
 
 use super::super::member::number_of;
 use super::entry::{End, Entry, Flight, Stay};
@@ -59,15 +60,30 @@ impl Course {
                 self.entered(at, member, entered, *entries);
             }
             What::Extended { deadline } => {
-                if let Some(in_section) =
-                    self.open(member).and_then(|stay| stay.in_section.as_mut())
-                {
-                    in_section.deadline = deadline;
+                if let Some(term) = self.term(member) {
+                    term.extend(deadline);
+                }
+            }
+            What::Renewed { renewed } => {
+                if let Some(term) = self.term(member) {
+                    term.set_renewed(at, renewed);
                 }
             }
             What::Left => self.over(at, member, End::Left),
             What::Lost => self.over(at, member, End::Lost),
         }
+    }
+
+    /// The lease of a member goes on.
+    pub(super) fn extend(&mut self, member: u16, lease: Lease) {
+        if let Some(term) = self.term(member) {
+            term.renew(lease);
+        }
+    }
+
+    /// For how long a member is in the critical section.
+    fn term(&mut self, member: u16) -> Option<&mut Term> {
+        Some(&mut self.open(member)?.in_section.as_mut()?.term)
     }
 
     /// A member's process has ended.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use conclave_protocols::member::Term;
 use conclave_protocols::policy::LockAlgorithm;
 use conclave_protocols::{FencingToken, LocalTime};
 use serde::Serialize;
@@ -36,7 +37,7 @@ pub(super) struct InSection {
     pub(super) number: u64,
     at: LocalTime,
     /// Whatever the member notices: it is outside from then on.
-    pub(super) deadline: LocalTime,
+    pub(super) term: Term,
     token: Option<FencingToken>,
     leader: Option<u16>,
     algorithm: Option<LockAlgorithm>,
@@ -131,15 +132,15 @@ impl Flight {
 
 impl Stay {
     pub(super) fn enter(&mut self, at: LocalTime, entered: Entered, number: u64) {
-        let Entered { token, deadline, leader, algorithm } = entered;
+        let Entered { token, term, leader, algorithm } = entered;
         let leader = leader.and_then(|leader| number_of(leader.pod));
-        self.in_section = Some(InSection { number, at, deadline, token, leader, algorithm });
+        self.in_section = Some(InSection { number, at, term, token, leader, algorithm });
     }
 
     /// When and how it ended. A member that is held up does not notice that its lease is over.
     fn end(&self, now: LocalTime) -> Option<(LocalTime, End)> {
         let (at, how) = self.over.unzip();
-        let deadline = self.in_section.map(|in_section| in_section.deadline);
+        let deadline = self.in_section.map(|in_section| in_section.term.until());
         match deadline.filter(|deadline| *deadline < at.unwrap_or(now)) {
             Some(deadline) => Some((deadline, End::Lost)),
             None => at.zip(how),

@@ -63,6 +63,17 @@ impl Seen {
         of_member.map(|claim| claim.borrow().clone()).collect()
     }
 
+    /// Whether no page is open. Then no claim is looked at: a member may have thousands.
+    fn is_unwatched(&self) -> bool {
+        self.news.receiver_count() == 0
+    }
+
+    fn forget_claims(&self, number: u16) {
+        if let Some(claims) = self.all_claims().get_mut(usize::from(number)) {
+            claims.clear();
+        }
+    }
+
     fn ring(&self) {
         self.news.send_modify(|news| *news += 1);
     }
@@ -113,9 +124,7 @@ async fn watch_member(number: u16, members: Arc<Members>, seen: Arc<Seen>) {
         changes.mark_unchanged();
         if let Some(group) = members.group(number) {
             watch_life(number, &group, &seen).await;
-            if let Some(claims) = seen.all_claims().get_mut(usize::from(number)) {
-                claims.clear();
-            }
+            seen.forget_claims(number);
             seen.ring();
         }
         // A member that ended by itself is looked for again after a while.
@@ -132,6 +141,10 @@ async fn watch_life(number: u16, group: &Group, seen: &Seen) {
             changed = status.changed() => changed.is_ok(),
             changed = election.changed() => changed.is_ok(),
             _ = look.tick() => {
+                if seen.is_unwatched() {
+                    seen.forget_claims(number);
+                    continue;
+                }
                 let before = seen.digest(number);
                 let open = group.claims().await;
                 seen.take_down(number, group, open);

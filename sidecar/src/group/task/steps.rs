@@ -4,7 +4,7 @@
 //! All that follows from one input has the time of that input, as one event of a space-time diagram.
 
 use conclave_protocols::member::message::{AboutLock, Message, PeerMessage};
-use conclave_protocols::member::{Command, Event, LockEvent, Member, Node};
+use conclave_protocols::member::{Command, Event, LockEvent, Member, Node, Term};
 use conclave_protocols::policy::LockAlgorithm;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::{Effect, Epoch, FencingToken, Incarnation, Input, LocalTime, LockName};
@@ -32,6 +32,8 @@ pub(crate) enum What {
     Entered(Entered),
     /// It stays inside until then, if it does not hear better.
     Extended { deadline: LocalTime },
+    /// Whether the member's lease extends that from now on.
+    Renewed { renewed: bool },
     /// It left, or gave up waiting.
     Left,
     /// It was inside, and is no longer, though nobody gave the lock back.
@@ -42,7 +44,7 @@ pub(crate) enum What {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entered {
     pub(crate) token: Option<FencingToken>,
-    pub(crate) deadline: LocalTime,
+    pub(crate) term: Term,
     /// Who led the view.
     pub(crate) leader: Option<Incarnation>,
     pub(crate) algorithm: Option<LockAlgorithm>,
@@ -80,9 +82,7 @@ impl Process<'_> {
 
     /// The member wants that done.
     pub(super) fn note_effects(&self, at: LocalTime, member: &Member, out: &OutboxOf<Member>) {
-        if self.sent.is_none() {
-            return;
-        }
+        let Some(sent) = &self.sent else { return };
         for effect in out.effects() {
             match effect {
                 Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
@@ -91,10 +91,8 @@ impl Process<'_> {
                     }
                 }
                 Effect::Tell(Event::Lock(lock, event)) => self.note_event(at, member, lock, event),
-                Effect::Tell(Event::Lease(_)) => {
-                    for (lock, deadline) in member.held() {
-                        self.note(at, lock, || What::Extended { deadline });
-                    }
+                Effect::Tell(Event::Lease(lease)) => {
+                    let _ = sent.try_send(Sent::Lease(*lease));
                 }
                 Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => {}
             }
@@ -103,12 +101,12 @@ impl Process<'_> {
 
     fn note_event(&self, at: LocalTime, member: &Member, lock: &LockName, event: &LockEvent) {
         match event {
-            LockEvent::Entered { token, deadline, .. } => self.note(at, lock, || {
+            LockEvent::Entered { token, deadline, since, .. } => self.note(at, lock, || {
                 let record = member.record();
                 let policy = record.and_then(|record| record.policy.for_lock(lock.as_str()));
                 What::Entered(Entered {
                     token: *token,
-                    deadline: *deadline,
+                    term: Term::new(*since, *deadline),
                     leader: record.and_then(|record| record.leader),
                     algorithm: policy.map(|policy| policy.algorithm),
                 })
@@ -116,8 +114,11 @@ impl Process<'_> {
             LockEvent::Extended { deadline, .. } => {
                 self.note(at, lock, || What::Extended { deadline: *deadline });
             }
+            LockEvent::Renewed(renewed) => {
+                self.note(at, lock, || What::Renewed { renewed: *renewed });
+            }
             LockEvent::Lost(_) => self.note(at, lock, || What::Lost),
-            LockEvent::Queued(_) | LockEvent::Renewed(_) => {}
+            LockEvent::Queued(_) => {}
         }
     }
 

@@ -70,7 +70,7 @@ async fn body_and_query_say_the_same() {
         ttl: Some(Duration::from_secs(15)),
         max_hold: Some(Duration::from_mins(10)),
         owner: Some("w".to_owned()),
-        metadata: Some(r#"{"a":1}"#.to_owned()),
+        metadata: Some(r#"{"a":1}"#.to_owned().into()),
     };
     assert_eq!(ask, expected);
 

@@ -199,7 +199,7 @@ pub(crate) fn claim(state: ClaimState) -> Claim {
         asked: now,
         settled,
         owner: "shop-0".to_owned(),
-        metadata: Some(r#"{"job":"reindex"}"#.to_owned()),
+        metadata: Some(r#"{"job":"reindex"}"#.to_owned().into()),
         ttl: None,
         algorithm: LockAlgorithm::Central,
         arbiter: Arbiter::Quorum,
@@ -243,7 +243,7 @@ pub(crate) fn holder() -> Holder {
         held: Duration::from_millis(4_210),
         // It grows no older, so that it can be compared.
         notified: LocalTime(u64::MAX),
-        metadata: Some(r#"{"job":"reindex"}"#.to_owned()),
+        metadata: Some(r#"{"job":"reindex"}"#.to_owned().into()),
     }
 }
 

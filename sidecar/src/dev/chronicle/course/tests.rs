@@ -32,9 +32,9 @@ impl Notified {
     }
 
     fn entered(&mut self, at: u64, member: u16, deadline: u64) {
-        let deadline = LocalTime(deadline);
+        let term = Term::new(LocalTime(at), LocalTime(deadline));
         let (leader, algorithm) = (Some(process(LEADER)), Some(LockAlgorithm::Central));
-        self.note(at, member, What::Entered(Entered { token: None, deadline, leader, algorithm }));
+        self.note(at, member, What::Entered(Entered { token: None, term, leader, algorithm }));
     }
 
     /// A member gets in by the book: asks at that time, is inside at 40 more, and out at 100 more.
@@ -151,7 +151,8 @@ fn a_member_that_is_held_up_is_drawn_in_section_until_its_lease_is_over() {
     let mut notified = Notified::default();
     notified.note(0, 1, What::Asked);
     notified.entered(10, 1, 500);
-    notified.note(20, 1, What::Extended { deadline: LocalTime(1_000) });
+    notified.course.extend(1, Lease { stamp: LocalTime(20), until: LocalTime(1_000) });
+    notified.course.extend(2, Lease { stamp: LocalTime(20), until: LocalTime(5_000) });
     notified.whole_entry(1_100, 2);
     let (later, member) = (settled(1_200), |drawn: &Value| drawn["member"].clone());
     assert_eq!(member(&notified.drawn(later)), json!(2));
