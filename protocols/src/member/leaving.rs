@@ -87,9 +87,11 @@ impl Member {
         for (member, leave) in &self.leaves {
             if leave.counts_in(hand_over.base) {
                 hand_over.stays.retain(|stays| stays != member);
-                hand_over.table.holds.retain(|held| {
-                    held.holder != *member || leave.tells_of(&held.lock, held.token)
-                });
+                let stands = leave.tells_of();
+                hand_over
+                    .table
+                    .holds
+                    .retain(|held| held.holder != *member || stands(&held.lock, held.token));
             }
         }
     }
@@ -432,8 +434,8 @@ impl Member {
         // Who left the view before may be one whose hold this view took over.
         let oldest = record.base.unwrap_or(record.epoch);
         if let Some(legacy) = self.legacy.as_mut().filter(|legacy| leave.counts_in(legacy.base)) {
-            let stands =
-                |held: &HeldLock| held.holder != from || leave.tells_of(&held.lock, held.token);
+            let tells_of = leave.tells_of();
+            let stands = |held: &HeldLock| held.holder != from || tells_of(&held.lock, held.token);
             legacy.held.iter_mut().for_each(|held| held.retain(stands));
         }
         self.leaves.retain(|_, earlier| earlier.epoch >= oldest);

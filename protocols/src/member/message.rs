@@ -1,5 +1,6 @@
 //! What the members of a group say to each other.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,9 +184,10 @@ impl Leave {
         self.epoch > Epoch::default() && self.epoch <= view && same_kind
     }
 
-    /// Whether it says of a grant that it is held, or became the one that is.
-    pub(crate) fn tells_of(&self, lock: &LockName, token: FencingToken) -> bool {
-        self.holds.iter().any(|(name, held)| name == lock && token.may_become(*held))
+    /// Whether it says of a grant that it is held, or became the one that is: to ask of many.
+    pub(crate) fn tells_of(&self) -> impl Fn(&LockName, FencingToken) -> bool + '_ {
+        let holds: BTreeMap<_, _> = self.holds.iter().map(|(name, held)| (name, *held)).collect();
+        move |lock, token| holds.get(lock).is_some_and(|held| token.may_become(*held))
     }
 }
 

@@ -178,6 +178,7 @@ impl Locks {
         for (name, item) in items {
             self.note_item(now, rank, from, &name, item);
         }
+        let tells_of = leave.tells_of();
         for (name, lock) in self.all.every() {
             let Some(mutex) = lock.mutex.as_mut().and_then(AnyMutex::central_mut) else { continue };
             // What it asked for it would not enter any more.
@@ -185,7 +186,7 @@ impl Locks {
             lock.deferred.retain(|deferred| !deferred.is_of(rank));
             // Its releases may be on their way, or waited with it for admission.
             let over =
-                |entry: &mut TableEntry| entry.holder == from && !leave.tells_of(name, entry.token);
+                |entry: &mut TableEntry| entry.holder == from && !tells_of(name, entry.token);
             if lock.entry.take_if(over).is_some() {
                 mutex.expel();
                 self.docket.stirred.insert(name.clone());
