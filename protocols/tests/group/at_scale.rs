@@ -24,8 +24,10 @@ fn laden(policy: Policy) -> Bench {
     bench.wait(SECOND * 12);
     for owner in 0..3 {
         for number in 0..MANY {
-            let note =
-                Note { owner: format!("owner-{owner}"), metadata: Some(lock(owner, number).into()) };
+            let note = Note {
+                owner: format!("owner-{owner}"),
+                metadata: Some(lock(owner, number).into()),
+            };
             let enter = Command::Enter { lock: name(&lock(owner, number)), note };
             bench.command(owner, enter);
         }
