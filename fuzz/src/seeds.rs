@@ -5,7 +5,7 @@ use std::{fs, io};
 
 use bytes::Bytes;
 use conclave_protocols::member::message::{
-    Admission, Announcement, Heartbeat, Leave, List, LockMessage, PeerMessage, Table,
+    Admission, Announcement, Heartbeat, LeaderList, Leave, LockMessage, PeerMessage, Table,
 };
 use conclave_protocols::mutex::{AnyMessage, ricart_agrawala};
 use conclave_protocols::policy::{Policy, Timing};
@@ -57,7 +57,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         seq: 1,
         admission: Admission { open: true, ceiling: Epoch(15), full: false },
         listed: 0,
-        list: Some(List::default()),
+        list: Some(LeaderList::default()),
         extended: None,
         announcement: Some(Box::new(announcement)),
     };

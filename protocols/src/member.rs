@@ -46,7 +46,7 @@ use self::candidacy::Candidate;
 use self::election::Electing;
 use self::evidence::Dead;
 pub use self::interface::{
-    Command, Event, Leadership, Lease, LockEvent, LostReason, Node, StatusEpoch, Term, Timer,
+    Command, Event, Heard, Leadership, Lease, LockEvent, LostReason, Node, StatusEpoch, Term, Timer,
 };
 use self::leadership::Belief;
 use self::leading::Leader;

@@ -149,10 +149,8 @@ pub enum LockEvent {
         token: Option<FencingToken>,
         /// The view that granted it.
         epoch: Epoch,
-        /// Until when it is safe, by this member's own clock.
-        deadline: LocalTime,
-        /// Since when the member's lease extends it: earlier than now if it entered on a grant that it kept.
-        since: LocalTime,
+        /// Until when it is safe, and what extends it.
+        term: Term,
         /// Messages that this entry cost so far, as the textbook counts them.
         messages: u64,
     },
@@ -163,9 +161,13 @@ pub enum LockEvent {
         /// Another waits for it.
         contended: bool,
     },
-    /// Whether the member's lease extends it from now on. It does from the entry on, unless the view does
-    /// not know the hold.
-    Renewed(bool),
+    /// How the member's lease extends it from now on.
+    Renewed {
+        /// Whether it does. It does from the entry on, unless the view does not know the hold.
+        renewed: bool,
+        /// A leader lists it.
+        listed: bool,
+    },
     /// It no longer holds.
     Lost(LostReason),
 }
@@ -177,6 +179,28 @@ pub struct Lease {
     pub stamp: LocalTime,
     /// Until then.
     pub until: LocalTime,
+    /// Of a leader: what it lists and another member has heard of lasts longer.
+    pub heard: Heard,
+}
+
+/// How long those holds of a leader last that others have heard of.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Heard {
+    /// Those that it lists and held before that time.
+    pub stamp: LocalTime,
+    /// Until then.
+    pub until: LocalTime,
+}
+
+impl Lease {
+    /// Whether nothing that the one before extended needs that any more.
+    #[must_use]
+    pub fn replaces(&self, before: &Self) -> bool {
+        self.stamp >= before.stamp
+            && self.until >= before.until
+            && self.heard.stamp >= before.heard.stamp
+            && self.heard.until >= before.heard.until
+    }
 }
 
 /// For how long a hold is safe, as its application is told.
@@ -185,13 +209,16 @@ pub struct Term {
     until: LocalTime,
     /// Since when the member's lease extends it; nothing if it does not.
     renewed: Option<LocalTime>,
+    /// A leader lists it.
+    listed: bool,
 }
 
 impl Term {
-    /// A hold begins, and a lease extends it since then.
+    /// A hold begins, and a lease extends it since then: earlier than now if it entered on a grant that it
+    /// kept. One that a leader lists outlasts its leader lease once others have heard of it.
     #[must_use]
-    pub fn new(since: LocalTime, deadline: LocalTime) -> Self {
-        Self { until: deadline, renewed: Some(since) }
+    pub fn new(since: LocalTime, deadline: LocalTime, listed: bool) -> Self {
+        Self { until: deadline, renewed: Some(since), listed }
     }
 
     /// Until when it is safe.
@@ -208,8 +235,12 @@ impl Term {
 
     /// The member's lease was extended.
     pub fn renew(&mut self, lease: Lease) {
-        if self.is_of(lease) {
+        let Some(since) = self.renewed else { return };
+        if since < lease.stamp {
             self.until = self.until.max(lease.until);
+        }
+        if self.listed && since < lease.heard.stamp {
+            self.until = self.until.max(lease.heard.until);
         }
     }
 
@@ -218,9 +249,10 @@ impl Term {
         self.until = self.until.max(deadline);
     }
 
-    /// Whether the member's lease extends it from now on.
-    pub fn set_renewed(&mut self, now: LocalTime, renewed: bool) {
+    /// Whether the member's lease extends it from now on, and whether a leader lists it.
+    pub fn set_renewed(&mut self, now: LocalTime, renewed: bool, listed: bool) {
         self.renewed = renewed.then_some(now);
+        self.listed = listed;
     }
 }
 

@@ -7,7 +7,7 @@ use super::changing::Task;
 use super::freezing::Freeze;
 use super::joining::Joiners;
 use super::leaving::Legacy;
-use super::message::{Admission, Announcement, Extended, Heartbeat, List, Promise, Table};
+use super::message::{Admission, Announcement, Extended, Heartbeat, LeaderList, Promise, Table};
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::Incarnation;
 use crate::record::{MemberInfo, Record};
@@ -65,7 +65,7 @@ pub(super) struct ViewStart {
 
 /// What the locks of a leader put into a heartbeat.
 struct KnownOf {
-    list: Option<List>,
+    list: Option<LeaderList>,
     /// How many changes of the member's list are known.
     listed: u64,
     full: bool,
@@ -275,10 +275,11 @@ impl Member {
     }
 
     fn send_heartbeat(&mut self, now: LocalTime, seq: u64, to: &[Incarnation], out: &mut Out) {
-        let (list, full) = (self.list(now, seq), self.locks.are_full());
+        let (list, full) = (self.list(now), self.locks.are_full());
         for member in to {
             let listed = self.locks.known_of(*member);
-            let known = KnownOf { list: list.clone(), listed, full };
+            let list = list.as_ref().map(|list| self.locks.list_for(*member, list));
+            let known = KnownOf { list, listed, full };
             let Some(leader) = self.leader() else { return };
             say(*member, leader.heartbeat(now, seq, *member, known), out);
         }
@@ -322,7 +323,7 @@ impl Member {
             leader.draining.insert(from);
         }
         leader.sealed.remove(&from);
-        self.locks.is_heard(now, promise.seq);
+        self.locks.is_heard(from, sent, promise.listed);
         self.refresh_leader_lease(now, out);
         if self.leaves_to_a_successor(now, out) {
             return;

@@ -1,10 +1,13 @@
 //! What only the leader knows of the holds of its time, and tells its members with every heartbeat,
 //! so that their seals can tell the next leader (rules 20 to 22 of `docs/views.md`).
 
+use std::collections::BTreeMap;
+
 use super::Member;
 use super::candidacy::Candidate;
-use super::message::{List, TableHold};
-use crate::ids::Epoch;
+use super::locks::Copied;
+use super::message::{LeaderList, List, Note, TableHold};
+use crate::ids::{Epoch, Incarnation, LockName};
 use crate::record::Record;
 use crate::time::LocalTime;
 
@@ -13,24 +16,76 @@ use crate::time::LocalTime;
 pub(super) struct Listed {
     /// The view.
     epoch: Epoch,
+    leader: Incarnation,
     at: LocalTime,
-    list: List,
+    /// Of the leader's own holds.
+    own: Copied,
+    /// It is the leader's.
+    is_whole: bool,
+    notes: BTreeMap<LockName, Note>,
+    /// The rest of the list.
+    rest: List,
+}
+
+impl Listed {
+    fn new(epoch: Epoch, leader: Incarnation, at: LocalTime) -> Self {
+        let (own, notes, rest) = (Copied::default(), BTreeMap::new(), List::default());
+        Self { epoch, leader, at, own, is_whole: false, notes, rest }
+    }
+
+    /// The leader listed this.
+    fn hear(&mut self, now: LocalTime, list: LeaderList) {
+        let LeaderList { changes, notes, outsiders, rest, grace } = list;
+        (self.at, self.rest) = (now, List { holds: outsiders, rest, grace });
+        let (latest, digest) = (changes.latest, changes.digest);
+        self.is_whole = false;
+        let Some(items) = self.own.news(changes) else { return };
+        for (name, item) in items {
+            self.notes.remove(&name);
+            self.own.list.set(&name, item);
+        }
+        self.notes.extend(notes);
+        self.is_whole = self.own.is_at(latest, digest);
+    }
+
+    /// All that it listed, by the clock of who keeps it.
+    fn all(&self, now: LocalTime) -> List {
+        let mut list = self.rest.clone().aged(self.at, now);
+        let own = self.own.list.items().filter_map(|(lock, item)| {
+            let note = self.notes.get(lock).cloned().unwrap_or_default();
+            let (lock, holder, token) = (lock.clone(), self.leader, item.holds?);
+            Some(TableHold { lock, holder, token, rest: None, note })
+        });
+        list.holds.extend(own);
+        list
+    }
 }
 
 impl Member {
     /// What goes with a heartbeat of this number; nothing in a view in which nobody could tell it.
-    pub(super) fn list(&mut self, now: LocalTime, seq: u64) -> Option<List> {
+    pub(super) fn list(&mut self, now: LocalTime) -> Option<LeaderList> {
         let leader = self.leader().filter(|leader| leader.record.lists())?;
         let grace = leader.rest_of_grace(now);
-        let list = self.locks.list(now, seq);
-        Some(List { rest: list.rest.max(grace), grace, ..list })
+        let list = self.locks.list(now);
+        Some(LeaderList { rest: list.rest.max(grace), grace, ..list })
     }
 
     /// The leader listed this, in a heartbeat that is promised to. One that was overtaken is not heard.
-    pub(super) fn keep_list(&mut self, now: LocalTime, epoch: Epoch, list: Option<List>) {
-        if let Some(list) = list {
-            self.listed = Some(Listed { epoch, at: now, list });
-        }
+    /// Returns how many changes of its list are known here.
+    pub(super) fn keep_list(
+        &mut self,
+        now: LocalTime,
+        epoch: Epoch,
+        leader: Incarnation,
+        list: Option<LeaderList>,
+    ) -> u64 {
+        let Some(list) = list else { return 0 };
+        let known = self.listed.take().filter(|listed| listed.epoch == epoch);
+        let mut listed = known.unwrap_or_else(|| Listed::new(epoch, leader, now));
+        listed.hear(now, list);
+        let known = listed.own.known();
+        self.listed = Some(listed);
+        known
     }
 
     /// What the leader of a view listed, as far as this member knows. Rests count from the receipt. A leader
@@ -39,14 +94,14 @@ impl Member {
         if self.pledge.settled == Some(epoch) {
             return Some(List::default());
         }
-        let known = self.listed.as_ref().filter(|listed| listed.epoch == epoch)?;
-        Some(known.list.clone().aged(known.at, now))
+        let known = self.listed.as_ref().filter(|listed| listed.epoch == epoch);
+        Some(known.filter(|listed| listed.is_whole)?.all(now))
     }
 
     /// Until when the leader of this member's view said that the grace period lasts.
     pub(super) fn grace_of_leader(&self) -> Option<LocalTime> {
         let known = self.listed.as_ref().filter(|listed| listed.epoch == self.pledge.epoch)?;
-        Some(known.at.after(known.list.grace))
+        Some(known.at.after(known.rest.grace))
     }
 }
 

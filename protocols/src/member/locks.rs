@@ -33,19 +33,19 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use self::changes::OwnList;
+pub(super) use self::changes::Copied;
 pub use self::coordinator::GROUP_MAX;
 use self::coordinator::{Deferred, Docket, TableEntry};
 use self::holding::{Bond, Hold, OwnLease};
 use self::keeping::Reserved;
 use self::links::Links;
-use self::list::OwnListed;
 use self::map::LockMap;
 use self::notes::Notes;
 use self::seat::Seat;
 use self::tables::{Listing, Waiter};
 use self::timers::MutexTimers;
 use super::message::{LockMessage, LockNote, Note, PeerMessage};
-use super::{Lease, LockEvent, LostReason};
+use super::{Heard, Lease, LockEvent, LostReason, Term};
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName, MemberId};
 use crate::mutex::central::{self, Central};
 use crate::mutex::{AnyMessage, AnyMutex, Carried, Command, Event, PaidBy, ricart_agrawala};
@@ -69,10 +69,12 @@ pub(super) struct Locks {
     contended: BTreeSet<LockName>,
     /// Those of them that the leader does not extend.
     refused: BTreeSet<LockName>,
-    /// What its promises list.
+    /// What its promises list, or, if it leads, its heartbeats.
     own_list: OwnList,
-    /// What its leader list names, if it leads.
-    own_listed: OwnListed,
+    /// How many changes of it the leader knows.
+    leader_knows: u64,
+    /// How many the members know, if it leads.
+    listeners: BTreeMap<Incarnation, u64>,
     /// It is about to leave the leader lease or the group, and keeps nothing any more.
     goes: bool,
     /// When own holds end, each as it was known at some time; the lease may have extended it since.
@@ -160,7 +162,8 @@ impl Locks {
             contended: BTreeSet::new(),
             refused: BTreeSet::new(),
             own_list: OwnList::default(),
-            own_listed: OwnListed::default(),
+            leader_knows: 0,
+            listeners: BTreeMap::new(),
             goes: false,
             deadlines: BTreeSet::new(),
             floor: FencingToken::default(),

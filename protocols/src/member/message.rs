@@ -201,7 +201,7 @@ pub struct Heartbeat {
     /// Admission to the locks.
     pub admission: Admission,
     /// What nobody but the leader could report; nothing where nothing arbitrates.
-    pub list: Option<List>,
+    pub list: Option<LeaderList>,
     /// How many changes of the member's list the leader knows of; zero: none, so that it needs the whole.
     pub listed: u64,
     /// Acknowledges the member's last promise.
@@ -313,13 +313,16 @@ pub struct Promise {
     pub stamp: LocalTime,
     /// What it holds and waits for, as far as that has changed.
     pub changes: Changes,
+    /// How many changes of the leader's list the member knows of; zero: none, so that it needs the whole.
+    pub listed: u64,
     /// For people: what a leader that has just begun does not know of this, some at a time.
     pub notes: Vec<(LockName, Note)>,
     /// It is about to end, and should not be given the leader lease.
     pub drains: bool,
 }
 
-/// What has changed in a member's list of what it holds and waits for, since a change that the leader knows of.
+/// What has changed in a member's list of what it holds and waits for, since a change that the other end knows
+/// of: its leader, or, of a leader's list of its own holds, a member.
 ///
 /// A member numbers the changes of its list in a view from one. What it sends costs as much as what has changed
 /// lately, not as much as what it holds.
@@ -359,8 +362,23 @@ pub struct Seal {
     pub hand_over: Option<Box<HandOver>>,
 }
 
-/// The holds of which nobody but the leader could tell, should it fall silent (rule 20): who holds
-/// anything else is a member of the view, and its own seal says so.
+/// What a leader tells each member of the holds of which nobody else could, should it fall silent
+/// (rule 20): who holds anything else is a member of the view, and its own seal says so.
+#[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct LeaderList {
+    /// What has changed in its own holds, as far as the member does not know.
+    pub changes: Changes,
+    /// For people: of the holds that this names; without metadata.
+    pub notes: Vec<(LockName, Note)>,
+    /// With a rest: holds of who is not in the view.
+    pub outsiders: Vec<TableHold>,
+    /// For how much longer others may run: the rest of the grace period, or of what found no room.
+    pub rest: Duration,
+    /// The rest of the grace period alone, for those who wait.
+    pub grace: Duration,
+}
+
+/// The holds that a leader listed, as its members tell them.
 #[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct List {
     /// The leader's own, and, with a rest, those of who is not in the view.

@@ -1,6 +1,6 @@
 //! A member's promises: to follow nobody but the leader of its view, for a while.
 
-use super::message::{Announcement, Extended, Heartbeat, List, Promise};
+use super::message::{Announcement, Extended, Heartbeat, LeaderList, Promise};
 use super::{Event, Going, Member, Out, PeerMessage, Role, Timer, say};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::Arbiter;
@@ -144,7 +144,7 @@ impl Member {
         now: LocalTime,
         to: Incarnation,
         (epoch, seq): (Epoch, u64),
-        list: Option<List>,
+        list: Option<LeaderList>,
         out: &mut Out,
     ) {
         let Some(record) = &self.record else { return };
@@ -156,11 +156,11 @@ impl Member {
         }
         self.pledge.until = now.after(leader_lease);
         self.pledge.followed = epoch;
-        self.keep_list(now, epoch, list);
+        let listed = self.keep_list(now, epoch, to, list);
         let changes = self.with_locks(now, out, |locks, effects| locks.changes(now, effects));
         let notes = self.locks.untold_notes();
         let drains = self.going != Going::Stays;
-        let promise = Promise { epoch, seq, stamp: now, changes, notes, drains };
+        let promise = Promise { epoch, seq, stamp: now, changes, listed, notes, drains };
         say(to, PeerMessage::Promise(Box::new(promise)), out);
     }
 

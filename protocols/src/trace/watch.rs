@@ -177,11 +177,11 @@ impl Watch {
                     LockEvent::Entered {
                         token: Some(token),
                         epoch,
-                        deadline: until,
-                        since,
+                        term,
                         ..
                     } => {
-                        self.holds.insert(lock.clone(), Term::new(since, until));
+                        let until = term.until();
+                        self.holds.insert(lock.clone(), term);
                         self.note(Event::Held { lock, token, epoch, until });
                     }
                     LockEvent::Extended { deadline: until, .. } => {
@@ -190,9 +190,9 @@ impl Watch {
                             self.note(Event::Extended { lock, until });
                         }
                     }
-                    LockEvent::Renewed(renewed) => {
+                    LockEvent::Renewed { renewed, listed } => {
                         if let Some(term) = self.holds.get_mut(&lock) {
-                            term.set_renewed(now, renewed);
+                            term.set_renewed(now, renewed, listed);
                         }
                     }
                     LockEvent::Lost(_) => {

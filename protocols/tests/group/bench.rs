@@ -129,10 +129,10 @@ impl Bench {
     /// Whether it was told so for longer than at first.
     pub(crate) fn is_extended(&self, member: usize, lock: &str) -> bool {
         let first = self.lock_events(member, lock).filter_map(|event| match event {
-            LockEvent::Entered { deadline, .. } => Some(*deadline),
+            LockEvent::Entered { term, .. } => Some(term.until()),
             LockEvent::Queued(_)
             | LockEvent::Extended { .. }
-            | LockEvent::Renewed(_)
+            | LockEvent::Renewed { .. }
             | LockEvent::Lost(_) => None,
         });
         self.deadline(member, lock) > first.last()
@@ -144,18 +144,18 @@ impl Bench {
                 let key = (member, lock.as_str().to_owned());
                 let term = self.terms.get_mut(&key);
                 match (of_lock, term) {
-                    (LockEvent::Entered { deadline, since, .. }, _) => {
-                        self.terms.insert(key, Term::new(*since, *deadline));
+                    (LockEvent::Entered { term, .. }, _) => {
+                        self.terms.insert(key, *term);
                     }
                     (LockEvent::Extended { deadline, .. }, Some(term)) => term.extend(*deadline),
-                    (LockEvent::Renewed(renewed), Some(term)) => {
-                        term.set_renewed(self.now, *renewed);
+                    (LockEvent::Renewed { renewed, listed }, Some(term)) => {
+                        term.set_renewed(self.now, *renewed, *listed);
                     }
                     (LockEvent::Lost(_), _) => {
                         self.terms.remove(&key);
                     }
                     (
-                        LockEvent::Queued(_) | LockEvent::Extended { .. } | LockEvent::Renewed(_),
+                        LockEvent::Queued(_) | LockEvent::Extended { .. } | LockEvent::Renewed { .. },
                         _,
                     ) => {}
                 }
@@ -192,7 +192,7 @@ impl Bench {
             LockEvent::Entered { token, .. } => token.map(FencingToken::get),
             LockEvent::Queued(_)
             | LockEvent::Extended { .. }
-            | LockEvent::Renewed(_)
+            | LockEvent::Renewed { .. }
             | LockEvent::Lost(_) => None,
         };
         self.lock_events(member, lock).filter_map(token).collect()

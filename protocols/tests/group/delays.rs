@@ -119,7 +119,7 @@ fn a_view_is_settled_though_a_lock_is_closed() {
         panic!("no heartbeat: {heartbeats:?}")
     };
     let list = heartbeat.list.as_ref().expect("a list");
-    assert!(list.rest.is_zero() && list.holds.is_empty(), "{list:?}");
+    assert!(list.rest.is_zero() && list.outsiders.is_empty(), "{list:?}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn costs(bench: &Bench, member: usize) -> Vec<u64> {
         LockEvent::Entered { messages, .. } => Some(*messages),
         LockEvent::Queued(_)
         | LockEvent::Extended { .. }
-        | LockEvent::Renewed(_)
+        | LockEvent::Renewed { .. }
         | LockEvent::Lost(_) => None,
     };
     bench.lock_events(member, "a").filter_map(cost).collect()

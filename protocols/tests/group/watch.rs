@@ -217,7 +217,8 @@ impl World {
     fn lock_event(&mut self, index: usize, now: LocalTime, lock: LockName, event: &LockEvent) {
         let key = (index, lock);
         match *event {
-            LockEvent::Entered { token, epoch, deadline, since, .. } => {
+            LockEvent::Entered { token, epoch, term, .. } => {
+                let deadline = term.until();
                 self.record_grant(&key, token, epoch, deadline);
                 if !self.wants.contains(&key) {
                     return;
@@ -229,7 +230,7 @@ impl World {
                 }
                 self.check_token(&key.1, token);
                 self.holds.insert(key.clone(), deadline);
-                self.terms.insert(key.clone(), Term::new(since, deadline));
+                self.terms.insert(key.clone(), term);
                 self.check_holders(&key.1);
             }
             LockEvent::Extended { deadline, .. } => {
@@ -241,9 +242,9 @@ impl World {
                     self.extended(&key, deadline);
                 }
             }
-            LockEvent::Renewed(renewed) => {
+            LockEvent::Renewed { renewed, listed } => {
                 if let Some(term) = self.terms.get_mut(&key) {
-                    term.set_renewed(now, renewed);
+                    term.set_renewed(now, renewed, listed);
                 }
             }
             LockEvent::Lost(reason) => {

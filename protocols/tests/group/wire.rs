@@ -262,7 +262,7 @@ impl Table {
             LockEvent::Entered { messages, .. } => Some(*messages),
             LockEvent::Queued(_)
             | LockEvent::Extended { .. }
-            | LockEvent::Renewed(_)
+            | LockEvent::Renewed { .. }
             | LockEvent::Lost(_) => None,
         };
         self.bench.lock_events(self.place(member), LOCK).filter_map(cost).collect()

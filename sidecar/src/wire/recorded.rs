@@ -10,7 +10,7 @@ use std::time::Duration;
 use std::{env, fs};
 
 use conclave_protocols::member::message::{
-    Admission, Announcement, Changes, Extended, HandOver, Heartbeat, Leave, List, ListItem,
+    Admission, Announcement, Changes, Extended, HandOver, Heartbeat, LeaderList, Leave, List, ListItem,
     LockMessage, LockNote, Note, Promise, Seal, Table, TableHold,
 };
 use conclave_protocols::mutex::central::{self, RequestNumber};
@@ -67,15 +67,8 @@ fn leader_lease() -> Vec<(&'static str, PeerMessage)> {
         epoch: Epoch(12),
         seq: 7,
         stamp: LocalTime(5_000_000_000),
-        changes: Changes {
-            since: 39,
-            latest: 42,
-            items: vec![
-                (lock(), ListItem { holds: Some(token()), waits: Some(RequestNumber(4)) }),
-                (lock(), ListItem::default()),
-            ],
-            digest: 0x0123_4567_89ab_cdef,
-        },
+        changes: changes(),
+        listed: 8,
         notes: vec![(lock(), note())],
         drains: true,
     };
@@ -192,7 +185,7 @@ fn heartbeat() -> Heartbeat {
         epoch: Epoch(12),
         seq: 7,
         admission: Admission { open: true, ceiling: Epoch(15), full: true },
-        list: Some(list()),
+        list: Some(leader_list()),
         listed: 41,
         extended: Some(Extended {
             stamp: LocalTime(5_000_000_000),
@@ -211,6 +204,23 @@ fn seal() -> Seal {
         list: Some(list()),
         hand_over: Some(Box::new(hand_over())),
     }
+}
+
+fn changes() -> Changes {
+    Changes {
+        since: 39,
+        latest: 42,
+        items: vec![
+            (lock(), ListItem { holds: Some(token()), waits: Some(RequestNumber(4)) }),
+            (lock(), ListItem::default()),
+        ],
+        digest: 0x0123_4567_89ab_cdef,
+    }
+}
+
+fn leader_list() -> LeaderList {
+    let List { holds: outsiders, rest, grace } = list();
+    LeaderList { changes: changes(), notes: vec![(lock(), note())], outsiders, rest, grace }
 }
 
 fn list() -> List {

@@ -7,7 +7,6 @@ use super::super::message::{ListItem, Note, Seal, Table, TableHold};
 use super::changes::OwnList;
 use super::coordinator::{Docket, TableEntry};
 use super::holding::Bond;
-use super::list::OwnListed;
 use super::tables::Waiter;
 use super::{Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId, PodUid};
@@ -169,7 +168,8 @@ impl Locks {
         self.contended.clear();
         self.refused.clear();
         self.own_list = OwnList::default();
-        self.own_listed = OwnListed::default();
+        self.leader_knows = 0;
+        self.listeners.clear();
         self.all.every().retain(|_, lock| {
             lock.intent.is_some()
                 || lock.hold.is_some()
@@ -300,7 +300,7 @@ impl Locks {
 
     /// A hold that the view knows goes on; another runs out (rule 24).
     fn bind_holds(&mut self, now: LocalTime, carried: &Table, out: &mut LockOut) {
-        let (me, leads) = (self.me, self.coordinates());
+        let (me, leads, policy) = (self.me, self.coordinates(), &self.policy);
         let known: BTreeMap<&LockName, FencingToken> = carried
             .holds
             .iter()
@@ -312,19 +312,17 @@ impl Locks {
             let Some(held) = lock.and_then(|lock| lock.hold.as_mut()) else { continue };
             // It may have entered again, unknown to the leader of the view before (rule 32).
             let is_known = known.get(name).is_some_and(|token| token.may_become(held.token));
-            (held.listed, held.heard) = (None, false);
-            let was_known = held.bond != Bond::Orphan;
+            let listed = policy.algorithm(name.as_str()).has_coordinator();
+            let was = (held.bond != Bond::Orphan, std::mem::replace(&mut held.listed, listed));
             held.bond = match (is_known, leads) {
                 (true, true) => Bond::LeaderLease,
                 (true, false) => Bond::Lease,
                 (false, _) => Bond::Orphan,
             };
-            if held.bond == Bond::LeaderLease {
-                self.own_listed.begins(name);
-            }
-            if is_known != was_known {
+            if (is_known, listed) != was {
                 held.since = now;
-                out.push(LockEffect::Tell(name.clone(), LockEvent::Renewed(is_known)));
+                let event = LockEvent::Renewed { renewed: is_known, listed };
+                out.push(LockEffect::Tell(name.clone(), event));
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::ids::{FencingToken, LockName};
 
 /// What one member holds and waits for.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub(super) struct MemberList {
+pub(in crate::member) struct MemberList {
     items: BTreeMap<LockName, ListItem>,
     /// Those that it waits for.
     waits: BTreeSet<LockName>,
@@ -22,7 +22,7 @@ impl MemberList {
         self.items.get(name).copied().unwrap_or_default()
     }
 
-    pub(super) fn items(&self) -> impl Iterator<Item = (&LockName, ListItem)> {
+    pub(in crate::member) fn items(&self) -> impl Iterator<Item = (&LockName, ListItem)> {
         self.items.iter().map(|(name, item)| (name, *item))
     }
 
@@ -36,7 +36,7 @@ impl MemberList {
     }
 
     /// Puts an item in the place of what was there, which it returns.
-    pub(super) fn set(&mut self, name: &LockName, item: ListItem) -> ListItem {
+    pub(in crate::member) fn set(&mut self, name: &LockName, item: ListItem) -> ListItem {
         if item.waits.is_some() {
             self.waits.insert(name.clone());
         } else {
@@ -55,41 +55,58 @@ impl MemberList {
     }
 }
 
-/// A member's own list, and which changes of it the leader knows.
+/// A member's own list, with its changes numbered.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct OwnList {
     list: MemberList,
-    /// The latest change of each lock that the leader does not know of.
+    /// The latest change of each lock, but for those that everybody knows, by lock and by number.
     changed: BTreeMap<LockName, u64>,
+    order: BTreeMap<u64, LockName>,
     latest: u64,
-    known: u64,
+    /// No change up to that one is remembered.
+    forgotten: u64,
 }
+
+/// How many changes are remembered for those that do not know them. One that knows less needs the whole.
+const REMEMBERED: usize = 4_096;
 
 impl OwnList {
     /// How a lock stands.
     pub(super) fn set(&mut self, name: &LockName, item: ListItem) {
-        if self.list.get(name) != item {
-            self.list.set(name, item);
-            self.latest += 1;
-            self.changed.insert(name.clone(), self.latest);
+        if self.list.get(name) == item {
+            return;
+        }
+        self.list.set(name, item);
+        self.latest += 1;
+        if let Some(earlier) = self.changed.insert(name.clone(), self.latest) {
+            self.order.remove(&earlier);
+        }
+        self.order.insert(self.latest, name.clone());
+        if self.order.len() > REMEMBERED.max(2 * self.list.len())
+            && let Some((oldest, _)) = self.order.first_key_value()
+        {
+            self.forget(*oldest);
         }
     }
 
-    /// The leader knows of so many changes.
-    pub(super) fn is_known(&mut self, known: u64) {
-        // One that knows less than before knows nothing.
-        self.known = if known < self.known { 0 } else { known.min(self.latest) };
-        self.changed.retain(|_, number| *number > known);
+    /// Everybody knows so many changes, or is to be told all.
+    pub(super) fn forget(&mut self, known: u64) {
+        while let Some(oldest) = self.order.first_entry().filter(|oldest| *oldest.key() <= known) {
+            self.changed.remove(&oldest.remove());
+        }
+        self.forgotten = self.forgotten.max(known.min(self.latest));
     }
 
-    /// What the leader does not know.
-    pub(super) fn changes(&self) -> Changes {
-        let items = if self.known == 0 {
+    /// What one does not know that knows so many changes.
+    pub(super) fn changes(&self, known: u64) -> Changes {
+        let since = if known < self.forgotten || known > self.latest { 0 } else { known };
+        let items = if since == 0 {
             self.list.items().map(|(name, item)| (name.clone(), item)).collect()
         } else {
-            self.changed.keys().map(|name| (name.clone(), self.list.get(name))).collect()
+            let news = self.order.range(since + 1..);
+            news.map(|(_, name)| (name.clone(), self.list.get(name))).collect()
         };
-        Changes { since: self.known, latest: self.latest, items, digest: self.list.digest }
+        Changes { since, latest: self.latest, items, digest: self.list.digest }
     }
 
     /// The locks that it names.
@@ -98,22 +115,22 @@ impl OwnList {
     }
 }
 
-/// The leader's copy of a member's list.
+/// The other end's copy of such a list.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub(super) struct Copied {
-    pub(super) list: MemberList,
+pub(in crate::member) struct Copied {
+    pub(in crate::member) list: MemberList,
     known: u64,
 }
 
 impl Copied {
     /// How many changes it has.
-    pub(super) fn known(&self) -> u64 {
+    pub(in crate::member) fn known(&self) -> u64 {
         self.known
     }
 
     /// How locks stand in the member's list, of all that may stand otherwise in this one. Nothing if that
     /// cannot be known.
-    pub(super) fn news(&mut self, changes: Changes) -> Option<Vec<(LockName, ListItem)>> {
+    pub(in crate::member) fn news(&mut self, changes: Changes) -> Option<Vec<(LockName, ListItem)>> {
         if changes.since > self.known {
             self.known = 0;
             return None;
@@ -129,7 +146,7 @@ impl Copied {
     }
 
     /// All changes up to that one are in it. False if it is not the member's list all the same.
-    pub(super) fn is_at(&mut self, latest: u64, digest: u64) -> bool {
+    pub(in crate::member) fn is_at(&mut self, latest: u64, digest: u64) -> bool {
         let same = self.list.digest == digest;
         self.known = if same { latest } else { 0 };
         same
@@ -174,12 +191,12 @@ mod tests {
         for seed in 0..300 {
             let mut random = Random::new(seed);
             let (mut own, mut copy) = (OwnList::default(), Copied::default());
-            let (mut acknowledged, mut largest) = (0, 0);
+            let (mut acknowledged, mut largest, mut known) = (0, 0, 0);
             for _ in 0..200 {
                 for _ in 0..random.up_to(4) {
                     own.set(&name(random.up_to(60)), item(&mut random));
                 }
-                let changes = own.changes();
+                let changes = own.changes(known);
                 let whole = changes.since == 0;
                 largest = largest.max(if whole { 0 } else { changes.items.len() });
                 let (latest, digest) = (changes.latest, changes.digest);
@@ -194,7 +211,8 @@ mod tests {
                 assert_eq!(copy.list, own.list, "seed {seed}");
                 acknowledged += 1;
                 if !random.once_in(3) {
-                    own.is_known(copy.known());
+                    known = copy.known();
+                    own.forget(known);
                 }
             }
             assert!(acknowledged > 80 && largest < 40, "{acknowledged} {largest}");
@@ -208,17 +226,15 @@ mod tests {
         own.set(&name(1), ListItem { holds: None, waits: Some(RequestNumber(1)) });
         copy.list.set(&name(2), item(&mut random));
         copy.known = 1;
-        own.is_known(1);
         own.set(&name(3), ListItem { holds: None, waits: Some(RequestNumber(2)) });
-        let changes = own.changes();
+        let changes = own.changes(1);
         assert_eq!((changes.since, changes.items.len()), (1, 1));
         let (latest, digest) = (changes.latest, changes.digest);
         for (name, item) in copy.news(changes).expect("it has the one before") {
             copy.list.set(&name, item);
         }
         assert!(!copy.is_at(latest, digest));
-        own.is_known(copy.known());
-        let changes = own.changes();
+        let changes = own.changes(copy.known());
         assert_eq!((changes.since, changes.items.len()), (0, 2));
         for (name, item) in copy.news(changes).expect("it is whole") {
             copy.list.set(&name, item);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::super::message::{Changes, Extended, ListItem};
 use super::coordinator::Deferred;
 use super::map::Touched;
-use super::{Lease, Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
+use super::{Heard, Lease, Lock, LockEffect, LockEvent, LockOut, Locks, LostReason, Term};
 use crate::ids::{Epoch, FencingToken, LockName};
 use crate::mutex::central::{Central, RequestNumber};
 use crate::mutex::{AnyMessage, AnyTimer, Command, Phase};
@@ -25,10 +25,8 @@ pub(super) struct Hold {
     pub(super) bond: Bond,
     /// The leader does not extend it.
     pub(super) refused: bool,
-    /// At the leader: the first of its heartbeats in this view that listed this hold.
-    pub(super) listed: Option<u64>,
-    /// Another member promised in answer to that one or a later one.
-    pub(super) heard: bool,
+    /// A leader lists it: its lock has a coordinator.
+    pub(super) listed: bool,
 }
 
 /// What a hold lives on.
@@ -49,14 +47,28 @@ pub(super) struct OwnLease {
     pub(super) member: Lease,
     /// If it leads: until when it has its leader lease.
     pub(super) leader: LocalTime,
-    /// No hold was ended because this is over.
+    /// And for how long those of its holds last that others have heard of.
+    heard: Heard,
+    /// When the latest heartbeat was sent that another member answered and knows the list of.
+    pub(super) listened: LocalTime,
+    /// No hold was ended because one of these is over.
     runs: bool,
+    heard_runs: bool,
 }
 
 impl OwnLease {
-    /// Until when it extends anything, if its end has yet to be seen to.
-    fn until(&self) -> Option<LocalTime> {
-        self.runs.then(|| self.member.until.max(self.leader))
+    /// Its ends that have yet to be seen to.
+    fn ends(&self) -> impl Iterator<Item = LocalTime> {
+        let all = self.runs.then(|| self.member.until.max(self.leader));
+        all.into_iter().chain(self.heard_runs.then_some(self.heard.until))
+    }
+
+    /// Takes note of those ends that are over. Whether there are any.
+    fn ends_by(&mut self, now: LocalTime) -> bool {
+        let over = self.ends().any(|end| end <= now);
+        self.runs &= self.member.until.max(self.leader) > now;
+        self.heard_runs &= self.heard.until > now;
+        over
     }
 }
 
@@ -65,6 +77,9 @@ impl Hold {
     pub(super) fn deadline(&self, lease: &OwnLease) -> LocalTime {
         let extended = match self.bond {
             Bond::Lease if !self.refused && self.since < lease.member.stamp => lease.member.until,
+            Bond::LeaderLease if self.listed && self.since < lease.heard.stamp => {
+                lease.leader.max(lease.heard.until)
+            }
             Bond::LeaderLease => lease.leader,
             Bond::Lease | Bond::Orphan => self.until,
         };
@@ -93,7 +108,7 @@ impl Locks {
             Some(number) => self.grant(now, name, rank, number),
             None => self.lock(name).highest,
         };
-        let advisory = self.is_advisory();
+        let (advisory, listed) = (self.is_advisory(), self.has_coordinator(name));
         let lock = self.lock(name);
         // Whoever granted it saw to the ceiling, or admission.
         let token = before.successor(Epoch(u64::MAX));
@@ -102,18 +117,15 @@ impl Locks {
         };
         lock.highest = lock.highest.max(token);
         let (entered, since, until, refused) = (now, now, deadline, false);
-        let (listed, heard) = (None, false);
-        lock.hold = Some(Hold { token, entered, since, until, bond, refused, listed, heard });
+        lock.hold = Some(Hold { token, entered, since, until, bond, refused, listed });
         let messages = lock.messages;
         if leads && number.is_none() {
             self.note_holder(now, rank, self.me, name, token);
         }
         self.deadlines.insert((deadline, name.clone()));
-        if leads {
-            self.own_listed.begins(name);
-        }
         let token = (!advisory).then_some(token);
-        let event = LockEvent::Entered { token, epoch, deadline, since, messages };
+        let term = Term::new(since, deadline, listed);
+        let event = LockEvent::Entered { token, epoch, term, messages };
         out.push(LockEffect::Tell(name.clone(), event));
     }
 
@@ -146,12 +158,13 @@ impl Locks {
     pub(in crate::member) fn changes(&mut self, now: LocalTime, out: &mut LockOut) -> Changes {
         self.end_what_is_over(now, out);
         self.look_at_touched();
-        self.own_list.changes()
+        self.own_list.changes(self.leader_knows)
     }
 
     /// The leader knows of so many changes.
     pub(in crate::member) fn are_known(&mut self, changes: u64) {
-        self.own_list.is_known(changes);
+        self.leader_knows = changes;
+        self.own_list.forget(changes);
     }
 
     /// Brings up to date what is kept of those own locks that may have changed.
@@ -166,12 +179,13 @@ impl Locks {
                 .cloned()
                 .collect(),
         };
-        let promises = self.seat.is_some() && !self.coordinates();
+        let (in_view, leads) = (self.seat.is_some(), self.coordinates());
         for name in names {
             let lock = self.all.get(&name).filter(|_| self.mine.contains(&name));
             let waits = lock.is_some_and(|lock| lock.intent.is_some() && lock.hold.is_none());
-            if promises {
-                let item = lock.map(|lock| self.own_item(&name, lock)).unwrap_or_default();
+            if in_view {
+                let item = if leads { Self::listed_item } else { Self::own_item };
+                let item = lock.map(|lock| item(self, &name, lock)).unwrap_or_default();
                 self.own_list.set(&name, item);
             }
             if !waits {
@@ -180,6 +194,12 @@ impl Locks {
                 self.waiting.insert(name);
             }
         }
+    }
+
+    /// How an own lock stands in the list of a leader.
+    fn listed_item(&self, _: &LockName, lock: &Lock) -> ListItem {
+        let held = lock.hold.filter(|held| held.bond == Bond::LeaderLease && held.listed);
+        ListItem { holds: held.map(|held| held.token), waits: None }
     }
 
     fn own_item(&self, name: &LockName, lock: &Lock) -> ListItem {
@@ -241,7 +261,8 @@ impl Locks {
                     held.until = held.deadline(&self.lease);
                     held.refused = true;
                     self.deadlines.insert((held.until, name.clone()));
-                    out.push(LockEffect::Tell(name.clone(), LockEvent::Renewed(false)));
+                    let event = LockEvent::Renewed { renewed: false, listed: held.listed };
+                    out.push(LockEffect::Tell(name.clone(), event));
                 }
                 self.refused.insert(name.clone());
             }
@@ -252,7 +273,8 @@ impl Locks {
                 held.refused = false;
                 // From the next promise on, as if it had begun now.
                 held.since = now;
-                out.push(LockEffect::Tell(name.clone(), LockEvent::Renewed(true)));
+                let event = LockEvent::Renewed { renewed: true, listed: held.listed };
+                out.push(LockEffect::Tell(name.clone(), event));
             }
         }
     }
@@ -288,13 +310,17 @@ impl Locks {
             return self.lease.leader = until;
         }
         self.end_what_is_over(now, out);
-        if until != self.lease.leader {
-            self.lease.leader = until;
-            self.lease.runs = true;
-            // Also what has begun at this very moment.
-            out.push(LockEffect::Lease(Lease { stamp: LocalTime(now.0 + 1), until }));
+        let mut heard = self.lease.heard;
+        if self.lease.listened > LocalTime::default() {
+            let until = until.after(self.longer_than_leader_lease());
+            heard = Heard { stamp: self.lease.listened, until: until.max(heard.until) };
         }
-        self.extend_what_is_heard(now, out);
+        if (until, heard) != (self.lease.leader, self.lease.heard) {
+            (self.lease.leader, self.lease.heard) = (until, heard);
+            (self.lease.runs, self.lease.heard_runs) = (true, heard.until > now);
+            // Also what has begun at this very moment.
+            out.push(LockEffect::Lease(Lease { stamp: LocalTime(now.0 + 1), until, heard }));
+        }
     }
 
     /// Whether an own hold of this member, which leads, lasts longer than the leader lease: a lease from
@@ -327,13 +353,12 @@ impl Locks {
     ) -> Option<LocalTime> {
         self.end_what_is_over(now, out);
         let first = self.deadlines.first().map(|(at, _)| *at);
-        let lease = self.lease.until().filter(|_| !self.mine.is_empty());
-        first.into_iter().chain(lease).min()
+        let ends = self.lease.ends().filter(|_| !self.mine.is_empty());
+        first.into_iter().chain(ends).min()
     }
 
     fn end_what_is_over(&mut self, now: LocalTime, out: &mut LockOut) {
-        if self.lease.until().is_some_and(|until| until <= now) {
-            self.lease.runs = false;
+        if self.lease.ends_by(now) {
             for name in &self.mine {
                 let Some(held) = self.all.get(name).and_then(|lock| lock.hold) else { continue };
                 self.deadlines.insert((held.deadline(&self.lease), name.clone()));
@@ -346,8 +371,8 @@ impl Locks {
                 Some(deadline) if deadline <= now => {
                     self.lose(now, &name, LostReason::LeaseExpired, out);
                 }
-                // The end of the lease is seen to of itself.
-                Some(deadline) if self.lease.until().is_none_or(|until| deadline > until) => {
+                // An end of the lease is seen to of itself.
+                Some(deadline) if self.lease.ends().all(|end| deadline != end) => {
                     self.deadlines.insert((deadline, name));
                 }
                 Some(_) | None => {}

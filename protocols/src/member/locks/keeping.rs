@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::coordinator::Deferred;
 use super::holding::{Bond, Hold};
-use super::{Lock, LockEffect, LockEvent, LockOut, Locks};
+use super::{Lock, LockEffect, LockEvent, LockOut, Locks, Term};
 use crate::ids::{FencingToken, LockName, MemberId};
 use crate::mutex::central::{self, Central, RequestNumber};
 use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Phase};
@@ -83,7 +83,8 @@ impl Locks {
         self.deadlines.insert((deadline, name.clone()));
         let Some(lock) = self.all.get_mut(name) else { return };
         let (token, messages) = ((!advisory).then_some(token), lock.messages);
-        let event = LockEvent::Entered { token, epoch, deadline, since: hold.since, messages };
+        let term = Term::new(hold.since, deadline, hold.listed);
+        let event = LockEvent::Entered { token, epoch, term, messages };
         out.push(LockEffect::Tell(name.clone(), event));
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::message::Note;
 use conclave_protocols::member::{
-    Command, Event, Leadership, LockEvent, LostReason, Member, Node, Term,
+    Command, Event, Leadership, LockEvent, LostReason, Member, Node,
 };
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
@@ -327,11 +327,12 @@ impl Group {
         event: &LockEvent,
     ) {
         match *event {
-            LockEvent::Entered { token, deadline, since, .. } => {
+            LockEvent::Entered { token, term, .. } => {
+                let deadline = term.until();
                 assert_eq!(token.is_some(), safe, "seed {}: {key:?}", self.world.seed);
                 self.check_token(&key.1, token);
                 if self.wants.contains(key) {
-                    self.world.terms.insert(key.clone(), Term::new(since, deadline));
+                    self.world.terms.insert(key.clone(), term);
                     self.seen.safe_grants += u64::from(safe);
                     self.seen.advisory_grants += u64::from(!safe);
                     self.believes(key, safe, deadline);
@@ -347,9 +348,9 @@ impl Group {
                     self.believes(key, safe, deadline);
                 }
             }
-            LockEvent::Renewed(renewed) => {
+            LockEvent::Renewed { renewed, listed } => {
                 if let Some(term) = self.world.terms.get_mut(key) {
-                    term.set_renewed(now, renewed);
+                    term.set_renewed(now, renewed, listed);
                 }
             }
             LockEvent::Lost(reason) => {

@@ -64,9 +64,9 @@ impl Course {
                     term.extend(deadline);
                 }
             }
-            What::Renewed { renewed } => {
+            What::Renewed { renewed, listed } => {
                 if let Some(term) = self.term(member) {
-                    term.set_renewed(at, renewed);
+                    term.set_renewed(at, renewed, listed);
                 }
             }
             What::Left => self.over(at, member, End::Left),

@@ -35,7 +35,7 @@ impl Book {
 
 #[cfg(test)]
 mod tests {
-    use conclave_protocols::member::{LockEvent, LostReason};
+    use conclave_protocols::member::{LockEvent, LostReason, Term};
     use conclave_protocols::policy::{LockAlgorithm, LockPolicy};
     use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid};
     use tokio::sync::watch;
@@ -74,8 +74,7 @@ mod tests {
             let entered = LockEvent::Entered {
                 token: Some(FencingToken::before(Epoch(7))),
                 epoch: Epoch(7),
-                deadline: LocalTime(9_000_000_000),
-                since: LocalTime(2),
+                term: Term::new(LocalTime(2), LocalTime(9_000_000_000), true),
                 messages: 3,
             };
             tell(book, name, entered);

@@ -168,9 +168,9 @@ impl ClaimEntry {
         &mut self,
         now: LocalTime,
         held: &Held,
-        since: LocalTime,
+        term: Term,
     ) -> [(Due, Option<LocalTime>); 3] {
-        self.term = Term::new(since, held.safe_until);
+        self.term = term;
         self.extended = now;
         self.ttl_until = self.ttl.map(|ttl| now.after(ttl));
         self.max_hold_until = Some(now.after(self.max_hold));
@@ -211,8 +211,8 @@ impl ClaimEntry {
     }
 
     /// Whether the member's lease extends it from now on.
-    pub(super) fn set_renewed(&mut self, now: LocalTime, renewed: bool) {
-        self.term.set_renewed(now, renewed);
+    pub(super) fn set_renewed(&mut self, now: LocalTime, renewed: bool, listed: bool) {
+        self.term.set_renewed(now, renewed, listed);
     }
 
     /// Shows how a hold stands by now. Returns when it is in jeopardy if it is not extended once more.

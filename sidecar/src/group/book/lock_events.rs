@@ -1,7 +1,7 @@
 //! What the member tells of its locks: that it waits, holds, goes on holding, or has lost one.
 
 use conclave_protocols::member::message::LockNote;
-use conclave_protocols::member::{self, Lease, LockEvent};
+use conclave_protocols::member::{self, Lease, LockEvent, Term};
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 
 use super::entry::{ClaimEntry, Extended};
@@ -25,22 +25,22 @@ impl Book {
                 let holder = note.map(|note| as_holder(now, *note, pod_of));
                 self.queued(now, lock, holder);
             }
-            LockEvent::Entered { token, epoch, deadline, since, messages } => {
+            LockEvent::Entered { token, epoch, term, messages } => {
                 let held = Held {
                     token,
                     epoch,
-                    safe_until: deadline,
+                    safe_until: term.until(),
                     since: now,
                     jeopardy: false,
                     contended: false,
                     messages,
                 };
-                self.entered(now, lock, &held, since);
+                self.entered(now, lock, &held, term);
             }
             LockEvent::Extended { deadline, contended } => {
                 self.extended(now, lock, deadline, contended);
             }
-            LockEvent::Renewed(renewed) => self.renewed(now, lock, renewed),
+            LockEvent::Renewed { renewed, listed } => self.renewed(now, lock, renewed, listed),
             LockEvent::Lost(reason) => {
                 let reason = match reason {
                     member::LostReason::LeaseExpired => LostReason::LeaseExpired,
@@ -54,7 +54,7 @@ impl Book {
     /// The member's lease goes on, and with it what it holds. A claim that somebody watches shows that at
     /// once, any other when it is looked at.
     pub(in crate::group) fn extend_all(&mut self, now: LocalTime, lease: Lease) {
-        if lease.until < self.lease.lease.until {
+        if !lease.replaces(&self.lease.lease) {
             // What was said of the one before it counts no more from here on.
             let holding = self.holding();
             for key in holding {
@@ -118,7 +118,7 @@ impl Book {
         }
     }
 
-    fn entered(&mut self, now: LocalTime, lock: &LockName, held: &Held, since: LocalTime) {
+    fn entered(&mut self, now: LocalTime, lock: &LockName, held: &Held, term: Term) {
         let Some(line) = self.locks.get_mut(lock) else { return };
         let Some(id) = line.waiting.pop_front() else { return self.leave(lock) };
         self.metrics.waiters.dec();
@@ -131,7 +131,7 @@ impl Book {
         let Some(entry) = self.claims.get_mut(&key) else { return self.leave(lock) };
         let (lock, id) = key;
         self.timers.push(((lock.clone(), id.clone(), Due::Wait), None));
-        for (due, at) in entry.hold(now, held, since) {
+        for (due, at) in entry.hold(now, held, term) {
             self.timers.push(((lock.clone(), id.clone(), due), at));
         }
         self.watched.insert((lock.clone(), id));
@@ -151,12 +151,12 @@ impl Book {
         self.go_on_watching(now, &key);
     }
 
-    fn renewed(&mut self, now: LocalTime, lock: &LockName, renewed: bool) {
+    fn renewed(&mut self, now: LocalTime, lock: &LockName, renewed: bool, listed: bool) {
         let Some(id) = self.locks.get(lock).and_then(|line| line.holding.clone()) else { return };
         let key = (lock.clone(), id);
         self.bring_up_to_date(now, &key);
         if let Some(entry) = self.claims.get_mut(&key) {
-            entry.set_renewed(now, renewed);
+            entry.set_renewed(now, renewed, listed);
         }
     }
 

@@ -1,5 +1,5 @@
 use conclave_protocols::member::message::LockNote;
-use conclave_protocols::member::{Lease, LockEvent};
+use conclave_protocols::member::{Lease, LockEvent, Term};
 use conclave_protocols::{Epoch, FencingToken, PodUid};
 
 use super::*;
@@ -53,7 +53,7 @@ fn enter(book: &mut Book, lock: &LockName) {
 fn enter_for(book: &mut Book, lock: &LockName, messages: u64) {
     let (token, epoch) = (FencingToken::before(Epoch(1)).successor(Epoch(1)), Epoch(1));
     let event =
-        LockEvent::Entered { token, epoch, deadline: LocalTime(9), since: LocalTime(2), messages };
+        LockEvent::Entered { token, epoch, term: Term::new(LocalTime(2), LocalTime(9), true), messages };
     book.on_event(LocalTime(2), lock, event, |member| member.pod.to_string());
 }
 
@@ -209,7 +209,7 @@ fn a_try_waits_for_the_end_of_the_grace_period_only_if_that_is_near() {
 }
 
 fn lease(stamp: u64, until: u64) -> Lease {
-    Lease { stamp: LocalTime(stamp * SECOND), until: LocalTime(until * SECOND) }
+    Lease { stamp: LocalTime(stamp * SECOND), until: LocalTime(until * SECOND), ..Lease::default() }
 }
 
 const SECOND: u64 = 1_000_000_000;
@@ -260,12 +260,12 @@ fn a_lease_extends_no_claim_that_its_view_does_not_know() {
     enter(&mut book, &lock);
     book.extend_all(LocalTime(2 * SECOND), lease(1, 11));
     let now = LocalTime(3 * SECOND);
-    book.on_event(now, &lock, LockEvent::Renewed(false), |_| String::new());
+    book.on_event(now, &lock, LockEvent::Renewed { renewed: false, listed: true }, |_| String::new());
     book.extend_all(now, lease(2, 12));
     let until =
         |book: &mut Book, now| held(&book.find(now, &lock, &id).expect("it holds")).safe_until;
     assert_eq!(until(&mut book, now), LocalTime(11 * SECOND));
-    book.on_event(LocalTime(4 * SECOND), &lock, LockEvent::Renewed(true), |_| String::new());
+    book.on_event(LocalTime(4 * SECOND), &lock, LockEvent::Renewed { renewed: true, listed: true }, |_| String::new());
     assert_eq!(until(&mut book, now), LocalTime(11 * SECOND), "no lease of before counts");
     book.extend_all(LocalTime(5 * SECOND), lease(5, 15));
     assert_eq!(until(&mut book, now), LocalTime(15 * SECOND));
@@ -282,8 +282,7 @@ fn a_shorter_lease_takes_nothing_back_and_gives_nothing_away() {
     let entered = LockEvent::Entered {
         token: None,
         epoch: Epoch(1),
-        deadline: LocalTime(6 * SECOND),
-        since: LocalTime(3 * SECOND),
+        term: Term::new(LocalTime(3 * SECOND), LocalTime(6 * SECOND), true),
         messages: 0,
     };
     book.on_event(LocalTime(3 * SECOND), &locks[1], entered, |_| String::new());

@@ -33,7 +33,7 @@ pub(crate) enum What {
     /// It stays inside until then, if it does not hear better.
     Extended { deadline: LocalTime },
     /// Whether the member's lease extends that from now on.
-    Renewed { renewed: bool },
+    Renewed { renewed: bool, listed: bool },
     /// It left, or gave up waiting.
     Left,
     /// It was inside, and is no longer, though nobody gave the lock back.
@@ -101,12 +101,12 @@ impl Process<'_> {
 
     fn note_event(&self, at: LocalTime, member: &Member, lock: &LockName, event: &LockEvent) {
         match event {
-            LockEvent::Entered { token, deadline, since, .. } => self.note(at, lock, || {
+            LockEvent::Entered { token, term, .. } => self.note(at, lock, || {
                 let record = member.record();
                 let policy = record.and_then(|record| record.policy.for_lock(lock.as_str()));
                 What::Entered(Entered {
                     token: *token,
-                    term: Term::new(*since, *deadline),
+                    term: *term,
                     leader: record.and_then(|record| record.leader),
                     algorithm: policy.map(|policy| policy.algorithm),
                 })
@@ -114,8 +114,8 @@ impl Process<'_> {
             LockEvent::Extended { deadline, .. } => {
                 self.note(at, lock, || What::Extended { deadline: *deadline });
             }
-            LockEvent::Renewed(renewed) => {
-                self.note(at, lock, || What::Renewed { renewed: *renewed });
+            LockEvent::Renewed { renewed, listed } => {
+                self.note(at, lock, || What::Renewed { renewed: *renewed, listed: *listed });
             }
             LockEvent::Lost(_) => self.note(at, lock, || What::Lost),
             LockEvent::Queued(_) => {}
