@@ -1,5 +1,7 @@
 //! The arbiter `None`: what a new leader learns of locks from those who hold them.
 
+use std::borrow::Cow;
+
 use super::super::message::{Table, TableHold};
 use super::coordinator::TableEntry;
 use super::{Intent, Locks};
@@ -9,11 +11,11 @@ use crate::time::LocalTime;
 
 impl Locks {
     /// What was carried into a view, and what this member holds itself: nobody else may know of it.
-    pub(super) fn with_own(&self, now: LocalTime, carried: &Table) -> Table {
-        let mut table = carried.clone();
+    pub(super) fn with_own<'a>(&self, now: LocalTime, carried: &'a Table) -> Cow<'a, Table> {
         if !self.is_advisory() {
-            return table;
+            return Cow::Borrowed(carried);
         }
+        let mut table = carried.clone();
         for (name, lock) in self.mine_all() {
             let Some(hold) = lock.hold.filter(|hold| hold.deadline(&self.lease) > now) else {
                 continue;
@@ -32,7 +34,7 @@ impl Locks {
                 });
             }
         }
-        table
+        Cow::Owned(table)
     }
 
     /// A member says that it holds a lock that the leader takes for free: it does from now on.

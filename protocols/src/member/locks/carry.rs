@@ -319,6 +319,9 @@ impl Locks {
                 (true, false) => Bond::Lease,
                 (false, _) => Bond::Orphan,
             };
+            if held.bond == Bond::LeaderLease && !listed {
+                self.lease.older = self.lease.older.max(held.until);
+            }
             if (is_known, listed) != was {
                 held.since = now;
                 let event = LockEvent::Renewed { renewed: is_known, listed };

@@ -49,6 +49,8 @@ pub(super) struct OwnLease {
     pub(super) leader: LocalTime,
     /// And for how long those of its holds last that others have heard of.
     heard: Heard,
+    /// No own hold that it does not list had a lease from before it led that lasts longer.
+    pub(super) older: LocalTime,
     /// When the latest heartbeat was sent that another member answered and knows the list of.
     pub(super) listened: LocalTime,
     /// No hold was ended because one of these is over.

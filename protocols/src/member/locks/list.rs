@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::super::message::{LeaderList, TableHold};
 use super::coordinator::TableEntry;
 use super::{Locks, Seat};
-use crate::ids::{Incarnation, LockName};
+use crate::ids::Incarnation;
 use crate::time::{LocalTime, hold, wait_for};
 
 /// How many holds of those who are not in the view a leader lists.
@@ -45,13 +45,8 @@ impl Locks {
 
     /// For how much longer holds of its own last that it does not list: leases from before it led.
     fn unlisted_for(&self, now: LocalTime) -> Duration {
-        let longer = self.deadlines.iter().rev().take_while(|(at, _)| *at > self.lease.leader);
-        let unlisted = |(at, name): &&(LocalTime, LockName)| {
-            let held = self.all.get(name).filter(|_| self.mine.contains(name))?.hold?;
-            (!held.listed && held.deadline(&self.lease) >= *at && *at > now).then_some(())
-        };
-        let mut longer = longer.filter(|due| unlisted(due).is_some());
-        longer.next().map(|(at, _)| wait_for(now.until(*at))).unwrap_or_default()
+        let older = self.lease.older;
+        if older > self.lease.leader { wait_for(now.until(older)) } else { Duration::ZERO }
     }
 
     /// What those hold who are not in the view.
