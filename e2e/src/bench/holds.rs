@@ -11,7 +11,7 @@ use super::{SOON, print, timed};
 use crate::http::Http;
 use crate::wait;
 
-/// How many locks each pod holds at the most, and how many of a note of 2 KiB each.
+/// How many locks each member holds, one step after the other, each with metadata of 2 KiB.
 const STEPS: [usize; 3] = [0, 4_000, 10_000];
 
 /// The member that has room for more in the end.
@@ -40,7 +40,7 @@ pub(super) fn run(dev: &Dev) -> Result<()> {
         for member in 0..MEMBERS {
             fill(member, step, &mut holds)?;
         }
-        // What was told on the way has been acknowledged.
+        // What was sent on the way has been acknowledged.
         thread::sleep(Duration::from_secs(3));
         let (begin, before) = (Instant::now(), time_on_core(dev.pid()?)?);
         thread::sleep(REST);
