@@ -92,6 +92,7 @@ impl Process<'_> {
                 }
                 Effect::Tell(Event::Lock(lock, event)) => self.note_event(at, member, lock, event),
                 Effect::Tell(Event::Lease(lease)) => {
+                    // Whoever draws may miss something.
                     let _ = sent.try_send(Sent::Lease(*lease));
                 }
                 Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => {}
