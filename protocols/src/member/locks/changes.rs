@@ -153,19 +153,22 @@ impl Copied {
     }
 }
 
-/// FNV-1a of an item, the same on every member whatever it was built with.
+/// Of an item, the same on every member whatever it was built with.
 fn digest(name: &LockName, item: ListItem) -> u64 {
     let ListItem { holds, waits } = item;
-    let number = |number: Option<u64>| [u64::from(number.is_some()), number.unwrap_or_default()];
-    let numbers = [number(holds.map(FencingToken::get)), number(waits.map(|waits| waits.0))];
-    let numbers = numbers.into_iter().flatten().flat_map(u64::to_le_bytes);
-    let bytes = name.as_str().bytes().chain(numbers);
-    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    let numbers = [holds.map(FencingToken::get), waits.map(|waits| waits.0)];
+    let hash = numbers.into_iter().fold(name.digest(), |hash, number| {
+        mixed(mixed(hash ^ u64::from(number.is_some())) ^ number.unwrap_or_default())
     });
     // A sum of these is to tell lists apart.
-    let hash = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    hash ^ (hash >> 29)
+    mixed(hash)
+}
+
+/// The finalizer of `SplitMix64` (Steele, Lea and Flood, OOPSLA 2014).
+fn mixed(hash: u64) -> u64 {
+    let hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    hash ^ (hash >> 31)
 }
 
 #[cfg(test)]
