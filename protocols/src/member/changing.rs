@@ -197,8 +197,11 @@ impl Member {
         out: &mut Out,
     ) {
         let Some(leader) = self.leader() else { return };
-        if leader.record.rank(from).is_none() || floor < leader.record.epoch {
+        if leader.record.rank(from).is_none() {
             return;
+        }
+        if floor < leader.record.epoch {
+            return self.announce_again(now, from, out);
         }
         if floor == leader.record.epoch {
             leader.sealed.insert(from);

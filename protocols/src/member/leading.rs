@@ -25,6 +25,10 @@ pub(super) struct Leader {
     /// The latest heartbeat that each member answered. What answers that one or an earlier one again
     /// was overtaken or is repeated, and counts for nothing.
     answered: BTreeMap<Incarnation, u64>,
+    /// Those that the view was announced to, with that heartbeat at the latest.
+    announced: BTreeSet<Incarnation>,
+    /// The latest heartbeat to each member that had items of the leader's list.
+    itemized: BTreeMap<Incarnation, u64>,
     /// What the next heartbeat acknowledges.
     extended: BTreeMap<Incarnation, Extended>,
     /// Whose promises were acknowledged in this view.
@@ -84,6 +88,8 @@ impl Leader {
             promised: BTreeMap::new(),
             heard: BTreeMap::new(),
             answered: BTreeMap::new(),
+            announced: BTreeSet::new(),
+            itemized: BTreeMap::new(),
             extended: BTreeMap::new(),
             leased: BTreeSet::new(),
             sent: VecDeque::new(),
@@ -117,6 +123,15 @@ impl Leader {
         seq
     }
 
+    /// Whether a heartbeat to a member may have items of the list: not while another that has is under way,
+    /// since it may take long to take a long list in.
+    fn may_itemize(&self, now: LocalTime, member: Incarnation) -> bool {
+        let Some(seq) = self.itemized.get(&member) else { return true };
+        let sent = self.sent.iter().find(|(sent, _)| sent == seq).map(|(_, at)| *at);
+        let lost = sent.is_none_or(|at| now - at > self.record.timing.leader_lease);
+        lost || self.answered.get(&member).is_some_and(|answered| answered >= seq)
+    }
+
     /// Rule 9: until when a majority of the view promises, as far as this member knows.
     pub(super) fn leader_lease_until(&self) -> LocalTime {
         let mut promises: Vec<LocalTime> = self.promised.values().copied().collect();
@@ -144,7 +159,7 @@ impl Leader {
         self.record.incarnations().filter(|m| lives(m) && !self.leavers.contains(m)).collect()
     }
 
-    /// The next heartbeat to a member. The view is announced to whoever was not heard of lately.
+    /// The next heartbeat to a member. The view is announced with the first, and again when the member asks.
     fn heartbeat(
         &mut self,
         now: LocalTime,
@@ -152,9 +167,7 @@ impl Leader {
         member: Incarnation,
         known: KnownOf,
     ) -> PeerMessage {
-        let patience = self.record.timing.leader_lease;
-        let news = self.heard.get(&member).is_none_or(|at| now - *at > patience);
-        let announcement = news.then(|| {
+        let announcement = self.announced.insert(member).then(|| {
             let record = self.record.clone();
             let carried = self.carried.about(member, &record).aged(now - self.since);
             Box::new(Announcement { record, carried })
@@ -278,9 +291,16 @@ impl Member {
         let (list, full) = (self.list(now), self.locks.are_full());
         for member in to {
             let listed = self.locks.known_of(*member);
-            let list = list.as_ref().map(|list| self.locks.list_for(*member, list));
+            let Some(items) = self.leader().map(|leader| leader.may_itemize(now, *member)) else {
+                return;
+            };
+            let list = list.as_ref().map(|list| self.locks.list_for(*member, list, items));
+            let has_items = list.as_ref().is_some_and(|list| !list.changes.items.is_empty());
             let known = KnownOf { list, listed, full };
             let Some(leader) = self.leader() else { return };
+            if has_items {
+                leader.itemized.insert(*member, seq);
+            }
             say(*member, leader.heartbeat(now, seq, *member, known), out);
         }
     }
@@ -292,6 +312,16 @@ impl Member {
         if leader.admits(now) {
             let seq = leader.note_heartbeat(now);
             self.send_heartbeat(now, seq, &[member], out);
+        }
+    }
+
+    /// A member that has yet to enter this view does not know of it.
+    pub(super) fn announce_again(&mut self, now: LocalTime, to: Incarnation, out: &mut Out) {
+        let Some(leader) = self.leader() else { return };
+        if leader.announced.remove(&to) {
+            leader.itemized.remove(&to);
+            let seq = leader.note_heartbeat(now);
+            self.send_heartbeat(now, seq, &[to], out);
         }
     }
 
@@ -315,6 +345,7 @@ impl Member {
             return out.tell(Event::Ignored("overtaken"));
         }
         leader.answered.insert(from, promise.seq);
+        leader.announced.insert(from);
         let until = sent.after(hold(leader.record.timing.leader_lease));
         let promised = leader.promised.entry(from).or_default();
         *promised = (*promised).max(until);

@@ -47,6 +47,9 @@ impl Member {
             self.goes_on_following(out);
         } else {
             let Some(announcement) = heartbeat.announcement else {
+                // Of no view before this one: it may yet enter this.
+                let floor = Epoch(epoch.0.saturating_sub(1));
+                say(from, PeerMessage::Refusal { floor }, out);
                 return out.tell(Event::Ignored("unannounced"));
             };
             if !self.fits(&announcement.record, epoch, from) {

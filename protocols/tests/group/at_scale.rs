@@ -4,7 +4,7 @@ use conclave_protocols::member::message::{Note, PeerMessage, Promise};
 use conclave_protocols::member::{Command, Event, GROUP_MAX, LockEvent};
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
 
-use crate::bench::{Bench, SECOND, name};
+use crate::bench::{Bench, Link, SECOND, name};
 
 /// So many locks that nobody would list them all with each promise.
 const MANY: usize = 500;
@@ -79,6 +79,63 @@ fn at_rest_nothing_is_listed_and_no_hold_has_an_event() {
         let listed = promises.map(|message| promise_of(message).changes.items.len());
         assert_eq!(listed.max(), Some(1), "{algorithm:?}");
     }
+}
+
+/// A view is announced once to each, and what both ends know from the view before is not said again.
+#[test]
+fn a_view_change_says_each_hold_once() {
+    for algorithm in [LockAlgorithm::Central, LockAlgorithm::RicartAgrawala] {
+        let mut bench = laden(for_all(algorithm));
+        bench.enter(2, &lock(1, 3));
+        bench.wait(SECOND);
+        bench.forget();
+        bench.start();
+        while bench.record().members.len() < 4 {
+            bench.wait(SECOND / 100);
+        }
+        bench.wait(SECOND * 3);
+        for other in [1, 2] {
+            let mut named = 0;
+            for message in bench.sent(0, other, "heartbeat") {
+                let PeerMessage::Heartbeat(heartbeat) = message else { panic!("{message:?}") };
+                let announced = heartbeat.announcement.iter().map(|new| new.carried.holds.len());
+                let listed = heartbeat.list.iter().map(|list| list.changes.items.len());
+                named += announced.chain(listed).sum::<usize>();
+            }
+            // Its own; of locks with a coordinator, the leader's in its list; of others, everybody's.
+            let all = if algorithm == LockAlgorithm::Central { 2 * MANY } else { 3 * MANY };
+            assert_eq!(named, all, "{algorithm:?}: to {other}");
+            let promises = bench.sent(other, 0, "promise").into_iter();
+            let changes: usize = promises.map(|message| promise_of(message).changes.items.len()).sum();
+            assert!(changes <= 4, "{algorithm:?}: {other} says what is known, {changes} times");
+        }
+        assert_all_held(&bench, &[0, 1, 2]);
+        bench.wait(SECOND * 20);
+        assert_all_held(&bench, &[0, 1, 2]);
+        bench.exit(1, &lock(1, 3));
+        bench.wait(SECOND);
+        assert!(bench.holds(2, &lock(1, 3)), "{algorithm:?}");
+    }
+}
+
+/// A member that missed the announcement asks for it when it hears of the view.
+#[test]
+fn a_lost_announcement_comes_again_at_once() {
+    let mut bench = laden(for_all(LockAlgorithm::Central));
+    let heartbeat = bench.record().timing.heartbeat;
+    let (leader, other) = (bench.node(0), bench.node(2));
+    bench.way(leader, other, Link::Cut);
+    bench.start();
+    bench.wait(heartbeat / 4);
+    let epoch = bench.record().epoch;
+    assert_eq!(bench.record().members.len(), 4);
+    bench.forget();
+    bench.free(leader, other);
+    bench.wait(heartbeat);
+    let promises = bench.sent(2, 0, "promise");
+    assert!(promises.iter().any(|message| promise_of(message).epoch == epoch), "{promises:?}");
+    bench.wait(SECOND * 5);
+    assert_all_held(&bench, &[0, 1, 2]);
 }
 
 /// Whatever ends the view: everybody goes on, and who waits learns who holds and with what metadata.

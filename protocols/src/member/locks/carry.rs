@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::message::{ListItem, Note, Seal, Table, TableHold};
-use super::changes::OwnList;
+use super::changes::{MemberList, OwnList};
 use super::coordinator::{Docket, TableEntry};
 use super::holding::Bond;
-use super::tables::Waiter;
+use super::tables::{Listing, Waiter};
 use super::{Lock, LockEffect, LockEvent, LockOut, Locks, LostReason};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId, PodUid};
 use crate::mutex::central::RequestNumber;
@@ -201,6 +201,7 @@ impl Locks {
         self.docket.highest = self.floor;
         self.latest = 0;
         self.keep_closed(now);
+        self.begin_lists(record, carried);
         let carried = &self.with_own(now, carried);
         if self.coordinates() {
             self.seed_table(now, record, carried);
@@ -254,6 +255,38 @@ impl Locks {
         }
     }
 
+    /// What this member, or, if this member leads, what each other lists at the start of a view: as the table
+    /// has it, so that only what differs is to be sent.
+    fn begin_lists(&mut self, record: &Record, carried: &Table) {
+        let leads = self.coordinates();
+        let mut lists: BTreeMap<Incarnation, MemberList> = record
+            .incarnations()
+            .filter(|member| leads != (*member == self.me))
+            .map(|member| (member, MemberList::default()))
+            .collect();
+        for held in &carried.holds {
+            if let Some(list) = lists.get_mut(&held.holder) {
+                list.set(&held.lock, ListItem { holds: Some(held.token), waits: None });
+            }
+        }
+        for (name, waits) in &carried.waits {
+            for member in waits {
+                if let Some(list) = lists.get_mut(member) {
+                    let waits = Some(RequestNumber::default());
+                    list.set(name, ListItem { waits, ..list.get(name) });
+                }
+            }
+        }
+        if !leads {
+            let own = lists.remove(&self.me);
+            return self.own_list = OwnList::begin(own.unwrap_or_default());
+        }
+        for (member, list) in lists {
+            let Some(rank) = record.rank(member) else { continue };
+            self.listings.insert(rank, Listing::begin(list));
+        }
+    }
+
     /// The leader's table at the start of a view.
     fn seed_table(&mut self, now: LocalTime, record: &Record, carried: &Table) {
         for held in carried.holds.iter().filter(|held| held.holder != NOBODY) {
@@ -276,12 +309,6 @@ impl Locks {
                 granted: None,
             };
             self.lock(&held.lock).entry = Some(entry);
-            if let Some(rank) =
-                record.rank(held.holder).filter(|_| !self.has_coordinator(&held.lock))
-            {
-                let item = ListItem { holds: Some(held.token), waits: None };
-                self.listings.entry(rank).or_default().copied.list.set(&held.lock, item);
-            }
         }
         for (name, waits) in &carried.waits {
             self.lock(name);
@@ -290,9 +317,6 @@ impl Locks {
                 let (since, led) = (now, self.has_coordinator(name));
                 if !led && Some(rank) != record.rank(self.me) {
                     self.lock(name).waiters.insert(rank, Waiter { since, place, number: None });
-                    let list = &mut self.listings.entry(rank).or_default().copied.list;
-                    let waits = Some(RequestNumber::default());
-                    list.set(name, ListItem { waits, ..list.get(name) });
                 }
             }
         }

@@ -97,6 +97,17 @@ impl OwnList {
         self.forgotten = self.forgotten.max(known.min(self.latest));
     }
 
+    /// The list at the beginning of a view, of which the other end has a copy ([`Copied::begin`]).
+    pub(super) fn begin(list: MemberList) -> Self {
+        Self { list, latest: BEGINNING, forgotten: BEGINNING, ..Self::default() }
+    }
+
+    /// Nothing, for one that is taken to know all changes.
+    pub(super) fn no_changes(&self) -> Changes {
+        let (since, latest) = (self.latest, self.latest);
+        Changes { since, latest, items: Vec::new(), digest: self.list.digest }
+    }
+
     /// What one does not know that knows so many changes.
     pub(super) fn changes(&self, known: u64) -> Changes {
         let since = if known < self.forgotten || known > self.latest { 0 } else { known };
@@ -115,14 +126,24 @@ impl OwnList {
     }
 }
 
+/// The number of the change that a list begins a view with: what the view before left.
+const BEGINNING: u64 = 1;
+
 /// The other end's copy of such a list.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(in crate::member) struct Copied {
     pub(in crate::member) list: MemberList,
     known: u64,
+    /// It is as the view before left it, and its member has yet to say so.
+    unconfirmed: bool,
 }
 
 impl Copied {
+    /// The list at the beginning of a view. The member need not send what both know from there.
+    pub(super) fn begin(list: MemberList) -> Self {
+        Self { list, known: BEGINNING, unconfirmed: true }
+    }
+
     /// How many changes it has.
     pub(in crate::member) fn known(&self) -> u64 {
         self.known
@@ -136,6 +157,12 @@ impl Copied {
             return None;
         }
         let mut items = changes.items;
+        if std::mem::take(&mut self.unconfirmed) && changes.since > 0 {
+            let mut all: BTreeMap<_, _> =
+                self.list.items().map(|(name, item)| (name.clone(), item)).collect();
+            all.extend(items);
+            items = all.into_iter().collect();
+        }
         if changes.since == 0 {
             let whole: BTreeMap<_, _> = items.into_iter().collect();
             let gone = self.list.items.keys().filter(|name| !whole.contains_key(*name));

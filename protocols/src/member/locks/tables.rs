@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::super::message::{Changes, Leave, ListItem};
-use super::changes::Copied;
+use super::changes::{Copied, MemberList};
 use super::coordinator::TableEntry;
 use super::{Lock, Locks};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId};
@@ -26,6 +26,13 @@ pub(super) struct Listing {
     pub(super) under_way: BTreeSet<LockName>,
     /// It was silent, and nothing is left of its requests.
     pub(super) forgotten: bool,
+}
+
+impl Listing {
+    /// What a view begins with.
+    pub(super) fn begin(list: MemberList) -> Self {
+        Self { copied: Copied::begin(list), ..Self::default() }
+    }
 }
 
 /// Somebody who waits.
