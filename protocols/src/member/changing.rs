@@ -188,7 +188,7 @@ impl Member {
         }
     }
 
-    /// Somebody follows nobody in this view: it sealed it, or there is a newer one.
+    /// Somebody follows nobody in this view: it sealed it, there is a newer one, or it does not know this one.
     pub(super) fn on_refusal(
         &mut self,
         now: LocalTime,

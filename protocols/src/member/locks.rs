@@ -32,8 +32,8 @@ mod timers;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use self::changes::OwnList;
 pub(super) use self::changes::Copied;
+use self::changes::OwnList;
 pub use self::coordinator::GROUP_MAX;
 use self::coordinator::{Deferred, Docket, TableEntry};
 use self::holding::{Bond, Hold, OwnLease};

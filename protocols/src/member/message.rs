@@ -38,7 +38,7 @@ pub enum PeerMessage {
     Heartbeat(Box<Heartbeat>),
     /// "I promise."
     Promise(Box<Promise>),
-    /// "I follow nobody in this epoch or below."
+    /// "I follow nobody in this epoch or below." To a leader of a later view: "announce it to me."
     Refusal {
         /// The highest epoch refused.
         floor: Epoch,
@@ -206,7 +206,7 @@ pub struct Heartbeat {
     pub listed: u64,
     /// Acknowledges the member's last promise.
     pub extended: Option<Extended>,
-    /// The view itself, until the member has promised once.
+    /// The view itself, in the first heartbeat to a member, and again when that asks for it.
     pub announcement: Option<Box<Announcement>>,
 }
 

@@ -174,12 +174,7 @@ impl Watch {
             member::Event::Lock(lock, event) => {
                 let lock = lock.clone();
                 match *event {
-                    LockEvent::Entered {
-                        token: Some(token),
-                        epoch,
-                        term,
-                        ..
-                    } => {
+                    LockEvent::Entered { token: Some(token), epoch, term, .. } => {
                         let until = term.until();
                         self.holds.insert(lock.clone(), term);
                         self.note(Event::Held { lock, token, epoch, until });

@@ -106,7 +106,8 @@ fn a_view_change_says_each_hold_once() {
             let all = if algorithm == LockAlgorithm::Central { 2 * MANY } else { 3 * MANY };
             assert_eq!(named, all, "{algorithm:?}: to {other}");
             let promises = bench.sent(other, 0, "promise").into_iter();
-            let changes: usize = promises.map(|message| promise_of(message).changes.items.len()).sum();
+            let changes: usize =
+                promises.map(|message| promise_of(message).changes.items.len()).sum();
             assert!(changes <= 4, "{algorithm:?}: {other} says what is known, {changes} times");
         }
         assert_all_held(&bench, &[0, 1, 2]);

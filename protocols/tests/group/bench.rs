@@ -155,7 +155,9 @@ impl Bench {
                         self.terms.remove(&key);
                     }
                     (
-                        LockEvent::Queued(_) | LockEvent::Extended { .. } | LockEvent::Renewed { .. },
+                        LockEvent::Queued(_)
+                        | LockEvent::Extended { .. }
+                        | LockEvent::Renewed { .. },
                         _,
                     ) => {}
                 }

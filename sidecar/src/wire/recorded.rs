@@ -10,8 +10,8 @@ use std::time::Duration;
 use std::{env, fs};
 
 use conclave_protocols::member::message::{
-    Admission, Announcement, Changes, Extended, HandOver, Heartbeat, LeaderList, Leave, List, ListItem,
-    LockMessage, LockNote, Note, Promise, Seal, Table, TableHold,
+    Admission, Announcement, Changes, Extended, HandOver, Heartbeat, LeaderList, Leave, List,
+    ListItem, LockMessage, LockNote, Note, Promise, Seal, Table, TableHold,
 };
 use conclave_protocols::mutex::central::{self, RequestNumber};
 use conclave_protocols::mutex::{

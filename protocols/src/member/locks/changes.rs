@@ -151,7 +151,10 @@ impl Copied {
 
     /// How locks stand in the member's list, of all that may stand otherwise in this one. Nothing if that
     /// cannot be known.
-    pub(in crate::member) fn news(&mut self, changes: Changes) -> Option<Vec<(LockName, ListItem)>> {
+    pub(in crate::member) fn news(
+        &mut self,
+        changes: Changes,
+    ) -> Option<Vec<(LockName, ListItem)>> {
         if changes.since > self.known {
             self.known = 0;
             return None;

@@ -39,8 +39,7 @@ impl Locks {
         items: bool,
     ) -> LeaderList {
         let known = self.listeners.get(&member).copied().unwrap_or_default();
-        let changes =
-            if items { self.own_list.changes(known) } else { self.own_list.no_changes() };
+        let changes = if items { self.own_list.changes(known) } else { self.own_list.no_changes() };
         let held = changes.items.iter().filter(|(_, item)| item.holds.is_some());
         let notes = held.filter_map(|(name, _)| {
             let intent = self.all.get(name)?.intent.as_ref()?;

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use conclave_protocols::member::message::Note;
-use conclave_protocols::member::{
-    Command, Event, Leadership, LockEvent, LostReason, Member, Node,
-};
+use conclave_protocols::member::{Command, Event, Leadership, LockEvent, LostReason, Member, Node};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{FencingToken, LocalTime, LockName};

@@ -52,8 +52,12 @@ fn enter(book: &mut Book, lock: &LockName) {
 /// The same, after so many messages.
 fn enter_for(book: &mut Book, lock: &LockName, messages: u64) {
     let (token, epoch) = (FencingToken::before(Epoch(1)).successor(Epoch(1)), Epoch(1));
-    let event =
-        LockEvent::Entered { token, epoch, term: Term::new(LocalTime(2), LocalTime(9), true), messages };
+    let event = LockEvent::Entered {
+        token,
+        epoch,
+        term: Term::new(LocalTime(2), LocalTime(9), true),
+        messages,
+    };
     book.on_event(LocalTime(2), lock, event, |member| member.pod.to_string());
 }
 
@@ -260,12 +264,19 @@ fn a_lease_extends_no_claim_that_its_view_does_not_know() {
     enter(&mut book, &lock);
     book.extend_all(LocalTime(2 * SECOND), lease(1, 11));
     let now = LocalTime(3 * SECOND);
-    book.on_event(now, &lock, LockEvent::Renewed { renewed: false, listed: true }, |_| String::new());
+    book.on_event(now, &lock, LockEvent::Renewed { renewed: false, listed: true }, |_| {
+        String::new()
+    });
     book.extend_all(now, lease(2, 12));
     let until =
         |book: &mut Book, now| held(&book.find(now, &lock, &id).expect("it holds")).safe_until;
     assert_eq!(until(&mut book, now), LocalTime(11 * SECOND));
-    book.on_event(LocalTime(4 * SECOND), &lock, LockEvent::Renewed { renewed: true, listed: true }, |_| String::new());
+    book.on_event(
+        LocalTime(4 * SECOND),
+        &lock,
+        LockEvent::Renewed { renewed: true, listed: true },
+        |_| String::new(),
+    );
     assert_eq!(until(&mut book, now), LocalTime(11 * SECOND), "no lease of before counts");
     book.extend_all(LocalTime(5 * SECOND), lease(5, 15));
     assert_eq!(until(&mut book, now), LocalTime(15 * SECOND));

@@ -151,8 +151,12 @@ fn a_member_that_is_held_up_is_drawn_in_section_until_its_lease_is_over() {
     let mut notified = Notified::default();
     notified.note(0, 1, What::Asked);
     notified.entered(10, 1, 500);
-    notified.course.extend(1, Lease { stamp: LocalTime(20), until: LocalTime(1_000), ..Lease::default() });
-    notified.course.extend(2, Lease { stamp: LocalTime(20), until: LocalTime(5_000), ..Lease::default() });
+    notified
+        .course
+        .extend(1, Lease { stamp: LocalTime(20), until: LocalTime(1_000), ..Lease::default() });
+    notified
+        .course
+        .extend(2, Lease { stamp: LocalTime(20), until: LocalTime(5_000), ..Lease::default() });
     notified.whole_entry(1_100, 2);
     let (later, member) = (settled(1_200), |drawn: &Value| drawn["member"].clone());
     assert_eq!(member(&notified.drawn(later)), json!(2));
