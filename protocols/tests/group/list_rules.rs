@@ -369,11 +369,10 @@ fn all_holds_of_a_leader_are_listed_and_each_once() {
     bench.wait(SECOND * 5);
     assert_eq!(list(&bench, 0, 1).changes.items, [], "it is known");
     let to_the_other = bench.sent(0, 2, "heartbeat");
-    let listed = to_the_other.iter().filter(|message| match message {
-        PeerMessage::Heartbeat(heartbeat) => {
-            heartbeat.list.as_ref().is_some_and(|list| list.changes.items.len() == 1)
-        }
-        other => panic!("{other:?}"),
+    let one = |list: &LeaderList| list.changes.items.len() == 1;
+    let listed = to_the_other.iter().filter(|message| {
+        let PeerMessage::Heartbeat(heartbeat) = message else { panic!("{message:?}") };
+        heartbeat.list.as_ref().is_some_and(one)
     });
     let listed = listed.count();
     assert!(listed > 1 && listed < to_the_other.len() / 2, "once in a leader lease: {listed}");

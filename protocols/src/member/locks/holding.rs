@@ -186,8 +186,13 @@ impl Locks {
             let lock = self.all.get(&name).filter(|_| self.mine.contains(&name));
             let waits = lock.is_some_and(|lock| lock.intent.is_some() && lock.hold.is_none());
             if in_view {
-                let item = if leads { Self::listed_item } else { Self::own_item };
-                let item = lock.map(|lock| item(self, &name, lock)).unwrap_or_default();
+                let item =
+                    lock.map(
+                        |lock| {
+                            if leads { lock.listed_item() } else { self.own_item(&name, lock) }
+                        },
+                    );
+                let item = item.unwrap_or_default();
                 self.own_list.set(&name, item);
             }
             if !waits {
@@ -198,12 +203,7 @@ impl Locks {
         }
     }
 
-    /// How an own lock stands in the list of a leader.
-    fn listed_item(&self, _: &LockName, lock: &Lock) -> ListItem {
-        let held = lock.hold.filter(|held| held.bond == Bond::LeaderLease && held.listed);
-        ListItem { holds: held.map(|held| held.token), waits: None }
-    }
-
+    /// How an own lock stands in the list of a member.
     fn own_item(&self, name: &LockName, lock: &Lock) -> ListItem {
         let held = lock.hold.filter(|held| held.bond != Bond::Orphan);
         let mutex = lock.mutex.as_ref().filter(|mutex| mutex.phase() == Phase::Waiting);
@@ -420,5 +420,13 @@ impl Locks {
             effects.pour_into(&mut of_any, AnyMessage::Central, AnyTimer::Central);
             self.carry_out(now, &name, of_any, out);
         }
+    }
+}
+
+impl Lock {
+    /// How an own lock stands in the list of a leader.
+    fn listed_item(&self) -> ListItem {
+        let held = self.hold.filter(|held| held.bond == Bond::LeaderLease && held.listed);
+        ListItem { holds: held.map(|held| held.token), waits: None }
     }
 }
