@@ -1,5 +1,6 @@
 //! What many holds cost: the group at rest, a lock beside them, and a change of view.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,14 +10,12 @@ use super::footprint::time_on_core;
 use super::server::{Dev, MEMBERS, api};
 use super::{SOON, print, timed};
 use crate::http::Http;
-use crate::wait;
 
 /// How many locks each member holds, one step after the other, each with metadata of 2 KiB.
 const STEPS: [usize; 3] = [0, 4_000, 10_000];
 
-/// The member that has room for more in the end, and one that has room for one more.
-const FREED: u16 = 4;
-const WORKS: u16 = 1;
+/// The member at which a lock is taken beside the holds.
+const BESIDE: u16 = 4;
 
 /// For how long a group at rest is measured.
 const REST: Duration = Duration::from_secs(20);
@@ -54,8 +53,9 @@ pub(super) fn run(dev: &Dev) -> Result<()> {
     }
     let refused = Http::connect(api(0))?.call("POST", "/v1/locks/one-more?wait=0s")?;
     ensure!(refused.status == 429, "a full group answers {}", refused.status);
-    release(FREED, usize::MAX, &mut holds)?;
-    release(WORKS, 1, &mut holds)?;
+    for member in 0..MEMBERS {
+        release_one(member, &mut holds)?;
+    }
     times.push((STEPS[STEPS.len() - 1], beside()?));
     println!("\n| a lock and its release, beside so many holds of each | p50 | p99 | n |");
     println!("| --- | --- | --- | --- |");
@@ -81,33 +81,38 @@ fn fill(member: u16, upto: usize, holds: &mut Vec<Held>) -> Result<()> {
     Ok(())
 }
 
-/// Gives back so much of what a member holds.
-fn release(member: u16, mut count: usize, holds: &mut Vec<Held>) -> Result<()> {
-    let mut client = Http::connect(api(member))?;
-    let mut goes = |held: &mut Held| {
-        let goes = held.member == member && count > 0;
-        count -= usize::from(goes);
-        goes
-    };
-    for held in holds.extract_if(.., |held| goes(held)) {
-        let reply = client.call("DELETE", &held.path)?;
-        ensure!(reply.status == 204, "{}: {}", held.path, reply.status);
-    }
+/// Gives back one of the locks that a member holds, so that it has room for another.
+fn release_one(member: u16, holds: &mut Vec<Held>) -> Result<()> {
+    let place = holds.iter().position(|held| held.member == member).context("it holds some")?;
+    let held = holds.swap_remove(place);
+    let reply = Http::connect(api(member))?.call("DELETE", &held.path)?;
+    ensure!(reply.status == 204, "{}: {}", held.path, reply.status);
     Ok(())
 }
 
 /// How long a lock takes that nobody else wants.
 fn beside() -> Result<Vec<Duration>> {
-    let mut client = Http::connect(api(FREED))?;
+    let mut client = Http::connect(api(BESIDE))?;
     (0..TAKEN).map(|_| timed(|| client.lock_and_unlock("beside?wait=10s"))).collect()
 }
 
-/// A member that holds nothing leaves and comes back, while a client works. Counts what is lost.
+/// Members come and go with all that they hold, while a client of another works. Counts what those lose
+/// that stay.
 fn changes(holds: &[Held]) -> Result<()> {
     println!("\n| with {} holds, the longest acquire and release while | |", holds.len());
     println!("| --- | --- |");
-    for how in ["leave", "revive"] {
-        let mut client = Http::connect(api(WORKS))?;
+    let leader = Dev::await_leader(SOON)?;
+    let follower = (0..MEMBERS).rfind(|member| *member != leader).context("there are others")?;
+    let mut gone = BTreeSet::new();
+    for (who, member, how) in [
+        ("a follower", follower, "leave"),
+        ("it", follower, "revive"),
+        ("the leader", leader, "kill"),
+    ] {
+        gone.insert(member);
+        let works = (0..MEMBERS).find(|works| ![leader, follower].contains(works));
+        let works = works.context("there are others")?;
+        let mut client = Http::connect(api(works))?;
         let working = thread::spawn(move || -> Result<Duration> {
             let (mut longest, start) = (Duration::ZERO, Instant::now());
             while start.elapsed() < Duration::from_secs(8) {
@@ -116,24 +121,23 @@ fn changes(holds: &[Held]) -> Result<()> {
             Ok(longest)
         });
         thread::sleep(Duration::from_millis(500));
-        Dev::act(FREED, how)?;
-        let members = if how == "leave" { MEMBERS - 1 } else { MEMBERS };
-        wait::until("the next view", SOON, || {
-            ensure!(Dev::members_known(WORKS)? == members, "it is the one before");
-            Ok(())
-        })?;
+        let leads = Dev::await_leader(SOON)?;
+        ensure!(leads == leader, "{leads} leads before member {member} may {how}");
+        Dev::act(member, how)?;
         let longest = working.join().expect("it does not panic")?;
-        println!("| member {FREED}: {how} | {:.0} ms |", longest.as_secs_f64() * 1e3);
+        println!("| {who}: {how} | {:.0} ms |", longest.as_secs_f64() * 1e3);
     }
+    // By now every lease has run out that was not extended.
     thread::sleep(Duration::from_secs(12));
-    let mut lost = 0;
-    for member in 0..MEMBERS {
+    let (mut lost, mut stayed) = (0, 0);
+    for member in (0..MEMBERS).filter(|member| !gone.contains(member)) {
         let mut client = Http::connect(api(member))?;
         for held in holds.iter().filter(|held| held.member == member) {
             let reply = client.call("GET", &format!("{}/check", held.path))?;
             lost += usize::from(reply.status != 204);
+            stayed += 1;
         }
     }
-    println!("\n{lost} of {} holds were lost.", holds.len());
+    println!("\n{lost} of {stayed} holds of the members that stayed were lost.");
     Ok(())
 }
