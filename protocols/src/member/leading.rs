@@ -27,8 +27,8 @@ pub(super) struct Leader {
     answered: BTreeMap<Incarnation, u64>,
     /// Those that the view was announced to, with that heartbeat at the latest.
     announced: BTreeSet<Incarnation>,
-    /// The latest heartbeat to each member that had items of the leader's list.
-    itemized: BTreeMap<Incarnation, u64>,
+    /// The latest heartbeat to each member that had items of the leader's list, and the last change in it.
+    itemized: BTreeMap<Incarnation, (u64, u64)>,
     /// What the next heartbeat acknowledges.
     extended: BTreeMap<Incarnation, Extended>,
     /// Whose promises were acknowledged in this view.
@@ -123,13 +123,14 @@ impl Leader {
         seq
     }
 
-    /// Whether a heartbeat to a member may have items of the list: not while another that has is under way,
-    /// since it may take long to take a long list in.
-    fn may_itemize(&self, now: LocalTime, member: Incarnation) -> bool {
-        let Some(seq) = self.itemized.get(&member) else { return true };
-        let sent = self.sent.iter().find(|(sent, _)| sent == seq).map(|(_, at)| *at);
-        let lost = sent.is_none_or(|at| now - at > self.record.timing.leader_lease);
-        lost || self.answered.get(&member).is_some_and(|answered| answered >= seq)
+    /// Up to which change of the list items are under way to a member: it may take long to take a long list
+    /// in, and need not get it twice.
+    fn under_way(&self, now: LocalTime, member: Incarnation) -> Option<u64> {
+        let (seq, latest) = *self.itemized.get(&member)?;
+        let sent = self.sent.iter().find(|(sent, _)| *sent == seq).map(|(_, at)| *at)?;
+        let lost = now - sent > self.record.timing.leader_lease;
+        let answered = self.answered.get(&member).is_some_and(|answered| *answered >= seq);
+        (!lost && !answered).then_some(latest)
     }
 
     /// Rule 9: until when a majority of the view promises, as far as this member knows.
@@ -291,16 +292,15 @@ impl Member {
         let (list, full) = (self.list(now), self.locks.are_full());
         for member in to {
             let listed = self.locks.known_of(*member);
-            let Some(items) = self.leader().map(|leader| leader.may_itemize(now, *member)) else {
-                return;
-            };
-            let list = list.as_ref().map(|list| self.locks.list_for(*member, list, items));
-            let has_items = list.as_ref().is_some_and(|list| !list.changes.items.is_empty());
+            let Some(leader) = self.leader() else { return };
+            let under_way = leader.under_way(now, *member);
+            let list = list.as_ref().map(|list| self.locks.list_for(*member, under_way, list));
+            let changes = list.as_ref().map(|list| &list.changes);
+            let itemized = changes.filter(|changes| !changes.items.is_empty());
+            let itemized = itemized.map(|changes| (seq, changes.latest));
             let known = KnownOf { list, listed, full };
             let Some(leader) = self.leader() else { return };
-            if has_items {
-                leader.itemized.insert(*member, seq);
-            }
+            leader.itemized.extend(itemized.map(|itemized| (*member, itemized)));
             say(*member, leader.heartbeat(now, seq, *member, known), out);
         }
     }
@@ -345,11 +345,15 @@ impl Member {
             return out.tell(Event::Ignored("overtaken"));
         }
         leader.answered.insert(from, promise.seq);
-        leader.announced.insert(from);
         let until = sent.after(hold(leader.record.timing.leader_lease));
         let promised = leader.promised.entry(from).or_default();
         *promised = (*promised).max(until);
         leader.heard.insert(from, now);
+        leader.announced.insert(from);
+        if promise.listed == 0 {
+            // Something of the list was lost on the way.
+            leader.itemized.remove(&from);
+        }
         if promise.drains {
             leader.draining.insert(from);
         }

@@ -382,3 +382,34 @@ fn all_holds_of_a_leader_are_listed_and_each_once() {
     bench.enter(1, &names[1]);
     assert!(!bench.holds(1, &names[1]));
 }
+
+/// What is on its way to a member is not sent to it again, and what comes meanwhile follows it.
+#[test]
+fn a_leader_lists_nothing_twice_to_a_member_that_is_slow() {
+    let mut bench = group(3);
+    bench.wait(SECOND);
+    bench.way(bench.node(0), bench.node(1), Link::Held);
+    bench.way(bench.node(0), bench.node(2), Link::Cut);
+    bench.forget();
+    let names: Vec<String> = (0..20).map(|number| format!("{number:03}")).collect();
+    let heartbeat = bench.record().timing.heartbeat;
+    for some in names.chunks(10) {
+        for name in some {
+            bench.enter(0, name);
+        }
+        bench.wait(heartbeat);
+    }
+    let listed: Vec<usize> = bench
+        .sent(0, 1, "heartbeat")
+        .iter()
+        .map(|message| {
+            let PeerMessage::Heartbeat(heartbeat) = message else { panic!("{message:?}") };
+            heartbeat.list.as_ref().map_or(0, |list| list.changes.items.len())
+        })
+        .collect();
+    assert_eq!(listed.iter().sum::<usize>(), 20, "{listed:?}");
+    bench.free(bench.node(0), bench.node(1));
+    bench.wait(heartbeat);
+    let end = leader_lease(&bench, 0).after(more());
+    assert!(names.iter().all(|name| bench.deadline(0, name) == Some(end)));
+}

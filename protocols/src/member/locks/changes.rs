@@ -102,12 +102,6 @@ impl OwnList {
         Self { list, latest: BEGINNING, forgotten: BEGINNING, ..Self::default() }
     }
 
-    /// Nothing, for one that is taken to know all changes.
-    pub(super) fn no_changes(&self) -> Changes {
-        let (since, latest) = (self.latest, self.latest);
-        Changes { since, latest, items: Vec::new(), digest: self.list.digest }
-    }
-
     /// What one does not know that knows so many changes.
     pub(super) fn changes(&self, known: u64) -> Changes {
         let since = if known < self.forgotten || known > self.latest { 0 } else { known };

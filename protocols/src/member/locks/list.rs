@@ -31,15 +31,16 @@ impl Locks {
         list
     }
 
-    /// The same with its own holds, as far as a member does not know them, or with none of them.
+    /// The same with its own holds, as far as a member does not know them and changes up to `under_way` are
+    /// not on their way to it.
     pub(in crate::member) fn list_for(
         &self,
         member: Incarnation,
+        under_way: Option<u64>,
         list: &LeaderList,
-        items: bool,
     ) -> LeaderList {
-        let known = self.listeners.get(&member).copied().unwrap_or_default();
-        let changes = if items { self.own_list.changes(known) } else { self.own_list.no_changes() };
+        let known = under_way.or_else(|| self.listeners.get(&member).copied());
+        let changes = self.own_list.changes(known.unwrap_or_default());
         let held = changes.items.iter().filter(|(_, item)| item.holds.is_some());
         let notes = held.filter_map(|(name, _)| {
             let intent = self.all.get(name)?.intent.as_ref()?;
