@@ -52,7 +52,7 @@ pub const fn central(entries_of_others: u64) -> u64 {
     3 * entries_of_others
 }
 
-/// The optional reply of the central coordinator to whoever must wait, which comes on top.
+/// The optional reply of the central coordinator to a member that must wait, which comes on top.
 #[must_use]
 pub const fn central_queued(others_that_wait: u64) -> u64 {
     others_that_wait

@@ -47,9 +47,9 @@ pub struct Timing {
     pub announcement: Duration,
 }
 
-/// What every election is to tests, to metrics and to whoever starts it.
+/// What every election is to tests, to metrics and to the member that starts it.
 ///
-/// A member learns the outcome of an election by one [`Event::Elected`], whoever started it. It may
+/// A member learns the outcome of an election by one [`Event::Elected`], also of one that another started. It may
 /// learn of several in a row, the same winner twice among them, if there were several elections.
 /// An election that came to nothing is started anew by another [`Command::Elect`]; one that is
 /// still under way is not disturbed by it.

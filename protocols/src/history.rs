@@ -77,7 +77,7 @@ pub enum Operation {
         claim: ClaimNumber,
         /// The fencing token; none if the grant is advisory, which promises no exclusion.
         token: Option<u64>,
-        /// The view that granted it, if whoever records knows.
+        /// The view that granted it, if the recorder knows.
         view: Option<u64>,
         /// Until when the application was told that nobody else holds.
         until: Duration,
@@ -150,13 +150,13 @@ pub enum Purpose {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum Law {
     /// The recording makes sense: nobody holds without having asked, and the like. What breaks it is
-    /// an error of whoever records.
+    /// an error of the recorder.
     Form,
     /// Nobody believes to hold what another believes to hold. One believes from the answer until the
     /// release is called, or until the latest deadline that one was told.
     Exclusion,
-    /// Who asks after another's grant was answered gets a larger token, and so does whoever is let in
-    /// after another's hold ended, though it had asked before. While somebody believes to hold, nobody is
+    /// A caller that asks after another's grant was answered gets a larger token, and so does one that is granted
+    /// the lock after another's hold ended, though it had asked before. While somebody believes to hold, nobody is
     /// given a larger one, not even who no longer wants it or was answered too late. (A leader whose clock stands still may
     /// go on granting with the tokens of its view; stores refuse them.)
     TokenOrder,

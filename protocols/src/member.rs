@@ -86,7 +86,7 @@ pub struct Member {
     /// How often in a row it withdrew without an answer of the register.
     withdrawals: u32,
     going: Going,
-    /// Whoever leaves is gone by then, whatever is still to be done.
+    /// By then a member that leaves is gone, whatever is still to be done.
     leave_until: LocalTime,
     /// What it knows of the latest view that it led and will lead no more.
     legacy: Option<Legacy>,

@@ -36,7 +36,7 @@ pub enum Command {
 pub enum Event {
     /// It is in the critical section.
     Entered,
-    /// It is known to wait: whoever must let it in lives.
+    /// It is known to wait: the members that must admit it live.
     Queued,
 }
 
@@ -74,14 +74,14 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// Where the token of an algorithm that has one begins a view: with whoever is in the critical section, else
+    /// Where the token of an algorithm that has one begins a view: with the member in the critical section, else
     /// with the first in line, else with rank 0.
     fn token_begins_at(&self, view: View) -> MemberId {
         let candidates = self.holder.iter().chain(&self.waiting);
         candidates.copied().find(|member| view.has(*member)).unwrap_or(MemberId(0))
     }
 
-    /// The requests with which an algorithm that has stamps begins a view, that of whoever is in the critical section
+    /// The requests with which an algorithm that has stamps begins a view, that of the member in the critical section
     /// first: each has the next time of a clock. Also that clock, which all members go on with.
     fn stamped(&self, view: View) -> (Vec<(LamportTime, MemberId)>, LamportTime) {
         let mut clock = LamportTime::default();

@@ -1,7 +1,7 @@
 //! A protocol that is one of several: the choice that a policy makes at run time.
 
 /// Makes an enum of protocols of one family that is itself a [`Protocol`](crate::Protocol), so that
-/// whoever runs it has one code path and no `dyn`.
+/// its driver has one code path and no `dyn`.
 ///
 /// The protocols share peers, commands and events. Their messages and timers become enums with the
 /// same variants: a message says on the wire which algorithm it belongs to, and one that belongs to

@@ -1,4 +1,4 @@
-//! What an algorithm is to whoever runs it: inputs in, effects out.
+//! What an algorithm is to its driver: inputs in, effects out.
 
 use std::fmt::Debug;
 use std::hash::Hash;

@@ -99,7 +99,7 @@ impl Record {
     }
 
     /// Whether the leader of this view lists what nobody else could report, and seals tell it. Where
-    /// nothing arbitrates nobody seals, and whoever is alone tells nobody.
+    /// nothing arbitrates nobody seals, and a member alone tells nobody.
     pub fn lists(&self) -> bool {
         let arbitrated = self.policy.arbiter == Arbiter::Quorum;
         arbitrated && self.members.len() > 1
@@ -130,7 +130,7 @@ impl Record {
     }
 
     /// How many promises make a leader lease: those of a majority. Where nothing makes an election safe,
-    /// whoever was elected has it.
+    /// the elected member has it.
     pub fn promises_needed(&self) -> usize {
         match self.policy.arbiter {
             Arbiter::Quorum => self.members.len() / 2 + 1,
@@ -148,12 +148,12 @@ impl Record {
         self.leader.is_none() && !self.base_unknown
     }
 
-    /// The members of a group's first view: whoever begins it.
+    /// The members of a group's first view: the one that begins it.
     pub fn first_members(me: &MemberInfo) -> Vec<MemberInfo> {
         vec![MemberInfo { seniority: 1, ..me.clone() }]
     }
 
-    /// The members of the next view: those that stay, by their seniority, then the joiners. Whoever
+    /// The members of the next view: those that stay, by their seniority, then the joiners. A joiner that
     /// would leave them no version that all speak is left out.
     pub fn succession(
         &self,

@@ -352,7 +352,7 @@ impl<P: Protocol> Simulator<P> {
         self.sent.values().sum()
     }
 
-    /// The simulator's source of chance, for whoever chooses faults.
+    /// The simulator's source of chance, to choose faults by.
     pub fn random(&mut self) -> &mut Random {
         &mut self.random
     }

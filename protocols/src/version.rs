@@ -2,7 +2,7 @@
 //!
 //! A member speaks a range of versions. A view speaks the highest that all its members speak
 //! ([`Record::speaks`](crate::record::Record::speaks)): its members are frozen, so everybody in it
-//! knows the same version, and whoever joins or leaves may change it with the next view. Between
+//! knows the same version, and a member that joins or leaves may change it with the next view. Between
 //! members that share no view only the first version is spoken.
 //!
 //! A version *appends* messages. It changes none that there was: what an older version wrote is read

@@ -7,7 +7,7 @@ use super::rates::share;
 
 /// A member's virtual clock as a function of its raw clock, until further notice.
 ///
-/// It is `Copy` and asks nobody: whoever has the map and a raw reading has the time. A map that
+/// It is `Copy` and asks nobody: the map and a raw reading give the time. A map that
 /// replaces another begins to differ from it only [`ClockMap::SWITCH_NS`] after it was made. A
 /// reader that takes the map and reads the raw clock within that time therefore never sees the time
 /// go back, even if a new map was published in between.

@@ -29,7 +29,7 @@
 //!   again that it found dead.
 //! - "Self in list" and not "self first in list" ends a pass, so that the message of a crashed
 //!   initiator does not circle for ever: the next living member of the list concludes in its place.
-//!   Whoever stands before that member in the list was just skipped, and is no candidate.
+//!   A member before that one in the list was just skipped, and is no candidate.
 //! - Only a member that still waits for a leader concludes: a second copy of a list, made when a
 //!   slow member was taken for dead, elects nobody.
 //! - A message is lost with the member that holds it. Everybody that passed on an ELECTION waits for

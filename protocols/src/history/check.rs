@@ -248,7 +248,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Where whoever was given a token was told a deadline that lies ahead, if it has not given back.
+    /// Where the holder of a token was told a deadline that lies ahead, if it has not given back.
     fn holds(&self, name: &str, token: u64, place: Place) -> Option<Place> {
         let granted = *self.locks.get(name)?.tokens.get(&token)?;
         let Operation::Granted { claim, .. } = self.entries[granted].operation else { return None };
@@ -339,7 +339,7 @@ impl<'a> Sweep<'a> {
         Some((grant, [self.at(grant.place), released.min(grant.until)]))
     }
 
-    /// Goes through the grants of one lock by the time of their answers. Whoever believed longest so
+    /// Goes through the grants of one lock by the time of their answers. The holder that believed longest so
     /// far must have stopped before; or, if nobody believes in the grant, have a larger token.
     fn check_beliefs(&mut self, name: &str, grants: &[ClaimNumber]) {
         let mut longest: Option<(Duration, Option<u64>, Vec<Place>)> = None;
@@ -370,7 +370,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Goes through them again: whoever is let in has a larger token than all whose holds are over.
+    /// Goes through them again: a new holder has a larger token than all whose holds are over.
     fn check_order(&mut self, name: &str, grants: &[ClaimNumber]) {
         let mut open: BTreeSet<(Duration, Option<u64>, Place)> = BTreeSet::new();
         let mut over = None;

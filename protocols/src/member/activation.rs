@@ -112,7 +112,7 @@ impl Member {
     }
 
     /// The policy's, but for a leader lease that some application's belief in its leader may outlast:
-    /// whoever leads after this view waits for no longer than it says (rule 36).
+    /// the leader after this view waits for no longer than it says (rule 36).
     fn next_leader_lease(&self, now: LocalTime, wanted: Duration) -> Duration {
         let former = self.belief_of_the_former_ends(now).unwrap_or_default();
         let believed = former.max(self.believed_for());
@@ -226,7 +226,7 @@ impl Member {
         candidate.joiners.lately(now, written.timing.leader_lease)
     }
 
-    /// Rule 36: by when no application of whoever led before believes any more, where this candidate
+    /// Rule 36: by when no application of the leader before believes any more, where this candidate
     /// knows that better than by when it learned of the view.
     fn belief_of_the_former_ends(&self, now: LocalTime) -> Option<LocalTime> {
         let Role::Candidate(candidate) = &self.role else { return None };

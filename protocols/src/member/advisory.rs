@@ -1,14 +1,14 @@
-//! The arbiter `None`: as in the textbook, whoever was elected leads.
+//! The arbiter `None`: as in the textbook, the elected member leads.
 //!
 //! There is no register and nobody is asked to seal. Members are those that discovery found;
-//! whoever wins their election begins a view of its own and leads it as long as it lives. In a
+//! the winner of their election begins a view of its own and leads it as long as it lives. In a
 //! partition each side elects a leader. When it heals, members follow the highest rank that leads,
 //! and a leader that hears of a higher one follows it too. So locks and leadership are advisory,
 //! and no token is given.
 //!
 //! What a new leader knows of locks is what the members tell it with their first promises. It
-//! grants nothing for a `leaderLease`, to hear them first: by then whoever lives and can be reached
-//! has given up the leader before.
+//! grants nothing for a `leaderLease`, to hear them first: by then all that live and can be reached
+//! have given up the leader before.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,8 +150,8 @@ impl Member {
         }
     }
 
-    /// Whether to follow a leader that was heard of: anybody, if nobody is followed; else whoever
-    /// has the higher rank.
+    /// Whether to follow a leader that was heard of: anybody, if nobody is followed; else the
+    /// one with the higher rank.
     pub(super) fn prefers(&self, now: LocalTime, other: Incarnation) -> bool {
         let followed = match &self.role {
             Role::Leader(_) => Some(self.me.incarnation),

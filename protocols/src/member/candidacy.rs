@@ -286,7 +286,7 @@ impl Member {
             return self.activate(now, out);
         }
         candidate.step = Step::Sealing;
-        // Of a base that was lost no seal counts, but whoever refuses tells that a leader lease lives.
+        // Of a base that was lost no seal counts, but a refusal tells that a leader lease lives.
         if base.rank(me).is_some() && !base.base_unknown {
             match self.seal(now, base.epoch, out) {
                 Some(seal) => {

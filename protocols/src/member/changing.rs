@@ -35,7 +35,7 @@ impl Leader {
             || self.record.others(me).any(|m| self.is_lost(now, m))
     }
 
-    /// Whether the next view would have somebody who wants to join. Whoever does not fit in has to wait:
+    /// Whether the next view would have somebody who wants to join. A joiner that does not fit in has to wait:
     /// a view with the same members would be of no use.
     fn would_admit(&self, now: LocalTime, me: Incarnation) -> bool {
         let joins = self.joins(now);

@@ -98,7 +98,7 @@ impl Member {
         if self.is_advisory() { self.peers_record() } else { self.record.clone() }
     }
 
-    /// How long whoever was elected may take to begin a view.
+    /// How long the nominee may take to begin a view.
     fn pause(&self) -> Duration {
         self.record.as_ref().map_or(self.policy.timing, |record| record.timing).leader_lease / 2
     }
@@ -189,7 +189,7 @@ impl Member {
         }
     }
 
-    /// Whoever was elected began no view in time: once more.
+    /// The nominee began no view in time: once more.
     pub(super) fn nominee_is_late(&mut self, now: LocalTime, out: &mut Out) {
         if self.role != Role::Follower {
             return;

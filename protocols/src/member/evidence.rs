@@ -34,7 +34,7 @@ impl Dead {
 }
 
 impl Member {
-    /// That process is dead. It counts for whoever is a candidate, after a while.
+    /// That process is dead. It counts for a candidate, after a while.
     pub(super) fn on_evidence(&mut self, now: LocalTime, member: Incarnation) {
         if member == self.me.incarnation {
             return;

@@ -65,7 +65,7 @@ pub enum Timer {
     Register,
     /// The next step of a candidacy.
     Candidacy,
-    /// Whoever was elected began no view.
+    /// The nominee began no view.
     Nominee,
     /// The next try to join.
     Join,
@@ -131,7 +131,7 @@ pub enum Leadership {
     HandingOver,
     /// It promised to follow somebody until that time.
     Following(Incarnation, LocalTime),
-    /// It takes part in an election, or waits for the view of whoever won, or begins one, or leads
+    /// It takes part in an election, or waits for the view of the winner, or begins one, or leads
     /// while an application of the leader before may still believe in that one.
     Electing,
     /// It is in no view, or leads one without a leader lease.
@@ -141,7 +141,7 @@ pub enum Leadership {
 /// What happened to a lock of this member.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum LockEvent {
-    /// It waits, and whoever grants knows: this one holds.
+    /// It waits, and those that grant it know: this one holds.
     Queued(Option<Box<LockNote>>),
     /// It holds.
     Entered {

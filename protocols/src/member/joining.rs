@@ -1,4 +1,4 @@
-//! Getting into a group: by asking whoever leads it, or by beginning its first view.
+//! Getting into a group: by asking its leader, or by beginning its first view.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) struct Joiners(BTreeMap<Incarnation, (MemberInfo, LocalTime)>);
 impl Joiners {
     pub(super) fn note(&mut self, now: LocalTime, info: MemberInfo) {
         if self.0.len() >= MEMBERS_MAX && !self.0.contains_key(&info.incarnation) {
-            // Whoever was not heard of for the longest has most likely gone.
+            // The one that was not heard of for the longest has most likely gone.
             let oldest = self.0.iter().min_by_key(|(_, (_, at))| *at).map(|(member, _)| *member);
             oldest.map(|member| self.0.remove(&member));
         }
@@ -95,7 +95,7 @@ impl Member {
 
     /// The register is empty, or the last member left it in order: nobody is to be asked.
     ///
-    /// An empty register is a lost one if there ever was a view. Whoever keeps the register sees to
+    /// An empty register is a lost one if there ever was a view. The keeper of the register sees to
     /// that; to begin as if nothing had been would put a second leader beside one that may live.
     fn begin_first_view(&mut self, now: LocalTime, value: Value, out: &mut Out) {
         let lost = value.record.is_none() && self.knows_of_a_view();
@@ -104,7 +104,7 @@ impl Member {
         }
     }
 
-    /// Asks everybody in the recorded view: whoever leads it will see to it.
+    /// Asks everybody in the recorded view: its leader will see to it.
     fn ask_to_join(&self, out: &mut Out) {
         let Some(record) = &self.record else { return };
         let join = PeerMessage::Join(Box::new(self.me.clone()));

@@ -5,7 +5,7 @@ use super::{Event, Leadership, Member, Out, Role, Timer};
 use crate::ids::Epoch;
 use crate::time::{LocalTime, hold};
 
-/// What applications may believe: those of this member, and those of whoever led before.
+/// What applications may believe: those of this member, and those of the leader before.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Belief {
     /// The last leadership told.
@@ -34,7 +34,7 @@ impl Member {
         }
     }
 
-    /// Rule 36: whoever led before it began the view of another resigned before it wrote that view.
+    /// Rule 36: a leader that entered the view of another resigned before that view was written.
     fn note_view(&mut self, now: LocalTime) {
         let Some(record) = self.record.as_ref().filter(|r| r.epoch != self.belief.known) else {
             return;

@@ -62,7 +62,7 @@ impl Leader {
 }
 
 impl Member {
-    /// What a leader knows, for whoever comes next.
+    /// What a leader knows, for its successor.
     pub(super) fn table_to_give(&mut self, now: LocalTime) -> Option<HandOver> {
         let table = self.locks.table(now);
         let (me, advisory) = (self.me.incarnation, self.is_advisory());
@@ -82,7 +82,7 @@ impl Member {
         Some(hand_over)
     }
 
-    /// Whoever left the view said what it holds: nothing else of it is to be waited for.
+    /// A member that left the view reported what it holds: nothing else of it is to be waited for.
     fn take_out_the_departed(&self, hand_over: &mut HandOver) {
         for (member, leave) in &self.leaves {
             if leave.counts_in(hand_over.base) {
@@ -305,7 +305,7 @@ impl Member {
         out.arm(Timer::Leave, self.register_patience());
     }
 
-    /// The register is to say that nobody leads; else whoever comes next would wait for promises that
+    /// The register is to say that nobody leads; else the next to begin a view would wait for promises that
     /// nobody made.
     fn close_group(&mut self, now: LocalTime, out: &mut Out) {
         self.role = Role::Resigned(Resigned::Closes { wrote: false });
@@ -425,8 +425,8 @@ impl Member {
         stay < record.promises_needed()
     }
 
-    /// Who leads next, and whoever closes the group, may be somebody else than the leader that it was
-    /// said to.
+    /// The next leader, and the member that closes the group, may be others than the leader that this
+    /// was sent to.
     fn keep_leave(&mut self, from: Incarnation, leave: Leave) {
         let Some(record) = self.record.as_ref().filter(|r| leave.counts_in(r.epoch)) else {
             return;

@@ -30,7 +30,7 @@ pub enum Message {
 pub enum PeerMessage {
     /// "I want to be a member." To everybody in the recorded view.
     Join(Box<MemberInfo>),
-    /// "I heard you; whoever leads will see to it." Keeps a joiner from taking us all for dead.
+    /// "I heard you; the leader will see to it." Keeps a joiner from taking us all for dead.
     Noted,
     /// "I am leaving, and enter nothing any more; take me out of the next view."
     Leave(Box<Leave>),
@@ -118,7 +118,7 @@ impl PeerMessage {
         }
     }
 
-    /// Whether it is of no use when it is late: whoever sent it says it again.
+    /// Whether it is of no use when it is late: its sender sends it again.
     pub fn is_fleeting(&self) -> bool {
         match self {
             Self::Join(_)
@@ -152,7 +152,7 @@ impl PeerMessage {
     }
 }
 
-/// What a message says of a lock, whoever grants it.
+/// What a message says of a lock, whatever its algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct AboutLock<'a> {
     /// Which.

@@ -194,7 +194,7 @@ impl Member {
         self.with_locks(now, out, |locks, effects| locks.on_extended(now, extended, effects));
     }
 
-    /// The own promise has run out: whoever it was given to is no longer heard of.
+    /// The own promise has run out: nothing more was heard of the leader that it was given to.
     pub(super) fn promise_ran_out(&mut self, now: LocalTime, out: &mut Out) {
         if self.role != Role::Follower {
             return;
@@ -243,7 +243,7 @@ impl Member {
         self.leave_view();
         out.disarm(Timer::Candidacy);
         if record.is_advisory() && !self.yields_to(&record) {
-            // A newer policy has an arbiter: whoever is in this view is to be asked.
+            // A newer policy has an arbiter: the members of this view are to be asked.
             self.go_by(now, Arbiter::Quorum, out);
             self.record = Some(record);
             return self.begin_joining(now, out);

@@ -99,7 +99,7 @@ impl Member {
             }
             register::Message::Conflict(id) | register::Message::Unknown(id) => {
                 // A read that got no answer is given up when the time for one is over, so that
-                // whoever repeats it does not do so in haste.
+                // the member that repeats it does not do so in haste.
                 if self.register.write.take_if(|(write, _)| *write == id).is_some() {
                     // Rule 18: what is there now tells whether it was carried out. A read that was
                     // asked for before does not.
@@ -116,7 +116,7 @@ impl Member {
         }
     }
 
-    /// No answer in time. A late one is not listened to; whoever needed it decides how to go on.
+    /// No answer in time. A late one is ignored; the role that needed it decides how to go on.
     pub(super) fn register_is_silent(&mut self, now: LocalTime, out: &mut Out) {
         self.register.write = None;
         self.register.read = None;

@@ -82,7 +82,7 @@ impl Member {
         let Some(leader) = self.leader() else { return };
         leader.task = None;
         if lost && epoch > leader.record.epoch {
-            // Whoever made the mark knows of a later view.
+            // The mark was made by somebody that knows of a later view.
             self.step_down(now, out);
             return self.begin_joining(now, out);
         }

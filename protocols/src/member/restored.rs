@@ -106,7 +106,7 @@ impl Member {
         self.known_beside(record).filter(|_| self.unknown_until() > now)
     }
 
-    /// Whoever comes from another view than this one was made from says so: its leader knows those between.
+    /// A member that comes from another view than this one was made from says so: its leader knows those between.
     pub(super) fn tell_what_was_followed(&self, now: LocalTime, record: &Record, out: &mut Out) {
         let (followed, lists) = (self.pledge.followed, record.lists());
         let missed =

@@ -2,11 +2,11 @@
 //! is in, whatever its own policy says; so everybody switches with a view.
 //!
 //! * **From `Quorum` to `None`**: the next view is written into the register like any other, and
-//!   says `None`. It holds no leader lease. Locks go on, and are advisory from then on. Whoever missed it
+//!   says `None`. It holds no leader lease. Locks go on, and are advisory from then on. A member that missed it
 //!   reads of it later.
 //! * **From `None` to `Quorum`**: a leader whose policy says so reads the register. If a view with
 //!   an arbiter is there, somebody else was faster, or a leader lease of before may live: it joins. Else
-//!   it begins a view on what is there, like a candidate. Whoever enters that view loses its
+//!   it begins a view on what is there, like a candidate. A member that enters that view loses its
 //!   advisory holds, and keeps its place in line. A member lease passes before the first grant, because
 //!   safe holds from before the time of `None` may still run.
 //!
@@ -105,7 +105,7 @@ impl Member {
                 self.go_by(now, Arbiter::Quorum, out);
                 self.begin_joining(now, out);
             }
-            // The leader sees to it; whoever does not hear of that finds it in the register.
+            // The leader sees to it; a member that does not hear of that finds it in the register.
             (Arbiter::None, Arbiter::Quorum) => out.arm(Timer::Reread, self.register_patience()),
             (Arbiter::Quorum, Arbiter::Quorum | Arbiter::None) | (Arbiter::None, Arbiter::None) => {
             }
@@ -188,8 +188,8 @@ impl Member {
         let seeks = task == Some(Task::Arbitrate);
         let leaderless = !matches!(self.role, Role::Leader(_)) && !self.follows(now);
         let Some(record) = &value.record else {
-            // An empty register was lost, if there ever was a view with an arbiter. Whoever keeps
-            // it makes it anew.
+            // An empty register was lost, if there ever was a view with an arbiter. Its
+            // keeper makes it anew.
             let never = self.in_force.floor.max(self.status.epoch) == Epoch::default();
             if seeks && never {
                 self.begin_quorum(now, value, out);
@@ -237,7 +237,7 @@ impl Member {
         self.begin_candidacy_with(now, Some(table), value, out);
     }
 
-    /// The members of the first view that the register ever holds: whoever begins it, and those who
+    /// The members of the first view that the register ever holds: the one that begins it, and those that
     /// followed it before.
     pub(super) fn first_members(&self, follow: Vec<MemberInfo>) -> Vec<MemberInfo> {
         let mut members = Record::first_members(&self.me);

@@ -63,7 +63,7 @@ pub enum PaidBy {
     Sender,
     /// To the receiver's: it is answered.
     Receiver,
-    /// To that which the sender ends with it. Whoever still waits ends an attempt with it, and not the
+    /// To that which the sender ends with it. A member that still waits ends an attempt with it, and not the
     /// entry ([`AnyMutex::pays_for`]).
     Leaver,
     /// To nobody's: the textbook does not have it.
@@ -73,7 +73,7 @@ pub enum PaidBy {
 impl AnyMutex {
     /// One member's part at the start of a view.
     ///
-    /// Of the forms that an algorithm has, a group runs the one in which whoever waits is told so, and
+    /// Of the forms that an algorithm has, a group runs the one in which a member that waits is told so, and
     /// permissions are kept if the policy says so.
     #[must_use]
     pub fn new(

@@ -35,7 +35,7 @@
 //!   number; a grant that crosses it on the way is then recognised as stale. Without the number the
 //!   late grant would let the member's *next* request in while the coordinator has moved on
 //!   (`a_grant_that_crosses_a_withdrawal_lets_nobody_in`).
-//! * The textbook's coordinator cannot tell a dead member from a slow one. Here whoever runs it can:
+//! * The textbook's coordinator cannot tell a dead member from a slow one. Here its driver can:
 //!   [`Central::expel`] takes out a member whose lease is over.
 //! * A request that the coordinator knows already is answered again and queued once. A newer
 //!   request of a member tells that it has given up the older one, or left, and that the release
@@ -53,7 +53,7 @@
 //!   their locks (Burrows, *The Chubby Lock Service for Loosely-Coupled Distributed Systems*, OSDI 2006,
 //!   section 2.7; Gray and Cheriton, *Leases*, SOSP 1989). For the coordinator it is still in the critical section. It is
 //!   told when another wants in, and gives the grant back at once, or says that it is in the critical section and does so
-//!   when it leaves; only then is whoever asked told that it has to wait. The coordinator's own grants
+//!   when it leaves; only then is the member that asked told that it has to wait. The coordinator's own grants
 //!   are not kept, as its messages to itself cost nothing. (`central/keeping.rs`)
 
 use std::cmp::Ordering;
@@ -143,7 +143,7 @@ enum State {
 struct Ledger {
     in_section: Option<(MemberId, RequestNumber)>,
     queue: VecDeque<(MemberId, RequestNumber)>,
-    /// Whoever is in the critical section was told that another wants in.
+    /// The member in the critical section was told that another wants to enter.
     recalled: bool,
     /// And is in the critical section indeed.
     in_use: bool,
@@ -168,7 +168,7 @@ impl Central {
         }
     }
 
-    /// Whoever leaves may keep the grant. Whoever keeps it gives it back.
+    /// A member that leaves may keep the grant. One that keeps it gives it back.
     fn exit(&mut self, out: &mut OutboxOf<Self>) {
         match (self.state, self.permissions) {
             (State::Idle, _) => {}
@@ -302,7 +302,7 @@ impl Central {
         }
     }
 
-    /// Takes whoever is in the critical section out of the coordinator's ledger: its lease is over. Nobody is let in
+    /// Takes the member in the critical section out of the coordinator's ledger: its lease is over. Nobody is admitted
     /// before the next input or [`Protocol::start`].
     pub fn expel(&mut self) {
         self.ledger.in_section = None;

@@ -40,7 +40,7 @@
 //!   needs no number: if it is stamped later than the next request, it is good for that one too.
 //! * A member that has heard from everybody and is not the first knows that it waits, and is told so.
 //! * In the source clocks follow *every* message between processes. Here each lock has a clock, which
-//!   follows that lock's messages. Whoever asks because of what it was told in another way may get an
+//!   follows that lock's messages. A member that asks because of what it learned in another way may get an
 //!   earlier stamp, and goes first then
 //!   (`with_clocks_that_do_not_follow_who_asked_because_of_another_may_go_first`).
 //! * Holder and waiters of the view before stand in all queues with the stamps 1, 2, 3 and so on. The

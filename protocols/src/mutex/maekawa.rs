@@ -14,7 +14,7 @@
 //!   on REQUEST(p):  has not voted: vote for p, send LOCKED to it
 //!                   otherwise queue p by its stamp, and
 //!                     if p comes after the vote or after another in the queue: send FAILED to p
-//!                     else: send INQUIRE to whoever has the vote, once,
+//!                     else: send INQUIRE to the member that has the vote, once,
 //!                           and FAILED to whom p displaces as the first of the queue
 //!   on RELINQUISH(p): queue p again; vote for the first of the queue, send LOCKED to it
 //!   on RELEASE(p):  forget p; vote for the first of the queue, if any, send LOCKED to it
@@ -43,7 +43,7 @@
 //! - Every message names the stamp of the request that it is about. A member that gives up while it
 //!   waits sends a RELEASE; what is said of that request later is stale
 //!   (`a_vote_that_crosses_a_withdrawal_lets_nobody_in`).
-//! - Whoever is displaced as the first in line is told FAILED, not only who comes too late for it.
+//! - A member that is displaced as the first in line is sent FAILED, not only one that comes too late for it.
 //!   Without that message all may wait (`unless_a_displaced_member_learns_of_it_all_may_wait`). Who gives
 //!   a vote back has failed at that voter, and is not told.
 //! - [`Maekawa::basic`] has neither INQUIRE nor FAILED. It lets one in at a time too, and may leave
@@ -217,7 +217,7 @@ impl Maekawa {
     }
 }
 
-/// The rules of whoever wants in.
+/// The rules of a member that wants to enter.
 impl Maekawa {
     fn enter(&mut self, out: &mut OutboxOf<Self>) {
         let State::Idle = self.state else { return };
@@ -322,7 +322,7 @@ impl Maekawa {
         }
     }
 
-    /// Tells whoever fails because of a request that was queued, or because of the vote.
+    /// Tells the members that fail because of a request that was queued, or because of the vote.
     fn settle(
         &mut self,
         (request, from): Stamp,

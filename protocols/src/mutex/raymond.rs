@@ -34,17 +34,17 @@
 //! * The source works with any tree. Here it is that of a binary heap, for all members know it
 //!   without a message: rank 0 is the root, and r has the children 2r + 1 and 2r + 2. A star has
 //!   shorter ways, but its centre has a hand in each entry.
-//! * The privilege begins with whoever was in the critical section when the view before ended, or else with the
-//!   first that waited, and all pointers lead there. Every member has the requests that would be in
+//! * The privilege begins with the member that was in the critical section when the view before ended, or else with
+//!   the first that waited, and all pointers lead there. Every member has the requests that would be in
 //!   its queue, had those that waited asked in their order.
 //! * The source's processes wait until they get in. Here a member may give up: it takes itself out
 //!   of its own queue. What it asked of its neighbour cannot be called back, so the privilege
-//!   comes, lets in whoever is first by then, and stays if nobody is. A member that asks again
+//!   comes, admits the member that is first by then, and stays if nobody is. A member that asks again
 //!   before it has come goes to the end of its own queue, and asks its neighbour no second time
 //!   (`a_member_that_gives_up_and_asks_again_goes_to_the_end_and_asks_once`). The queue may
 //!   be empty when the privilege comes, so `asked` is cleared then, and not by `assign`.
-//! * Requests have no numbers: a privilege is no answer to one of them, and lets in whoever is
-//!   first.
+//! * Requests have no numbers: a privilege is no answer to one of them, and admits the member that
+//!   is first.
 //! * The source restores a failed node from what its neighbours know. Here the next view does.
 //! * A privilege that was not asked for, or from elsewhere than the pointer leads, and the second
 //!   request of a neighbour that is in the queue are ignored.

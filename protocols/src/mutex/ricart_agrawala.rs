@@ -20,7 +20,7 @@
 //! | with permissions that are kept | from 0 to 2(n - 1): two for each permission that is not at hand |
 //! | delay before entry, nobody else inside | one round trip; none if all permissions are at hand |
 //! | delay between an exit and the next entry | one message: reply |
-//! | order | of the stamps; none with permissions that are kept, as whoever has them all goes in before it hears of an older request |
+//! | order | of the stamps; none with permissions that are kept, as a member that has them all enters before it hears of an older request |
 //! | tolerates | no crash: one silent member blocks everyone, until a view change |
 //! | links | reliable, any order |
 //!
@@ -33,7 +33,7 @@
 //! * Members give up: then they reply to all deferred, as if they had been in the critical section. Every answer names
 //!   the stamp of the request that it answers, so that a reply to a request given up lets nobody in.
 //! * Of the requests of one member only the latest is deferred, in whatever order they arrive.
-//! * What follows from silence is up to whoever runs this: [`RicartAgrawala::silent`] says who has
+//! * What follows from silence is up to the driver: [`RicartAgrawala::silent`] says who has
 //!   not answered. "No answer for some time counts as a reply" would let a second member in if the
 //!   silent one is in the critical section. The next view leaves out who is dead.
 //! * With [`Withheld::Denied`] requests are repeated to who is silent, and everything that is repeated
@@ -42,7 +42,7 @@
 //! * With permissions that are kept, at most one of two members has the other's. Who asks with an older
 //!   stamp gets it back also from somebody that wants in, who then asks in turn.
 //! * Permissions that were not used for some time are forgotten, so that a lock that nobody uses any more
-//!   takes no memory. It costs no message: whoever forgot asks again.
+//!   takes no memory. It costs no message: a member that forgot asks again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -230,7 +230,7 @@ impl RicartAgrawala {
         }
     }
 
-    /// Replies. Whoever has the other's permission gives it back with that, and needs it anew.
+    /// Replies. A member that has the other's permission gives it back with that, and needs it anew.
     fn permit(&mut self, to: MemberId, theirs: LamportTime, out: &mut OutboxOf<Self>) {
         out.send(to, Message::Reply(theirs));
         let was_at_hand = self.permitted.remove(&to);
@@ -266,7 +266,7 @@ impl RicartAgrawala {
         }
     }
 
-    /// Whoever hears from everybody but is not permitted by all is known to wait.
+    /// A member that hears from everybody but is not permitted by all is known to wait.
     fn has_spoken(&mut self, from: MemberId, out: &mut OutboxOf<Self>) {
         let State::Wanted { missing, silent, .. } = &mut self.state else { return };
         if silent.remove(&from) && silent.is_empty() {

@@ -27,8 +27,8 @@
 //!
 //! Deviations:
 //!
-//! * The token begins with whoever was in the critical section when the view before ended, or else with the first
-//!   that waited.
+//! * The token begins with the member that was in the critical section when the view before ended, or else with the
+//!   first that waited.
 //! * In the textbook a token that nobody wants goes round as fast as it can. Here it pauses at each
 //!   member, 50 ms at first and twice as long each time, up to a second. It also pauses after a
 //!   critical section, if nobody else is known to want it. Where it pauses one may enter without a message.
@@ -37,14 +37,14 @@
 //!   that has passed one on sends the token on at once when it comes, and passes no other on until
 //!   then. The token comes without `wake` too, only later.
 //! * A `wake` that crosses the token on its way would go round for nothing. So the token carries a
-//!   lap, which changes when it comes to rank 0 again, or past it; whoever asks says which lap it
+//!   lap, which changes when it comes to rank 0 again, or past it; a member that asks says which lap it
 //!   has seen last, and from that the member before knows whether the token has yet to come there
 //!   (`a_wake_that_crosses_the_token_goes_no_further`). Two laps are enough, as in the
 //!   alternating-bit protocol: a `wake` that is more than a lap late may be mistaken for a new one,
 //!   and then the token goes round once without a pause.
 //! * A second token is ignored where there is one.
-//! * Requests have no numbers: a token is no answer to any of them, and lets in whoever wants in
-//!   when it comes. If a member gave up meanwhile, it goes on from there.
+//! * Requests have no numbers: a token is no answer to any of them, and admits the member that wants to
+//!   enter when it comes. If a member gave up meanwhile, it goes on from there.
 //! * A token that is lost with a member is not made anew within the view, since nobody can tell it
 //!   from one that is only slow (`a_token_that_is_sent_to_a_dead_member_stops_the_ring_for_good`).
 //!   The next view has one.

@@ -23,7 +23,7 @@
 //! | delay before entry, nobody else asks | one round trip |
 //! | delay between an exit and the next entry | until somebody tries again: a pause of up to |
 //! | | 640 ms, after an attempt that may come too early, and a round trip |
-//! | order | none, and no promise that whoever waits gets in: chance makes it likely, |
+//! | order | none, and no promise that a member that waits enters: chance makes it likely, |
 //! | | if a round trip is much shorter than the longest pause |
 //! | tolerates | fewer than 2m - n coordinators that forget their votes while somebody is in the critical section |
 //! | | the crash of a member that no candidate asks; of any other only the next view |
@@ -42,7 +42,7 @@
 //!   epoch, the member's rank and the number of its attempt, by the generator of the simulator: it
 //!   looks random, differs between members, and is the same when a run is repeated.
 //! - Under load attempts fail again and again. Lin and others have clients and replicas queue, says
-//!   the abstract of their paper. Whoever wants a queue takes another algorithm here.
+//!   the abstract of their paper. Who wants a queue takes another algorithm here.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -150,7 +150,7 @@ impl Voting {
     }
 }
 
-/// The rules of whoever wants in.
+/// The rules of a member that wants to enter.
 impl Voting {
     fn enter(&mut self, out: &mut OutboxOf<Self>) {
         if self.state == State::Idle {
@@ -211,7 +211,7 @@ impl Voting {
         match std::mem::replace(&mut self.state, State::Idle) {
             State::Idle => {}
             State::Pausing { .. } => out.disarm(Timer::Retry),
-            // A vote may be under way: it is given back by whoever was asked, not who has answered.
+            // A vote may be under way: it is given back to all that were asked, not only to those that have answered.
             State::Asking { .. } | State::InSection => {
                 self.say_each(self.asked(), Message::Release(self.latest), out);
             }

@@ -87,7 +87,7 @@ pub enum Event<T> {
 }
 
 impl Entry<LocalTime> {
-    /// The same with every deadline where the clock of whoever told it will read that.
+    /// The same with every deadline where the clock of its process will read that.
     pub fn on_axis(
         self,
         true_time: impl Fn(Incarnation, LocalTime) -> Duration,

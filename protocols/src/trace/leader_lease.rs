@@ -64,7 +64,7 @@ impl LeaderLease {
         promises.iter().rev().nth(majority - 1).copied().unwrap_or_default()
     }
 
-    /// RULE 15. Since when the leader lease is over, if it is: whoever begins a view now is `by`.
+    /// RULE 15. Since when the leader lease is over, if it is: `by` begins a view now.
     pub(super) fn over_since(
         &self,
         at: Duration,

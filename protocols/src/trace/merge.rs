@@ -2,9 +2,9 @@
 //!
 //! The processes read one clock: their lines are in order by its readings. What that clock does not tell is
 //! when the register carried a write out: at some moment between the call and the answer, so others may
-//! have read it before the writer heard of it, and whoever is killed never does. A write stands where
-//! somebody is first told of that version or of a later one; whoever's call it was, if a call for that
-//! content is open. What nobody called for somebody else wrote.
+//! have read it before the writer heard of it, and a writer that is killed never does. A write stands where
+//! somebody first learns of that version or of a later one; it is of the process that has a call for that
+//! content open. What nobody called for somebody else wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -189,7 +189,7 @@ impl Writes {
             writes.all.insert(*version, Write { by: call.map(|call| call.who), event });
             before = Some((*version, notified.content));
         }
-        // Whoever is told of a version knows that all before it were there.
+        // A process that learns of a version knows that all before it were there.
         let mut place = usize::MAX;
         for (version, notified) in notified.iter().rev() {
             place = place.min(notified.place);

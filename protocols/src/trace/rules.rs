@@ -342,7 +342,7 @@ impl Rules {
         need(9, until <= lasts + GRAIN, || {
             format!("{who} leads view {epoch} until {until:?}, promised until {lasts:?}")
         })?;
-        // RULE 15. Whoever led before does not believe in it any more.
+        // RULE 15. No leader before believes that it leads any more.
         let other = self.processes.iter().find(|(other, process)| {
             **other != who && process.belief.is_some_and(|belief| belief.until > at)
         });

@@ -1,4 +1,4 @@
-//! Takes a trace of a member, at the seam between it and whoever runs it, and of the register.
+//! Takes a trace of a member, at the seam between it and its driver, and of the register.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ impl Watch {
         let mut effects = OutboxOf::<Member>::default();
         member.handle(now, input, &mut effects);
         let effects: Vec<EffectOf<Member>> = effects.drain().collect();
-        // Whoever leaves may promise itself, go on holding by that, and give its leader lease up, all in one moment.
+        // A leader that leaves may promise itself, go on holding by that, and give its leader lease up, all at once.
         let (_, until) = member.pledged();
         let leaves = self.refused.is_none() && !member.is_in_view() && until != self.promised;
         if let Some((epoch, _)) = self.leader_lease.filter(|_| leaves && extends(&effects)) {
@@ -98,7 +98,7 @@ impl Watch {
         self.promised = until;
         let leader_lease =
             member.leader_lease().filter(|until| *until > now).map(|until| (epoch, until));
-        // Whoever leaves may gain its leader lease, grant, and give it up, all in one moment.
+        // A leader that leaves may gain its leader lease, grant, and give it up, all at once.
         let passing = granted_in(effects).map(|epoch| (epoch, now.after(MOMENT)));
         let led = leader_lease.or_else(|| passing.filter(|_| self.leader_lease.is_none()));
         if let Some((epoch, until)) = led.filter(|_| led != self.leader_lease) {

@@ -96,7 +96,7 @@ impl Locks {
     }
 
     /// Adds to the table that a view begins with what this member, which leads it, knows besides: which
-    /// locks are closed, and for how long whoever was left out keeps others out.
+    /// locks are closed, and for how long the members that were left out keep others out.
     pub(in crate::member) fn complete(&self, now: LocalTime, record: &Record, table: &mut Table) {
         for held in &mut table.holds {
             if record.rank(held.holder).is_none() {
@@ -213,7 +213,7 @@ impl Locks {
         }
         for (name, waits) in &carried.waits {
             let state = states.entry(name).or_default();
-            // Whoever lost it and asked for it anew asks once more: it is known as the holder.
+            // A member that lost it and asked for it anew asks once more: it is known as the holder.
             let ranks = waits.iter().filter_map(|member| record.rank(*member));
             state.waiting = ranks.filter(|rank| state.holder != Some(*rank)).collect();
         }
@@ -236,8 +236,8 @@ impl Locks {
         }
     }
 
-    /// Rules 20 and 30: whoever is not in the view and may hold a lock keeps the others out of it. Each
-    /// member takes note of it: it may be the next that leads.
+    /// Rules 20 and 30: a process that is not in the view and may hold a lock keeps the others out of it.
+    /// Each member takes note of it: it may be the next that leads.
     fn close_for_outsiders(&mut self, now: LocalTime, record: &Record, carried: &Table) {
         for held in &carried.holds {
             if record.rank(held.holder).is_none() {
@@ -453,7 +453,7 @@ impl Table {
         table
     }
 
-    /// Whoever was in the view before and is in the next can renew: what it held lasts as long as its
+    /// A member of the view before that is in the next can renew: what it held lasts as long as its
     /// lease, and the lock's delay comes after that, if it comes.
     pub(in crate::member) fn take_back_delays(&mut self, before: &Record, next: &Record) {
         let stays = |held: &&mut TableHold| {

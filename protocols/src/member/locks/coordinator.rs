@@ -122,7 +122,7 @@ impl Locks {
         }
         let intent = lock.intent.as_ref().filter(|_| own).map(|intent| intent.note.clone());
         let note = intent.or_else(|| lock.notes.remove(&to)).unwrap_or_default();
-        // Whoever was in the critical section before may have used more tokens than it could tell.
+        // The holder before may have used more tokens than it could tell.
         let before = lock.spent();
         let token = before.successor(ceiling).unwrap_or(before);
         lock.highest = token;
@@ -324,7 +324,7 @@ impl Locks {
         }
     }
 
-    /// Once a heartbeat: frees what nobody extended, passes over whoever is silent, and goes on
+    /// Once a heartbeat: frees what nobody extended, passes over members that are silent, and goes on
     /// with what had to wait.
     pub(in crate::member) fn tick(&mut self, now: LocalTime, out: &mut LockOut) {
         if self.coordinates() {
@@ -367,8 +367,7 @@ impl Locks {
         self.docket.stirred.insert(name);
     }
 
-    /// Takes out whoever is in the critical section, if its lease is over. That lets nobody in, so it need not wait for
-    /// admission.
+    /// Takes the holder out, if its lease is over. That admits nobody, so it need not wait for admission.
     fn expel(&mut self, now: LocalTime, name: &LockName) {
         let me = self.me;
         let Some(lock) = self.all.get_mut(name) else { return };
@@ -431,8 +430,8 @@ impl Locks {
 }
 
 impl Lock {
-    /// Whether somebody who is in the queue gives up. That lets nobody in, so it need not wait for
-    /// admission; and must not, or whoever gave up might be let in when it opens.
+    /// Whether a member in the queue gives up. That admits nobody, so it need not wait for
+    /// admission; and must not, or the member that gave up might be granted the lock when it opens.
     pub(super) fn withdraws(&self, deferred: &Deferred) -> bool {
         let Some(mutex) = self.central().filter(|mutex| mutex.coordinates()) else { return false };
         match deferred {

@@ -112,7 +112,7 @@ impl Locks {
         };
         let (advisory, listed) = (self.is_advisory(), self.has_coordinator(name));
         let lock = self.lock(name);
-        // Whoever granted it saw to the ceiling, or admission.
+        // The member that granted it saw to the ceiling, or admission.
         let token = before.successor(Epoch(u64::MAX));
         let Some(token) = token.filter(|_| deadline > now && lock.intent.is_some()) else {
             return self.decline(now, name, out);

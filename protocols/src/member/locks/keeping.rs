@@ -1,8 +1,8 @@
 //! Grants that a member keeps when its application leaves, so that it may enter again without asking.
 //!
 //! With Ricart and Agrawala's lock the permissions are kept by the mutex itself, and nothing is to be
-//! seen of them here: an entry takes the next token after the highest that is known, and whoever
-//! entered in between had to ask this member. With the central coordinator the member keeps the grant
+//! seen of them here: an entry takes the next token after the highest that is known, and a member
+//! that entered in between had to ask this one. With the central coordinator the member keeps the grant
 //! (rule 32 of `docs/views.md`):
 //!
 //! * **A lease.** For the leader the member is in the critical section. It lists the grant with its promises, and the
@@ -224,7 +224,7 @@ impl Lock {
         self.reserved = Some(Reserved { holder, number, first });
     }
 
-    /// At the leader: whoever had the grant says that it has no more, and its message tells the last
+    /// At the leader: the member that had the grant says that it has it no more, and its message tells the last
     /// token that it used.
     pub(super) fn is_settled_by(&mut self, from: MemberId, message: &AnyMessage) {
         let AnyMessage::Central(message) = *message else { return };

@@ -18,9 +18,9 @@ pub(super) struct Seat {
     pub(super) incarnations: Vec<Incarnation>,
     pub(super) ceiling: Epoch,
     pub(super) policy: Policy,
-    /// How long the leader keeps others out for whoever is in the critical section.
+    /// How long the leader keeps others out for the holder of a lock.
     pub(super) member_lease: Duration,
-    /// How long whoever is in the critical section counts on it: the member lease, or what it is to become.
+    /// How long the holder counts on it: the member lease, or what it is to become.
     pub(super) lease: Duration,
     /// A member that was not heard of for so long is granted nothing.
     pub(super) patience: Duration,

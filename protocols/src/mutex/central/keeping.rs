@@ -42,7 +42,7 @@ impl Central {
 
 /// The coordinator's rules.
 impl Central {
-    /// Whoever waits has to.
+    /// The members that wait have to.
     pub(super) fn on_in_use(
         &mut self,
         from: MemberId,
@@ -64,7 +64,7 @@ impl Central {
         }
     }
 
-    /// Asks once more for the grant that is out: whoever has it may not have heard, or its answer was lost.
+    /// Asks once more for the grant that is out: its holder may not have heard, or the answer was lost.
     pub fn recall_again(&mut self, out: &mut OutboxOf<Self>) {
         let Some((in_section, number)) = self.ledger.in_section else { return };
         if self.may_be_kept() && self.ledger.recalled && !self.ledger.in_use {
