@@ -114,7 +114,7 @@ impl Cluster {
     }
 
     /// Claims the cluster of this user for as long as the returned file is open, waiting for
-    /// whoever else has it.
+    /// another that has it.
     pub fn claim(state: &State) -> Result<File> {
         if let Some(parent) = state.claim().parent() {
             std::fs::create_dir_all(parent)?;

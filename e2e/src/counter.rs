@@ -62,7 +62,7 @@ impl<'a> Counter<'a> {
 
 /// Under the lock `counter`, and only until its deadline: what has not been written by then is begun anew.
 /// A claim that cannot be had or given back since its sidecar is away is asked for again, or gone with the
-/// sidecar. `/proc/uptime` has `CLOCK_BOOTTIME` in hundredths of a second, rounded down; whoever writes
+/// sidecar. `/proc/uptime` has `CLOCK_BOOTTIME` in hundredths of a second, rounded down; a writer
 /// leaves itself a tenth of a second.
 pub const LOCKED: Script = r#"
 set -e

@@ -54,7 +54,7 @@ pub fn share(time: Duration) -> Result<Duration> {
     Ok(time / rounds.max(1))
 }
 
-/// One run of a target, which ends with whoever began it.
+/// One run of a target, which ends with the process that began it.
 struct Running {
     target: String,
     engine: Child,

@@ -128,7 +128,7 @@ pub fn cluster_up(is_bare: bool) -> Result<()> {
     boot_cluster(&mut run)
 }
 
-/// Removes the cluster, whoever booted it.
+/// Removes the cluster, whichever process booted it.
 pub fn cluster_down() -> Result<()> {
     preflight::check()?;
     let state = State::of_this_user();

@@ -1,4 +1,4 @@
-//! Serves HTTP/1.1 to whoever comes, with limits for all and for each address.
+//! Serves HTTP/1.1 to everybody, with limits for all and for each address.
 //!
 //! A connection carries one request, and ends at a fixed age whatever it does: nothing in HTTP makes
 //! a client read its answer. An address that has all its places waits for itself, and keeps nobody

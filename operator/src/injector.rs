@@ -2,7 +2,7 @@
 //!
 //! What it does to a pod is what `conclave inject` does to a manifest
 //! ([`conclave_pods::inject`]). A pod that cannot have the sidecar is refused, with the field that
-//! must change; whoever creates pods for a workload tells that as an Event of the workload, and an
+//! must change; the controller that creates pods for a workload tells that as an Event of the workload, and an
 //! Event of the group says so too ([`refusals`]).
 
 pub mod refusals;

@@ -156,7 +156,7 @@ impl Candidate {
 }
 
 impl Turn {
-    /// Renews until that is no longer possible. Whoever gets an answer must stop acting.
+    /// Renews until that is no longer possible. A caller that gets an answer must stop acting.
     pub async fn keep(&mut self) -> TurnEnded {
         loop {
             let Terms { deadline, retry, .. } = self.candidate.terms;

@@ -75,7 +75,7 @@ pub fn role_binding(conclave: &Conclave, accounts: &BTreeSet<String>) -> RoleBin
     RoleBinding { metadata: metadata(conclave), role_ref, subjects }
 }
 
-/// Lets only the group's own pods reach the peer port. Whoever is selected by a NetworkPolicy gets
+/// Lets only the group's own pods reach the peer port. A pod that is selected by a NetworkPolicy gets
 /// nothing that no rule allows, so the second rule allows all the other ports to everybody: what
 /// may reach the application is not for Conclave to say.
 pub fn network_policy(conclave: &Conclave) -> NetworkPolicy {

@@ -74,8 +74,8 @@ pub fn plan(observed: &Observed) -> Vec<Change> {
     changes
 }
 
-/// Who certifies the members comes first: what is refused of the rest may not keep it from them, and
-/// whoever may refuse it may not keep the authority from being replaced.
+/// The authority of the members comes first: what is refused of the rest may not keep it from them, and
+/// one that may refuse it may not keep the authority from being replaced.
 fn authority(observed: &Observed) -> Option<Change> {
     let known = observed.conclave.status.as_ref().and_then(|status| status.authority.as_ref());
     let notified = observed.authority.as_ref().filter(|notified| Some(*notified) != known)?;
@@ -141,7 +141,7 @@ fn register(observed: &Observed) -> Vec<Change> {
     vec![change, Change::Announce(Notice::RegisterLost { loss, waits: mark.timing })]
 }
 
-/// The leader's label goes from whoever has it wrongly, and then to whoever leads. While the record
+/// The leader's label goes from a pod that has it wrongly, and then to the one that leads. While the record
 /// cannot be read, it stays where it is.
 fn labels(observed: &Observed) -> Vec<Change> {
     if matches!(observed.register, Register::Unreadable(_) | Register::Later(_)) {

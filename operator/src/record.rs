@@ -134,7 +134,7 @@ fn brief(error: &serde_json::Error) -> String {
 }
 
 /// The mark in the place of a record that was lost. Nobody knows any more who the members were and whom they
-/// follow, so it says that its base is unknown and that it is closing: whoever reads it waits until
+/// follow, so it says that its base is unknown and that it is closing: a member that reads it waits until
 /// every promise, and then every lock, that any view may have given has run out.
 ///
 /// The waits are the largest that are known, because the lost view may have had either. Epoch and

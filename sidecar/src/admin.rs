@@ -70,7 +70,7 @@ async fn metrics(State(admin): State<Admin>) -> impl IntoResponse {
 /// What `preStop` calls by `conclave drain`: the leadership goes to another, locks stay. Done again
 /// it does nothing.
 ///
-/// Only the pod itself may do so: whoever is drained does not come back. A browser is kept from it
+/// Only the pod itself may do so: a sidecar that is drained does not come back. A browser is kept from it
 /// as from the API.
 async fn drain(
     State(admin): State<Admin>,

@@ -1,6 +1,6 @@
 //! Claims: what an application asks of a lock, and what it is told.
 //!
-//! A claim is one resource, waiting or held. The group task owns it; whoever asks gets a
+//! A claim is one resource, waiting or held. The group task owns it; a caller gets a
 //! [`tokio::sync::watch`] channel with its present state, so that a poll, a long poll, a stream and
 //! a check read the same value.
 

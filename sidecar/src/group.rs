@@ -41,7 +41,7 @@ pub struct Asked {
     pub claim: watch::Receiver<Claim>,
 }
 
-/// What is answered to whoever asks for a claim.
+/// What is answered to a caller that asks for a claim.
 pub(crate) type Answer = oneshot::Receiver<Result<Asked, AskError>>;
 
 /// What is asked of the group task.
@@ -53,7 +53,7 @@ pub(crate) enum Request {
     Release(LockName, ClaimId, oneshot::Sender<Result<Claim, ClaimError>>),
     /// Show the claims that wait or hold.
     Claims(oneshot::Sender<Vec<watch::Receiver<Claim>>>),
-    /// Whoever waited for this claim hung up: give it up if it still waits.
+    /// The caller that waited for this claim hung up: give it up if it still waits.
     Abandon(LockName, ClaimId),
     /// Hand the leadership over, and do not take it again: the pod is about to end.
     Drain,

@@ -36,7 +36,7 @@ pub struct Resource {
     pub authority: Option<AuthorityStatus>,
 }
 
-/// What a resource says, for whoever wants to know at once.
+/// What a resource says, for those that want to know at once.
 #[derive(Debug)]
 pub struct Says {
     /// Its policies; nothing once it is gone.

@@ -114,7 +114,7 @@ impl Sidecar {
         self.group.clone()
     }
 
-    /// Says to whoever calls what is missing.
+    /// Tells callers what is missing.
     pub fn lacks(&self, what: &str) {
         self.slot.lacks(what);
     }

@@ -1,7 +1,7 @@
 //! What travels between sidecars.
 //!
 //! A connection, which is TLS, carries frames: a length, a version byte, and a [`Frame`] in postcard.
-//! Connections go one way: whoever has something to say to a peer opens one, and the peer only
+//! Connections go one way: a member that has something to send to a peer opens one, and the peer only
 //! acknowledges. A sender numbers its messages and keeps them until they are acknowledged, so that a
 //! new connection goes on where the last one broke off.
 
@@ -128,7 +128,7 @@ impl Payload {
         }
     }
 
-    /// Whether the message is of no use when it is late: whoever sent it says it again.
+    /// Whether the message is of no use when it is late: its sender sends it again.
     pub(crate) fn is_fleeting(&self) -> bool {
         match self {
             Self::Clock { .. } => true,

@@ -45,7 +45,7 @@ impl Daemon {
             .spawn()
             .with_context(|| format!("cannot start {}", self.name))?;
         let process = i32::try_from(child.id()).ok().and_then(Process::of);
-        // Whoever started it must take its exit code, or its entry in /proc stays.
+        // Its parent must take its exit code, or its entry in /proc stays.
         thread::spawn(move || child.wait());
         let process = process.with_context(|| format!("{} ended at once", self.name))?;
         fs::create_dir_all(state.pids())?;

@@ -1,4 +1,4 @@
-//! What is kept of a failed test, for whoever has to find out why.
+//! What is kept of a failed test, to find out why it failed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -23,7 +23,7 @@ impl State {
         &self.directory
     }
 
-    /// Whoever starts, stops or tests the cluster holds a lock on this file, which outlives it.
+    /// A process that starts, stops or tests the cluster holds a lock on this file, which outlives it.
     pub fn claim(&self) -> PathBuf {
         self.directory.with_extension("lock")
     }

@@ -132,7 +132,7 @@ fn come_back(group: &Group<'_>, size: usize, deleted: bool) -> Result<()> {
         begun.duration_until(granted)
     );
     ensure!(begun.duration_until(led) <= BACK, "no leader for {:?}", begun.duration_until(led));
-    // Whoever asks later need not wait at all, but for `kubectl`.
+    // A caller that asks later need not wait at all, but for `kubectl`.
     let late = begun.duration_until(granted) > BACK && asked.duration_until(granted) > AT_ONCE;
     ensure!(!late, "nothing was granted for {:?}", begun.duration_until(granted));
     let freed = group.lock(&next, "held", "60s")?;

@@ -183,7 +183,7 @@ fn a_pod_that_is_cut_off_says_lost_before_anybody_else_gets_its_lock() -> Result
                     let lost = scope.spawn(move || await_loss(group, cut_off, path));
                     cluster.cut(cut_off, Cut::Both)?;
                     let next = group.lock(&others[0], "orders", "15s")?;
-                    // Whoever held it knows by the time that another has it.
+                    // The holder before knows by the time that another has it.
                     ensure!(group.check(cut_off, &held)? == 410, "two pods hold the lock");
                     lost.join().expect("it does not panic")?;
                     cluster.heal(cut_off)?;

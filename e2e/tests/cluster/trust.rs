@@ -79,7 +79,7 @@ fn a_pod_that_cannot_have_the_sidecar_is_refused_with_the_reason() -> Result<()>
         };
         each_is_refused()?;
 
-        // Whoever looks at the group sees it too, and each problem for itself.
+        // The status of the group shows it too, and each problem for itself.
         namespace.apply(CONCLAVE)?;
         each_is_refused()?;
         let field = "--field-selector=reason=PodRefused,regarding.kind=Conclave,type=Warning";

@@ -121,7 +121,7 @@ pub(super) fn server(
     Ok((params.signed_by(&key, &signer.issuer()?)?, key, life))
 }
 
-/// The key in a request, which proves that whoever asks has it. Nothing else of it is looked at.
+/// The key in a request, which proves that the one that asks has it. Nothing else of it is looked at.
 pub(super) fn requested_key(request: &str) -> Result<PublicKey, RequestError> {
     let request =
         CertificateSigningRequestParams::from_pem(request).map_err(|_| RequestError::Unreadable)?;

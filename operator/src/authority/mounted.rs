@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(shown(&mounted).as_deref(), Some(&**first.cert.der()));
         assert!(!mounted.look().expect("as before"), "nothing is new");
 
-        // With the certificate of whoever signed it behind, as cert-manager writes it.
+        // With the certificate of its signer behind, as cert-manager writes it.
         let chain = format!("{}{}", second.cert.pem(), first.cert.pem());
         put(&directory, &chain, &second.signing_key.serialize_pem());
         assert!(mounted.look().expect("taken"));

@@ -1,7 +1,7 @@
 //! When an authority gives way to the next, and how.
 //!
 //! 1. The next one is made. The groups and the webhook get its certificate beside the present one.
-//! 2. Once all of them have it, everybody has the overlap's time to learn of it. Whoever has not got it
+//! 2. Once all of them have it, everybody has the overlap's time to learn of it. One that has not got it
 //!    in that time, or in ten minutes if that is longer, is not waited for: one group must not keep the
 //!    others from another authority.
 //! 3. Then it signs. The one before is still trusted, because certificates of its own are alive.
@@ -13,7 +13,7 @@
 //! Nor is one that a person has revoked: its key may be another's. Another one is made, signs at once,
 //! and is the only one that is trusted. Members are refused until they have a certificate of its own.
 //!
-//! So at any other time whoever trusted one certificate of the bundle trusts what is shown to him.
+//! So at any other time a client that trusts one certificate of the bundle trusts what it is shown.
 
 use std::time::Duration;
 

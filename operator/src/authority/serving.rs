@@ -5,8 +5,8 @@
 //!
 //! Where somebody else makes the certificate of the webhook ([`mounted`](super::mounted)), the name
 //! that a client asks for tells which one it is shown. A sidecar asks for [`SERVER_NAME`] and trusts
-//! the authority, the API server asks for the Service and trusts that somebody. So whoever else may
-//! sign for the webhook does not become somebody whom members believe.
+//! the authority, the API server asks for the Service and trusts that somebody. So another that may
+//! sign for the webhook does not become one that members believe.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub struct Certificate {
 #[derive(Debug)]
 struct Shown {
     own: watch::Receiver<Option<Arc<CertifiedKey>>>,
-    /// To whoever asks for another name than [`SERVER_NAME`], if it is not the same.
+    /// To clients that ask for another name than [`SERVER_NAME`], if it is not the same.
     mounted: Option<watch::Receiver<Option<Arc<CertifiedKey>>>>,
 }
 
@@ -71,7 +71,7 @@ impl Certificate {
         Self { authority, names, lifetime, shown: watch::Sender::new(None) }
     }
 
-    /// What rustls needs: TLS 1.3, no client certificates, and nothing that is resumed. Whoever asks
+    /// What rustls needs: TLS 1.3, no client certificates, and nothing that is resumed. A client that asks
     /// for another name than [`SERVER_NAME`] is shown the mounted certificate, if there is one.
     pub fn config(&self, mounted: Option<&Mounted>) -> Result<ServerConfig, rustls::Error> {
         let shown = Shown { own: self.shown.subscribe(), mounted: mounted.map(Mounted::shown) };
@@ -140,7 +140,7 @@ const CONNECTIONS: usize = 256;
 /// The shortest time between two certificates.
 const RETRY: Duration = Duration::from_secs(1);
 /// The time between two tries that fail. A signer that has ended does not come back, and its
-/// successor is not waited for: whoever has it tells.
+/// successor is not waited for: its owner tells.
 const PAUSE: Duration = Duration::from_mins(1);
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! to join, with the pod's owner beside it. Without such a `Conclave` it is about the owner: a
 //! `ReplicaSet`, a Job. Who makes a pod without an owner is told by the refusal itself.
 //!
-//! Whoever reaches the webhook can make up a review. So no answer waits for an Event, and there are
+//! Everybody that reaches the webhook can make up a review. So no answer waits for an Event, and there are
 //! few: one in a second, and those that do not find a place in a short line are only logged.
 
 use std::time::Duration;

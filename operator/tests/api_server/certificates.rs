@@ -39,7 +39,7 @@ pub(crate) const LIFETIMES: Lifetimes = Lifetimes {
     certificate: Duration::from_hours(24),
 };
 
-/// A group, one pod of it, an authority, and whoever shows a token is that pod.
+/// A group, one pod of it, an authority, and every client with a token is that pod.
 struct Shop {
     server: ApiServer,
     authority: Authority,

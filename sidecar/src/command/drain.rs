@@ -40,7 +40,7 @@ fn ask(port: u16) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A connection with whoever listens on loopback. A pod may have one family alone.
+/// A connection with what listens on loopback. A pod may have one family alone.
 fn find(port: u16) -> Option<TcpStream> {
     let families: [IpAddr; 2] = [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()];
     let mut addresses = families.into_iter().map(|ip| SocketAddr::from((ip, port)));

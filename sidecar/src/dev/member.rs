@@ -338,7 +338,7 @@ impl Born {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
-                // Whoever waits is told; nobody else can be.
+                // The thread that waits is told; nobody else can be.
                 let _ = ready.send(Err(error.into()));
                 return;
             }

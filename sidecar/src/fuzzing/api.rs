@@ -45,7 +45,7 @@ impl PlayedApi {
 async fn play(mut double: Double) {
     let mut notified = Notified::default();
     while let Some(request) = double.requests.recv().await {
-        // Whoever asked may have hung up.
+        // The caller may have hung up.
         match request {
             Request::Ask(ask, reply) => drop(reply.send(notified.asked(ask))),
             Request::Find(lock, id, reply) => {

@@ -1,5 +1,5 @@
-//! What applications were told of this member's leadership and have not been told otherwise: whoever
-//! is to lead next waits for that (rule 37 of `docs/views.md`).
+//! What applications were told of this member's leadership and have not been told otherwise: the
+//! next leader waits for that (rule 37 of `docs/views.md`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl Believer {
 }
 
 impl Drop for Believer {
-    /// Whoever hung up has its last deadline.
+    /// A caller that hung up has its last deadline.
     fn drop(&mut self) {
         if let Some(until) = self.until.take() {
             self.all.ended(until);

@@ -88,7 +88,7 @@ struct Line {
     asked: bool,
     /// Who holds it elsewhere, as far as is known.
     holder: Option<Holder>,
-    /// Whether whoever grants has answered since the member asked.
+    /// Whether the members that grant it have answered since this one asked.
     heard: bool,
     /// Messages since this member entered, and those that it counted for the entry, as the textbook
     /// count them.

@@ -51,12 +51,12 @@ pub(crate) struct Beginning {
     pub(crate) sight: watch::Receiver<Sight>,
     /// Processes that are surely dead.
     pub(crate) dead: mpsc::Receiver<Incarnation>,
-    /// What the member says and does, for whoever draws it.
+    /// What the member sends and does, for the page that draws it.
     pub(crate) sent: Option<mpsc::Sender<Sent>>,
     pub(crate) end: CancellationToken,
 }
 
-/// What whoever draws a member gets to know.
+/// What the page that draws a member gets to know.
 #[derive(Clone, Debug)]
 pub(crate) enum Sent {
     /// It sent a message.

@@ -55,7 +55,7 @@ pub(crate) fn is_from_page(headers: &HeaderMap) -> bool {
 }
 
 /// Whether all hosts that the headers name are addresses or `localhost`: a name can be made to point
-/// anywhere by whoever has it.
+/// anywhere by its owner.
 pub(crate) fn names_an_address(headers: &HeaderMap) -> bool {
     let is_address = |host: &HeaderValue| {
         let host = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());

@@ -1,4 +1,4 @@
-//! Whoever asked for a claim: as long as it listens, the claim is wanted.
+//! The caller that asked for a claim: as long as it listens, the claim is wanted.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -42,7 +42,7 @@ impl Caller {
         response.map(|body| Body::new(Delivery { body, caller: self }))
     }
 
-    /// Gives the claim back when the stream of its events ends, whoever named it.
+    /// Gives the claim back when the stream of its events ends, whichever call named it.
     pub(super) fn bind_to_connection(&mut self) {
         self.on_hang_up = OnHangUp::Release;
     }
@@ -84,7 +84,7 @@ struct Asking {
 }
 
 impl Asking {
-    /// Who repeats a claim does not own the wait of whoever made it.
+    /// A caller that repeats a claim does not own the wait of the one that made it.
     fn caller_of(&self, asked: &Asked) -> Caller {
         let claim = asked.created.then(|| asked.claim.clone());
         Caller { group: self.group.clone(), claim, on_hang_up: self.on_hang_up }

@@ -84,7 +84,7 @@ impl Problem {
         problem
     }
 
-    /// What an ended claim says to whoever asks after it; nothing if it waits or holds.
+    /// What an ended claim answers to a caller that asks after it; nothing if it waits or holds.
     ///
     /// A hold whose time is over is lost, whether or not the group task has said so yet.
     pub(super) fn of_claim(claim: &Claim, now: LocalTime) -> Option<Self> {

@@ -29,8 +29,8 @@ use super::unread::Unread;
 pub struct Limits {
     /// Connections at a time; further ones wait to be accepted.
     pub connections: usize,
-    /// Calls at a time that wait or stream. Below `connections`, so that whoever holds a lock finds
-    /// a connection to release it by, however many wait for it.
+    /// Calls at a time that wait or stream. Below `connections`, so that a holder finds
+    /// a connection to release its lock by, however many wait for it.
     pub long_calls: usize,
     /// Headers of a request.
     pub headers: usize,

@@ -133,7 +133,7 @@ impl Token {
     }
 }
 
-/// Lets in whoever shows a token of the scope that the route needs, and everybody where there is no
+/// Admits callers that show a token of the scope that the route needs, and everybody where there is no
 /// file of tokens.
 pub(super) async fn admit(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     let Some(file) = &api.tokens else { return next.run(request).await };

@@ -64,7 +64,7 @@ struct Notified {
 }
 
 impl Notified {
-    /// A later deadline is news after a third of what was left of this one: whoever is told a lease
+    /// A later deadline is news after a third of what was left of this one: a caller that is told a lease
     /// has two thirds of it left when it is told the next.
     fn at(now: LocalTime, deadline: LocalTime) -> Self {
         Self { deadline, stale: now.after((deadline - now) / 3) }

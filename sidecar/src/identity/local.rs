@@ -8,7 +8,7 @@ use rcgen::{
     ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, PublicKeyData, SanType,
 };
 
-/// Certifies whoever asks.
+/// Certifies everybody that asks.
 pub struct LocalAuthority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }

@@ -124,7 +124,7 @@ impl Refusal {
 /// The first byte of a TLS handshake.
 const HANDSHAKE: u8 = 22;
 
-/// Finds out who connected. Whoever does not begin a handshake is told nothing.
+/// Finds out who connected. A client that does not begin a handshake is told nothing.
 pub(super) async fn accept(local: &Local, stream: TcpStream) -> Result<Secure, Refusal> {
     let credentials = local.credentials().ok_or(Refusal::Bare)?;
     stream.set_nodelay(true).map_err(Refusal::Broken)?;

@@ -6,7 +6,7 @@ use prometheus::{Gauge, IntCounterVec};
 
 use super::definitions::Definitions;
 
-/// The certificate. Whoever renews it counts.
+/// The certificate. Its renewal counts.
 #[derive(Clone)]
 pub(crate) struct CertificateMetrics {
     expiry: Gauge,

@@ -26,7 +26,7 @@ use crate::metrics::Metrics;
 /// From 1970 to 2024.
 pub(super) const BEFORE_2024: Duration = Duration::from_secs(1_704_067_200);
 
-/// No call takes longer; whoever asked gives up earlier.
+/// No call takes longer; the member that asked gives up earlier.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A way to the Lease of a group.
@@ -99,7 +99,7 @@ impl KubernetesRegister {
         let register = self.clone();
         tokio::spawn(async move {
             let answer = register.answer(call).await;
-            // Whoever asked is gone.
+            // The member that asked is gone.
             let _ = answers.send(answer).await;
         });
     }

@@ -24,7 +24,7 @@ impl MemoryRegister {
             let mut register = register::MemoryRegister::default();
             while let Some((call, answers)) = asked.recv().await {
                 if let Some(answer) = register.answer(&call, time_term()) {
-                    // Whoever asked is gone, or floods itself.
+                    // The member that asked is gone, or floods itself.
                     let _ = answers.try_send(answer);
                 }
             }

@@ -30,7 +30,7 @@ fn text(path: &Path) -> &str {
 async fn with_its_socket_alone_the_api_opens_no_port() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("conclave.sock");
-    // Both are taken: whoever opens this port fails.
+    // Both are taken: opening this port fails.
     let taken = Listeners::on_loopback(0).await.unwrap();
     let port = taken.addresses()[0].port();
     let alone = ["--socket", text(&socket), "--api-socket-only"];

@@ -110,7 +110,7 @@ impl ClaimEntry {
         Note { owner: claim.owner.clone(), metadata: claim.metadata.clone() }
     }
 
-    /// The claim as whoever waits for its lock sees it.
+    /// The claim as those that wait for its lock see it.
     pub(super) fn as_holder(&self, now: LocalTime, pod: &str) -> Holder {
         let claim = self.claim.borrow();
         let (token, since) = match &claim.state {

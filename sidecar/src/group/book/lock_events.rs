@@ -173,7 +173,7 @@ impl Book {
     }
 }
 
-/// What is told of whoever holds a lock elsewhere.
+/// What is told of a holder elsewhere.
 fn as_holder(now: LocalTime, note: LockNote, pod_of: impl Fn(Incarnation) -> String) -> Holder {
     Holder {
         pod: pod_of(note.member),

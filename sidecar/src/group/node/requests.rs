@@ -73,6 +73,6 @@ pub(in crate::group) const NO_VIEW: &str = "this member is in no view of its gro
 pub(in crate::group) const LEAVING: &str = "the sidecar is leaving its group";
 
 pub(in crate::group) fn answered<T>(reply: oneshot::Sender<T>, answer: T) {
-    // Whoever asked has hung up.
+    // The caller has hung up.
     let _ = reply.send(answer);
 }

@@ -36,11 +36,11 @@ pub(super) enum Place {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Call {
     Ask(Question),
-    /// The same, and whoever asks hangs up before it is answered.
+    /// The same, and the caller hangs up before it is answered.
     AskUnheard(Question),
     Renew(Number),
     Release(Number),
-    /// Whoever asked hung up.
+    /// The caller hung up.
     HangUp(Number),
     Drain,
     /// The pod ends in order.

@@ -1,4 +1,4 @@
-//! What happens to locks at this member, step by step, for whoever draws it. Only `conclave dev`
+//! What happens to locks at this member, step by step, for the page that draws it. Only `conclave dev`
 //! does: elsewhere nobody listens, and nothing is done here.
 //!
 //! All that follows from one input has the time of that input, as one event of a space-time diagram.
@@ -92,7 +92,7 @@ impl Process<'_> {
                 }
                 Effect::Tell(Event::Lock(lock, event)) => self.note_event(at, member, lock, event),
                 Effect::Tell(Event::Lease(lease)) => {
-                    // Whoever draws may miss something.
+                    // The page may miss something.
                     let _ = sent.try_send(Sent::Lease(*lease));
                 }
                 Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => {}
@@ -125,7 +125,7 @@ impl Process<'_> {
 
     fn note(&self, at: LocalTime, lock: &LockName, what: impl FnOnce() -> What) {
         if let Some(sent) = &self.sent {
-            // Whoever draws may miss something.
+            // The page may miss something.
             let _ = sent.try_send(Sent::Step(Step { at, lock: lock.clone(), what: what() }));
         }
     }

@@ -41,7 +41,7 @@ impl Surroundings for Process<'_> {
         if let Some(sent) = &self.sent {
             let (protocol, name) = payload.names();
             let lock = payload.lock().cloned();
-            // Whoever draws may miss something.
+            // The page may miss something.
             let _ = sent.try_send(Sent::Message(Spoken { to, protocol, name, lock }));
         }
         self.links.send(to, payload);

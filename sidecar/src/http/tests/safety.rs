@@ -39,7 +39,7 @@ fn reading(body: &Value, field: &str) -> LocalTime {
 }
 
 /// What an answer or event tells by both clocks is what the member was told: not later, and as good
-/// as that for whoever reads it now.
+/// as that for a client that reads it now.
 fn tells(body: &Value, deadline: LocalTime) {
     assert_eq!(reading(body, "safe_until_boottime_ns"), deadline, "{body}");
     let left = now().until(deadline);

@@ -13,7 +13,7 @@ use super::*;
 use crate::identity::tests::certified;
 use crate::wire::{Frame, Introduction, Rejection};
 
-/// A certificate, and how it is refused: of whoever connects, and of whoever is connected to.
+/// A certificate, and how it is refused: of the one that connects, and of the one that is connected to.
 struct Case {
     name: &'static str,
     shown: (KeyPair, String),

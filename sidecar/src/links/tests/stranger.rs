@@ -92,7 +92,7 @@ impl Stranger {
                 while let Some(frame) = hears(&mut frames).await {
                     if let Frame::Hello(_) = frame {
                         let welcome = Frame::Welcome { received: 0 };
-                        // Whoever hung up did so.
+                        // The other end may have hung up.
                         let _ = frames.send(welcome.encode()).await;
                     }
                     if let Frame::Data { number, .. } = frame {
