@@ -144,7 +144,9 @@ fn a_visitor_sees_each_algorithm_by_what_its_members_say() -> Result<()> {
             shows(shown, state)?;
         }
         browser.click(&format!("#diagram-lock option[value='{lock}']"))?;
-        wait::until("the entry of whoever waited", LONG, || traffic.is_drawn(&browser, second))?;
+        wait::until("the entry of the one that waited", LONG, || {
+            traffic.is_drawn(&browser, second)
+        })?;
         traffic.check(&browser).with_context(|| traffic.algorithm.to_owned())?;
     }
     browser.has_no_complaints()

@@ -22,7 +22,7 @@ fn check(input: &[u8], answer: &[u8]) {
     }
 }
 
-/// What is answered. Whoever hangs up is answered only what needs no waiting.
+/// What is answered. A client that hangs up is answered only what needs no waiting.
 async fn answer(api: &PlayedApi, input: &[u8], hangs_up: bool) -> Vec<u8> {
     let (mut client, server) = tokio::io::duplex(BUFFER);
     client.write_all(input).await.expect("there is room for it");

@@ -1,4 +1,4 @@
-//! What the API server, or whoever reaches the webhook, sends when a pod is created.
+//! What the API server, or anybody else that reaches the webhook, sends when a pod is created.
 
 use std::sync::LazyLock;
 

@@ -157,8 +157,8 @@ pub enum Law {
     Exclusion,
     /// A caller that asks after another's grant was answered gets a larger token, and so does one that is
     /// granted the lock after another's hold ended, though it had asked before. While somebody believes to hold,
-    /// nobody is given a larger one, not even a caller that no longer wants it or was answered too late. (A leader whose clock stands still may
-    /// go on granting with the tokens of its view; stores refuse them.)
+    /// nobody is given a larger one, not even a caller that no longer wants it or was answered too late. (A leader
+    /// whose clock stands still may go on granting with the tokens of its view; stores refuse them.)
     TokenOrder,
     /// No token of a lock is given twice.
     TokenOnce,

@@ -58,7 +58,7 @@ impl Candidate for Ring {
     }
 }
 
-/// Members that notice, each at some time or other, that the leader is gone. Whoever follows a
+/// Members that notice, each at some time or other, that the leader is gone. One that follows a
 /// member that died since notices too: the textbook take the detection of crashes for granted.
 struct Elections {
     /// Who elects.
@@ -137,14 +137,17 @@ impl<P: Candidate> Laws<P> for Elections {
 
 fn kept_without_synchrony<P: Candidate>() -> Vec<Law<P>> {
     vec![
-        Property::always("whoever follows a member was told of it last", |_, group: &State<P>| {
-            followed(group).all(|(id, leader)| group.memory.notified.get(&id) == Some(&leader))
-        }),
+        Property::always(
+            "a member that follows another was told of it last",
+            |_, group: &State<P>| {
+                followed(group).all(|(id, leader)| group.memory.notified.get(&id) == Some(&leader))
+            },
+        ),
         Property::always("nobody follows whom it must never follow", |_, group: &State<P>| {
             followed(group).all(|(id, leader)| P::may_follow(id, leader))
         }),
         Property::always(
-            "whoever waits has a timer, and does not wait for ever",
+            "a member that waits has a timer, and does not wait for ever",
             |_, group: &State<P>| {
                 let mut waiting =
                     group.living().filter(|(_, member)| member.protocol.is_electing());
@@ -191,7 +194,7 @@ fn all_follow_the_highest<P: Candidate>(group: &State<P>) -> bool {
     group.living().all(|(_, member)| member.protocol.elected() == group.highest_living())
 }
 
-/// Whoever was asked to elect crashed before anybody heard of it.
+/// The member that was asked to elect crashed before anybody heard of it.
 fn nobody_knows<P: Candidate>(group: &State<P>) -> bool {
     group.living().all(|(id, member)| {
         !group.memory.asked.contains(&id)

@@ -1,7 +1,7 @@
 //! The laws of mutual exclusion, over all interleavings of three members.
 //!
-//! They are those of the textbooks: at most one is in the critical section; whoever waits gets in, if whoever is
-//! inside leaves; nobody is overtaken without end. Whoever wants nothing keeps nobody out: in most
+//! They are those of the textbooks: at most one is in the critical section; a member that waits enters, if the one
+//! in it leaves; nobody is overtaken without end. A member that wants nothing keeps nobody out: in most
 //! searches some member never asks, or has asked for the last time, and the others get in all the same.
 //! Each law is also seen to fail, on locks that are made to break it.
 //!
@@ -139,12 +139,12 @@ fn a_lock_that_is_right_but_for_its_faults_has_none() {
 
 #[test]
 fn a_lock_that_never_grants_is_found_out() {
-    breaks(Fault::NeverGrants, "whoever waits gets in");
+    breaks(Fault::NeverGrants, "a member that waits enters");
 }
 
 #[test]
 fn a_lock_that_grants_only_to_one_is_found_out() {
-    breaks(Fault::GrantsOnlyTo(MemberId(0)), "whoever waits gets in");
+    breaks(Fault::GrantsOnlyTo(MemberId(0)), "a member that waits enters");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_lock_that_takes_a_grant_for_a_request_given_up_is_found_out() {
 
 #[test]
 fn a_lock_that_forgets_withdrawals_is_found_out() {
-    breaks(Fault::ForgetsWithdrawals, "whoever waits gets in");
+    breaks(Fault::ForgetsWithdrawals, "a member that waits enters");
 }
 
 #[test]

@@ -38,7 +38,7 @@ pub(crate) fn bully() -> Vec<Cases> {
         let seen = elect::<Bully>(size, initiator..=initiator);
         let notified = n - 2;
         let upwards = seen.sent("coordinator") - notified;
-        // Whoever asks and wins has waited for nobody but Δt; who does not waits for a message to
+        // A member that asks and wins has waited for nobody but Δt; one that does not waits for a message to
         // the winner too. Then the others are told, if there are others.
         let transfers = u64::from(initiator < size - 2) + u64::from(notified > 0);
         Outcome {

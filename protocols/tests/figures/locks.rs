@@ -50,7 +50,7 @@ pub(crate) struct Line {
     pub(crate) counts: Counts,
     /// Between two members, and the sum for each member that enters once, in T.
     pub(crate) sync_delay: (Spread, Sent),
-    /// Until whoever asks again when it leaves is in; in T, as all that follows.
+    /// Until a member that asks again when it leaves is in; in T, as all that follows.
     pub(crate) response: (Spread, Sent),
     /// The same until it has left again.
     pub(crate) turnaround: (Spread, Sent),
@@ -107,7 +107,7 @@ fn plainly<P: Mutex>(view: View) -> impl Fn(MemberId) -> P {
     move |me| P::new(me, view, &Carried::default())
 }
 
-/// The same, and whoever is deferred is told so, as in a group.
+/// The same, and a member that is deferred is told so, as in a group.
 fn with_answers(view: View) -> impl Fn(MemberId) -> RicartAgrawala {
     let variant = Variant { withheld: Withheld::Queued, ..Variant::default() };
     move |me| RicartAgrawala::of(variant, me, view, &Carried::default())

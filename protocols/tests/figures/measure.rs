@@ -182,7 +182,7 @@ impl<P: Mutex> Run<P> {
         }
     }
 
-    /// Whoever is in the critical section stays for a critical section, and leaves. Nobody else gets in meanwhile.
+    /// The member in the critical section stays for as long as one lasts, and leaves. Nobody else enters meanwhile.
     fn section(&mut self, member: MemberId) {
         self.sim.run_for(SECTION);
         let others = self.sim.take_notified();

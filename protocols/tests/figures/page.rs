@@ -236,7 +236,7 @@ fn tries(lock: &Lock, forgotten: &[Forgotten]) -> String {
         assert!(round_trip, "n = {}: the sentence below is not true", row.size);
     }
     let mut text = String::from(
-        "Whoever asks again as soon as it has left got in again at once in these runs, because the others
+        "A member that asks again as soon as it has left entered again at once in these runs, because the others
 pause: so the response is short where the longest is very long. An entry took so many attempts:\n\n",
     );
     let sizes: Vec<String> = lock.rows.iter().map(|row| row.size.to_string()).collect();

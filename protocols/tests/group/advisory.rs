@@ -1,4 +1,4 @@
-//! The arbiter `None`: as in the textbook, whoever was elected leads.
+//! The arbiter `None`: as in the textbook, the elected member leads.
 
 use std::time::Duration;
 

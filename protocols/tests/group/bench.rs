@@ -44,7 +44,7 @@ pub(crate) struct Bench {
     still: BTreeSet<usize>,
     /// Messages of this name are lost.
     pub(crate) lost: Option<&'static str>,
-    /// What whoever starts next speaks.
+    /// What the next to start speaks.
     pub(crate) versions: Versions,
 }
 

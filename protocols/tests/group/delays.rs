@@ -1,5 +1,5 @@
 //! `lockDelay`: how long a lock stays closed after a hold that ended without being given back,
-//! whoever grants it and whatever becomes of the view. Rules 20, 25, 28 and 30 of `docs/views.md`.
+//! whichever algorithm grants it and whatever becomes of the view. Rules 20, 25, 28 and 30 of `docs/views.md`.
 
 use std::time::Duration;
 
@@ -194,7 +194,7 @@ fn what_a_member_lost_that_never_left_stays_closed() {
     }
 }
 
-/// Whoever enters a view late would keep the lock closed for as much longer.
+/// A member that enters a view late would keep the lock closed for as much longer.
 #[test]
 fn a_view_that_is_announced_late_says_how_long_a_lock_is_closed_from_then_on() {
     let (mut bench, _) = holder_dies(LockAlgorithm::RicartAgrawala);

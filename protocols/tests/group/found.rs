@@ -21,7 +21,7 @@ fn three() -> Bench {
 }
 
 /// The mutex of an unused lock was dropped, and the next one numbered its requests from one again.
-/// A grant under way to the request that had been given up let in whoever asked anew.
+/// A grant under way to the request that had been given up admitted the member when it asked anew.
 #[test]
 fn a_grant_to_a_request_given_up_is_not_one_to_the_next() {
     let mut bench = three();
@@ -37,8 +37,8 @@ fn a_grant_to_a_request_given_up_is_not_one_to_the_next() {
     assert!(!bench.holds(1, "a"));
 }
 
-/// The end of an outsider's entry was noted as an expulsion, and threw out whoever had just been let
-/// in.
+/// The end of an outsider's entry was noted as an expulsion, and threw out the member that had just been
+/// admitted.
 #[test]
 fn the_end_of_an_outsiders_entry_expels_nobody_else() {
     let mut bench = Bench::group(5, Policy::default());
@@ -114,7 +114,7 @@ fn the_last_to_leave_leads_no_more_when_the_register_says_so() {
 
 /// A leader was held up until its leader lease was over, and told to leave before it heard the promises
 /// that were on their way. They gave its leader lease back after it had resigned: it granted locks on while
-/// the register said that nobody led and nothing was held, and whoever started next led beside it.
+/// the register said that nobody led and nothing was held, and the next to start led beside it.
 #[test]
 fn a_promise_that_comes_late_gives_no_leader_lease_back_to_a_leader_that_resigned() {
     let mut bench = three();
@@ -206,10 +206,10 @@ fn an_emptied_register_is_not_a_new_group() {
     assert_eq!(bench.leader(), Some(0), "the leader lease goes on while the view is confirmed");
     bench.wait(SECOND * 200);
     assert_eq!(bench.leader(), None);
-    assert_eq!(bench.register.record(), None, "whoever keeps the register must see to it");
+    assert_eq!(bench.register.record(), None, "the keeper of the register must see to it");
 }
 
-/// The record was lost, and made anew by whoever keeps the register.
+/// The record was lost, and made anew by the keeper of the register.
 #[test]
 fn a_lost_record_is_waited_out_whatever_seals_there_are() {
     let mut bench = three();
@@ -255,7 +255,7 @@ fn a_record_that_is_lost_twice_is_waited_out_twice() {
 }
 
 /// Somebody was frozen while it began the first view of a group. When it went on, the group had come
-/// and its record was lost: to whoever finds that, nothing is over.
+/// and its record was lost: to a member that finds that, nothing is over.
 #[test]
 fn a_belated_first_view_is_none_when_the_record_was_lost() {
     let mut bench = Bench::new(Policy::default());
@@ -328,7 +328,7 @@ fn a_view_that_a_backup_forgot_does_not_come_again() {
 }
 
 /// A member lease was made longer, and shorter again; in between a lease of the longer one was given. The
-/// register was brought back from a backup of before: whoever starts then waits for the shorter one.
+/// register was brought back from a backup of before: a member that starts then waits for the shorter one.
 #[test]
 #[ignore = "a limit that docs/guarantees.md states: a backup knows nothing of the longer wait"]
 fn a_lease_that_a_backup_forgot_keeps_others_out() {

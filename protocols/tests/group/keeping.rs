@@ -85,7 +85,7 @@ fn without_caching_each_entry_asks() {
     }
 }
 
-/// The token of a stamp would go back: whoever asks only now has a lower one than who has entered
+/// The token of a stamp would go back: a member that asks only now has a lower one than one that has entered
 /// again and again by itself.
 #[test]
 fn a_member_that_asks_after_others_entered_again_gets_a_higher_token_than_all_of_theirs() {

@@ -281,7 +281,7 @@ fn rule_20_a_member_lease_passes_if_nobody_entered_the_second_view() {
     assert!(granted > until, "only a member lease makes sure");
 }
 
-/// Whoever is alone lists nothing to anybody. Its record says whether the view is settled.
+/// A member alone lists nothing to anybody. Its record says whether the view is settled.
 #[test]
 fn rule_21_the_next_after_one_that_was_alone_waits_for_nothing() {
     let mut bench = group(1);

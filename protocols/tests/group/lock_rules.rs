@@ -278,8 +278,8 @@ fn a_lock_stays_closed_after_a_holder_was_lost_if_the_policy_says_so() {
     assert!(bench.holds(2, "a"), "after a release it opens at once");
 }
 
-/// A lease was given for the longer wait. Were the shorter one in force at once, whoever waits it
-/// out would be let in beside a holder that was cut off.
+/// A lease was given for the longer wait. Were the shorter one in force at once, a member that waits it
+/// out would enter beside a holder that was cut off.
 #[test]
 fn a_shorter_member_lease_comes_into_force_after_the_longer_leases() {
     let mut bench = five();

@@ -26,7 +26,7 @@ pub(crate) enum Ask {
     Member(Command),
     /// Of the register: to be like this from now on.
     Mood(Mood),
-    /// Of the register: to lose its record. Whoever keeps it makes it anew, and says so.
+    /// Of the register: to lose its record. Its keeper makes it anew, and says so.
     Lose,
     /// Of the register: to hold again what it held before, so many writes ago.
     Restore(usize),

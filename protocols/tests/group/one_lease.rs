@@ -60,7 +60,7 @@ fn a_leave_that_does_not_name_a_hold_frees_the_lock_at_once() {
     assert_eq!(bench.record().epoch, epoch);
 }
 
-/// The lock went to a member that was gone, and whoever was next waited for a member lease.
+/// The lock went to a member that was gone, and the next waited for a member lease.
 #[test]
 fn a_waiter_that_leaves_never_enters() {
     let mut bench = Bench::group(4, Policy::default());
@@ -74,7 +74,7 @@ fn a_waiter_that_leaves_never_enters() {
     assert!(bench.holds(1, "a"));
 }
 
-/// It lost the lock by its own clock, which is earlier than the leader knows. Whoever takes so much care
+/// It lost the lock by its own clock, which is earlier than the leader knows. A caller that takes so much care
 /// counts on the pause, though the member that lost it goes.
 #[test]
 fn a_lock_stays_closed_after_a_loss_though_its_holder_leaves() {

@@ -139,7 +139,7 @@ fn rule_27_all_holds_of_a_member_end_with_its_lease() {
     }
 }
 
-/// Whoever is cut off from the leader alone keeps what it holds until its lease ends, and the others
+/// A member that is cut off from the leader alone keeps what it holds until its lease ends, and the others
 /// out; then the leader goes on without it.
 #[test]
 fn rule_28_others_enter_after_the_lease_of_a_lost_member() {
@@ -189,7 +189,7 @@ fn rule_29_a_hold_that_no_promise_listed_is_carried_over() {
         while bench.record().epoch == epoch {
             let in_section = [1, 2].into_iter().find(|member| bench.holds(*member, "a"));
             if let Some(member) = in_section {
-                // Out and in again, so that whoever is in the critical section is another every few milliseconds.
+                // Out and in again, so that another is in the critical section every few milliseconds.
                 bench.exit(member, "a");
                 bench.enter(member, "a");
             }

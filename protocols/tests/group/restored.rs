@@ -52,7 +52,7 @@ impl Fork {
         assert_eq!((bench.leader(), second.base), (Some(1), Some(first)));
         bench.enter(5, "x");
         assert!(bench.holds(5, "x"));
-        // Whoever leads what the register forgot would replace what it finds there.
+        // The leader of what the register forgot would replace what it finds there.
         for member in [1, 5] {
             bench.link(bench.node(member), Node::Register, Link::Cut);
         }
@@ -75,7 +75,7 @@ impl Fork {
         self.bench.free(self.bench.node(2), self.bench.node(member));
     }
 
-    /// The leader of what the register forgot ends, and whoever came from there says so: after how long is
+    /// The leader of what the register forgot ends, and a member that came from there says so: after how long is
     /// the lock granted that somebody there held?
     fn granted_after(&mut self) -> Duration {
         let bench = &mut self.bench;
@@ -134,7 +134,7 @@ fn rule_39_who_comes_from_a_forgotten_view_enters_when_nothing_is_granted() {
     assert!(took + SECOND * 2 > fork.all, "{took:?}");
 }
 
-/// Whoever begins the view after the second of the two knows better itself.
+/// The member that begins the view after the second of the two knows better itself.
 #[test]
 fn rule_39_a_candidate_that_comes_from_a_forgotten_view_grants_nothing_at_first() {
     let mut fork = Fork::new(false);

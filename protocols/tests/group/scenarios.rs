@@ -186,7 +186,7 @@ fn the_only_survivor_that_reaches_the_register_leads_in_the_end() {
     }
 }
 
-/// As when a deployment is recreated, or scaled to zero: whoever the leader hands over to has left
+/// As when a deployment is recreated, or scaled to zero: the member that the leader hands over to has left
 /// by then.
 #[test]
 fn all_that_leave_at_once_close_the_group_whichever_is_first() {

@@ -220,7 +220,7 @@ pub(crate) fn all_belong(world: &mut World) {
     });
 }
 
-/// Whoever holds a lock leaves it, and whoever lives gets it once.
+/// The holder of a lock leaves it, and each that lives gets it once.
 fn everybody_gets(world: &mut World, lock: &str, patience: Duration) {
     let all: Vec<usize> = world.living().collect();
     for member in &all {

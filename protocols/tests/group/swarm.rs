@@ -138,7 +138,7 @@ fn applications_give_back_after_their_sidecars_have_left() {
     }
 }
 
-/// Whoever began anew went by the epoch in the resource's status alone, and not by the ceiling there.
+/// A member that began anew went by the epoch in the resource's status alone, and not by the ceiling there.
 #[test]
 fn tokens_of_a_high_above_the_epoch_do_not_come_again_after_a_backup() {
     run_plan(Plan::any_algorithm(79_012_722), false);

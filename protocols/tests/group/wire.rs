@@ -218,7 +218,7 @@ impl Table {
         }
     }
 
-    /// Whoever is in the critical section leaves, until all have been in the critical section. Returns in which order.
+    /// The member in the critical section leaves, until all have been in it. Returns in which order.
     fn leave_in_turn(&mut self, mut waiting: Vec<u32>) -> Vec<u32> {
         let mut order = Vec::new();
         let end = self.bench.now.after(SECOND * 20);

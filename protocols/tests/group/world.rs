@@ -26,7 +26,7 @@ pub(crate) struct World {
     /// How far clocks' rates are off at most, in parts per million.
     drift: i32,
     pub(crate) variety: Variety,
-    /// Draws in which order whoever was frozen finds what waits for it; none: as it came.
+    /// Draws in which order a member that was frozen finds what waits for it; none: as it came.
     pub(crate) orders: Option<Random>,
     /// Those of the latest view that somebody entered.
     pub(crate) waits: Timing,
@@ -100,7 +100,7 @@ pub(crate) struct Variety {
     pub(crate) priorities: bool,
     /// Each clock runs as fast as it may, or as slowly.
     pub(crate) corners: bool,
-    /// What waits for whoever was frozen comes in any order that keeps that of each source.
+    /// What waits for a member that was frozen comes in any order that keeps that of each source.
     pub(crate) orders: bool,
 }
 

@@ -190,7 +190,7 @@ pub(crate) fn spoiled(
     seeds.filter_map(spoil).collect()
 }
 
-/// Whether whoever was given a token believes to hold, at the time of an operation.
+/// Whether the one that was given a token believes to hold, at the time of an operation.
 fn believes(entries: &[Entry], place: usize, lock: &str, token: u64) -> bool {
     let grant = entries.iter().find_map(|entry| {
         if let Operation::Granted { claim, token: Some(given), until, .. } = entry.operation

@@ -67,7 +67,7 @@ impl LeaderModel {
         self.take_admission(s, member);
     }
 
-    /// A heartbeat leaves. Heartbeats are numbered: whoever has heard a later one does not hear this.
+    /// A heartbeat leaves. Heartbeats are numbered: a member that has heard a later one does not hear this.
     pub(crate) fn send_admission(&self, s: &mut State, leader: NodeId, member: NodeId) {
         let admission = self.admission_to(s, leader, member);
         let peer = &mut s.nodes[member].peer;

@@ -94,7 +94,7 @@ impl LeaderModel {
         self.leader_lease_left(s, leader) > 0 || !self.rules.grant_checks_leader_lease
     }
 
-    /// Broken: a new request of whoever has the entry is answered with the old grant.
+    /// Broken: a new request of the member that has the entry is answered with the old grant.
     fn grants_again(&self, entry: Entry, member: NodeId) -> bool {
         !self.rules.new_request_gets_new_token && entry.is_of(member, entry.token)
     }

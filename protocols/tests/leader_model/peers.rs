@@ -2,9 +2,9 @@
 //! from one to the other. The model has one such lock, number 0.
 //!
 //! Of the algorithms nothing is left but what decides who may enter. A permission is for the
-//! present request of whoever has it; of two that want in, one at most has the other's, which is what
-//! the order of time stamps comes to. A token is with whoever it was sent to, who may take its time.
-//! Messages name their view, and whoever is not in it does not hear them.
+//! present request of the member that has it; of two that want in, one at most has the other's, which is what
+//! the order of time stamps comes to. A token is with the member that it was sent to, which may take its time.
+//! Messages name their view, and a member that is not in it does not hear them.
 
 use super::model::{Action, LeaderModel};
 use super::rules::{OwnHolds, PeerRules};
@@ -190,7 +190,7 @@ impl LeaderModel {
         }
         match self.scope.way {
             Way::Leader => false,
-            // Whoever has the other's permission asked before it.
+            // A member that has the other's permission asked before it.
             Way::Permission => {
                 let mine_is_first = giver.peer.wants && giver.peer.given[to].is_some();
                 taker.peer.wants && taker.peer.given[from].is_none() && !mine_is_first

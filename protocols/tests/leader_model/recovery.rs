@@ -192,7 +192,7 @@ impl LeaderModel {
     }
 
     /// Rule 11: the highest in rank of the members whose promise has run out. A joiner begins when
-    /// no member does. Nobody but the nominee begins; whoever does not reach the register withdraws,
+    /// no member does. Nobody but the nominee begins; one that does not reach the register withdraws,
     /// so that the next in rank is nominated before it takes part again.
     fn nominate(&self, s: &mut State, patience: &mut Patience) {
         let members = s.register.members;

@@ -3,7 +3,7 @@
 //!
 //! A tick is a second, all clocks are the same, and a hold is as long as its wait. What the model has in one
 //! step the rules have as a few events of one moment. A crash takes the application along, and so what it
-//! was told. Where a search has no E, whoever promises has just read the register. Evidence of death, which
+//! was told. Where a search has no E, a member that promises has just read the register. Evidence of death, which
 //! the model counts a little earlier than members do, is left out.
 
 use std::time::Duration;
@@ -256,7 +256,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// Whoever grants among members counts on a lease of the view, which its leader tells it.
+    /// A member that grants among members counts on a lease of the view, which its leader tells it.
     fn peer_locks(&mut self, before: &State, action: Action, after: &State) -> Result<(), Breach> {
         if let Action::Peer(PeerAction::Exit(id)) = action {
             self.tell(id, Event::Released(lock_name(LOCK)))?;

@@ -195,7 +195,7 @@ pub(crate) struct Rules {
     pub(crate) table_comes_with_the_seal: bool,
     /// Rule 14: a dead follower counts only P after its death.
     pub(crate) evidence_waits: bool,
-    /// Rule 14: whoever counts as dead is dead.
+    /// Rule 14: a member that counts as dead is dead.
     pub(crate) evidence_is_true: bool,
     /// Rule 15: how many seals end the old leader lease.
     pub(crate) need: Need,
@@ -261,7 +261,7 @@ pub(crate) struct Rules {
     pub(crate) token_names_view: bool,
     /// Rule 23: a grant names the request that it answers.
     pub(crate) grant_names_request: bool,
-    /// Rule 23: a new request gets a new token, even from whoever has the entry.
+    /// Rule 23: a new request gets a new token, even from the member that has the entry.
     pub(crate) new_request_gets_new_token: bool,
     /// Rule 23: a release names its token.
     pub(crate) release_names_token: bool,

@@ -18,7 +18,7 @@ pub(crate) struct Counting {
     /// By how much a slow and a fast clock advance in one tick. In every tick each clock is one or
     /// the other.
     pub(crate) rates: (Units, Units),
-    /// For how long whoever grants waits, by its own clock, from after the receipt.
+    /// For how long the granting member waits, by its own clock, from after the receipt.
     pub(crate) wait: Units,
     /// For how long the holder believes, by its own clock.
     pub(crate) hold: Units,

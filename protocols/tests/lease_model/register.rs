@@ -188,7 +188,7 @@ impl Lease {
             process.stale = process.stale.filter(|write| !write.applied);
             if self.compares {
                 // What names the version that is gone will be refused, whenever it arrives, and
-                // whoever saw it has to look again.
+                // a process that saw it has to look again.
                 process.seen = None;
                 process.stale = None;
                 process.write = process.write.filter(|write| write.applied);

@@ -235,7 +235,7 @@ impl<P: Subject + Mutex> Laws<P> for AnyLock<P> {
             Property::always("at most one is in the critical section", |_, group: &State<P>| {
                 count(group, Phase::InSection) <= 1
             }),
-            Property::always("whoever waits gets in", |_, group: &State<P>| {
+            Property::always("a member that waits enters", |_, group: &State<P>| {
                 !is_over(group) || count(group, Phase::Waiting) == 0
             }),
             Property::always(

@@ -75,16 +75,16 @@ fn the_crash_of_a_member_that_neither_waits_nor_is_in_section_is_not_noticed_and
     check(central().world(asking().carrying(Some(1), &[2])).with_dead(0));
     for (holder, waiting) in [(Some(0), [].as_slice()), (None, &[0]), (Some(1), &[0, 2])] {
         let world = central().world(asking().carrying(holder, waiting)).with_dead(0);
-        assert_breaks(world, "whoever waits gets in");
+        assert_breaks(world, "a member that waits enters");
     }
     let without_coordinator = central().world(Sections::of([1, 1, 0])).with_dead(2);
-    assert_breaks(without_coordinator, "whoever waits gets in");
+    assert_breaks(without_coordinator, "a member that waits enters");
 }
 
 #[test]
 fn where_messages_overtake_one_another_somebody_waits_for_ever() {
     let sections = Sections::of([1, 1, 0]).with_withdrawals(1);
-    assert_breaks(central().world(sections).with_order(Order::Any), "whoever waits gets in");
+    assert_breaks(central().world(sections).with_order(Order::Any), "a member that waits enters");
 }
 
 /// The throughput of the textbook, where a message takes one and a critical section ten: one entry in twelve with a
@@ -119,7 +119,7 @@ fn a_lock_that_is_right_but_for_its_faults_passes() {
 
 #[test]
 fn a_lock_that_never_grants_lets_somebody_wait() {
-    assert_found(Fault::NeverGrants, "whoever waits gets in", |broken| {
+    assert_found(Fault::NeverGrants, "a member that waits enters", |broken| {
         matches!(broken, Broken::Waits(_))
     });
 }
@@ -127,7 +127,7 @@ fn a_lock_that_never_grants_lets_somebody_wait() {
 #[test]
 fn a_lock_that_grants_only_to_one_lets_the_others_wait_and_be_overtaken() {
     let fault = Fault::GrantsOnlyTo(MemberId(0));
-    assert_found(fault, "whoever waits gets in", |broken| {
+    assert_found(fault, "a member that waits enters", |broken| {
         matches!(broken, Broken::Waits(_) | Broken::OvertakenTooOften)
     });
     assert_breaks(wrong(fault).world(Sections::of([3, 1, 1])), OVERTAKEN);
@@ -163,7 +163,7 @@ fn a_lock_that_takes_a_grant_for_a_request_given_up_lets_a_second_in() {
 
 #[test]
 fn a_lock_that_forgets_withdrawals_lets_somebody_wait() {
-    assert_found(Fault::ForgetsWithdrawals, "whoever waits gets in", |broken| {
+    assert_found(Fault::ForgetsWithdrawals, "a member that waits enters", |broken| {
         matches!(broken, Broken::Waits(_))
     });
 }

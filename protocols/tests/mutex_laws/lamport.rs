@@ -37,7 +37,7 @@ fn sparing() -> Lock<Lamport> {
     .overtaken(Since::Queued, 1)
 }
 
-/// Whoever knows that it waits has heard from all others since it asked, and they ask with higher
+/// A member that knows that it waits has heard from all others since it asked, and they ask with higher
 /// stamps from then on. Until then each may go first once more, by a request that it made before.
 #[test]
 fn each_other_goes_first_once_after_it_is_known_that_one_waits_and_twice_after_one_asked() {
@@ -83,7 +83,7 @@ fn where_messages_overtake_one_another_two_enter() {
 fn a_release_that_overtakes_its_request_lets_the_others_wait_for_ever() {
     for lock in [lock(), sparing()] {
         let sections = Sections::of([1, 1, 0]).with_withdrawals(1);
-        assert_breaks(lock.world(sections).with_order(Order::Any), "whoever waits gets in");
+        assert_breaks(lock.world(sections).with_order(Order::Any), "a member that waits enters");
     }
 }
 
@@ -92,7 +92,7 @@ fn the_crash_of_any_member_lets_all_others_wait() {
     for lock in [lock(), sparing()] {
         for (dead, asking) in [(0, [0, 1, 0]), (1, [0, 0, 1]), (2, [1, 0, 0])] {
             let world = lock.world(Sections::of(asking)).with_dead(dead);
-            assert_breaks(world, "whoever waits gets in");
+            assert_breaks(world, "a member that waits enters");
         }
     }
 }

@@ -110,7 +110,7 @@ impl<P: Line> Laws<P> for Sections {
             Property::always("at most one is in the critical section", |_, group: &State<P>| {
                 members(group).filter(|m| phase(group, *m) == Phase::InSection).count() <= 1
             }),
-            Property::always("whoever waits gets in", |_, group: &State<P>| {
+            Property::always("a member that waits enters", |_, group: &State<P>| {
                 let at_rest = group.links.is_empty()
                     && members(group).all(|m| phase(group, m) != Phase::InSection);
                 !at_rest || members(group).all(|m| phase(group, m) == Phase::Idle)

@@ -107,7 +107,7 @@ fn the_basic_form_lets_one_in_at_a_time_but_not_everybody() {
     assert!(!broken.is_empty());
     assert!(broken.iter().all(|broken| matches!(broken, Broken::Waits(_))), "{broken:?}");
     for own in [OwnVote::AtOnce, OwnVote::ByMessage] {
-        assert_breaks(basic(own).world(Sections::of([1, 1, 1])), "whoever waits gets in");
+        assert_breaks(basic(own).world(Sections::of([1, 1, 1])), "a member that waits enters");
     }
 }
 
@@ -144,7 +144,7 @@ fn unless_a_displaced_member_learns_of_it_all_may_wait() {
     let untold = Lock::new(move |me, view, carried: &Carried| {
         Flawed::<_, TellsOnlyTheLate>::around(member(me, view, carried))
     });
-    assert_breaks(untold.world(sections()), "whoever waits gets in");
+    assert_breaks(untold.world(sections()), "a member that waits enters");
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn members_that_keep_the_votes_for_themselves_are_found_out() {
 #[test]
 fn where_messages_overtake_one_another_somebody_waits_for_ever() {
     let sections = Sections::of([1, 1, 0]).with_withdrawals(1);
-    assert_breaks(triangle().world(sections).with_order(Order::Any), "whoever waits gets in");
+    assert_breaks(triangle().world(sections).with_order(Order::Any), "a member that waits enters");
 }
 
 /// Of five members each asks itself and the next two.
@@ -317,9 +317,9 @@ fn the_crash_of_a_member_that_no_candidate_asks_is_not_noticed_and_that_of_anoth
     });
     check(lock.world(Sections::of([1, 1, 0, 0, 0])).with_dead(4));
     let asks_it = lock.world(Sections::of([0, 0, 1, 0, 0])).with_dead(4);
-    assert_breaks(asks_it, "whoever waits gets in");
+    assert_breaks(asks_it, "a member that waits enters");
     let has_votes = lock.world(Sections::of([1, 0, 0, 0, 0]).carrying(Some(1), &[])).with_dead(1);
-    assert_breaks(has_votes, "whoever waits gets in");
+    assert_breaks(has_votes, "a member that waits enters");
 }
 
 /// The pages have 3√n messages for an entry, and say that it pays from five members on.

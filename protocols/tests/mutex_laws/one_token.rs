@@ -88,7 +88,7 @@ impl<P: Token> Laws<P> for OneToken<P> {
                 },
             ),
             Property::always(
-                "whoever waits gets in before any timer goes off",
+                "a member that waits enters before any timer goes off",
                 |_, group: &State<P>| {
                     let at_rest = group.links.is_empty() && !is_any(group, Phase::InSection);
                     let is_lost = tokens(group) == 0;

@@ -34,7 +34,7 @@ impl Token for Raymond {
     }
 }
 
-/// Whoever follows the pointers comes to the privilege, or to where it is under way.
+/// Following the pointers leads to the privilege, or to where it is under way.
 fn pointers_lead_to_the_token(group: &State<Raymond>) -> bool {
     let is_under_way = |from, to| count(group, from, to, Message::Privilege) > 0;
     group.living().all(|(member, _)| {
@@ -213,7 +213,7 @@ fn members_that_keep_the_privilege_for_themselves_are_found_out() {
 fn the_crash_of_an_idle_leaf_is_not_noticed_and_that_of_any_other_is() {
     let [all_but_the_last, all_but_the_root] = [[1, 1, 1, 1, 0], [0, 1, 1, 1, 1]];
     crate::any::check(lock().world(Sections::of(all_but_the_last)).with_dead(4));
-    let law = "whoever waits gets in";
+    let law = "a member that waits enters";
     let with_the_privilege = Sections::of(all_but_the_last).carrying(Some(4), &[]);
     assert_breaks(lock().world(with_the_privilege).with_dead(4), law);
     let that_asked = Sections::of(all_but_the_last).carrying(Some(0), &[4]);

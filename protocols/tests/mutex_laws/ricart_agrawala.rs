@@ -41,7 +41,7 @@ mod with_permissions_that_are_kept_and_denials {
     super::laws_of!(super::kept(super::DENIED), super::Search::small());
 }
 
-/// Whoever asks learns nothing of stamps from replies, so each other member may go first twice: on
+/// A member that asks learns nothing of stamps from replies, so each other member may go first twice: on
 /// a reply that was under way when this one asked, and once more before it hears of this one.
 fn with(withheld: Withheld) -> Lock<RicartAgrawala> {
     in_any_order(withheld).overtaken(Since::Asked, 2)
@@ -87,12 +87,12 @@ fn the_crash_of_any_member_lets_all_others_wait() {
     for withheld in [Withheld::Silently, Withheld::Queued] {
         for (dead, asking) in [(0, [0, 1, 0]), (1, [0, 0, 1]), (2, [1, 0, 0])] {
             let world = with(withheld).world(Sections::of(asking)).with_dead(dead);
-            assert_breaks(world, "whoever waits gets in");
+            assert_breaks(world, "a member that waits enters");
         }
     }
 }
 
-/// Whoever leaves replies to one of those that it has deferred, and not to all.
+/// A member that leaves replies to one of those that it has deferred, and not to all.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct RepliesToOne;
 
@@ -114,7 +114,7 @@ impl Flaw<RicartAgrawala> for RepliesToOne {
 #[test]
 fn a_member_that_replies_to_one_of_those_that_wait_leaves_the_others_short_of_a_reply() {
     let lock = Lock::new(Flawed::<RicartAgrawala, RepliesToOne>::new);
-    assert_breaks(lock.world(Sections::of([1, 1, 1])), "whoever waits gets in");
+    assert_breaks(lock.world(Sections::of([1, 1, 1])), "a member that waits enters");
     let mut broken = (0..100).filter_map(|seed| storm::run(&lock, seed).err());
     assert!(broken.any(|broken| matches!(broken, Broken::Waits(_))));
 }
@@ -171,7 +171,7 @@ fn permissions_that_are_kept_let_somebody_in_before_an_older_request() {
 #[test]
 fn two_requests_with_the_same_time_defer_each_other_if_ranks_are_not_compared() {
     let world = Lock::new(Rankless::new).world(Sections::of([1, 1, 1]));
-    assert_breaks(world, "whoever waits gets in");
+    assert_breaks(world, "a member that waits enters");
 }
 
 #[test]

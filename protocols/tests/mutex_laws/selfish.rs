@@ -1,4 +1,4 @@
-//! Any lock, with members that are selfish: whoever leaves keeps it for its own next critical sections, a few
+//! Any lock, with members that are selfish: a member that leaves keeps it for its own next critical sections, a few
 //! times.
 
 use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};

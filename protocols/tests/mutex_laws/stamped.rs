@@ -28,7 +28,7 @@ fn stamped() -> Lock<Central> {
 }
 
 /// Each other goes first at most once: it learns the time of the request that waits when it is let
-/// in, and asks later the next time. Only whoever was let in already, and does not know yet, may do so
+/// in, and asks later the next time. Only a member that was admitted already, and does not know yet, may do so
 /// once more.
 fn talking(order: Order, clocks: Clocks) -> Lock<Talking<Central>> {
     in_line(order, clocks).overtaken(Since::Queued, 2).overtaken_in_all(|size| size)

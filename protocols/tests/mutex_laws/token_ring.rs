@@ -38,7 +38,7 @@ impl Token for TokenRing {
     }
 }
 
-/// The token does not come back to anybody before it was at whoever waits.
+/// The token does not come back to anybody before it was at every member that waits.
 fn waits_for_one_round_at_most<P: Token>(group: &State<P>) -> bool {
     group.memory.steps.values().all(|steps| *steps < group.members.len())
 }
@@ -113,7 +113,7 @@ fn mortals(
     World::new(3, make, laws).with_timers(Timers::AtAnyTime(2))
 }
 
-/// The token is lost if it is with whoever dies, or was sent there before that was known. If not,
+/// The token is lost if it is with the member that dies, or was sent there before that was known. If not,
 /// everybody else gets in.
 #[test]
 fn a_member_that_dies_is_passed_over_once_that_is_known() {

@@ -84,7 +84,7 @@ fn a_member_that_waits_tries_again_and_finds_no_vote_that_a_failed_attempt_has_l
     }
 }
 
-/// Whoever fails keeps the votes that it was given.
+/// A member that fails keeps the votes that it was given.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct KeepsVotes;
 
@@ -116,7 +116,7 @@ fn votes_that_a_failed_attempt_leaves_behind_are_found_out() {
 fn the_crash_of_a_member_that_no_candidate_asks_is_not_noticed_and_that_of_another_is() {
     check(bounded(Sections::of([1, 1, 0, 0, 0]), 2).with_dead(4));
     let asks_it = bounded(Sections::of([0, 0, 1, 0, 0]), 2).with_dead(4);
-    assert_breaks(asks_it, "whoever waits gets in");
+    assert_breaks(asks_it, "a member that waits enters");
 }
 
 /// A release that comes before the request which it takes back leaves a vote that nobody has.

@@ -2,7 +2,7 @@
 //! `mutex_laws`, and by real members in `group`.
 //!
 //! The lists are written down from the figures and rules of the sources, and not from runs, with what a
-//! group adds to them: whoever must wait is told so where the book is silent, and a token that pauses is
+//! group adds to them: a member that must wait is told so where the book is silent, and a token that pauses is
 //! woken.
 
 use conclave_protocols::policy::LockAlgorithm;
@@ -49,7 +49,7 @@ pub(crate) fn script(algorithm: LockAlgorithm, story: Story) -> &'static [Sent] 
 
 type Script = (&'static [Sent], &'static [Sent]);
 
-/// In the figure whoever must wait hears nothing. Here it is told so. The second story has its
+/// In the figure a member that must wait hears nothing. Here it is told so. The second story has its
 /// coordinator among those that ask: it lets itself in without a word.
 const CENTRAL: Script = (
     &[
@@ -122,9 +122,9 @@ const LAMPORT: Script = (
     ],
 );
 
-/// Whoever is in the critical section or comes first replies when it leaves. The second story is the figure: 1 replies
-/// to both, 2 to 0, and 0 to 2 only when it leaves. Until then the figure has silence; here who must
-/// wait is told so.
+/// A member that is in the critical section or comes first replies when it leaves. The second story is the
+/// figure: 1 replies to both, 2 to 0, and 0 to 2 only when it leaves. Until then the figure has silence; here a
+/// member that must wait is told so.
 const RICART_AGRAWALA: Script = (
     &[
         (1, 0, "request"),

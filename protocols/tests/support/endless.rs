@@ -19,7 +19,7 @@ where
 }
 
 /// The same, but for states that a run may come back to. Either all states of a cycle are such or
-/// none is: whoever says so must see to that.
+/// none is: the caller must see to that.
 pub fn assert_runs_go_round_only_where<M: Model>(model: &M, may: impl Fn(&M::State) -> bool)
 where
     M::State: Debug + Hash,

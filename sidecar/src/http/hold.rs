@@ -14,7 +14,8 @@ use crate::group::{Answer, Asked, Group};
 
 /// Gives a claim up when it is dropped: its caller hung up.
 ///
-/// It travels with the request: through the wait for the grant, and the body of the answer until the connection has taken it, or the stream of events as long as it lasts.
+/// It travels with the request: through the wait for the grant, and the body of the answer until the connection
+/// has taken it, or the stream of events as long as it lasts.
 #[derive(Debug)]
 pub(super) struct Caller {
     group: Group,

@@ -114,7 +114,8 @@ impl Patience {
     }
 }
 
-/// Streams every change of `state`, the present one first, and the deadline as it moves on. The stream keeps `caller` alive.
+/// Streams every change of `state`, the present one first, and the deadline as it moves on. The stream keeps
+/// `caller` alive.
 pub(super) fn events<T: Watched>(
     api: &Api,
     state: watch::Receiver<T>,

@@ -123,7 +123,7 @@ impl Drop for Dev {
 fn read(record: &str) -> Option<Line> {
     let is_trace = record.contains("conclave::trace");
     let json = is_trace.then(|| record.find('{').and_then(|begin| record.get(begin..)))??;
-    // Whoever is killed may not come to the end of a record.
+    // A process that is killed may not come to the end of a record.
     serde_json::from_str(json).ok()
 }
 

@@ -437,7 +437,7 @@ impl Run {
         self.restore(|_| true, false).map_or(Effect::Nothing, |_| Effect::Done)
     }
 
-    /// With the status of the resource, so that whoever starts later knows of nothing that came after
+    /// With the status of the resource, so that a member that starts later knows of nothing that came after
     /// the backup. Not to when the group was closed: there no wait would be left (`guarantees.md`).
     fn restore_all(&mut self) -> Effect {
         let Some(record) = self.restore(|record| record.leader.is_some(), true) else {

@@ -204,7 +204,7 @@ impl Run {
         }
     }
 
-    /// Whoever may enter again without asking often does so at once, a few times.
+    /// A member that may enter again without asking often does so at once, a few times.
     fn give_back(&mut self, member: usize, lock: &str) {
         self.world.exit(member, lock);
         let policy = self.world.policy.for_lock(lock);

@@ -130,7 +130,7 @@ fn toggle(group: &mut Group) {
     }
 }
 
-/// Whoever holds a lock leaves it, and whoever lives gets it once.
+/// The holder of a lock leaves it, and each that lives gets it once.
 fn everybody_gets(group: &mut Group, lock: &str) {
     let all = group.living();
     for member in &all {

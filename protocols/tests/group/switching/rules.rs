@@ -39,7 +39,7 @@ fn a_register_that_was_emptied_is_not_taken_for_new() {
     assert!(bench.holds(0, "a"));
     let lost = bench.lock_events(0, "a").any(|event| matches!(event, LockEvent::Lost(_)));
     assert!(!lost, "and does not switch in vain");
-    assert!(bench.register.record().is_none(), "whoever keeps it makes it anew");
+    assert!(bench.register.record().is_none(), "its keeper makes it anew");
     assert!(bench.members.iter().all(|member| member.arbiter() == Arbiter::None));
 }
 
