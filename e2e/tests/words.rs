@@ -73,6 +73,26 @@ fn texts_for_users_use_the_words_of_the_field() -> Result<()> {
     Ok(())
 }
 
+/// A sentence names its subject: "the member that asks", not "whoever asks".
+#[test]
+fn comments_and_documents_name_the_subject() -> Result<()> {
+    let mut found = BTreeSet::new();
+    for file in files(&[CRATES, &["docs", "README.md", "CONTRIBUTING.md"]].concat(), &["rs", "md"])?
+    {
+        if file.ends_with(file!()) {
+            continue;
+        }
+        for (number, line) in (1..).zip(fs::read_to_string(&file)?.lines()) {
+            let lower = line.to_lowercase();
+            if lower.split(|c: char| !c.is_ascii_alphabetic()).any(|word| word == "whoever") {
+                found.insert(format!("{}:{number}: {}", file.display(), line.trim()));
+            }
+        }
+    }
+    ensure!(found.is_empty(), "sentences without a subject: {found:#?}");
+    Ok(())
+}
+
 #[test]
 fn an_identifier_is_seen_by_its_parts() {
     let is_other = |identifier| {

@@ -56,17 +56,16 @@
 //!   when it leaves; only then is the member that asked told that it has to wait. The coordinator's own grants
 //!   are not kept, as its messages to itself cost nothing. (`central/keeping.rs`)
 
-use std::cmp::Ordering;
-use std::collections::{BTreeSet, VecDeque};
-
 use serde::{Deserialize, Serialize};
 
+use self::coordinator::Ledger;
 use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
 use crate::ids::MemberId;
 use crate::protocol::{InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
 use crate::view::View;
 
+mod coordinator;
 mod keeping;
 
 /// One member's part in the algorithm.
@@ -138,19 +137,6 @@ enum State {
     Keeping,
 }
 
-/// What the coordinator knows.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-struct Ledger {
-    in_section: Option<(MemberId, RequestNumber)>,
-    queue: VecDeque<(MemberId, RequestNumber)>,
-    /// The member in the critical section was told that another wants to enter.
-    recalled: bool,
-    /// And is in the critical section indeed.
-    in_use: bool,
-    /// Who does not know yet whether it has to wait.
-    untold: BTreeSet<MemberId>,
-}
-
 impl Central {
     fn enter(&mut self, out: &mut OutboxOf<Self>) {
         match self.state {
@@ -212,25 +198,6 @@ impl Central {
         }
     }
 
-    /// Speaks as the coordinator to a member, who may be this one.
-    fn answer(&mut self, to: MemberId, message: Message, out: &mut OutboxOf<Self>) {
-        if to == self.me {
-            self.hear(message, out);
-        } else {
-            out.send(to, message);
-        }
-    }
-
-    /// The coordinator's rules.
-    fn coordinate(&mut self, from: MemberId, message: Message, out: &mut OutboxOf<Self>) {
-        match message {
-            Message::Request(number) => self.on_request(from, number, out),
-            Message::Release(number) => self.on_release(from, number, out),
-            Message::InUse(number) => self.on_in_use(from, number, out),
-            Message::Queued(_) | Message::Grant(_) | Message::Wanted(_) => {}
-        }
-    }
-
     /// The member's rules.
     fn hear(&mut self, message: Message, out: &mut OutboxOf<Self>) {
         match message {
@@ -239,79 +206,6 @@ impl Central {
             Message::Wanted(number) => self.on_wanted(number, out),
             Message::Request(_) | Message::Release(_) | Message::InUse(_) => {}
         }
-    }
-
-    fn on_request(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {
-        self.witness(number);
-        if let Some((_, in_section)) =
-            self.ledger.in_section.filter(|(in_section, _)| *in_section == from)
-        {
-            match number.cmp(&in_section) {
-                Ordering::Less => return,
-                Ordering::Equal => return self.answer(from, Message::Grant(number), out),
-                Ordering::Greater => self.ledger.in_section = None,
-            }
-        }
-        if !self.waits(from, number) {
-            self.withdraw(from);
-            self.line_up(from, number);
-        }
-        if self.ledger.in_section.is_none() {
-            self.admit(out);
-        } else if self.may_be_kept() && !self.ledger.in_use {
-            self.ledger.untold.insert(from);
-            self.recall(out);
-        } else {
-            self.answer(from, Message::Queued(number), out);
-        }
-    }
-
-    /// Puts a request where it belongs in the queue. Those that were carried over have no stamps, and
-    /// stay in front in their order.
-    fn line_up(&mut self, from: MemberId, number: RequestNumber) {
-        let queue = &mut self.ledger.queue;
-        let place = match self.order {
-            Order::Arrival => queue.len(),
-            Order::Stamps => {
-                queue.partition_point(|(member, earlier)| (*earlier, *member) < (number, from))
-            }
-        };
-        queue.insert(place, (from, number));
-    }
-
-    fn on_release(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {
-        self.ledger.queue.retain(|waiting| *waiting != (from, number));
-        if self.ledger.in_section == Some((from, number)) {
-            self.ledger.in_section = None;
-            self.admit(out);
-        }
-    }
-
-    /// Lets the head of the queue in.
-    fn admit(&mut self, out: &mut OutboxOf<Self>) {
-        let Some((next, number)) = self.ledger.queue.pop_front() else { return };
-        self.ledger.in_section = Some((next, number));
-        self.ledger.recalled = false;
-        self.ledger.in_use = false;
-        self.ledger.untold.remove(&next);
-        self.answer(next, Message::Grant(number), out);
-        if self.may_be_kept() {
-            self.recall(out);
-        } else {
-            self.tell_all_to_wait(out);
-        }
-    }
-
-    /// Takes the member in the critical section out of the coordinator's ledger: its lease is over. Nobody is admitted
-    /// before the next input or [`Protocol::start`].
-    pub fn expel(&mut self) {
-        self.ledger.in_section = None;
-    }
-
-    /// Takes a member out of the queue that was not heard of lately: it could not be told that it
-    /// is in. It asks again if it lives.
-    pub fn withdraw(&mut self, member: MemberId) {
-        self.ledger.queue.retain(|(waiting, _)| *waiting != member);
     }
 
     /// Asks anew for what this member waits for: the coordinator may have passed it over, and a grant
@@ -326,26 +220,6 @@ impl Central {
     /// Whether this member is the coordinator.
     pub fn coordinates(&self) -> bool {
         self.me == self.view.leader
-    }
-
-    /// The coordinator's queue, the first in line first.
-    pub fn queue(&self) -> impl Iterator<Item = MemberId> + '_ {
-        self.ledger.queue.iter().map(|(member, _)| *member)
-    }
-
-    /// Whom the coordinator let in.
-    pub fn in_section(&self) -> Option<MemberId> {
-        self.ledger.in_section.map(|(member, _)| member)
-    }
-
-    /// Whether the coordinator let a member in on this very request.
-    pub fn is_in_section(&self, member: MemberId, number: RequestNumber) -> bool {
-        self.ledger.in_section == Some((member, number))
-    }
-
-    /// Whether this very request is in the coordinator's queue.
-    pub fn waits(&self, member: MemberId, number: RequestNumber) -> bool {
-        self.ledger.queue.contains(&(member, number))
     }
 
     /// The number of this member's latest request.

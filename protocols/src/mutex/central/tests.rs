@@ -1,5 +1,7 @@
 //! One rule at a time, in a group of three.
 
+use std::collections::VecDeque;
+
 use super::*;
 use crate::ids::Epoch;
 use crate::protocol::{Effect, EffectOf, Input, Outbox};

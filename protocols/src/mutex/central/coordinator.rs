@@ -1,0 +1,140 @@
+//! The coordinator's part: who is in the critical section, who waits, and in which order.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, VecDeque};
+
+use super::{Central, Message, Order, RequestNumber};
+use crate::ids::MemberId;
+use crate::protocol::OutboxOf;
+
+/// What the coordinator knows.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Ledger {
+    pub(super) in_section: Option<(MemberId, RequestNumber)>,
+    pub(super) queue: VecDeque<(MemberId, RequestNumber)>,
+    /// The member in the critical section was told that another wants to enter.
+    pub(super) recalled: bool,
+    /// And is in the critical section indeed.
+    pub(super) in_use: bool,
+    /// Who does not know yet whether it has to wait.
+    pub(super) untold: BTreeSet<MemberId>,
+}
+
+impl Central {
+    /// The coordinator's rules.
+    pub(super) fn coordinate(
+        &mut self,
+        from: MemberId,
+        message: Message,
+        out: &mut OutboxOf<Self>,
+    ) {
+        match message {
+            Message::Request(number) => self.on_request(from, number, out),
+            Message::Release(number) => self.on_release(from, number, out),
+            Message::InUse(number) => self.on_in_use(from, number, out),
+            Message::Queued(_) | Message::Grant(_) | Message::Wanted(_) => {}
+        }
+    }
+
+    /// Speaks as the coordinator to a member, who may be this one.
+    pub(super) fn answer(&mut self, to: MemberId, message: Message, out: &mut OutboxOf<Self>) {
+        if to == self.me {
+            self.hear(message, out);
+        } else {
+            out.send(to, message);
+        }
+    }
+
+    fn on_request(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {
+        self.witness(number);
+        if let Some((_, in_section)) =
+            self.ledger.in_section.filter(|(in_section, _)| *in_section == from)
+        {
+            match number.cmp(&in_section) {
+                Ordering::Less => return,
+                Ordering::Equal => return self.answer(from, Message::Grant(number), out),
+                Ordering::Greater => self.ledger.in_section = None,
+            }
+        }
+        if !self.waits(from, number) {
+            self.withdraw(from);
+            self.line_up(from, number);
+        }
+        if self.ledger.in_section.is_none() {
+            self.admit(out);
+        } else if self.may_be_kept() && !self.ledger.in_use {
+            self.ledger.untold.insert(from);
+            self.recall(out);
+        } else {
+            self.answer(from, Message::Queued(number), out);
+        }
+    }
+
+    /// Puts a request where it belongs in the queue. Those that were carried over have no stamps, and
+    /// stay in front in their order.
+    fn line_up(&mut self, from: MemberId, number: RequestNumber) {
+        let queue = &mut self.ledger.queue;
+        let place = match self.order {
+            Order::Arrival => queue.len(),
+            Order::Stamps => {
+                queue.partition_point(|(member, earlier)| (*earlier, *member) < (number, from))
+            }
+        };
+        queue.insert(place, (from, number));
+    }
+
+    fn on_release(&mut self, from: MemberId, number: RequestNumber, out: &mut OutboxOf<Self>) {
+        self.ledger.queue.retain(|waiting| *waiting != (from, number));
+        if self.ledger.in_section == Some((from, number)) {
+            self.ledger.in_section = None;
+            self.admit(out);
+        }
+    }
+
+    /// Lets the head of the queue in.
+    pub(super) fn admit(&mut self, out: &mut OutboxOf<Self>) {
+        let Some((next, number)) = self.ledger.queue.pop_front() else { return };
+        self.ledger.in_section = Some((next, number));
+        self.ledger.recalled = false;
+        self.ledger.in_use = false;
+        self.ledger.untold.remove(&next);
+        self.answer(next, Message::Grant(number), out);
+        if self.may_be_kept() {
+            self.recall(out);
+        } else {
+            self.tell_all_to_wait(out);
+        }
+    }
+
+    /// Takes the member in the critical section out of the coordinator's ledger: its lease is over. Nobody is admitted
+    /// before the next input or [`Protocol::start`].
+    pub fn expel(&mut self) {
+        self.ledger.in_section = None;
+    }
+
+    /// Takes a member out of the queue that was not heard of lately: it could not be told that it
+    /// is in. It asks again if it lives.
+    pub fn withdraw(&mut self, member: MemberId) {
+        self.ledger.queue.retain(|(waiting, _)| *waiting != member);
+    }
+
+    /// The coordinator's queue, the first in line first.
+    pub fn queue(&self) -> impl Iterator<Item = MemberId> + '_ {
+        self.ledger.queue.iter().map(|(member, _)| *member)
+    }
+
+    /// Whom the coordinator let in.
+    pub fn in_section(&self) -> Option<MemberId> {
+        self.ledger.in_section.map(|(member, _)| member)
+    }
+
+    /// Whether the coordinator let a member in on this very request.
+    pub fn is_in_section(&self, member: MemberId, number: RequestNumber) -> bool {
+        self.ledger.in_section == Some((member, number))
+    }
+
+    /// Whether this very request is in the coordinator's queue.
+    pub fn waits(&self, member: MemberId, number: RequestNumber) -> bool {
+        self.ledger.queue.contains(&(member, number))
+    }
+}
