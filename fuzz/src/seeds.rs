@@ -68,7 +68,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ("refusal", PeerMessage::Refusal { floor: Epoch(12) }),
         ("seal-request", PeerMessage::SealRequest { base: Epoch(12) }),
         ("taken", PeerMessage::Taken { epoch: Epoch(13) }),
-        ("lock", PeerMessage::Lock(Box::new(lock()))),
+        ("lock", PeerMessage::Service(Box::new(lock()))),
     ]
 }
 

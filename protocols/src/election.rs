@@ -15,6 +15,7 @@ use crate::protocol::Protocol;
 use crate::view::View;
 
 pub mod bully;
+mod nominating;
 pub mod ring;
 
 pub use bully::Bully;

@@ -50,7 +50,7 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// Proof of the order in which a lock was granted: later grants of a lock have larger tokens, for
+/// Proof of the order in which something was granted: its later grants have larger tokens, for
 /// ever, whatever crashes.
 ///
 /// A token is `high * 2^20 + n`. `high` starts at the epoch of the view and stays at or below the
@@ -113,6 +113,13 @@ impl fmt::Display for FencingToken {
         self.0.fmt(f)
     }
 }
+
+/// Tells a member's requests for one name apart, within one view. Zero is a request carried over from the
+/// view before.
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+pub struct RequestNumber(pub u64);
 
 /// Lamport's logical clock.
 ///
@@ -221,16 +228,22 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// The name of a lock: 1 to 253 bytes of UTF-8 without control characters.
+/// The name of a hold, such as a lock: 1 to 253 bytes of UTF-8 without control characters.
 ///
 /// Names are ordered by a digest first, so that two are compared without a look at their texts: members
 /// keep maps of tens of thousands, whose names often differ in their last letters alone.
 #[derive(Clone, Deserialize, Eq, Ord, PartialEq, PartialOrd)]
 #[serde(try_from = "String")]
-pub struct LockName {
+pub struct HoldName {
     digest: u64,
     text: Arc<str>,
 }
+
+/// The name of a lock.
+pub type LockName = HoldName;
+
+/// Why a text is no name of a lock.
+pub type LockNameError = HoldNameError;
 
 /// FNV-1a, the same on every member whatever it was built with (Fowler, Noll and Vo; RFC 9923).
 pub(crate) fn fnv_1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
@@ -239,9 +252,9 @@ pub(crate) fn fnv_1a(bytes: impl IntoIterator<Item = u8>) -> u64 {
     })
 }
 
-/// Why a text is no lock name.
+/// Why a text is no name of a hold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum LockNameError {
+pub enum HoldNameError {
     /// It is empty or too long.
     #[error("a lock name has 1 to 253 bytes, this one has {0}")]
     Length(usize),
@@ -250,7 +263,7 @@ pub enum LockNameError {
     Control,
 }
 
-impl LockName {
+impl HoldName {
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.text
@@ -262,45 +275,45 @@ impl LockName {
     }
 }
 
-impl Hash for LockName {
+impl Hash for HoldName {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.digest.hash(state);
     }
 }
 
-impl fmt::Debug for LockName {
+impl fmt::Debug for HoldName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.text.fmt(f)
     }
 }
 
-impl TryFrom<String> for LockName {
-    type Error = LockNameError;
+impl TryFrom<String> for HoldName {
+    type Error = HoldNameError;
 
     fn try_from(name: String) -> Result<Self, Self::Error> {
         if name.is_empty() || name.len() > 253 {
-            return Err(LockNameError::Length(name.len()));
+            return Err(HoldNameError::Length(name.len()));
         }
         if name.chars().any(char::is_control) {
-            return Err(LockNameError::Control);
+            return Err(HoldNameError::Control);
         }
         Ok(Self { digest: fnv_1a(name.bytes()), text: name.into() })
     }
 }
 
-impl From<LockName> for String {
-    fn from(name: LockName) -> Self {
+impl From<HoldName> for String {
+    fn from(name: HoldName) -> Self {
         name.as_str().to_owned()
     }
 }
 
-impl Serialize for LockName {
+impl Serialize for HoldName {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text)
     }
 }
 
-impl fmt::Display for LockName {
+impl fmt::Display for HoldName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.text.fmt(f)
     }
@@ -331,8 +344,8 @@ mod tests {
 
     #[test]
     fn lock_names_are_checked() {
-        assert!(LockName::try_from("a/b".to_owned()).is_ok());
-        assert_eq!(LockName::try_from(String::new()), Err(LockNameError::Length(0)));
-        assert_eq!(LockName::try_from("a\nb".to_owned()), Err(LockNameError::Control));
+        assert!(HoldName::try_from("a/b".to_owned()).is_ok());
+        assert_eq!(HoldName::try_from(String::new()), Err(HoldNameError::Length(0)));
+        assert_eq!(HoldName::try_from("a\nb".to_owned()), Err(HoldNameError::Control));
     }
 }

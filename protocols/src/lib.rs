@@ -8,11 +8,13 @@
 //! promises; the `impl Protocol` at the end is the pseudocode again, one line for each rule.
 
 pub mod clock;
+pub mod core;
 pub mod cost;
 pub mod election;
 #[cfg(any(test, feature = "testing"))]
 pub mod history;
 pub mod ids;
+pub mod locks;
 pub mod member;
 pub mod mutex;
 mod one_of;
@@ -28,7 +30,9 @@ pub mod trace;
 pub mod version;
 pub mod view;
 
-pub use ids::{Epoch, FencingToken, Incarnation, LamportTime, LockName, MemberId, PodUid};
+pub use ids::{
+    Epoch, FencingToken, HoldName, Incarnation, LamportTime, LockName, MemberId, PodUid,
+};
 pub use protocol::{Effect, Input, Named, Outbox, Protocol, Value};
 pub use time::LocalTime;
 pub use view::View;

@@ -20,6 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use self::any::{AnyMessage, AnyMutex, AnyTimer, PaidBy};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::Protocol;
+pub use crate::view::Carried;
 use crate::view::View;
 
 /// What a member may ask of a mutex.
@@ -62,15 +63,6 @@ pub enum Permissions {
         /// A member that left so long ago, and did not enter again, keeps nothing any more.
         idle: Duration,
     },
-}
-
-/// Who was in the critical section and who waited when the view before ended.
-#[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
-pub struct Carried {
-    /// Who is in the critical section.
-    pub holder: Option<MemberId>,
-    /// Who waits, the first in line first.
-    pub waiting: Vec<MemberId>,
 }
 
 impl Carried {

@@ -51,15 +51,21 @@ impl Policy {
             .max_by_key(|policy| policy.names.iter().filter_map(|p| pattern_rank(p, name)).max())
     }
 
-    /// Whether some lock is granted by the members among themselves.
+    /// Whether the leader alone grants the hold of that name; else the members do, among themselves.
     #[must_use]
-    pub fn has_peer_locks(&self) -> bool {
-        self.locks.iter().any(|lock| !lock.algorithm.has_coordinator())
+    pub fn is_led(&self, name: &str) -> bool {
+        self.algorithm(name).has_coordinator()
     }
 
-    /// How long a lock stays closed after a hold that ended without being given back.
+    /// Whether the leader alone grants whatever there is, and so knows all holders at once.
     #[must_use]
-    pub fn lock_delay(&self, name: &str) -> Duration {
+    pub fn is_all_led(&self) -> bool {
+        self.locks.iter().all(|lock| lock.algorithm.has_coordinator())
+    }
+
+    /// How long a name stays closed after a hold that ended without being given back.
+    #[must_use]
+    pub fn delay(&self, name: &str) -> Duration {
         self.for_lock(name).map_or(Duration::ZERO, |lock| lock.lock_delay)
     }
 

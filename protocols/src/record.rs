@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::held::HeldLock;
+pub use self::held::LeftHold;
 use crate::ids::{Epoch, Incarnation, MemberId};
 use crate::policy::{Arbiter, Policy, Timing};
 use crate::version::{self, Versions};
@@ -39,8 +39,8 @@ pub struct Record {
     /// before its own if the one before was lost and everything of it has run out. Nothing where nothing
     /// arbitrates, and where the record was lost.
     pub base: Option<Epoch>,
-    /// Of a closed record: all locks that may still be held. Nothing if nobody knows.
-    pub held: Option<Vec<HeldLock>>,
+    /// Of a closed record: all that may still be held. Nothing if nobody knows.
+    pub held: Option<Vec<LeftHold>>,
     /// The waits that hold in this view, whatever the policy says.
     pub timing: Timing,
     /// The policy of this view.

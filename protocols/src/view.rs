@@ -47,6 +47,15 @@ impl View {
     }
 }
 
+/// Who held and who waited when the view before ended, by the ranks of this one.
+#[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Carried {
+    /// Who holds: it is in the critical section.
+    pub holder: Option<MemberId>,
+    /// Who waits, the first in line first.
+    pub waiting: Vec<MemberId>,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

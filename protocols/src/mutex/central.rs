@@ -61,6 +61,7 @@ use serde::{Deserialize, Serialize};
 use self::coordinator::Ledger;
 use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
 use crate::ids::MemberId;
+pub use crate::ids::RequestNumber;
 use crate::protocol::{InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
 use crate::view::View;
@@ -113,13 +114,6 @@ pub enum Message {
     /// "I am inside, and shall not keep it."
     InUse(RequestNumber),
 }
-
-/// Tells a member's requests apart, within one view. Zero is a request carried over from the view
-/// before.
-#[derive(
-    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
-)]
-pub struct RequestNumber(pub u64);
 
 /// The timers.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]

@@ -1,19 +1,19 @@
-//! What a closed record says of locks: which of them may still be held.
+//! What a closed record says of holds: which of them may still run.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::Record;
-use crate::ids::{FencingToken, Incarnation, LockName};
-use crate::member::message::{Note, Table, TableHold};
+use crate::core::message::{Note, Table, TableHold};
+use crate::ids::{FencingToken, HoldName, Incarnation};
 
-/// A lock that was held when nobody was left to lead.
+/// Something that was held when nobody was left to lead.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct HeldLock {
+pub struct LeftHold {
     /// Which.
-    pub lock: LockName,
+    pub name: HoldName,
     /// By whom.
     pub holder: Incarnation,
     /// With this token.
@@ -22,14 +22,14 @@ pub struct HeldLock {
     pub rest_ms: Option<u64>,
 }
 
-/// More names would make the record long. Then it names none, and all locks wait.
+/// More names would make the record long. Then it names none, and all names wait.
 const HELD_MAX: usize = 64;
 
-impl HeldLock {
+impl LeftHold {
     /// All that a table names, if a record has room for it.
     pub(crate) fn all_of(table: &Table) -> Option<Vec<Self>> {
         let held = table.holds.iter().map(|hold| Self {
-            lock: hold.lock.clone(),
+            name: hold.name.clone(),
             holder: hold.holder,
             token: hold.token,
             rest_ms: hold
@@ -44,11 +44,11 @@ impl Record {
     /// Who may hold what after the group was closed; nothing if that is not known.
     pub(crate) fn left_behind(&self) -> Option<Table> {
         let held = self.held.as_ref().filter(|_| self.is_closed())?;
-        let entry = |lock: &HeldLock| TableHold {
-            lock: lock.lock.clone(),
-            holder: lock.holder,
-            token: lock.token,
-            rest: lock.rest_ms.map(Duration::from_millis),
+        let entry = |left: &LeftHold| TableHold {
+            name: left.name.clone(),
+            holder: left.holder,
+            token: left.token,
+            rest: left.rest_ms.map(Duration::from_millis),
             note: Note::default(),
         };
         Some(Table { holds: held.iter().map(entry).collect(), waits: Vec::new() })

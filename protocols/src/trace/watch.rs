@@ -9,7 +9,7 @@ use super::content::Content;
 use super::event::{Entry, Event};
 use crate::ids::{Epoch, Incarnation, LockName};
 use crate::member::message::{Heartbeat, Message, PeerMessage};
-use crate::member::{self, Command, LockEvent, Member, Node, Term};
+use crate::member::{self, Command, LockCommand, LockEvent, Member, Node, OfLock, Term};
 use crate::mutex::{AnyMessage, central};
 use crate::policy::Arbiter;
 use crate::protocol::{Effect, EffectOf, Input, InputOf, OutboxOf, Protocol};
@@ -50,7 +50,7 @@ impl Watch {
         input: InputOf<Member>,
         out: &mut OutboxOf<Member>,
     ) {
-        if let Input::Command(Command::Exit { lock }) = &input {
+        if let Input::Command(Command::Service(LockCommand::Exit { lock })) = &input {
             self.note(Event::Released(lock.clone()));
             self.holds.remove(lock);
         }
@@ -139,8 +139,8 @@ impl Watch {
             PeerMessage::Heartbeat(heartbeat) => self.beat(to, heartbeat),
             #[cfg(feature = "next-version")]
             PeerMessage::NextHeartbeat(heartbeat) => self.beat(to, heartbeat),
-            PeerMessage::Lock(sent) => {
-                if let AnyMessage::Central(central::Message::Grant(_)) = sent.message {
+            PeerMessage::Service(sent) => {
+                if let AnyMessage::Central(central::Message::Grant(_)) = sent.body.message {
                     self.note(Event::Granted(sent.epoch));
                 }
             }
@@ -151,7 +151,7 @@ impl Watch {
             | PeerMessage::SealRequest { .. }
             | PeerMessage::SealRefused { .. }
             | PeerMessage::Taken { .. }
-            | PeerMessage::Election { .. } => {}
+            | PeerMessage::Nominator { .. } => {}
         }
     }
 
@@ -171,7 +171,7 @@ impl Watch {
                     self.note(Event::Promised(record.epoch));
                 }
             }
-            member::Event::Lock(lock, event) => {
+            member::Event::Service(OfLock { lock, event }) => {
                 let lock = lock.clone();
                 match *event {
                     LockEvent::Entered { token: Some(token), epoch, term, .. } => {
@@ -225,8 +225,8 @@ impl Watch {
 /// The view in which a leader grants something with these effects.
 fn granted_in(effects: &[EffectOf<Member>]) -> Option<Epoch> {
     effects.iter().find_map(|effect| match effect {
-        Effect::Send { message: Message::Peer(PeerMessage::Lock(sent)), .. } => {
-            matches!(sent.message, AnyMessage::Central(central::Message::Grant(_)))
+        Effect::Send { message: Message::Peer(PeerMessage::Service(sent)), .. } => {
+            matches!(sent.body.message, AnyMessage::Central(central::Message::Grant(_)))
                 .then_some(sent.epoch)
         }
         Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => None,
@@ -236,7 +236,7 @@ fn granted_in(effects: &[EffectOf<Member>]) -> Option<Epoch> {
 /// Whether an application is told with these effects that it goes on holding.
 fn extends(effects: &[EffectOf<Member>]) -> bool {
     effects.iter().any(|effect| match effect {
-        Effect::Tell(member::Event::Lock(_, notified)) => {
+        Effect::Tell(member::Event::Service(OfLock { event: notified, .. })) => {
             matches!(notified, LockEvent::Extended { .. })
         }
         Effect::Tell(member::Event::Lease(_)) => true,

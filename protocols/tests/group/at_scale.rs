@@ -1,7 +1,7 @@
 //! Many holds: what promises, heartbeats and applications are told costs what has changed, not what is held.
 
 use conclave_protocols::member::message::{Note, PeerMessage, Promise};
-use conclave_protocols::member::{Command, Event, GROUP_MAX, LockEvent};
+use conclave_protocols::member::{Command, Event, GROUP_MAX, LockCommand, LockEvent, OfLock};
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
 
 use crate::bench::{Bench, Link, SECOND, name};
@@ -28,7 +28,8 @@ fn laden(policy: Policy) -> Bench {
                 owner: format!("owner-{owner}"),
                 metadata: Some(lock(owner, number).into()),
             };
-            let enter = Command::Enter { lock: name(&lock(owner, number)), note };
+            let enter =
+                Command::Service(LockCommand::Enter { lock: name(&lock(owner, number)), note });
             bench.command(owner, enter);
         }
     }
@@ -50,7 +51,9 @@ fn promise_of(message: &PeerMessage) -> &Promise {
 }
 
 fn lost(bench: &Bench) -> usize {
-    let lost = |(_, event): &&(usize, Event)| matches!(event, Event::Lock(_, LockEvent::Lost(_)));
+    let lost = |(_, event): &&(usize, Event)| {
+        matches!(event, Event::Service(OfLock { event: LockEvent::Lost(_), .. }))
+    };
     bench.notified.iter().filter(lost).count()
 }
 
@@ -67,7 +70,7 @@ fn at_rest_nothing_is_listed_and_no_hold_has_an_event() {
             let promise = promise_of(message);
             assert_eq!((promise.changes.items.len(), promise.notes.len()), (0, 0), "{algorithm:?}");
         }
-        let of_locks = |(_, event): &&(usize, Event)| matches!(event, Event::Lock(..));
+        let of_locks = |(_, event): &&(usize, Event)| matches!(event, Event::Service(_));
         let events: Vec<_> = bench.notified.iter().filter(of_locks).collect();
         // The leader lists some of its own, which last longer than the others.
         let listed = 64 * 20 * 5;
@@ -181,7 +184,10 @@ fn a_group_that_is_full_says_so_and_when_there_is_room_again() {
     bench.wait(SECOND * 12);
     bench.forget();
     for number in 0..GROUP_MAX {
-        let enter = Command::Enter { lock: name(&lock(0, number)), note: Note::default() };
+        let enter = Command::Service(LockCommand::Enter {
+            lock: name(&lock(0, number)),
+            note: Note::default(),
+        });
         bench.command(0, enter);
     }
     bench.wait(SECOND);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::message::{Message, Note, PeerMessage};
 use conclave_protocols::member::{
-    Command, Event, Leadership, LockEvent, Member, Node, Term, Timer,
+    Command, Event, Leadership, LockCommand, LockEvent, Member, Node, OfLock, Term, Timer,
 };
 use conclave_protocols::policy::Policy;
 use conclave_protocols::protocol::{Effect, Input, InputOf, Named, Outbox};
@@ -140,7 +140,7 @@ impl Bench {
 
     fn notify(&mut self, member: usize, event: Event) {
         match &event {
-            Event::Lock(lock, of_lock) => {
+            Event::Service(OfLock { lock, event: of_lock }) => {
                 let key = (member, lock.as_str().to_owned());
                 let term = self.terms.get_mut(&key);
                 match (of_lock, term) {
@@ -255,13 +255,17 @@ impl Bench {
     }
 
     pub(crate) fn enter(&mut self, member: usize, lock: &str) {
-        self.command(member, Command::Enter { lock: name(lock), note: Note::default() });
+        self.command(
+            member,
+            Command::Service(LockCommand::Enter { lock: name(lock), note: Note::default() }),
+        );
     }
 
     /// Several want a lock at the same moment: none has heard of another's intent.
     pub(crate) fn enter_at_once(&mut self, members: &[usize], lock: &str) {
         for member in members {
-            let enter = Command::Enter { lock: name(lock), note: Note::default() };
+            let enter =
+                Command::Service(LockCommand::Enter { lock: name(lock), note: Note::default() });
             self.feed(*member, Input::Command(enter));
         }
         self.settle();
@@ -269,7 +273,7 @@ impl Bench {
 
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
         self.terms.remove(&(member, lock.to_owned()));
-        self.command(member, Command::Exit { lock: name(lock) });
+        self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }));
     }
 
     /// A message out of nowhere.
@@ -427,7 +431,7 @@ fn events<'a>(
     lock: &str,
 ) -> impl Iterator<Item = &'a LockEvent> {
     notified.iter().filter(move |(index, _)| *index == member).filter_map(move |(_, event)| {
-        if let Event::Lock(name, event) = event
+        if let Event::Service(OfLock { lock: name, event }) = event
             && name.as_str() == lock
         {
             Some(event)

@@ -14,7 +14,7 @@ const MILLI: Duration = Duration::from_millis(1);
 
 fn named(record: &Record) -> Option<Vec<&str>> {
     let held = record.held.as_ref()?;
-    Some(held.iter().map(|held| held.lock.as_str()).collect())
+    Some(held.iter().map(|held| held.name.as_str()).collect())
 }
 
 /// Every lock had to wait for a whole member lease if a single one was held.

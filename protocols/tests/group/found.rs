@@ -426,7 +426,7 @@ fn a_member_that_is_known_as_holder_and_waiter_opens_no_admission_when_it_leaves
     let who = |bench: &Bench, member: usize| bench.members[member].me();
     let wait = Policy::default().timing.member_lease;
     let hold = TableHold {
-        lock: name("a"),
+        name: name("a"),
         holder: who(&bench, 4),
         token: FencingToken::before(bench.record().epoch),
         rest: None,

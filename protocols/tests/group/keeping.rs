@@ -216,9 +216,9 @@ fn what_is_not_used_for_long_is_not_kept() {
 fn what_is_kept_counts_for_no_hold() {
     let mut bench = cached(LockAlgorithm::Central);
     sections(&mut bench, 2, 1);
-    assert_eq!(bench.members[2].lock_counts(), (0, 0));
+    assert_eq!(bench.members[2].hold_counts(), (0, 0));
     bench.enter(2, "a");
-    assert_eq!(bench.members[2].lock_counts(), (1, 0));
+    assert_eq!(bench.members[2].hold_counts(), (1, 0));
 }
 
 #[test]

@@ -331,7 +331,7 @@ fn a_message_of_another_view_says_nothing() {
     bench.wait(SECOND);
     assert!(bench.record().epoch > old && bench.holds(1, "b"));
     let requests = bench.sent(1, 0, "request");
-    assert!(matches!(requests[..], [PeerMessage::Lock(message)] if message.epoch == old));
+    assert!(matches!(requests[..], [PeerMessage::Service(message)] if message.epoch == old));
 }
 
 /// The leader asks itself, and hears from itself that it must wait, and who holds.

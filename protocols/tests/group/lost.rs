@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_protocols::member::message::{LockMessage, PeerMessage};
+use conclave_protocols::member::message::PeerMessage;
 use conclave_protocols::member::{Command, Node};
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy, Timing};
 use conclave_protocols::record::Record;
@@ -223,12 +223,13 @@ fn a_candidate_reads_again_when_an_earlier_write_is_answered() {
     let mut bench = Bench::group(2, Policy { locks, ..Policy::default() });
     bench.enter(1, "a");
     let request = bench.sent(1, 0, "request").first().copied().cloned();
-    let Some(PeerMessage::Lock(request)) = request else { panic!("{request:?}") };
+    let Some(PeerMessage::Service(request)) = request else { panic!("{request:?}") };
     let highest = FencingToken::before(bench.record().ceiling);
     let number = request.number + 1;
-    let message = LockMessage { highest, number, ..*request };
+    let mut message = *request;
+    (message.number, message.body.highest) = (number, highest);
     bench.way(Node::Register, bench.node(0), Link::Held);
-    bench.say(bench.members[1].me(), 0, PeerMessage::Lock(Box::new(message)));
+    bench.say(bench.members[1].me(), 0, PeerMessage::Service(Box::new(message)));
     bench.command(0, Command::Look);
     bench.let_one_pass(Node::Register, bench.node(0));
     bench.let_one_pass(Node::Register, bench.node(0));
@@ -250,13 +251,14 @@ fn rule_33_the_next_epoch_lies_above_a_ceiling_that_only_the_leader_knows() {
     let lost = mark(bench.record(), 7);
     bench.enter(1, "a");
     let request = bench.sent(1, 0, "request").first().copied().cloned();
-    let Some(PeerMessage::Lock(request)) = request else { panic!("{request:?}") };
+    let Some(PeerMessage::Service(request)) = request else { panic!("{request:?}") };
     // Tokens are used up faster than the register's clock counts.
     for further in 1..=20 {
         let highest = FencingToken::before(bench.record().ceiling);
         let number = request.number + further;
-        let message = LockMessage { highest, number, ..(*request).clone() };
-        bench.say(bench.members[1].me(), 0, PeerMessage::Lock(Box::new(message)));
+        let mut message = (*request).clone();
+        (message.number, message.body.highest) = (number, highest);
+        bench.say(bench.members[1].me(), 0, PeerMessage::Service(Box::new(message)));
         bench.wait(Policy::default().timing.heartbeat);
     }
     let ceiling = bench.record().ceiling;

@@ -171,7 +171,7 @@ fn rule_13_a_closed_record_does_not_name_what_its_writer_gave_back_since() {
     bench.command(0, Command::Leave);
     bench.wait(SECOND);
     assert_eq!(bench.record().leader, None);
-    let named = bench.record().held.iter().flatten().map(|held| held.lock.as_str());
+    let named = bench.record().held.iter().flatten().map(|held| held.name.as_str());
     assert_eq!(named.collect::<Vec<_>>(), ["held"]);
     let next = bench.start();
     bench.enter(next, "given back");

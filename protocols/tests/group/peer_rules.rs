@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use conclave_protocols::member::message::{LockMessage, Message, PeerMessage};
+use conclave_protocols::member::message::{Envelope, LockMessage, Message, PeerMessage};
 use conclave_protocols::member::{Command, LockEvent, Node};
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::time::hold;
@@ -101,9 +101,9 @@ fn rule_26_nobody_enters_without_a_token_below_the_ceiling() {
         let rising = std::iter::successors(Some(below), |token| token.next_of_the_same_high());
         let last_but_one = rising.take_while(|token| *token < last).last().expect("there are many");
         bench.link(bench.node(0), Node::Register, Link::Held);
-        for message in lost_on_the_way_to_the_next(&mut bench) {
-            let message = LockMessage { highest: last_but_one, ..message };
-            bench.say(incarnation(&bench, 2), 1, PeerMessage::Lock(Box::new(message)));
+        for mut message in lost_on_the_way_to_the_next(&mut bench) {
+            message.body.highest = last_but_one;
+            bench.say(incarnation(&bench, 2), 1, PeerMessage::Service(Box::new(message)));
         }
         until_held(&mut bench, 1, "a", SECOND * 3);
         assert_eq!(bench.tokens(1, "a"), [last.get()], "{algorithm:?}");
@@ -311,8 +311,8 @@ fn rule_31_a_message_of_another_view_lets_nobody_in() {
         for epoch in [old, new] {
             for message in lost.clone() {
                 assert!(!bench.holds(1, "a"), "{algorithm:?} in {epoch:?} of {new:?}");
-                let message = LockMessage { epoch, ..message };
-                bench.say(incarnation(&bench, 2), 1, PeerMessage::Lock(Box::new(message)));
+                let message = Envelope { epoch, ..message };
+                bench.say(incarnation(&bench, 2), 1, PeerMessage::Service(Box::new(message)));
             }
             // Longer than an algorithm without a queue lets pass between two attempts.
             bench.wait(MILLI * 700);
@@ -322,7 +322,7 @@ fn rule_31_a_message_of_another_view_lets_nobody_in() {
 }
 
 /// Member 2 was in the critical section, member 1 waits for it, and what would let it in is lost: that.
-fn lost_on_the_way_to_the_next(bench: &mut Bench) -> Vec<LockMessage> {
+fn lost_on_the_way_to_the_next(bench: &mut Bench) -> Vec<Envelope<LockMessage>> {
     bench.enter(2, "a");
     until_held(bench, 2, "a", SECOND * 3);
     bench.enter(1, "a");
@@ -333,10 +333,10 @@ fn lost_on_the_way_to_the_next(bench: &mut Bench) -> Vec<LockMessage> {
     bench.free(from, to);
     let lost = bench.sent[before..].iter().filter(|sent| (sent.0, sent.1) == (from, to));
     let lost = lost.filter_map(|(.., message)| match message {
-        Message::Peer(PeerMessage::Lock(message)) => Some(message.as_ref().clone()),
+        Message::Peer(PeerMessage::Service(message)) => Some(message.as_ref().clone()),
         Message::Peer(_) | Message::Register(_) => None,
     });
-    let lost: Vec<LockMessage> = lost.collect();
+    let lost: Vec<Envelope<LockMessage>> = lost.collect();
     assert!(!lost.is_empty(), "{:?}: nothing was said", bench.record().policy.locks);
     lost
 }
@@ -360,7 +360,7 @@ fn rule_31_what_is_sent_before_a_member_has_entered_the_view_is_heard() {
         bench.wait(MILLI * 10);
     }
     let early = |bench: &Bench| {
-        let request = |(_, _, message): &&(_, _, Message)| matches!(message, Message::Peer(PeerMessage::Lock(m)) if m.epoch > epoch);
+        let request = |(_, _, message): &&(_, _, Message)| matches!(message, Message::Peer(PeerMessage::Service(m)) if m.epoch > epoch);
         bench.sent.iter().filter(request).count()
     };
     bench.link(bench.node(0), bench.node(2), Link::Held);

@@ -195,7 +195,7 @@ pub(crate) fn clear_up(world: &mut World, locks: &[&str]) {
     for lock in locks {
         // What was lost in the storm stays closed for the delay of the lock, and that once. If the
         // policy has changed it since, that was one of less than a member lease.
-        let delay = world.policy.lock_delay(lock) + timing.member_lease;
+        let delay = world.policy.delay(lock) + timing.member_lease;
         let patience = timing.member_lease * 4 + timing.leader_lease * 4 + delay;
         everybody_gets(world, lock, patience + world.forgotten);
     }

@@ -34,7 +34,7 @@ fn grants(bench: &Bench, member: usize) -> Vec<Option<bool>> {
         | Event::Full(_)
         | Event::Confirmed(_)
         | Event::Elected { .. }
-        | Event::Lock(..)
+        | Event::Service(_)
         | Event::Lease(_)
         | Event::Ignored(_)
         | Event::Undone(_)

@@ -6,7 +6,7 @@
 
 use conclave_protocols::history::{Operation, Scope};
 use conclave_protocols::member::{
-    Command, Event, Leadership, Lease, LockEvent, LostReason, Member, Node, Term,
+    Command, Event, Leadership, Lease, LockEvent, LostReason, Member, Node, OfLock, Term,
 };
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::record::Record;
@@ -26,7 +26,7 @@ impl World {
                 println!("{at:?} {index} {event:?}");
             }
             match event {
-                Event::Lock(lock, event) => {
+                Event::Service(OfLock { lock, event }) => {
                     let now = self.members[index].1.read(at);
                     self.lock_event(index, now, lock, &event);
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use conclave_protocols::member::message::Note;
-use conclave_protocols::member::{Command, Member, Node, StatusEpoch, Term};
+use conclave_protocols::member::{Command, LockCommand, Member, Node, StatusEpoch, Term};
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy, Timing};
 use conclave_protocols::random::Random;
 use conclave_protocols::record::{MemberInfo, Record};
@@ -322,7 +322,7 @@ impl World {
             self.record_now(Operation::Asked { claim: claim.number, lock: lock.to_owned() });
         }
         let note = Note { owner: format!("app-{member}"), metadata: None };
-        self.command(member, Command::Enter { lock: name(lock), note });
+        self.command(member, Command::Service(LockCommand::Enter { lock: name(lock), note }));
     }
 
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
@@ -333,7 +333,7 @@ impl World {
         }
         self.holds.remove(&(member, name(lock)));
         self.terms.remove(&(member, name(lock)));
-        self.command(member, Command::Exit { lock: name(lock) });
+        self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }));
     }
 
     /// An application writes to the store that a lock protects, with the last token that it was

@@ -297,8 +297,10 @@ impl PodNode {
             }
             for intent in intents {
                 let command = match intent {
-                    Intent::Enter(lock, note) => Command::Enter { lock, note },
-                    Intent::Exit(lock) => Command::Exit { lock },
+                    Intent::Enter(lock, note) => {
+                        Command::Service(LockCommand::Enter { lock, note })
+                    }
+                    Intent::Exit(lock) => Command::Service(LockCommand::Exit { lock }),
                 };
                 self.feed(at, Input::Command(command), around);
             }
@@ -353,7 +355,7 @@ impl PodNode {
 
     fn on_event(&mut self, at: Moment, event: Event, around: &mut impl Surroundings) {
         match event {
-            Event::Lock(lock, event) => {
+            Event::Service(OfLock { lock, event }) => {
                 let pod_of = |member: Incarnation| name_of(self.member.record(), member);
                 return self.book.on_event(at.now, &lock, event, pod_of);
             }

@@ -18,7 +18,7 @@ use conclave_protocols::mutex::{
     AnyMessage, lamport, maekawa, raymond, ricart_agrawala, token_ring, voting,
 };
 use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy, Timing};
-use conclave_protocols::record::{HeldLock, RECORD_VERSION, Record};
+use conclave_protocols::record::{LeftHold, RECORD_VERSION, Record};
 use conclave_protocols::{FencingToken, LamportTime, LocalTime, LockName, MemberId, election};
 
 use super::*;
@@ -113,7 +113,7 @@ fn elections() -> Vec<(&'static str, PeerMessage)> {
         ("ring-ack", Ring(election::ring::Message::Ack)),
     ];
     let epoch = Epoch(12);
-    sent.map(|(name, message)| (name, PeerMessage::Election { epoch, message })).into()
+    sent.map(|(name, message)| (name, PeerMessage::Nominator { epoch, message })).into()
 }
 
 fn locks() -> Vec<(&'static str, PeerMessage)> {
@@ -166,7 +166,7 @@ fn locks() -> Vec<(&'static str, PeerMessage)> {
         })),
         message,
     };
-    sent.map(|(name, sent)| (name, PeerMessage::Lock(Box::new(message(sent))))).into()
+    sent.map(|(name, sent)| (name, PeerMessage::Service(Box::new(message(sent))))).into()
 }
 
 fn clocks() -> Vec<(&'static str, clock::Message)> {
@@ -257,7 +257,7 @@ fn record() -> Record {
             })
         })
         .collect();
-    let held = HeldLock { lock: lock(), holder: one(1), token: token(), rest_ms: Some(3_000) };
+    let held = LeftHold { lock: lock(), holder: one(1), token: token(), rest_ms: Some(3_000) };
     Record {
         version: RECORD_VERSION,
         epoch: Epoch(12),

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use conclave_protocols::member::message::Note;
-use conclave_protocols::member::{Command, Event, Leadership, LockEvent, LostReason, Member, Node};
+use conclave_protocols::member::{
+    Command, Event, Leadership, LockCommand, LockEvent, LostReason, Member, Node, OfLock,
+};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{FencingToken, LocalTime, LockName};
@@ -200,7 +202,10 @@ impl Group {
             return;
         }
         self.wants.insert((member, name(lock)));
-        self.command(member, Command::Enter { lock: name(lock), note: Note::default() });
+        self.command(
+            member,
+            Command::Service(LockCommand::Enter { lock: name(lock), note: Note::default() }),
+        );
     }
 
     pub(super) fn exit(&mut self, member: usize, lock: &str) {
@@ -211,7 +216,7 @@ impl Group {
         self.wants.remove(&key);
         self.held.remove(&key);
         self.safe.remove(&key);
-        self.command(member, Command::Exit { lock: name(lock) });
+        self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }));
     }
 
     pub(super) fn crash(&mut self, member: usize) {
@@ -277,7 +282,7 @@ impl Group {
                 println!("{at:?} {index} {} {event:?}", if safe { "safe" } else { "advisory" });
             }
             match event {
-                Event::Lock(lock, event) => {
+                Event::Service(OfLock { lock, event }) => {
                     let now = self.world.members[index].1.read(at);
                     self.lock_event(&(index, lock), (safe, now), &event);
                 }

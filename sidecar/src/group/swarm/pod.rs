@@ -355,7 +355,7 @@ impl Surroundings for Around {
             Event::Ignored("version") => {
                 panic!("a message of a version that this member does not speak")
             }
-            Event::Lock(..)
+            Event::Service(_)
             | Event::Lease(_)
             | Event::Left
             | Event::Met(_)

@@ -69,8 +69,12 @@ impl Process<'_> {
     /// The member gets an input.
     pub(super) fn note_input(&self, at: LocalTime, input: &InputOf<Member>) {
         match input {
-            Input::Command(Command::Enter { lock, .. }) => self.note(at, lock, || What::Asked),
-            Input::Command(Command::Exit { lock }) => self.note(at, lock, || What::Left),
+            Input::Command(Command::Service(LockCommand::Enter { lock, .. })) => {
+                self.note(at, lock, || What::Asked)
+            }
+            Input::Command(Command::Service(LockCommand::Exit { lock })) => {
+                self.note(at, lock, || What::Left)
+            }
             Input::Message { from: Node::Member(from), message: Message::Peer(message) } => {
                 if let Some((lock, id)) = message_id(message) {
                     self.note(at, lock, || What::Received { from: *from, id });
@@ -90,7 +94,9 @@ impl Process<'_> {
                         self.note(at, lock, || What::Sent { to: *to, id });
                     }
                 }
-                Effect::Tell(Event::Lock(lock, event)) => self.note_event(at, member, lock, event),
+                Effect::Tell(Event::Service(OfLock { lock, event })) => {
+                    self.note_event(at, member, lock, event)
+                }
                 Effect::Tell(Event::Lease(lease)) => {
                     // The page may miss something.
                     let _ = sent.try_send(Sent::Lease(*lease));

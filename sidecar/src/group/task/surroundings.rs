@@ -75,7 +75,7 @@ impl Surroundings for Process<'_> {
                 self.metrics.peers.messages_ignored.with_label_values(&[reason]).inc();
             }
             Event::Undone(what) => warn!("this pod ends before it could {what}"),
-            Event::Lock(..) | Event::Lease(_) | Event::Full(_) | Event::Left => {}
+            Event::Service(_) | Event::Lease(_) | Event::Full(_) | Event::Left => {}
         }
     }
 

@@ -1,0 +1,375 @@
+//! One member of a group: views, the leader lease, and holds.
+//!
+//! The textbook algorithms assume no partition and often no crash. Each stays as the textbook has it,
+//! inside a **view**: a number (the epoch), frozen members, a leader, a policy. What the textbook lacks
+//! is here, once for all of them, and none of them is known here:
+//!
+//! * The **leader lease** is a set of unexpired promises of a majority of the view's members.
+//!   A member promises only while the register confirmed the view not too long ago.
+//! * A **view change** reads the register, collects seals of enough members of the old view, and
+//!   replaces the record by one compare-and-swap. A seal is given only when the member's own
+//!   promise has run out, or by the leader itself when it resigns. So the old leader lease is over before
+//!   the new one begins.
+//! * **Holds** are carried over as the seals tell, and none is newly granted while a member that
+//!   did not seal could still have one ([`holds`]).
+//! * A **service** decides who is to have a hold ([`Service`]); a **nominator**, who is to begin the next
+//!   view when promises have run out ([`Nominator`]).
+//!
+//! The rules are numbered in `docs/views.md`; the number stands at the code that keeps the rule.
+
+mod activation;
+mod admission;
+mod advisory;
+mod candidacy;
+mod changing;
+mod evidence;
+mod freezing;
+mod holds;
+mod interface;
+mod joining;
+mod leadership;
+mod leading;
+mod leaving;
+mod links;
+mod listing;
+pub mod message;
+mod nominating;
+mod nominator;
+mod promising;
+mod registering;
+mod replacing;
+mod restored;
+mod sealing;
+mod service;
+mod services;
+mod switching;
+
+use std::collections::BTreeMap;
+
+use self::admission::Admissions;
+use self::advisory::Discovered;
+use self::candidacy::Candidate;
+use self::evidence::Dead;
+pub use self::holds::{Claim, GROUP_MAX, Holder, Holds, Lines, Seat, Taken};
+pub use self::interface::{
+    Command, Event, Heard, Leadership, Lease, Node, StatusEpoch, Term, Timer,
+};
+use self::leadership::Belief;
+use self::leading::Leader;
+use self::leaving::{Legacy, Resigned};
+use self::links::Links;
+use self::listing::Listed;
+use self::message::{Leave, Message, PeerMessage};
+use self::nominating::Nominating;
+pub use self::nominator::{Nominator, NominatorOut};
+use self::registering::RegisterClient;
+use self::replacing::Sighting;
+use self::restored::Lineage;
+pub use self::service::{CarriedHolds, Cx, Notice, Service};
+use self::switching::InForce;
+use crate::ids::{Epoch, Incarnation};
+use crate::policy::Policy;
+use crate::protocol::{Input, InputOf, Outbox, OutboxOf, Protocol};
+use crate::record::{MemberInfo, Record};
+use crate::time::LocalTime;
+
+/// One member of a group, from its start to its end.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Member<S: Service, N: Nominator> {
+    me: MemberInfo,
+    /// What the group's resource says, as far as this member knows.
+    policy: Policy,
+    in_force: InForce,
+    /// The latest view that others told of: the resource's status, and members that refused to seal.
+    status: StatusEpoch,
+    role: Role,
+    pledge: Pledge,
+    /// The latest view that this member was in, or learned of as a joiner.
+    record: Option<Record>,
+    holds: Holds,
+    links: Links<S::Message>,
+    service: S,
+    /// For when the timer of the service is set.
+    armed: Option<LocalTime>,
+    register: RegisterClient,
+    nominating: Option<Nominating<N>>,
+    /// Takes part in no nomination before: it could not reach the register.
+    abstains_until: LocalTime,
+    /// How often in a row it withdrew without an answer of the register.
+    withdrawals: u32,
+    going: Going,
+    /// By then a member that leaves is gone, whatever is still to be done.
+    leave_until: LocalTime,
+    /// What it knows of the latest view that it led and will lead no more.
+    legacy: Option<Legacy>,
+    /// What those said last who left its view.
+    leaves: BTreeMap<Incarnation, Leave>,
+    /// Whom discovery found; only the arbiter `None` needs it.
+    peers: Discovered,
+    /// Who is surely dead.
+    dead: Dead,
+    /// The mark that stands in the place of a lost record.
+    sighting: Option<Sighting>,
+    belief: Belief,
+    admissions: Admissions,
+    /// What the leader of the view listed last.
+    listed: Option<Listed>,
+    lineage: Lineage,
+}
+
+/// What a member is at the moment.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+enum Role {
+    /// In no view. `heard`: when somebody of the recorded view last said anything.
+    Joiner { heard: LocalTime },
+    /// In a view that another leads, or led.
+    Follower,
+    /// About to begin a view.
+    Candidate(Box<Candidate>),
+    /// In leader lease, or about to gain or to lose it.
+    Leader(Box<Leader>),
+    /// It led, resigned for good, and leaves once it is known that somebody took over or that the
+    /// register says so. Nothing leads from here to any other role but [`Role::Gone`].
+    Resigned(Resigned),
+    /// Out of the group for good.
+    Gone,
+}
+
+/// Whether a member is about to end.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Going {
+    /// Not that it knew of.
+    Stays,
+    /// Soon: another should lead, if there is one.
+    Drains,
+    /// Now.
+    Leaves,
+}
+
+/// What this member promised (rule 2).
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+struct Pledge {
+    /// The epoch of the latest view that it entered or sealed.
+    epoch: Epoch,
+    /// It sealed that view, and refuses it.
+    sealed: bool,
+    /// It follows the leader of the view that it promised in last until then.
+    until: LocalTime,
+    followed: Epoch,
+    /// The latest heartbeat of that view that it heard.
+    heard: u64,
+    /// The register held that view, and not as closing, at that time or later; counted from before
+    /// the read was sent.
+    confirmed: Option<(Epoch, LocalTime)>,
+    /// It led this view alone, and knows of all that runs.
+    settled: Option<Epoch>,
+}
+
+type Out<S, N> = OutboxOf<Member<S, N>>;
+
+impl<S: Service, N: Nominator> Member<S, N> {
+    /// A new member: a process that has just started and is in no view.
+    ///
+    /// `status` is what the status of the group's resource says, zero if there is none.
+    pub fn new(me: MemberInfo, policy: Policy, status: impl Into<StatusEpoch>) -> Self {
+        let register = RegisterClient::new(me.incarnation);
+        Self {
+            in_force: InForce::new(policy.arbiter),
+            policy,
+            status: status.into(),
+            role: Role::Joiner { heard: LocalTime::default() },
+            pledge: Pledge::default(),
+            record: None,
+            holds: Holds::new(me.incarnation),
+            links: Links::default(),
+            service: S::new(me.incarnation),
+            armed: None,
+            register,
+            nominating: None,
+            abstains_until: LocalTime::default(),
+            withdrawals: 0,
+            going: Going::Stays,
+            leave_until: LocalTime::default(),
+            legacy: None,
+            leaves: BTreeMap::new(),
+            peers: Discovered::default(),
+            dead: Dead::default(),
+            sighting: None,
+            belief: Belief::default(),
+            admissions: Admissions::default(),
+            listed: None,
+            lineage: Lineage::default(),
+            me,
+        }
+    }
+
+    /// Who this is.
+    pub fn me(&self) -> Incarnation {
+        self.me.incarnation
+    }
+
+    /// The latest view that this member was in, or learned of.
+    pub fn record(&self) -> Option<&Record> {
+        self.record.as_ref()
+    }
+
+    /// Until when this member has the leader lease, if it leads.
+    pub fn leader_lease(&self) -> Option<LocalTime> {
+        match &self.role {
+            Role::Leader(leader) => Some(leader.leader_lease_until()),
+            Role::Joiner { .. }
+            | Role::Follower
+            | Role::Candidate(_)
+            | Role::Resigned(_)
+            | Role::Gone => None,
+        }
+    }
+
+    /// Whether this member takes part in the view of its record: it did not seal it.
+    pub fn is_in_view(&self) -> bool {
+        !self.pledge.sealed
+    }
+
+    /// The latest view that this member entered or refused, and until when it promised to follow the
+    /// leader of its view.
+    pub fn pledged(&self) -> (Epoch, LocalTime) {
+        (self.pledge.epoch, self.pledge.until)
+    }
+
+    /// The view of which this member, about to begin the next, has the table of who holds what.
+    pub fn inherits(&self) -> Option<Epoch> {
+        let Role::Candidate(candidate) = &self.role else { return None };
+        candidate.inherited.as_ref().map(|(table, _)| table.base)
+    }
+
+    /// How many names this member holds, and how many it waits for.
+    pub fn hold_counts(&self) -> (usize, usize) {
+        self.holds.counts()
+    }
+
+    /// The service of this member.
+    pub fn service(&self) -> &S {
+        &self.service
+    }
+
+    fn command(&mut self, now: LocalTime, command: Command<S::Command>, out: &mut Out<S, N>) {
+        match command {
+            Command::Service(command) => {
+                self.with_service(now, out, |service, cx| service.command(cx, command));
+            }
+            Command::Policy(policy) => self.on_policy(now, *policy, out),
+            Command::Status(status) => self.on_status(now, status, out),
+            Command::Peers(peers) => self.found(now, peers, out),
+            Command::Evidence(member) => self.on_evidence(now, member),
+            Command::Look => self.look(now, out),
+            Command::Drain => self.drain(now, out),
+            Command::Notified(until) => self.believed_until(now, until, out),
+            Command::Leave => self.leave(now, out),
+        }
+    }
+
+    fn on_peer(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        message: PeerMessage<S::Message, N::Message>,
+        out: &mut Out<S, N>,
+    ) {
+        self.hear_of(now, from);
+        if message.since() > self.me.protocol.1 {
+            return out.tell(Event::Ignored("version"));
+        }
+        match message {
+            PeerMessage::Join(info) => self.on_join(now, from, *info, out),
+            PeerMessage::Noted => {}
+            PeerMessage::Leave(leave) => self.on_leave(now, from, *leave, out),
+            PeerMessage::Heartbeat(heartbeat) => self.on_heartbeat(now, from, *heartbeat, out),
+            #[cfg(feature = "next-version")]
+            PeerMessage::NextHeartbeat(heartbeat) => self.on_heartbeat(now, from, *heartbeat, out),
+            PeerMessage::Promise(promise) => self.on_promise(now, from, *promise, out),
+            PeerMessage::Refusal { floor } => self.on_refusal(now, from, floor, out),
+            // There is a group with an arbiter; the register tells whether this member is one of it.
+            PeerMessage::SealRequest { .. } if self.is_advisory() => self.ask_register(now, out),
+            PeerMessage::SealRequest { base } => self.on_seal_request(now, from, base, out),
+            PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, out),
+            PeerMessage::SealRefused { base } => self.on_seal_refused(now, base, out),
+            PeerMessage::HandOver(table) => self.on_hand_over(now, from, *table, out),
+            PeerMessage::Taken { epoch } => self.on_taken(from, epoch, out),
+            PeerMessage::Nominator { epoch, message } => {
+                self.on_nomination(now, from, epoch, message, out);
+            }
+            PeerMessage::Service(envelope) => self.on_envelope(now, from, *envelope, out),
+        }
+    }
+
+    fn on_timer(&mut self, now: LocalTime, timer: Timer<N::Timer>, out: &mut Out<S, N>) {
+        match timer {
+            Timer::Heartbeat => self.beat(now, out),
+            Timer::Promise => self.promise_ran_out(now, out),
+            Timer::Reread => self.reread(now, out),
+            Timer::Register => self.register_is_silent(now, out),
+            Timer::Candidacy => self.candidacy_step(now, out),
+            Timer::Nominee => self.nominee_is_late(now, out),
+            Timer::Join => self.try_to_join(now, out),
+            Timer::Holds => self.arm_holds(now, out),
+            Timer::Service => self.service_timer(now, out),
+            Timer::Grace => self.grace_is_over(now, out),
+            Timer::Leave => self.leave_is_due(now, out),
+            Timer::Nominator(timer) => self.nomination_timer(now, timer, out),
+        }
+    }
+}
+
+impl<S: Service, N: Nominator> Protocol for Member<S, N> {
+    type Peer = Node;
+    type Command = Command<S::Command>;
+    type Message = Message<S::Message, N::Message>;
+    type Timer = Timer<N::Timer>;
+    type Event = Event<S::Event>;
+
+    fn start(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        if !self.is_advisory() {
+            self.begin_joining(now, out);
+        }
+        self.tell_leadership(now, out);
+        self.tell_admission(now, out);
+    }
+
+    /// Rule 6: `now` is the one reading of the clock by which everything is decided.
+    fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut Out<S, N>) {
+        if self.role == Role::Gone {
+            return;
+        }
+        match input {
+            Input::Command(command) => self.command(now, command, out),
+            Input::Message { from: Node::Member(from), message: Message::Peer(message) } => {
+                self.on_peer(now, from, message, out);
+            }
+            Input::Message { from: Node::Register, message: Message::Register(message) } => {
+                self.on_register(now, message, out);
+            }
+            Input::Message { .. } => out.tell(Event::Ignored("misrouted")),
+            Input::Timer(timer) => self.on_timer(now, timer, out),
+        }
+        self.tell_leadership(now, out);
+        self.tell_admission(now, out);
+    }
+}
+
+fn say<B, M, T, E>(
+    to: Incarnation,
+    message: PeerMessage<B, M>,
+    out: &mut Outbox<Node, Message<B, M>, T, E>,
+) {
+    out.send(Node::Member(to), Message::Peer(message));
+}
+
+fn say_each<B: Clone, M: Clone, T, E>(
+    to: impl IntoIterator<Item = Incarnation>,
+    message: &PeerMessage<B, M>,
+    out: &mut Outbox<Node, Message<B, M>, T, E>,
+) {
+    for peer in to {
+        say(peer, message.clone(), out);
+    }
+}

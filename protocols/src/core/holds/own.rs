@@ -1,0 +1,527 @@
+//! The member's own holds, from entry to their end.
+
+use super::super::message::{Changes, Extended, ListItem, Note};
+use super::map::Touched;
+use super::{Heard, Held, Holds, Lease, Notice, Term};
+use crate::ids::{Epoch, FencingToken, HoldName, RequestNumber};
+use crate::time::{LocalTime, hold};
+
+/// The application of this member wants something, or has it.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Claim {
+    /// When it asked.
+    pub since: LocalTime,
+    /// On whose behalf.
+    pub note: Note,
+}
+
+/// A hold of this member.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Hold {
+    pub(super) token: FencingToken,
+    /// When this member entered.
+    pub(super) entered: LocalTime,
+    /// Since when the lease extends it: what was promised before says nothing of it.
+    pub(super) since: LocalTime,
+    /// Until when it lasts, if no lease extends it. A deadline that has passed is final (rule 7).
+    pub(super) until: LocalTime,
+    pub(super) bond: Bond,
+    /// The leader does not extend it.
+    pub(super) refused: bool,
+    /// A leader lists it: it is one that leaders grant.
+    pub(super) listed: bool,
+}
+
+/// What a hold lives on.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Bond {
+    /// The leader extends it.
+    Lease,
+    /// This member leads: it ends with the leader lease, or a lease later if another heard of it.
+    LeaderLease,
+    /// The present view does not know it: it runs out.
+    Orphan,
+}
+
+/// This member has just entered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Taken {
+    /// With this token; nothing where nothing arbitrates.
+    pub token: Option<FencingToken>,
+    /// The view.
+    pub epoch: Epoch,
+    /// Until when it is safe, and what extends it.
+    pub term: Term,
+}
+
+/// What extends the holds of this member, all at once.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct OwnLease {
+    /// If it follows: what was acknowledged of its promises.
+    pub(super) member: Lease,
+    /// If it leads: until when it has its leader lease.
+    pub(super) leader: LocalTime,
+    /// And for how long those of its holds last that others have heard of.
+    heard: Heard,
+    /// No own hold that it does not list had a lease from before it led that lasts longer.
+    pub(super) older: LocalTime,
+    /// When the latest heartbeat was sent that another member answered and knows the list of.
+    pub(super) listened: LocalTime,
+    /// No hold was ended because one of these is over.
+    runs: bool,
+    heard_runs: bool,
+}
+
+impl OwnLease {
+    /// Its ends that have yet to be seen to.
+    fn ends(&self) -> impl Iterator<Item = LocalTime> {
+        let all = self.runs.then(|| self.member.until.max(self.leader));
+        all.into_iter().chain(self.heard_runs.then_some(self.heard.until))
+    }
+
+    /// Takes note of those ends that are over. Whether there are any.
+    fn ends_by(&mut self, now: LocalTime) -> bool {
+        let over = self.ends().any(|end| end <= now);
+        self.runs &= self.member.until.max(self.leader) > now;
+        self.heard_runs &= self.heard.until > now;
+        over
+    }
+}
+
+impl Hold {
+    /// Until when it lasts.
+    pub(super) fn deadline(&self, lease: &OwnLease) -> LocalTime {
+        let extended = match self.bond {
+            Bond::Lease if !self.refused && self.since < lease.member.stamp => lease.member.until,
+            Bond::LeaderLease if self.listed && self.since < lease.heard.stamp => {
+                lease.leader.max(lease.heard.until)
+            }
+            Bond::LeaderLease => lease.leader,
+            Bond::Lease | Bond::Orphan => self.until,
+        };
+        self.until.max(extended)
+    }
+}
+
+/// What a service does with its member's own holds.
+impl Holds {
+    /// The application wants it.
+    pub fn claim(&mut self, now: LocalTime, name: &HoldName, note: Note) {
+        self.held(name).claim = Some(Claim { since: now, note });
+        self.own.insert(name.clone());
+    }
+
+    /// The application gives it back, or no longer wants it. False if it did not claim it.
+    pub fn withdraw(&mut self, name: &HoldName) -> bool {
+        let claim = self.all.get_mut(name).and_then(|held| held.claim.take());
+        self.note_own(name);
+        claim.is_some()
+    }
+
+    /// What the application claims.
+    #[must_use]
+    pub fn claim_of(&self, name: &HoldName) -> Option<&Claim> {
+        self.all.get(name)?.claim.as_ref()
+    }
+
+    /// What the application claims and this member has not got, as far as it was looked at lately.
+    pub fn waiting(&mut self) -> impl Iterator<Item = (&HoldName, &Claim)> {
+        self.look_at_touched();
+        let claim = |name| Some((name, self.all.get(name)?.claim.as_ref()?));
+        self.waiting.iter().filter_map(claim)
+    }
+
+    /// This member stands in line, by that request, or does not; and keeps what nobody makes use of.
+    pub fn stands(&mut self, name: &HoldName, waits: Option<RequestNumber>, kept: bool) {
+        let known = self.all.get(name).map_or((None, false), |held| (held.waits, held.kept));
+        if known != (waits, kept) {
+            let held = self.held(name);
+            (held.waits, held.kept) = (waits, kept);
+        }
+    }
+
+    /// This member was let in (rule 27): it holds for as long as its lease runs, or its leader lease.
+    /// `granted`: the token before, if this member itself granted it. Nothing if no lease runs.
+    pub fn take(
+        &mut self,
+        now: LocalTime,
+        name: &HoldName,
+        granted: Option<FencingToken>,
+    ) -> Option<Taken> {
+        let seat = self.seat.as_ref()?;
+        let (rank, epoch, leads) = (seat.rank, seat.view.epoch, seat.leads());
+        let (advisory, listed, until) = (self.is_advisory(), self.is_led(name), self.lease_until());
+        let before = granted.unwrap_or(self.highest(name));
+        // The member that granted it saw to the ceiling, or admission.
+        let token = before.successor(Epoch(u64::MAX)).filter(|_| until > now)?;
+        let bond = if leads { Bond::LeaderLease } else { Bond::Lease };
+        let held = self.held(name);
+        held.highest = held.highest.max(token);
+        let (entered, since, refused) = (now, now, false);
+        held.hold = Some(Hold { token, entered, since, until, bond, refused, listed });
+        self.own.insert(name.clone());
+        if leads && granted.is_none() {
+            self.note_holder(now, rank, self.me, name, token);
+        }
+        self.deadlines.insert((until, name.clone()));
+        let term = Term::new(since, until, listed);
+        Some(Taken { token: (!advisory).then_some(token), epoch, term })
+    }
+
+    /// This member enters on the grant that it kept, with the next token. Nothing if that is over, or used
+    /// up: then it is gone.
+    pub fn take_again(&mut self, now: LocalTime, name: &HoldName) -> Option<Taken> {
+        let epoch = self.seat.as_ref()?.view.epoch;
+        let (advisory, lease) = (self.is_advisory(), self.lease);
+        let held = self.all.get_mut(name)?;
+        let next = |hold: Hold| Some(Hold { token: hold.token.next_of_the_same_high()?, ..hold });
+        let runs = |hold: &Hold| hold.deadline(&lease) > now;
+        let Some(hold) = held.hold.filter(runs).and_then(next) else {
+            held.hold = None;
+            self.note_own(name);
+            return None;
+        };
+        let (token, deadline) = (hold.token, hold.deadline(&lease));
+        held.highest = held.highest.max(token);
+        held.hold = Some(Hold { entered: now, until: deadline, ..hold });
+        self.deadlines.insert((deadline, name.clone()));
+        let term = Term::new(hold.since, deadline, hold.listed);
+        Some(Taken { token: (!advisory).then_some(token), epoch, term })
+    }
+
+    /// Whether what this member keeps is of use for another entry.
+    #[must_use]
+    pub fn may_take_again(&self, now: LocalTime, name: &HoldName) -> bool {
+        let usable = |hold: Hold| {
+            hold.deadline(&self.lease) > now && hold.token.next_of_the_same_high().is_some()
+        };
+        self.all.get(name).and_then(|held| held.hold).is_some_and(usable)
+    }
+
+    /// Whether this member, which has left, may keep what it has at hand.
+    #[must_use]
+    pub fn may_keep(&self, now: LocalTime, name: &HoldName) -> bool {
+        let may = |hold: Hold| hold.bond == Bond::Lease && hold.deadline(&self.lease) > now;
+        self.all.get(name).and_then(|held| held.hold).is_some_and(may)
+    }
+
+    /// Whether this member has it at hand, also what the view does not know of.
+    #[must_use]
+    pub fn is_at_hand(&self, name: &HoldName) -> bool {
+        self.all.get(name).is_some_and(|held| held.hold.is_some())
+    }
+
+    /// Whether this member has it at hand, and the view knows.
+    #[must_use]
+    pub fn is_held(&self, name: &HoldName) -> bool {
+        self.known(name).is_some()
+    }
+
+    /// Until when this member holds it, if it is not over.
+    #[must_use]
+    pub fn lasts_until(&self, now: LocalTime, name: &HoldName) -> Option<LocalTime> {
+        let deadline = self.all.get(name)?.hold?.deadline(&self.lease);
+        (deadline > now).then_some(deadline)
+    }
+
+    /// Until when this member holds it, if the view knows that and it is not over.
+    #[must_use]
+    pub fn runs_until(&self, now: LocalTime, name: &HoldName) -> Option<LocalTime> {
+        let deadline = self.known(name)?.deadline(&self.lease);
+        (deadline > now).then_some(deadline)
+    }
+
+    /// The same, if it is a follower's and its leader extends it.
+    #[must_use]
+    pub fn is_extended_until(&self, now: LocalTime, name: &HoldName) -> Option<LocalTime> {
+        let lease = self.known(name).is_some_and(|hold| hold.bond == Bond::Lease);
+        self.runs_until(now, name).filter(|_| lease && !self.refused.contains(name))
+    }
+
+    /// The token of what this member holds, and since when it does.
+    #[must_use]
+    pub fn entered(&self, name: &HoldName) -> Option<(FencingToken, LocalTime)> {
+        self.all.get(name)?.hold.map(|hold| (hold.token, hold.entered))
+    }
+
+    /// This member has it no more. Whether it had.
+    pub fn put_down(&mut self, name: &HoldName) -> bool {
+        let hold = self.all.get_mut(name).and_then(|held| held.hold.take());
+        self.note_own(name);
+        hold.is_some()
+    }
+
+    /// The same, of what the view does not know alone.
+    pub fn put_down_orphan(&mut self, name: &HoldName) -> bool {
+        let hold = self.all.get(name).and_then(|held| held.hold);
+        hold.is_some_and(|hold| hold.bond == Bond::Orphan) && self.put_down(name)
+    }
+
+    /// What this member keeps, and nobody makes use of.
+    #[must_use]
+    pub fn kept(&self) -> Vec<HoldName> {
+        let kept = self.own_all().filter(|(_, held)| held.claim.is_none() || held.kept);
+        kept.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// This member gives it back: among the members, the leader's table has it no more.
+    pub fn strike_own(&mut self, now: LocalTime, name: &HoldName) {
+        if !self.is_led(name) {
+            self.strike(now, self.me, name);
+        }
+    }
+
+    fn known(&self, name: &HoldName) -> Option<Hold> {
+        self.all.get(name)?.hold.filter(|hold| hold.bond != Bond::Orphan)
+    }
+
+    fn note_own(&mut self, name: &HoldName) {
+        let own = |held: &Held| held.claim.is_some() || held.hold.is_some();
+        if !self.all.get(name).is_some_and(own) {
+            self.own.remove(name);
+        }
+    }
+}
+
+/// What the core does with them.
+impl Holds {
+    /// How many this member holds, and how many it waits for.
+    pub(in crate::core) fn counts(&self) -> (usize, usize) {
+        let claims = self.own_all().filter(|(_, held)| held.claim.is_some());
+        let holds = claims.clone().filter(|(_, held)| held.hold.is_some() && !held.kept).count();
+        (holds, claims.count() - holds)
+    }
+
+    /// All that this member holds, also what the present view does not know of, and what it lost so lately
+    /// that nobody else may have it.
+    pub(in crate::core) fn running(&self, now: LocalTime) -> Vec<(HoldName, FencingToken)> {
+        let token = |held: &Held| {
+            let runs = |hold: &Hold| hold.deadline(&self.lease) > now && !held.kept;
+            let running = held.hold.filter(runs);
+            running.map(|hold| hold.token).or_else(|| held.lost.filter(|_| held.closed_until > now))
+        };
+        self.all.iter().filter_map(|(name, held)| Some((name.clone(), token(held)?))).collect()
+    }
+
+    /// Whether this member holds it, or lost it so lately that nobody else may have it.
+    pub(in crate::core) fn keeps_out(&self, now: LocalTime, name: &HoldName) -> bool {
+        let runs = |held: &Held| held.hold.is_some_and(|hold| hold.deadline(&self.lease) > now);
+        self.all.get(name).is_some_and(|held| runs(held) || held.closed_until > now)
+    }
+
+    /// What has changed of what this member holds and waits for, for a promise.
+    pub(in crate::core) fn changes(&mut self) -> Changes {
+        self.look_at_touched();
+        self.own_list.changes(self.leader_knows)
+    }
+
+    /// The leader knows of so many changes.
+    pub(in crate::core) fn are_known(&mut self, changes: u64) {
+        self.leader_knows = changes;
+        self.own_list.forget(changes);
+    }
+
+    /// Brings up to date what is kept of those own names that may have changed.
+    pub(super) fn look_at_touched(&mut self) {
+        let names = match self.all.take_touched() {
+            Touched::These(names) => names,
+            Touched::All => {
+                let listed = self.own_list.names();
+                self.own.iter().chain(&self.waiting).chain(listed).cloned().collect()
+            }
+        };
+        let (in_view, leads) = (self.seat.is_some(), self.leads());
+        for name in names {
+            let held = self.all.get(&name).filter(|_| self.own.contains(&name));
+            let waits = held.is_some_and(|held| held.claim.is_some() && held.hold.is_none());
+            if in_view {
+                let item = held.map(|held| {
+                    if leads { held.listed_item() } else { held.own_item(self.is_led(&name)) }
+                });
+                self.own_list.set(&name, item.unwrap_or_default());
+            }
+            if !waits {
+                self.waiting.remove(&name);
+            } else if !self.waiting.contains(&name) {
+                self.waiting.insert(name);
+            }
+        }
+    }
+
+    /// Whether nothing extends the holds of this member at the moment: whatever it waits for may have been
+    /// passed over since.
+    pub(in crate::core) fn has_lapsed(&self, now: LocalTime) -> bool {
+        let Some(seat) = &self.seat else { return false };
+        // Nobody was let in for this member before it was heard of in this view.
+        let first = self.lease.member == Lease::default();
+        let until =
+            if first { seat.since.after(hold(seat.lease)) } else { self.lease.member.until };
+        until <= now
+    }
+
+    /// The leader extended what a promise of this member listed (rule 24): every hold that it had
+    /// then.
+    pub(in crate::core) fn extend(&mut self, extended: &Extended) -> Option<Lease> {
+        let deadline = extended.stamp.after(hold(self.seat.as_ref()?.lease));
+        self.lease.member.until = self.lease.member.until.max(deadline);
+        self.lease.member.stamp = self.lease.member.stamp.max(extended.stamp);
+        self.lease.runs = true;
+        Some(self.lease.member)
+    }
+
+    /// What the leader does not know as held ends when it would have, without this lease.
+    pub(in crate::core) fn set_refused(
+        &mut self,
+        now: LocalTime,
+        refused: &[(HoldName, FencingToken)],
+    ) {
+        let before = std::mem::take(&mut self.refused);
+        for (name, token) in refused {
+            let Some(hold) = self.all.get_mut(name).and_then(|held| held.hold.as_mut()) else {
+                continue;
+            };
+            if hold.bond == Bond::Lease && token.may_become(hold.token) {
+                if !hold.refused {
+                    hold.until = hold.deadline(&self.lease);
+                    hold.refused = true;
+                    self.deadlines.insert((hold.until, name.clone()));
+                    let (name, listed) = (name.clone(), hold.listed);
+                    self.notices.push_back(Notice::Renewed { name, renewed: false, listed });
+                }
+                self.refused.insert(name.clone());
+            }
+        }
+        for name in before.difference(&self.refused) {
+            let hold = self.all.get_mut(name).and_then(|held| held.hold.as_mut());
+            if let Some(hold) = hold.filter(|hold| hold.refused) {
+                hold.refused = false;
+                // From the next promise on, as if it had begun now.
+                hold.since = now;
+                let (name, listed) = (name.clone(), hold.listed);
+                self.notices.push_back(Notice::Renewed { name, renewed: true, listed });
+            }
+        }
+    }
+
+    /// The leader lease of this member, which leads, lasts until then (rule 22). A hold that others have
+    /// heard of lasts for a lease; any other ends with the leader lease, but for one that was carried into
+    /// the view, which keeps its own deadline until the leader lease lasts longer. Returns the lease, if that
+    /// has changed.
+    pub(in crate::core) fn set_leader_lease(
+        &mut self,
+        now: LocalTime,
+        until: LocalTime,
+    ) -> Option<Lease> {
+        // A deadline that the application was told is never taken back: a lease from before
+        // this member led runs out by itself (rule 21).
+        if until <= now {
+            self.lease.leader = until;
+            return None;
+        }
+        let mut heard = self.lease.heard;
+        if self.lease.listened > LocalTime::default() {
+            let until = until.after(self.longer_than_leader_lease());
+            heard = Heard { stamp: self.lease.listened, until: until.max(heard.until) };
+        }
+        if (until, heard) == (self.lease.leader, self.lease.heard) {
+            return None;
+        }
+        (self.lease.leader, self.lease.heard) = (until, heard);
+        (self.lease.runs, self.lease.heard_runs) = (true, heard.until > now);
+        // Also what has begun at this very moment.
+        Some(Lease { stamp: LocalTime(now.0 + 1), until, heard })
+    }
+
+    /// Whether an own hold of this member, which leads, lasts longer than the leader lease: a lease from
+    /// before it led, which its application was told of.
+    pub(in crate::core) fn has_older_leases(&self, now: LocalTime) -> bool {
+        self.own_all().filter_map(|(_, held)| held.hold).any(|hold| {
+            hold.bond == Bond::LeaderLease
+                && hold.deadline(&self.lease) > now.max(self.lease.leader)
+        })
+    }
+
+    /// The holds end when they would have, whatever lease is yet to come.
+    pub(super) fn end_lease(&mut self) {
+        for name in &self.own {
+            let hold = self.all.get_mut(name).and_then(|held| held.hold.as_mut());
+            if let Some(hold) = hold {
+                hold.until = hold.deadline(&self.lease);
+                hold.refused = false;
+                self.deadlines.insert((hold.until, name.clone()));
+            }
+        }
+        self.lease = OwnLease::default();
+    }
+
+    /// Ends the holds whose deadline has passed.
+    pub(in crate::core) fn end_what_is_over(&mut self, now: LocalTime) {
+        if self.lease.ends_by(now) {
+            for name in &self.own {
+                let Some(hold) = self.all.get(name).and_then(|held| held.hold) else { continue };
+                self.deadlines.insert((hold.deadline(&self.lease), name.clone()));
+            }
+        }
+        while let Some((at, name)) = self.deadlines.first().cloned().filter(|(at, _)| *at <= now) {
+            self.deadlines.remove(&(at, name.clone()));
+            let hold = self.all.get(&name).and_then(|held| held.hold);
+            match hold.map(|hold| hold.deadline(&self.lease)) {
+                Some(deadline) if deadline <= now => self.lose(now, name),
+                // An end of the lease is seen to of itself.
+                Some(deadline) if self.lease.ends().all(|end| deadline != end) => {
+                    self.deadlines.insert((deadline, name));
+                }
+                Some(_) | None => {}
+            }
+        }
+    }
+
+    /// When to look again.
+    pub(in crate::core) fn next_end(&self) -> Option<LocalTime> {
+        let first = self.deadlines.first().map(|(at, _)| *at);
+        let ends = self.lease.ends().filter(|_| !self.own.is_empty());
+        first.into_iter().chain(ends).min()
+    }
+
+    /// Ends a hold that nobody gave back.
+    fn lose(&mut self, now: LocalTime, name: HoldName) {
+        let delay = self.delay(&name);
+        let Some(held) = self.all.get_mut(&name) else { return };
+        let Some(hold) = held.hold.take() else { return };
+        if held.kept {
+            // Nobody made use of it.
+            self.note_own(&name);
+            return self.notice(Notice::KeptNoMore(name));
+        }
+        let (claimed, known) = (held.claim.take().is_some(), hold.bond != Bond::Orphan);
+        if known {
+            held.lost = Some(hold.token);
+        }
+        self.strike_own(now, &name);
+        if known {
+            // Nobody else can take it out of the table of a leader, or tell the others (rule 28).
+            self.close(now, &name, hold.deadline(&self.lease).after(delay));
+        }
+        self.note_own(&name);
+        self.notice(Notice::Lapsed { name, claimed, known });
+    }
+}
+
+impl Held {
+    /// How it stands in the list of a member.
+    fn own_item(&self, led: bool) -> ListItem {
+        let hold = self.hold.filter(|hold| hold.bond != Bond::Orphan);
+        let waits = self.waits.map(|number| {
+            // Among the members a claim is told apart by when it began.
+            let since = self.claim.as_ref().map(|claim| claim.since.0).unwrap_or_default();
+            if led { number } else { RequestNumber(since) }
+        });
+        ListItem { holds: hold.map(|hold| hold.token), waits }
+    }
+
+    /// How it stands in the list of a leader.
+    fn listed_item(&self) -> ListItem {
+        let hold = self.hold.filter(|hold| hold.bond == Bond::LeaderLease && hold.listed);
+        ListItem { holds: hold.map(|hold| hold.token), waits: None }
+    }
+}

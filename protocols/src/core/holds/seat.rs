@@ -1,0 +1,89 @@
+//! A member's place in a view: what of the view its holds and its services go by.
+
+use std::time::Duration;
+
+use crate::ids::{Epoch, HoldName, Incarnation, MemberId};
+use crate::policy::Policy;
+use crate::record::Record;
+use crate::time::LocalTime;
+use crate::view::View;
+
+/// A place in a view.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Seat {
+    pub(super) rank: MemberId,
+    pub(super) view: View,
+    pub(super) incarnations: Vec<Incarnation>,
+    pub(super) ceiling: Epoch,
+    pub(super) policy: Policy,
+    /// How long the leader keeps others out for a holder.
+    pub(super) member_lease: Duration,
+    /// How long the holder counts on it: the member lease, or what it is to become.
+    pub(super) lease: Duration,
+    /// A member that was not heard of for so long is granted nothing.
+    pub(super) patience: Duration,
+    pub(super) since: LocalTime,
+}
+
+impl Seat {
+    /// The own rank.
+    #[must_use]
+    pub fn rank(&self) -> MemberId {
+        self.rank
+    }
+
+    /// The view.
+    #[must_use]
+    pub fn view(&self) -> View {
+        self.view
+    }
+
+    /// The policy of the view.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Who has a rank.
+    #[must_use]
+    pub fn member(&self, rank: MemberId) -> Option<Incarnation> {
+        self.incarnations.get(rank.0 as usize).copied()
+    }
+
+    /// Whether this is the leader's.
+    #[must_use]
+    pub fn leads(&self) -> bool {
+        self.rank == self.view.leader
+    }
+
+    /// A request that was made so long before is known by now, if nothing was lost.
+    pub(super) fn lately(&self) -> Duration {
+        self.patience / 4
+    }
+
+    pub(super) fn is_led(&self, name: &HoldName) -> bool {
+        self.policy.is_led(name.as_str())
+    }
+
+    pub(super) fn rank_of(&self, member: Incarnation) -> Option<MemberId> {
+        let place = self.incarnations.iter().position(|other| *other == member)?;
+        u32::try_from(place).ok().map(MemberId)
+    }
+}
+
+impl Record {
+    pub(super) fn seat(&self, me: Incarnation, since: LocalTime) -> Option<Seat> {
+        let member_lease = self.timing.member_lease;
+        Some(Seat {
+            rank: self.rank(me)?,
+            view: self.view(),
+            incarnations: self.incarnations().collect(),
+            ceiling: self.ceiling,
+            policy: self.policy.clone(),
+            member_lease,
+            lease: member_lease.min(self.policy.timing.member_lease),
+            patience: self.timing.leader_lease,
+            since,
+        })
+    }
+}

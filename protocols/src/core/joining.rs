@@ -1,0 +1,170 @@
+//! Getting into a group: by asking its leader, or by beginning its first view.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{
+    Event, Going, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say, say_each,
+};
+use crate::ids::Incarnation;
+use crate::record::{MEMBERS_MAX, MemberInfo, Record};
+use crate::register::Value;
+use crate::time::LocalTime;
+
+/// Who wants to join, and when each last said so.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Joiners(BTreeMap<Incarnation, (MemberInfo, LocalTime)>);
+
+impl Joiners {
+    pub(super) fn note(&mut self, now: LocalTime, info: MemberInfo) {
+        if self.0.len() >= MEMBERS_MAX && !self.0.contains_key(&info.incarnation) {
+            // The one that was not heard of for the longest has most likely gone.
+            let oldest = self.0.iter().min_by_key(|(_, (_, at))| *at).map(|(member, _)| *member);
+            oldest.map(|member| self.0.remove(&member));
+        }
+        self.0.insert(info.incarnation, (info, now));
+    }
+
+    pub(super) fn remove(&mut self, member: Incarnation) {
+        self.0.remove(&member);
+    }
+
+    /// Those that were heard of lately: a dead member in a view costs it a promise.
+    pub(super) fn lately(&self, now: LocalTime, patience: Duration) -> Vec<MemberInfo> {
+        let fresh = |(_, at): &&(MemberInfo, LocalTime)| now - *at <= patience;
+        self.0.values().filter(fresh).map(|(info, _)| info.clone()).collect()
+    }
+}
+
+impl<S: Service, N: Nominator> Member<S, N> {
+    /// Whether this member is in no view because the group has as many members as it can have.
+    pub fn is_one_too_many(&self) -> bool {
+        let full = |record: &Record| record.is_full() && record.rank(self.me()).is_none();
+        matches!(self.role, Role::Joiner { .. }) && self.record.as_ref().is_some_and(full)
+    }
+
+    /// Starts, or starts anew after it was left out of a view.
+    pub(super) fn begin_joining(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        self.role = Role::Joiner { heard: now };
+        self.drop_nomination(out);
+        self.leave_view();
+        if self.is_advisory() {
+            return self.wait_for_a_leader(out);
+        }
+        self.read_register(now, out);
+        out.arm(Timer::Reread, self.policy.timing.heartbeat);
+        out.arm(Timer::Join, self.policy.timing.heartbeat);
+    }
+
+    /// Somebody of the recorded view lives.
+    pub(super) fn hear_of(&mut self, now: LocalTime, from: Incarnation) {
+        let known = self.record.as_ref().is_some_and(|record| record.rank(from).is_some());
+        if let Role::Joiner { heard } = &mut self.role
+            && known
+        {
+            *heard = now;
+        }
+    }
+
+    /// The register tells a joiner whom to ask.
+    pub(super) fn joiner_reads(&mut self, now: LocalTime, value: Value, out: &mut Out<S, N>) {
+        let Some(record) = value.record.clone() else {
+            return self.begin_first_view(now, value, out);
+        };
+        if record.is_closed() {
+            // An older one was brought back from a backup: what is known stays known.
+            if self.record.as_ref().is_none_or(|known| known.epoch <= record.epoch) {
+                self.record = Some(record);
+            }
+            return self.begin_first_view(now, value, out);
+        }
+        if self.yields_to(&record) {
+            return self.learn_of(now, record, out);
+        }
+        let news = self.is_news(&record);
+        if news && record.rank(self.me.incarnation).is_some() {
+            return self.learn_of(now, record, out);
+        }
+        if news && let Role::Joiner { heard } = &mut self.role {
+            *heard = now;
+        }
+        let first = self.record.is_none();
+        if news || first {
+            self.record = Some(record);
+            self.ask_to_join(out);
+        }
+    }
+
+    /// The register is empty, or the last member left it in order: nobody is to be asked.
+    ///
+    /// An empty register is a lost one if there ever was a view. The keeper of the register sees to
+    /// that; to begin as if nothing had been would put a second leader beside one that may live.
+    fn begin_first_view(&mut self, now: LocalTime, value: Value, out: &mut Out<S, N>) {
+        let lost = value.record.is_none() && self.knows_of_a_view();
+        if now >= self.abstains_until && self.going != Going::Leaves && !lost {
+            self.begin_candidacy_with(now, None, value, out);
+        }
+    }
+
+    /// Asks everybody in the recorded view: its leader will see to it.
+    fn ask_to_join(&self, out: &mut Out<S, N>) {
+        let Some(record) = &self.record else { return };
+        let join = PeerMessage::Join(Box::new(self.me.clone()));
+        say_each(record.others(self.me.incarnation), &join, out);
+    }
+
+    /// Asks again; or begins a view, if nobody of the recorded one was heard of for long.
+    pub(super) fn try_to_join(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        let Role::Joiner { heard } = self.role else { return };
+        if self.is_advisory() {
+            return self.begin_nomination(now, out);
+        }
+        let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
+        out.arm(Timer::Join, timing.heartbeat * 2);
+        // Rule 11: a joiner that reaches no member of the recorded view starts without an election.
+        // Joiners that started together do not all try at once, and one that is about to end last.
+        let stagger = timing.heartbeat * u32::try_from(self.me.incarnation.run % 8).unwrap_or(0);
+        let patience = if self.going == Going::Stays { 2 } else { 5 };
+        let alone = now - heard > timing.leader_lease * patience + stagger;
+        let may = now >= self.abstains_until && self.going != Going::Leaves;
+        if alone && self.record.is_some() && may {
+            self.begin_candidacy(now, None, out);
+        } else {
+            self.ask_to_join(out);
+            self.read_register(now, out);
+        }
+    }
+
+    /// Somebody wants to join. Only the leader can see to it; the others say that they live.
+    pub(super) fn on_join(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        info: MemberInfo,
+        out: &mut Out<S, N>,
+    ) {
+        if info.incarnation != from || !info.is_sound() {
+            return out.tell(Event::Ignored("join"));
+        }
+        // Who takes no part in a view says nothing for those that do.
+        if matches!(self.role, Role::Joiner { .. } | Role::Resigned(_)) {
+            return;
+        }
+        out.tell(Event::Met(Box::new(info.clone())));
+        say(from, PeerMessage::Noted, out);
+        if self.record.as_ref().is_some_and(|record| !record.can_speak_with(&info)) {
+            return out.tell(Event::Ignored("version"));
+        }
+        match &mut self.role {
+            Role::Leader(leader) => {
+                if leader.record.is_full() && leader.record.rank(from).is_none() {
+                    out.tell(Event::Ignored("full"));
+                }
+                leader.note_joiner(now, info);
+            }
+            Role::Candidate(candidate) => candidate.joiners.note(now, info),
+            Role::Joiner { .. } | Role::Follower | Role::Resigned(_) | Role::Gone => {}
+        }
+        self.consider_change(now, out);
+    }
+}

@@ -1,0 +1,477 @@
+//! The end of a leader lease that its leader gives up, and the end of a membership.
+
+use super::changing::CHANGE_PERIOD;
+use super::freezing::Then;
+use super::leading::Leader;
+use super::message::{HandOver, Leave};
+use super::service::Notice;
+use super::{
+    Event, Going, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say, say_each,
+};
+use crate::ids::{Epoch, Incarnation};
+use crate::record::{LeftHold, Record};
+use crate::register::Value;
+use crate::time::LocalTime;
+
+/// What is left to be done for a member that led, and never will again: it resigned because it leaves.
+/// Nobody's promise gives the leader lease back, because this has none.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Resigned {
+    /// A successor has the table, and is to say that it took over.
+    HandedOver,
+    /// Nobody took over: the register is to say that nobody leads.
+    Closes {
+        /// It was asked to.
+        wrote: bool,
+    },
+}
+
+/// What a member knows of a view that it led, and in which its leader lease is over for good: what the
+/// register is to say of that view if nobody takes over.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Legacy {
+    /// The view.
+    base: Epoch,
+    /// Who has its table.
+    successor: Option<Incarnation>,
+    /// What may still be held, if that is known of all holds.
+    held: Option<Vec<LeftHold>>,
+}
+
+impl Legacy {
+    pub(super) fn of(table: &HandOver) -> Self {
+        let held = LeftHold::all_of(&table.table).filter(|_| table.grace.is_zero());
+        Self { base: table.base, successor: None, held }
+    }
+}
+
+impl Leader {
+    /// The most senior member that lives. One that is about to end is better than nobody only if
+    /// this one ends first.
+    fn successor(&self, now: LocalTime, me: Incarnation, stay: bool) -> Option<Incarnation> {
+        let lives = |m: &Incarnation| {
+            !self.leavers.contains(m) && self.promised.get(m).is_some_and(|until| *until > now)
+        };
+        let living: Vec<Incarnation> = self.record.others(me).rev().filter(lives).collect();
+        let remains = living.iter().find(|m| !self.draining.contains(m));
+        remains.or_else(|| living.first().filter(|_| !stay)).copied()
+    }
+
+    /// Whether somebody of a view that has just begun may live, and could not say so yet.
+    fn awaits_somebody(&self, me: Incarnation) -> bool {
+        let unheard = |m| !self.heard.contains_key(&m) && !self.leavers.contains(&m);
+        self.record.others(me).any(unheard)
+    }
+}
+
+impl<S: Service, N: Nominator> Member<S, N> {
+    /// What a leader knows, for its successor.
+    pub(super) fn table_to_give(
+        &mut self,
+        now: LocalTime,
+        out: &mut Out<S, N>,
+    ) -> Option<HandOver> {
+        let table = self.table(now, out);
+        let (me, advisory) = (self.me.incarnation, self.is_advisory());
+        let leader = self.leader()?;
+        // Rule 29: somebody may have entered whom the table does not name.
+        let whole = advisory || leader.is_whole(now, me);
+        let rest = leader.rest_of_grace(now);
+        let mut hand_over = HandOver {
+            base: leader.record.epoch,
+            table,
+            grace: if whole { rest } else { rest.max(leader.record.timing.member_lease) },
+            member_lease: leader.member_lease(now),
+            stays: leader.stays(now),
+            joins: leader.joins(now),
+        };
+        self.take_out_the_departed(&mut hand_over);
+        Some(hand_over)
+    }
+
+    /// A member that left the view reported what it holds: nothing else of it is to be waited for.
+    fn take_out_the_departed(&self, hand_over: &mut HandOver) {
+        for (member, leave) in &self.leaves {
+            if leave.counts_in(hand_over.base) {
+                hand_over.stays.retain(|stays| stays != member);
+                let stands = leave.tells_of();
+                hand_over
+                    .table
+                    .holds
+                    .retain(|held| held.holder != *member || stands(&held.name, held.token));
+            }
+        }
+    }
+
+    /// Resigns (rule 13): the leader lease ends here and now. Returns the leader's seal.
+    pub(super) fn retire(&mut self, now: LocalTime, out: &mut Out<S, N>) -> Option<HandOver> {
+        let hand_over = self.table_to_give(now, out)?;
+        // Where nothing arbitrates, no register names a leader.
+        self.legacy = (!self.is_advisory()).then(|| Legacy::of(&hand_over));
+        let leader_lease = self.leader()?.record.timing.leader_lease;
+        self.resign();
+        self.role = Role::Follower;
+        // Rule 12: it refuses the view from now on, and nothing gives it the leader lease back.
+        self.pledge.sealed = true;
+        out.disarm(Timer::Heartbeat);
+        out.disarm(Timer::Grace);
+        // If nobody leads by then, somebody must be elected.
+        out.arm(Timer::Promise, leader_lease);
+        Some(hand_over)
+    }
+
+    /// The pod is about to end: another should lead, if there is one that stays.
+    pub(super) fn drain(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        if self.going == Going::Stays {
+            self.going = Going::Drains;
+            self.notice(now, Notice::Drains, out);
+            self.drain_lead(now, out);
+        }
+    }
+
+    fn drain_lead(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        let me = self.me.incarnation;
+        let successor = self.leader().and_then(|leader| leader.successor(now, me, true));
+        self.end_belief(successor.is_some());
+        if successor.is_none() || self.waits_for_believers(now, out) {
+            return;
+        }
+        if !self.freezes_first(now, Then::Drain, out) {
+            self.hand_over(now, true, out);
+        }
+    }
+
+    /// Once a heartbeat: a leader that is about to end hands over as soon as there is somebody.
+    pub(super) fn hand_over_in_time(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        let (drains, since) = (self.going == Going::Drains, self.leader().map(|l| l.since));
+        let begun = self.is_ending_belief();
+        if drains && since.is_some_and(|since| begun || now - since >= CHANGE_PERIOD) {
+            self.drain_lead(now, out);
+        }
+    }
+
+    /// Hands the leader lease to the most senior member that lives. False if there is none.
+    pub(super) fn hand_over(&mut self, now: LocalTime, stay: bool, out: &mut Out<S, N>) -> bool {
+        let me = self.me.incarnation;
+        let successor = self.leader().and_then(|leader| leader.successor(now, me, stay));
+        let Some(successor) = successor else { return false };
+        let Some(mut table) = self.retire(now, out) else { return false };
+        if !stay {
+            table.stays.retain(|member| *member != me);
+        }
+        // What it promised itself counts for nobody else.
+        self.pledge.until = now;
+        if let Some(legacy) = &mut self.legacy {
+            legacy.successor = Some(successor);
+        }
+        say(successor, PeerMessage::HandOver(Box::new(table)), out);
+        true
+    }
+
+    /// A leader that resigned wants this member to take over.
+    ///
+    /// It refuses the view from now on. Its promise runs on all the same: should it come to nothing
+    /// as a candidate, its seal must not say earlier than the others' that the holds of the old
+    /// leader are over.
+    pub(super) fn on_hand_over(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        mut table: HandOver,
+        out: &mut Out<S, N>,
+    ) {
+        let of_leader =
+            self.record.as_ref().is_some_and(|r| r.epoch == table.base && r.leader == Some(from));
+        let refused = !self.is_advisory() && self.floor() >= table.base;
+        if self.role != Role::Follower || !of_leader || refused || self.going == Going::Leaves {
+            return out.tell(Event::Ignored("hand_over"));
+        }
+        self.take_out_the_departed(&mut table);
+        self.pledge.epoch = table.base;
+        self.leave_view();
+        self.begin_candidacy(now, Some(table), out);
+    }
+
+    /// Leaves the group: a leader hands over, or closes the group if nobody is left to lead it.
+    ///
+    /// What it holds is not given back, because its application may still be at work: others wait
+    /// for it as for a member that died.
+    pub(super) fn leave(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        if self.going == Going::Leaves {
+            return;
+        }
+        self.going = Going::Leaves;
+        self.leave_until = now.after(self.register_patience() * LEAVE_CALLS);
+        self.end_belief(true);
+        self.notice(now, Notice::Leaves, out);
+        match &self.role {
+            Role::Leader(_) => self.leave_as_leader(now, out),
+            // Its view may be in the register by now, or soon: it begins it, and leaves as its leader.
+            Role::Candidate(candidate) if candidate.is_bound() => {
+                out.arm(Timer::Leave, now.until(self.leave_until));
+            }
+            Role::Follower | Role::Joiner { .. } | Role::Candidate(_) => self.depart(now, out),
+            Role::Resigned(_) | Role::Gone => {}
+        }
+    }
+
+    /// A leader leaves. In a view that has just begun it waits a moment for somebody to hand over to.
+    pub(super) fn leave_as_leader(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        let (me, patience, advisory) =
+            (self.me.incarnation, self.register_patience(), self.is_advisory());
+        let Some(leader) = self.leader() else { return };
+        let (successor, since) = (leader.successor(now, me, false), leader.since);
+        let waits = successor.is_none() && !advisory && leader.awaits_somebody(me);
+        if waits && now - since < patience {
+            out.arm(Timer::Leave, now.until(since.after(patience)));
+        } else if successor.is_some() && self.freezes_first(now, Then::Leave, out) {
+            // Should the leader lease end meanwhile, there is nothing to hand over.
+            let patience = self.record.as_ref().map(|record| record.timing.leader_lease);
+            out.arm(Timer::Leave, patience.unwrap_or_default() * 2);
+        } else {
+            self.leave_lead(now, out);
+        }
+    }
+
+    /// A member of a view that has just begun lives, and stays: its leader, which leaves, waited for that.
+    pub(super) fn leaves_to_a_successor(&mut self, now: LocalTime, out: &mut Out<S, N>) -> bool {
+        let me = self.me.incarnation;
+        let successor = self.leader().filter(|leader| leader.freeze.is_none());
+        let successor = successor.and_then(|leader| leader.successor(now, me, true));
+        let leaves = self.going == Going::Leaves && successor.is_some();
+        if leaves {
+            self.leave_as_leader(now, out);
+        }
+        leaves
+    }
+
+    /// A member leaves that does not lead. If it led the latest view that is known, it sees to it that
+    /// the register names somebody else, or nobody.
+    pub(super) fn depart(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        let known = self.record.as_ref().map(|record| record.epoch);
+        if let Some(legacy) = self.legacy.as_ref().filter(|legacy| known == Some(legacy.base)) {
+            let Some(successor) = legacy.successor else { return self.close_group(now, out) };
+            // Its application may have given back since what the table says that it holds.
+            let leave = Leave { epoch: legacy.base, holds: self.holds.running(now) };
+            say(successor, PeerMessage::Leave(Box::new(leave)), out);
+            return self.await_successor(out);
+        }
+        // Also to those that do not lead: who does may have resigned a moment ago.
+        if let Some(record) = &self.record {
+            say_each(record.others(self.me.incarnation), &self.leave_message(now), out);
+        }
+        self.gone(out);
+    }
+
+    /// Somebody else leads, or wants to. A member that leaves follows nobody any more.
+    pub(super) fn parts_from(
+        &mut self,
+        now: LocalTime,
+        leader: Incarnation,
+        epoch: Epoch,
+        out: &mut Out<S, N>,
+    ) {
+        if epoch > self.floor() {
+            say(leader, self.leave_message(now), out);
+            self.gone(out);
+        }
+    }
+
+    /// In a view that a member is still in, the leader need not ask it what it holds (rule 29).
+    fn leave_message(&self, now: LocalTime) -> PeerMessage<S::Message, N::Message> {
+        let is_joiner = matches!(self.role, Role::Joiner { .. });
+        let left = self.record.as_ref().filter(|_| !self.pledge.sealed && !is_joiner);
+        let leave =
+            left.map(|record| Leave { epoch: record.epoch, holds: self.holds.running(now) });
+        PeerMessage::Leave(Box::new(leave.unwrap_or_default()))
+    }
+
+    /// A leader leaves: it hands over, if there is anybody, and knows as much as it can of who holds
+    /// what.
+    pub(super) fn leave_lead(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        if self.hand_over(now, false, out) {
+            self.await_successor(out);
+        } else if self.is_advisory() {
+            self.gone(out);
+        } else if self.retire(now, out).is_some() {
+            // Nobody is there to take over. The leader lease ends before the register says so.
+            self.pledge.until = now;
+            self.close_group(now, out);
+        }
+    }
+
+    /// The successor is to say that it took over.
+    fn await_successor(&mut self, out: &mut Out<S, N>) {
+        self.role = Role::Resigned(Resigned::HandedOver);
+        out.disarm(Timer::Promise);
+        out.arm(Timer::Leave, self.register_patience());
+    }
+
+    /// The register is to say that nobody leads; else the next to begin a view would wait for promises that
+    /// nobody made.
+    fn close_group(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        self.role = Role::Resigned(Resigned::Closes { wrote: false });
+        out.disarm(Timer::Promise);
+        out.disarm(Timer::Candidacy);
+        out.arm(Timer::Leave, now.until(self.leave_until));
+        self.read_register(now, out);
+    }
+
+    /// The time to leave in is over. A successor that said nothing may have left at the same time.
+    pub(super) fn leave_is_due(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        match self.role {
+            Role::Leader(_) => self.leave_lead(now, out),
+            Role::Resigned(Resigned::HandedOver) if !self.is_advisory() => {
+                self.close_group(now, out);
+            }
+            Role::Resigned(Resigned::Closes { .. }) => {
+                out.tell(Event::Undone("say in the register that nobody leads"));
+                self.gone(out);
+            }
+            Role::Candidate(_) => {
+                out.tell(Event::Undone(
+                    "find out whether the register names this member as leader",
+                ));
+                self.gone(out);
+            }
+            Role::Joiner { .. } | Role::Follower => self.depart(now, out),
+            Role::Resigned(Resigned::HandedOver) | Role::Gone => self.gone(out),
+        }
+    }
+
+    /// The leader lease of the recorded view ended when this member resigned (rule 13), whatever became of
+    /// the successor. If the successor is at work it has the table, and the mark does not harm it; if it took over,
+    /// another view is there.
+    pub(super) fn resigned_reads(
+        &mut self,
+        now: LocalTime,
+        resigned: Resigned,
+        value: Value,
+        out: &mut Out<S, N>,
+    ) {
+        let (Some(legacy), Resigned::Closes { .. }) = (&self.legacy, resigned) else { return };
+        let mine = |r: &Record| {
+            r.epoch == legacy.base && r.leader == Some(self.me.incarnation) && !r.base_unknown
+        };
+        let Some(record) = value.record.filter(mine) else { return self.gone(out) };
+        // Its application may have given back since what the table says that it holds.
+        let me = self.me.incarnation;
+        let stands = |held: &LeftHold| held.holder != me || self.holds.keeps_out(now, &held.name);
+        let held = legacy.held.clone();
+        let held = held.map(|held| held.into_iter().filter(stands).collect::<Vec<_>>());
+        let settled = held.as_ref().is_some_and(Vec::is_empty);
+        let record = Record { leader: None, settled, held, nonce: self.register.nonce(), ..record };
+        self.role = Role::Resigned(Resigned::Closes { wrote: true });
+        self.write_register(now, value.version, record, out);
+    }
+
+    /// A write was carried out: that of who closes the group, or an earlier one.
+    pub(super) fn resigned_wrote(
+        &mut self,
+        now: LocalTime,
+        resigned: Resigned,
+        out: &mut Out<S, N>,
+    ) {
+        match resigned {
+            Resigned::HandedOver => {}
+            Resigned::Closes { wrote: false } => self.read_register(now, out),
+            Resigned::Closes { wrote: true } => {
+                if self.legacy.as_ref().is_some_and(|legacy| legacy.held.is_none()) {
+                    out.tell(Event::Undone("say in the register what is held"));
+                }
+                self.gone(out);
+            }
+        }
+    }
+
+    /// The register does not answer who wants to close the group: asks again, while there is time.
+    pub(super) fn resigned_without_register(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        if let Role::Resigned(Resigned::Closes { .. }) = self.role {
+            self.read_register(now, out);
+        }
+    }
+
+    /// A member leaves, and says what it holds: the next view is without it. That is as good as the answer to
+    /// any heartbeat, since it enters nothing any more.
+    pub(super) fn on_leave(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        leave: Leave,
+        out: &mut Out<S, N>,
+    ) {
+        if let Some(leader) = self.leader()
+            && leave.counts_in(leader.record.epoch)
+            && leader.record.rank(from).is_some()
+        {
+            leader.parted.insert(from);
+            self.holds.on_leave(now, from, &leave);
+            self.let_hear(now, out);
+        }
+        self.keep_leave(from, leave);
+        self.peers.departed(from);
+        if let Some(leader) = self.leader() {
+            leader.joiners.remove(from);
+            leader.leavers.insert(from);
+        }
+        if let Some(candidate) = self.candidate() {
+            candidate.leave_out(from);
+        }
+        if let Some(legacy) = self.legacy.as_mut().filter(|legacy| legacy.successor == Some(from)) {
+            // It did not take over, or leaves again at once: the register tells.
+            legacy.successor = None;
+            if self.role == Role::Resigned(Resigned::HandedOver) && !self.is_advisory() {
+                return self.close_group(now, out);
+            }
+        }
+        self.consider_change(now, out);
+    }
+
+    /// Whether so many have left this view that a majority of it cannot promise any more.
+    pub(super) fn lacks_a_majority(&self, record: &Record) -> bool {
+        let stay = record.incarnations().filter(|member| !self.leaves.contains_key(member)).count();
+        stay < record.promises_needed()
+    }
+
+    /// The next leader, and the member that closes the group, may be others than the leader that this
+    /// was sent to.
+    fn keep_leave(&mut self, from: Incarnation, leave: Leave) {
+        let Some(record) = self.record.as_ref().filter(|r| leave.counts_in(r.epoch)) else {
+            return;
+        };
+        // Who left the view before may be one whose hold this view took over.
+        let oldest = record.base.unwrap_or(record.epoch);
+        if let Some(legacy) = self.legacy.as_mut().filter(|legacy| leave.counts_in(legacy.base)) {
+            let tells_of = leave.tells_of();
+            let stands = |held: &LeftHold| held.holder != from || tells_of(&held.name, held.token);
+            legacy.held.iter_mut().for_each(|held| held.retain(stands));
+        }
+        self.leaves.retain(|_, earlier| earlier.epoch >= oldest);
+        self.leaves.insert(from, leave);
+        let mut inherited = self.candidate().and_then(|candidate| candidate.inherited.take());
+        if let Some((table, _)) = &mut inherited {
+            self.take_out_the_departed(table);
+        }
+        if let Some(candidate) = self.candidate() {
+            candidate.inherited = inherited;
+        }
+    }
+
+    /// The successor took over, or another member that asked for the table: in a later view.
+    pub(super) fn on_taken(&mut self, from: Incarnation, epoch: Epoch, out: &mut Out<S, N>) {
+        let is_of_view = |r: &Record| epoch > r.epoch && r.rank(from).is_some();
+        if matches!(self.role, Role::Resigned(_)) && self.record.as_ref().is_some_and(is_of_view) {
+            self.gone(out);
+        }
+    }
+
+    /// Out of the group for good.
+    pub(super) fn gone(&mut self, out: &mut Out<S, N>) {
+        self.role = Role::Gone;
+        self.end_view();
+        out.tell(Event::Left);
+    }
+}
+
+/// For how many calls of the register a member that leaves waits at most: 4P.
+const LEAVE_CALLS: u32 = 12;

@@ -1,0 +1,259 @@
+//! A member's promises: to follow nobody but the leader of its view, for a while.
+
+use super::message::{Announcement, Heartbeat, LeaderList, Promise};
+use super::{Event, Going, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say};
+use crate::ids::{Epoch, Incarnation};
+use crate::policy::Arbiter;
+use crate::record::Record;
+use crate::register::Value;
+use crate::time::{LocalTime, hold};
+
+impl<S: Service, N: Nominator> Member<S, N> {
+    /// A leader asks for a promise (rule 8), and tells of admission and of what only it could report.
+    pub(super) fn on_heartbeat(
+        &mut self,
+        now: LocalTime,
+        from: Incarnation,
+        heartbeat: Heartbeat,
+        out: &mut Out<S, N>,
+    ) {
+        if self.going == Going::Leaves && !self.is_advisory() {
+            return self.parts_from(now, from, heartbeat.epoch, out);
+        }
+        if matches!(self.role, Role::Resigned(_)) {
+            return out.tell(Event::Ignored("resigned"));
+        }
+        let epoch = heartbeat.epoch;
+        let announced = heartbeat.announcement.as_ref().map(|announcement| &announcement.record);
+        if let Some(record) = announced.filter(|r| r.policy.arbiter != self.arbiter()) {
+            if !self.may_switch(now, from, record) {
+                // What the register says decides.
+                if !self.is_advisory() && epoch > self.floor() {
+                    self.read_register(now, out);
+                }
+                return;
+            }
+        } else if self.is_advisory() {
+            if !self.prefers(now, from) {
+                return;
+            }
+        } else if epoch <= self.floor() {
+            return say(from, PeerMessage::Refusal { floor: self.floor() }, out);
+        }
+        if self.is_in(epoch, from) {
+            if heartbeat.seq <= self.pledge.heard {
+                return out.tell(Event::Ignored("overtaken"));
+            }
+            self.goes_on_following(out);
+        } else {
+            let Some(announcement) = heartbeat.announcement else {
+                // Of no view before this one: it may yet enter this.
+                let floor = Epoch(epoch.0.saturating_sub(1));
+                say(from, PeerMessage::Refusal { floor }, out);
+                return out.tell(Event::Ignored("unannounced"));
+            };
+            if !self.fits(&announcement.record, epoch, from) {
+                return out.tell(Event::Ignored("announcement"));
+            }
+            let grace = heartbeat.list.as_ref().map(|list| list.grace).unwrap_or_default();
+            if let Some(base) = self.keeps_to_a_view(now, &announcement.record, grace) {
+                say(from, PeerMessage::SealRefused { base }, out);
+                return out.tell(Event::Ignored("older base"));
+            }
+            self.enter_view(now, *announcement, out);
+        }
+        self.pledge.heard = heartbeat.seq;
+        self.drop_nomination(out);
+        self.holds.are_known(heartbeat.listed);
+        if let Some(extended) = heartbeat.extended {
+            self.on_extended(now, extended, out);
+        }
+        self.promise(now, from, (epoch, heartbeat.seq), heartbeat.list, out);
+        self.hear_admission(now, from, epoch, heartbeat.admission, out);
+    }
+
+    /// Rule 12: everything up to this epoch is refused. What was sealed is, and what is older than
+    /// the view that the register was seen to hold.
+    pub(super) fn floor(&self) -> Epoch {
+        let Epoch(pledged) = self.pledge.epoch;
+        let pledged = if self.pledge.sealed { pledged } else { pledged.saturating_sub(1) };
+        let known = self.record.as_ref().map_or(0, |record| record.epoch.0.saturating_sub(1));
+        Epoch(pledged.max(known))
+    }
+
+    /// Whether a promise of this member to the leader of its view runs.
+    pub(super) fn follows(&self, now: LocalTime) -> bool {
+        self.pledge.until > now
+            && !self.pledge.sealed
+            && self.record.as_ref().is_some_and(|record| record.epoch == self.pledge.epoch)
+    }
+
+    /// Whether this member entered the view of that leader, and did not leave it since.
+    pub(super) fn is_in(&self, epoch: Epoch, leader: Incarnation) -> bool {
+        self.pledge.epoch == epoch
+            && !self.pledge.sealed
+            && self.record.as_ref().is_some_and(|r| r.epoch == epoch && r.leader == Some(leader))
+    }
+
+    /// The leader lives after all: a candidate that has not sealed the view yet is none any more.
+    fn goes_on_following(&mut self, out: &mut Out<S, N>) {
+        if self.role != Role::Follower {
+            self.role = Role::Follower;
+            out.disarm(Timer::Candidacy);
+        }
+    }
+
+    /// Takes no part in its view any more, and refuses it: it could not come back without losing
+    /// sight of what it holds.
+    pub(super) fn leave_view(&mut self) {
+        self.pledge.sealed = true;
+        self.end_view();
+    }
+
+    fn fits(&self, record: &Record, epoch: Epoch, leader: Incarnation) -> bool {
+        record.epoch == epoch
+            && record.leader == Some(leader)
+            && record.rank(leader).is_some()
+            && record.rank(self.me.incarnation).is_some()
+    }
+
+    /// Enters a view that another leads; refuses everything below it from now on.
+    fn enter_view(&mut self, now: LocalTime, announcement: Announcement, out: &mut Out<S, N>) {
+        let Announcement { record, carried } = announcement;
+        self.step_down(now, out);
+        self.go_by(now, record.policy.arbiter, out);
+        self.adopt_policy(&record);
+        self.role = Role::Follower;
+        self.legacy = None;
+        self.pledge.epoch = record.epoch;
+        self.pledge.sealed = false;
+        out.disarm(Timer::Join);
+        out.disarm(Timer::Candidacy);
+        for info in &record.members {
+            out.tell(Event::Met(Box::new(info.clone())));
+        }
+        self.begin_view(now, &record, &carried, out);
+        out.tell(Event::Installed(Box::new(record.clone())));
+        self.lineage.goes_on(&record);
+        self.tell_what_was_followed(now, &record, out);
+        self.record = Some(record);
+        self.reread_soon(out);
+    }
+
+    fn promise(
+        &mut self,
+        now: LocalTime,
+        to: Incarnation,
+        (epoch, seq): (Epoch, u64),
+        list: Option<LeaderList>,
+        out: &mut Out<S, N>,
+    ) {
+        let Some(record) = &self.record else { return };
+        let leader_lease = record.timing.leader_lease;
+        // Whether it promises or not: if this leader is not heard of again, somebody else must lead.
+        out.arm(Timer::Promise, leader_lease);
+        if !self.may_promise(now) {
+            return self.read_register(now, out);
+        }
+        self.pledge.until = now.after(leader_lease);
+        self.pledge.followed = epoch;
+        let listed = self.keep_list(now, epoch, to, list);
+        let changes = self.changes(now, out);
+        let notes = self.holds.untold_notes();
+        let drains = self.going != Going::Stays;
+        let promise = Promise { epoch, seq, stamp: now, changes, listed, notes, drains };
+        say(to, PeerMessage::Promise(Box::new(promise)), out);
+    }
+
+    /// Rule 8: the register confirmed this view or one before it within `hold(E)`, and is not known
+    /// to hold a later one.
+    pub(super) fn may_promise(&self, now: LocalTime) -> bool {
+        let Some(record) = &self.record else { return false };
+        let outage = hold(record.timing.api_outage);
+        let confirmed =
+            |(epoch, at): (Epoch, LocalTime)| epoch <= record.epoch && at.after(outage) > now;
+        self.is_advisory() || self.pledge.confirmed.is_some_and(confirmed)
+    }
+
+    /// Rule 8: the register held this record, which is not closing.
+    ///
+    /// A confirmation stays good when a newer view begins: that view was written after the moment
+    /// that the confirmation counts from. It says nothing good of an older one: the leader lease of a view
+    /// that was replaced after everybody had waited must not come back.
+    pub(super) fn confirm(&mut self, sent: LocalTime, record: &Record, out: &mut Out<S, N>) {
+        let arbitrated = !self.is_advisory() && record.policy.arbiter == Arbiter::Quorum;
+        if !record.closing && record.epoch > self.floor() && arbitrated {
+            self.pledge.confirmed = self.pledge.confirmed.max(Some((record.epoch, sent)));
+            out.tell(Event::Confirmed(sent));
+        }
+    }
+
+    /// The own promise has run out: nothing more was heard of the leader that it was given to.
+    pub(super) fn promise_ran_out(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        if self.role != Role::Follower {
+            return;
+        }
+        if self.pledge.until > now {
+            return out.arm(Timer::Promise, now.until(self.pledge.until));
+        }
+        if self.wants_quorum() {
+            // Its leader may have switched without it.
+            self.read_register(now, out);
+        }
+        self.begin_nomination(now, out);
+    }
+
+    /// A follower finds out whether there is a newer view, with it or without it.
+    pub(super) fn follower_reads(&mut self, now: LocalTime, value: Value, out: &mut Out<S, N>) {
+        let is_new = |record: &Record| self.is_news(record) || self.is_closed_now(record);
+        if let Some(record) = value.record.filter(is_new) {
+            self.learn_of(now, record, out);
+        }
+    }
+
+    /// Whether the view that this member knows has ended in order since.
+    fn is_closed_now(&self, record: &Record) -> bool {
+        let same = |known: &Record| known.epoch == record.epoch && !known.is_closed();
+        record.is_closed() && self.record.as_ref().is_some_and(same)
+    }
+
+    /// Whether a record tells of a newer view. One that was lost and made anew tells of none.
+    pub(super) fn is_news(&self, record: &Record) -> bool {
+        !record.base_unknown && self.record.as_ref().is_none_or(|known| record.epoch > known.epoch)
+    }
+
+    /// The register holds a newer view. If it names this member, its leader will announce it; if
+    /// that leader does not, the members of that view elect.
+    pub(super) fn learn_of(&mut self, now: LocalTime, record: Record, out: &mut Out<S, N>) {
+        if self.going == Going::Leaves && !self.is_advisory() {
+            if let Some(leader) =
+                record.leader.filter(|_| record.rank(self.me.incarnation).is_some())
+            {
+                say(leader, PeerMessage::Leave(Box::default()), out);
+            }
+            return self.gone(out);
+        }
+        self.step_down(now, out);
+        self.leave_view();
+        out.disarm(Timer::Candidacy);
+        if record.is_advisory() && !self.yields_to(&record) {
+            // A newer policy has an arbiter: the members of this view are to be asked.
+            self.go_by(now, Arbiter::Quorum, out);
+            self.record = Some(record);
+            return self.begin_joining(now, out);
+        }
+        self.go_by(now, record.policy.arbiter, out);
+        self.adopt_policy(&record);
+        let mine = record.rank(self.me.incarnation).is_some() && record.leader.is_some();
+        let patience = record.timing.leader_lease;
+        self.record = Some(record);
+        if mine {
+            self.drop_nomination(out);
+            self.role = Role::Follower;
+            out.disarm(Timer::Join);
+            out.arm(Timer::Nominee, patience.max(now.until(self.pledge.until)));
+        } else {
+            self.begin_joining(now, out);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Speaking with the register: one read and one write at a time, each with a way out if no answer
+//! comes.
+
+use std::time::Duration;
+
+use super::{Event, Member, Message, Node, Nominator, Out, Role, Service, Timer};
+use crate::ids::Incarnation;
+use crate::record::Record;
+use crate::register::{self, CallId, Value, Version};
+use crate::time::LocalTime;
+
+/// What this member asked of the register and has no answer to.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct RegisterClient {
+    run: u64,
+    calls: u64,
+    read: Option<(CallId, LocalTime)>,
+    write: Option<(CallId, LocalTime)>,
+}
+
+impl RegisterClient {
+    pub(super) fn new(me: Incarnation) -> Self {
+        Self { run: me.run, calls: 0, read: None, write: None }
+    }
+
+    fn call(&mut self) -> CallId {
+        self.calls += 1;
+        CallId(self.calls)
+    }
+
+    /// A number that no other write carries.
+    pub(super) fn nonce(&mut self) -> u64 {
+        self.calls += 1;
+        // 53 bits, as everything that becomes a JSON number.
+        (self.run.rotate_left(17) ^ self.calls) & ((1 << 53) - 1)
+    }
+}
+
+impl<S: Service, N: Nominator> Member<S, N> {
+    /// Asks what the register holds, unless an answer is due already.
+    pub(super) fn read_register(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        // Where nothing arbitrates nobody asks, until a newer policy has an arbiter.
+        if !self.is_advisory() || self.wants_quorum() {
+            self.ask_register(now, out);
+        }
+    }
+
+    /// Asks it in any case.
+    pub(super) fn ask_register(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        if self.register.read.is_some() {
+            return;
+        }
+        let id = self.register.call();
+        self.register.read = Some((id, now));
+        out.send(Node::Register, Message::Register(register::Message::Read(id)));
+        out.arm(Timer::Register, self.register_patience());
+    }
+
+    /// Puts a record in place of what is there at that version.
+    pub(super) fn write_register(
+        &mut self,
+        now: LocalTime,
+        version: Version,
+        record: Record,
+        out: &mut Out<S, N>,
+    ) {
+        let id = self.register.call();
+        self.register.write = Some((id, now));
+        let write = register::Message::Write { id, version, record: Box::new(record) };
+        out.send(Node::Register, Message::Register(write));
+        out.arm(Timer::Register, self.register_patience());
+    }
+
+    /// How long the register may take to answer: a nominee must not keep the others waiting.
+    pub(super) fn register_patience(&self) -> Duration {
+        let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
+        timing.leader_lease / 3
+    }
+
+    /// The register answers.
+    pub(super) fn on_register(
+        &mut self,
+        now: LocalTime,
+        message: register::Message,
+        out: &mut Out<S, N>,
+    ) {
+        match message {
+            register::Message::Value { id, value } => {
+                let Some((_, sent)) = self.register.read.take_if(|(read, _)| *read == id) else {
+                    return;
+                };
+                self.on_value(now, sent, *value, out);
+            }
+            register::Message::Written { id, .. } => {
+                let Some((_, sent)) = self.register.write.take_if(|(write, _)| *write == id) else {
+                    return;
+                };
+                self.on_written(now, sent, out);
+            }
+            register::Message::Conflict(id) | register::Message::Unknown(id) => {
+                // A read that got no answer is given up when the time for one is over, so that
+                // the member that repeats it does not do so in haste.
+                if self.register.write.take_if(|(write, _)| *write == id).is_some() {
+                    // Rule 18: what is there now tells whether it was carried out. A read that was
+                    // asked for before does not.
+                    self.register.read = None;
+                    self.read_register(now, out);
+                }
+            }
+            register::Message::Read(_) | register::Message::Write { .. } => {
+                out.tell(Event::Ignored("misrouted"));
+            }
+        }
+        if self.register.read.is_none() && self.register.write.is_none() {
+            out.disarm(Timer::Register);
+        }
+    }
+
+    /// No answer in time. A late one is ignored; the role that needed it decides how to go on.
+    pub(super) fn register_is_silent(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        self.register.write = None;
+        self.register.read = None;
+        match &self.role {
+            Role::Candidate(_) => self.candidate_without_register(now, out),
+            Role::Leader(_) => self.leader_without_register(now, out),
+            Role::Resigned(_) => self.resigned_without_register(now, out),
+            Role::Joiner { .. } | Role::Follower | Role::Gone => {}
+        }
+    }
+
+    /// A view has begun: it wants to be confirmed.
+    pub(super) fn reread_soon(&self, out: &mut Out<S, N>) {
+        if !self.is_advisory() {
+            out.arm(Timer::Reread, self.register_patience());
+        }
+    }
+
+    /// Rule 10: members confirm the view by reading the register now and then.
+    pub(super) fn reread(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        self.read_register(now, out);
+        out.arm(Timer::Reread, self.reread_period());
+    }
+
+    /// Somebody may have changed the register: a member need not wait for its next turn to read it.
+    /// A candidate reads when its steps say so.
+    pub(super) fn look(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        match &self.role {
+            Role::Joiner { .. } | Role::Follower | Role::Leader(_) => self.reread(now, out),
+            Role::Candidate(_) | Role::Resigned(_) | Role::Gone => {}
+        }
+    }
+
+    /// At most a sixth of the outage that a view survives and at most ten seconds; shorter by up to
+    /// a quarter, differently for each process, so that a group does not ask all at once.
+    fn reread_period(&self) -> Duration {
+        let outage = self.record.as_ref().map_or(self.policy.timing, |r| r.timing).api_outage;
+        let period = (outage / 6).min(Duration::from_secs(10));
+        let jitter = u32::try_from((self.register.run ^ self.register.calls) % 256).unwrap_or(0);
+        period.saturating_sub(period * jitter / 1024)
+    }
+
+    /// The register holds this. `sent` is from before it was asked.
+    ///
+    /// While a write is under way it says nothing that could be relied on for the next step; the
+    /// answer to the write, or its absence, leads to the next read.
+    fn on_value(&mut self, now: LocalTime, sent: LocalTime, value: Value, out: &mut Out<S, N>) {
+        self.withdrawals = 0;
+        self.note_mark(now, &value);
+        if let Some(record) = &value.record {
+            self.confirm(sent, record, out);
+            for info in &record.members {
+                if info.incarnation != self.me.incarnation {
+                    out.tell(Event::Met(Box::new(info.clone())));
+                }
+            }
+        }
+        if self.register.write.is_some() {
+            return;
+        }
+        if self.is_advisory() && !matches!(self.role, Role::Resigned(_)) {
+            return self.peers_read(now, value, out);
+        }
+        match &self.role {
+            Role::Joiner { .. } => self.joiner_reads(now, value, out),
+            Role::Follower => self.follower_reads(now, value, out),
+            Role::Candidate(_) => self.candidate_reads(now, sent, value, out),
+            Role::Leader(_) => self.leader_reads(now, value, out),
+            Role::Resigned(resigned) => self.resigned_reads(now, *resigned, value, out),
+            Role::Gone => {}
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! What a group offers, as the core sees it.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::holds::{Holds, Lines, Seat};
+use super::links::Links;
+use super::message::Envelope;
+use crate::ids::{HoldName, Incarnation, MemberId, RequestNumber};
+use crate::policy::Policy;
+use crate::protocol::{Named, Value};
+use crate::time::LocalTime;
+use crate::view::Carried;
+
+/// Something that the members of a group do together, inside a view.
+///
+/// A service knows its place in a view ([`Seat`]) and nothing of registers, promises or seals.
+/// There is one value for a member's whole life: what its application wants outlives views. Who holds and who
+/// waits the core carries from one view into the next, so a service decides only who is to have a hold.
+pub trait Service: Value {
+    /// What the application on this member may ask for.
+    type Command: Value;
+    /// What members say to each other. It arrives in order; a gap ends the view, unless the service
+    /// [repairs](Service::repairs) it.
+    type Message: Value + Named + Serialize + DeserializeOwned;
+    /// What the application on this member gets to know.
+    type Event: Value;
+
+    /// What a member has that has just started, and is in no view.
+    fn new(me: Incarnation) -> Self;
+
+    /// A view begins. What is in `carried` is held and waited for; of what members wait for and hold by the
+    /// leader's grant alone, a member other than the leader is told what concerns it.
+    fn begin_view(&mut self, cx: &mut Cx<'_, Self>, carried: &CarriedHolds);
+
+    /// A view ends: nothing of it is said, heard or granted from now on. What this member still claims is
+    /// in `holds`.
+    fn end_view(&mut self, holds: &Holds);
+
+    /// The application asks.
+    fn command(&mut self, cx: &mut Cx<'_, Self>, command: Self::Command);
+
+    /// Another member of the view said this.
+    fn receive(&mut self, cx: &mut Cx<'_, Self>, from: MemberId, message: Self::Message);
+
+    /// The core noticed something.
+    fn notice(&mut self, cx: &mut Cx<'_, Self>, notice: Notice);
+
+    /// When it is to be called for a timer of its own; nothing while none is set.
+    fn next_timer(&self) -> Option<LocalTime>;
+
+    /// That time has come.
+    fn fire(&mut self, cx: &mut Cx<'_, Self>);
+
+    /// Whether what is lost of such messages is found again by what promises list; else a view in which one is
+    /// lost ends.
+    fn repairs(policy: &Policy, message: &Self::Message) -> bool;
+
+    /// At the leader: who waits for what it grants.
+    fn lines(&self, seat: &Seat) -> Lines;
+
+    /// At the leader: a member that it heard of waits for what the leader grants, by that request. If it was
+    /// lost, or its grant was, it is made good. `asked`: since when the member knows of what was sent before.
+    fn find(
+        &mut self,
+        cx: &mut Cx<'_, Self>,
+        member: MemberId,
+        want: (HoldName, RequestNumber),
+        asked: LocalTime,
+    );
+
+    /// At the leader: what a member holds and others wait for. It may not know yet that it is wanted.
+    fn wanted_of(&mut self, cx: &mut Cx<'_, Self>, holder: Incarnation) -> Vec<HoldName>;
+
+    /// At the leader, where nothing arbitrates: takes it that a member holds what nobody else is known to
+    /// hold. False if the service knows otherwise.
+    fn adopt(&mut self, cx: &mut Cx<'_, Self>, member: MemberId, name: &HoldName) -> bool;
+}
+
+/// Who holds and who waits when a view begins, by the ranks of that view.
+pub type CarriedHolds = std::collections::BTreeMap<HoldName, Carried>;
+
+/// What the core tells a service.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub enum Notice {
+    /// Anything may be granted that could not be before: admission is open, or it is time to look again.
+    Open,
+    /// A closure of this name, or its holder's lease, may be over.
+    Stirred(HoldName),
+    /// The leader took out its holder, whose lease is over.
+    Expelled(HoldName),
+    /// Nothing may be left to be known of it.
+    Idle(HoldName),
+    /// This member's hold ended by time.
+    Lapsed {
+        /// Which.
+        name: HoldName,
+        /// The application claimed it, and does no longer.
+        claimed: bool,
+        /// The view knew of it.
+        known: bool,
+    },
+    /// The same of a grant that was only kept.
+    KeptNoMore(HoldName),
+    /// This member's hold ended because something arbitrates from now on.
+    Void(HoldName),
+    /// Whether the lease of this member extends a hold of it from now on, and whether a leader lists it.
+    Renewed {
+        /// Which.
+        name: HoldName,
+        /// It does.
+        renewed: bool,
+        /// A leader does.
+        listed: bool,
+    },
+    /// The lease of this member has not run for a while: what it waits for may have been passed over.
+    Doubt,
+    /// The leader extended the lease of this member.
+    Extended {
+        /// It knows what this member waited for then.
+        asked: LocalTime,
+        /// Others want these holds of this member.
+        wanted: Vec<HoldName>,
+    },
+    /// At the leader, once a heartbeat.
+    Beat {
+        /// What was waited for then is known.
+        asked: LocalTime,
+    },
+    /// At the leader: that member was not heard of for long, and is not to be granted anything.
+    Silent(MemberId),
+    /// At the leader: that member left, and waits for nothing.
+    Left(MemberId),
+    /// This member is about to leave the lead or the group, and is to keep nothing that it does not use.
+    Drains,
+    /// This member leaves the group: its application gives back what it has, and gets nothing any more.
+    Leaves,
+}
+
+/// One call of a service: the time, its member's holds, and what it wants done.
+#[derive(Debug)]
+pub struct Cx<'a, S: Service> {
+    /// The one reading of the clock.
+    pub now: LocalTime,
+    /// What this member knows of holds.
+    pub holds: &'a mut Holds,
+    pub(super) links: &'a mut Links<S::Message>,
+    pub(super) out: &'a mut Vec<ServiceEffect<S>>,
+}
+
+/// What a service wants done.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum ServiceEffect<S: Service> {
+    Send(Incarnation, Envelope<S::Message>),
+    Tell(S::Event),
+}
+
+impl<S: Service> Cx<'_, S> {
+    /// Says something to another member of the view.
+    pub fn send(&mut self, to: MemberId, body: S::Message) {
+        let Some(seat) = self.holds.seat() else { return };
+        let Some(receiver) = seat.member(to) else { return };
+        let (epoch, number) = (seat.view().epoch, self.links.next(to));
+        self.out.push(ServiceEffect::Send(receiver, Envelope { epoch, number, body }));
+    }
+
+    /// Lets the application know.
+    pub fn tell(&mut self, event: S::Event) {
+        self.out.push(ServiceEffect::Tell(event));
+    }
+}

@@ -1,0 +1,62 @@
+//! Elections as nominators: the winner is a nominee, and the leader lease makes it the leader.
+
+use std::time::Duration;
+
+use super::{AnyElection, AnyMessage, AnyTimer, Command, Event, Timing};
+use crate::core::{Nominator, NominatorOut};
+use crate::ids::MemberId;
+use crate::policy::Policy;
+use crate::protocol::{Effect, Input, InputOf, Outbox, Protocol};
+use crate::time::LocalTime;
+use crate::view::View;
+
+impl AnyElection {
+    fn feed(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut NominatorOut<Self>) {
+        let mut effects = Outbox::default();
+        self.handle(now, input, &mut effects);
+        for effect in effects.drain() {
+            match effect {
+                Effect::Send { to, message } => out.send(to, message),
+                Effect::Arm { timer, after } => out.arm(timer, after),
+                Effect::Disarm(timer) => out.disarm(timer),
+                Effect::Tell(Event::Elected(winner)) => out.tell(winner),
+            }
+        }
+    }
+}
+
+impl Nominator for AnyElection {
+    type Message = AnyMessage;
+    type Timer = AnyTimer;
+
+    fn new(policy: &Policy, me: MemberId, view: View, leader_lease: Duration) -> Self {
+        let answer = (leader_lease / 15).min(Duration::from_millis(500));
+        Self::new(policy.election, me, view, Timing { answer, announcement: answer * 3 })
+    }
+
+    fn nominate(&mut self, now: LocalTime, out: &mut NominatorOut<Self>) {
+        self.feed(now, Input::Command(Command::Elect), out);
+    }
+
+    fn receive(
+        &mut self,
+        now: LocalTime,
+        from: MemberId,
+        message: AnyMessage,
+        out: &mut NominatorOut<Self>,
+    ) {
+        self.feed(now, Input::Message { from, message }, out);
+    }
+
+    fn fire(&mut self, now: LocalTime, timer: AnyTimer, out: &mut NominatorOut<Self>) {
+        self.feed(now, Input::Timer(timer), out);
+    }
+
+    fn is_at_work(&self) -> bool {
+        self.is_electing() || self.elected().is_some()
+    }
+
+    fn is_counted(message: &AnyMessage) -> bool {
+        message.is_counted()
+    }
+}

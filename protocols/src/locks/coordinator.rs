@@ -1,0 +1,169 @@
+//! What the coordinator of a lock needs besides its algorithm: that nothing is lost for good.
+//!
+//! Promises list what members wait for. So a request or a grant that was lost is noticed and made good, and
+//! a member that is silent or gone is passed over.
+
+use super::keeping::of_any;
+use super::{Cx, Lock, Locks};
+use crate::ids::{LockName, MemberId, RequestNumber};
+use crate::mutex::central::{self, Central};
+use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Mutex, Phase};
+use crate::protocol::Outbox;
+use crate::time::LocalTime;
+
+/// What a mutex has not heard yet.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) enum Deferred {
+    /// This member itself.
+    Command(Command),
+    /// Another.
+    Message(MemberId, AnyMessage),
+    /// A timer.
+    Timer(AnyTimer),
+}
+
+impl Locks {
+    /// A coordinator that let nobody in knows of no holder.
+    pub(super) fn forget_nobody(&mut self, cx: &mut Cx<'_>, name: &LockName) {
+        let central = self.all.get(name).and_then(Lock::central);
+        if central.is_some_and(|mutex| mutex.in_section().is_none()) {
+            cx.holds.nobody_holds(name);
+        }
+    }
+
+    /// The holder was taken out. That admits nobody, so it need not wait for admission.
+    pub(super) fn expelled(&mut self, cx: &mut Cx<'_>, name: &LockName) {
+        if let Some(mutex) = self.all.get_mut(name).and_then(Lock::central_mut) {
+            mutex.expel();
+        }
+        self.note_wanted(cx, name);
+    }
+
+    /// The mutex of a lock has heard something: others may want what is held, or no longer.
+    pub(super) fn note_wanted(&mut self, cx: &Cx<'_>, name: &LockName) {
+        if !cx.holds.leads() || !cx.holds.is_led(name) {
+            return;
+        }
+        let mutex = self.all.get(name).and_then(|lock| lock.mutex.as_ref());
+        if !mutex.is_some_and(AnyMutex::is_contended) {
+            self.wanted.remove(name);
+        } else if !self.wanted.contains(name) {
+            self.wanted.insert(name.clone());
+        }
+    }
+
+    /// A member waits for a lock: its request must be in the queue, or the grant under way.
+    ///
+    /// It answered a heartbeat that was sent after the grant, so the grant was lost: sent again.
+    pub(super) fn find_again(
+        &mut self,
+        cx: &mut Cx<'_>,
+        rank: MemberId,
+        asked: LocalTime,
+        name: &LockName,
+        number: RequestNumber,
+    ) {
+        let holder = cx.holds.holder(cx.now, name).filter(|holder| holder.runs);
+        let granted = holder.as_ref().is_none_or(|holder| holder.since >= asked);
+        let lock = self.lock(cx, name);
+        let deferred = lock
+            .deferred
+            .iter()
+            .any(|deferred| matches!(deferred, Deferred::Message(m, _) if *m == rank));
+        let in_section = lock.central().is_some_and(|mutex| mutex.is_in_section(rank, number));
+        let waits = lock.central().is_some_and(|mutex| mutex.waits(rank, number));
+        // It may enter on the lease that this promise extends, by a grant that is under way.
+        if in_section && holder.is_some() {
+            cx.holds.wait_for_holder(cx.now, name);
+        }
+        let known = in_section && granted || waits;
+        if !known && !deferred {
+            let request = AnyMessage::Central(central::Message::Request(number));
+            self.consult(cx, name, Deferred::Message(rank, request));
+        }
+    }
+
+    /// A member is silent: it is not granted what it waits for.
+    pub(super) fn pass_over(&mut self, member: MemberId) {
+        for mutex in self.all.values_mut().filter_map(Lock::central_mut) {
+            mutex.withdraw(member);
+        }
+    }
+
+    /// A member has left: what it asked for it would not enter any more.
+    pub(super) fn forget_member(&mut self, member: MemberId) {
+        for lock in self.all.values_mut() {
+            let Some(mutex) = lock.central_mut() else { continue };
+            mutex.withdraw(member);
+            lock.deferred.retain(|deferred| !deferred.is_of(member));
+        }
+    }
+
+    /// The lease of this member has not run for a while, so a coordinator may have passed it over, or have
+    /// let another in since it granted what is under way: what this member waits for it asks for anew.
+    pub(super) fn ask_again(&mut self, cx: &mut Cx<'_>) {
+        for name in self.all.keys().cloned().collect::<Vec<_>>() {
+            if cx.holds.claim_of(&name).is_none() {
+                continue;
+            }
+            let mut effects = Outbox::default();
+            let Some(mutex) = self.all.get_mut(&name).and_then(Lock::central_mut) else { continue };
+            mutex.ask_again(&mut effects);
+            self.carry_out(cx, &name, of_any(effects));
+        }
+    }
+}
+
+impl Lock {
+    /// Whether a member in the queue gives up. That admits nobody, so it need not wait for
+    /// admission; and must not, or the member that gave up might be granted the lock when it opens.
+    pub(super) fn withdraws(&self, deferred: &Deferred) -> bool {
+        let Some(mutex) = self.central().filter(|mutex| mutex.coordinates()) else { return false };
+        match deferred {
+            Deferred::Command(Command::Exit) => mutex.phase() == Phase::Waiting,
+            Deferred::Message(from, AnyMessage::Central(central::Message::Release(number))) => {
+                // Of requests that were carried over, one that holds has the same number.
+                mutex.waits(*from, *number) && !mutex.is_in_section(*from, *number)
+            }
+            Deferred::Command(Command::Enter) | Deferred::Message(..) | Deferred::Timer(_) => false,
+        }
+    }
+
+    /// Keeps something for later. A request that is taken back before it was heard leaves nothing.
+    pub(super) fn keep(&mut self, deferred: Deferred) {
+        use central::Message::{Release, Request};
+        let unheard = match deferred {
+            Deferred::Message(from, AnyMessage::Central(Release(number))) => {
+                Some(Deferred::Message(from, AnyMessage::Central(Request(number))))
+            }
+            Deferred::Command(Command::Exit) => Some(Deferred::Command(Command::Enter)),
+            Deferred::Message(..) | Deferred::Command(Command::Enter) | Deferred::Timer(_) => None,
+        };
+        match unheard.and_then(|unheard| self.deferred.iter().position(|other| *other == unheard)) {
+            Some(place) => {
+                self.deferred.remove(place);
+            }
+            None => self.deferred.push_back(deferred),
+        }
+    }
+
+    /// Who waits, the first in line first: the queue, then the requests not heard yet.
+    pub(super) fn line(&self, me: MemberId) -> Vec<MemberId> {
+        let queue = self.central().into_iter().flat_map(Central::queue);
+        let deferred = self.deferred.iter().filter_map(move |deferred| match deferred {
+            Deferred::Message(from, AnyMessage::Central(central::Message::Request(_))) => {
+                Some(*from)
+            }
+            Deferred::Command(Command::Enter) => Some(me),
+            Deferred::Message(..) | Deferred::Command(Command::Exit) | Deferred::Timer(_) => None,
+        });
+        queue.chain(deferred).collect()
+    }
+}
+
+impl Deferred {
+    /// Whether that member said it.
+    fn is_of(&self, member: MemberId) -> bool {
+        matches!(self, Self::Message(from, _) if *from == member)
+    }
+}

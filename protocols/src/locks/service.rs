@@ -1,0 +1,157 @@
+//! Locks as a service of the core.
+
+use super::coordinator::Deferred;
+use super::event::{Command, Event, LockEvent, LostReason};
+use super::message::LockMessage;
+use super::{Cx, Lock, Locks, MutexTimers, is_led, tell};
+use crate::core::{CarriedHolds, Holds, Lines, Notice, Seat, Service};
+use crate::ids::{Incarnation, LockName, MemberId, RequestNumber};
+use crate::mutex;
+use crate::policy::Policy;
+use crate::time::LocalTime;
+
+impl Service for Locks {
+    type Command = Command;
+    type Message = LockMessage;
+    type Event = Event;
+
+    fn new(me: Incarnation) -> Self {
+        Self {
+            me,
+            all: std::collections::BTreeMap::new(),
+            contended: std::collections::BTreeSet::new(),
+            wanted: std::collections::BTreeSet::new(),
+            stirred: std::collections::BTreeSet::new(),
+            latest: 0,
+            timers: MutexTimers::default(),
+            drains: false,
+            leaves: false,
+        }
+    }
+
+    fn begin_view(&mut self, cx: &mut Cx<'_>, carried: &CarriedHolds) {
+        self.latest = 0;
+        self.seed_mutexes(cx, carried);
+        self.reconcile(cx);
+    }
+
+    fn end_view(&mut self, holds: &Holds) {
+        self.contended.clear();
+        self.wanted.clear();
+        self.stirred.clear();
+        self.timers.clear_all();
+        self.all.retain(|name, _| holds.claim_of(name).is_some());
+        for lock in self.all.values_mut() {
+            lock.mutex = None;
+            lock.deferred.clear();
+            lock.rumour = None;
+        }
+    }
+
+    fn command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        match command {
+            Command::Enter { lock, note } => self.enter(cx, &lock, note),
+            Command::Exit { lock } => self.exit(cx, &lock),
+        }
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, from: MemberId, message: LockMessage) {
+        self.hear(cx, from, message);
+    }
+
+    fn notice(&mut self, cx: &mut Cx<'_>, notice: Notice) {
+        match notice {
+            Notice::Open => self.work_off(cx),
+            Notice::Stirred(name) => {
+                self.stirred.insert(name);
+            }
+            Notice::Expelled(name) => self.expelled(cx, &name),
+            Notice::Idle(name) => self.tidy(cx, &name),
+            Notice::Lapsed { name, claimed, known } => {
+                if claimed {
+                    tell(cx, &name, LockEvent::Lost(LostReason::LeaseExpired));
+                }
+                if known {
+                    self.ask(cx, &name, mutex::Command::Exit);
+                }
+                self.tidy(cx, &name);
+            }
+            Notice::KeptNoMore(name) => self.give_back(cx, &name),
+            Notice::Void(name) => tell(cx, &name, LockEvent::Lost(LostReason::ViewChange)),
+            Notice::Renewed { name, renewed, listed } => {
+                tell(cx, &name, LockEvent::Renewed { renewed, listed });
+            }
+            Notice::Doubt => self.ask_again(cx),
+            Notice::Extended { asked, wanted } => {
+                self.tell_uncontended(cx, &wanted.iter().collect());
+                for name in &wanted {
+                    self.is_wanted(cx, name);
+                }
+                self.tell_who_waits(cx, asked);
+            }
+            Notice::Beat { asked } => {
+                self.tell_uncontended(cx, &std::collections::BTreeSet::new());
+                self.tell_who_waits(cx, asked);
+            }
+            Notice::Silent(member) => self.pass_over(member),
+            Notice::Left(member) => self.forget_member(member),
+            Notice::Drains => self.keep_nothing(cx),
+            Notice::Leaves => {
+                self.leaves = true;
+                self.keep_nothing(cx);
+            }
+        }
+    }
+
+    fn next_timer(&self) -> Option<LocalTime> {
+        self.timers.next()
+    }
+
+    fn fire(&mut self, cx: &mut Cx<'_>) {
+        while let Some((name, timer)) = self.timers.pop(cx.now) {
+            self.consult(cx, &name, Deferred::Timer(timer));
+            self.tidy(cx, &name);
+        }
+    }
+
+    fn repairs(policy: &Policy, message: &LockMessage) -> bool {
+        is_led(policy, &message.lock)
+    }
+
+    fn lines(&self, seat: &Seat) -> Lines {
+        let led = self.all.iter().filter(|(_, lock)| lock.central().is_some());
+        led.map(|(name, lock)| (name.clone(), lock.line(seat.rank()))).collect()
+    }
+
+    fn find(
+        &mut self,
+        cx: &mut Cx<'_>,
+        member: MemberId,
+        (name, number): (LockName, RequestNumber),
+        asked: LocalTime,
+    ) {
+        self.find_again(cx, member, asked, &name, number);
+    }
+
+    fn wanted_of(&mut self, cx: &mut Cx<'_>, holder: Incarnation) -> Vec<LockName> {
+        let of_it = self.wanted.iter().filter(|name| cx.holds.is_listed_by(name, holder));
+        let of_it: Vec<LockName> = of_it.cloned().collect();
+        for name in &of_it {
+            self.recall_again(cx, name);
+        }
+        of_it
+    }
+
+    fn adopt(&mut self, cx: &mut Cx<'_>, member: MemberId, name: &LockName) -> bool {
+        let carried = crate::view::Carried { holder: Some(member), waiting: Vec::new() };
+        let Some(mutex) = cx.holds.seat().map(|seat| self.fresh(seat, name, &carried)) else {
+            return false;
+        };
+        let lock: &mut Lock = self.lock(cx, name);
+        let unused = lock.mutex.as_ref().is_some_and(mutex::AnyMutex::is_unused);
+        if unused {
+            lock.mutex = Some(mutex);
+        }
+        unused
+    }
+}
