@@ -141,7 +141,8 @@ impl Locks {
         let in_section = lock.mutex.as_ref().is_some_and(|mutex| mutex.phase() == Phase::InSection);
         let wants = cx.holds.claim_of(name).is_some();
         if lock.keeps() {
-            if !cx.holds.is_at_hand(name) {
+            // What the view does not know is no grant that its mutex keeps.
+            if !cx.holds.is_held(name) {
                 self.feed(cx, name, Deferred::Command(Command::Exit));
             }
         // The application may want in again, and has to ask. What the view does not know runs out.

@@ -165,6 +165,13 @@ fn a_member_that_holds_what_its_view_does_not_know_does_not_enter_beside_itself(
     run_plan(Plan::any(90_001_197), false);
 }
 
+/// The view knew of a member's wait alone, which held already and declined the grant. Its mutex kept that
+/// grant, for which the hold was taken: so it ended without a word, and the member entered again unasked.
+#[test]
+fn a_grant_that_is_kept_is_not_taken_for_a_hold_that_the_view_does_not_know() {
+    run_plan(Plan::any(15_917), false);
+}
+
 #[test]
 #[expect(
     clippy::disallowed_types,
