@@ -5,7 +5,8 @@ use std::{fs, io};
 
 use bytes::Bytes;
 use conclave_protocols::member::message::{
-    Admission, Announcement, Heartbeat, LeaderList, Leave, LockMessage, PeerMessage, Table,
+    Admission, Announcement, Envelope, Heartbeat, LeaderList, Leave, LockMessage, PeerMessage,
+    Table,
 };
 use conclave_protocols::mutex::{AnyMessage, ricart_agrawala};
 use conclave_protocols::policy::{Policy, Timing};
@@ -77,16 +78,15 @@ fn leave() -> Leave {
     Leave { epoch: Epoch(12), holds: vec![(lock, FencingToken::before(Epoch(12)))] }
 }
 
-fn lock() -> LockMessage {
+fn lock() -> Envelope<LockMessage> {
     let request = ricart_agrawala::Message::Request(LamportTime::at(4));
-    LockMessage {
-        epoch: Epoch(12),
-        number: 1,
+    let body = LockMessage {
         lock: "orders".to_owned().try_into().expect("a good name"),
         highest: FencingToken::before(Epoch(12)),
         note: None,
         message: AnyMessage::RicartAgrawala(request),
-    }
+    };
+    Envelope { epoch: Epoch(12), number: 1, body }
 }
 
 fn record() -> Record {

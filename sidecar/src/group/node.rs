@@ -17,7 +17,9 @@ use std::time::Duration;
 
 use conclave_protocols::clock::{self, ClockMap, VirtualClock};
 use conclave_protocols::member::message::{Message, PeerMessage};
-use conclave_protocols::member::{self, Command, Event, Leadership, Member, Node, StatusEpoch};
+use conclave_protocols::member::{
+    self, Command, Event, Leadership, LockCommand, Member, Node, OfLock, StatusEpoch,
+};
 use conclave_protocols::mutex::PaidBy;
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::protocol::{InputOf, OutboxOf};

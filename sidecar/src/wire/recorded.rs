@@ -10,8 +10,8 @@ use std::time::Duration;
 use std::{env, fs};
 
 use conclave_protocols::member::message::{
-    Admission, Announcement, Changes, Extended, HandOver, Heartbeat, LeaderList, Leave, List,
-    ListItem, LockMessage, LockNote, Note, Promise, Seal, Table, TableHold,
+    Admission, Announcement, Changes, Envelope, Extended, HandOver, Heartbeat, LeaderList, Leave,
+    List, ListItem, LockMessage, LockNote, Note, Promise, Seal, Table, TableHold,
 };
 use conclave_protocols::mutex::central::{self, RequestNumber};
 use conclave_protocols::mutex::{
@@ -154,8 +154,6 @@ fn locks() -> Vec<(&'static str, PeerMessage)> {
         ("voting-release", Voting(voting::Message::Release(attempt))),
     ];
     let message = |message| LockMessage {
-        epoch: Epoch(12),
-        number: 300,
         lock: lock(),
         highest: token(),
         note: Some(Box::new(LockNote {
@@ -166,7 +164,8 @@ fn locks() -> Vec<(&'static str, PeerMessage)> {
         })),
         message,
     };
-    sent.map(|(name, sent)| (name, PeerMessage::Service(Box::new(message(sent))))).into()
+    let envelope = |sent| Envelope { epoch: Epoch(12), number: 300, body: message(sent) };
+    sent.map(|(name, sent)| (name, PeerMessage::Service(Box::new(envelope(sent))))).into()
 }
 
 fn clocks() -> Vec<(&'static str, clock::Message)> {
@@ -190,7 +189,7 @@ fn heartbeat() -> Heartbeat {
         extended: Some(Extended {
             stamp: LocalTime(5_000_000_000),
             refused: vec![(lock(), token())],
-            contended: vec![lock()],
+            wanted: vec![lock()],
         }),
         announcement: Some(Box::new(announcement)),
     }
@@ -240,9 +239,9 @@ fn hand_over() -> HandOver {
 }
 
 fn table() -> Table {
-    let (lock, holder, rest) = (lock(), one(1), Some(Duration::from_secs(3)));
-    let held = TableHold { lock: lock.clone(), holder, token: token(), rest, note: note() };
-    Table { holds: vec![held], waits: vec![(lock, vec![one(2)])] }
+    let (name, holder, rest) = (lock(), one(1), Some(Duration::from_secs(3)));
+    let held = TableHold { name: name.clone(), holder, token: token(), rest, note: note() };
+    Table { holds: vec![held], waits: vec![(name, vec![one(2)])] }
 }
 
 fn record() -> Record {
@@ -257,7 +256,7 @@ fn record() -> Record {
             })
         })
         .collect();
-    let held = LeftHold { lock: lock(), holder: one(1), token: token(), rest_ms: Some(3_000) };
+    let held = LeftHold { name: lock(), holder: one(1), token: token(), rest_ms: Some(3_000) };
     Record {
         version: RECORD_VERSION,
         epoch: Epoch(12),

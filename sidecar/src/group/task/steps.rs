@@ -4,7 +4,9 @@
 //! All that follows from one input has the time of that input, as one event of a space-time diagram.
 
 use conclave_protocols::member::message::{AboutLock, Message, PeerMessage};
-use conclave_protocols::member::{Command, Event, LockEvent, Member, Node, Term};
+use conclave_protocols::member::{
+    Command, Event, LockCommand, LockEvent, Member, Node, OfLock, Term,
+};
 use conclave_protocols::policy::LockAlgorithm;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::{Effect, Epoch, FencingToken, Incarnation, Input, LocalTime, LockName};
