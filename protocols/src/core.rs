@@ -35,6 +35,7 @@ mod listing;
 pub mod message;
 mod nominating;
 mod nominator;
+mod promises;
 mod promising;
 mod registering;
 mod replacing;
@@ -62,6 +63,7 @@ use self::listing::Listed;
 use self::message::{Leave, Message, PeerMessage};
 use self::nominating::Nominating;
 pub use self::nominator::{Nominator, NominatorOut};
+use self::promises::Promises;
 use self::registering::RegisterClient;
 use self::replacing::Sighting;
 use self::restored::Lineage;
@@ -83,7 +85,7 @@ pub struct Member<S: Service, N: Nominator> {
     /// The latest view that others told of: the resource's status, and members that refused to seal.
     status: StatusEpoch,
     role: Role,
-    pledge: Pledge,
+    promises: Promises,
     /// The latest view that this member was in, or learned of as a joiner.
     record: Option<Record>,
     holds: Holds,
@@ -146,25 +148,6 @@ enum Going {
     Leaves,
 }
 
-/// What this member promised (rule 2).
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-struct Pledge {
-    /// The epoch of the latest view that it entered or sealed.
-    epoch: Epoch,
-    /// It sealed that view, and refuses it.
-    sealed: bool,
-    /// It follows the leader of the view that it promised in last until then.
-    until: LocalTime,
-    followed: Epoch,
-    /// The latest heartbeat of that view that it heard.
-    heard: u64,
-    /// The register held that view, and not as closing, at that time or later; counted from before
-    /// the read was sent.
-    confirmed: Option<(Epoch, LocalTime)>,
-    /// It led this view alone, and knows of all that runs.
-    settled: Option<Epoch>,
-}
-
 type Out<S, N> = OutboxOf<Member<S, N>>;
 
 impl<S: Service, N: Nominator> Member<S, N> {
@@ -178,7 +161,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             policy,
             status: status.into(),
             role: Role::Joiner { heard: LocalTime::default() },
-            pledge: Pledge::default(),
+            promises: Promises::default(),
             record: None,
             holds: Holds::new(me.incarnation),
             links: Links::default(),
@@ -227,13 +210,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Whether this member takes part in the view of its record: it did not seal it.
     pub fn is_in_view(&self) -> bool {
-        !self.pledge.sealed
+        !self.promises.is_sealed()
     }
 
     /// The latest view that this member entered or refused, and until when it promised to follow the
     /// leader of its view.
     pub fn pledged(&self) -> (Epoch, LocalTime) {
-        (self.pledge.epoch, self.pledge.until)
+        (self.promises.epoch(), self.promises.until())
     }
 
     /// The view of which this member, about to begin the next, has the table of who holds what.

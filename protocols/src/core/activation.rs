@@ -84,11 +84,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// Above everything that was ever given: the base and its tokens, what this member saw itself,
     /// what the resource's status says, and, should all that be lost, the register's own time.
     fn next_epoch(&self) -> Epoch {
-        let Role::Candidate(candidate) = &self.role else { return self.pledge.epoch };
+        let Role::Candidate(candidate) = &self.role else { return self.promises.epoch() };
         let term = Some(candidate.time_term).filter(|term| *term <= TIME_TERM_MAX);
         let base = candidate.base.as_ref().map(|base| base.epoch.max(base.ceiling));
         let known = self.record.as_ref().map(|record| record.epoch.max(record.ceiling));
-        let own = self.pledge.epoch.max(self.in_force.floor);
+        let own = self.promises.epoch().max(self.in_force.floor);
         let status = self.status.epoch.max(self.status.ceiling);
         let seen = status.max(own).max(known.unwrap_or_default());
         seen.max(term.unwrap_or_default()).max(base.unwrap_or_default()).next()

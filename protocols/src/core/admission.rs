@@ -46,7 +46,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Role::Leader(leader) => Some(leader.grants(now)),
             Role::Follower if self.follows(now) => {
                 let (epoch, open) = self.admissions.heard?;
-                (epoch == self.pledge.epoch).then_some(open)
+                (epoch == self.promises.epoch()).then_some(open)
             }
             Role::Follower
             | Role::Joiner { .. }

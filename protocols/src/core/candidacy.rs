@@ -256,7 +256,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Whether this group had a view, as far as this member knows.
     pub(super) fn knows_of_a_view(&self) -> bool {
-        self.status.epoch.max(self.pledge.epoch) > Epoch::default() || self.record.is_some()
+        self.status.epoch.max(self.promises.epoch()) > Epoch::default() || self.record.is_some()
     }
 
     fn take_base(&mut self, now: LocalTime, base: &Record, out: &mut Out<S, N>) {

@@ -57,7 +57,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Role::Candidate(_) => Leadership::Electing,
             Role::Follower => match leader {
                 Some(leader) if self.follows(now) => {
-                    Leadership::Following(leader, self.pledge.until)
+                    Leadership::Following(leader, self.promises.until())
                 }
                 Some(_) | None => Leadership::Electing,
             },

@@ -225,8 +225,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.confirm(sent, &start.record, out);
         let record = start.record.clone();
         self.holds.complete(now, &record, &mut start.carried);
-        self.pledge.epoch = record.epoch;
-        self.pledge.sealed = false;
+        self.promises.enter(record.epoch);
         self.begin_view(now, &record, &start.carried, out);
         for info in record.members.iter().filter(|info| info.incarnation != self.me.incarnation) {
             out.tell(Event::Met(Box::new(info.clone())));
@@ -263,8 +262,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if may {
             // Rule 8: the leader's own promise obeys the same rules.
             leader.promised.insert(me, now.after(hold(timing.leader_lease)));
-            self.pledge.until = now.after(timing.leader_lease);
-            self.pledge.followed = self.pledge.epoch;
+            self.promises.promise(now.after(timing.leader_lease));
         } else {
             self.read_register(now, out);
         }
@@ -410,8 +408,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// Rule 21: whether no hold of an earlier view runs that this one does not know. The leader's
     /// own are tied to the leader lease since it began, or others can tell them.
     fn settle(&mut self, now: LocalTime) {
-        let epoch = self.pledge.epoch;
-        let known = self.pledge.settled == Some(epoch);
+        let known = self.promises.is_settled(self.promises.epoch());
         let Some(leader) = self.leader() else { return };
         let lists = leader.record.lists();
         if leader.settled && (lists || known) {
@@ -422,7 +419,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if leader.grace_over && !outsiders && (lists || !older) {
             leader.settled = true;
             if !lists {
-                self.pledge.settled = Some(self.pledge.epoch);
+                self.promises.settle();
             }
         }
     }
@@ -442,12 +439,12 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 return self.read_register(now, out);
             }
             if let Some(table) = knows.then(|| self.retire(now, out)).flatten() {
-                self.pledge.until = self.pledge.until.min(now);
+                self.promises.forgo(now);
                 return self.begin_candidacy(now, Some(table), out);
             }
             self.step_down(now, out);
             // What it promised itself counts for nobody else.
-            self.pledge.until = self.pledge.until.min(now);
+            self.promises.forgo(now);
             self.begin_nomination(now, out);
         }
     }
@@ -459,7 +456,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
         if !self.is_advisory() {
             self.legacy = self.table_to_give(now, out).map(|table| Legacy::of(&table));
-            self.pledge.sealed = true;
+            self.promises.seal();
         }
         self.resign();
         self.role = Role::Follower;

@@ -112,7 +112,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.resign();
         self.role = Role::Follower;
         // Rule 12: it refuses the view from now on, and nothing gives it the leader lease back.
-        self.pledge.sealed = true;
+        self.promises.seal();
         out.disarm(Timer::Heartbeat);
         out.disarm(Timer::Grace);
         // If nobody leads by then, somebody must be elected.
@@ -160,7 +160,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             table.stays.retain(|member| *member != me);
         }
         // What it promised itself counts for nobody else.
-        self.pledge.until = now;
+        self.promises.end(now);
         if let Some(legacy) = &mut self.legacy {
             legacy.successor = Some(successor);
         }
@@ -187,8 +187,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return out.tell(Event::Ignored("hand_over"));
         }
         self.take_out_the_departed(&mut table);
-        self.pledge.epoch = table.base;
-        self.leave_view();
+        self.promises.seal_view(table.base);
+        self.end_view();
         self.begin_candidacy(now, Some(table), out);
     }
 
@@ -280,7 +280,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// In a view that a member is still in, the leader need not ask it what it holds (rule 29).
     fn leave_message(&self, now: LocalTime) -> PeerMessage<S::Message, N::Message> {
         let is_joiner = matches!(self.role, Role::Joiner { .. });
-        let left = self.record.as_ref().filter(|_| !self.pledge.sealed && !is_joiner);
+        let left = self.record.as_ref().filter(|_| !self.promises.is_sealed() && !is_joiner);
         let leave =
             left.map(|record| Leave { epoch: record.epoch, holds: self.holds.running(now) });
         PeerMessage::Leave(Box::new(leave.unwrap_or_default()))
@@ -295,7 +295,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             self.gone(out);
         } else if self.retire(now, out).is_some() {
             // Nobody is there to take over. The leader lease ends before the register says so.
-            self.pledge.until = now;
+            self.promises.end(now);
             self.close_group(now, out);
         }
     }

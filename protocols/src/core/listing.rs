@@ -91,7 +91,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// What the leader of a view listed, as far as this member knows. Rests count from the receipt. A leader
     /// that was alone listed nothing for nobody, but knows itself that nothing else runs.
     pub(super) fn list_known(&self, now: LocalTime, epoch: Epoch) -> Option<List> {
-        if self.pledge.settled == Some(epoch) {
+        if self.promises.is_settled(epoch) {
             return Some(List::default());
         }
         let known = self.listed.as_ref().filter(|listed| listed.epoch == epoch);
@@ -100,7 +100,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Until when the leader of this member's view said that the grace period lasts.
     pub(super) fn grace_of_leader(&self) -> Option<LocalTime> {
-        let known = self.listed.as_ref().filter(|listed| listed.epoch == self.pledge.epoch)?;
+        let known = self.listed.as_ref().filter(|listed| listed.epoch == self.promises.epoch())?;
         Some(known.at.after(known.rest.grace))
     }
 }

@@ -65,7 +65,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let until = match self.going {
             Going::Stays => self.abstains_until,
             Going::Drains | Going::Leaves => {
-                self.abstains_until.max(self.pledge.until.after(timing.leader_lease * 3))
+                self.abstains_until.max(self.promises.until().after(timing.leader_lease * 3))
             }
         };
         (now < until).then(|| now.until(until))
@@ -122,7 +122,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let Some(rank) = nominating.electorate.rank(from) else {
             return out.tell(Event::Ignored("stranger"));
         };
-        if self.pledge.until > now {
+        if self.promises.run(now) {
             if nominating.early.len() < EARLY_MAX {
                 nominating.early.push((rank, message));
             }
@@ -207,8 +207,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if self.role != Role::Follower {
             return;
         }
-        if self.pledge.until > now {
-            return out.arm(Timer::Nominee, now.until(self.pledge.until));
+        if self.promises.run(now) {
+            return out.arm(Timer::Nominee, now.until(self.promises.until()));
         }
         self.drop_nomination(out);
         self.begin_nomination(now, out);

@@ -6,7 +6,7 @@ use crate::ids::{Epoch, Incarnation};
 use crate::policy::Arbiter;
 use crate::record::Record;
 use crate::register::Value;
-use crate::time::{LocalTime, hold};
+use crate::time::LocalTime;
 
 impl<S: Service, N: Nominator> Member<S, N> {
     /// A leader asks for a promise (rule 8), and tells of admission and of what only it could report.
@@ -41,7 +41,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return say(from, PeerMessage::Refusal { floor: self.floor() }, out);
         }
         if self.is_in(epoch, from) {
-            if heartbeat.seq <= self.pledge.heard {
+            if !self.promises.hear(heartbeat.seq) {
                 return out.tell(Event::Ignored("overtaken"));
             }
             self.goes_on_following(out);
@@ -61,8 +61,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 return out.tell(Event::Ignored("older base"));
             }
             self.enter_view(now, *announcement, out);
+            self.promises.hear_first(heartbeat.seq);
         }
-        self.pledge.heard = heartbeat.seq;
         self.drop_nomination(out);
         self.holds.are_known(heartbeat.listed);
         if let Some(extended) = heartbeat.extended {
@@ -75,23 +75,22 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// Rule 12: everything up to this epoch is refused. What was sealed is, and what is older than
     /// the view that the register was seen to hold.
     pub(super) fn floor(&self) -> Epoch {
-        let Epoch(pledged) = self.pledge.epoch;
-        let pledged = if self.pledge.sealed { pledged } else { pledged.saturating_sub(1) };
         let known = self.record.as_ref().map_or(0, |record| record.epoch.0.saturating_sub(1));
-        Epoch(pledged.max(known))
+        self.promises.refused().max(Epoch(known))
     }
 
     /// Whether a promise of this member to the leader of its view runs.
     pub(super) fn follows(&self, now: LocalTime) -> bool {
-        self.pledge.until > now
-            && !self.pledge.sealed
-            && self.record.as_ref().is_some_and(|record| record.epoch == self.pledge.epoch)
+        let of_view = |record: &Record| record.epoch == self.promises.epoch();
+        self.promises.run(now)
+            && !self.promises.is_sealed()
+            && self.record.as_ref().is_some_and(of_view)
     }
 
     /// Whether this member entered the view of that leader, and did not leave it since.
     pub(super) fn is_in(&self, epoch: Epoch, leader: Incarnation) -> bool {
-        self.pledge.epoch == epoch
-            && !self.pledge.sealed
+        self.promises.epoch() == epoch
+            && !self.promises.is_sealed()
             && self.record.as_ref().is_some_and(|r| r.epoch == epoch && r.leader == Some(leader))
     }
 
@@ -106,7 +105,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// Takes no part in its view any more, and refuses it: it could not come back without losing
     /// sight of what it holds.
     pub(super) fn leave_view(&mut self) {
-        self.pledge.sealed = true;
+        self.promises.seal();
         self.end_view();
     }
 
@@ -125,8 +124,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.adopt_policy(&record);
         self.role = Role::Follower;
         self.legacy = None;
-        self.pledge.epoch = record.epoch;
-        self.pledge.sealed = false;
+        self.promises.enter(record.epoch);
         out.disarm(Timer::Join);
         out.disarm(Timer::Candidacy);
         for info in &record.members {
@@ -155,8 +153,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if !self.may_promise(now) {
             return self.read_register(now, out);
         }
-        self.pledge.until = now.after(leader_lease);
-        self.pledge.followed = epoch;
+        self.promises.promise(now.after(leader_lease));
         let listed = self.keep_list(now, epoch, to, list);
         let changes = self.changes(now, out);
         let notes = self.holds.untold_notes();
@@ -169,21 +166,15 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// to hold a later one.
     pub(super) fn may_promise(&self, now: LocalTime) -> bool {
         let Some(record) = &self.record else { return false };
-        let outage = hold(record.timing.api_outage);
-        let confirmed =
-            |(epoch, at): (Epoch, LocalTime)| epoch <= record.epoch && at.after(outage) > now;
-        self.is_advisory() || self.pledge.confirmed.is_some_and(confirmed)
+        let outage = record.timing.api_outage;
+        self.is_advisory() || self.promises.are_confirmed(now, record.epoch, outage)
     }
 
     /// Rule 8: the register held this record, which is not closing.
-    ///
-    /// A confirmation stays good when a newer view begins: that view was written after the moment
-    /// that the confirmation counts from. It says nothing good of an older one: the leader lease of a view
-    /// that was replaced after everybody had waited must not come back.
     pub(super) fn confirm(&mut self, sent: LocalTime, record: &Record, out: &mut Out<S, N>) {
         let arbitrated = !self.is_advisory() && record.policy.arbiter == Arbiter::Quorum;
         if !record.closing && record.epoch > self.floor() && arbitrated {
-            self.pledge.confirmed = self.pledge.confirmed.max(Some((record.epoch, sent)));
+            self.promises.confirm(record.epoch, sent);
             out.tell(Event::Confirmed(sent));
         }
     }
@@ -193,8 +184,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if self.role != Role::Follower {
             return;
         }
-        if self.pledge.until > now {
-            return out.arm(Timer::Promise, now.until(self.pledge.until));
+        if self.promises.run(now) {
+            return out.arm(Timer::Promise, now.until(self.promises.until()));
         }
         if self.wants_quorum() {
             // Its leader may have switched without it.
@@ -251,7 +242,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             self.drop_nomination(out);
             self.role = Role::Follower;
             out.disarm(Timer::Join);
-            out.arm(Timer::Nominee, patience.max(now.until(self.pledge.until)));
+            out.arm(Timer::Nominee, patience.max(now.until(self.promises.until())));
         } else {
             self.begin_joining(now, out);
         }

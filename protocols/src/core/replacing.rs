@@ -70,7 +70,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// The latest view that this member was in, read of, or was told of.
     pub(super) fn latest_known(&self) -> Epoch {
         let known = self.record.as_ref().map(|known| known.epoch).unwrap_or_default();
-        known.max(self.pledge.epoch).max(self.status.epoch)
+        known.max(self.promises.epoch()).max(self.status.epoch)
     }
 
     /// Rule 33: a leader puts its next view in the place of a record that is no word on the latest view.

@@ -96,7 +96,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// A view of which this member knows, and the one that led to this did not.
     pub(super) fn known_beside(&self, record: &Record) -> Option<Epoch> {
-        let known = [self.status.epoch, self.pledge.epoch, self.pledge.followed];
+        let known = [self.status.epoch, self.promises.epoch(), self.promises.followed()];
         let forgotten = known.into_iter().filter(|view| record.forgets(*view));
         forgotten.max().filter(|_| !self.is_advisory())
     }
@@ -113,7 +113,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         record: &Record,
         out: &mut Out<S, N>,
     ) {
-        let (followed, lists) = (self.pledge.followed, record.lists());
+        let (followed, lists) = (self.promises.followed(), record.lists());
         let missed =
             record.base.is_some_and(|base| base != followed) && followed > Epoch::default();
         if let Some(leader) = record.leader.filter(|_| lists && missed)
@@ -126,7 +126,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// Until when something may run of the view that this member promised in last.
     fn unknown_until(&self) -> LocalTime {
         let known = self.record.as_ref().map_or(self.policy.timing, |known| known.timing);
-        self.pledge.until.after(known.all())
+        self.promises.until().after(known.all())
     }
 
     /// Nothing is newly granted until all has run out that a view which the register forgot may have given.
@@ -137,7 +137,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         leader.grace_until = leader.grace_until.max(until);
         leader.grace_over = false;
         leader.settled = false;
-        self.pledge.settled = None;
+        self.promises.unsettle();
         self.refresh_leader_lease(now, out);
     }
 
@@ -153,10 +153,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if self.is_advisory() {
             return None;
         }
-        let follows = self.pledge.until > now;
+        let follows = self.promises.run(now);
         let waits = record.is_advisory() || grace >= now.until(self.unknown_until());
         let beside = self.known_beside(record).filter(|_| follows || !waits);
-        let entered = Some(self.pledge.epoch).filter(|mine| *mine == record.epoch);
+        let entered = Some(self.promises.epoch()).filter(|mine| *mine == record.epoch);
         beside.or(entered)
     }
 }

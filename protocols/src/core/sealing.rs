@@ -20,13 +20,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return self.read_register(now, out);
         }
         // Rule 39: the register may hold an older view again, and know nothing of a later one.
-        let later = record.epoch.max(self.pledge.epoch);
+        let later = record.epoch.max(self.promises.epoch());
         if base < later {
             if later > record.epoch || record.leader != Some(from) {
                 say(from, PeerMessage::SealRefused { base: later }, out);
             }
             let leads = self.leader_lease().is_some_and(|until| until > now);
-            if leads || self.pledge.until > now {
+            if leads || self.promises.run(now) {
                 say(from, PeerMessage::SealRefused { base }, out);
             }
             return;
@@ -61,7 +61,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         out: &mut Out<S, N>,
     ) -> Option<Seal> {
         // Rule 37: nor while its own applications may believe that it leads.
-        if self.pledge.epoch > base || self.pledge.until > now || self.is_believed(now) {
+        if self.promises.epoch() > base || self.promises.run(now) || self.is_believed(now) {
             return None;
         }
         let hand_over = match &self.role {
@@ -78,8 +78,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
             | Role::Gone => None,
         };
         let report = self.holds.report(now);
-        self.pledge.epoch = base;
-        self.leave_view();
+        self.promises.seal_view(base);
+        self.end_view();
         let list = self.list_known(now, base);
         Some(Seal { base, holds: report.holds, waits: report.waits, list, hand_over })
     }

@@ -97,7 +97,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return self.links.keep_early(from, envelope);
         }
         // Rule 12: a member that sealed a view neither sends nor hears anything of its services any more.
-        if self.pledge.sealed {
+        if self.promises.is_sealed() {
             return out.tell(Event::Ignored("sealed"));
         }
         self.open_envelope(now, from, envelope, out);

@@ -78,7 +78,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Whether a view of that number may be one that this member has yet to enter.
     pub(super) fn may_enter(&self, epoch: Epoch) -> bool {
-        let latest = self.pledge.epoch;
+        let latest = self.promises.epoch();
         match (epoch.is_unarbitrated(), latest.is_unarbitrated()) {
             (true, _) => self.is_advisory() && epoch > latest,
             (false, true) => epoch > self.in_force.floor,
@@ -127,7 +127,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Arbiter::None => {
                 // Rule 12: it has left all views so far, and refuses them.
                 let known = self.record.as_ref().map(|record| record.epoch).unwrap_or_default();
-                let left = self.pledge.epoch.max(known);
+                let left = self.promises.epoch().max(known);
                 self.in_force.floor = self.in_force.floor.max(left);
             }
             Arbiter::Quorum => {
@@ -135,15 +135,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 self.forget_belief();
                 self.record = None;
                 self.peers = super::advisory::Discovered::default();
-                self.pledge.epoch = self.in_force.floor;
                 for timer in [Timer::Heartbeat, Timer::Grace, Timer::Promise] {
                     out.disarm(timer);
                 }
             }
         }
-        self.pledge.sealed = true;
-        self.pledge.confirmed = None;
-        self.pledge.settled = None;
+        let floor = self.in_force.floor;
+        self.promises.change_sides((arbiter == Arbiter::Quorum).then_some(floor));
         self.in_force.arbiter = arbiter;
     }
 
@@ -162,7 +160,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 Arbiter::None => {
                     let resigned = known.is_some_and(|known| known.leader == Some(from));
                     let leads = self.leader_lease().is_some_and(|until| until > now);
-                    let free = self.pledge.until <= now || resigned;
+                    let free = !self.promises.run(now) || resigned;
                     record.epoch > self.floor() && free && !leads
                 }
             }
