@@ -35,4 +35,4 @@ pub use self::line::{Line, What};
 pub use self::merge::{Merged, Refusal, Step, merge};
 pub use self::recorder::Recorder;
 pub use self::rules::Rules;
-pub use self::watch::{Log, Watch, answer, replaced};
+pub use self::watch::{Grants, Log, Watch, answer, replaced};

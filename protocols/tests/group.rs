@@ -22,6 +22,8 @@ mod found;
 mod full;
 #[path = "group/keeping.rs"]
 mod keeping;
+#[path = "group/kit.rs"]
+mod kit;
 #[path = "group/list_rules.rs"]
 mod list_rules;
 #[path = "group/lock_rules.rs"]

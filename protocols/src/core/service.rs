@@ -137,6 +137,29 @@ pub enum Notice {
     Leaves,
 }
 
+impl Notice {
+    /// Whether a service has to hear of it also when the view has ended: it is about this member alone.
+    pub(super) fn outlives_the_view(&self) -> bool {
+        match self {
+            Self::Lapsed { .. }
+            | Self::KeptNoMore(_)
+            | Self::Void(_)
+            | Self::Renewed { .. }
+            | Self::Drains
+            | Self::Leaves => true,
+            Self::Open
+            | Self::Stirred(_)
+            | Self::Expelled(_)
+            | Self::Idle(_)
+            | Self::Doubt
+            | Self::Extended { .. }
+            | Self::Beat { .. }
+            | Self::Silent(_)
+            | Self::Left(_) => false,
+        }
+    }
+}
+
 /// One call of a service: the time, its member's holds, and what it wants done.
 #[derive(Debug)]
 pub struct Cx<'a, S: Service> {

@@ -156,8 +156,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.links.forget_unarbitrated();
     }
 
-    /// What the leader knows of holders and of those that wait.
+    /// What the leader knows of holders and of those that wait, at the end of its view: it grants nothing any
+    /// more.
     pub(super) fn table(&mut self, now: LocalTime, out: &mut Out<S, N>) -> Table {
+        self.holds.set_open(now, false);
         self.holds.see_to_what_is_due(now);
         self.let_hear(now, out);
         let lines = self.holds.seat().map(|seat| self.service.lines(seat));

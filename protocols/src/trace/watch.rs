@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use super::content::Content;
 use super::event::{Entry, Event};
+use crate::core::message::{Heartbeat, Message, PeerMessage};
+use crate::core::{self, Command, Member, Node, Nominator, Service, Term};
 use crate::ids::{Epoch, Incarnation, LockName};
-use crate::member::message::{Heartbeat, Message, PeerMessage};
-use crate::member::{self, Command, LockCommand, LockEvent, Member, Node, OfLock, Term};
+use crate::locks::{self, LockEvent, Locks};
 use crate::mutex::{AnyMessage, central};
 use crate::policy::Arbiter;
 use crate::protocol::{Effect, EffectOf, Input, InputOf, OutboxOf, Protocol};
@@ -18,6 +19,18 @@ use crate::time::LocalTime;
 
 /// Where the members of one group and its register write down what they do, in order.
 pub type Log = Rc<RefCell<Vec<Entry<LocalTime>>>>;
+
+/// A service whose applications claim names and are granted them, as those of locks are.
+pub trait Grants: Service<Command = locks::Command, Event = locks::Event> {
+    /// Whether such a message lets a member in that the leader grants something.
+    fn grants(message: &Self::Message) -> bool;
+}
+
+impl Grants for Locks {
+    fn grants(message: &Self::Message) -> bool {
+        matches!(message.message, AnyMessage::Central(central::Message::Grant(_)))
+    }
+}
 
 /// Watches one member, and writes down what it does. Nothing in the member knows of it.
 pub struct Watch {
@@ -34,7 +47,7 @@ pub struct Watch {
 
 impl Watch {
     /// Watches a process that begins. Its clock is too fast by so many parts per million.
-    pub fn new(member: &Member, rate_ppm: i32, log: Log) -> Self {
+    pub fn new<S: Service, N: Nominator>(member: &Member<S, N>, rate_ppm: i32, log: Log) -> Self {
         let me = member.me();
         let started = Entry { who: Some(me), event: Event::Started(rate_ppm) };
         log.borrow_mut().push(started);
@@ -43,25 +56,26 @@ impl Watch {
     }
 
     /// Hands an input to the member, takes down what it does, and passes its effects on.
-    pub fn handle(
+    pub fn handle<S: Grants, N: Nominator>(
         &mut self,
-        member: &mut Member,
+        member: &mut Member<S, N>,
         now: LocalTime,
-        input: InputOf<Member>,
-        out: &mut OutboxOf<Member>,
+        input: InputOf<Member<S, N>>,
+        out: &mut OutboxOf<Member<S, N>>,
     ) {
-        if let Input::Command(Command::Service(LockCommand::Exit { lock })) = &input {
+        if let Input::Command(Command::Service(locks::Command::Exit { lock })) = &input {
             self.note(Event::Released(lock.clone()));
             self.holds.remove(lock);
         }
         let led = member.leader_lease().is_some();
-        let mut effects = OutboxOf::<Member>::default();
+        let mut effects = OutboxOf::<Member<S, N>>::default();
         member.handle(now, input, &mut effects);
-        let effects: Vec<EffectOf<Member>> = effects.drain().collect();
+        let effects: Vec<EffectOf<Member<S, N>>> = effects.drain().collect();
         // A leader that leaves may promise itself, go on holding by that, and give its leader lease up, all at once.
         let (_, until) = member.pledged();
         let leaves = self.refused.is_none() && !member.is_in_view() && until != self.promised;
-        if let Some((epoch, _)) = self.leader_lease.filter(|_| leaves && extends(&effects)) {
+        if let Some((epoch, _)) = self.leader_lease.filter(|_| leaves && extends::<S, N>(&effects))
+        {
             self.note(Event::Promised(epoch));
         }
         if let Some(base) = member.inherits().filter(|_| led) {
@@ -90,7 +104,12 @@ impl Watch {
 
     /// What one call of the member did is one moment. What a leader promised itself, and that it is in
     /// leader lease, comes first: the rest of what it does rests on that. That it refuses its view comes last.
-    fn look(&mut self, member: &Member, now: LocalTime, effects: &[EffectOf<Member>]) {
+    fn look<S: Grants, N: Nominator>(
+        &mut self,
+        member: &Member<S, N>,
+        now: LocalTime,
+        effects: &[EffectOf<Member<S, N>>],
+    ) {
         let (epoch, until) = member.pledged();
         if member.leader_lease().is_some() && until != self.promised && member.is_in_view() {
             self.note(Event::Promised(epoch));
@@ -99,7 +118,7 @@ impl Watch {
         let leader_lease =
             member.leader_lease().filter(|until| *until > now).map(|until| (epoch, until));
         // A leader that leaves may gain its leader lease, grant, and give it up, all at once.
-        let passing = granted_in(effects).map(|epoch| (epoch, now.after(MOMENT)));
+        let passing = granted_in::<S, N>(effects).map(|epoch| (epoch, now.after(MOMENT)));
         let led = leader_lease.or_else(|| passing.filter(|_| self.leader_lease.is_none()));
         if let Some((epoch, until)) = led.filter(|_| led != self.leader_lease) {
             self.note(Event::Leads(epoch, until));
@@ -107,7 +126,7 @@ impl Watch {
         for effect in effects {
             match effect {
                 Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
-                    self.sent(*to, message);
+                    self.sent::<S, N>(*to, message);
                 }
                 Effect::Tell(event) => self.notified(now, event),
                 Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) => {}
@@ -126,7 +145,11 @@ impl Watch {
         }
     }
 
-    fn sent(&self, to: Incarnation, message: &PeerMessage) {
+    fn sent<S: Grants, N: Nominator>(
+        &self,
+        to: Incarnation,
+        message: &PeerMessage<S::Message, N::Message>,
+    ) {
         match message {
             PeerMessage::Promise(promise) => self.note(Event::Promised(promise.epoch)),
             PeerMessage::Seal(seal) => {
@@ -140,7 +163,7 @@ impl Watch {
             #[cfg(feature = "next-version")]
             PeerMessage::NextHeartbeat(heartbeat) => self.beat(to, heartbeat),
             PeerMessage::Service(sent) => {
-                if let AnyMessage::Central(central::Message::Grant(_)) = sent.body.message {
+                if S::grants(&sent.body) {
                     self.note(Event::Granted(sent.epoch));
                 }
             }
@@ -162,16 +185,16 @@ impl Watch {
         }
     }
 
-    fn notified(&mut self, now: LocalTime, event: &member::Event) {
+    fn notified(&mut self, now: LocalTime, event: &core::Event<locks::Event>) {
         match event {
-            member::Event::Installed(record) => {
+            core::Event::Installed(record) => {
                 self.note(Event::Entered(record.epoch));
                 if record.leader == Some(self.me) && record.policy.arbiter == Arbiter::Quorum {
                     // A leader promises itself with the first heartbeat, even if it leaves at once.
                     self.note(Event::Promised(record.epoch));
                 }
             }
-            member::Event::Service(OfLock { lock, event }) => {
+            core::Event::Service(locks::Event { lock, event }) => {
                 let lock = lock.clone();
                 match *event {
                     LockEvent::Entered { token: Some(token), epoch, term, .. } => {
@@ -197,7 +220,7 @@ impl Watch {
                     LockEvent::Entered { token: None, .. } | LockEvent::Queued(_) => {}
                 }
             }
-            member::Event::Lease(lease) => {
+            core::Event::Lease(lease) => {
                 for (lock, term) in &mut self.holds {
                     let before = term.until();
                     term.renew(*lease);
@@ -208,38 +231,37 @@ impl Watch {
                     }
                 }
             }
-            member::Event::Met(_)
-            | member::Event::Leadership(_)
-            | member::Event::Grants(_)
-            | member::Event::Grace(_)
-            | member::Event::Full(_)
-            | member::Event::Confirmed(_)
-            | member::Event::Elected { .. }
-            | member::Event::Ignored(_)
-            | member::Event::Undone(_) => {}
-            member::Event::Left => self.note(Event::Ended),
+            core::Event::Met(_)
+            | core::Event::Leadership(_)
+            | core::Event::Grants(_)
+            | core::Event::Grace(_)
+            | core::Event::Full(_)
+            | core::Event::Confirmed(_)
+            | core::Event::Elected { .. }
+            | core::Event::Ignored(_)
+            | core::Event::Undone(_) => {}
+            core::Event::Left => self.note(Event::Ended),
         }
     }
 }
 
 /// The view in which a leader grants something with these effects.
-fn granted_in(effects: &[EffectOf<Member>]) -> Option<Epoch> {
+fn granted_in<S: Grants, N: Nominator>(effects: &[EffectOf<Member<S, N>>]) -> Option<Epoch> {
     effects.iter().find_map(|effect| match effect {
         Effect::Send { message: Message::Peer(PeerMessage::Service(sent)), .. } => {
-            matches!(sent.body.message, AnyMessage::Central(central::Message::Grant(_)))
-                .then_some(sent.epoch)
+            S::grants(&sent.body).then_some(sent.epoch)
         }
         Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => None,
     })
 }
 
 /// Whether an application is told with these effects that it goes on holding.
-fn extends(effects: &[EffectOf<Member>]) -> bool {
+fn extends<S: Grants, N: Nominator>(effects: &[EffectOf<Member<S, N>>]) -> bool {
     effects.iter().any(|effect| match effect {
-        Effect::Tell(member::Event::Service(OfLock { event: notified, .. })) => {
+        Effect::Tell(core::Event::Service(locks::Event { event: notified, .. })) => {
             matches!(notified, LockEvent::Extended { .. })
         }
-        Effect::Tell(member::Event::Lease(_)) => true,
+        Effect::Tell(core::Event::Lease(_)) => true,
         Effect::Tell(_) | Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) => false,
     })
 }

@@ -10,7 +10,6 @@ use conclave_protocols::{Incarnation, PodUid};
 use crate::bench::{Bench, SECOND};
 use crate::storm::Storm;
 use crate::weather::{BRIEF, blow};
-use crate::world::World;
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -186,21 +185,6 @@ fn rule_14_evidence_says_nothing_about_a_lost_record() {
     tell(&mut bench, 2, &[0, 1]);
     let took = next_view(&mut bench, SECOND * 90);
     assert!(took > bench.policy.timing.api_outage);
-}
-
-impl World {
-    /// The kubelets' reports of those that crashed reach some of the living, now or later.
-    pub(crate) fn bring_evidence(&mut self) {
-        let dead: Vec<usize> = (0..self.count()).filter(|m| self.member(*m).is_none()).collect();
-        for one in self.living().collect::<Vec<_>>() {
-            for dead in &dead {
-                if self.sim.random().once_in(2) {
-                    let dead = self.incarnation(*dead);
-                    self.command(one, Command::Evidence(dead));
-                }
-            }
-        }
-    }
 }
 
 /// A storm in which many crash, and their deaths are reported.

@@ -9,8 +9,8 @@ use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::time::hold;
 
 use crate::bench::{Bench, Link, SECOND, info, name};
-use crate::lost::mark;
 use crate::nodes::Ask;
+use crate::nodes::mark;
 use crate::weather::BRIEF;
 use crate::world::World;
 

@@ -9,6 +9,7 @@ use conclave_protocols::record::Record;
 use conclave_protocols::{Epoch, FencingToken};
 
 use crate::bench::{Bench, Link, SECOND};
+use crate::nodes::mark;
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -20,20 +21,6 @@ fn among_members() -> Bench {
     let algorithm = LockAlgorithm::RicartAgrawala;
     let locks = vec![LockPolicy { algorithm, ..LockPolicy::default() }];
     Bench::group(3, Policy { locks, ..Policy::default() })
-}
-
-/// What the operator puts in the place of a record that was lost.
-pub(crate) fn mark(last: &Record, nonce: u64) -> Record {
-    Record {
-        members: Vec::new(),
-        leader: None,
-        settled: false,
-        closing: true,
-        base_unknown: true,
-        held: None,
-        nonce,
-        ..last.clone()
-    }
 }
 
 fn lose(bench: &mut Bench, nonce: u64) {

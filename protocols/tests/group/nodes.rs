@@ -3,8 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use conclave_protocols::member::message::Message;
-use conclave_protocols::member::{Command, Event, Member, Node, Timer};
+use conclave_protocols::member::Node;
 use conclave_protocols::protocol::{Input, InputOf, OutboxOf};
 use conclave_protocols::random::Random;
 use conclave_protocols::record::Record;
@@ -12,7 +11,7 @@ use conclave_protocols::register::{self, CallId, MemoryRegister, time_term};
 use conclave_protocols::trace::{self, Log, Watch};
 use conclave_protocols::{Epoch, LocalTime, Protocol};
 
-use crate::lost::mark;
+use crate::kit::{Command, Event, Member, Message, Timer};
 
 pub(crate) enum Place {
     Member(Box<Member>, Watch),
@@ -257,5 +256,19 @@ impl Protocol for Place {
                 unreachable!("nobody asks that")
             }
         }
+    }
+}
+
+/// What the operator puts in the place of a record that was lost.
+pub(crate) fn mark(last: &Record, nonce: u64) -> Record {
+    Record {
+        members: Vec::new(),
+        leader: None,
+        settled: false,
+        closing: true,
+        base_unknown: true,
+        held: None,
+        nonce,
+        ..last.clone()
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{ElectionAlgorithm, Evidence, Policy, Timing};
 
+use crate::kit::Command;
 use crate::nodes::{Ask, Mood};
 use crate::world::World;
 
@@ -236,4 +237,19 @@ fn everybody_gets(world: &mut World, lock: &str, patience: Duration) {
     }
     let without: Vec<&usize> = all.iter().filter(|member| world.wants(**member, lock)).collect();
     assert!(without.is_empty(), "seed {}: {without:?} never got {lock}", world.seed);
+}
+
+impl World {
+    /// The kubelets' reports of those that crashed reach some of the living, now or later.
+    pub(crate) fn bring_evidence(&mut self) {
+        let dead: Vec<usize> = (0..self.count()).filter(|m| self.member(*m).is_none()).collect();
+        for one in self.living().collect::<Vec<_>>() {
+            for dead in &dead {
+                if self.sim.random().once_in(2) {
+                    let dead = self.incarnation(*dead);
+                    self.command(one, Command::Evidence(dead));
+                }
+            }
+        }
+    }
 }

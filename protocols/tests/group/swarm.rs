@@ -8,7 +8,7 @@ mod kinds;
 #[path = "swarm/links.rs"]
 mod links;
 #[path = "swarm/plan.rs"]
-mod plan;
+pub(crate) mod plan;
 #[path = "swarm/run.rs"]
 mod run;
 
@@ -20,7 +20,6 @@ use conclave_protocols::policy::LockAlgorithm;
 
 use self::kinds::Kind;
 use self::plan::Plan;
-pub(crate) use self::plan::any_lock;
 use self::run::{Outcome, Run};
 use crate::weather::{first, seconds, seeds, wanted};
 

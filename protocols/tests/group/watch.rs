@@ -5,13 +5,12 @@
 //! leader, and there also after the member said that the leader lease is over. What is broken is found at once; the history of the whole run is checked in the end.
 
 use conclave_protocols::history::{Operation, Scope};
-use conclave_protocols::member::{
-    Command, Event, Leadership, Lease, LockEvent, LostReason, Member, Node, OfLock, Term,
-};
+use conclave_protocols::member::{Leadership, Lease, LockEvent, LostReason, Node, OfLock, Term};
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::record::Record;
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName};
 
+use crate::kit::{Command, Event, Member};
 use crate::world::World;
 
 impl World {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use conclave_protocols::member::message::Note;
-use conclave_protocols::member::{Command, LockCommand, Member, Node, StatusEpoch, Term};
+use conclave_protocols::member::{LockCommand, Node, StatusEpoch, Term};
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy, Timing};
 use conclave_protocols::random::Random;
 use conclave_protocols::record::{MemberInfo, Record};
@@ -14,6 +14,7 @@ use conclave_protocols::trace::{Clocks, Log, Rules, Watch};
 use conclave_protocols::version;
 use conclave_protocols::{FencingToken, Incarnation, LocalTime, LockName, PodUid};
 
+use crate::kit::{Command, Member};
 use crate::nodes::{Ask, Mood, Place, Register};
 use crate::storm::Fault;
 use crate::weather::by_traces_alone;

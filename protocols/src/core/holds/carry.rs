@@ -140,6 +140,7 @@ impl Holds {
     /// stays closed. What was only kept goes with the view.
     pub(in crate::core) fn leave_view(&mut self) {
         self.end_lease();
+        self.notices.retain(Notice::outlives_the_view);
         for name in self.kept() {
             self.put_down(&name);
         }

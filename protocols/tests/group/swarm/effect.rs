@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_protocols::member::{Command, Node, StatusEpoch};
+use conclave_protocols::member::{Node, StatusEpoch};
 use conclave_protocols::policy::{ElectionAlgorithm, LockPolicy};
 
 use super::plan::{any_lock, delay_some};
@@ -10,6 +10,7 @@ use conclave_protocols::record::Record;
 
 use super::kinds::Kind;
 use super::run::Run;
+use crate::kit::Command;
 use crate::nodes::{Ask, Mood, Place};
 
 /// How it will be known whether a fault had an effect.

@@ -10,7 +10,7 @@ use conclave_protocols::random::Random;
 use super::group::{Group, Seen};
 use super::policy;
 use crate::nodes::{Ask, Mood};
-use crate::swarm::any_lock;
+use crate::swarm::plan::any_lock;
 use crate::weather::{BRIEF, seeds, wanted};
 
 const LOCKS: [&str; 2] = ["a", "b"];

@@ -1,0 +1,398 @@
+//! A service of the tests alone: names are held by one member after another, as they stood in line.
+//!
+//! One member keeps the lines: of what the leader alone grants the leader, of what the members grant among
+//! themselves the one of the lowest rank. It has no algorithm of the literature, no kept grants and no notes; what
+//! it asks for that the leader grants it leaves to the core's lists to tell. So it uses the seam as locks do not.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use conclave_protocols::core::{CarriedHolds, Cx, Holds, Lines, Notice, Service};
+use conclave_protocols::ids::RequestNumber;
+use conclave_protocols::locks::{Command, Event, LockEvent, LostReason};
+use conclave_protocols::policy::Policy;
+use conclave_protocols::trace::Grants;
+use conclave_protocols::{FencingToken, HoldName, Incarnation, LocalTime, MemberId, Named};
+use serde::{Deserialize, Serialize};
+
+/// One member's part.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(crate) struct Line {
+    /// The number of each own request of this view.
+    own: BTreeMap<HoldName, RequestNumber>,
+    numbered: u64,
+    /// Grants that arrived while nothing was to be granted.
+    early: BTreeMap<HoldName, (RequestNumber, FencingToken)>,
+    /// What this member keeps the line of.
+    kept: BTreeMap<HoldName, Kept>,
+    leaves: bool,
+}
+
+/// A line, at the member that keeps it.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+struct Kept {
+    granted: Option<(MemberId, RequestNumber)>,
+    waiting: VecDeque<(MemberId, RequestNumber)>,
+}
+
+/// What members say.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub(crate) struct Said {
+    name: HoldName,
+    number: RequestNumber,
+    /// The highest token that the sender knows.
+    highest: FencingToken,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+enum What {
+    /// "I stand in line."
+    Request,
+    /// "I lead, and grant it to you."
+    Grant,
+    /// "It is your turn." From the member that keeps the line of what is not led.
+    Turn,
+    /// "I have it no more, or do not want it."
+    Release,
+}
+
+impl Named for Said {
+    fn name(&self) -> &'static str {
+        match self.what {
+            What::Request => "request",
+            What::Grant | What::Turn => "grant",
+            What::Release => "release",
+        }
+    }
+}
+
+impl Grants for Line {
+    fn grants(said: &Said) -> bool {
+        said.what == What::Grant
+    }
+}
+
+type Call<'a> = Cx<'a, Line>;
+
+impl Line {
+    fn keeper(cx: &Call<'_>, name: &HoldName) -> Option<MemberId> {
+        let view = cx.holds.seat()?.view();
+        Some(if cx.holds.is_led(name) { view.leader } else { MemberId(0) })
+    }
+
+    /// Tells the keeper of a line, which may be this member. What is led is asked for by the lists alone.
+    fn tell_keeper(
+        &mut self,
+        cx: &mut Call<'_>,
+        name: &HoldName,
+        number: RequestNumber,
+        what: What,
+    ) {
+        let Some(rank) = cx.holds.seat().map(|seat| seat.rank()) else { return };
+        let Some(keeper) = Self::keeper(cx, name) else { return };
+        if keeper == rank {
+            self.keep(cx, rank, name, number, what);
+        } else if what == What::Release || !cx.holds.is_led(name) {
+            Self::say(cx, keeper, name, number, what);
+        }
+    }
+
+    fn say(cx: &mut Call<'_>, to: MemberId, name: &HoldName, number: RequestNumber, what: What) {
+        let highest = cx.holds.highest(name);
+        cx.send(to, Said { name: name.clone(), number, highest, what });
+    }
+
+    fn ask(&mut self, cx: &mut Call<'_>, name: &HoldName) {
+        self.numbered += 1;
+        let number = RequestNumber(self.numbered);
+        self.own.insert(name.clone(), number);
+        cx.holds.stands(name, Some(number), false);
+        self.tell_keeper(cx, name, number, What::Request);
+    }
+
+    // ----- the keeper of a line
+
+    fn keep(
+        &mut self,
+        cx: &mut Call<'_>,
+        from: MemberId,
+        name: &HoldName,
+        number: RequestNumber,
+        what: What,
+    ) {
+        let kept = self.kept.entry(name.clone()).or_default();
+        let of_it =
+            |(member, earlier): &(MemberId, RequestNumber)| *member == from && *earlier <= number;
+        match what {
+            What::Request => {
+                // Whatever it was granted before, it has not got.
+                kept.granted.take_if(|granted| of_it(granted) && granted.1 < number);
+                kept.waiting.retain(|waiting| waiting.0 != from);
+                if kept.granted.is_none_or(|granted| granted.0 != from) {
+                    kept.waiting.push_back((from, number));
+                }
+            }
+            What::Release => {
+                kept.granted.take_if(|granted| of_it(granted));
+                kept.waiting.retain(|waiting| !of_it(waiting));
+            }
+            What::Grant | What::Turn => {}
+        }
+        if kept.granted.is_none() {
+            cx.holds.nobody_holds(name);
+        }
+        self.serve(cx, name);
+    }
+
+    /// Grants it to the first in line, if nobody has it.
+    fn serve(&mut self, cx: &mut Call<'_>, name: &HoldName) {
+        let Some(rank) = cx.holds.seat().map(|seat| seat.rank()) else { return };
+        let Some(kept) = self.kept.get_mut(name) else { return };
+        let Some((first, number)) = kept.waiting.front().copied() else { return };
+        let heard = first == rank || !cx.holds.is_led(name) || cx.holds.has_heard(first);
+        if kept.granted.is_some() || !heard || !cx.holds.is_open(cx.now, name) {
+            return;
+        }
+        kept.waiting.pop_front();
+        kept.granted = Some((first, number));
+        self.grant(cx, name, first, number);
+    }
+
+    fn grant(&mut self, cx: &mut Call<'_>, name: &HoldName, to: MemberId, number: RequestNumber) {
+        let led = cx.holds.is_led(name);
+        let highest = if led {
+            cx.holds.grant(cx.now, name, to, number, false)
+        } else {
+            cx.holds.highest(name)
+        };
+        if cx.holds.seat().is_some_and(|seat| seat.rank() == to) {
+            self.take(cx, name, number, led.then_some(highest));
+        } else {
+            let what = if led { What::Grant } else { What::Turn };
+            cx.send(to, Said { name: name.clone(), number, highest, what });
+        }
+    }
+
+    // ----- a member in line
+
+    fn granted(&mut self, cx: &mut Call<'_>, name: &HoldName, number: RequestNumber) {
+        if cx.holds.is_open(cx.now, name) {
+            self.take(cx, name, number, None);
+        } else {
+            self.early.insert(name.clone(), (number, cx.holds.highest(name)));
+        }
+    }
+
+    fn take(
+        &mut self,
+        cx: &mut Call<'_>,
+        name: &HoldName,
+        number: RequestNumber,
+        granted: Option<FencingToken>,
+    ) {
+        if cx.holds.is_held(name) && self.own.get(name) == Some(&number) {
+            return;
+        }
+        let wanted = cx.holds.claim_of(name).is_some() && !cx.holds.is_at_hand(name);
+        let taken = if wanted && self.own.get(name) == Some(&number) {
+            cx.holds.take(cx.now, name, granted)
+        } else {
+            None
+        };
+        let Some(taken) = taken else {
+            self.tell_keeper(cx, name, number, What::Release);
+            return;
+        };
+        cx.holds.stands(name, None, false);
+        let (token, epoch, term) = (taken.token, taken.epoch, taken.term);
+        tell(cx, name, LockEvent::Entered { token, epoch, term, messages: 0 });
+    }
+
+    fn release(&mut self, cx: &mut Call<'_>, name: &HoldName) {
+        self.early.remove(name);
+        if let Some(number) = self.own.remove(name) {
+            cx.holds.stands(name, None, false);
+            self.tell_keeper(cx, name, number, What::Release);
+        }
+        cx.holds.forget(name);
+    }
+
+    fn each(&mut self, cx: &mut Call<'_>) {
+        for (name, (number, _)) in std::mem::take(&mut self.early) {
+            self.granted(cx, &name, number);
+        }
+        for name in self.kept.keys().cloned().collect::<Vec<_>>() {
+            self.serve(cx, &name);
+        }
+    }
+}
+
+fn tell(cx: &mut Call<'_>, name: &HoldName, event: LockEvent) {
+    cx.tell(Event { lock: name.clone(), event });
+}
+
+impl Service for Line {
+    type Command = Command;
+    type Message = Said;
+    type Event = Event;
+
+    fn new(_me: Incarnation) -> Self {
+        Self::default()
+    }
+
+    fn begin_view(&mut self, cx: &mut Call<'_>, carried: &CarriedHolds) {
+        let Some(rank) = cx.holds.seat().map(|seat| seat.rank()) else { return };
+        for (name, carried) in carried {
+            if Self::keeper(cx, name) == Some(rank) {
+                let waiting = carried.waiting.iter().map(|member| (*member, RequestNumber(0)));
+                let granted = carried.holder.map(|holder| (holder, RequestNumber(0)));
+                self.kept.insert(name.clone(), Kept { granted, waiting: waiting.collect() });
+            }
+            if carried.holder == Some(rank) {
+                if cx.holds.is_held(name) {
+                    self.own.insert(name.clone(), RequestNumber(0));
+                } else {
+                    self.tell_keeper(cx, name, RequestNumber(0), What::Release);
+                }
+            } else if carried.waiting.contains(&rank) && cx.holds.claim_of(name).is_none() {
+                self.tell_keeper(cx, name, RequestNumber(0), What::Release);
+            }
+        }
+        let waiting: Vec<HoldName> = cx.holds.waiting().map(|(name, _)| name.clone()).collect();
+        for name in waiting {
+            self.ask(cx, &name);
+        }
+    }
+
+    fn end_view(&mut self, _holds: &Holds) {
+        self.own.clear();
+        self.early.clear();
+        self.kept.clear();
+    }
+
+    fn command(&mut self, cx: &mut Call<'_>, command: Command) {
+        match command {
+            Command::Enter { lock: name, note } => {
+                if !self.leaves && cx.holds.claim_of(&name).is_none() {
+                    cx.holds.claim(cx.now, &name, note);
+                    self.ask(cx, &name);
+                }
+            }
+            Command::Exit { lock: name } => {
+                if cx.holds.withdraw(&name) && !cx.holds.put_down_orphan(&name) {
+                    cx.holds.strike_own(cx.now, &name);
+                    cx.holds.put_down(&name);
+                    self.release(cx, &name);
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, cx: &mut Call<'_>, from: MemberId, said: Said) {
+        let Said { name, number, highest, what } = said;
+        cx.holds.hear_of_token(cx.now, &name, highest);
+        match what {
+            What::Grant | What::Turn => self.granted(cx, &name, number),
+            What::Request | What::Release => self.keep(cx, from, &name, number, what),
+        }
+    }
+
+    fn notice(&mut self, cx: &mut Call<'_>, notice: Notice) {
+        match notice {
+            Notice::Open => self.each(cx),
+            Notice::Stirred(name) => self.serve(cx, &name),
+            Notice::Expelled(name) => {
+                if let Some(kept) = self.kept.get_mut(&name) {
+                    kept.granted = None;
+                }
+            }
+            Notice::Lapsed { name, claimed, .. } => {
+                if claimed {
+                    tell(cx, &name, LockEvent::Lost(LostReason::LeaseExpired));
+                }
+                self.release(cx, &name);
+            }
+            Notice::Void(name) => tell(cx, &name, LockEvent::Lost(LostReason::ViewChange)),
+            Notice::Renewed { name, renewed, listed } => {
+                tell(cx, &name, LockEvent::Renewed { renewed, listed });
+            }
+            Notice::Doubt => {
+                let waiting: Vec<HoldName> =
+                    cx.holds.waiting().map(|(name, _)| name.clone()).collect();
+                for name in
+                    waiting.iter().filter(|name| cx.holds.is_led(name)).cloned().collect::<Vec<_>>()
+                {
+                    self.ask(cx, &name);
+                }
+            }
+            Notice::Silent(member) | Notice::Left(member) => {
+                for (name, kept) in &mut self.kept {
+                    if cx.holds.is_led(name) {
+                        kept.waiting.retain(|waiting| waiting.0 != member);
+                    }
+                }
+            }
+            Notice::Idle(name) => {
+                cx.holds.forget(&name);
+            }
+            Notice::Leaves => self.leaves = true,
+            Notice::KeptNoMore(_)
+            | Notice::Extended { .. }
+            | Notice::Beat { .. }
+            | Notice::Drains => {}
+        }
+    }
+
+    fn next_timer(&self) -> Option<LocalTime> {
+        None
+    }
+
+    fn fire(&mut self, _cx: &mut Call<'_>) {}
+
+    fn repairs(policy: &Policy, said: &Said) -> bool {
+        policy.is_led(said.name.as_str())
+    }
+
+    fn lines(&self, seat: &conclave_protocols::core::Seat) -> Lines {
+        let led = self.kept.iter().filter(|(name, _)| seat.policy().is_led(name.as_str()));
+        led.map(|(name, kept)| {
+            (name.clone(), kept.waiting.iter().map(|(member, _)| *member).collect())
+        })
+        .collect()
+    }
+
+    fn find(
+        &mut self,
+        cx: &mut Call<'_>,
+        member: MemberId,
+        (name, number): (HoldName, RequestNumber),
+        asked: LocalTime,
+    ) {
+        let kept = self.kept.entry(name.clone()).or_default();
+        if kept.granted == Some((member, number)) {
+            let holder = cx.holds.holder(cx.now, &name).filter(|holder| holder.runs);
+            if let Some(holder) = holder {
+                cx.holds.wait_for_holder(cx.now, &name);
+                if holder.since < asked {
+                    self.grant(cx, &name, member, number);
+                }
+            }
+        } else if !kept.waiting.contains(&(member, number)) {
+            self.keep(cx, member, &name, number, What::Request);
+        }
+    }
+
+    fn wanted_of(&mut self, _cx: &mut Call<'_>, _holder: Incarnation) -> Vec<HoldName> {
+        Vec::new()
+    }
+
+    fn adopt(&mut self, _cx: &mut Call<'_>, member: MemberId, name: &HoldName) -> bool {
+        let kept = self.kept.entry(name.clone()).or_default();
+        let free = kept.granted.is_none();
+        if free {
+            kept.granted = Some((member, RequestNumber(0)));
+            kept.waiting.retain(|waiting| waiting.0 != member);
+        }
+        free
+    }
+}
