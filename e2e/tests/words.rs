@@ -93,6 +93,49 @@ fn comments_and_documents_name_the_subject() -> Result<()> {
     Ok(())
 }
 
+/// The core of a member serves whatever hands out holds, and knows none of it. What it imports shows that, and
+/// how it names things.
+#[test]
+fn the_core_names_no_algorithm_and_no_lock() -> Result<()> {
+    let mut found = BTreeSet::new();
+    let mut seen = 0;
+    for file in files(&["protocols/src/core.rs", "protocols/src/core"], &["rs"])? {
+        for identifier in identifiers(&code(&fs::read_to_string(&file)?)) {
+            seen += 1;
+            let parts = parts(identifier);
+            if parts.iter().any(|part| OF_SERVICES.contains(&part.as_str())) {
+                found.insert(format!("{}: {identifier}", file.display()));
+            }
+        }
+    }
+    ensure!(seen > 10_000, "only {seen} identifiers are there");
+    ensure!(found.is_empty(), "the core names what is of its services: {found:#?}");
+    Ok(())
+}
+
+/// Parts of identifiers that are of a service, or of an election.
+const OF_SERVICES: &[&str] = &[
+    "lock",
+    "locks",
+    "mutex",
+    "mutexes",
+    "algorithm",
+    "algorithms",
+    "election",
+    "elections",
+    "coordinator",
+    "central",
+    "ring",
+    "raymond",
+    "lamport",
+    "ricart",
+    "agrawala",
+    "maekawa",
+    "voting",
+    "bully",
+    "berkeley",
+];
+
 #[test]
 fn an_identifier_is_seen_by_its_parts() {
     let is_other = |identifier| {

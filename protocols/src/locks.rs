@@ -167,7 +167,7 @@ impl Locks {
     }
 
     fn carry_out(&mut self, cx: &mut Cx<'_>, name: &LockName, mut effects: OutboxOf<AnyMutex>) {
-        self.note_standing(cx, name);
+        self.note_place(cx, name);
         for effect in effects.drain() {
             match effect {
                 Effect::Send { to, message } => self.send(cx, name, to, message),
@@ -180,7 +180,7 @@ impl Locks {
     }
 
     /// Where this member stands with a lock, for what it lists.
-    fn note_standing(&self, cx: &mut Cx<'_>, name: &LockName) {
+    fn note_place(&self, cx: &mut Cx<'_>, name: &LockName) {
         let lock = self.all.get(name);
         let mutex = lock.and_then(|lock| lock.mutex.as_ref());
         let mutex = mutex.filter(|mutex| mutex.phase() == Phase::Waiting);
@@ -307,7 +307,7 @@ impl Locks {
             if !is_led(seat.policy(), &name) {
                 self.stirred.insert(name.clone());
             }
-            self.note_standing(cx, &name);
+            self.note_place(cx, &name);
         }
     }
 

@@ -21,19 +21,19 @@ impl<S: Service, N: Nominator> Member<S, N> {
         hear_notices(service, &mut cx);
         let result = act(service, &mut cx);
         hear_notices(service, &mut cx);
-        let mut told = false;
+        let mut notified = false;
         for effect in effects {
             match effect {
                 ServiceEffect::Send(to, envelope) => {
                     say(to, PeerMessage::Service(Box::new(envelope)), out);
                 }
                 ServiceEffect::Tell(event) => {
-                    told = true;
+                    notified = true;
                     out.tell(Event::Service(event));
                 }
             }
         }
-        if told {
+        if notified {
             self.arm_holds(now, out);
         }
         self.arm_service(now, out);

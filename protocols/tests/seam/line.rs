@@ -36,7 +36,7 @@ struct Kept {
 
 /// What members say.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-pub(crate) struct Said {
+pub(crate) struct LineMessage {
     name: HoldName,
     number: RequestNumber,
     /// The highest token that the sender knows.
@@ -56,7 +56,7 @@ enum What {
     Release,
 }
 
-impl Named for Said {
+impl Named for LineMessage {
     fn name(&self) -> &'static str {
         match self.what {
             What::Request => "request",
@@ -67,8 +67,8 @@ impl Named for Said {
 }
 
 impl Grants for Line {
-    fn grants(said: &Said) -> bool {
-        said.what == What::Grant
+    fn grants(message: &LineMessage) -> bool {
+        message.what == What::Grant
     }
 }
 
@@ -99,7 +99,7 @@ impl Line {
 
     fn say(cx: &mut Call<'_>, to: MemberId, name: &HoldName, number: RequestNumber, what: What) {
         let highest = cx.holds.highest(name);
-        cx.send(to, Said { name: name.clone(), number, highest, what });
+        cx.send(to, LineMessage { name: name.clone(), number, highest, what });
     }
 
     fn ask(&mut self, cx: &mut Call<'_>, name: &HoldName) {
@@ -169,7 +169,7 @@ impl Line {
             self.take(cx, name, number, led.then_some(highest));
         } else {
             let what = if led { What::Grant } else { What::Turn };
-            cx.send(to, Said { name: name.clone(), number, highest, what });
+            cx.send(to, LineMessage { name: name.clone(), number, highest, what });
         }
     }
 
@@ -233,7 +233,7 @@ fn tell(cx: &mut Call<'_>, name: &HoldName, event: LockEvent) {
 
 impl Service for Line {
     type Command = Command;
-    type Message = Said;
+    type Message = LineMessage;
     type Event = Event;
 
     fn new(_me: Incarnation) -> Self {
@@ -288,8 +288,8 @@ impl Service for Line {
         }
     }
 
-    fn receive(&mut self, cx: &mut Call<'_>, from: MemberId, said: Said) {
-        let Said { name, number, highest, what } = said;
+    fn receive(&mut self, cx: &mut Call<'_>, from: MemberId, message: LineMessage) {
+        let LineMessage { name, number, highest, what } = message;
         cx.holds.hear_of_token(cx.now, &name, highest);
         match what {
             What::Grant | What::Turn => self.granted(cx, &name, number),
@@ -349,8 +349,8 @@ impl Service for Line {
 
     fn fire(&mut self, _cx: &mut Call<'_>) {}
 
-    fn repairs(policy: &Policy, said: &Said) -> bool {
-        policy.is_led(said.name.as_str())
+    fn repairs(policy: &Policy, message: &LineMessage) -> bool {
+        policy.is_led(message.name.as_str())
     }
 
     fn lines(&self, seat: &conclave_protocols::core::Seat) -> Lines {

@@ -166,8 +166,8 @@ impl Holds {
         }
     }
 
-    /// Rules 26 and 30: whether it is granted at the moment, and whoever enters may hold it. There must be
-    /// a token left, too.
+    /// Rules 26 and 30: whether it is granted at the moment, and the member that enters may hold it. There must
+    /// be a token left, too.
     #[must_use]
     pub fn is_open(&self, now: LocalTime, name: &HoldName) -> bool {
         let Some(seat) = &self.seat else { return false };
