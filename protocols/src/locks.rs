@@ -29,9 +29,11 @@ pub use self::event::{Command, Event, LockEvent, LostReason};
 use self::message::{LockMessage, LockNote};
 use self::timers::MutexTimers;
 use crate::core::{self, CarriedHolds, Seat};
-use crate::ids::{Incarnation, LockName, MemberId};
-use crate::mutex::central::{self, Central};
-use crate::mutex::{self, AnyMessage, AnyMutex, PaidBy, Permissions, Phase, ricart_agrawala};
+use crate::ids::{FencingToken, Incarnation, LockName, MemberId, RequestNumber};
+use crate::mutex::{
+    self, AnyMessage, AnyMutex, Coordinated, Coordination, PaidBy, Permissions, Phase,
+    ricart_agrawala,
+};
 use crate::policy::{Caching, LockAlgorithm, Policy};
 use crate::protocol::{Effect, Input, Outbox, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -184,7 +186,7 @@ impl Locks {
         let lock = self.all.get(name);
         let mutex = lock.and_then(|lock| lock.mutex.as_ref());
         let mutex = mutex.filter(|mutex| mutex.phase() == Phase::Waiting);
-        let waits = mutex.map(|mutex| central::RequestNumber(mutex.latest()));
+        let waits = mutex.map(|mutex| RequestNumber(mutex.latest()));
         cx.holds.stands(name, waits, lock.is_some_and(Lock::keeps));
     }
 
@@ -202,7 +204,9 @@ impl Locks {
             return;
         }
         self.contended.remove(name);
-        let number = self.lock(cx, name).central().filter(|_| leads).map(Central::latest);
+        let mutex = self.lock(cx, name).mutex.as_ref();
+        let grants = mutex.filter(|mutex| leads && mutex.coordinated().is_some());
+        let number = grants.map(|mutex| RequestNumber(mutex.latest()));
         let granted = number.map(|number| grant(cx, name, rank, number));
         let claims = cx.holds.claim_of(name).is_some();
         let taken = if claims { cx.holds.take(cx.now, name, granted) } else { None };
@@ -246,7 +250,7 @@ impl Locks {
         if lock.mutex.as_ref().is_some_and(|mutex| mutex.pays_for(&message)) {
             lock.messages += 1;
         }
-        let highest = if let AnyMessage::Central(central::Message::Grant(number)) = message {
+        let highest = if let Some(Coordination::Grant(number)) = message.coordination() {
             grant(cx, name, to, number)
         } else {
             cx.holds.highest(name)
@@ -332,12 +336,12 @@ impl Locks {
 
 impl Lock {
     /// The mutex, if it has a coordinator.
-    fn central(&self) -> Option<&Central> {
-        self.mutex.as_ref().and_then(AnyMutex::central)
+    fn coordinated(&self) -> Option<&dyn Coordinated> {
+        self.mutex.as_ref().and_then(AnyMutex::coordinated)
     }
 
-    fn central_mut(&mut self) -> Option<&mut Central> {
-        self.mutex.as_mut().and_then(AnyMutex::central_mut)
+    fn coordinated_mut(&mut self) -> Option<&mut dyn Coordinated> {
+        self.mutex.as_mut().and_then(AnyMutex::coordinated_mut)
     }
 }
 
@@ -346,12 +350,7 @@ fn tell(cx: &mut Cx<'_>, lock: &LockName, event: LockEvent) {
 }
 
 /// This member, the coordinator, lets a member in. Returns the token before.
-fn grant(
-    cx: &mut Cx<'_>,
-    name: &LockName,
-    to: MemberId,
-    number: central::RequestNumber,
-) -> crate::ids::FencingToken {
+fn grant(cx: &mut Cx<'_>, name: &LockName, to: MemberId, number: RequestNumber) -> FencingToken {
     let keeps = |seat: &Seat| permissions(seat.policy(), name) != Permissions::ForOneEntry;
     let again = cx.holds.seat().is_some_and(keeps);
     cx.holds.grant(cx.now, name, to, number, again)
@@ -359,14 +358,10 @@ fn grant(
 
 /// A member that was granted a lock says that it has it no more; its message told the last token that it used.
 fn settle(cx: &mut Cx<'_>, name: &LockName, from: MemberId, message: &AnyMessage) {
-    let AnyMessage::Central(message) = *message else { return };
-    match message {
-        central::Message::Release(number) => cx.holds.settle(name, from, number, true),
-        central::Message::Request(number) => cx.holds.settle(name, from, number, false),
-        central::Message::Grant(_)
-        | central::Message::Queued(_)
-        | central::Message::Wanted(_)
-        | central::Message::InUse(_) => {}
+    match message.coordination() {
+        Some(Coordination::Release(number)) => cx.holds.settle(name, from, number, true),
+        Some(Coordination::Request(number)) => cx.holds.settle(name, from, number, false),
+        Some(Coordination::Grant(_) | Coordination::Queued | Coordination::Other) | None => {}
     }
 }
 
@@ -378,7 +373,7 @@ fn note_about(
     name: &LockName,
     message: &AnyMessage,
 ) -> Option<Box<LockNote>> {
-    if let AnyMessage::Central(central::Message::Queued(_)) = message {
+    if message.coordination() == Some(Coordination::Queued) {
         return Some(Box::new(cx.holds.holder(cx.now, name)?.into()));
     }
     let note = cx.holds.claim_of(name)?.note.clone();

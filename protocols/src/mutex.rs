@@ -6,6 +6,7 @@
 
 mod any;
 pub mod central;
+mod coordinated;
 pub mod lamport;
 pub mod maekawa;
 pub mod raymond;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::any::{AnyMessage, AnyMutex, AnyTimer, PaidBy};
+pub use self::coordinated::{Coordinated, Coordination};
 use crate::ids::{LamportTime, MemberId};
 use crate::protocol::Protocol;
 pub use crate::view::Carried;

@@ -58,7 +58,7 @@ impl Locks {
         let Some(lock) = self.all.get_mut(name) else { return };
         let Some(mutex) = lock.mutex.as_mut() else { return };
         let mut effects = Outbox::default();
-        if !std::mem::replace(&mut lock.started, true) || mutex.central().is_some() {
+        if !std::mem::replace(&mut lock.started, true) || mutex.coordinated().is_some() {
             mutex.start(cx.now, &mut effects);
         }
         self.carry_out(cx, name, effects);
@@ -70,8 +70,8 @@ impl Lock {
     /// Whether the first in line, who waited in the view before, has yet to be heard of in this one.
     /// A grant has to answer something that it said.
     fn expects_somebody(&self, cx: &Cx<'_>) -> bool {
-        let (Some(mutex), Some(seat)) = (self.central(), cx.holds.seat()) else { return false };
-        let first = mutex.queue().next().filter(|first| *first != seat.rank());
+        let (Some(mutex), Some(seat)) = (self.coordinated(), cx.holds.seat()) else { return false };
+        let first = mutex.first_in_line().filter(|first| *first != seat.rank());
         first.is_some_and(|first| !cx.holds.has_heard(first))
     }
 }

@@ -3,11 +3,9 @@
 //! Promises list what members wait for. So a request or a grant that was lost is noticed and made good, and
 //! a member that is silent or gone is passed over.
 
-use super::keeping::of_any;
 use super::{Cx, Lock, Locks};
 use crate::ids::{LockName, MemberId, RequestNumber};
-use crate::mutex::central::{self, Central};
-use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Mutex, Phase};
+use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Coordinated, Coordination, Phase};
 use crate::protocol::Outbox;
 use crate::time::LocalTime;
 
@@ -25,15 +23,15 @@ pub(super) enum Deferred {
 impl Locks {
     /// A coordinator that let nobody in knows of no holder.
     pub(super) fn forget_nobody(&mut self, cx: &mut Cx<'_>, name: &LockName) {
-        let central = self.all.get(name).and_then(Lock::central);
-        if central.is_some_and(|mutex| mutex.in_section().is_none()) {
+        let mutex = self.all.get(name).and_then(Lock::coordinated);
+        if mutex.is_some_and(|mutex| mutex.in_section().is_none()) {
             cx.holds.nobody_holds(name);
         }
     }
 
     /// The holder was taken out. That admits nobody, so it need not wait for admission.
     pub(super) fn expelled(&mut self, cx: &mut Cx<'_>, name: &LockName) {
-        if let Some(mutex) = self.all.get_mut(name).and_then(Lock::central_mut) {
+        if let Some(mutex) = self.all.get_mut(name).and_then(Lock::coordinated_mut) {
             mutex.expel();
         }
         self.note_wanted(cx, name);
@@ -70,22 +68,21 @@ impl Locks {
             .deferred
             .iter()
             .any(|deferred| matches!(deferred, Deferred::Message(m, _) if *m == rank));
-        let in_section = lock.central().is_some_and(|mutex| mutex.is_in_section(rank, number));
-        let waits = lock.central().is_some_and(|mutex| mutex.waits(rank, number));
+        let in_section = lock.coordinated().is_some_and(|mutex| mutex.is_in_section(rank, number));
+        let waits = lock.coordinated().is_some_and(|mutex| mutex.waits(rank, number));
         // It may enter on the lease that this promise extends, by a grant that is under way.
         if in_section && holder.is_some() {
             cx.holds.wait_for_holder(cx.now, name);
         }
         let known = in_section && granted || waits;
         if !known && !deferred {
-            let request = AnyMessage::Central(central::Message::Request(number));
-            self.consult(cx, name, Deferred::Message(rank, request));
+            self.consult(cx, name, Deferred::Message(rank, AnyMessage::request(number)));
         }
     }
 
     /// A member is silent: it is not granted what it waits for.
     pub(super) fn pass_over(&mut self, member: MemberId) {
-        for mutex in self.all.values_mut().filter_map(Lock::central_mut) {
+        for mutex in self.all.values_mut().filter_map(Lock::coordinated_mut) {
             mutex.withdraw(member);
         }
     }
@@ -93,7 +90,7 @@ impl Locks {
     /// A member has left: what it asked for it would not enter any more.
     pub(super) fn forget_member(&mut self, member: MemberId) {
         for lock in self.all.values_mut() {
-            let Some(mutex) = lock.central_mut() else { continue };
+            let Some(mutex) = lock.coordinated_mut() else { continue };
             mutex.withdraw(member);
             lock.deferred.retain(|deferred| !deferred.is_of(member));
         }
@@ -107,9 +104,11 @@ impl Locks {
                 continue;
             }
             let mut effects = Outbox::default();
-            let Some(mutex) = self.all.get_mut(&name).and_then(Lock::central_mut) else { continue };
+            let Some(mutex) = self.all.get_mut(&name).and_then(|lock| lock.mutex.as_mut()) else {
+                continue;
+            };
             mutex.ask_again(&mut effects);
-            self.carry_out(cx, &name, of_any(effects));
+            self.carry_out(cx, &name, effects);
         }
     }
 }
@@ -118,26 +117,35 @@ impl Lock {
     /// Whether a member in the queue gives up. That admits nobody, so it need not wait for
     /// admission; and must not, or the member that gave up might be granted the lock when it opens.
     pub(super) fn withdraws(&self, deferred: &Deferred) -> bool {
-        let Some(mutex) = self.central().filter(|mutex| mutex.coordinates()) else { return false };
+        let Some(mutex) = self.coordinated().filter(|mutex| mutex.coordinates()) else {
+            return false;
+        };
         match deferred {
-            Deferred::Command(Command::Exit) => mutex.phase() == Phase::Waiting,
-            Deferred::Message(from, AnyMessage::Central(central::Message::Release(number))) => {
-                // Of requests that were carried over, one that holds has the same number.
-                mutex.waits(*from, *number) && !mutex.is_in_section(*from, *number)
+            Deferred::Command(Command::Exit) => {
+                self.mutex.as_ref().is_some_and(|mutex| mutex.phase() == Phase::Waiting)
             }
-            Deferred::Command(Command::Enter) | Deferred::Message(..) | Deferred::Timer(_) => false,
+            Deferred::Message(from, message) => match message.coordination() {
+                // Of requests that were carried over, one that holds has the same number.
+                Some(Coordination::Release(number)) => {
+                    mutex.waits(*from, number) && !mutex.is_in_section(*from, number)
+                }
+                Some(_) | None => false,
+            },
+            Deferred::Command(Command::Enter) | Deferred::Timer(_) => false,
         }
     }
 
     /// Keeps something for later. A request that is taken back before it was heard leaves nothing.
     pub(super) fn keep(&mut self, deferred: Deferred) {
-        use central::Message::{Release, Request};
-        let unheard = match deferred {
-            Deferred::Message(from, AnyMessage::Central(Release(number))) => {
-                Some(Deferred::Message(from, AnyMessage::Central(Request(number))))
-            }
+        let unheard = match &deferred {
+            Deferred::Message(from, message) => match message.coordination() {
+                Some(Coordination::Release(number)) => {
+                    Some(Deferred::Message(*from, AnyMessage::request(number)))
+                }
+                Some(_) | None => None,
+            },
             Deferred::Command(Command::Exit) => Some(Deferred::Command(Command::Enter)),
-            Deferred::Message(..) | Deferred::Command(Command::Enter) | Deferred::Timer(_) => None,
+            Deferred::Command(Command::Enter) | Deferred::Timer(_) => None,
         };
         match unheard.and_then(|unheard| self.deferred.iter().position(|other| *other == unheard)) {
             Some(place) => {
@@ -149,13 +157,14 @@ impl Lock {
 
     /// Who waits, the first in line first: the queue, then the requests not heard yet.
     pub(super) fn line(&self, me: MemberId) -> Vec<MemberId> {
-        let queue = self.central().into_iter().flat_map(Central::queue);
+        let queue = self.coordinated().into_iter().flat_map(Coordinated::queue);
         let deferred = self.deferred.iter().filter_map(move |deferred| match deferred {
-            Deferred::Message(from, AnyMessage::Central(central::Message::Request(_))) => {
-                Some(*from)
+            Deferred::Message(from, message) => {
+                let asks = matches!(message.coordination(), Some(Coordination::Request(_)));
+                asks.then_some(*from)
             }
             Deferred::Command(Command::Enter) => Some(me),
-            Deferred::Message(..) | Deferred::Command(Command::Exit) | Deferred::Timer(_) => None,
+            Deferred::Command(Command::Exit) | Deferred::Timer(_) => None,
         });
         queue.chain(deferred).collect()
     }

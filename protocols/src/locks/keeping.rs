@@ -2,7 +2,7 @@
 //!
 //! With Ricart and Agrawala's lock the permissions are kept by the mutex itself, and nothing is to be
 //! seen of them here: an entry takes the next token after the highest that is known, and a member
-//! that entered in between had to ask this one. With the central coordinator the member keeps the grant
+//! that entered in between had to ask this one. Where a coordinator grants the member keeps the grant
 //! (rule 32 of `docs/views.md`):
 //!
 //! * **A lease.** For the leader the member is in the critical section. It lists the grant with its promises, and the
@@ -17,9 +17,8 @@ use std::time::Duration;
 use super::coordinator::Deferred;
 use super::{Cx, Lock, LockEvent, Locks, tell};
 use crate::ids::LockName;
-use crate::mutex::central::Central;
-use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Phase};
-use crate::protocol::{Outbox, OutboxOf};
+use crate::mutex::{AnyMutex, Command, Coordinated, Phase};
+use crate::protocol::Outbox;
 use crate::time::LocalTime;
 
 /// How long a member keeps what it does not use.
@@ -105,9 +104,11 @@ impl Locks {
     /// A member that holds what another wants was heard of: it may not know that it is wanted.
     pub(super) fn recall_again(&mut self, cx: &mut Cx<'_>, name: &LockName) {
         let mut effects = Outbox::default();
-        let Some(mutex) = self.all.get_mut(name).and_then(Lock::central_mut) else { return };
+        let Some(mutex) = self.all.get_mut(name).and_then(|lock| lock.mutex.as_mut()) else {
+            return;
+        };
         mutex.recall_again(&mut effects);
-        self.carry_out(cx, name, of_any(effects));
+        self.carry_out(cx, name, effects);
     }
 
     /// Gives a grant back that is kept. An application that wants in on it, and waits for admission, asks
@@ -155,12 +156,6 @@ impl Locks {
 impl Lock {
     /// Whether this member has a grant at hand without being in the critical section.
     pub(super) fn keeps(&self) -> bool {
-        self.central().is_some_and(Central::keeps)
+        self.coordinated().is_some_and(Coordinated::keeps)
     }
-}
-
-pub(super) fn of_any(mut effects: OutboxOf<Central>) -> OutboxOf<AnyMutex> {
-    let mut all = Outbox::default();
-    effects.pour_into(&mut all, AnyMessage::Central, AnyTimer::Central);
-    all
 }

@@ -119,7 +119,7 @@ impl Service for Locks {
     }
 
     fn lines(&self, seat: &Seat) -> Lines {
-        let led = self.all.iter().filter(|(_, lock)| lock.central().is_some());
+        let led = self.all.iter().filter(|(_, lock)| lock.coordinated().is_some());
         led.map(|(name, lock)| (name.clone(), lock.line(seat.rank()))).collect()
     }
 

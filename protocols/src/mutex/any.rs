@@ -1,6 +1,7 @@
 //! The mutex that a policy names.
 
 use super::central::Central;
+use super::coordinated::{Coordinated, Coordination};
 use super::lamport::Lamport;
 use super::maekawa::Maekawa;
 use super::raymond::Raymond;
@@ -9,9 +10,10 @@ use super::token_ring::TokenRing;
 use super::voting::Voting;
 use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
 use super::{central, lamport, maekawa, raymond, ricart_agrawala, token_ring, voting};
-use crate::ids::MemberId;
+use crate::ids::{MemberId, RequestNumber};
 use crate::one_of::one_of;
 use crate::policy::LockAlgorithm;
+use crate::protocol::{Outbox, OutboxOf};
 use crate::view::View;
 
 one_of! {
@@ -100,9 +102,9 @@ impl AnyMutex {
         }
     }
 
-    /// The coordinated form, if it is that.
+    /// What it can do as one in which the leader lets all others in, if it is that.
     #[must_use]
-    pub fn central(&self) -> Option<&Central> {
+    pub fn coordinated(&self) -> Option<&dyn Coordinated> {
         match self {
             Self::Central(central) => Some(central),
             Self::TokenRing(_)
@@ -114,8 +116,8 @@ impl AnyMutex {
         }
     }
 
-    /// The coordinated form, if it is that, to be changed.
-    pub fn central_mut(&mut self) -> Option<&mut Central> {
+    /// The same, to be changed.
+    pub fn coordinated_mut(&mut self) -> Option<&mut dyn Coordinated> {
         match self {
             Self::Central(central) => Some(central),
             Self::TokenRing(_)
@@ -124,6 +126,24 @@ impl AnyMutex {
             | Self::RicartAgrawala(_)
             | Self::Maekawa(_)
             | Self::Voting(_) => None,
+        }
+    }
+
+    /// Asks the coordinator anew for what this member waits for.
+    pub fn ask_again(&mut self, out: &mut OutboxOf<Self>) {
+        if let Self::Central(central) = self {
+            let mut effects = Outbox::default();
+            central.ask_again(&mut effects);
+            effects.pour_into(out, AnyMessage::Central, AnyTimer::Central);
+        }
+    }
+
+    /// The coordinator asks once more for the grant that is out.
+    pub fn recall_again(&mut self, out: &mut OutboxOf<Self>) {
+        if let Self::Central(central) = self {
+            let mut effects = Outbox::default();
+            central.recall_again(&mut effects);
+            effects.pour_into(out, AnyMessage::Central, AnyTimer::Central);
         }
     }
 
@@ -179,6 +199,25 @@ impl AnyMutex {
 }
 
 impl AnyMessage {
+    /// A member asks its coordinator, by that request.
+    #[must_use]
+    pub fn request(number: RequestNumber) -> Self {
+        Self::Central(central::Message::Request(number))
+    }
+
+    /// What it says between a member and its coordinator; nothing if its algorithm has none.
+    #[must_use]
+    pub fn coordination(&self) -> Option<Coordination> {
+        let Self::Central(message) = self else { return None };
+        Some(match *message {
+            central::Message::Request(number) => Coordination::Request(number),
+            central::Message::Grant(number) => Coordination::Grant(number),
+            central::Message::Queued(_) => Coordination::Queued,
+            central::Message::Release(number) => Coordination::Release(number),
+            central::Message::Wanted(_) | central::Message::InUse(_) => Coordination::Other,
+        })
+    }
+
     /// To whose entry the textbook counts it.
     #[must_use]
     pub fn paid_by(&self) -> PaidBy {
@@ -226,5 +265,26 @@ impl AnyMessage {
                 voting::Message::Grant(_) | voting::Message::Deny(_) => PaidBy::Receiver,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Epoch;
+
+    #[test]
+    fn an_algorithm_is_coordinated_if_the_policy_says_that_the_leader_grants() {
+        let view = View { epoch: Epoch(1), size: 3, leader: MemberId(2) };
+        for algorithm in LockAlgorithm::ALL {
+            let (permissions, nothing) = (Permissions::ForOneEntry, Carried::default());
+            let mut mutex = AnyMutex::new(algorithm, permissions, MemberId(0), view, &nothing);
+            assert_eq!(mutex.coordinated().is_some(), algorithm.has_coordinator());
+            assert_eq!(mutex.coordinated_mut().is_some(), algorithm.has_coordinator());
+        }
+        assert_eq!(
+            AnyMessage::request(RequestNumber(7)).coordination(),
+            Some(Coordination::Request(RequestNumber(7)))
+        );
     }
 }

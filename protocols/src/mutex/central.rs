@@ -36,7 +36,7 @@
 //!   late grant would let the member's *next* request in while the coordinator has moved on
 //!   (`a_grant_that_crosses_a_withdrawal_lets_nobody_in`).
 //! * The textbook's coordinator cannot tell a dead member from a slow one. Here its driver can:
-//!   [`Central::expel`] takes out a member whose lease is over.
+//!   [`Coordinated::expel`](super::Coordinated::expel) takes out a member whose lease is over.
 //! * A request that the coordinator knows already is answered again and queued once. A newer
 //!   request of a member tells that it has given up the older one, or left, and that the release
 //!   was lost.
@@ -211,11 +211,6 @@ impl Central {
         }
     }
 
-    /// Whether this member is the coordinator.
-    pub fn coordinates(&self) -> bool {
-        self.me == self.view.leader
-    }
-
     /// The number of this member's latest request.
     pub fn latest(&self) -> RequestNumber {
         self.latest
@@ -344,7 +339,7 @@ impl Protocol for Central {
                 }
             }
             Input::Timer(Timer::Idle) => {
-                if self.keeps() {
+                if self.state == State::Keeping {
                     self.exit(out);
                 }
             }

@@ -11,7 +11,7 @@ use crate::core::message::{Heartbeat, Message, PeerMessage};
 use crate::core::{self, Command, Member, Node, Nominator, Service, Term};
 use crate::ids::{Epoch, Incarnation, LockName};
 use crate::locks::{self, LockEvent, Locks};
-use crate::mutex::{AnyMessage, central};
+use crate::mutex::Coordination;
 use crate::policy::Arbiter;
 use crate::protocol::{Effect, EffectOf, Input, InputOf, OutboxOf, Protocol};
 use crate::register::{self, MemoryRegister};
@@ -28,7 +28,7 @@ pub trait Grants: Service<Command = locks::Command, Event = locks::Event> {
 
 impl Grants for Locks {
     fn grants(message: &Self::Message) -> bool {
-        matches!(message.message, AnyMessage::Central(central::Message::Grant(_)))
+        matches!(message.message.coordination(), Some(Coordination::Grant(_)))
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{ElectionAlgorithm, Policy};
 
+use crate::kit::Member;
 use crate::world::World;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -286,5 +287,13 @@ fn a_leader_in_the_minority_stops_before_the_majority_goes_on() {
         world.run_for(SECOND * 15);
         assert_eq!(world.leaders().len(), 1);
         assert_eq!(world.record().members.len(), 5, "seed {seed}: the old leader is back");
+    }
+}
+
+impl World {
+    /// Which of the living have a leader lease, whatever their applications believe.
+    pub(crate) fn with_a_lease(&self) -> Vec<usize> {
+        let leader_lease = |index: usize| self.member(index).and_then(Member::leader_lease);
+        self.living().filter(|index| leader_lease(*index) > Some(self.clock(*index))).collect()
     }
 }

@@ -10,7 +10,7 @@ use conclave_protocols::policy::Arbiter;
 use conclave_protocols::record::Record;
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName};
 
-use crate::kit::{Command, Event, Member};
+use crate::kit::{Command, Event};
 use crate::world::World;
 
 impl World {
@@ -71,12 +71,6 @@ impl World {
         for index in handing_over {
             self.end_belief(index);
         }
-    }
-
-    /// Which of the living have a leader lease, whatever their applications believe.
-    pub(crate) fn with_a_lease(&self) -> Vec<usize> {
-        let leader_lease = |index: usize| self.member(index).and_then(Member::leader_lease);
-        self.living().filter(|index| leader_lease(*index) > Some(self.clock(*index))).collect()
     }
 
     /// The one leader, unless there is none or there are several.

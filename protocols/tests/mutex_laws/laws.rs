@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_protocols::mutex::central::{Central, Message};
-use conclave_protocols::mutex::{Carried, Command, Event, Mutex, Phase};
+use conclave_protocols::mutex::{Carried, Command, Coordinated, Event, Mutex, Phase};
 use conclave_protocols::{MemberId, View};
 use stateright::Property;
 
@@ -29,7 +29,7 @@ impl Line for Central {
     }
 
     fn line(&self) -> Vec<MemberId> {
-        self.queue().collect()
+        self.queue()
     }
 }
 

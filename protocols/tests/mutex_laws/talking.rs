@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use conclave_protocols::mutex::central::{Central, RequestNumber};
 use conclave_protocols::mutex::lamport::Lamport;
 use conclave_protocols::mutex::ricart_agrawala::RicartAgrawala;
-use conclave_protocols::mutex::{Carried, Command, Event, GroupMutex, Mutex, Phase};
+use conclave_protocols::mutex::{Carried, Command, Coordinated, Event, GroupMutex, Mutex, Phase};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::{Input, LocalTime, MemberId, Named, Outbox, Protocol, View};
 
@@ -110,7 +110,7 @@ impl Talking<Central> {
         let member = |rank: &MemberId| members[rank.0 as usize];
         let coordinator = &members[members.len() - 1].lock;
         let is_current = |rank: &MemberId| coordinator.waits(*rank, member(rank).lock.latest());
-        let line: Vec<MemberId> = coordinator.queue().filter(is_current).collect();
+        let line: Vec<MemberId> = coordinator.queue().into_iter().filter(is_current).collect();
         (0..line.len()).all(|place| {
             let after = &line[place + 1..];
             after.iter().all(|behind| !member(behind).asked_before(member(&line[place])))

@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeSet, VecDeque};
 
-use super::{Central, Message, Order, RequestNumber};
+use super::{Central, Message, Order, RequestNumber, State};
 use crate::ids::MemberId;
+use crate::mutex::Coordinated;
 use crate::protocol::OutboxOf;
 
 /// What the coordinator knows.
@@ -105,36 +106,43 @@ impl Central {
             self.tell_all_to_wait(out);
         }
     }
+}
 
-    /// Takes the member in the critical section out of the coordinator's ledger: its lease is over. Nobody is admitted
-    /// before the next input or [`Protocol::start`].
-    pub fn expel(&mut self) {
-        self.ledger.in_section = None;
+/// What the driver of a coordinator may do without a change of view.
+impl Coordinated for Central {
+    fn coordinates(&self) -> bool {
+        self.me == self.view.leader
     }
 
-    /// Takes a member out of the queue that was not heard of lately: it could not be told that it
-    /// is in. It asks again if it lives.
-    pub fn withdraw(&mut self, member: MemberId) {
-        self.ledger.queue.retain(|(waiting, _)| *waiting != member);
+    fn queue(&self) -> Vec<MemberId> {
+        self.ledger.queue.iter().map(|(member, _)| *member).collect()
     }
 
-    /// The coordinator's queue, the first in line first.
-    pub fn queue(&self) -> impl Iterator<Item = MemberId> + '_ {
-        self.ledger.queue.iter().map(|(member, _)| *member)
+    fn first_in_line(&self) -> Option<MemberId> {
+        self.ledger.queue.front().map(|(member, _)| *member)
     }
 
-    /// Whom the coordinator let in.
-    pub fn in_section(&self) -> Option<MemberId> {
+    fn in_section(&self) -> Option<MemberId> {
         self.ledger.in_section.map(|(member, _)| member)
     }
 
-    /// Whether the coordinator let a member in on this very request.
-    pub fn is_in_section(&self, member: MemberId, number: RequestNumber) -> bool {
+    fn is_in_section(&self, member: MemberId, number: RequestNumber) -> bool {
         self.ledger.in_section == Some((member, number))
     }
 
-    /// Whether this very request is in the coordinator's queue.
-    pub fn waits(&self, member: MemberId, number: RequestNumber) -> bool {
+    fn waits(&self, member: MemberId, number: RequestNumber) -> bool {
         self.ledger.queue.contains(&(member, number))
+    }
+
+    fn keeps(&self) -> bool {
+        self.state == State::Keeping
+    }
+
+    fn expel(&mut self) {
+        self.ledger.in_section = None;
+    }
+
+    fn withdraw(&mut self, member: MemberId) {
+        self.ledger.queue.retain(|(waiting, _)| *waiting != member);
     }
 }

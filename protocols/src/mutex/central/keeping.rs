@@ -33,11 +33,6 @@ impl Central {
             State::Idle | State::Waiting | State::InSection | State::Keeping => {}
         }
     }
-
-    /// Whether this member has a grant at hand without being in the critical section.
-    pub fn keeps(&self) -> bool {
-        self.state == State::Keeping
-    }
 }
 
 /// The coordinator's rules.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::*;
 use crate::ids::Epoch;
+use crate::mutex::Coordinated;
 use crate::protocol::{Effect, EffectOf, Input, Outbox};
 
 const LEADER: MemberId = MemberId(2);
@@ -183,7 +184,7 @@ fn by_stamps_the_member_that_asked_first_is_in_first_if_both_wait() {
             *member = member.clone().in_order(order);
         }
         the_second_is_heard_first(&mut group);
-        assert_eq!(group.members[2].queue().collect::<Vec<_>>(), next.map(MemberId), "{order:?}");
+        assert_eq!(group.members[2].queue(), next.map(MemberId), "{order:?}");
         for member in [2, next[0], next[1]] {
             group.command(member, Command::Exit);
         }
@@ -213,7 +214,7 @@ fn of_equal_stamps_the_lower_rank_is_first() {
         group.command(member, Command::Enter);
     }
     assert_eq!(group.members[0].latest(), group.members[1].latest());
-    assert_eq!(group.members[2].queue().collect::<Vec<_>>(), [MemberId(0), MemberId(1)]);
+    assert_eq!(group.members[2].queue(), [MemberId(0), MemberId(1)]);
 }
 
 #[test]
@@ -235,7 +236,7 @@ fn a_coordinator_that_asks_is_later_than_all_that_it_has_heard_of() {
         group.command(0, command);
     }
     group.command(2, Command::Enter);
-    assert_eq!(group.members[2].queue().collect::<Vec<_>>(), [MemberId(0), LEADER]);
+    assert_eq!(group.members[2].queue(), [MemberId(0), LEADER]);
 }
 
 #[test]
