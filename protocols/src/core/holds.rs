@@ -4,7 +4,7 @@
 //! lead. What is here is the same for all of them (rules 20 to 32 of `docs/views.md`):
 //!
 //! * **A lease.** A member has one for all its holds: until `hold(lease)` after the stamp of its latest
-//!   promise that the leader has acknowledged in this view. The leader has its leader lease ([`own`]).
+//!   promise that the leader has acknowledged in this view. The leader has its leader lease ([`own`], [`lease`]).
 //! * **A token.** Every permission carries the highest token of the hold that its sender knows; the member
 //!   that enters takes the next. What a leader grants it numbers itself ([`entries`]).
 //! * **Lists.** A member's promises list what it holds and waits for, as changes with a digest of the whole
@@ -20,6 +20,7 @@ mod advisory;
 mod carry;
 mod changes;
 mod entries;
+mod lease;
 mod list;
 mod listed;
 mod map;
@@ -35,12 +36,13 @@ pub(super) use self::changes::Copied;
 use self::changes::OwnList;
 pub use self::entries::Holder;
 use self::entries::{Admission, Entry, Reserved};
+use self::lease::OwnLease;
 pub use self::listed::GROUP_MAX;
 use self::listed::{Listing, Waiter};
 use self::map::HeldMap;
 use self::notes::Notes;
+use self::own::Hold;
 pub use self::own::{Claim, Taken};
-use self::own::{Hold, OwnLease};
 pub use self::seat::Seat;
 use super::message::Note;
 use super::service::Notice;
