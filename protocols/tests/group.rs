@@ -10,6 +10,8 @@ mod belief;
 mod bench;
 #[path = "group/closing.rs"]
 mod closing;
+#[path = "group/dead_follower.rs"]
+mod dead_follower;
 #[path = "group/delays.rs"]
 mod delays;
 #[path = "group/ending.rs"]
