@@ -68,6 +68,8 @@ struct Lock {
     started: bool,
     /// Messages of this entry so far, as the textbook counts them.
     messages: u64,
+    /// The member ends this entry: what it says with that counts too.
+    ends: bool,
     /// What the mutex has not heard yet, in order.
     deferred: VecDeque<Deferred>,
     /// Who holds, as another member says.
@@ -96,14 +98,18 @@ impl Locks {
 
     /// The application leaves a lock, or no longer wants it.
     fn exit(&mut self, cx: &mut Cx<'_>, name: &LockName) {
+        let keeps = self.all.get(name).is_some_and(Lock::keeps);
+        let entered = cx.holds.is_at_hand(name) && !keeps;
         if !cx.holds.withdraw(name) {
             return;
         }
+        self.lock(cx, name).ends = entered;
         if !cx.holds.put_down_orphan(name) {
             cx.holds.strike_own(cx.now, name);
             self.ask(cx, name, mutex::Command::Exit);
             self.keep(cx, name);
         }
+        self.tell_left(cx, name);
         self.tidy(cx, name);
     }
 
@@ -222,6 +228,17 @@ impl Locks {
         tell(cx, name, LockEvent::Entered { token, epoch, term, messages });
     }
 
+    /// An entry has ended, and with it the count of its messages.
+    fn tell_left(&mut self, cx: &mut Cx<'_>, name: &LockName) {
+        let lock = self.lock(cx, name);
+        if std::mem::take(&mut lock.ends) {
+            let messages = std::mem::take(&mut lock.messages);
+            let policy = cx.holds.policy();
+            let (algorithm, caching) = (algorithm(policy, name), caching(policy, name));
+            tell(cx, name, LockEvent::Left { algorithm, caching, messages });
+        }
+    }
+
     /// A grant came too late, or nobody wants it any more: leaves, and asks again if somebody does.
     fn decline(&mut self, cx: &mut Cx<'_>, name: &LockName) {
         self.ask(cx, name, mutex::Command::Exit);
@@ -246,10 +263,16 @@ impl Locks {
     /// Sends something to another member.
     fn send(&mut self, cx: &mut Cx<'_>, name: &LockName, to: MemberId, message: AnyMessage) {
         let note = note_about(cx, self.me, name, &message);
+        let claims = cx.holds.claim_of(name).is_some();
         let lock = self.lock(cx, name);
-        if lock.mutex.as_ref().is_some_and(|mutex| mutex.pays_for(&message)) {
-            lock.messages += 1;
-        }
+        let waits = lock.mutex.as_ref().is_some_and(|mutex| mutex.phase() == Phase::Waiting);
+        // A member that still waits gives back what an attempt got that failed.
+        let counts = match message.paid_by() {
+            PaidBy::Sender => claims,
+            PaidBy::Leaver => lock.ends || waits,
+            PaidBy::Receiver | PaidBy::Nobody => false,
+        };
+        lock.messages += u64::from(counts);
         let highest = if let Some(Coordination::Grant(number)) = message.coordination() {
             grant(cx, name, to, number)
         } else {
@@ -278,7 +301,7 @@ impl Locks {
             return;
         };
         let unused = lock.mutex.as_ref().is_none_or(AnyMutex::is_unused);
-        if unused && lock.deferred.is_empty() && cx.holds.forget(name) {
+        if unused && !lock.ends && lock.deferred.is_empty() && cx.holds.forget(name) {
             let latest = lock.mutex.as_ref().map(AnyMutex::latest);
             self.latest = self.latest.max(latest.unwrap_or_default());
             self.timers.forget(name);
@@ -419,9 +442,13 @@ fn mutex_of(seat: &Seat, name: &LockName, carried: &Carried) -> AnyMutex {
     AnyMutex::new(algorithm, permissions, seat.rank(), seat.view(), carried)
 }
 
+fn caching(policy: &Policy, name: &LockName) -> Caching {
+    policy.for_lock(name.as_str()).map_or(Caching::Disabled, |policy| policy.caching)
+}
+
 /// Whether a member may enter again without asking.
 fn permissions(policy: &Policy, name: &LockName) -> Permissions {
-    match policy.for_lock(name.as_str()).map_or(Caching::Disabled, |policy| policy.caching) {
+    match caching(policy, name) {
         Caching::Disabled => Permissions::ForOneEntry,
         Caching::Enabled => Permissions::Kept { idle: keeping::IDLE },
     }

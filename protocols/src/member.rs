@@ -29,7 +29,6 @@ pub mod message {
     use crate::election;
     use crate::ids::{Epoch, LockName};
     pub use crate::locks::message::{LockMessage, LockNote};
-    use crate::mutex::PaidBy;
     use crate::protocol::Named;
 
     /// A message between members, or between a member and the register.
@@ -49,8 +48,6 @@ pub mod message {
         pub name: &'static str,
         /// Tells messages of one name apart that one member sent to another in one view.
         pub mark: u64,
-        /// To whose entry the textbook counts it.
-        pub paid_by: PaidBy,
     }
 
     impl PeerMessage {
@@ -73,7 +70,6 @@ pub mod message {
                 epoch: envelope.epoch,
                 name: envelope.body.name(),
                 mark: envelope.number,
-                paid_by: envelope.body.message.paid_by(),
             })
         }
     }

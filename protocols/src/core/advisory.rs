@@ -117,9 +117,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
         out: &mut Out<S, N>,
     ) {
         let Some(peers) = self.peers_record() else { return };
-        let known = self.record.as_ref().map_or(self.promises.epoch(), |record| record.epoch);
+        let known = self.record.as_ref().map(|record| record.epoch);
         let above = self.in_force.numbered.max(Epoch::UNARBITRATED);
-        let epoch = known.max(self.promises.epoch()).max(above).next();
+        let epoch = known.unwrap_or_default().max(self.promises.epoch()).max(above).next();
         let ceiling = Epoch(epoch.0.saturating_add(CEILING_STEP));
         let record = Record { epoch, ceiling, leader: Some(self.me.incarnation), ..peers };
         let (carried, grace_until) = match inherited {

@@ -161,6 +161,12 @@ impl Holds {
         self.seat.as_ref()
     }
 
+    /// The policy of the latest view.
+    #[must_use]
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// Whether this member leads its view, and so grants what a leader grants.
     #[must_use]
     pub fn leads(&self) -> bool {
@@ -262,7 +268,7 @@ impl Held {
 
     /// No token was ever higher.
     fn spent(&self) -> FencingToken {
-        let reserved = self.reserved.map(|reserved| reserved.last());
+        let reserved = self.reserved.map(Reserved::last);
         reserved.map_or(self.highest, |last| last.max(self.highest))
     }
 }

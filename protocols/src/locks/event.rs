@@ -4,6 +4,7 @@ use super::message::LockNote;
 use crate::core::Term;
 use crate::core::message::Note;
 use crate::ids::{Epoch, FencingToken, LockName};
+use crate::policy::{Caching, LockAlgorithm};
 use crate::time::LocalTime;
 
 /// What an application asks.
@@ -64,6 +65,15 @@ pub enum LockEvent {
     },
     /// It no longer holds.
     Lost(LostReason),
+    /// What it held has ended, given back or lost, and no message counts to that any more.
+    Left {
+        /// How the lock is granted.
+        algorithm: LockAlgorithm,
+        /// Whether a grant is kept.
+        caching: Caching,
+        /// Messages that entry and exit cost, as the textbook counts them.
+        messages: u64,
+    },
 }
 
 /// Why a hold ended that nobody gave back.

@@ -70,14 +70,20 @@ impl Service for Locks {
             Notice::Lapsed { name, claimed, known } => {
                 if claimed {
                     tell(cx, &name, LockEvent::Lost(LostReason::LeaseExpired));
+                    self.lock(cx, &name).ends = true;
                 }
                 if known {
                     self.ask(cx, &name, mutex::Command::Exit);
                 }
+                self.tell_left(cx, &name);
                 self.tidy(cx, &name);
             }
             Notice::KeptNoMore(name) => self.give_back(cx, &name),
-            Notice::Void(name) => tell(cx, &name, LockEvent::Lost(LostReason::ViewChange)),
+            Notice::Void(name) => {
+                tell(cx, &name, LockEvent::Lost(LostReason::ViewChange));
+                self.lock(cx, &name).ends = true;
+                self.tell_left(cx, &name);
+            }
             Notice::Renewed { name, renewed, listed } => {
                 tell(cx, &name, LockEvent::Renewed { renewed, listed });
             }

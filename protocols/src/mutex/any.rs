@@ -66,7 +66,7 @@ pub enum PaidBy {
     /// To the receiver's: it is answered.
     Receiver,
     /// To that which the sender ends with it. A member that still waits ends an attempt with it, and not the
-    /// entry ([`AnyMutex::pays_for`]).
+    /// entry.
     Leaver,
     /// To nobody's: the textbook does not have it.
     Nobody,
@@ -151,17 +151,6 @@ impl AnyMutex {
     #[must_use]
     pub fn phase(&self) -> Phase {
         each!(self, mutex => mutex.phase())
-    }
-
-    /// Whether a message that this member has just sent counts to the entry that it wants: with it the
-    /// member asks, or gives back what an attempt got that failed, and goes on waiting.
-    #[must_use]
-    pub fn pays_for(&self, sent: &AnyMessage) -> bool {
-        match sent.paid_by() {
-            PaidBy::Sender => true,
-            PaidBy::Leaver => self.phase() == Phase::Waiting,
-            PaidBy::Receiver | PaidBy::Nobody => false,
-        }
     }
 
     /// Whether it knows that another wants in.

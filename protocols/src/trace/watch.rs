@@ -217,7 +217,9 @@ impl Watch {
                         self.holds.remove(&lock);
                         self.note(Event::Lost(lock));
                     }
-                    LockEvent::Entered { token: None, .. } | LockEvent::Queued(_) => {}
+                    LockEvent::Entered { token: None, .. }
+                    | LockEvent::Queued(_)
+                    | LockEvent::Left { .. } => {}
                 }
             }
             core::Event::Lease(lease) => {

@@ -132,6 +132,7 @@ impl Bench {
             LockEvent::Entered { term, .. } => Some(term.until()),
             LockEvent::Queued(_)
             | LockEvent::Extended { .. }
+            | LockEvent::Left { .. }
             | LockEvent::Renewed { .. }
             | LockEvent::Lost(_) => None,
         });
@@ -157,6 +158,7 @@ impl Bench {
                     (
                         LockEvent::Queued(_)
                         | LockEvent::Extended { .. }
+                        | LockEvent::Left { .. }
                         | LockEvent::Renewed { .. },
                         _,
                     ) => {}
@@ -194,6 +196,7 @@ impl Bench {
             LockEvent::Entered { token, .. } => token.map(FencingToken::get),
             LockEvent::Queued(_)
             | LockEvent::Extended { .. }
+            | LockEvent::Left { .. }
             | LockEvent::Renewed { .. }
             | LockEvent::Lost(_) => None,
         };

@@ -39,6 +39,7 @@ fn costs(bench: &Bench, member: usize) -> Vec<u64> {
         LockEvent::Entered { messages, .. } => Some(*messages),
         LockEvent::Queued(_)
         | LockEvent::Extended { .. }
+        | LockEvent::Left { .. }
         | LockEvent::Renewed { .. }
         | LockEvent::Lost(_) => None,
     };

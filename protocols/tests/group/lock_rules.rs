@@ -346,6 +346,7 @@ fn a_leader_that_must_wait_learns_the_holder() {
         LockEvent::Queued(note) => note.as_ref().map(|note| note.member),
         LockEvent::Entered { .. }
         | LockEvent::Extended { .. }
+        | LockEvent::Left { .. }
         | LockEvent::Renewed { .. }
         | LockEvent::Lost(_) => None,
     });

@@ -254,7 +254,7 @@ impl World {
                 self.holds.remove(&key);
                 self.terms.remove(&key);
             }
-            LockEvent::Queued(_) => {}
+            LockEvent::Queued(_) | LockEvent::Left { .. } => {}
         }
     }
 

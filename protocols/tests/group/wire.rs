@@ -8,7 +8,7 @@ mod stories;
 
 use std::time::Duration;
 
-use conclave_protocols::member::message::{AboutLock, Message};
+use conclave_protocols::member::message::{AboutLock, Message, PeerMessage};
 use conclave_protocols::member::{LockEvent, Node};
 use conclave_protocols::mutex::PaidBy;
 use conclave_protocols::mutex::maekawa::Quorums;
@@ -91,6 +91,8 @@ fn an_entry_that_nobody_else_wants_costs_what_the_textbook_says() {
                 | LockAlgorithm::Voting => formula - table.paid(|by| by == PaidBy::Leaver),
             };
             assert_eq!(table.costs(member), [known], "{algorithm:?}, {member}");
+            let left = table.paid(|by| by == PaidBy::Leaver);
+            assert_eq!(table.costs_in_all(member), [known + left], "{algorithm:?}, {member}");
         }
     }
 }
@@ -252,8 +254,12 @@ impl Table {
 
     /// How many of the messages that the textbook counts are paid for in such a way.
     fn paid(&self, is_such: impl Fn(PaidBy) -> bool) -> u64 {
-        let counted = |word: &AboutLock| word.paid_by != PaidBy::Nobody && is_such(word.paid_by);
-        self.words().filter(|(.., word)| counted(word)).count() as u64
+        let paid_by = |(.., message): &(Node, Node, Message)| match message {
+            Message::Peer(PeerMessage::Service(envelope)) => envelope.body.message.paid_by(),
+            Message::Peer(_) | Message::Register(_) => PaidBy::Nobody,
+        };
+        let counted = |by: &PaidBy| *by != PaidBy::Nobody && is_such(*by);
+        self.bench.sent.iter().map(paid_by).filter(counted).count() as u64
     }
 
     /// What each entry of a member cost, by its own count.
@@ -261,6 +267,20 @@ impl Table {
         let cost = |event: &LockEvent| match event {
             LockEvent::Entered { messages, .. } => Some(*messages),
             LockEvent::Queued(_)
+            | LockEvent::Extended { .. }
+            | LockEvent::Left { .. }
+            | LockEvent::Renewed { .. }
+            | LockEvent::Lost(_) => None,
+        };
+        self.bench.lock_events(self.place(member), LOCK).filter_map(cost).collect()
+    }
+
+    /// The same of entry and exit.
+    fn costs_in_all(&self, member: u32) -> Vec<u64> {
+        let cost = |event: &LockEvent| match event {
+            LockEvent::Left { messages, .. } => Some(*messages),
+            LockEvent::Queued(_)
+            | LockEvent::Entered { .. }
             | LockEvent::Extended { .. }
             | LockEvent::Renewed { .. }
             | LockEvent::Lost(_) => None,

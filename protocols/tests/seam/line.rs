@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use conclave_protocols::core::{CarriedHolds, Cx, Holds, Lines, Notice, Service};
+use conclave_protocols::core::{CarriedHolds, Cx, Holds, Lines, Notice, Seat, Service, Taken};
 use conclave_protocols::ids::RequestNumber;
 use conclave_protocols::locks::{Command, Event, LockEvent, LostReason};
 use conclave_protocols::policy::Policy;
@@ -88,7 +88,7 @@ impl Line {
         number: RequestNumber,
         what: What,
     ) {
-        let Some(rank) = cx.holds.seat().map(|seat| seat.rank()) else { return };
+        let Some(rank) = cx.holds.seat().map(Seat::rank) else { return };
         let Some(keeper) = Self::keeper(cx, name) else { return };
         if keeper == rank {
             self.keep(cx, rank, name, number, what);
@@ -146,7 +146,7 @@ impl Line {
 
     /// Grants it to the first in line, if nobody has it.
     fn serve(&mut self, cx: &mut Call<'_>, name: &HoldName) {
-        let Some(rank) = cx.holds.seat().map(|seat| seat.rank()) else { return };
+        let Some(rank) = cx.holds.seat().map(Seat::rank) else { return };
         let Some(kept) = self.kept.get_mut(name) else { return };
         let Some((first, number)) = kept.waiting.front().copied() else { return };
         let heard = first == rank || !cx.holds.is_led(name) || cx.holds.has_heard(first);
@@ -199,12 +199,11 @@ impl Line {
         } else {
             None
         };
-        let Some(taken) = taken else {
+        let Some(Taken { token, epoch, term }) = taken else {
             self.tell_keeper(cx, name, number, What::Release);
             return;
         };
         cx.holds.stands(name, None, false);
-        let (token, epoch, term) = (taken.token, taken.epoch, taken.term);
         tell(cx, name, LockEvent::Entered { token, epoch, term, messages: 0 });
     }
 
@@ -241,7 +240,7 @@ impl Service for Line {
     }
 
     fn begin_view(&mut self, cx: &mut Call<'_>, carried: &CarriedHolds) {
-        let Some(rank) = cx.holds.seat().map(|seat| seat.rank()) else { return };
+        let Some(rank) = cx.holds.seat().map(Seat::rank) else { return };
         for (name, carried) in carried {
             if Self::keeper(cx, name) == Some(rank) {
                 let waiting = carried.waiting.iter().map(|member| (*member, RequestNumber(0)));
@@ -353,7 +352,7 @@ impl Service for Line {
         policy.is_led(message.name.as_str())
     }
 
-    fn lines(&self, seat: &conclave_protocols::core::Seat) -> Lines {
+    fn lines(&self, seat: &Seat) -> Lines {
         let led = self.kept.iter().filter(|(name, _)| seat.policy().is_led(name.as_str()));
         led.map(|(name, kept)| {
             (name.clone(), kept.waiting.iter().map(|(member, _)| *member).collect())

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::GROUP_MAX;
 use conclave_protocols::member::message::Note;
-use conclave_protocols::policy::{Arbiter, Caching, LockAlgorithm, Policy};
+use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
@@ -66,8 +66,6 @@ pub(super) struct Book {
     /// Claims that have ended, the oldest first, and when.
     ended: VecDeque<(LocalTime, LockName, ClaimId)>,
     drawn: u64,
-    /// Locks that the member is about to leave, or has left, and the messages for each so far.
-    leaving: BTreeMap<LockName, Cost>,
     metrics: LockMetrics,
     /// Nothing is newly granted before, as far as is known.
     grace_until: Option<LocalTime>,
@@ -90,16 +88,6 @@ struct Line {
     holder: Option<Holder>,
     /// Whether the members that grant it have answered since this one asked.
     heard: bool,
-    /// Messages since this member entered, and those that it counted for the entry, as the textbook
-    /// count them.
-    messages: u64,
-}
-
-/// What an entry has cost so far, as the textbook counts it.
-struct Cost {
-    algorithm: LockAlgorithm,
-    caching: Caching,
-    messages: u64,
 }
 
 /// How long an ended claim is remembered, and how many of them.
@@ -123,7 +111,6 @@ impl Book {
             lease: Extended::default(),
             ended: VecDeque::new(),
             drawn: 0,
-            leaving: BTreeMap::new(),
             metrics,
             grace_until: None,
             group_is_full: false,

@@ -20,7 +20,6 @@ use conclave_protocols::member::message::{Message, PeerMessage};
 use conclave_protocols::member::{
     self, Command, Event, Leadership, LockCommand, Member, Node, OfLock, StatusEpoch,
 };
-use conclave_protocols::mutex::PaidBy;
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::record::{MemberInfo, Record};
@@ -244,9 +243,6 @@ impl PodNode {
     ) {
         match payload {
             Payload::Member(message) => {
-                if let Some(word) = message.of_lock().filter(|w| w.paid_by == PaidBy::Receiver) {
-                    self.book.count_message(word.lock);
-                }
                 if let PeerMessage::Join(info) = &message {
                     around.notify(at.now, &self.member, Event::Met(info.clone()));
                 }
@@ -295,7 +291,7 @@ impl PodNode {
             }
             let intents = std::mem::take(&mut self.book.intents);
             if intents.is_empty() && self.book.timers.is_empty() {
-                return self.book.has_left();
+                return;
             }
             for intent in intents {
                 let command = match intent {
@@ -331,7 +327,6 @@ impl PodNode {
         for effect in out.drain() {
             match effect {
                 Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
-                    self.count_sent(&message);
                     around.send(to, Payload::Member(message));
                 }
                 Effect::Send { message: Message::Register(call), .. } => around.call(call),
@@ -342,16 +337,6 @@ impl PodNode {
                 Effect::Disarm(timer) => self.timers.clear(&PodTimer::Member(timer)),
                 Effect::Tell(event) => self.on_event(at, event, around),
             }
-        }
-    }
-
-    /// Counts a message for the entry that the textbook counts it to.
-    fn count_sent(&mut self, message: &PeerMessage) {
-        let Some(word) = message.of_lock() else { return };
-        match word.paid_by {
-            PaidBy::Sender => self.book.count_message(word.lock),
-            PaidBy::Leaver => self.book.count_last_message(word.lock),
-            PaidBy::Receiver | PaidBy::Nobody => {}
         }
     }
 

@@ -171,10 +171,9 @@ impl Holds {
     #[must_use]
     pub fn is_open(&self, now: LocalTime, name: &HoldName) -> bool {
         let Some(seat) = &self.seat else { return false };
-        let (closed_until, spent) = self
-            .all
-            .get(name)
-            .map_or((LocalTime::default(), self.floor), |held| (held.closed_until, held.spent()));
+        let held = self.all.get(name);
+        let closed_until = held.map(|held| held.closed_until).unwrap_or_default();
+        let spent = held.map_or(self.floor, Held::spent);
         self.admission.open
             && now < self.lease_until()
             && closed_until <= now

@@ -195,20 +195,20 @@ impl Holds {
     fn lose(&mut self, now: LocalTime, name: HoldName) {
         let delay = self.delay(&name);
         let Some(held) = self.all.get_mut(&name) else { return };
-        let Some(hold) = held.hold.take() else { return };
+        let Some(lost) = held.hold.take() else { return };
         if held.kept {
             // Nobody made use of it.
             self.note_own(&name);
             return self.notice(Notice::KeptNoMore(name));
         }
-        let (claimed, known) = (held.claim.take().is_some(), hold.bond != Bond::Orphan);
+        let (claimed, known) = (held.claim.take().is_some(), lost.bond != Bond::Orphan);
         if known {
-            held.lost = Some(hold.token);
+            held.lost = Some(lost.token);
         }
         self.strike_own(now, &name);
         if known {
             // Nobody else can take it out of the table of a leader, or tell the others (rule 28).
-            self.close(now, &name, hold.deadline(&self.lease).after(delay));
+            self.close(now, &name, lost.deadline(&self.lease).after(delay));
         }
         self.note_own(&name);
         self.notice(Notice::Lapsed { name, claimed, known });

@@ -102,7 +102,7 @@ impl Holds {
         let seat = self.seat.as_ref()?;
         let (rank, epoch, leads) = (seat.rank, seat.view.epoch, seat.leads());
         let (advisory, listed, until) = (self.is_advisory(), self.is_led(name), self.lease_until());
-        let before = granted.unwrap_or(self.highest(name));
+        let before = granted.unwrap_or_else(|| self.highest(name));
         // The member that granted it saw to the ceiling, or admission.
         let token = before.successor(Epoch(u64::MAX)).filter(|_| until > now)?;
         let bond = if leads { Bond::LeaderLease } else { Bond::Lease };
@@ -127,16 +127,16 @@ impl Holds {
         let held = self.all.get_mut(name)?;
         let next = |hold: Hold| Some(Hold { token: hold.token.next_of_the_same_high()?, ..hold });
         let runs = |hold: &Hold| hold.deadline(&lease) > now;
-        let Some(hold) = held.hold.filter(runs).and_then(next) else {
+        let Some(again) = held.hold.filter(runs).and_then(next) else {
             held.hold = None;
             self.note_own(name);
             return None;
         };
-        let (token, deadline) = (hold.token, hold.deadline(&lease));
+        let (token, deadline) = (again.token, again.deadline(&lease));
         held.highest = held.highest.max(token);
-        held.hold = Some(Hold { entered: now, until: deadline, ..hold });
+        held.hold = Some(Hold { entered: now, until: deadline, ..again });
         self.deadlines.insert((deadline, name.clone()));
-        let term = Term::new(hold.since, deadline, hold.listed);
+        let term = Term::new(again.since, deadline, again.listed);
         Some(Taken { token: (!advisory).then_some(token), epoch, term })
     }
 

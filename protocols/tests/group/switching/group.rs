@@ -351,6 +351,7 @@ impl Group {
                     self.believes(key, safe, deadline);
                 }
             }
+            LockEvent::Left { .. } => {}
             LockEvent::Renewed { renewed, listed } => {
                 if let Some(term) = self.world.terms.get_mut(key) {
                     term.set_renewed(now, renewed, listed);

@@ -2,7 +2,7 @@
 
 use conclave_protocols::{LocalTime, LockName};
 
-use super::{Book, Cost, Due};
+use super::{Book, Due};
 use crate::claims::{Claim, ClaimError, ClaimId, ClaimState, LostReason, Refusal};
 use crate::metrics::HoldEnd;
 
@@ -75,13 +75,9 @@ impl Book {
         for due in [Due::Ttl, Due::MaxHold, Due::Jeopardy] {
             self.timers.push(((lock.clone(), id.clone(), due), None));
         }
-        let messages = self.locks.get(lock).map_or(0, |line| line.messages);
         if let Some(entry) = self.claims.get(&(lock.clone(), id.clone())) {
-            let (algorithm, caching, held) = entry.held_for(now);
+            let (algorithm, held) = entry.held_for(now);
             self.metrics.ended(algorithm, end, held);
-            // What it takes to leave is still to be said.
-            let cost = Cost { algorithm, caching, messages };
-            self.leaving.insert(lock.clone(), cost);
         }
         self.end(now, lock, id, state, false);
     }
@@ -101,28 +97,6 @@ impl Book {
             self.metrics.settled(&entry.watch().borrow());
         }
         self.ended.push_back((now, key.0, key.1));
-    }
-
-    /// A message of a lock, as the textbook counts them. Up to the entry the member counts: it alone knows
-    /// whether what it gives back ends an attempt that failed.
-    pub(in crate::group) fn count_message(&mut self, lock: &LockName) {
-        if let Some(line) = self.locks.get_mut(lock).filter(|line| line.holding.is_some()) {
-            line.messages += 1;
-        }
-    }
-
-    /// The same, of one with which the member leaves.
-    pub(in crate::group) fn count_last_message(&mut self, lock: &LockName) {
-        if let Some(cost) = self.leaving.get_mut(lock) {
-            cost.messages += 1;
-        }
-    }
-
-    /// The member has left what it was to leave.
-    pub(in crate::group) fn has_left(&mut self) {
-        for (_, cost) in std::mem::take(&mut self.leaving) {
-            self.metrics.cost(cost.algorithm, cost.caching, cost.messages);
-        }
     }
 
     /// Nobody listens to a claim any more: given up if it still waits.

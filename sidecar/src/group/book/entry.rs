@@ -5,7 +5,7 @@ use std::time::Duration;
 use conclave_protocols::LocalTime;
 use conclave_protocols::member::message::Note;
 use conclave_protocols::member::{Lease, Term};
-use conclave_protocols::policy::{Arbiter, Caching, LockAlgorithm, LockPolicy};
+use conclave_protocols::policy::{Arbiter, LockAlgorithm, LockPolicy};
 use tokio::sync::watch;
 
 use super::super::Asked;
@@ -20,8 +20,6 @@ pub(super) struct ClaimEntry {
     /// What the application must renew within, as it said last.
     ttl: Option<Duration>,
     max_hold: Duration,
-    /// Whether the member may have entered without asking.
-    caching: Caching,
     /// Until when the application has renewed it, if it must.
     ttl_until: Option<LocalTime>,
     max_hold_until: Option<LocalTime>,
@@ -67,7 +65,6 @@ impl ClaimEntry {
         Self {
             claim: watch::Sender::new(claim),
             max_hold: ask.max_hold.map_or(policy.max_hold, |asked| asked.min(policy.max_hold)),
-            caching: policy.caching,
             ttl: ask.ttl,
             ask,
             ttl_until: None,
@@ -154,7 +151,6 @@ impl ClaimEntry {
 
     /// Is granted from now on as that policy says.
     pub(super) fn is_granted_by(&mut self, policy: &LockPolicy) {
-        self.caching = policy.caching;
         self.claim.send_if_modified(|claim| {
             let changed = claim.algorithm != policy.algorithm;
             claim.algorithm = policy.algorithm;
@@ -275,8 +271,8 @@ impl ClaimEntry {
     }
 
     /// How its lock is granted, and how long it has held it.
-    pub(super) fn held_for(&self, now: LocalTime) -> (LockAlgorithm, Caching, Duration) {
+    pub(super) fn held_for(&self, now: LocalTime) -> (LockAlgorithm, Duration) {
         let claim = self.claim.borrow();
-        (claim.algorithm, self.caching, now - claim.settled.unwrap_or(now))
+        (claim.algorithm, now - claim.settled.unwrap_or(now))
     }
 }

@@ -48,6 +48,9 @@ impl Book {
                 };
                 self.lost(now, lock, reason);
             }
+            LockEvent::Left { algorithm, caching, messages } => {
+                self.metrics.cost(algorithm, caching, messages);
+            }
         }
     }
 
@@ -126,7 +129,6 @@ impl Book {
         line.holding = Some(id.clone());
         line.holder = None;
         line.heard = true;
-        line.messages = held.messages;
         let key = (lock.clone(), id);
         let Some(entry) = self.claims.get_mut(&key) else { return self.leave(lock) };
         let (lock, id) = key;

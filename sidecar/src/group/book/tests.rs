@@ -1,5 +1,6 @@
 use conclave_protocols::member::message::LockNote;
 use conclave_protocols::member::{Lease, LockEvent, Term};
+use conclave_protocols::policy::{Caching, LockAlgorithm};
 use conclave_protocols::{Epoch, FencingToken, PodUid};
 
 use super::*;
@@ -83,24 +84,17 @@ fn a_sidecar_that_ends_gives_back_nothing_that_is_held() {
     assert_eq!(book.intents, [Intent::Exit(wanted)]);
 }
 
-/// Votes go back too after an attempt that failed, and then the member leaves nothing: the book cannot
-/// tell what they are for, and goes by the member's own count.
 #[test]
-fn the_metric_has_what_an_entry_cost_by_the_members_count_and_what_came_after() {
+fn the_metric_has_what_entry_and_exit_cost_by_the_members_count() {
     let metrics = Metrics::new("book");
     let me = Incarnation { pod: PodUid(1), run: 1 };
     let (mut book, lock) = (Book::new("pod", me, metrics.locks.clone()), name("a"));
     let id = ask(&mut book, &lock).expect("allowed");
-    for _attempt in 0..2 {
-        book.count_message(&lock);
-        book.count_message(&lock);
-        book.count_last_message(&lock);
-    }
     enter_for(&mut book, &lock, 8);
-    book.count_message(&lock);
     book.release(LocalTime(3), &lock, &id).expect("it holds");
-    book.count_last_message(&lock);
-    book.has_left();
+    let (algorithm, caching) = (LockAlgorithm::Central, Caching::Disabled);
+    let left = LockEvent::Left { algorithm, caching, messages: 10 };
+    book.on_event(LocalTime(3), &lock, left, |member| member.pod.to_string());
     let text = metrics.scrape(&crate::http::tests::double::Double::new().group);
     let sum = r#"conclave_lock_messages_sum{algorithm="Central",group="book"} 10"#;
     assert!(text.lines().any(|line| line == sum), "{text}");

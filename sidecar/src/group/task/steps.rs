@@ -72,10 +72,10 @@ impl Process<'_> {
     pub(super) fn note_input(&self, at: LocalTime, input: &InputOf<Member>) {
         match input {
             Input::Command(Command::Service(LockCommand::Enter { lock, .. })) => {
-                self.note(at, lock, || What::Asked)
+                self.note(at, lock, || What::Asked);
             }
             Input::Command(Command::Service(LockCommand::Exit { lock })) => {
-                self.note(at, lock, || What::Left)
+                self.note(at, lock, || What::Left);
             }
             Input::Message { from: Node::Member(from), message: Message::Peer(message) } => {
                 if let Some((lock, id)) = message_id(message) {
@@ -97,7 +97,7 @@ impl Process<'_> {
                     }
                 }
                 Effect::Tell(Event::Service(OfLock { lock, event })) => {
-                    self.note_event(at, member, lock, event)
+                    self.note_event(at, member, lock, event);
                 }
                 Effect::Tell(Event::Lease(lease)) => {
                     // The page may miss something.
@@ -127,7 +127,7 @@ impl Process<'_> {
                 self.note(at, lock, || What::Renewed { renewed: *renewed, listed: *listed });
             }
             LockEvent::Lost(_) => self.note(at, lock, || What::Lost),
-            LockEvent::Queued(_) => {}
+            LockEvent::Queued(_) | LockEvent::Left { .. } => {}
         }
     }
 
