@@ -110,6 +110,9 @@ struct Held {
     /// Nobody makes use of that: it is kept for an application that may want it again.
     kept: bool,
     highest: FencingToken,
+    /// The latest token of it that somebody was seen to hold in this view. What members say to be the highest
+    /// may be of another name.
+    seen: FencingToken,
     /// At the leader: up to where a member that may keep its grant may have used tokens.
     reserved: Option<Reserved>,
     /// The leader's knowledge of who holds it.

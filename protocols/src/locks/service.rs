@@ -63,7 +63,11 @@ impl Service for Locks {
         match notice {
             Notice::Open => self.work_off(cx),
             Notice::Stirred(name) => {
-                self.stirred.insert(name);
+                if self.all.contains_key(&name) {
+                    self.stirred.insert(name);
+                } else {
+                    self.tidy(cx, &name);
+                }
             }
             Notice::Expelled(name) => self.expelled(cx, &name),
             Notice::Idle(name) => self.tidy(cx, &name),

@@ -199,3 +199,31 @@ fn a_group_that_is_full_says_so_and_when_there_is_room_again() {
     bench.wait(SECOND);
     assert!(notified(&bench, false));
 }
+
+/// A leader kept note of each name that members had held among themselves for longer than a lease, as one with
+/// something to work off.
+#[test]
+fn names_that_come_and_go_leave_nothing_to_work_off() {
+    for algorithm in LockAlgorithm::ALL {
+        let mut bench = Bench::group(5, for_all(algorithm));
+        bench.wait(SECOND * 2);
+        let epoch = bench.record().epoch;
+        let names = |round| (0..10).map(move |number| lock(round, number));
+        for round in 0..5 {
+            names(round).for_each(|name| bench.enter(2, &name));
+            bench.wait(SECOND * 11);
+            for name in names(round) {
+                assert!(bench.holds(2, &name), "{algorithm:?}");
+                bench.exit(2, &name);
+            }
+            bench.wait(SECOND);
+        }
+        bench.wait(SECOND * 30);
+        assert_eq!(bench.record().epoch, epoch);
+        for (member, state) in bench.members.iter().enumerate() {
+            let state = format!("{:?}", state.service());
+            let stirred = state.split("stirred: {").nth(1).and_then(|rest| rest.split('}').next());
+            assert_eq!(stirred, Some(""), "{algorithm:?}: member {member}");
+        }
+    }
+}

@@ -224,3 +224,47 @@ fn a_view_that_is_announced_late_says_how_long_a_lock_is_closed_from_then_on() {
     let passed = first.saturating_sub(last);
     assert!(passed > SECOND * 4 && passed <= bench.now - begun, "{passed:?}");
 }
+
+/// A holder's promises got lost until it lost the lock by time; one more arrived, and it died. What the leader knew
+/// to be the highest token was no token of this lock, but of the view before, or of other locks that were
+/// forgotten: the lock was taken for given back, and granted within its delay.
+#[test]
+fn rule_30_a_lock_that_was_lost_stays_closed_whatever_tokens_others_had() {
+    for algorithm in LockAlgorithm::ALL {
+        for (carried, others) in [(false, false), (true, false), (false, true), (true, true)] {
+            let free = LockPolicy { names: vec!["x".to_owned()], ..LockPolicy::default() };
+            let closed = LockPolicy { algorithm, lock_delay: DELAY, ..LockPolicy::default() };
+            let policy = Policy { locks: vec![free, closed], ..Policy::default() };
+            let mut bench = Bench::group(5, policy);
+            bench.wait(SECOND * 2);
+            for _ in 0..if others { 10 } else { 0 } {
+                bench.enter(0, "x");
+                bench.wait(MILLI * 300);
+                bench.exit(0, "x");
+            }
+            bench.enter(3, "a");
+            until_held(&mut bench, 3, "a", SECOND * 3);
+            bench.wait(SECOND);
+            if carried {
+                bench.start();
+                bench.wait(SECOND * 3);
+            }
+            assert!(bench.holds(3, "a") && bench.leader() == Some(0), "{algorithm:?}");
+            bench.way(bench.node(3), bench.node(0), Link::Cut);
+            while bench.holds(3, "a") {
+                bench.wait(MILLI * 10);
+            }
+            let lost = bench.now;
+            bench.free(bench.node(3), bench.node(0));
+            bench.wait(MILLI * 300);
+            bench.stop(3);
+            bench.enter(1, "a");
+            while bench.now < lost.after(DELAY) {
+                let case = (algorithm, carried, others);
+                assert!(!bench.holds(1, "a"), "{case:?}: after {:?}", bench.now - lost);
+                bench.wait(MILLI * 100);
+            }
+            until_held(&mut bench, 1, "a", SECOND * 3);
+        }
+    }
+}

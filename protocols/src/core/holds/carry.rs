@@ -183,6 +183,7 @@ impl Holds {
         self.highest = self.floor;
         for held in self.all.every().values_mut() {
             held.highest = self.floor;
+            held.seen = FencingToken::default();
             held.moved = now;
         }
         self.keep_closed(now);
@@ -212,9 +213,10 @@ impl Holds {
         for (name, held) in self.all.every() {
             if held.closed_until > now {
                 self.due.insert((held.closed_until, name.clone()));
-            } else {
+            } else if held.closed_until != LocalTime::default() {
                 held.closed_until = LocalTime::default();
                 held.lost = None;
+                self.notices.push_back(Notice::Idle(name.clone()));
             }
         }
     }

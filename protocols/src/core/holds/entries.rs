@@ -340,9 +340,9 @@ impl Holds {
     /// A hold ended by time: its name stays closed for as long as the policy says of a holder that was
     /// lost.
     pub(super) fn close_after(&mut self, now: LocalTime, name: &HoldName, entry: &Entry) {
-        let highest = self.all.get(name).map(|held| held.highest);
-        // Among the members somebody may have entered since, who was let in by this one.
-        let given_back = !self.is_led(name) && highest > Some(entry.token);
+        // Among the members another may have been seen to hold it since, which was let in by this one.
+        let seen = self.all.get(name).map(|held| held.seen);
+        let given_back = !self.is_led(name) && seen > Some(entry.token);
         // For an outsider it was closed when the view began.
         if self.is_of_view(entry.holder) && !given_back {
             self.close(now, name, self.busy_until(entry).after(self.delay(name)));

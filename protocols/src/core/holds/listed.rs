@@ -289,6 +289,7 @@ impl Holds {
         self.highest = self.highest.max(token);
         let held = self.held(name);
         held.highest = held.highest.max(token);
+        held.seen = held.seen.max(token);
         held.moved = now;
         match &mut held.entry {
             Some(entry) if entry.token > token => {}
