@@ -132,7 +132,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if let Some((table, received)) = &candidate.inherited {
             return table.table.aged(now - *received);
         }
-        let left_behind = candidate.base.as_ref().and_then(Record::left_behind);
+        let left_behind = candidate.base.as_ref().and_then(Table::from_closed);
         left_behind.unwrap_or_else(|| {
             let seals = candidate.seals.iter().map(|(from, (seal, _))| (*from, seal));
             Table::from_seals(seals, candidate.listed(now))

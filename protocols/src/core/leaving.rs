@@ -40,7 +40,7 @@ pub(super) struct Legacy {
 
 impl Legacy {
     pub(super) fn of(table: &HandOver) -> Self {
-        let held = LeftHold::all_of(&table.table).filter(|_| table.grace.is_zero());
+        let held = table.table.left_behind().filter(|_| table.grace.is_zero());
         Self { base: table.base, successor: None, held }
     }
 }

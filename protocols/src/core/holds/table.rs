@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::super::message::{Seal, Table, TableHold};
+use super::super::message::{Note, Seal, Table, TableHold};
 use crate::ids::{HoldName, Incarnation, PodUid};
-use crate::record::Record;
+use crate::record::{LeftHold, Record};
 
 /// Stands where a table names a holder. No pod has this UID.
 pub(super) const NOBODY: Incarnation = Incarnation { pod: PodUid(0), run: 0 };
@@ -96,5 +96,35 @@ impl Table {
             holds: holds.into_values().collect(),
             waits: waits.into_iter().map(|(name, waiting)| (name, in_line(waiting))).collect(),
         }
+    }
+}
+
+/// More names would make the record long. Then it names none, and all names wait.
+const LEFT_MAX: usize = 64;
+
+impl Table {
+    /// What a record says of it that closes the group, if that has room for all.
+    pub(in crate::core) fn left_behind(&self) -> Option<Vec<LeftHold>> {
+        let whole_ms = |rest: Duration| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
+        let left = self.holds.iter().map(|held| LeftHold {
+            name: held.name.clone(),
+            holder: held.holder,
+            token: held.token,
+            rest_ms: held.rest.map(|rest| whole_ms(rest).saturating_add(1)),
+        });
+        (self.holds.len() <= LEFT_MAX).then(|| left.collect())
+    }
+
+    /// The table that such a record stands for; nothing if it is no such record, or does not know.
+    pub(in crate::core) fn from_closed(record: &Record) -> Option<Self> {
+        let held = record.held.as_ref().filter(|_| record.is_closed())?;
+        let entry = |left: &LeftHold| TableHold {
+            name: left.name.clone(),
+            holder: left.holder,
+            token: left.token,
+            rest: left.rest_ms.map(Duration::from_millis),
+            note: Note::default(),
+        };
+        Some(Self { holds: held.iter().map(entry).collect(), waits: Vec::new() })
     }
 }
