@@ -11,7 +11,7 @@
 //!   promise has run out, or by the leader itself when it resigns. So the old leader lease is over before
 //!   the new one begins.
 //! * **Holds** are carried over as the seals tell, and none is newly granted while a member that
-//!   did not seal could still have one ([`holds`]).
+//!   did not seal could still have one (`core/holds.rs`).
 //! * A **service** decides who is to have a hold ([`Service`]); a **nominator**, who is to begin the next
 //!   view when promises have run out ([`Nominator`]).
 //!

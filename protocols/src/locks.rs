@@ -4,11 +4,12 @@
 //! that the core does not know (rules 23 to 28 and 31 of `docs/views.md`):
 //!
 //! * **Admission.** While the core does not say that locks are granted, or this member's lease does not run,
-//!   its mutexes hear nothing: what arrives is kept, in order ([`admission`]).
+//!   its mutexes hear nothing: what arrives is kept, in order (`locks/admission.rs`).
 //! * **A token.** Every message carries the highest token of the lock that its sender knows. The holder
 //!   before has since sent something, by which the next is let in; so the next knows its token, and takes
 //!   the one after it.
-//! * **A coordinator** grants by numbers that the core gives, and finds again what got lost ([`coordinator`]).
+//! * **A coordinator** grants by numbers that the core gives, and finds again what got lost
+//!   (`locks/coordinator.rs`).
 //!
 //! Everything else (leases, tokens, who is listed and carried, what is closed) is the core's:
 //! [`Holds`](crate::core::Holds).

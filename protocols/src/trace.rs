@@ -14,7 +14,7 @@
 //! true time of the step that it was observed in, and a deadline, which a member tells by its own clock, lies
 //! where that clock will read it. How fast each clock runs is known, so a hold is exactly as long as its
 //! holder counts it. What somebody else waits is only known to be no shorter than by the fastest clock that
-//! the rules allow for ([`Clocks::least`]).
+//! the rules allow for (`Clocks::least`).
 
 mod content;
 mod event;
