@@ -306,6 +306,7 @@ impl Locks {
             let latest = lock.mutex.as_ref().map(AnyMutex::latest);
             self.latest = self.latest.max(latest.unwrap_or_default());
             self.timers.forget(name);
+            self.stirred.remove(name);
             self.all.remove(name);
         }
     }

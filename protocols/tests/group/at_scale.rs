@@ -220,6 +220,11 @@ fn names_that_come_and_go_leave_nothing_to_work_off() {
         }
         bench.wait(SECOND * 30);
         assert_eq!(bench.record().epoch, epoch);
+        // What is taken back before it was heard leaves nothing either.
+        bench.cut_off(3);
+        bench.wait(SECOND * 12);
+        bench.enter(3, "taken back");
+        bench.exit(3, "taken back");
         for (member, state) in bench.members.iter().enumerate() {
             let state = format!("{:?}", state.service());
             let stirred = state.split("stirred: {").nth(1).and_then(|rest| rest.split('}').next());
