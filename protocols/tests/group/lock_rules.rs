@@ -6,7 +6,7 @@ use std::time::Duration;
 use conclave_protocols::Epoch;
 use conclave_protocols::member::message::PeerMessage;
 use conclave_protocols::member::{Command, LockEvent, LostReason, Node};
-use conclave_protocols::policy::{LockPolicy, Policy, Timing};
+use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy, Timing};
 use conclave_protocols::record::{CEILING_STEP, Record};
 use conclave_protocols::time::hold;
 
@@ -351,4 +351,37 @@ fn a_leader_that_must_wait_learns_the_holder() {
         | LockEvent::Lost(_) => None,
     });
     assert_eq!(holder.map(Node::Member), Some(bench.node(1)));
+}
+
+/// A member had used tokens of a lock that members grant among themselves, and forgotten it. The floor that this
+/// left took its next grant of the leader, whose request was lost, above what the leader had numbered; it died, and the leader gave that
+/// token, or one below it, to the next.
+#[test]
+fn rule_23_a_leader_knows_the_token_of_each_grant_whatever_floor_its_holder_had() {
+    let among = LockPolicy {
+        names: vec!["x".to_owned()],
+        algorithm: LockAlgorithm::RicartAgrawala,
+        ..LockPolicy::default()
+    };
+    let locks = vec![among, LockPolicy::default()];
+    let mut bench = Bench::group(3, Policy { locks, ..Policy::default() });
+    bench.wait(SECOND * 2);
+    for _ in 0..10 {
+        bench.enter(1, "x");
+        assert!(bench.holds(1, "x"), "and no promise lists it");
+        bench.exit(1, "x");
+    }
+    // Its request is lost, which would have told; its promise lists that it waits.
+    let (from, to) = (bench.node(1), bench.node(0));
+    bench.way(from, to, Link::Cut);
+    bench.enter(1, "c");
+    bench.free(from, to);
+    while !bench.holds(1, "c") {
+        bench.wait(SECOND / 100);
+    }
+    bench.stop(1);
+    bench.enter(2, "c");
+    bench.wait(SECOND * 15);
+    let (before, next) = (bench.tokens(1, "c"), bench.tokens(2, "c"));
+    assert!(before.len() == 1 && next.len() == 1 && before < next, "{before:?} {next:?}");
 }

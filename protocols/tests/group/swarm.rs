@@ -171,6 +171,13 @@ fn a_grant_that_is_kept_is_not_taken_for_a_hold_that_the_view_does_not_know() {
     run_plan(Plan::any(15_917), false);
 }
 
+/// A follower's floor took the token of a grant above what the leader had numbered, and the leader gave that
+/// token to the next.
+#[test]
+fn a_floor_of_other_names_is_nothing_to_what_the_leader_grants() {
+    run_plan(Plan::any(60_562), false);
+}
+
 #[test]
 #[expect(
     clippy::disallowed_types,
