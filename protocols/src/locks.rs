@@ -73,6 +73,8 @@ struct Lock {
     ends: bool,
     /// What the mutex has not heard yet, in order.
     deferred: VecDeque<Deferred>,
+    /// The token before the coordinator's latest grant to this member.
+    granted: Option<FencingToken>,
     /// Who holds, as another member says.
     rumour: Option<Box<LockNote>>,
     /// The application knows that its claim is known and has to wait.
@@ -124,6 +126,9 @@ impl Locks {
             |note: &LockNote| cx.holds.seat().and_then(|s| s.member(from)) == Some(note.member);
         let own = note.as_ref().is_some_and(|note| note.token.is_none() && is_own(note));
         let lock = self.lock(cx, &name);
+        if let Some(Coordination::Grant(_)) = message.coordination() {
+            lock.granted = lock.granted.max(Some(highest));
+        }
         if claims && message.paid_by() == PaidBy::Receiver {
             lock.messages += 1;
         }
@@ -211,10 +216,14 @@ impl Locks {
             return;
         }
         self.contended.remove(name);
-        let mutex = self.lock(cx, name).mutex.as_ref();
-        let grants = mutex.filter(|mutex| leads && mutex.coordinated().is_some());
-        let number = grants.map(|mutex| RequestNumber(mutex.latest()));
-        let granted = number.map(|number| grant(cx, name, rank, number));
+        let lock = self.lock(cx, name);
+        let coordinated = lock.mutex.as_ref().filter(|mutex| mutex.coordinated().is_some());
+        let (number, by_message) = (coordinated.map(AnyMutex::latest), lock.granted);
+        let granted = match number {
+            Some(number) if leads => Some(grant(cx, name, rank, RequestNumber(number))),
+            Some(_) => by_message,
+            None => None,
+        };
         let claims = cx.holds.claim_of(name).is_some();
         let taken = if claims { cx.holds.take(cx.now, name, granted) } else { None };
         match taken {

@@ -197,7 +197,7 @@ impl Holds {
     /// The highest token of it that this member knows to have been given.
     #[must_use]
     pub fn highest(&self, name: &HoldName) -> FencingToken {
-        self.all.get(name).map_or_else(|| self.floor_of(name), |held| held.highest)
+        self.all.get(name).map_or(self.floor, |held| held.highest)
     }
 
     /// Another member knows that this token was given.
@@ -230,21 +230,10 @@ impl Holds {
 
     fn held(&mut self, name: &HoldName) -> &mut Held {
         if !self.all.contains_key(name) {
-            let held = Held { highest: self.floor_of(name), ..Held::default() };
+            let held = Held { highest: self.floor, ..Held::default() };
             self.all.insert(name.clone(), held);
         }
         self.all.get_mut(name).expect("it was just put there")
-    }
-
-    /// No token of that name in this view is higher, as far as this member has to know. What a leader grants it
-    /// numbers alone: a floor that another name has left with a member would take it above what the leader knows.
-    fn floor_of(&self, name: &HoldName) -> FencingToken {
-        match &self.seat {
-            Some(seat) if seat.is_led(name) && !seat.leads() => {
-                FencingToken::before(seat.view.epoch)
-            }
-            Some(_) | None => self.floor,
-        }
     }
 
     /// All that this member claims or has at hand.

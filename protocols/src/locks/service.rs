@@ -44,6 +44,7 @@ impl Service for Locks {
         for lock in self.all.values_mut() {
             lock.mutex = None;
             lock.deferred.clear();
+            lock.granted = None;
             lock.rumour = None;
         }
     }

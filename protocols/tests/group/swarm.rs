@@ -178,6 +178,13 @@ fn a_floor_of_other_names_is_nothing_to_what_the_leader_grants() {
     run_plan(Plan::any(60_562), false);
 }
 
+/// A member that had forgotten a lock whose grant it kept for long gave it back without the floor that this
+/// had left, and the leader granted tokens that the member had used.
+#[test]
+fn a_member_that_forgot_a_lock_gives_it_back_with_a_token_that_is_high_enough() {
+    run_plan(Plan::any(281_474_976_715_087), false);
+}
+
 #[test]
 #[expect(
     clippy::disallowed_types,

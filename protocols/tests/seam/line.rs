@@ -21,7 +21,7 @@ pub(crate) struct Line {
     own: BTreeMap<HoldName, RequestNumber>,
     numbered: u64,
     /// Grants that arrived while nothing was to be granted.
-    early: BTreeMap<HoldName, (RequestNumber, FencingToken)>,
+    early: BTreeMap<HoldName, (RequestNumber, Option<FencingToken>)>,
     /// What this member keeps the line of.
     kept: BTreeMap<HoldName, Kept>,
     leaves: bool,
@@ -175,11 +175,18 @@ impl Line {
 
     // ----- a member in line
 
-    fn granted(&mut self, cx: &mut Call<'_>, name: &HoldName, number: RequestNumber) {
+    /// `before`: the token before, if the leader granted it.
+    fn granted(
+        &mut self,
+        cx: &mut Call<'_>,
+        name: &HoldName,
+        number: RequestNumber,
+        before: Option<FencingToken>,
+    ) {
         if cx.holds.is_open(cx.now, name) {
-            self.take(cx, name, number, None);
+            self.take(cx, name, number, before);
         } else {
-            self.early.insert(name.clone(), (number, cx.holds.highest(name)));
+            self.early.insert(name.clone(), (number, before));
         }
     }
 
@@ -217,8 +224,8 @@ impl Line {
     }
 
     fn each(&mut self, cx: &mut Call<'_>) {
-        for (name, (number, _)) in std::mem::take(&mut self.early) {
-            self.granted(cx, &name, number);
+        for (name, (number, before)) in std::mem::take(&mut self.early) {
+            self.granted(cx, &name, number, before);
         }
         for name in self.kept.keys().cloned().collect::<Vec<_>>() {
             self.serve(cx, &name);
@@ -291,7 +298,8 @@ impl Service for Line {
         let LineMessage { name, number, highest, what } = message;
         cx.holds.hear_of_token(cx.now, &name, highest);
         match what {
-            What::Grant | What::Turn => self.granted(cx, &name, number),
+            What::Grant => self.granted(cx, &name, number, Some(highest)),
+            What::Turn => self.granted(cx, &name, number, None),
             What::Request | What::Release => self.keep(cx, from, &name, number, what),
         }
     }

@@ -173,7 +173,7 @@ impl Holds {
         let Some(seat) = &self.seat else { return false };
         let held = self.all.get(name);
         let closed_until = held.map(|held| held.closed_until).unwrap_or_default();
-        let spent = held.map_or_else(|| self.floor_of(name), Held::spent);
+        let spent = held.map_or(self.floor, Held::spent);
         self.admission.open
             && now < self.lease_until()
             && closed_until <= now

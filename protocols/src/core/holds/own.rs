@@ -92,7 +92,7 @@ impl Holds {
     }
 
     /// This member was let in (rule 27): it holds for as long as its lease runs, or its leader lease.
-    /// `granted`: the token before, if this member itself granted it. Nothing if no lease runs.
+    /// `granted`: the token before, if the leader granted it. Nothing if no lease runs.
     pub fn take(
         &mut self,
         now: LocalTime,
@@ -102,6 +102,7 @@ impl Holds {
         let seat = self.seat.as_ref()?;
         let (rank, epoch, leads) = (seat.rank, seat.view.epoch, seat.leads());
         let (advisory, listed, until) = (self.is_advisory(), self.is_led(name), self.lease_until());
+        // What this member knows to be the highest may be of another name, and above what the leader counted.
         let before = granted.unwrap_or_else(|| self.highest(name));
         // The member that granted it saw to the ceiling, or admission.
         let token = before.successor(Epoch(u64::MAX)).filter(|_| until > now)?;
