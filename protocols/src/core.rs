@@ -21,12 +21,14 @@ mod activation;
 mod admission;
 mod advisory;
 mod candidacy;
+mod candidate;
 mod changing;
 mod evidence;
 mod freezing;
 mod holds;
 mod interface;
 mod joining;
+mod leader;
 mod leadership;
 mod leading;
 mod leaving;
@@ -49,14 +51,14 @@ use std::collections::BTreeMap;
 
 use self::admission::Admissions;
 use self::advisory::Discovered;
-use self::candidacy::Candidate;
+use self::candidate::Candidate;
 use self::evidence::Dead;
 pub use self::holds::{Claim, GROUP_MAX, Holder, Holds, Lines, Seat, Taken};
 pub use self::interface::{
     Command, Event, Heard, Leadership, Lease, Node, StatusEpoch, Term, Timer,
 };
+use self::leader::Leader;
 use self::leadership::Belief;
-use self::leading::Leader;
 use self::leaving::{Legacy, Resigned};
 use self::links::Links;
 use self::listing::Listed;
@@ -222,7 +224,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// The view of which this member, about to begin the next, has the table of who holds what.
     pub fn inherits(&self) -> Option<Epoch> {
         let Role::Candidate(candidate) = &self.role else { return None };
-        candidate.inherited.as_ref().map(|(table, _)| table.base)
+        candidate.inherits()
     }
 
     /// How many names this member holds, and how many it waits for.

@@ -13,9 +13,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::changing::CHANGE_PERIOD;
-use super::freezing::Then;
-use super::leading::ViewStart;
+use super::leader::{Then, ViewStart};
 use super::message::{HandOver, Table};
 use super::{Member, Nominator, Out, Role, Service, Timer};
 use crate::ids::{Epoch, Incarnation};
@@ -133,16 +131,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
     pub(super) fn consider_peers(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         self.consider_quorum(now, out);
         let Some(peers) = self.peers_record() else { return };
-        let Some(patience) = self.leader().map(|leader| leader.record.timing.leader_lease * 2)
-        else {
-            return;
-        };
+        let Some(patience) = self.leader().map(|leader| leader.patience()) else { return };
         let stalled = self.holds.is_stalled(now, patience);
         let Some(leader) = self.leader() else { return };
-        let record = &leader.record;
+        let record = leader.record();
         let same = record.incarnations().eq(peers.incarnations())
             && record.policy.generation == peers.policy.generation;
-        if (!same || stalled) && now - leader.since >= CHANGE_PERIOD {
+        if (!same || stalled) && !leader.has_just_begun(now) {
             self.change_peers(now, out);
         }
     }

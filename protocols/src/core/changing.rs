@@ -1,68 +1,11 @@
 //! What a leader asks of the register: to change the view, to raise the ceiling of tokens.
 
-use std::time::Duration;
-
-use super::freezing::Then;
-use super::leading::Leader;
+use super::leader::{Leader, Task, Then, Wishes};
 use super::{Going, Member, Nominator, Out, Role, Service};
 use crate::ids::{Epoch, Incarnation};
-use crate::record::{CEILING_STEP, Record};
+use crate::record::Record;
 use crate::register::{Value, Version};
 use crate::time::LocalTime;
-
-/// Why a leader speaks with the register.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) enum Task {
-    /// The membership or the policy is to change: reads before it resigns to itself.
-    Change,
-    /// Tokens near their ceiling: reads, then writes it higher.
-    Ceiling,
-    /// Wrote a higher ceiling.
-    Raise(Box<Record>),
-    /// Nothing arbitrates, and something is to: reads what there is.
-    Arbitrate,
-}
-
-/// View changes by the leader itself come at most this often.
-pub(super) const CHANGE_PERIOD: Duration = Duration::from_secs(1);
-
-impl Leader {
-    /// Whether those who are in the view are not those who should be.
-    fn has_other_members(&self, now: LocalTime, me: Incarnation) -> bool {
-        self.would_admit(now, me)
-            || !self.sealed.is_empty()
-            || self.leavers.iter().any(|m| self.record.rank(*m).is_some())
-            || self.record.others(me).any(|m| self.is_lost(now, m))
-    }
-
-    /// Whether the next view would have somebody who wants to join. A joiner that does not fit in has to wait:
-    /// a view with the same members would be of no use.
-    fn would_admit(&self, now: LocalTime, me: Incarnation) -> bool {
-        let joins = self.joins(now);
-        if joins.is_empty() {
-            return false;
-        }
-        let stays = self.stays(now);
-        let next = self.record.succession(|m| m == me || stays.contains(&m), joins);
-        next.iter().any(|info| self.record.rank(info.incarnation).is_none())
-    }
-
-    /// Nothing of a member is left: it does not promise, and whatever it held has run out.
-    fn is_lost(&self, now: LocalTime, member: Incarnation) -> bool {
-        let patience = self.record.timing.member_lease + self.record.timing.leader_lease;
-        now - self.heard.get(&member).copied().unwrap_or(self.since) > patience
-    }
-
-    /// The shortest member lease that fits every hold of this view.
-    ///
-    /// Since this view began, holders count on no more than the policy's member lease; older leases
-    /// have run out after the view's own.
-    pub(super) fn member_lease(&self, now: LocalTime) -> Duration {
-        let wait = self.record.timing.member_lease;
-        let worn = self.grace_over && now - self.since > wait;
-        if worn { wait.min(self.record.policy.timing.member_lease) } else { wait }
-    }
-}
 
 impl<S: Service, N: Nominator> Member<S, N> {
     /// Whether the membership, the policy or the ceiling is to change, and it is time to.
@@ -73,39 +16,17 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if self.going == Going::Leaves {
             return;
         }
-        let (me, generation) = (self.me.incarnation, self.policy.generation);
-        let nears_ceiling = self.holds.nears_ceiling();
-        let shortens = self.may_shorten_the_wait(now);
-        let Some(patience) = self.leader().map(|leader| leader.record.timing.leader_lease * 2)
-        else {
-            return;
+        let me = self.me.incarnation;
+        let Some(patience) = self.leader().map(|leader| leader.patience()) else { return };
+        let wishes = Wishes {
+            ceiling: self.holds.nears_ceiling(),
+            generation: self.policy.generation,
+            shortens: self.may_shorten_the_wait(now),
+            stalled: self.holds.is_stalled(now, patience),
         };
-        let stalled = self.holds.is_stalled(now, patience);
-        let Some(leader) = self.leader() else { return };
-        // While it grants nothing, nothing moves.
-        let stalled = stalled && leader.grace_over;
-        let busy = leader.task.is_some() || leader.freeze.is_some();
-        if busy || leader.leader_lease_until() <= now {
-            return;
+        if self.leader().is_some_and(|leader| leader.begin_task(now, me, wishes)) {
+            self.read_register(now, out);
         }
-        let record = &leader.record;
-        let task = if nears_ceiling {
-            Task::Ceiling
-        } else if now - leader.since < CHANGE_PERIOD {
-            return;
-        } else if leader.has_other_members(now, me)
-            || record.closing
-            || generation > record.policy.generation
-            || shortens
-            || stalled
-            || leader.member_lease(now) < record.timing.member_lease
-        {
-            Task::Change
-        } else {
-            return;
-        };
-        leader.task = Some(task);
-        self.read_register(now, out);
     }
 
     /// The register tells a leader whether its view is still the latest.
@@ -115,11 +36,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
             return self.learn_of(now, record, out);
         }
         let Some(leader) = self.leader() else { return };
-        if record.epoch < leader.record.epoch || record.base_unknown {
+        if leader.is_not_in(&record) {
             return self.replace_record(now, value, out);
         }
-        leader.record.closing = record.closing;
-        match leader.task.take() {
+        match leader.is_in(&record) {
             Some(Task::Change) => self.change_view(now, value, out),
             Some(Task::Ceiling) => self.raise_ceiling(now, value.version, record, out),
             Some(Task::Raise(written)) if record.nonce == written.nonce => {
@@ -148,17 +68,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
     ) {
         let nonce = self.register.nonce();
         let Some(leader) = self.leader() else { return };
-        let ceiling = Epoch(record.ceiling.0.saturating_add(CEILING_STEP));
-        let record = Record { ceiling, nonce, ..record };
-        leader.task = Some(Task::Raise(Box::new(record.clone())));
+        let record = leader.raise(record, nonce);
         self.write_register(now, version, record, out);
     }
 
     fn ceiling_is_raised(&mut self, now: LocalTime, written: &Record, out: &mut Out<S, N>) {
         let Some(leader) = self.leader() else { return };
-        leader.task = None;
-        leader.record.ceiling = written.ceiling;
-        leader.record.nonce = written.nonce;
+        leader.is_raised(written);
         self.holds.set_ceiling(written.ceiling);
         if let Some(record) = &mut self.record {
             record.ceiling = written.ceiling;
@@ -170,7 +86,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     pub(super) fn on_written(&mut self, now: LocalTime, sent: LocalTime, out: &mut Out<S, N>) {
         match &mut self.role {
             Role::Candidate(_) => self.candidate_wrote(now, sent, out),
-            Role::Leader(leader) => match leader.task.take() {
+            Role::Leader(leader) => match leader.take_task() {
                 Some(Task::Raise(written)) => self.ceiling_is_raised(now, &written, out),
                 Some(Task::Change | Task::Ceiling | Task::Arbitrate) | None => {}
             },
@@ -182,15 +98,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// The register does not answer a leader. Its leader lease goes on; what it wanted has to wait, but
-    /// for a write that nobody knows the fate of.
+    /// The register does not answer a leader.
     pub(super) fn leader_without_register(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        let Some(leader) = self.leader() else { return };
-        match leader.task {
-            Some(Task::Raise(_)) => self.read_register(now, out),
-            Some(Task::Change | Task::Ceiling | Task::Arbitrate) | None => {
-                leader.task = None;
-            }
+        if self.leader().is_some_and(Leader::is_unanswered) {
+            self.read_register(now, out);
         }
     }
 
@@ -203,14 +114,14 @@ impl<S: Service, N: Nominator> Member<S, N> {
         out: &mut Out<S, N>,
     ) {
         let Some(leader) = self.leader() else { return };
-        if leader.record.rank(from).is_none() {
+        if leader.record().rank(from).is_none() {
             return;
         }
-        if floor < leader.record.epoch {
+        if floor < leader.epoch() {
             return self.announce_again(now, from, out);
         }
-        if floor == leader.record.epoch {
-            leader.sealed.insert(from);
+        if floor == leader.epoch() {
+            leader.note_sealed(from);
             self.consider_change(now, out);
         } else {
             self.read_register(now, out);

@@ -8,11 +8,9 @@
 
 use std::collections::BTreeMap;
 
-use super::candidacy::Candidate;
 use super::{Member, Nominator, Service};
 use crate::ids::Incarnation;
-use crate::policy;
-use crate::record::{MEMBERS_MAX, Record};
+use crate::record::MEMBERS_MAX;
 use crate::time::LocalTime;
 
 /// Members that are surely dead, and when this member first saw the evidence.
@@ -23,13 +21,17 @@ pub(super) struct Dead(BTreeMap<Incarnation, LocalTime>);
 const DEAD_MAX: usize = 4 * MEMBERS_MAX;
 
 impl Dead {
-    fn note(&mut self, now: LocalTime, member: Incarnation) {
+    pub(super) fn note(&mut self, now: LocalTime, member: Incarnation) {
         self.0.entry(member).or_insert(now);
         if self.0.len() > DEAD_MAX
             && let Some(oldest) = self.0.iter().min_by_key(|(_, at)| **at).map(|(dead, _)| *dead)
         {
             self.0.remove(&oldest);
         }
+    }
+
+    pub(super) fn since(&self, member: Incarnation) -> Option<LocalTime> {
+        self.0.get(&member).copied()
     }
 }
 
@@ -41,32 +43,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
         self.dead.note(now, member);
         if let Some(candidate) = self.candidate() {
-            candidate.dead.note(now, member);
+            candidate.note_dead(now, member);
         }
-    }
-}
-
-impl Candidate {
-    /// Since when a member is known to be dead, if the base's policy takes evidence.
-    fn dead_since(&self, base: &Record, member: Incarnation) -> Option<LocalTime> {
-        match base.policy.evidence {
-            policy::Evidence::None => None,
-            policy::Evidence::ContainerStatus => self.dead.0.get(&member).copied(),
-        }
-    }
-
-    /// Rule 14: whether a member counts as one that sealed the base: whatever it promised before it
-    /// died has run out, counted from when the evidence was seen.
-    pub(super) fn is_dead(&self, now: LocalTime, base: &Record, member: Incarnation) -> bool {
-        let wait = base.timing.leader_lease;
-        self.dead_since(base, member).is_some_and(|seen| seen.after(wait) <= now)
-    }
-
-    /// Until when the dead that said nothing may have been told to hold, or what the leader held. The
-    /// leader's own holds ended with its leader lease, or others tell them (rule 22).
-    pub(super) fn holds_of_the_dead(&self, base: &Record) -> LocalTime {
-        let silent = |m: &Incarnation| Some(*m) != base.leader && !self.seals.contains_key(m);
-        let seen = base.incarnations().filter(silent).filter_map(|m| self.dead_since(base, m));
-        seen.max().map(|seen| seen.after(base.timing.member_lease)).unwrap_or_default()
     }
 }

@@ -157,12 +157,12 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
         match &mut self.role {
             Role::Leader(leader) => {
-                if leader.record.is_full() && leader.record.rank(from).is_none() {
+                if leader.record().is_full() && leader.record().rank(from).is_none() {
                     out.tell(Event::Ignored("full"));
                 }
                 leader.note_joiner(now, info);
             }
-            Role::Candidate(candidate) => candidate.joiners.note(now, info),
+            Role::Candidate(candidate) => candidate.note_joiner(now, info),
             Role::Joiner { .. } | Role::Follower | Role::Resigned(_) | Role::Gone => {}
         }
         self.consider_change(now, out);

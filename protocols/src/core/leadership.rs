@@ -147,7 +147,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let waits = self.is_believed(now) || !self.may_believe(now);
         let until = self.belief.until.max(self.belief.from);
         if let Some(leader) = self.leader().filter(|_| waits) {
-            let heartbeat = leader.record.timing.heartbeat;
+            let heartbeat = leader.timing().heartbeat;
             out.arm(Timer::Heartbeat, heartbeat.min(now.until(until)));
         }
         waits

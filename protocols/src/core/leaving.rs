@@ -1,9 +1,9 @@
 //! The end of a leader lease that its leader gives up, and the end of a membership.
 
-use super::changing::CHANGE_PERIOD;
-use super::freezing::Then;
-use super::leading::Leader;
-use super::message::{HandOver, Leave};
+use std::collections::BTreeMap;
+
+use super::leader::Then;
+use super::message::{HandOver, Leave, TableHold};
 use super::service::Notice;
 use super::{
     Event, Going, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say, say_each,
@@ -45,25 +45,6 @@ impl Legacy {
     }
 }
 
-impl Leader {
-    /// The most senior member that lives. One that is about to end is better than nobody only if
-    /// this one ends first.
-    fn successor(&self, now: LocalTime, me: Incarnation, stay: bool) -> Option<Incarnation> {
-        let lives = |m: &Incarnation| {
-            !self.leavers.contains(m) && self.promised.get(m).is_some_and(|until| *until > now)
-        };
-        let living: Vec<Incarnation> = self.record.others(me).rev().filter(lives).collect();
-        let remains = living.iter().find(|m| !self.draining.contains(m));
-        remains.or_else(|| living.first().filter(|_| !stay)).copied()
-    }
-
-    /// Whether somebody of a view that has just begun may live, and could not say so yet.
-    fn awaits_somebody(&self, me: Incarnation) -> bool {
-        let unheard = |m| !self.heard.contains_key(&m) && !self.leavers.contains(&m);
-        self.record.others(me).any(unheard)
-    }
-}
-
 impl<S: Service, N: Nominator> Member<S, N> {
     /// What a leader knows, for its successor.
     pub(super) fn table_to_give(
@@ -74,33 +55,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let table = self.table(now, out);
         let (me, advisory) = (self.me.incarnation, self.is_advisory());
         let leader = self.leader()?;
-        // Rule 29: somebody may have entered whom the table does not name.
         let whole = advisory || leader.is_whole(now, me);
-        let rest = leader.rest_of_grace(now);
-        let mut hand_over = HandOver {
-            base: leader.record.epoch,
-            table,
-            grace: if whole { rest } else { rest.max(leader.record.timing.member_lease) },
-            member_lease: leader.member_lease(now),
-            stays: leader.stays(now),
-            joins: leader.joins(now),
-        };
-        self.take_out_the_departed(&mut hand_over);
+        let mut hand_over = leader.hand_over(now, table, whole);
+        take_out_the_departed(&self.leaves, &mut hand_over);
         Some(hand_over)
-    }
-
-    /// A member that left the view reported what it holds: nothing else of it is to be waited for.
-    fn take_out_the_departed(&self, hand_over: &mut HandOver) {
-        for (member, leave) in &self.leaves {
-            if leave.counts_in(hand_over.base) {
-                hand_over.stays.retain(|stays| stays != member);
-                let stands = leave.tells_of();
-                hand_over
-                    .table
-                    .holds
-                    .retain(|held| held.holder != *member || stands(&held.name, held.token));
-            }
-        }
     }
 
     /// Resigns (rule 13): the leader lease ends here and now. Returns the leader's seal.
@@ -108,7 +66,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let hand_over = self.table_to_give(now, out)?;
         // Where nothing arbitrates, no register names a leader.
         self.legacy = (!self.is_advisory()).then(|| Legacy::of(&hand_over));
-        let leader_lease = self.leader()?.record.timing.leader_lease;
+        let leader_lease = self.leader()?.timing().leader_lease;
         self.resign();
         self.role = Role::Follower;
         // Rule 12: it refuses the view from now on, and nothing gives it the leader lease back.
@@ -143,9 +101,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Once a heartbeat: a leader that is about to end hands over as soon as there is somebody.
     pub(super) fn hand_over_in_time(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        let (drains, since) = (self.going == Going::Drains, self.leader().map(|l| l.since));
-        let begun = self.is_ending_belief();
-        if drains && since.is_some_and(|since| begun || now - since >= CHANGE_PERIOD) {
+        let (drains, begun) = (self.going == Going::Drains, self.is_ending_belief());
+        if drains && self.leader().is_some_and(|leader| begun || !leader.has_just_begun(now)) {
             self.drain_lead(now, out);
         }
     }
@@ -186,7 +143,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if self.role != Role::Follower || !of_leader || refused || self.going == Going::Leaves {
             return out.tell(Event::Ignored("hand_over"));
         }
-        self.take_out_the_departed(&mut table);
+        take_out_the_departed(&self.leaves, &mut table);
         self.promises.seal_view(table.base);
         self.end_view();
         self.begin_candidacy(now, Some(table), out);
@@ -220,10 +177,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let (me, patience, advisory) =
             (self.me.incarnation, self.register_patience(), self.is_advisory());
         let Some(leader) = self.leader() else { return };
-        let (successor, since) = (leader.successor(now, me, false), leader.since);
-        let waits = successor.is_none() && !advisory && leader.awaits_somebody(me);
-        if waits && now - since < patience {
-            out.arm(Timer::Leave, now.until(since.after(patience)));
+        let successor = leader.successor(now, me, false);
+        let waits = leader.awaits_somebody(now, me, patience);
+        if let Some(until) = waits.filter(|_| successor.is_none() && !advisory) {
+            out.arm(Timer::Leave, now.until(until));
         } else if successor.is_some() && self.freezes_first(now, Then::Leave, out) {
             // Should the leader lease end meanwhile, there is nothing to hand over.
             let patience = self.record.as_ref().map(|record| record.timing.leader_lease);
@@ -236,7 +193,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// A member of a view that has just begun lives, and stays: its leader, which leaves, waited for that.
     pub(super) fn leaves_to_a_successor(&mut self, now: LocalTime, out: &mut Out<S, N>) -> bool {
         let me = self.me.incarnation;
-        let successor = self.leader().filter(|leader| leader.freeze.is_none());
+        let successor = self.leader().filter(|leader| !leader.is_frozen());
         let successor = successor.and_then(|leader| leader.successor(now, me, true));
         let leaves = self.going == Going::Leaves && successor.is_some();
         if leaves {
@@ -391,8 +348,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// A member leaves, and says what it holds: the next view is without it. That is as good as the answer to
-    /// any heartbeat, since it enters nothing any more.
+    /// A member leaves, and says what it holds: the next view is without it.
     pub(super) fn on_leave(
         &mut self,
         now: LocalTime,
@@ -400,19 +356,14 @@ impl<S: Service, N: Nominator> Member<S, N> {
         leave: Leave,
         out: &mut Out<S, N>,
     ) {
-        if let Some(leader) = self.leader()
-            && leave.counts_in(leader.record.epoch)
-            && leader.record.rank(from).is_some()
-        {
-            leader.parted.insert(from);
+        if self.leader().is_some_and(|leader| leader.parts(from, &leave)) {
             self.holds.on_leave(now, from, &leave);
             self.let_hear(now, out);
         }
         self.keep_leave(from, leave);
         self.peers.departed(from);
         if let Some(leader) = self.leader() {
-            leader.joiners.remove(from);
-            leader.leavers.insert(from);
+            leader.leaves(from);
         }
         if let Some(candidate) = self.candidate() {
             candidate.leave_out(from);
@@ -448,12 +399,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
         self.leaves.retain(|_, earlier| earlier.epoch >= oldest);
         self.leaves.insert(from, leave);
-        let mut inherited = self.candidate().and_then(|candidate| candidate.inherited.take());
-        if let Some((table, _)) = &mut inherited {
-            self.take_out_the_departed(table);
-        }
-        if let Some(candidate) = self.candidate() {
-            candidate.inherited = inherited;
+        if let Role::Candidate(candidate) = &mut self.role
+            && let Some(table) = candidate.table()
+        {
+            take_out_the_departed(&self.leaves, table);
         }
     }
 
@@ -470,6 +419,18 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.role = Role::Gone;
         self.end_view();
         out.tell(Event::Left);
+    }
+}
+
+/// A member that left the view reported what it holds: nothing else of it is to be waited for.
+fn take_out_the_departed(leaves: &BTreeMap<Incarnation, Leave>, hand_over: &mut HandOver) {
+    for (member, leave) in leaves {
+        if leave.counts_in(hand_over.base) {
+            hand_over.stays.retain(|stays| stays != member);
+            let stands = leave.tells_of();
+            let of_it = |held: &TableHold| held.holder != *member || stands(&held.name, held.token);
+            hand_over.table.holds.retain(of_it);
+        }
     }
 }
 

@@ -3,12 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::candidacy::Candidate;
 use super::holds::Copied;
 use super::message::{LeaderList, List, Note, TableHold};
 use super::{Member, Nominator, Service};
 use crate::ids::{Epoch, HoldName, Incarnation};
-use crate::record::Record;
 use crate::time::LocalTime;
 
 /// The list of the latest heartbeat that this member has promised in answer to.
@@ -64,7 +62,7 @@ impl Listed {
 impl<S: Service, N: Nominator> Member<S, N> {
     /// What goes with a heartbeat of this number; nothing in a view in which nobody could tell it.
     pub(super) fn list(&mut self, now: LocalTime) -> Option<LeaderList> {
-        let leader = self.leader().filter(|leader| leader.record.lists())?;
+        let leader = self.leader().filter(|leader| leader.record().lists())?;
         let grace = leader.rest_of_grace(now);
         let list = self.holds.list(now);
         Some(LeaderList { rest: list.rest.max(grace), grace, ..list })
@@ -105,29 +103,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 }
 
-impl Candidate {
-    /// Rule 20: if all members of the base but its leader sealed it, nothing runs after that which
-    /// neither they nor what they tell of the leader's list names. Nothing if they cannot know.
-    pub(super) fn settled_at(&self, base: &Record) -> Option<LocalTime> {
-        if base.settled {
-            return Some(LocalTime::default());
-        }
-        self.lists().map(|(list, at)| at.after(list.rest)).min()
-    }
-
-    /// The holds that the leader of the base listed, as the seals tell them.
-    pub(super) fn listed(&self, now: LocalTime) -> Vec<TableHold> {
-        self.lists().flat_map(|(list, at)| list.clone().aged(at, now).holds).collect()
-    }
-
-    fn lists(&self) -> impl Iterator<Item = (&List, LocalTime)> {
-        self.seals.values().filter_map(|(seal, at)| Some((seal.list.as_ref()?, *at)))
-    }
-}
-
 impl List {
     /// The list later, by the clock of who keeps it: what has run out is gone.
-    fn aged(mut self, since: LocalTime, now: LocalTime) -> Self {
+    pub(super) fn aged(mut self, since: LocalTime, now: LocalTime) -> Self {
         let passed = now - since;
         self.rest = self.rest.saturating_sub(passed);
         self.grace = self.grace.saturating_sub(passed);

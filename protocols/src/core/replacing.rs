@@ -80,14 +80,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let Some(found) = &value.record else { return };
         let (lost, epoch) = (found.base_unknown, found.epoch);
         let Some(leader) = self.leader() else { return };
-        leader.task = None;
-        if lost && epoch > leader.record.epoch {
+        leader.take_task();
+        if lost && epoch > leader.epoch() {
             // The mark was made by somebody that knows of a later view.
             self.step_down(now, out);
             return self.begin_joining(now, out);
         }
-        // Should it have to wait: it is time to change the view.
-        leader.record.closing = true;
+        leader.is_forgotten();
         if leader.leader_lease_until() > now {
             self.change_view(now, value, out);
         }
@@ -97,8 +96,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// that it led, with numbers above all that is known.
     pub(super) fn in_place_of(&self, version: &Version, found: &Record) -> Option<Record> {
         let Role::Candidate(candidate) = &self.role else { return None };
-        candidate.replaces.as_ref().filter(|mark| mark.is(version, found))?;
-        let own = self.record.clone()?;
+        let own = self.record.clone().filter(|_| candidate.replaces(version, found))?;
         let (epoch, ceiling) = (own.epoch.max(found.epoch), own.ceiling.max(found.ceiling));
         Some(Record { epoch, ceiling, ..own })
     }

@@ -19,7 +19,7 @@ impl Record {
     }
 
     /// Whether a view of that number is between this one and the one that it was made from.
-    fn forgets(&self, view: Epoch) -> bool {
+    pub(super) fn forgets(&self, view: Epoch) -> bool {
         self.base.is_some_and(|base| base < view) && view < self.epoch
     }
 }
@@ -76,12 +76,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.status.epoch = self.status.epoch.max(view);
         match &mut self.role {
             Role::Candidate(candidate) => {
-                let base = candidate.base.as_ref();
-                let written = candidate.written.as_ref().map(|(_, written)| written);
-                candidate.beside |= base.into_iter().chain(written).any(|r| r.forgets(view));
-                // What was waited for so far was not the end of that one.
-                let older = |base: &Record| base.epoch < view && (is_news || !base.base_unknown);
-                if written.is_none() && base.is_some_and(older) {
+                if candidate.hears_of_view(view, is_news) {
                     self.begin_candidacy(now, None, out);
                 }
             }
@@ -133,10 +128,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     pub(super) fn waits_for_the_unknown(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         let wanted = self.policy.timing;
         let Some(leader) = self.leader() else { return };
-        let until = now.after(leader.record.timing.longest(wanted).all());
-        leader.grace_until = leader.grace_until.max(until);
-        leader.grace_over = false;
-        leader.settled = false;
+        leader.prolong_grace(now.after(leader.timing().longest(wanted).all()));
         self.promises.unsettle();
         self.refresh_leader_lease(now, out);
     }

@@ -68,7 +68,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Role::Leader(leader) if leader.leader_lease_until() > now => return None,
             // Its table may lack whom the members let in among themselves; their seals tell.
             Role::Leader(leader) => {
-                let known = leader.record.policy.is_all_led();
+                let known = leader.record().policy.is_all_led();
                 self.retire(now, out).filter(|_| known).map(Box::new)
             }
             Role::Joiner { .. }

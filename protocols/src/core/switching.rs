@@ -14,7 +14,7 @@
 //! never comes. So a word of the one kind of view is never taken for one of the other. What was
 //! refused with an arbiter stays refused, and no process ever leads two views of one number.
 
-use super::changing::Task;
+use super::leader::{Leader, Task};
 use super::{Going, Member, Nominator, Out, Role, Service, Timer};
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::{Arbiter, Policy};
@@ -166,22 +166,19 @@ impl<S: Service, N: Nominator> Member<S, N> {
             }
     }
 
-    /// A leader without an arbiter, whose policy asks for one, finds out what is in the register. It
-    /// has led for long enough to know who follows it and who waits for what.
+    /// A leader without an arbiter, whose policy asks for one, finds out what is in the register.
     pub(super) fn consider_quorum(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         if !self.wants_quorum() || self.going == Going::Leaves {
             return;
         }
-        let Some(leader) = self.leader() else { return };
-        if leader.task.is_none() && now - leader.since >= leader.record.timing.leader_lease {
-            leader.task = Some(Task::Arbitrate);
+        if self.leader().is_some_and(|leader| leader.begin_to_arbitrate(now)) {
             self.read_register(now, out);
         }
     }
 
     /// The register tells a member without an arbiter whether there is a view with one.
     pub(super) fn peers_read(&mut self, now: LocalTime, value: Value, out: &mut Out<S, N>) {
-        let task = self.leader().and_then(|leader| leader.task.take());
+        let task = self.leader().and_then(Leader::take_task);
         let seeks = task == Some(Task::Arbitrate);
         let leaderless = !matches!(self.role, Role::Leader(_)) && !self.follows(now);
         let Some(record) = &value.record else {
@@ -219,7 +216,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// and those that want to join. Who waits keeps its place; what is held ends.
     fn begin_quorum(&mut self, now: LocalTime, value: Value, out: &mut Out<S, N>) {
         let Some(leader) = self.leader() else { return };
-        let present = leader.record.clone();
+        let present = leader.record().clone();
         let Some(mut table) = self.retire(now, out) else { return };
         self.go_by(now, Arbiter::Quorum, out);
         table.table.holds.clear();
@@ -232,18 +229,5 @@ impl<S: Service, N: Nominator> Member<S, N> {
         table.joins.extend(follow);
         self.record.clone_from(&value.record);
         self.begin_candidacy_with(now, Some(table), value, out);
-    }
-
-    /// The members of the first view that the register ever holds: the one that begins it, and those that
-    /// followed it before.
-    pub(super) fn first_members(&self, follow: Vec<MemberInfo>) -> Vec<MemberInfo> {
-        let mut members = Record::first_members(&self.me);
-        for (seniority, info) in (2..).zip(follow) {
-            if info.incarnation != self.me.incarnation {
-                members.push(MemberInfo { seniority, ..info });
-            }
-        }
-        members.sort_by_key(MemberInfo::rank_key);
-        members
     }
 }
