@@ -20,6 +20,8 @@
 mod activation;
 mod admission;
 mod advisory;
+mod belief;
+mod calls;
 mod candidacy;
 mod candidate;
 mod changing;
@@ -36,6 +38,7 @@ mod links;
 mod listing;
 pub mod message;
 mod nominating;
+mod nomination;
 mod nominator;
 mod promises;
 mod promising;
@@ -51,6 +54,8 @@ use std::collections::BTreeMap;
 
 use self::admission::Admissions;
 use self::advisory::Discovered;
+use self::belief::Belief;
+use self::calls::Calls;
 use self::candidate::Candidate;
 use self::evidence::Dead;
 pub use self::holds::{Claim, GROUP_MAX, Holder, Holds, Lines, Seat, Taken};
@@ -58,15 +63,13 @@ pub use self::interface::{
     Command, Event, Heard, Leadership, Lease, Node, StatusEpoch, Term, Timer,
 };
 use self::leader::Leader;
-use self::leadership::Belief;
 use self::leaving::{Legacy, Resigned};
 use self::links::Links;
 use self::listing::Listed;
 use self::message::{Leave, Message, PeerMessage};
-use self::nominating::Nominating;
+use self::nomination::Nomination;
 pub use self::nominator::{Nominator, NominatorOut};
 use self::promises::Promises;
-use self::registering::RegisterClient;
 use self::replacing::Sighting;
 use self::restored::Lineage;
 pub use self::service::{CarriedHolds, Cx, Notice, Service};
@@ -95,8 +98,8 @@ pub struct Member<S: Service, N: Nominator> {
     service: S,
     /// For when the timer of the service is set.
     armed: Option<LocalTime>,
-    register: RegisterClient,
-    nominating: Option<Nominating<N>>,
+    register: Calls,
+    nominating: Option<Nomination<N>>,
     /// Takes part in no nomination before: it could not reach the register.
     abstains_until: LocalTime,
     /// How often in a row it withdrew without an answer of the register.
@@ -157,7 +160,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     ///
     /// `status` is what the status of the group's resource says, zero if there is none.
     pub fn new(me: MemberInfo, policy: Policy, status: impl Into<StatusEpoch>) -> Self {
-        let register = RegisterClient::new(me.incarnation);
+        let register = Calls::new(me.incarnation);
         Self {
             in_force: InForce::new(policy.arbiter),
             policy,

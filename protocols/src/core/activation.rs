@@ -39,7 +39,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let status = self.status.epoch.max(self.status.ceiling);
         let seen = status.max(own).max(known.unwrap_or_default());
         let (me, policy) = (&self.me, &self.policy);
-        Knows { me, policy, seen, believed_for: self.believed_for() }
+        Knows { me, policy, seen, believed_for: self.belief.lasts_until() }
     }
 
     /// The register carried a write out. If that is of an earlier role, nothing that was read meanwhile
@@ -85,7 +85,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let epoch = written.epoch;
         let beside = candidate.is_beside() || self.known_beside(&written).is_some();
         if let Some(from) = candidate.belief_of_the_former_ends(now, me) {
-            self.believe_from(from);
+            self.belief.begins(from);
         }
         self.take_lead(now, sent, ViewStart { record: written, carried, grace_until }, out);
         if let Role::Leader(leader) = &mut self.role {

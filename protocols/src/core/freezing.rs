@@ -41,7 +41,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             (Outcome::Whole, Then::ChangePeers) => self.change_peers(now, out),
             (Outcome::Whole, Then::Drain) => {
                 // Rule 37: without a successor for a moment, applications may have been told to lead again.
-                let notified = !self.is_ending_belief() || self.is_believed(now);
+                let notified = !self.belief.ends() || self.is_believed(now);
                 if notified || !self.hand_over(now, true, out) {
                     self.thaw(now, out);
                 }

@@ -2,46 +2,17 @@
 //! leadership (rules 35 to 37 of `docs/views.md`).
 
 use super::{Event, Leadership, Member, Nominator, Out, Role, Service, Timer};
-use crate::ids::Epoch;
 use crate::time::{LocalTime, hold};
-
-/// What applications may believe: those of this member, and those of the leader before.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub(super) struct Belief {
-    /// The last leadership told.
-    notified: Option<Leadership>,
-    /// No application of this member was told a later end of its leader lease.
-    until: LocalTime,
-    /// Nobody is told any more: the leader lease is about to pass on.
-    ends: bool,
-    /// By then no application of any other member believes that it leads.
-    from: LocalTime,
-    /// The latest view known.
-    known: Epoch,
-}
 
 impl<S: Service, N: Nominator> Member<S, N> {
     /// Tells how this member stands, if that has changed.
     pub(super) fn tell_leadership(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        self.note_view(now);
+        if let Some(record) = &self.record {
+            self.belief.note_view(now, self.me.incarnation, record);
+        }
         let leadership = self.leadership(now);
-        if let Leadership::Leading(until) = leadership {
-            self.belief.until = until;
-        }
-        if self.belief.notified != Some(leadership) {
-            self.belief.notified = Some(leadership);
+        if self.belief.notify(leadership) {
             out.tell(Event::Leadership(leadership));
-        }
-    }
-
-    /// Rule 36: a leader that entered the view of another resigned before that view was written.
-    fn note_view(&mut self, now: LocalTime) {
-        let Some(record) = self.record.as_ref().filter(|r| r.epoch != self.belief.known) else {
-            return;
-        };
-        self.belief.known = record.epoch;
-        if record.leader != Some(self.me.incarnation) {
-            self.belief.from = self.belief.from.max(now.after(record.timing.leader_lease));
         }
     }
 
@@ -51,8 +22,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Role::Leader(leader) if leader.leader_lease_until() > now => {
                 self.leadership_by_lease(now, leader.leader_lease_until())
             }
-            Role::Leader(_) | Role::Candidate(_) if self.goes_on_leading(now) => {
-                Leadership::Leading(self.belief.until)
+            Role::Leader(_) | Role::Candidate(_) if self.belief.goes_on(now) => {
+                Leadership::Leading(self.belief.until())
             }
             Role::Candidate(_) => Leadership::Electing,
             Role::Follower => match leader {
@@ -68,11 +39,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 
     fn leadership_by_lease(&self, now: LocalTime, until: LocalTime) -> Leadership {
-        if self.belief.ends {
+        if self.belief.ends() {
             Leadership::HandingOver
         } else {
             // Rule 7: a deadline that was told is not taken back.
-            let notified = self.before_a_shorter_wait(until).max(self.belief.until);
+            let notified = self.before_a_shorter_wait(until).max(self.belief.until());
             if self.may_believe(now) && notified > now {
                 Leadership::Leading(notified)
             } else {
@@ -94,58 +65,25 @@ impl<S: Service, N: Nominator> Member<S, N> {
     pub(super) fn may_shorten_the_wait(&self, now: LocalTime) -> bool {
         let Some(record) = &self.record else { return false };
         let wanted = record.policy.timing.leader_lease;
-        wanted < record.timing.leader_lease && self.believed_for() <= now.after(hold(wanted))
-    }
-
-    /// Until when some application may believe in a leader, as far as this member knows.
-    pub(super) fn believed_for(&self) -> LocalTime {
-        self.belief.until.max(self.belief.from)
-    }
-
-    /// Rule 35: a leader that resigned to itself is believed on, up to the deadline that it told.
-    fn goes_on_leading(&self, now: LocalTime) -> bool {
-        let led = matches!(self.belief.notified, Some(Leadership::Leading(_)));
-        led && !self.belief.ends && self.belief.until > now
+        wanted < record.timing.leader_lease && self.belief.lasts_until() <= now.after(hold(wanted))
     }
 
     /// Whether no application of another leader can believe any more. Without an arbiter nobody
     /// promises that.
     pub(super) fn may_believe(&self, now: LocalTime) -> bool {
-        self.is_advisory() || self.belief.from <= now
+        self.is_advisory() || self.belief.may_begin(now)
     }
 
     /// Whether an application may still believe that this member leads.
     pub(super) fn is_believed(&self, now: LocalTime) -> bool {
-        !self.is_advisory() && self.belief.until > now
-    }
-
-    /// Rule 36: from when on the applications of this member may believe that it leads.
-    pub(super) fn believe_from(&mut self, from: LocalTime) {
-        self.belief.from = from;
-    }
-
-    /// From now on nobody is told that this member leads, or again, if it is not to hand over after
-    /// all.
-    pub(super) fn end_belief(&mut self, ends: bool) {
-        self.belief.ends = ends;
-    }
-
-    /// What applications believed was advisory, and says nothing of what is safe.
-    pub(super) fn forget_belief(&mut self) {
-        self.belief.notified = None;
-        self.belief.until = LocalTime::default();
-    }
-
-    /// Whether nobody is told any more.
-    pub(super) fn is_ending_belief(&self) -> bool {
-        self.belief.ends
+        !self.is_advisory() && self.belief.until() > now
     }
 
     /// Rule 37: whether applications keep a leader from handing over. It goes on when the last deadline
     /// that it told has passed.
     pub(super) fn waits_for_believers(&mut self, now: LocalTime, out: &mut Out<S, N>) -> bool {
         let waits = self.is_believed(now) || !self.may_believe(now);
-        let until = self.belief.until.max(self.belief.from);
+        let until = self.belief.lasts_until();
         if let Some(leader) = self.leader().filter(|_| waits) {
             let heartbeat = leader.timing().heartbeat;
             out.arm(Timer::Heartbeat, heartbeat.min(now.until(until)));
@@ -155,8 +93,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// While this member hands over: no application was told a later deadline than this.
     pub(super) fn believed_until(&mut self, now: LocalTime, until: LocalTime, out: &mut Out<S, N>) {
-        if self.belief.ends {
-            self.belief.until = self.belief.until.min(until);
+        if self.belief.shorten(until) {
             self.hand_over_in_time(now, out);
         }
     }

@@ -90,7 +90,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     fn drain_lead(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         let me = self.me.incarnation;
         let successor = self.leader().and_then(|leader| leader.successor(now, me, true));
-        self.end_belief(successor.is_some());
+        self.belief.set_ends(successor.is_some());
         if successor.is_none() || self.waits_for_believers(now, out) {
             return;
         }
@@ -101,7 +101,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Once a heartbeat: a leader that is about to end hands over as soon as there is somebody.
     pub(super) fn hand_over_in_time(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        let (drains, begun) = (self.going == Going::Drains, self.is_ending_belief());
+        let (drains, begun) = (self.going == Going::Drains, self.belief.ends());
         if drains && self.leader().is_some_and(|leader| begun || !leader.has_just_begun(now)) {
             self.drain_lead(now, out);
         }
@@ -159,7 +159,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
         self.going = Going::Leaves;
         self.leave_until = now.after(self.register_patience() * LEAVE_CALLS);
-        self.end_belief(true);
+        self.belief.set_ends(true);
         self.notice(now, Notice::Leaves, out);
         match &self.role {
             Role::Leader(_) => self.leave_as_leader(now, out),

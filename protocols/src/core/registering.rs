@@ -4,37 +4,9 @@
 use std::time::Duration;
 
 use super::{Event, Member, Message, Node, Nominator, Out, Role, Service, Timer};
-use crate::ids::Incarnation;
 use crate::record::Record;
-use crate::register::{self, CallId, Value, Version};
+use crate::register::{self, Value, Version};
 use crate::time::LocalTime;
-
-/// What this member asked of the register and has no answer to.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub(super) struct RegisterClient {
-    run: u64,
-    calls: u64,
-    read: Option<(CallId, LocalTime)>,
-    write: Option<(CallId, LocalTime)>,
-}
-
-impl RegisterClient {
-    pub(super) fn new(me: Incarnation) -> Self {
-        Self { run: me.run, calls: 0, read: None, write: None }
-    }
-
-    fn call(&mut self) -> CallId {
-        self.calls += 1;
-        CallId(self.calls)
-    }
-
-    /// A number that no other write carries.
-    pub(super) fn nonce(&mut self) -> u64 {
-        self.calls += 1;
-        // 53 bits, as everything that becomes a JSON number.
-        (self.run.rotate_left(17) ^ self.calls) & ((1 << 53) - 1)
-    }
-}
 
 impl<S: Service, N: Nominator> Member<S, N> {
     /// Asks what the register holds, unless an answer is due already.
@@ -47,11 +19,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Asks it in any case.
     pub(super) fn ask_register(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        if self.register.read.is_some() {
-            return;
-        }
-        let id = self.register.call();
-        self.register.read = Some((id, now));
+        let Some(id) = self.register.begin_read(now) else { return };
         out.send(Node::Register, Message::Register(register::Message::Read(id)));
         out.arm(Timer::Register, self.register_patience());
     }
@@ -64,8 +32,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         record: Record,
         out: &mut Out<S, N>,
     ) {
-        let id = self.register.call();
-        self.register.write = Some((id, now));
+        let id = self.register.begin_write(now);
         let write = register::Message::Write { id, version, record: Box::new(record) };
         out.send(Node::Register, Message::Register(write));
         out.arm(Timer::Register, self.register_patience());
@@ -86,24 +53,20 @@ impl<S: Service, N: Nominator> Member<S, N> {
     ) {
         match message {
             register::Message::Value { id, value } => {
-                let Some((_, sent)) = self.register.read.take_if(|(read, _)| *read == id) else {
-                    return;
-                };
+                let Some(sent) = self.register.is_read(id) else { return };
                 self.on_value(now, sent, *value, out);
             }
             register::Message::Written { id, .. } => {
-                let Some((_, sent)) = self.register.write.take_if(|(write, _)| *write == id) else {
-                    return;
-                };
+                let Some(sent) = self.register.is_written(id) else { return };
                 self.on_written(now, sent, out);
             }
             register::Message::Conflict(id) | register::Message::Unknown(id) => {
                 // A read that got no answer is given up when the time for one is over, so that
                 // the member that repeats it does not do so in haste.
-                if self.register.write.take_if(|(write, _)| *write == id).is_some() {
+                if self.register.is_written(id).is_some() {
                     // Rule 18: what is there now tells whether it was carried out. A read that was
                     // asked for before does not.
-                    self.register.read = None;
+                    self.register.forget_read();
                     self.read_register(now, out);
                 }
             }
@@ -111,15 +74,14 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 out.tell(Event::Ignored("misrouted"));
             }
         }
-        if self.register.read.is_none() && self.register.write.is_none() {
+        if self.register.is_idle() {
             out.disarm(Timer::Register);
         }
     }
 
     /// No answer in time. A late one is ignored; the role that needed it decides how to go on.
     pub(super) fn register_is_silent(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        self.register.write = None;
-        self.register.read = None;
+        self.register.give_up();
         match &self.role {
             Role::Candidate(_) => self.candidate_without_register(now, out),
             Role::Leader(_) => self.leader_without_register(now, out),
@@ -155,8 +117,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     fn reread_period(&self) -> Duration {
         let outage = self.record.as_ref().map_or(self.policy.timing, |r| r.timing).api_outage;
         let period = (outage / 6).min(Duration::from_secs(10));
-        let jitter = u32::try_from((self.register.run ^ self.register.calls) % 256).unwrap_or(0);
-        period.saturating_sub(period * jitter / 1024)
+        period.saturating_sub(period * self.register.jitter() / 1024)
     }
 
     /// The register holds this. `sent` is from before it was asked.
@@ -174,7 +135,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 }
             }
         }
-        if self.register.write.is_some() {
+        if self.register.writes() {
             return;
         }
         if self.is_advisory() && !matches!(self.role, Role::Resigned(_)) {

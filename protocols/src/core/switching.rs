@@ -132,7 +132,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             }
             Arbiter::Quorum => {
                 self.end_advisory_view(now, out);
-                self.forget_belief();
+                self.belief.forget();
                 self.record = None;
                 self.peers = super::advisory::Discovered::default();
                 for timer in [Timer::Heartbeat, Timer::Grace, Timer::Promise] {
