@@ -220,7 +220,7 @@ impl Locks {
         let coordinated = lock.mutex.as_ref().filter(|mutex| mutex.coordinated().is_some());
         let (number, by_message) = (coordinated.map(AnyMutex::latest), lock.granted);
         let granted = match number {
-            Some(number) if leads => Some(grant(cx, name, rank, RequestNumber(number))),
+            Some(number) if leads => grant(cx, name, rank, RequestNumber(number)),
             Some(_) => by_message,
             None => None,
         };
@@ -283,11 +283,11 @@ impl Locks {
             PaidBy::Receiver | PaidBy::Nobody => false,
         };
         lock.messages += u64::from(counts);
-        let highest = if let Some(Coordination::Grant(number)) = message.coordination() {
-            grant(cx, name, to, number)
-        } else {
-            cx.holds.highest(name)
+        let highest = match message.coordination() {
+            Some(Coordination::Grant(number)) => grant(cx, name, to, number),
+            Some(_) | None => Some(cx.holds.highest(name)),
         };
+        let Some(highest) = highest else { return };
         cx.send(to, LockMessage { lock: name.clone(), highest, note, message });
     }
 
@@ -384,7 +384,12 @@ fn tell(cx: &mut Cx<'_>, lock: &LockName, event: LockEvent) {
 }
 
 /// This member, the coordinator, lets a member in. Returns the token before.
-fn grant(cx: &mut Cx<'_>, name: &LockName, to: MemberId, number: RequestNumber) -> FencingToken {
+fn grant(
+    cx: &mut Cx<'_>,
+    name: &LockName,
+    to: MemberId,
+    number: RequestNumber,
+) -> Option<FencingToken> {
     let keeps = |seat: &Seat| permissions(seat.policy(), name) != Permissions::ForOneEntry;
     let again = cx.holds.seat().is_some_and(keeps);
     cx.holds.grant(cx.now, name, to, number, again)

@@ -1,6 +1,6 @@
 //! What a leader asks of the register: to change the view, to raise the ceiling of tokens.
 
-use super::leader::{Leader, Task, Then, Wishes};
+use super::leader::{Leader, Reasons, Task, Then};
 use super::{Going, Member, Nominator, Out, Role, Service};
 use crate::ids::{Epoch, Incarnation};
 use crate::record::Record;
@@ -18,13 +18,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
         let me = self.me.incarnation;
         let Some(patience) = self.leader().map(|leader| leader.patience()) else { return };
-        let wishes = Wishes {
+        let reasons = Reasons {
             ceiling: self.holds.nears_ceiling(),
             generation: self.policy.generation,
             shortens: self.may_shorten_the_wait(now),
             stalled: self.holds.is_stalled(now, patience),
         };
-        if self.leader().is_some_and(|leader| leader.begin_task(now, me, wishes)) {
+        if self.leader().is_some_and(|leader| leader.begin_task(now, me, reasons)) {
             self.read_register(now, out);
         }
     }

@@ -12,7 +12,7 @@ use self::freeze::Freeze;
 pub(super) use self::freeze::{Frozen, Outcome, Then};
 use self::heartbeats::Heartbeats;
 pub(super) use self::heartbeats::KnownOf;
-pub(super) use self::task::{Task, Wishes};
+pub(super) use self::task::{Reasons, Task};
 use super::joining::Joiners;
 use super::message::{HandOver, Leave, Promise, Table};
 use crate::ids::{Epoch, Incarnation};

@@ -161,7 +161,8 @@ impl Line {
     fn grant(&mut self, cx: &mut Call<'_>, name: &HoldName, to: MemberId, number: RequestNumber) {
         let led = cx.holds.is_led(name);
         let highest = if led {
-            cx.holds.grant(cx.now, name, to, number, false)
+            let Some(before) = cx.holds.grant(cx.now, name, to, number, false) else { return };
+            before
         } else {
             cx.holds.highest(name)
         };

@@ -69,7 +69,8 @@ pub struct Holder {
 /// What a service does at the leader, and asks of admission at any member.
 impl Holds {
     /// Grants it to a member: the next token is that member's, and nobody else is granted it for a whole
-    /// member lease (rule 23). Returns the token before. A grant that is said again is the same grant.
+    /// member lease (rule 23). Returns the token before; nothing if nothing is granted at the moment. A grant that
+    /// is said again is the same grant.
     /// `again`: the member may enter again without asking, with tokens of the same high part.
     pub fn grant(
         &mut self,
@@ -78,8 +79,8 @@ impl Holds {
         to: MemberId,
         number: RequestNumber,
         again: bool,
-    ) -> FencingToken {
-        let Some(seat) = &self.seat else { return FencingToken::default() };
+    ) -> Option<FencingToken> {
+        let seat = self.seat.as_ref().filter(|seat| seat.leads() && self.admission.open)?;
         let (ceiling, busy_until) = (seat.ceiling, now.after(seat.member_lease));
         let holder = seat.member(to).unwrap_or(self.me);
         let own = holder == self.me;
@@ -88,7 +89,7 @@ impl Holds {
             && let Some((_, before)) = entry.granted.filter(|(granted, _)| *granted == number)
         {
             entry.busy_until = busy_until;
-            return before;
+            return Some(before);
         }
         let claim = held.claim.as_ref().filter(|_| own).map(|claim| claim.note.clone());
         let note = claim.or_else(|| held.notes.remove(&to)).unwrap_or_default();
@@ -106,7 +107,7 @@ impl Holds {
         if let Some(listing) = self.listings.get_mut(&to).filter(|_| !own) {
             listing.under_way.insert(name.clone());
         }
-        before
+        Some(before)
     }
 
     /// A leader that granted it to nobody knows of no holder.

@@ -92,7 +92,8 @@ impl Holds {
     }
 
     /// This member was let in (rule 27): it holds for as long as its lease runs, or its leader lease.
-    /// `granted`: the token before, if the leader granted it. Nothing if no lease runs.
+    /// `granted`: the token before, if the leader granted it. Nothing if no lease runs, or
+    /// nothing is granted at the moment.
     pub fn take(
         &mut self,
         now: LocalTime,
@@ -102,10 +103,11 @@ impl Holds {
         let seat = self.seat.as_ref()?;
         let (rank, epoch, leads) = (seat.rank, seat.view.epoch, seat.leads());
         let (advisory, listed, until) = (self.is_advisory(), self.is_led(name), self.lease_until());
+        let open = self.admission.open;
         // What this member knows to be the highest may be of another name, and above what the leader counted.
         let before = granted.unwrap_or_else(|| self.highest(name));
         // The member that granted it saw to the ceiling, or admission.
-        let token = before.successor(Epoch(u64::MAX)).filter(|_| until > now)?;
+        let token = before.successor(Epoch(u64::MAX)).filter(|_| until > now && open)?;
         let bond = if leads { Bond::LeaderLease } else { Bond::Lease };
         let held = self.held(name);
         held.highest = held.highest.max(token);

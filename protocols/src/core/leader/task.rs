@@ -20,9 +20,9 @@ pub(in crate::core) enum Task {
     Arbitrate,
 }
 
-/// What other parts of the member want of the next view.
+/// Why the view or its ceiling is to change, by what other parts of the member know.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::core) struct Wishes {
+pub(in crate::core) struct Reasons {
     /// Tokens near their ceiling.
     pub(in crate::core) ceiling: bool,
     /// The latest policy known.
@@ -47,13 +47,13 @@ impl Leader {
         &mut self,
         now: LocalTime,
         me: Incarnation,
-        wishes: Wishes,
+        reasons: Reasons,
     ) -> bool {
         let busy = self.task.is_some() || self.freeze.is_some();
         if busy || self.leader_lease_until() <= now {
             return false;
         }
-        let Wishes { ceiling, generation, shortens, stalled } = wishes;
+        let Reasons { ceiling, generation, shortens, stalled } = reasons;
         let changes = |leader: &Self| {
             leader.has_other_members(now, me)
                 || leader.record.closing
