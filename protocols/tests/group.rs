@@ -56,6 +56,8 @@ mod storm;
 mod swarm;
 #[path = "group/switching.rs"]
 mod switching;
+#[path = "group/terms.rs"]
+mod terms;
 #[path = "group/versions.rs"]
 mod versions;
 #[path = "group/watch.rs"]

@@ -12,6 +12,8 @@ mod orders;
 mod storm;
 #[path = "group/swarm.rs"]
 mod swarm;
+#[path = "group/terms.rs"]
+mod terms;
 #[path = "group/watch.rs"]
 mod watch;
 #[path = "group/weather.rs"]

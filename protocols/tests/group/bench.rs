@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::message::{Message, Note, PeerMessage};
 use conclave_protocols::member::{
-    Command, Event, Leadership, LockCommand, LockEvent, Member, Node, OfLock, Term, Timer,
+    Command, Event, Leadership, LockCommand, LockEvent, Member, Node, OfLock, Timer,
 };
 use conclave_protocols::policy::Policy;
 use conclave_protocols::protocol::{Effect, Input, InputOf, Named, Outbox};
@@ -14,6 +14,8 @@ use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::register::{MemoryRegister, time_term};
 use conclave_protocols::version::{self, Versions};
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid, Protocol};
+
+use crate::terms::Terms;
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
@@ -37,7 +39,7 @@ pub(crate) struct Bench {
     /// What each member told, in order.
     pub(crate) notified: Vec<(usize, Event)>,
     /// Until when each was told to hold a lock that it has not left.
-    terms: BTreeMap<(usize, String), Term>,
+    terms: Terms,
     wires: VecDeque<(Node, Node, Message)>,
     links: BTreeMap<(Node, Node), Link>,
     timers: BTreeMap<(usize, Timer), LocalTime>,
@@ -58,7 +60,7 @@ impl Bench {
             policy,
             sent: Vec::new(),
             notified: Vec::new(),
-            terms: BTreeMap::new(),
+            terms: Terms::default(),
             wires: VecDeque::new(),
             links: BTreeMap::new(),
             timers: BTreeMap::new(),
@@ -122,8 +124,8 @@ impl Bench {
 
     /// Until when a member was last told to hold a lock.
     pub(crate) fn deadline(&self, member: usize, lock: &str) -> Option<LocalTime> {
-        let term = self.terms.get(&(member, lock.to_owned()))?;
-        Some(term.until()).filter(|until| *until > self.now)
+        let runs = |(of, until)| (of == member && until > self.now).then_some(until);
+        self.terms.of(lock).find_map(runs)
     }
 
     /// Whether it was told so for longer than at first.
@@ -140,48 +142,9 @@ impl Bench {
     }
 
     fn notify(&mut self, member: usize, event: Event) {
-        match &event {
-            Event::Service(OfLock { lock, event: of_lock }) => {
-                let key = (member, lock.as_str().to_owned());
-                let term = self.terms.get_mut(&key);
-                match (of_lock, term) {
-                    (LockEvent::Entered { term, .. }, _) => {
-                        self.terms.insert(key, *term);
-                    }
-                    (LockEvent::Extended { deadline, .. }, Some(term)) => term.extend(*deadline),
-                    (LockEvent::Renewed { renewed, listed }, Some(term)) => {
-                        term.set_renewed(self.now, *renewed, *listed);
-                    }
-                    (LockEvent::Lost(_), _) => {
-                        self.terms.remove(&key);
-                    }
-                    (
-                        LockEvent::Queued(_)
-                        | LockEvent::Extended { .. }
-                        | LockEvent::Left { .. }
-                        | LockEvent::Renewed { .. },
-                        _,
-                    ) => {}
-                }
-            }
-            Event::Lease(lease) => {
-                for ((of, _), term) in &mut self.terms {
-                    if *of == member {
-                        term.renew(*lease);
-                    }
-                }
-            }
-            Event::Met(_)
-            | Event::Installed(_)
-            | Event::Leadership(_)
-            | Event::Grants(_)
-            | Event::Grace(_)
-            | Event::Full(_)
-            | Event::Confirmed(_)
-            | Event::Elected { .. }
-            | Event::Ignored(_)
-            | Event::Undone(_)
-            | Event::Left => {}
+        self.terms.hear(member, self.now, &event);
+        if let Event::Service(OfLock { lock, event: LockEvent::Entered { term, .. } }) = &event {
+            self.terms.entered((member, lock.clone()), *term);
         }
         self.notified.push((member, event));
     }
@@ -275,7 +238,7 @@ impl Bench {
     }
 
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
-        self.terms.remove(&(member, lock.to_owned()));
+        self.terms.over(&(member, name(lock)));
         self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }));
     }
 

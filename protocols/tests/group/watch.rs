@@ -5,12 +5,13 @@
 //! leader, and there also after the member said that the leader lease is over. What is broken is found at once; the history of the whole run is checked in the end.
 
 use conclave_protocols::history::{Operation, Scope};
-use conclave_protocols::member::{Leadership, Lease, LockEvent, LostReason, Node, OfLock, Term};
+use conclave_protocols::member::{Leadership, LockEvent, LostReason, Node, OfLock};
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::record::Record;
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName};
 
 use crate::kit::{Command, Event};
+use crate::terms::Extension;
 use crate::world::World;
 
 impl World {
@@ -24,12 +25,12 @@ impl World {
             if self.trace {
                 println!("{at:?} {index} {event:?}");
             }
+            let now = self.members[index].1.read(at);
+            for extension in self.terms.hear(index, now, &event) {
+                self.extended(&extension);
+            }
             match event {
-                Event::Service(OfLock { lock, event }) => {
-                    let now = self.members[index].1.read(at);
-                    self.lock_event(index, now, lock, &event);
-                }
-                Event::Lease(lease) => self.lease(index, lease),
+                Event::Service(OfLock { lock, event }) => self.lock_event(index, lock, &event),
                 Event::Leadership(Leadership::Leading(until)) => self.leads(index, until),
                 Event::Leadership(
                     leadership @ (Leadership::HandingOver
@@ -59,7 +60,8 @@ impl World {
                 Event::Ignored("version") => {
                     panic!("seed {}: {index} heard a version that it does not speak", self.seed)
                 }
-                Event::Met(_)
+                Event::Lease(_)
+                | Event::Met(_)
                 | Event::Grants(_)
                 | Event::Grace(_)
                 | Event::Full(_)
@@ -178,36 +180,19 @@ impl World {
         }
     }
 
-    /// The lease of a member goes on, and with it what it holds.
-    fn lease(&mut self, index: usize, lease: Lease) {
-        let of_it = |((member, _), term): &(&(usize, LockName), &mut Term)| {
-            *member == index && term.is_of(lease)
-        };
-        let mut extended = Vec::new();
-        for (key, term) in self.terms.iter_mut().filter(of_it) {
-            term.renew(lease);
-            extended.push((key.clone(), term.until()));
-        }
-        for (key, deadline) in extended {
-            self.extended(&key, deadline);
-        }
-    }
-
-    fn extended(&mut self, key: &(usize, LockName), deadline: LocalTime) {
-        if let Some(claim) = self.claims.get(key).filter(|_| self.holds.contains_key(key)) {
-            let (claim, until) = (claim.number, self.members[key.0].1.true_time(deadline));
+    /// The lease of a member goes on, and with it what it holds; or that alone.
+    fn extended(&mut self, extension: &Extension) {
+        let Extension { key, before, until } = extension;
+        if let Some(claim) = self.claims.get(key) {
+            let (claim, until) = (claim.number, self.members[key.0].1.true_time(*until));
             self.record_now(Operation::Extended { claim, until });
         }
         let (seed, now, sure) = (self.seed, self.sim.now(), self.trusts_clocks());
-        if let Some(until) = self.holds.get_mut(key) {
-            let kept = *until <= deadline || !sure;
-            assert!(kept, "seed {seed} at {now:?}: {} was taken back", key.1);
-            *until = deadline;
-            self.check_holders(&key.1);
-        }
+        assert!(before <= until || !sure, "seed {seed} at {now:?}: {} was taken back", key.1);
+        self.check_holders(&key.1);
     }
 
-    fn lock_event(&mut self, index: usize, now: LocalTime, lock: LockName, event: &LockEvent) {
+    fn lock_event(&mut self, index: usize, lock: LockName, event: &LockEvent) {
         let key = (index, lock);
         match *event {
             LockEvent::Entered { token, epoch, term, .. } => {
@@ -222,23 +207,8 @@ impl World {
                     *self.seen.algorithms.entry(algorithm).or_default() += 1;
                 }
                 self.check_token(&key.1, token);
-                self.holds.insert(key.clone(), deadline);
-                self.terms.insert(key.clone(), term);
+                self.terms.entered(key.clone(), term);
                 self.check_holders(&key.1);
-            }
-            LockEvent::Extended { deadline, .. } => {
-                let term = self.terms.get_mut(&key).map(|term| {
-                    term.extend(deadline);
-                    term.until()
-                });
-                if let Some(deadline) = term {
-                    self.extended(&key, deadline);
-                }
-            }
-            LockEvent::Renewed { renewed, listed } => {
-                if let Some(term) = self.terms.get_mut(&key) {
-                    term.set_renewed(now, renewed, listed);
-                }
             }
             LockEvent::Lost(reason) => {
                 self.seen.losses += 1;
@@ -251,10 +221,11 @@ impl World {
                     self.record_now(Operation::Lost { claim: claim.number });
                 }
                 self.wants.remove(&key);
-                self.holds.remove(&key);
-                self.terms.remove(&key);
             }
-            LockEvent::Queued(_) | LockEvent::Left { .. } => {}
+            LockEvent::Extended { .. }
+            | LockEvent::Renewed { .. }
+            | LockEvent::Queued(_)
+            | LockEvent::Left { .. } => {}
         }
     }
 

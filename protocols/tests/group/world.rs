@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use conclave_protocols::member::message::Note;
-use conclave_protocols::member::{LockCommand, Node, StatusEpoch, Term};
+use conclave_protocols::member::{LockCommand, Node, StatusEpoch};
 use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy, Timing};
 use conclave_protocols::random::Random;
 use conclave_protocols::record::{MemberInfo, Record};
@@ -17,6 +17,7 @@ use conclave_protocols::{FencingToken, Incarnation, LocalTime, LockName, PodUid}
 use crate::kit::{Command, Member};
 use crate::nodes::{Ask, Mood, Place, Register};
 use crate::storm::Fault;
+use crate::terms::Terms;
 use crate::weather::by_traces_alone;
 
 pub(crate) struct World {
@@ -43,9 +44,7 @@ pub(crate) struct World {
     /// What applications want, and have not given back.
     pub(crate) wants: BTreeSet<(usize, LockName)>,
     /// Until when applications were told to hold, by their own clocks.
-    pub(crate) holds: BTreeMap<(usize, LockName), LocalTime>,
-    /// And what extends that.
-    pub(crate) terms: BTreeMap<(usize, LockName), Term>,
+    pub(crate) terms: Terms,
     /// Until when applications were told to lead, by their own clocks.
     pub(crate) leads: BTreeMap<usize, LocalTime>,
     /// The last deadlines of a leader lease that applications were told, whatever they were told since.
@@ -157,8 +156,7 @@ impl World {
             members: Vec::new(),
             left: BTreeSet::new(),
             wants: BTreeSet::new(),
-            holds: BTreeMap::new(),
-            terms: BTreeMap::new(),
+            terms: Terms::default(),
             leads: BTreeMap::new(),
             believed: BTreeMap::new(),
             lost_leader_leases: 0,
@@ -295,10 +293,8 @@ impl World {
     }
 
     pub(crate) fn holders(&self, lock: &str) -> Vec<usize> {
-        let holds = |((index, held), until): (&(usize, LockName), &LocalTime)| {
-            (held.as_str() == lock && *until > self.clock(*index)).then_some(*index)
-        };
-        self.holds.iter().filter_map(holds).collect()
+        let holds = |(index, until)| (until > self.clock(index)).then_some(index);
+        self.terms.of(lock).filter_map(holds).collect()
     }
 
     pub(crate) fn holder(&self, lock: &str) -> Option<usize> {
@@ -332,8 +328,7 @@ impl World {
         if wanted && let Some(claim) = self.claims.get(&(member, name(lock))) {
             self.record_now(Operation::Released { claim: claim.number });
         }
-        self.holds.remove(&(member, name(lock)));
-        self.terms.remove(&(member, name(lock)));
+        self.terms.over(&(member, name(lock)));
         self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }));
     }
 

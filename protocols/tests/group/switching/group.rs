@@ -13,6 +13,7 @@ use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{FencingToken, LocalTime, LockName};
 
 use crate::nodes::{Ask, Mood, Place};
+use crate::terms::Extension;
 use crate::world::{World, info, name};
 
 pub(super) struct Group {
@@ -281,21 +282,17 @@ impl Group {
             if self.trace {
                 println!("{at:?} {index} {} {event:?}", if safe { "safe" } else { "advisory" });
             }
+            let now = self.world.members[index].1.read(at);
+            for Extension { key, until, .. } in self.world.terms.hear(index, now, &event) {
+                let notified = self.held.get(&key).copied();
+                assert!(notified <= Some(until), "seed {}: {key:?} taken back", self.world.seed);
+                if notified.is_some() {
+                    self.believes(&key, safe, until);
+                }
+            }
             match event {
                 Event::Service(OfLock { lock, event }) => {
-                    let now = self.world.members[index].1.read(at);
-                    self.lock_event(&(index, lock), (safe, now), &event);
-                }
-                Event::Lease(lease) => {
-                    let held: Vec<_> = self.held.keys().filter(|k| k.0 == index).cloned().collect();
-                    for key in held {
-                        let Some(term) = self.world.terms.get_mut(&key) else { continue };
-                        if term.is_of(lease) {
-                            term.renew(lease);
-                            let deadline = term.until();
-                            self.believes(&key, safe, deadline);
-                        }
-                    }
+                    self.lock_event(&(index, lock), safe, &event);
                 }
                 Event::Leadership(Leadership::Leading(until)) if safe => {
                     self.leader_leases.insert(index, until);
@@ -311,7 +308,8 @@ impl Group {
                 Event::Left => {
                     self.world.left.insert(index);
                 }
-                Event::Met(_)
+                Event::Lease(_)
+                | Event::Met(_)
                 | Event::Grants(_)
                 | Event::Grace(_)
                 | Event::Full(_)
@@ -323,38 +321,17 @@ impl Group {
         }
     }
 
-    fn lock_event(
-        &mut self,
-        key: &(usize, LockName),
-        (safe, now): (bool, LocalTime),
-        event: &LockEvent,
-    ) {
+    fn lock_event(&mut self, key: &(usize, LockName), safe: bool, event: &LockEvent) {
         match *event {
             LockEvent::Entered { token, term, .. } => {
                 let deadline = term.until();
                 assert_eq!(token.is_some(), safe, "seed {}: {key:?}", self.world.seed);
                 self.check_token(&key.1, token);
                 if self.wants.contains(key) {
-                    self.world.terms.insert(key.clone(), term);
+                    self.world.terms.entered(key.clone(), term);
                     self.seen.safe_grants += u64::from(safe);
                     self.seen.advisory_grants += u64::from(!safe);
                     self.believes(key, safe, deadline);
-                }
-            }
-            LockEvent::Extended { deadline, .. } => {
-                let notified = self.held.get(key).copied();
-                assert!(notified <= Some(deadline), "seed {}: {key:?} taken back", self.world.seed);
-                if notified.is_some() {
-                    if let Some(term) = self.world.terms.get_mut(key) {
-                        term.extend(deadline);
-                    }
-                    self.believes(key, safe, deadline);
-                }
-            }
-            LockEvent::Left { .. } => {}
-            LockEvent::Renewed { renewed, listed } => {
-                if let Some(term) = self.world.terms.get_mut(key) {
-                    term.set_renewed(now, renewed, listed);
                 }
             }
             LockEvent::Lost(reason) => {
@@ -366,7 +343,10 @@ impl Group {
                 self.wants.remove(key);
                 self.held.remove(key);
             }
-            LockEvent::Queued(_) => {}
+            LockEvent::Extended { .. }
+            | LockEvent::Renewed { .. }
+            | LockEvent::Left { .. }
+            | LockEvent::Queued(_) => {}
         }
     }
 
