@@ -1,4 +1,4 @@
-//! The clock by which applications are told their deadlines.
+//! The clock by which deadlines are stated to applications.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ impl Boottime {
         Self::now().0.saturating_sub(self.0)
     }
 
-    /// The deadline that a body of an answer tells, as the time from this moment to it. The sidecar
+    /// The deadline that a body of an answer states, as the time from this moment to it. The sidecar
     /// must be on this machine.
     pub fn until_safe(self, body: &Value) -> Result<Duration> {
         let text = body["safe_until_boottime_ns"].as_str();

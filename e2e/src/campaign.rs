@@ -23,7 +23,7 @@ const SIDECARS: Swarm =
 /// The models that have searches which are too long for every day.
 const MODELS: [&str; 2] = ["leader_model", "lease_model"];
 
-/// What `cargo test` is told to run one swarm.
+/// What `cargo test` is given to run one swarm.
 type Swarm = &'static [&'static str];
 
 /// Seeds that one swarm never reaches.

@@ -37,7 +37,7 @@ pub fn outcome_of_input(command: &mut Command, input: &str) -> Result<Output> {
         .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start {}", shown(command)))?;
-    // A program that ends without having read everything closes the pipe; its exit code tells why.
+    // A program that ends without having read everything closes the pipe; its exit code shows why.
     if let Some(mut pipe) = child.stdin.take() {
         let _closed_early = pipe.write_all(input.as_bytes());
     }

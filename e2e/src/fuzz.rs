@@ -177,7 +177,7 @@ fn finding(log: &str) -> Option<&str> {
     log.lines().rev().find_map(|line| line.split_once("Test unit written to ")).map(|(_, at)| at)
 }
 
-/// What the target said in the end.
+/// What the target printed in the end.
 fn ending(log: &str) -> String {
     let lines: Vec<_> = log.lines().collect();
     let sent = lines.iter().position(|line| line.contains("panicked at"));

@@ -1,9 +1,9 @@
 //! Applications under load, and what they saw.
 //!
 //! Each client is a thread in the network of a pod, where the pod's application stands. It speaks
-//! with the sidecar by HTTP and writes down what it asked and what it was told, by the clock of
-//! this machine that they are told their deadlines by. What all of them wrote is a [`History`], which is checked at the end: so
-//! every operation of a run counts, not only those that a test looks at.
+//! with the sidecar by HTTP and writes down what it asked and what it was answered, by the clock of
+//! this machine by which their deadlines are stated. What all of them wrote is a [`History`], which is
+//! checked at the end: so every operation of a run counts, not only those that a test looks at.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -47,9 +47,9 @@ pub struct Load {
 /// polls learns of that a moment later.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum HandOvers {
-    /// No: who was told to lead believes it until the time that it was told.
+    /// No: an application that was notified that it leads believes it until the deadline that it was sent.
     None,
-    /// Yes: who was told to lead believes it in that moment.
+    /// Yes: an application that was notified that it leads believes it in that moment.
     Some,
 }
 
@@ -178,7 +178,7 @@ impl Diary {
         next.map(|grant| grant.at.saturating_sub(at)).context("nothing was granted after it")
     }
 
-    /// The first time after `at` that somebody was told to lead a view above `epoch`.
+    /// The first time after `at` that somebody was notified that it leads a view above `epoch`.
     pub fn next_leader(&self, at: Duration, epoch: u64) -> Result<Duration> {
         let next = self.leads.iter().find(|(when, _, led)| *when > at && *led > epoch);
         next.map(|(when, ..)| when.saturating_sub(at)).context("nobody led after it")
@@ -225,7 +225,7 @@ impl Client {
                     Habit::WatchesItself => self.watch(&mut api),
                 };
                 if done.is_err() {
-                    // The sidecar is away, or does not answer: another connection will tell.
+                    // The sidecar is away, or does not answer: another connection will show.
                     thread::sleep(PAUSE);
                     break;
                 }
@@ -278,7 +278,7 @@ impl Client {
         api.call("DELETE", &path).map(drop)
     }
 
-    /// What a look at a claim tells.
+    /// What a look at a claim shows.
     fn still_holds(&mut self, claim: u64, seen: &Reply, until: &mut Duration) -> Result<bool> {
         let (at, body) = (self.now(), seen.json());
         if body["state"] != "held" {
@@ -325,7 +325,7 @@ pub struct LeaderWatch {
 }
 
 impl LeaderWatch {
-    /// Watches whatever pods `pods` tells at each look.
+    /// Watches whatever pods `pods` lists at each look.
     pub fn start(pods: impl Fn() -> Vec<Pod> + Send + 'static) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);

@@ -32,7 +32,7 @@ const OF_THE_PAGE: &[&str] = &["chromium", "chromium-driver"];
 
 /// What Cilium needs besides.
 const OF_THE_ENFORCER: &[&str] = &[
-    "bpftool", // tells it what the kernel can do
+    "bpftool", // shows it what the kernel can do
     "clang",   // compiles what it puts into the kernel
 ];
 

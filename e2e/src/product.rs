@@ -89,7 +89,7 @@ pub struct Group<'a> {
     log: &'static str,
 }
 
-/// What a test was told of locks. It is checked when the group is no longer needed.
+/// What was answered to a test about locks. It is checked when the group is no longer needed.
 #[derive(Debug)]
 struct Witness {
     begun: Boottime,
@@ -103,7 +103,7 @@ struct Witness {
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     number: ClaimNumber,
-    /// Until when it was told to hold, if it was.
+    /// Until when it was notified that it holds, if it was.
     until: Option<Duration>,
 }
 
@@ -343,7 +343,7 @@ impl<'a> Group<'a> {
 }
 
 impl Drop for Group<'_> {
-    /// Fails the test if what it was told breaks a promise.
+    /// Fails the test if what it was answered breaks a promise.
     fn drop(&mut self) {
         if !thread::panicking() {
             match second_opinion::check(&lock(&self.witness.history)) {
@@ -393,7 +393,7 @@ impl Witness {
         Ok(())
     }
 
-    /// Until when an application was told that it holds. What a clock of somebody else's cluster
+    /// Until when an application was notified that it holds. What a clock of somebody else's cluster
     /// reads means nothing here: then it counts from after the answer, which is late.
     fn deadline(&self, shown: &Answer) -> Result<Duration> {
         if self.is_near {

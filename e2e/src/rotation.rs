@@ -29,14 +29,14 @@ pub struct Algorithm {
 pub enum Cost {
     /// So many.
     Equal(fn(Sections) -> u64),
-    /// So many of these types from one visit to the next, which are of these ranks: the token is where it
-    /// was used last, and members pass it on for each other.
+    /// So many of these types from one entry into the critical section to the next, which are of these ranks:
+    /// the token is where it was used last, and members pass it on for each other.
     FromTo(fn(u64, u64) -> u64, &'static str),
     /// At most so many of these types: the token also goes about by itself.
     AtMost(fn(Sections) -> u64, &'static str),
 }
 
-/// How often members go in and out, one after the other.
+/// How often members enter and leave, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Sections {
     /// How many members the group has.

@@ -1,6 +1,6 @@
 //! What the sidecars of a group did, held against the rules of the leader lease.
 //!
-//! Sidecars that are told to (`conclave::trace=trace`) log each step of their members. The nodes of the
+//! Sidecars that are set to (`conclave::trace=trace`) log each step of their members. The nodes of the
 //! harness are on this machine: their logs are files here, which are followed while pods live, so that
 //! nothing is lost with a pod that is deleted, and all sidecars stamp their lines by one clock, the
 //! `CLOCK_BOOTTIME` of this kernel.
@@ -25,7 +25,7 @@ use crate::boottime::Boottime;
 use crate::cluster::{Cluster, evidence_directory};
 use crate::product::SIDECAR;
 
-/// What sidecars are told to log.
+/// What sidecars are set to log.
 pub const LOG: &str = "info,kube=warn,conclave::trace=trace";
 
 /// A trace of fewer steps shows nothing.

@@ -35,7 +35,7 @@ enum Sight {
     /// returned is not recorded, so a token that is shown after it may have come first; and a
     /// loss is no step.
     Some,
-    /// None: it is about what one client was told of its own hold, which is no order of steps.
+    /// None: it is about what was reported to one client of its own hold, which is no order of steps.
     None,
 }
 

@@ -13,7 +13,7 @@ use conclave_protocols::{Effect, Epoch, Incarnation, Input, LocalTime, PodUid, P
 use conclave_sidecar::fuzzing;
 use conclave_sidecar::wire::Payload;
 
-/// A frame that can be read is written as it is read; a member takes what it says.
+/// A frame that can be read is written as it is read; a member takes what it contains.
 pub(crate) fn run(input: &[u8]) {
     let Some(written) = fuzzing::frame(input) else { return };
     let again = fuzzing::frame(&written).expect("what was written can be read");

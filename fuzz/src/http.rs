@@ -6,7 +6,7 @@ use tokio::time::timeout;
 
 use crate::service::{PATIENCE, on_runtime};
 
-/// No answer says that the server failed, and no browser gets what it asks for.
+/// No answer reports that the server failed, and no browser gets what it asks for.
 pub(crate) fn run(input: &[u8]) {
     for hangs_up in [false, true] {
         check(input, &on_runtime(|runtime, api| runtime.block_on(answer(api, input, hangs_up))));

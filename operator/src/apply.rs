@@ -108,7 +108,7 @@ impl Hands {
     }
 
     /// A Lease that is there already is left as it is: the members own it. It is looked at anew, and what
-    /// was to be said of a lost one is not.
+    /// was to be announced of a lost one is not.
     async fn create_lease(&self, lease: &Lease) -> kube::Result<()> {
         let api: Api<Lease> = self.api(lease.namespace());
         let params =

@@ -1,4 +1,4 @@
-//! What the operator is told.
+//! The settings of the operator.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -83,7 +83,7 @@ pub enum LogFormat {
     Text,
 }
 
-/// What was told, checked.
+/// The settings, checked.
 #[derive(Debug)]
 pub struct Config {
     /// The namespaces to look after; all, if there is none.

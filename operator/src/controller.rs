@@ -40,7 +40,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context for this replica, which tells groups of this authority.
+    /// A context for this replica, which announces this authority to groups.
     pub fn new(
         client: Client,
         metrics: Metrics,
@@ -81,7 +81,7 @@ impl Context {
     }
 }
 
-/// The members that each group had when it was last reconciled: only for telling what changed.
+/// The members that each group had when it was last reconciled: only for reporting what changed.
 #[derive(Default)]
 struct Seen(Mutex<BTreeMap<(String, String), BTreeSet<MemberPod>>>);
 
@@ -137,7 +137,7 @@ async fn run_in(context: Arc<Context>, scope: Option<&str>, stop: CancellationTo
         .await;
 }
 
-/// Whenever groups must be told of another authority.
+/// Whenever groups must be notified of another authority.
 fn changes(
     authority: watch::Receiver<Option<AuthorityStatus>>,
 ) -> impl Stream<Item = ()> + Send + 'static {
@@ -202,7 +202,7 @@ fn report(
         Err(Error::ObjectNotFound(group)) => {
             context.forget(group.namespace.as_deref().unwrap_or_default(), &group.name);
         }
-        // `retry` has said so.
+        // `retry` has reported it.
         Err(Error::ReconcilerFailed(..)) => {}
         Err(error @ (Error::QueueError(_) | Error::RunnerError(_))) => {
             warn!(error = chain(&error), "a watch was interrupted");

@@ -2,7 +2,7 @@
 //!
 //! `kube`'s recorder takes two Events for the same if they have the same reason and action and are
 //! about the same objects, whatever their notes say, and shows the note of the first. Here the note is
-//! the answer to *why*: a second problem that is counted on the Event of another would be told to
+//! the answer to *why*: a second problem that is counted on the Event of another would be reported to
 //! nobody. So each note has a recorder of its own.
 
 use std::collections::HashMap;

@@ -2,7 +2,7 @@
 //!
 //! What it does to a pod is what `conclave inject` does to a manifest
 //! ([`conclave_pods::inject`]). A pod that cannot have the sidecar is refused, with the field that
-//! must change; the controller that creates pods for a workload tells that as an Event of the workload, and an
+//! must change; the controller that creates pods for a workload reports that as an Event of the workload, and an
 //! Event of the group says so too ([`refusals`]).
 
 pub mod refusals;
@@ -71,7 +71,7 @@ impl Injector {
         Self { options, free, room, teller: None }
     }
 
-    /// Has it told when a pod is refused.
+    /// Has it reported when a pod is refused.
     pub fn telling(self, teller: Teller) -> Self {
         Self { teller: Some(teller), ..self }
     }
@@ -135,7 +135,7 @@ impl Injector {
         }
     }
 
-    /// Logs that a pod is refused, and has it told unless nothing was to be made anyway.
+    /// Logs that a pod is refused, and has it reported unless nothing was to be made anyway.
     fn refuse(&self, namespace: &str, pod: &Value, problem: &str, is_dry: bool) {
         if let Some(teller) = self.teller.as_ref().filter(|_| !is_dry)
             && let Some(refused) = Refused::new(namespace, pod, problem)

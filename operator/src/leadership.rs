@@ -126,7 +126,7 @@ impl Candidate {
         }
     }
 
-    /// How long the holder may be silent: as long as it said, or as this replica would say.
+    /// How long the holder may be silent: as long as it stated, or as this replica would state.
     fn patience(&self, lease: &Lease) -> Duration {
         let seconds = lease.spec.as_ref().and_then(|spec| spec.lease_duration_seconds);
         let seconds = seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(0);

@@ -2,8 +2,8 @@
 //! what the group does. It takes no part in the coordination: groups go on without it for as long as
 //! their certificates live.
 //!
-//! The path of a change: [`controller`] is told that something moved, [`observe`] reads what there
-//! is, [`plan()`](plan::plan) decides what to do (pure, with all the rules), [`apply`] does it.
+//! The path of a change: [`controller`] is notified that something moved, [`observe`] reads what
+//! there is, [`plan()`](plan::plan) decides what to do (pure, with all the rules), [`apply`] does it.
 //!
 //! Two replicas may run: [`leadership`] lets one of them act. All of them serve certificates
 //! ([`authority`]) and add sidecars to pods ([`injector`]).
@@ -31,5 +31,5 @@ pub mod telemetry;
 /// The field manager of everything that the operator applies.
 pub const FIELD_MANAGER: &str = "conclave-operator";
 
-/// The field manager of what tells of the authority: it does not wait for the rest.
+/// The field manager of what announces the authority: it does not wait for the rest.
 pub(crate) const AUTHORITY_FIELD_MANAGER: &str = "conclave-operator-authority";

@@ -1,4 +1,4 @@
-//! What people are told as Events: one for each change, none for what goes on.
+//! What is reported to people as Events: one for each change, none for what goes on.
 
 use std::collections::BTreeSet;
 

@@ -159,7 +159,7 @@ fn members(conclave: &Conclave) -> BTreeMap<String, String> {
     BTreeMap::from([(GROUP_LABEL.to_owned(), conclave.name_any())])
 }
 
-/// A rule to read a resource, and what else is said.
+/// A rule to read a resource, and what else is listed.
 fn rule(group: &str, resource: &str, name: Option<String>, more: &[&str]) -> PolicyRule {
     let verbs = ["get", "list", "watch"].iter().chain(more).map(ToString::to_string);
     PolicyRule {

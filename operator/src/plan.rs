@@ -111,7 +111,7 @@ fn accounts(pods: &[PodSeen]) -> BTreeSet<String> {
 
 /// A missing register is created, and a mark put in the place of a record that was lost.
 ///
-/// Whether a missing one was lost is told by the status, which has an epoch from before the register was
+/// Whether a missing one was lost is shown by the status, which has an epoch from before the register was
 /// first created ([`Change::SetStatus`] comes first, and fails if the resource is not the one that was
 /// read). So a status without an epoch proves that there was never a register, and nobody can be
 /// in a leader lease that a fresh one would give away again. A crash between the two writes looks like a

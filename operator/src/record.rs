@@ -138,7 +138,7 @@ fn brief(error: &serde_json::Error) -> String {
 /// every promise, and then every lock, that any view may have given has run out.
 ///
 /// The waits are the largest that are known, because the lost view may have had either. Epoch and
-/// ceiling are the last that were seen. The nonce tells this mark from every other.
+/// ceiling are the last that were seen. The nonce distinguishes this mark from every other.
 pub fn lost_record(conclave: &Conclave, nonce: u64) -> Record {
     let status = conclave.status.clone().unwrap_or_default();
     let policy = policy(conclave).unwrap_or_else(|_| Policy {

@@ -1,4 +1,4 @@
-//! What a group does, as its status tells it.
+//! What a group does, as its status reports it.
 
 use conclave_crds::{Conclave, ConclaveStatus, LeaderStatus, WaitsStatus, policy};
 use conclave_protocols::ids::Epoch;

@@ -21,7 +21,7 @@ pub fn init(format: LogFormat, filter: EnvFilter) {
     });
 }
 
-/// An error and its causes in one line. Causes that an error has already told are left out.
+/// An error and its causes in one line. Causes that an error has already stated are left out.
 pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

@@ -1,7 +1,7 @@
 //! Physical clocks: one group time, kept by correcting every member's clock a little.
 //!
 //! No member's hardware clock is touched. Each member has a *virtual* clock, a function of its raw
-//! hardware clock ([`VirtualClock`]), and [`Berkeley`] tells it by how much to move. What readers
+//! hardware clock ([`VirtualClock`]), and [`Berkeley`] states by how much to move it. What readers
 //! get is a [`ClockMap`], a small value from which the time, its error bound and its state follow
 //! for any raw reading, without asking anybody.
 //!

@@ -10,7 +10,7 @@
 //!   replaces the record by one compare-and-swap. A seal is given only when the member's own
 //!   promise has run out, or by the leader itself when it resigns. So the old leader lease is over before
 //!   the new one begins.
-//! * **Holds** are carried over as the seals tell, and none is newly granted while a member that
+//! * **Holds** are carried over as the seals report, and none is newly granted while a member that
 //!   did not seal could still have one (`core/holds.rs`).
 //! * A **service** decides who is to have a hold ([`Service`]); a **nominator**, who is to begin the next
 //!   view when promises have run out ([`Nominator`]).
@@ -84,10 +84,10 @@ use crate::time::LocalTime;
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Member<S: Service, N: Nominator> {
     me: MemberInfo,
-    /// What the group's resource says, as far as this member knows.
+    /// What the group's resource states, as far as this member knows.
     policy: Policy,
     in_force: InForce,
-    /// The latest view that others told of: the resource's status, and members that refused to seal.
+    /// The latest view that others reported: the resource's status, and members that refused to seal.
     status: StatusEpoch,
     role: Role,
     promises: Promises,
@@ -109,7 +109,7 @@ pub struct Member<S: Service, N: Nominator> {
     leave_until: LocalTime,
     /// What it knows of the latest view that it led and will lead no more.
     legacy: Option<Legacy>,
-    /// What those said last who left its view.
+    /// The last message of each member that left its view.
     leaves: BTreeMap<Incarnation, Leave>,
     /// Whom discovery found; only the arbiter `None` needs it.
     peers: Discovered,
@@ -127,7 +127,7 @@ pub struct Member<S: Service, N: Nominator> {
 /// What a member is at the moment.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Role {
-    /// In no view. `heard`: when somebody of the recorded view last said anything.
+    /// In no view. `heard`: when somebody of the recorded view last sent anything.
     Joiner { heard: LocalTime },
     /// In a view that another leads, or led.
     Follower,
@@ -136,7 +136,7 @@ enum Role {
     /// In leader lease, or about to gain or to lose it.
     Leader(Box<Leader>),
     /// It led, resigned for good, and leaves once it is known that somebody took over or that the
-    /// register says so. Nothing leads from here to any other role but [`Role::Gone`].
+    /// register states so. Nothing leads from here to any other role but [`Role::Gone`].
     Resigned(Resigned),
     /// Out of the group for good.
     Gone,
@@ -158,7 +158,7 @@ type Out<S, N> = OutboxOf<Member<S, N>>;
 impl<S: Service, N: Nominator> Member<S, N> {
     /// A new member: a process that has just started and is in no view.
     ///
-    /// `status` is what the status of the group's resource says, zero if there is none.
+    /// `status` is what the status of the group's resource states, zero if there is none.
     pub fn new(me: MemberInfo, policy: Policy, status: impl Into<StatusEpoch>) -> Self {
         let register = Calls::new(me.incarnation);
         Self {
@@ -276,7 +276,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             PeerMessage::NextHeartbeat(heartbeat) => self.on_heartbeat(now, from, *heartbeat, out),
             PeerMessage::Promise(promise) => self.on_promise(now, from, *promise, out),
             PeerMessage::Refusal { floor } => self.on_refusal(now, from, floor, out),
-            // There is a group with an arbiter; the register tells whether this member is one of it.
+            // There is a group with an arbiter; the register states whether this member is one of it.
             PeerMessage::SealRequest { .. } if self.is_advisory() => self.ask_register(now, out),
             PeerMessage::SealRequest { base } => self.on_seal_request(now, from, base, out),
             PeerMessage::Seal(seal) => self.on_seal(now, from, *seal, out),

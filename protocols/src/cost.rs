@@ -9,7 +9,7 @@
 ///
 /// Each rank from the initiator up to the highest that lives asks all above it, the dead one too,
 /// and all that live answer: that is the square of the number of ranks above the initiator. Then
-/// n - 2 members are told.
+/// n - 2 members are notified.
 #[must_use]
 pub const fn bully(n: u64, initiator: u64) -> u64 {
     let above = n.saturating_sub(1).saturating_sub(initiator);
@@ -46,7 +46,7 @@ pub const fn ring(n: u64, initiators: u64) -> u64 {
 // Mutual exclusion.
 
 /// The central coordinator: request, grant and release for each entry of another member. What the
-/// coordinator says to itself is no message.
+/// coordinator sends to itself is no message.
 #[must_use]
 pub const fn central(entries_of_others: u64) -> u64 {
     3 * entries_of_others
@@ -112,7 +112,7 @@ pub const fn raymond_distance(one: u64, other: u64) -> u64 {
 
 /// Raymond's tree of n members, when all ask at once while the token is at the root: the token walks
 /// round the tree, with a request in each direction on each edge before it, but does not return from
-/// the last that it lets in, so far from the root. That is nearly four messages for each entry.
+/// the last that it admits, so far from the root. That is nearly four messages for each entry.
 #[must_use]
 pub const fn raymond_busy(n: u64, last: u64) -> u64 {
     (4 * n.saturating_sub(1)).saturating_sub(2 * last)

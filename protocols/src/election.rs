@@ -71,7 +71,7 @@ one_of! {
         type Peer = MemberId;
         type Command = Command;
         type Event = Event;
-        /// What the members of an election say to each other.
+        /// What the members of an election send to each other.
         enum Message = AnyMessage;
         /// The timers of an election.
         enum Timer = AnyTimer;

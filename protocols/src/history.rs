@@ -2,7 +2,7 @@
 //!
 //! A history is a list of [`Operation`]s on one axis of time: the time since its beginning, by true
 //! time in the simulator and by one machine's `CLOCK_BOOTTIME` in a real run. It is recorded where
-//! applications stand, not inside the group: what counts is what they were *told*. [`History::check`]
+//! applications stand, not inside the group: what counts is what they were *notified of*. [`History::check`]
 //! finds every breach of a [`Law`].
 //!
 //! On a real run, record what a program beside the sidecar sees, all by the clock of one machine: the
@@ -58,10 +58,10 @@ pub struct Entry {
     pub operation: Operation,
 }
 
-/// Tells one request for a lock from all others of a history.
+/// Distinguishes one request for a lock from all others of a history.
 pub type ClaimNumber = u64;
 
-/// Something that an application, or a store that it writes to, did or was told.
+/// Something that an application, or a store that it writes to, did or was notified of.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Operation {
     /// An application begins to ask for a lock: the time is from before the request is sent.
@@ -79,10 +79,10 @@ pub enum Operation {
         token: Option<u64>,
         /// The view that granted it, if the recorder knows.
         view: Option<u64>,
-        /// Until when the application was told that nobody else holds.
+        /// Until when the application was notified that nobody else holds.
         until: Duration,
     },
-    /// It was told a later deadline.
+    /// It was notified of a later deadline.
     Extended {
         /// Of which request.
         claim: ClaimNumber,
@@ -94,8 +94,8 @@ pub enum Operation {
         /// Which request.
         claim: ClaimNumber,
     },
-    /// It was told that it holds no longer. That does not end its belief early: the deadline that it
-    /// was told before stands.
+    /// It was notified that it holds no longer. That does not end its belief early: the deadline that it
+    /// was notified of before stands.
     Lost {
         /// Which request.
         claim: ClaimNumber,
@@ -121,7 +121,7 @@ pub enum Operation {
         /// Whether it had its effect.
         accepted: bool,
     },
-    /// Somebody is told that it leads, or for how long it goes on leading.
+    /// Somebody is notified that it leads, or for how long it goes on leading.
     Leads {
         /// Who.
         who: String,
@@ -130,7 +130,7 @@ pub enum Operation {
         /// Until when nobody else leads.
         until: Duration,
     },
-    /// Somebody is told that it leads no longer, or says so itself.
+    /// Somebody is notified that it leads no longer, or reports it itself.
     Resigned {
         /// Who.
         who: String,
@@ -153,7 +153,7 @@ pub enum Law {
     /// an error of the recorder.
     Form,
     /// Nobody believes to hold what another believes to hold. One believes from the answer until the
-    /// release is called, or until the latest deadline that one was told.
+    /// release is called, or until the latest deadline that one was notified of.
     Exclusion,
     /// A caller that asks after another's grant was answered gets a larger token, and so does one that is
     /// granted the lock after another's hold ended, though it had asked before. While somebody believes to hold,
@@ -168,7 +168,7 @@ pub enum Law {
     Fence,
     /// Who believes to hold is refused by no store.
     Refused,
-    /// A deadline that was told is never taken back.
+    /// A deadline that somebody was notified of is never taken back.
     Deadline,
     /// Nothing revives a hold: none is extended once its deadline has passed.
     Past,

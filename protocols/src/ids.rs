@@ -28,7 +28,7 @@ impl Epoch {
     ///
     /// The register's numbers stay far below: its time term ends at 2^32
     /// ([`TIME_TERM_MAX`](crate::register::TIME_TERM_MAX)), and views begin once a second at most. So
-    /// nothing that was said in a view of the one kind can be taken for a word of the other.
+    /// nothing that was sent in a view of the one kind can be taken for a word of the other.
     pub const UNARBITRATED: Self = Self(1_000_000_000_000);
 
     /// Whether a view of this number numbered itself.
@@ -114,7 +114,7 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// Tells a member's requests for one name apart, within one view. Zero is a request carried over from the
+/// Distinguishes a member's requests for one name, within one view. Zero is a request carried over from the
 /// view before.
 #[derive(
     Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,

@@ -1,7 +1,7 @@
 //! The algorithms of Conclave, as pure state machines.
 //!
 //! Nothing in this crate does I/O, reads a clock, draws a random number or waits. Every algorithm
-//! is a value that implements [`Protocol`]: it is handed one input at a time and says what it wants
+//! is a value that implements [`Protocol`]: it is handed one input at a time and states what it wants
 //! done. The same value runs in the sidecar, in the seeded simulator and in the model checker.
 //!
 //! How to read an algorithm file: the header gives the source, the pseudocode and a table of

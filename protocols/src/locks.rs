@@ -3,10 +3,10 @@
 //! One value has all locks of a member: the mutex of each, and what the textbook leaves out around it
 //! that the core does not know (rules 23 to 28 and 31 of `docs/views.md`):
 //!
-//! * **Admission.** While the core does not say that locks are granted, or this member's lease does not run,
+//! * **Admission.** While the core does not state that locks are granted, or this member's lease does not run,
 //!   its mutexes hear nothing: what arrives is kept, in order (`locks/admission.rs`).
 //! * **A token.** Every message carries the highest token of the lock that its sender knows. The holder
-//!   before has since sent something, by which the next is let in; so the next knows its token, and takes
+//!   before has since sent something, by which the next is admitted; so the next knows its token, and takes
 //!   the one after it.
 //! * **A coordinator** grants by numbers that the core gives, and finds again what got lost
 //!   (`locks/coordinator.rs`).
@@ -45,7 +45,7 @@ use crate::view::Carried;
 pub struct Locks {
     me: Incarnation,
     all: BTreeMap<LockName, Lock>,
-    /// Those that this member holds and another wants, as its application was told.
+    /// Those that this member holds and another wants, as its application was notified.
     contended: BTreeSet<LockName>,
     /// At the leader: those that are held and wanted.
     wanted: BTreeSet<LockName>,
@@ -69,13 +69,13 @@ struct Lock {
     started: bool,
     /// Messages of this entry so far, as the textbook counts them.
     messages: u64,
-    /// The member ends this entry: what it says with that counts too.
+    /// The member ends this entry: what it sends with that counts too.
     ends: bool,
     /// What the mutex has not heard yet, in order.
     deferred: VecDeque<Deferred>,
     /// The token before the coordinator's latest grant to this member.
     granted: Option<FencingToken>,
-    /// Who holds, as another member says.
+    /// The holder, as another member reports it.
     rumour: Option<Box<LockNote>>,
     /// The application knows that its claim is known and has to wait.
     notified: bool,
@@ -202,7 +202,7 @@ impl Locks {
         cx.holds.stands(name, waits, lock.is_some_and(Lock::keeps));
     }
 
-    /// The mutex let this member in (rule 27).
+    /// The mutex admitted this member (rule 27).
     fn entered(&mut self, cx: &mut Cx<'_>, name: &LockName) {
         let Some((rank, leads)) = cx.holds.seat().map(|seat| (seat.rank(), seat.leads())) else {
             return;
@@ -257,7 +257,7 @@ impl Locks {
         }
     }
 
-    /// The mutex lets this member wait; the application is told, and by whom as far as it is known.
+    /// The mutex lets this member wait; the application is notified, and of the holder as far as it is known.
     fn queued(&mut self, cx: &mut Cx<'_>, name: &LockName) {
         if cx.holds.claim_of(name).is_none() || cx.holds.is_at_hand(name) {
             return;
@@ -291,8 +291,8 @@ impl Locks {
         cx.send(to, LockMessage { lock: name.clone(), highest, note, message });
     }
 
-    /// Not every algorithm tells a member that waits that it is known to. What a promise listed that the
-    /// leader has acknowledged is: `asked` is when it was sent.
+    /// Not every algorithm notifies a waiting member that it is known to wait. What a promise listed that the
+    /// leader has acknowledged is known: `asked` is when it was sent.
     fn tell_who_waits(&mut self, cx: &mut Cx<'_>, asked: LocalTime) {
         let earlier = cx.holds.waiting().filter(|(_, claim)| claim.since < asked);
         let earlier: Vec<LockName> = earlier.map(|(name, _)| name.clone()).collect();
@@ -383,7 +383,7 @@ fn tell(cx: &mut Cx<'_>, lock: &LockName, event: LockEvent) {
     cx.tell(Event { lock: lock.clone(), event });
 }
 
-/// This member, the coordinator, lets a member in. Returns the token before.
+/// This member, the coordinator, grants it to a member. Returns the token before.
 fn grant(
     cx: &mut Cx<'_>,
     name: &LockName,
@@ -395,7 +395,8 @@ fn grant(
     cx.holds.grant(cx.now, name, to, number, again)
 }
 
-/// A member that was granted a lock says that it has it no more; its message told the last token that it used.
+/// A member that was granted a lock reports that it has it no more; its message stated the last token that it
+/// used.
 fn settle(cx: &mut Cx<'_>, name: &LockName, from: MemberId, message: &AnyMessage) {
     match message.coordination() {
         Some(Coordination::Release(number)) => cx.holds.settle(name, from, number, true),
@@ -441,7 +442,7 @@ fn asks_for_itself(message: &AnyMessage) -> bool {
     }
 }
 
-// ----- what a policy says of a lock
+// ----- what a policy states about a lock
 
 fn algorithm(policy: &Policy, name: &LockName) -> LockAlgorithm {
     policy.algorithm(name.as_str())

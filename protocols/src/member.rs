@@ -13,13 +13,13 @@ pub type Member = core::Member<Locks, AnyElection>;
 /// What is asked of a member from within its process.
 pub type Command = core::Command<locks::Command>;
 
-/// What a member tells its process.
+/// What a member notifies its process of.
 pub type Event = core::Event<locks::Event>;
 
 /// The timers of a member.
 pub type Timer = core::Timer<election::AnyTimer>;
 
-/// What members say to each other.
+/// What members send to each other.
 pub mod message {
     pub use crate::core::message::{
         Admission, Announcement, Changes, Envelope, Extended, HandOver, Heartbeat, LeaderList,
@@ -37,7 +37,7 @@ pub mod message {
     /// A message between members.
     pub type PeerMessage = AnyPeerMessage<LockMessage, election::AnyMessage>;
 
-    /// What a message says of a lock, whatever its algorithm.
+    /// What a message states about a lock, whatever its algorithm.
     #[derive(Clone, Copy, Debug)]
     pub struct AboutLock<'a> {
         /// Which.
@@ -46,7 +46,7 @@ pub mod message {
         pub epoch: Epoch,
         /// The message's name.
         pub name: &'static str,
-        /// Tells messages of one name apart that one member sent to another in one view.
+        /// Distinguishes messages of one name that one member sent to another in one view.
         pub mark: u64,
     }
 
@@ -62,7 +62,7 @@ pub mod message {
             }
         }
 
-        /// What it says of a lock; nothing if it is about none.
+        /// What it states about a lock; nothing if it is about none.
         pub fn of_lock(&self) -> Option<AboutLock<'_>> {
             let Self::Service(envelope) = self else { return None };
             Some(AboutLock {

@@ -54,7 +54,7 @@ pub enum Phase {
     InSection,
 }
 
-/// How long it is good that a member was let in.
+/// How long the permission to enter is good.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Permissions {
     /// For one entry.

@@ -4,7 +4,7 @@
 /// its driver has one code path and no `dyn`.
 ///
 /// The protocols share peers, commands and events. Their messages and timers become enums with the
-/// same variants: a message says on the wire which algorithm it belongs to, and one that belongs to
+/// same variants: a message states on the wire which algorithm it belongs to, and one that belongs to
 /// another algorithm than this member runs is ignored.
 ///
 /// ```ignore
@@ -14,7 +14,7 @@
 ///         type Peer = MemberId;
 ///         type Command = Command;
 ///         type Event = Event;
-///         /// What its members say.
+///         /// What its members send.
 ///         enum Message = AnyMessage;
 ///         /// Its timers.
 ///         enum Timer = AnyTimer;

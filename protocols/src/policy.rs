@@ -1,4 +1,4 @@
-//! What a group's custom resource says, as the members use it. A view carries the policy, so that
+//! What a group's custom resource states, as the members use it. A view carries the policy, so that
 //! all members switch together.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Policy {
-    /// The `metadata.generation` of the resource that says so.
+    /// The `metadata.generation` of the resource that states it.
     pub generation: i64,
     /// What makes the outcome of an algorithm safe.
     pub arbiter: Arbiter,
@@ -236,7 +236,7 @@ impl LockAlgorithm {
         }
     }
 
-    /// Whether the leader alone lets members in. With the others, that is among the members.
+    /// Whether the leader alone admits members. With the others, that is among the members.
     #[must_use]
     pub fn has_coordinator(self) -> bool {
         self == Self::Central
@@ -249,7 +249,7 @@ impl LockAlgorithm {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum ClockAlgorithm {
-    /// The leader asks all, averages, and tells each its correction.
+    /// The leader asks all, averages, and sends each its correction.
     #[default]
     Berkeley,
 }

@@ -16,7 +16,7 @@ pub trait Protocol {
     type Peer: Value + Copy + Ord;
     /// What the application on this member may ask for.
     type Command: Value;
-    /// What members say to each other.
+    /// What members send to each other.
     type Message: Value + Named;
     /// The timer clocks of this protocol, by name.
     type Timer: Value + Copy + Ord;
@@ -49,7 +49,7 @@ pub enum Input<P, C, M, T> {
     Message {
         /// The sender, as the link knows it.
         from: P,
-        /// What it says.
+        /// What it sent.
         message: M,
     },
     /// A timer that was armed and not disarmed since.

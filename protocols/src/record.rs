@@ -29,7 +29,7 @@ pub struct Record {
     /// Who leads; nobody after the last member left in order.
     pub leader: Option<Incarnation>,
     /// No hold of an earlier view runs that this view does not know. Where the leader lists what
-    /// nobody else could report, a record with a leader does not say so: its members know better.
+    /// nobody else could report, a record with a leader does not state it: its members know better.
     pub settled: bool,
     /// A candidate waits for all promises to run out: members no longer confirm this view.
     pub closing: bool,
@@ -41,7 +41,7 @@ pub struct Record {
     pub base: Option<Epoch>,
     /// Of a closed record: all that may still be held. Nothing if nobody knows.
     pub held: Option<Vec<LeftHold>>,
-    /// The waits that hold in this view, whatever the policy says.
+    /// The waits that hold in this view, whatever the policy states.
     pub timing: Timing,
     /// The policy of this view.
     pub policy: Policy,
@@ -98,8 +98,8 @@ impl Record {
         version::common(self.versions()).unwrap_or(version::FIRST)
     }
 
-    /// Whether the leader of this view lists what nobody else could report, and seals tell it. Where
-    /// nothing arbitrates nobody seals, and a member alone tells nobody.
+    /// Whether the leader of this view lists what nobody else could report, and seals report it. Where
+    /// nothing arbitrates nobody seals, and a member alone reports to nobody.
     pub fn lists(&self) -> bool {
         let arbitrated = self.policy.arbiter == Arbiter::Quorum;
         arbitrated && self.members.len() > 1
@@ -179,7 +179,7 @@ impl Record {
 }
 
 impl MemberInfo {
-    /// Whether what a peer says of itself is no longer than it can be.
+    /// Whether what a peer states about itself is no longer than it can be.
     pub fn is_sound(&self) -> bool {
         self.name.len() <= 253 && self.addresses.len() <= 16
     }

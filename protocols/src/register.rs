@@ -8,7 +8,7 @@ use crate::ids::Epoch;
 use crate::protocol::Named;
 use crate::record::Record;
 
-/// What members and the register say to each other. Never on a wire between members.
+/// What members and the register send to each other. Never on a wire between members.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Message {
     /// "What do you hold?" A consistent read.
@@ -42,7 +42,7 @@ pub enum Message {
     Unknown(CallId),
 }
 
-/// Tells the calls of one member apart.
+/// Distinguishes the calls of one member.
 #[derive(
     Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -87,7 +87,7 @@ pub fn time_term(since_2024: Duration) -> Epoch {
     Epoch(u64::try_from(since_2024.as_millis() / 250).unwrap_or(u64::MAX))
 }
 
-/// The largest time term that counts, in the year 2058: a clock that says more is wrong.
+/// The largest time term that counts, in the year 2058: a clock that shows more is wrong.
 pub const TIME_TERM_MAX: Epoch = Epoch((1 << 32) - 1);
 
 /// A register in memory: what `conclave dev` and the simulator have in place of the API server.

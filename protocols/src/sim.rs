@@ -2,7 +2,7 @@
 //!
 //! One seed gives one run. Links are FIFO while they are up; each message takes a random delay.
 //! Every node has a clock of its own, with an offset and a rate. A node can crash, freeze and thaw:
-//! its clock goes on meanwhile, or stands still too. A link can be cut one way, so that what is said
+//! its clock goes on meanwhile, or stands still too. A link can be cut one way, so that what is sent
 //! is lost; be held back, so that it comes late, in order; break, so that what is under way is lost;
 //! and repeat itself, at once or much later.
 //!
@@ -55,7 +55,7 @@ pub struct Simulator<P: Protocol> {
 struct Node<P: Protocol> {
     protocol: P,
     clock: Clock,
-    /// Armed timers, by name, with the number that tells a replaced one apart, and when they are due
+    /// Armed timers, by name, with the number that distinguishes a replaced one, and when they are due
     /// by the node's clock.
     timers: BTreeMap<P::Timer, (u64, LocalTime)>,
     frozen: Option<Frozen<P>>,
@@ -73,7 +73,7 @@ struct Frozen<P: Protocol> {
 pub enum Waiting<'a, P: Protocol> {
     /// Its application asked for something.
     Command(&'a P::Command),
-    /// It was told something.
+    /// It was sent something.
     Message(P::Peer, &'a P::Message),
     /// A timer went off.
     Timer(P::Timer),
@@ -268,7 +268,7 @@ impl<P: Protocol> Simulator<P> {
         self.links.repeated.get(&(from, to)).copied().unwrap_or(0)
     }
 
-    /// Loses what is under way from one node to the other. What is said later arrives.
+    /// Loses what is under way from one node to the other. What is sent later arrives.
     pub fn break_link(&mut self, from: P::Peer, to: P::Peer) {
         *self.links.sessions.entry((from, to)).or_default() += 1;
     }
@@ -317,7 +317,7 @@ impl<P: Protocol> Simulator<P> {
         self.now
     }
 
-    /// What a node's clock says.
+    /// What a node's clock shows.
     pub fn local_time(&self, name: P::Peer) -> Option<LocalTime> {
         self.nodes.get(&name).map(|node| node.clock.read(self.now))
     }
@@ -337,7 +337,7 @@ impl<P: Protocol> Simulator<P> {
         self.nodes.iter().map(|(name, node)| (*name, &node.protocol))
     }
 
-    /// Takes out what the nodes have told so far, in order, with true times.
+    /// Takes out what the nodes have reported so far, in order, with true times.
     pub fn take_notified(&mut self) -> Vec<(Duration, P::Peer, P::Event)> {
         std::mem::take(&mut self.notified)
     }

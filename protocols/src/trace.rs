@@ -1,6 +1,6 @@
 //! The rules of the leader lease protocol as one value, and traces that are held against them.
 //!
-//! A trace says what members of one group did that others rely on: promises and seals given, the
+//! A trace records what members of one group did that others rely on: promises and seals given, the
 //! register replaced, views entered and left, the leader lease believed in, locks held. [`Rules`] knows for each
 //! kind of event when it may happen and what follows from it, and refuses whatever no rule of
 //! `docs/views.md` allows, whether or not anybody comes to harm by it. The code of the members leaves such
@@ -11,7 +11,7 @@
 //! Framework*, NSDI 2025).
 //!
 //! **Clocks.** A trace has one axis of time. In the simulator that is true time: an event happens at the
-//! true time of the step that it was observed in, and a deadline, which a member tells by its own clock, lies
+//! true time of the step that it was observed in, and a deadline, which a member states by its own clock, lies
 //! where that clock will read it. How fast each clock runs is known, so a hold is exactly as long as its
 //! holder counts it. What somebody else waits is only known to be no shorter than by the fastest clock that
 //! the rules allow for (`Clocks::least`).

@@ -1,4 +1,4 @@
-//! Versions of what members say to each other, so that a group can be upgraded pod by pod.
+//! Versions of what members send to each other, so that a group can be upgraded pod by pod.
 //!
 //! A member speaks a range of versions. A view speaks the highest that all its members speak
 //! ([`Record::speaks`](crate::record::Record::speaks)): its members are frozen, so everybody in it
@@ -6,7 +6,7 @@
 //! members that share no view only the first version is spoken.
 //!
 //! A version *appends* messages. It changes none that there was: what an older version wrote is read
-//! for ever, and a message that says more than an older one takes its place in newer views.
+//! for ever, and a message that states more than an older one takes its place in newer views.
 //!
 //! There is one version so far. The feature `next-version` appends a second, whose heartbeat is another
 //! message: with it tests upgrade a group and roll it back.

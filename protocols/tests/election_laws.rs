@@ -81,7 +81,7 @@ enum Promises {
 struct Memory {
     /// Who was asked to elect, or to inquire.
     asked: BTreeSet<MemberId>,
-    /// Of whom applications were told last.
+    /// Of which member each application was last notified.
     notified: BTreeMap<MemberId, MemberId>,
     /// A message that makes no sense was sent.
     nonsense: bool,

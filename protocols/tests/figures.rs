@@ -1,5 +1,5 @@
-//! What the algorithms cost, measured beside the formulas of their sources, and the page that says
-//! so: `docs/protocols.md`. `UPDATE=1` writes it and its plots anew.
+//! What the algorithms cost, measured beside the formulas of their sources, and the page that
+//! states it: `docs/protocols.md`. `UPDATE=1` writes it and its plots anew.
 
 #[path = "figures/elections.rs"]
 mod elections;

@@ -8,6 +8,8 @@ mod at_scale;
 mod belief;
 #[path = "group/bench.rs"]
 mod bench;
+#[path = "group/chance.rs"]
+mod chance;
 #[path = "group/closing.rs"]
 mod closing;
 #[path = "group/dead_follower.rs"]

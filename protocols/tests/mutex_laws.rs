@@ -1,8 +1,8 @@
 //! The laws of mutual exclusion, over all interleavings of three members.
 //!
-//! They are those of the textbooks: at most one is in the critical section; a member that waits enters, if the one
-//! in it leaves; nobody is overtaken without end. A member that wants nothing keeps nobody out: in most
-//! searches some member never asks, or has asked for the last time, and the others get in all the same.
+//! They are those of the textbooks: at most one is in the critical section; a member that waits enters, if
+//! the one in it leaves; nobody is overtaken without end. A member that wants nothing keeps nobody out: in
+//! most searches some member never asks, or has asked for the last time, and the others enter all the same.
 //! Each law is also seen to fail, on locks that are made to break it.
 //!
 //! What is here and in `laws.rs` looks at the messages of the central coordinator. The laws in

@@ -1,4 +1,4 @@
-//! The elections that the textbooks work through, and what they say that an election costs.
+//! The elections that the textbooks work through, and what they state about the cost of an election.
 //!
 //! Sources: Tanenbaum and van Steen, *Distributed Systems*, 2nd edition, 6.5.1, figures 6-20 and
 //! 6-21; Coulouris, Dollimore, Kindberg and Blair, *Distributed Systems*, 5th edition, 15.3.

@@ -1,4 +1,4 @@
-//! Claims: what an application asks of a lock, and what it is told.
+//! Claims: what an application asks of a lock, and what it is notified of.
 //!
 //! A claim is one resource, waiting or held. The group task owns it; a caller gets a
 //! [`tokio::sync::watch`] channel with its present state, so that a poll, a long poll, a stream and
@@ -125,9 +125,9 @@ pub struct Holder {
     pub owner: String,
     /// Its token.
     pub token: Option<FencingToken>,
-    /// For how long it had held it when that was told.
+    /// For how long it had held it when that was reported.
     pub held: Duration,
-    /// When that was told, by this member's own clock.
+    /// When that was reported, by this member's own clock.
     pub notified: LocalTime,
     /// Its JSON.
     pub metadata: Option<Metadata>,

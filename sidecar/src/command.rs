@@ -46,6 +46,6 @@ const BAD_SETTINGS: u8 = 64;
 
 fn complain(error: &anyhow::Error) {
     use std::io::Write;
-    // Where standard error is gone there is nobody to tell.
+    // Where standard error is gone, nobody can be notified.
     let _ = writeln!(std::io::stderr(), "conclave: {error:#}");
 }

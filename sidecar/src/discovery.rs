@@ -3,7 +3,7 @@
 //! Discovery has two halves. Somebody knows the *endpoints*: pods, and where their peer ports are
 //! ([`crate::kubernetes`] reads them from EndpointSlices). An endpoint is a hint: the pod may be
 //! gone, or have another process by now. So each sidecar *introduces* itself to every endpoint, and
-//! is told who answers. One that did so is a peer for as long as its endpoint is there.
+//! learns who answers. One that did so is a peer for as long as its endpoint is there.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

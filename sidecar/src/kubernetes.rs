@@ -32,7 +32,7 @@ pub struct Resource {
     pub policy: Policy,
     /// What its status says was used.
     pub status: StatusEpoch,
-    /// Where certificates come from; nothing before the operator has said so.
+    /// Where certificates come from; nothing before the operator has announced it.
     pub authority: Option<AuthorityStatus>,
 }
 
@@ -183,7 +183,7 @@ async fn lease_is_gone(sight: &mut watch::Receiver<Sight>) {
 }
 
 impl Says {
-    /// Hands on what is new. An authority that is no longer said stays the last one.
+    /// Hands on what is new. An authority that is no longer announced stays the last one.
     fn tell(&self, conclave: Conclave) {
         match conclave_crds::policy(&conclave) {
             Ok(policy) => {

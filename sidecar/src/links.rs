@@ -1,7 +1,7 @@
 //! Links to the other members: reliable and FIFO, also across reconnects.
 //!
-//! A link goes one way. It is opened when something is said to a peer for the first time, and
-//! closed when nothing was said for long. What a peer has not acknowledged is kept, within limits;
+//! A link goes one way. It is opened when something is sent to a peer for the first time, and
+//! closed when nothing was sent for long. What a peer has not acknowledged is kept, within limits;
 //! what would be of no use when it is late is dropped instead.
 //!
 //! Both ends show a certificate of the group ([`crate::identity`]), and are who it says.
@@ -112,7 +112,7 @@ impl Links {
             Some(link) => match link.queue.try_send(payload) {
                 Ok(()) => return,
                 Err(mpsc::error::TrySendError::Full(_)) => return self.ignored("queue-full"),
-                // It ended because nothing was said for long, or because the peer refused it.
+                // It ended because nothing was sent for long, or because the peer refused it.
                 Err(mpsc::error::TrySendError::Closed(payload)) => payload,
             },
         };

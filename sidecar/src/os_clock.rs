@@ -44,7 +44,7 @@ impl OsClock {
     /// The same, and beside it the clock that stands still while the machine is suspended
     /// (`CLOCK_MONOTONIC`), which is the only one that some languages can read.
     ///
-    /// That one is read first: time that passes between the two, a suspend too, makes what is said
+    /// That one is read first: time that passes between the two, a suspend too, makes what is stated
     /// by it earlier, and never later.
     pub fn moment(self) -> Moment {
         let monotonic_ns = nanos(clock_gettime(ClockId::Monotonic));
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(moment.monotonic_ns_at(LocalTime(4_000 * SECOND)), 1_400 * SECOND);
     }
 
-    /// The clocks are as far apart as the machine was suspended. What is told must not take them for
+    /// The clocks are as far apart as the machine was suspended. What is stated must not take them for
     /// nearer: then a monotonic deadline would be late.
     #[test]
     fn a_monotonic_deadline_is_never_late() {

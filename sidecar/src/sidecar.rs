@@ -27,7 +27,7 @@ use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
 use crate::register::{Register, Sight};
 
-/// The sockets of a sidecar. Nobody has been told of them yet.
+/// The sockets of a sidecar. Nobody has been notified of them yet.
 #[derive(Debug)]
 pub struct Sockets {
     /// For the application.

@@ -14,7 +14,7 @@ use conclave_protocols::{Epoch, Incarnation, LockName, Named, PodUid};
 use serde::{Deserialize, Serialize};
 use tokio_util::codec::LengthDelimitedCodec;
 
-/// The protocol versions that this code speaks, lowest and highest. What a version has is said at
+/// The protocol versions that this code speaks, lowest and highest. What a version has is stated at
 /// [`conclave_protocols::version`].
 pub const VERSIONS: Versions = (version::FIRST, HIGHEST);
 
@@ -97,7 +97,7 @@ pub(crate) enum Rejection {
     Session,
 }
 
-/// What is said.
+/// What is sent.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Payload {
     /// By the member.

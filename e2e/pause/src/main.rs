@@ -1,5 +1,5 @@
 //! The first process of every sandbox of the test cluster: it holds the namespaces open and ends
-//! when it is told to.
+//! when it is asked to.
 
 use std::io;
 

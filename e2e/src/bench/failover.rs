@@ -50,7 +50,7 @@ pub(super) fn run() -> Result<()> {
 enum Loss {
     /// SIGKILL of its sidecar.
     Killed,
-    /// It is told that its pod is about to end.
+    /// It is notified that its pod is about to end.
     Drained,
 }
 

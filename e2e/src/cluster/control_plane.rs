@@ -6,7 +6,7 @@ use super::pki::{self, API_PORT, API_SERVER, CONTROLLER_MANAGER, KUBELET_CLIENT,
 use super::state::State;
 use crate::binaries::{self, Binary};
 
-/// The store. It is told not to wait for the disk, which is fine for everything but a benchmark
+/// The store. It is set not to wait for the disk, which is fine for everything but a benchmark
 /// or a power cut.
 pub(super) fn etcd(state: &State) -> Daemon {
     let peers = "http://127.0.0.1:12380";

@@ -24,7 +24,7 @@ pub struct Pod {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// What tells it from an earlier pod of the same name.
+    /// What distinguishes it from an earlier pod of the same name.
     pub uid: String,
     /// The node it runs on.
     pub node: String,

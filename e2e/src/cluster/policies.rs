@@ -131,7 +131,7 @@ fn shown(path: &Path) -> String {
 /// The name of the plugin on each node.
 const PLUGIN: &str = "cilium-cni";
 
-/// Where an agent keeps its sockets, whatever else it is told.
+/// Where an agent keeps its sockets, whatever else is set for it.
 const RUNTIME: &str = "/run/cilium";
 
 const HEALTH: &str = "http://127.0.0.1:9879/healthz";

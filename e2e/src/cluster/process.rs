@@ -1,4 +1,4 @@
-//! Processes, told apart from later ones that happen to have the same number.
+//! Processes, distinguished from later ones that happen to have the same number.
 
 use std::fmt;
 use std::fs;

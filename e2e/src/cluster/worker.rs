@@ -77,7 +77,7 @@ pub(super) fn configure(state: &State, node: Node) -> Result<()> {
 pub(super) enum Plugins {
     /// To a bridge, and nothing stands in between.
     Bridge,
-    /// Each by a route of its own, and this plugin is told of it.
+    /// Each by a route of its own, and this plugin is notified of it.
     Chained(&'static str),
 }
 

@@ -17,7 +17,7 @@ pub const NEXT: &str = "conclave.local/conclave:next-version";
 /// The reference of the image of which every sandbox is made.
 pub const PAUSE: &str = "conclave.local/pause:1";
 
-/// Builds the product's programs; [`binary`] tells where they are.
+/// Builds the product's programs; [`binary`] returns where they are.
 pub fn make() -> Result<()> {
     build(&["conclave-sidecar", "conclave-operator"], &["conclave", "conclave-operator"], &[])
 }

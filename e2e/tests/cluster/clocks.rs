@@ -49,7 +49,7 @@ fn pods_whose_clocks_are_off_and_drift_agree_within_their_bounds() -> Result<()>
     })
 }
 
-/// Group time as a pod told it, between two readings of the machine's clock, all in nanoseconds.
+/// Group time as a pod reported it, between two readings of the machine's clock, all in nanoseconds.
 #[derive(Debug)]
 struct Reading {
     before: i128,

@@ -45,7 +45,7 @@ fn two_of_three_that_the_kubelet_reports_dead_cost_no_outage() -> Result<()> {
                 ensure!(now > epoch, "it is still view {now}");
                 Ok(())
             })?;
-            // Whatever the dead were told has run out by then.
+            // Whatever was sent to the dead has run out by then.
             thread::sleep(Duration::from_secs(8));
             let diary = load.end()?;
             let granted = diary.next_grant(at, epoch)?;

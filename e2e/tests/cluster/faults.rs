@@ -39,7 +39,7 @@ fn two_of_three_sidecars_are_killed_at_once() -> Result<()> {
     })
 }
 
-/// The third leader knows by seals what the first and the second let in, so nobody waits for a member lease.
+/// The third leader knows by seals what the first and the second granted, so nobody waits for a member lease.
 #[test]
 fn two_leaders_are_killed_three_seconds_apart() -> Result<()> {
     with_group("faults-kill-again", "{}", 5, |cluster, group| {

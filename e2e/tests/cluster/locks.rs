@@ -1,7 +1,7 @@
 //! Each lock algorithm in turn, in one living group: it is changed under load, no increment is lost
 //! though a pod dies that holds, tokens rise, and Prometheus measures what the textbook says. And each in
-//! place of each other: who holds goes on to, and who waits gets in. And what is kept between two
-//! entries.
+//! place of each other: a holder goes on to hold, and one that waits enters. And what is kept between
+//! two entries.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -30,7 +30,7 @@ const EACH: u64 = 100;
 /// The same, between two looks at what the counter shows.
 const ROUND: u64 = 10;
 
-/// How often each pod goes in and out while messages are measured.
+/// How often each pod enters and leaves while messages are measured.
 const SECTIONS: u64 = 3;
 
 /// The lock that is held across each change, while others wait for it.
@@ -189,7 +189,7 @@ fn ranks(group: &Group<'_>, pods: &[Pod]) -> Result<Vec<u64>> {
     pods.iter().map(rank).collect()
 }
 
-/// Each pod goes in and out a few times, while nobody else wants in.
+/// Each pod enters and leaves a few times, while nobody else wants to enter.
 fn the_measured_messages_are_those_of_the_textbook(
     group: &Group<'_>,
     prometheus: &Prometheus,
@@ -435,7 +435,7 @@ impl<'a> Line<'a> {
         Ok(asked + safe..Instant::now() + safe)
     }
 
-    /// The holder leaves, and one of those that wait gets in.
+    /// The holder leaves, and one of those that wait enters.
     fn advance(&mut self) -> Result<()> {
         let (pod, before) = &self.held;
         self.group.unlock(pod, before)?;
@@ -453,7 +453,7 @@ impl<'a> Line<'a> {
         Ok(())
     }
 
-    /// All that still wait get in.
+    /// All that still wait enter.
     fn end(mut self) -> Result<()> {
         while !self.waiting.is_empty() {
             self.advance()?;

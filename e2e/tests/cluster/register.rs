@@ -40,7 +40,7 @@ fn the_lease_is_annotated_edited_and_deleted() -> Result<()> {
     })
 }
 
-/// That is what it tells when the Lease was brought back to before it: nothing is granted until all of that
+/// That is what it reports when the Lease was brought back to before it: nothing is granted until all of that
 /// view has run out, and everything after.
 fn the_status_tells_of_a_view_that_nobody_knows(group: &Group<'_>) -> Result<()> {
     let leader = group.await_leader()?;

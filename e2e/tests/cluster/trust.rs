@@ -1,4 +1,4 @@
-//! Who gets in: a labelled deployment does, and nobody else.
+//! A labelled deployment is admitted to a group, and nobody else.
 
 use std::collections::BTreeSet;
 

@@ -11,7 +11,7 @@ use super::browser::Browser;
 /// An algorithm, and its words while one member holds a lock, another waits for it, and both leave.
 pub(crate) struct Traffic {
     pub(crate) algorithm: &'static str,
-    /// Words that are always said.
+    /// Words that are always sent.
     always: &'static [&'static str],
     /// Words that depend on which ranks the two have, or on how long the second waits.
     sometimes: &'static [&'static str],

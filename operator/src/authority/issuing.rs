@@ -145,7 +145,7 @@ async fn certify(
     }
 }
 
-/// A call to the API server that failed. What it said is not for the pod.
+/// A call to the API server that failed. What it answered is not for the pod.
 #[expect(clippy::needless_pass_by_value, reason = "`map_err` calls it so")]
 pub(super) fn failed(error: kube::Error) -> Problem {
     warn!(error = chain(&error), "the API server has not helped to certify");

@@ -90,7 +90,7 @@ impl Keeper {
         self.authority.subscribe()
     }
 
-    /// What groups are told of it.
+    /// What is announced of it to groups.
     pub fn status(&self) -> watch::Receiver<Option<AuthorityStatus>> {
         self.status.subscribe()
     }

@@ -51,7 +51,7 @@ pub enum MountError {
     /// The two do not belong together, or are of no use for TLS.
     #[error("certificate and key cannot be used together")]
     Pair(#[from] rustls::Error),
-    /// It cannot be said until when the certificate is valid.
+    /// It is not known until when the certificate is valid.
     #[error("the certificate cannot be read")]
     Certificate,
 }

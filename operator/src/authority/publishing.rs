@@ -98,8 +98,8 @@ fn trusts(webhook: &MutatingWebhook, bundle: &str) -> bool {
     webhook.client_config.ca_bundle.as_ref().is_some_and(|found| found.0 == bundle.as_bytes())
 }
 
-/// A group that is being deleted is told nothing more. One that was never told of an authority has no
-/// member that trusts another one, and will be told of this.
+/// A group that is being deleted is notified of nothing more. One that was never notified of an authority has
+/// no member that trusts another one, and will be notified of this.
 fn knows(group: &Conclave, bundle: &str) -> bool {
     let status = group.status.as_ref().and_then(|status| status.authority.as_ref());
     group.metadata.deletion_timestamp.is_some()

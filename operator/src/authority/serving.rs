@@ -4,7 +4,7 @@
 //! another signer takes over; connections that there are go on.
 //!
 //! Where somebody else makes the certificate of the webhook ([`mounted`](super::mounted)), the name
-//! that a client asks for tells which one it is shown. A sidecar asks for [`SERVER_NAME`] and trusts
+//! that a client asks for decides which one it is shown. A sidecar asks for [`SERVER_NAME`] and trusts
 //! the authority, the API server asks for the Service and trusts that somebody. So another that may
 //! sign for the webhook does not become one that members believe.
 
@@ -86,7 +86,7 @@ impl Certificate {
         Ok(config)
     }
 
-    /// Keeps the certificate new, as long as somebody tells of the authority.
+    /// Keeps the certificate new, as long as somebody announces the authority.
     pub async fn renew(mut self) {
         let mut made_by: Option<Signer> = None;
         let mut due = Duration::ZERO;
@@ -140,7 +140,7 @@ const CONNECTIONS: usize = 256;
 /// The shortest time between two certificates.
 const RETRY: Duration = Duration::from_secs(1);
 /// The time between two tries that fail. A signer that has ended does not come back, and its
-/// successor is not waited for: its owner tells.
+/// successor is not waited for: its owner announces it.
 const PAUSE: Duration = Duration::from_mins(1);
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Tells of pods that were refused, as Events.
+//! Reports pods that were refused, as Events.
 //!
 //! The pod does not exist and has no UID, so the Event is about the `Conclave` whose group the pod was
 //! to join, with the pod's owner beside it. Without such a `Conclave` it is about the owner: a
-//! `ReplicaSet`, a Job. Who makes a pod without an owner is told by the refusal itself.
+//! `ReplicaSet`, a Job. The creator of a pod without an owner is notified by the refusal itself.
 //!
 //! Everybody that reaches the webhook can make up a review. So no answer waits for an Event, and there are
 //! few: one in a second, and those that do not find a place in a short line are only logged.
@@ -31,11 +31,11 @@ pub(super) struct Refused {
     problem: String,
 }
 
-/// Takes what is to be told. Clones are the same.
+/// Takes what is to be reported. Clones are the same.
 #[derive(Clone, Debug)]
 pub struct Teller(mpsc::Sender<Refused>);
 
-/// What tells.
+/// What reports.
 pub struct Telling {
     client: Client,
     events: Events,
@@ -76,7 +76,7 @@ impl Refused {
 }
 
 impl Teller {
-    /// Has this told, if there is room for it.
+    /// Has this reported, if there is room for it.
     pub(super) fn tell(&self, refused: Refused) {
         if let Err(error) = self.0.try_send(refused) {
             debug!(%error, "no Event about a pod that was refused");
@@ -85,14 +85,14 @@ impl Teller {
 }
 
 impl Telling {
-    /// What tells in the name of this replica, and what takes what it is to tell.
+    /// What reports in the name of this replica, and what takes what it is to report.
     pub fn new(client: Client, replica: &str) -> (Self, Teller) {
         let (teller, refused) = mpsc::channel(WAITING);
         let events = Events::new(client.clone(), replica);
         (Self { client, events, refused }, Teller(teller))
     }
 
-    /// Tells, as long as there are tellers. What cannot be told is not tried again.
+    /// Reports, as long as there are tellers. What cannot be reported is not tried again.
     pub async fn run(mut self) {
         while let Some(refused) = self.refused.recv().await {
             match timeout(PATIENCE, self.tell(&refused)).await {
@@ -142,7 +142,7 @@ fn is_label(name: &str) -> bool {
     (1..=LABEL_MAX).contains(&name.len()) && name.chars().all(is_inner)
 }
 
-/// Refusals that wait to be told.
+/// Refusals that wait to be reported.
 const WAITING: usize = 16;
 /// The time between two of them.
 const PAUSE: Duration = Duration::from_secs(1);

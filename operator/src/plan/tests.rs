@@ -186,7 +186,7 @@ fn a_register_that_is_missing_although_there_is_an_epoch_was_lost() {
     );
 }
 
-/// What people are told of a loss.
+/// What is reported to people of a loss.
 fn lost_note(changes: &[Change]) -> String {
     let note = |change: &Change| {
         let Change::Announce(notice @ Notice::RegisterLost { .. }) = change else { return None };

@@ -31,7 +31,7 @@ fn cluster() -> (ApiServer, Arc<Context>) {
     (server, context)
 }
 
-/// The same, and what tells of the authority.
+/// The same, and what announces the authority.
 fn cluster_and_authority() -> (ApiServer, Arc<Context>, watch::Sender<Option<AuthorityStatus>>) {
     let server = ApiServer::default();
     server.put(

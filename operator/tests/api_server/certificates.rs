@@ -71,7 +71,7 @@ impl Shop {
         self.send(json!({ "group": group, "request": request }).to_string()).await
     }
 
-    /// What somebody who should get nothing is told.
+    /// What is answered to somebody who should get nothing.
     async fn refusal(&self) -> (u16, String) {
         let (status, answer) = self.ask("orders", &request()).await;
         assert!(answer["certificate"].is_null(), "{answer}");
@@ -96,7 +96,7 @@ fn shown(token: &str, body: String) -> Request<Body> {
     request.body(Body::from(body)).expect("a request")
 }
 
-/// What the kubelet's token says, as far as it is looked at. What is said of the subject makes both
+/// What the kubelet's token says, as far as it is looked at. What it states of the subject makes both
 /// characters that URLs have in place of others.
 fn claims() -> Value {
     json!({ "aud": ["conclave"], "exp": Timestamp::now().as_second() + 600, "sub": "~~~???>>>" })

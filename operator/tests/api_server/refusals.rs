@@ -1,4 +1,4 @@
-//! Who is told of a pod that the webhook refuses. Time is virtual.
+//! To whom a pod that the webhook refuses is reported. Time is virtual.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const CONCLAVE: &str = "/apis/conclave.dev/v1alpha1/namespaces/shop/conclaves/or
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/shop/events";
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// An API server, and a webhook that tells it of refusals.
+/// An API server, and a webhook that reports refusals to it.
 struct Cluster {
     server: ApiServer,
     injector: Injector,

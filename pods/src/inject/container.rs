@@ -134,7 +134,7 @@ pub(super) fn volumes(settings: &Settings) -> Vec<Value> {
         "fieldRef": {"fieldPath": "metadata.namespace"},
     }]});
     // As the API server's own plugin makes it for a pod that wants a token: an hour, and seven
-    // seconds by which such tokens are told from others.
+    // seconds by which such tokens are distinguished from others.
     let token = json!({"path": "token", "expirationSeconds": 3_607});
     // For the operator's authority and for nobody else, and for the shortest time that there is.
     let own = json!({"audience": AUDIENCE, "path": "conclave-token", "expirationSeconds": 600});

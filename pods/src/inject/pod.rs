@@ -98,7 +98,7 @@ fn put_in(
     for container in containers_mut(spec) {
         let wants_socket = settings.mount_socket.iter().any(|wanted| wanted == name(container));
         let path = format!("spec.containers[{}]", name(container));
-        // Nobody can tell later who wrote it, so it must not stay where it is now.
+        // Nobody can know later who wrote it, so it must not stay where it is now.
         take_out_of(container);
         tell(container, wants_socket, !settings.socket_only)
             .map_err(|problem| problem.below(&path))?;

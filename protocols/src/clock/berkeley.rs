@@ -1,5 +1,5 @@
-//! The Berkeley algorithm: a time daemon asks all for their time, averages, and tells each by how
-//! much to correct its clock.
+//! The Berkeley algorithm: a time daemon asks all for their time, averages, and sends each the
+//! amount by which to correct its clock.
 //!
 //! Source: Gusella and Zatti, *The Accuracy of the Clock Synchronization Achieved by TEMPO in
 //! Berkeley UNIX 4.3BSD*, IEEE TSE 15(7), 1989; Tanenbaum and van Steen, *Distributed Systems*, 2nd
@@ -30,7 +30,7 @@
 //!   one that is silent already has a group time.
 //! - An exchange that took more than twice as long as the fastest with that member is not averaged,
 //!   and no clock is set by it: once set, a clock can only be slewed.
-//! - A follower keeps what it knows if that is better than what a slow exchange tells it.
+//! - A follower keeps what it knows if that is better than what a slow exchange reports to it.
 //! - Answers carry the member's bound, adjustments the error of the correction, so that each member
 //!   knows how wrong it may be; see [the module](super).
 //!
@@ -70,7 +70,7 @@ pub struct Berkeley {
     sources: BTreeMap<MemberId, Source>,
 }
 
-/// What members say to each other.
+/// What members send to each other.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Message {
     /// "What time is it?"

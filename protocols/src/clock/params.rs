@@ -1,4 +1,4 @@
-//! What the policy says about the clock, and what follows from it.
+//! What the policy states about the clock, and what follows from it.
 
 use std::time::Duration;
 

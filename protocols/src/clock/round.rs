@@ -20,7 +20,7 @@ pub struct Source {
     /// What was made of it.
     pub verdict: Verdict,
     /// The member's bound and the daemon's cannot both be right: a raw clock drifts more than the
-    /// policy says, or was stopped.
+    /// policy states, or was stopped.
     pub contradicts: bool,
 }
 

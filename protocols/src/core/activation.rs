@@ -32,7 +32,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 
     /// What decides on the next view besides what the candidate found out: what this member saw itself, and what the
-    /// resource's status says.
+    /// resource's status states.
     fn knows(&self) -> Knows<'_> {
         let known = self.record.as_ref().map(|record| record.epoch.max(record.ceiling));
         let own = self.promises.epoch().max(self.in_force.floor);

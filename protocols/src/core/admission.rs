@@ -1,6 +1,6 @@
 //! Admission, as the members other than the leader see it.
 //!
-//! While a view begins its leader grants nothing (rule 23), and keeps what arrives. Its heartbeats tell
+//! While a view begins its leader grants nothing (rule 23), and keeps what arrives. Its heartbeats state
 //! whether admission is open, and the ceiling of tokens.
 
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::time::LocalTime;
 pub(super) struct Admissions {
     /// The latest word of a leader, and in which view.
     heard: Option<(Epoch, bool)>,
-    /// What was last told.
+    /// What the process was last notified of.
     notified: Option<bool>,
-    /// The end of the grace period that was last told.
+    /// The end of the grace period that the process was last notified of.
     notified_grace: Option<LocalTime>,
-    /// Whether the group was last said to be full.
+    /// Whether the process was last notified that the group is full.
     notified_full: bool,
 }
 
 impl<S: Service, N: Nominator> Member<S, N> {
-    /// A heartbeat of the view of this member, which follows its leader, tells of admission.
+    /// A heartbeat of the view of this member, which follows its leader, reports on admission.
     pub(super) fn hear_admission(
         &mut self,
         now: LocalTime,
@@ -56,8 +56,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// Until when nothing is newly granted (rule 20), if this member knows: it leads, or its leader says
-    /// so.
+    /// Until when nothing is newly granted (rule 20), if this member knows: it leads, or its leader states
+    /// it.
     fn grace(&self, now: LocalTime) -> Option<LocalTime> {
         let until = match &self.role {
             Role::Leader(leader) if leader.leader_lease_until() > now => {
@@ -74,7 +74,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         until.filter(|until| *until > now)
     }
 
-    /// Tells whether anything is granted, and until when nothing is, if that has changed.
+    /// Notifies the process of whether anything is granted, and until when nothing is, if that has changed.
     pub(super) fn tell_admission(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         let grants = self.grants(now);
         if self.admissions.notified != grants {
@@ -97,5 +97,5 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 }
 
-/// A leader tells a rest anew with each heartbeat. What differs by less is the same moment.
+/// A leader sends a rest anew with each heartbeat. What differs by less is the same moment.
 const SAME_END: Duration = Duration::from_millis(100);

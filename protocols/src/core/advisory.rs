@@ -6,7 +6,7 @@
 //! and a leader that hears of a higher one follows it too. So holds and leadership are advisory,
 //! and no token is given.
 //!
-//! What a new leader knows of holds is what the members tell it with their first promises. It
+//! What a new leader knows of holds is what the members report to it with their first promises. It
 //! grants nothing for a `leaderLease`, to hear them first: by then all that live and can be reached
 //! have given up the leader before.
 
@@ -26,7 +26,7 @@ use crate::time::LocalTime;
 pub(super) struct Discovered {
     /// Nothing until discovery has spoken.
     found: Option<BTreeMap<Incarnation, MemberInfo>>,
-    /// Those that said that they leave. Discovery may notice later.
+    /// Those that announced that they leave. Discovery may notice later.
     departed: BTreeSet<Incarnation>,
 }
 

@@ -6,14 +6,14 @@ use crate::ids::{Epoch, Incarnation};
 use crate::record::Record;
 use crate::time::LocalTime;
 
-/// What was told to applications, and until when they go by it.
+/// What applications were notified of, and until when they go by it.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Belief {
-    /// The last leadership told.
+    /// The last leadership that applications were notified of.
     notified: Option<Leadership>,
-    /// No application of this member was told a later end of its leader lease.
+    /// No application of this member was notified of a later end of its leader lease.
     until: LocalTime,
-    /// Nobody is told any more: the leader lease is about to pass on.
+    /// Nobody is notified any more: the leader lease is about to pass on.
     ends: bool,
     /// By then no application of any other member believes that it leads.
     from: LocalTime,
@@ -32,7 +32,7 @@ impl Belief {
         }
     }
 
-    /// Applications are told this. Whether it is news to them.
+    /// Applications are notified of this. Whether it is news to them.
     pub(super) fn notify(&mut self, leadership: Leadership) -> bool {
         if let Leadership::Leading(until) = leadership {
             self.until = until;
@@ -40,7 +40,7 @@ impl Belief {
         self.notified.replace(leadership) != Some(leadership)
     }
 
-    /// No application of this member was told a later end of its leader lease.
+    /// No application of this member was notified of a later end of its leader lease.
     pub(super) fn until(&self) -> LocalTime {
         self.until
     }
@@ -50,7 +50,7 @@ impl Belief {
         self.until.max(self.from)
     }
 
-    /// Rule 35: a leader that resigned to itself is believed on, up to the deadline that it told.
+    /// Rule 35: a leader that resigned to itself is believed on, up to the deadline that it announced.
     pub(super) fn goes_on(&self, now: LocalTime) -> bool {
         let led = matches!(self.notified, Some(Leadership::Leading(_)));
         led && !self.ends && self.until > now
@@ -66,18 +66,18 @@ impl Belief {
         self.from = from;
     }
 
-    /// From now on nobody is told that this member leads, or again, if it is not to hand over after all.
+    /// From now on nobody is notified that this member leads, or again, if it is not to hand over after all.
     pub(super) fn set_ends(&mut self, ends: bool) {
         self.ends = ends;
     }
 
-    /// Whether nobody is told any more.
+    /// Whether nobody is notified any more.
     pub(super) fn ends(&self) -> bool {
         self.ends
     }
 
-    /// No application was told a later deadline than this. Counts while this member hands over: false if it
-    /// does not.
+    /// No application was notified of a later deadline than this. Counts while this member hands over: false if
+    /// it does not.
     pub(super) fn shorten(&mut self, until: LocalTime) -> bool {
         if self.ends {
             self.until = self.until.min(until);

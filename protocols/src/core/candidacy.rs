@@ -129,7 +129,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Basis::Over => return self.activate(now, out),
             Basis::MayLive => {}
         }
-        // Of a base that was lost no seal counts, but a refusal tells that a leader lease lives.
+        // Of a base that was lost no seal counts, but a refusal shows that a leader lease lives.
         if base.rank(me).is_some() && !base.base_unknown {
             match self.seal(now, base.epoch, out) {
                 Some(seal) => {

@@ -1,5 +1,5 @@
 //! A member that is about to begin a view, by itself: what it starts from, who sealed that, and what it would write.
-//! It says what is so and what is due; the member does it.
+//! It states what is so and what is due; the member does it.
 
 mod next;
 mod seals;
@@ -26,7 +26,7 @@ pub(super) struct Candidate {
     base: Option<Record>,
     version: Version,
     time_term: Epoch,
-    /// The members that sealed, and when each last said so.
+    /// The members that sealed, and when each last reported it.
     seals: BTreeMap<Incarnation, (Seal, LocalTime)>,
     /// Who is surely dead, and since when that is known.
     dead: Dead,
@@ -36,7 +36,7 @@ pub(super) struct Candidate {
     replaces: Option<Mark>,
     /// When the leader lease of the base was over.
     over_at: Option<LocalTime>,
-    /// When the register was known to say that the base is closing.
+    /// When the register was known to state that the base is closing.
     closing_at: Option<LocalTime>,
     /// Until when those who have not sealed are waited for, once enough have.
     stragglers_until: Option<LocalTime>,
@@ -78,7 +78,7 @@ pub(super) enum Basis {
     Idle,
     /// It is over.
     Over,
-    /// It may live: seals tell.
+    /// It may live: seals show whether it does.
     MayLive,
 }
 
@@ -93,7 +93,7 @@ pub(super) enum Due {
     Ask(Epoch, Vec<Incarnation>, Option<Duration>),
     /// To leave it to others: there may be a later view by now.
     Withdraw,
-    /// To have the register say that the base is closing.
+    /// To have the register state that the base is closing.
     Close,
     /// To write the next view.
     Activate,
@@ -280,7 +280,7 @@ impl Candidate {
         self.step == Step::Reading
     }
 
-    /// The register says from now on that the base is closing.
+    /// The register states from now on that the base is closing.
     pub(super) fn is_closing(&mut self, now: LocalTime, base: Record) {
         self.closing_at = Some(now);
         self.step = Step::Sealing;

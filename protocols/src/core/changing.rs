@@ -29,7 +29,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// The register tells a leader whether its view is still the latest.
+    /// The register states whether a leader's view is still the latest.
     pub(super) fn leader_reads(&mut self, now: LocalTime, value: Value, out: &mut Out<S, N>) {
         let Some(record) = value.record.clone() else { return };
         if self.is_news(&record) {

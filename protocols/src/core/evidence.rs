@@ -1,8 +1,8 @@
 //! Evidence of death (rule 14): the kubelet reported that the container of exactly one process has
 //! terminated.
 //!
-//! The process is over, its application need not be: it may act for as long as it was told. So a
-//! dead member counts only when whatever it promised or was told has run out, and that is counted
+//! The process is over, its application need not be: it may act until the deadlines that it was notified of. So
+//! a dead member counts only when whatever it promised or was notified of has run out, and that is counted
 //! from when the evidence was seen. What is saved is the wait for members that cannot be asked
 //! (rule 15 c), not the wait for a promise.
 

@@ -40,7 +40,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             (Outcome::Whole, Then::Change(value)) => self.change_view(now, *value, out),
             (Outcome::Whole, Then::ChangePeers) => self.change_peers(now, out),
             (Outcome::Whole, Then::Drain) => {
-                // Rule 37: without a successor for a moment, applications may have been told to lead again.
+                // Rule 37: without a successor for a moment, applications may have been notified again that they lead.
                 let notified = !self.belief.ends() || self.is_believed(now);
                 if notified || !self.hand_over(now, true, out) {
                     self.thaw(now, out);

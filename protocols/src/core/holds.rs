@@ -110,7 +110,7 @@ struct Held {
     /// Nobody makes use of that: it is kept for an application that may want it again.
     kept: bool,
     highest: FencingToken,
-    /// The latest token of it that somebody was seen to hold in this view. What members say to be the highest
+    /// The latest token of it that somebody was seen to hold in this view. What members report as the highest
     /// may be of another name.
     seen: FencingToken,
     /// At the leader: up to where a member that may keep its grant may have used tokens.

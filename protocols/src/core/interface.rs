@@ -21,11 +21,11 @@ pub enum Node {
 pub enum Command<C> {
     /// The application asks something of the service.
     Service(C),
-    /// The group's resource says this now.
+    /// The group's resource states this now.
     Policy(Box<Policy>),
-    /// The status of the group's resource says this now.
+    /// The status of the group's resource states this now.
     Status(StatusEpoch),
-    /// Discovery found these others, all of them. Only the arbiter `None` needs to be told: there,
+    /// Discovery found these others, all of them. Only the arbiter `None` needs to be notified: there,
     /// no register names the members.
     Peers(Vec<MemberInfo>),
     /// That process is dead: the kubelet reported its container as terminated. It must be true.
@@ -34,7 +34,7 @@ pub enum Command<C> {
     Look,
     /// The pod is about to end: another should lead. Holds go on.
     Drain,
-    /// While this member hands over, no application was told a later end of its leader lease.
+    /// While this member hands over, no application was notified of a later end of its leader lease.
     Notified(LocalTime),
     /// Leaves the group.
     Leave,
@@ -69,7 +69,7 @@ pub enum Timer<T> {
     Nominator(T),
 }
 
-/// What a member tells its process.
+/// What a member notifies its process of.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Event<E> {
     /// Somebody's addresses.
@@ -99,7 +99,7 @@ pub enum Event<E> {
     },
     /// The service lets the application know.
     Service(E),
-    /// All that this member holds goes on, but for what it was told of otherwise ([`Term`]).
+    /// All that this member holds goes on, but for what it was notified of otherwise ([`Term`]).
     Lease(Lease),
     /// A message made no sense, and was ignored.
     Ignored(&'static str),
@@ -157,7 +157,7 @@ impl Lease {
     }
 }
 
-/// For how long a hold is safe, as its application is told.
+/// For how long a hold is safe, as its application is notified.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Term {
     until: LocalTime,
@@ -210,8 +210,8 @@ impl Term {
     }
 }
 
-/// What the status of a group's resource says was used: the operator does not forget it, whatever becomes
-/// of the register.
+/// What was used, as the status of a group's resource states it: the operator does not forget it, whatever
+/// becomes of the register.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct StatusEpoch {
     /// The latest view.

@@ -11,7 +11,7 @@ use crate::record::{MEMBERS_MAX, MemberInfo, Record};
 use crate::register::Value;
 use crate::time::LocalTime;
 
-/// Who wants to join, and when each last said so.
+/// Those that want to join, and when each last announced it.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Joiners(BTreeMap<Incarnation, (MemberInfo, LocalTime)>);
 
@@ -66,7 +66,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// The register tells a joiner whom to ask.
+    /// The register states whom a joiner is to ask.
     pub(super) fn joiner_reads(&mut self, now: LocalTime, value: Value, out: &mut Out<S, N>) {
         let Some(record) = value.record.clone() else {
             return self.begin_first_view(now, value, out);
@@ -135,7 +135,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// Somebody wants to join. Only the leader can see to it; the others say that they live.
+    /// Somebody wants to join. Only the leader can see to it; the others answer that they live.
     pub(super) fn on_join(
         &mut self,
         now: LocalTime,
@@ -146,7 +146,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if info.incarnation != from || !info.is_sound() {
             return out.tell(Event::Ignored("join"));
         }
-        // Who takes no part in a view says nothing for those that do.
+        // A process that takes no part in a view does not answer for those that do.
         if matches!(self.role, Role::Joiner { .. } | Role::Resigned(_)) {
             return;
         }

@@ -1,5 +1,5 @@
 //! A member that leads its view, by itself: who promises, what each member was sent, who comes and goes, what is
-//! to be done next. It says what is so and what is due; the member does it.
+//! to be done next. It states what is so and what is due; the member does it.
 
 mod freeze;
 mod heartbeats;
@@ -40,7 +40,7 @@ pub(super) struct Leader {
     leased_at: LocalTime,
     joiners: Joiners,
     leavers: BTreeSet<Incarnation>,
-    /// Those of them who said what they hold.
+    /// Those of them that reported what they hold.
     parted: BTreeSet<Incarnation>,
     /// Members that are about to end.
     draining: BTreeSet<Incarnation>,
@@ -50,7 +50,7 @@ pub(super) struct Leader {
     task: Option<Task>,
     /// Admission is closed, so that it is known what everybody holds.
     freeze: Option<Freeze>,
-    /// When a closed admission was last opened again, because somebody said nothing.
+    /// When a closed admission was last opened again, because somebody did not answer.
     thawed: Option<LocalTime>,
     /// Admission was open to members that grant among themselves.
     open: bool,
@@ -157,7 +157,7 @@ impl Leader {
         let (Some(sent), true) = (sent, promise.epoch == self.record.epoch) else {
             return Answer::Stray;
         };
-        // What a member said before it left says less than that.
+        // What a member sent before it left reports less than that.
         if self.record.rank(from).is_none() || self.parted.contains(&from) {
             return Answer::Stray;
         }
@@ -237,7 +237,7 @@ impl Leader {
     }
 
     /// Rule 21: whether no hold of an earlier view runs that this one does not know. The leader's own are tied to
-    /// the leader lease since it began, or others can tell them.
+    /// the leader lease since it began, or others can report them.
     pub(super) fn settle(&mut self, outsiders: bool, older_leases: bool) -> bool {
         let settles = self.grace_over && !outsiders && (self.record.lists() || !older_leases);
         self.settled |= settles;
@@ -265,7 +265,7 @@ impl Leader {
         self.record.incarnations().filter(|m| lives(m) && !self.leavers.contains(m)).collect()
     }
 
-    /// A member of this view has left it and said what it holds, if that is of this view. That is as good as the
+    /// A member of this view has left it and reported what it holds, if that is of this view. That is as good as the
     /// answer to any heartbeat, since it enters nothing any more.
     pub(super) fn parts(&mut self, member: Incarnation, leave: &Leave) -> bool {
         let of_view = leave.counts_in(self.record.epoch) && self.record.rank(member).is_some();
@@ -299,7 +299,7 @@ impl Leader {
         remains.or_else(|| living.first().filter(|_| !stay)).copied()
     }
 
-    /// Until when somebody of a view that has just begun may say for the first time that it lives.
+    /// Until when somebody of a view that has just begun may report for the first time that it lives.
     pub(super) fn awaits_somebody(
         &self,
         now: LocalTime,

@@ -5,7 +5,7 @@ use super::{Event, Leadership, Member, Nominator, Out, Role, Service, Timer};
 use crate::time::{LocalTime, hold};
 
 impl<S: Service, N: Nominator> Member<S, N> {
-    /// Tells how this member stands, if that has changed.
+    /// Notifies the process of how this member stands, if that has changed.
     pub(super) fn tell_leadership(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         if let Some(record) = &self.record {
             self.belief.note_view(now, self.me.incarnation, record);
@@ -42,7 +42,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if self.belief.ends() {
             Leadership::HandingOver
         } else {
-            // Rule 7: a deadline that was told is not taken back.
+            // Rule 7: a deadline that applications were notified of is not taken back.
             let notified = self.before_a_shorter_wait(until).max(self.belief.until());
             if self.may_believe(now) && notified > now {
                 Leadership::Leading(notified)
@@ -52,8 +52,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// Where a shorter leader lease is to come into force, applications are told no later deadline than
-    /// that would give, so that it can.
+    /// Where a shorter leader lease is to come into force, applications are notified of no later deadline
+    /// than that would give, so that it can.
     fn before_a_shorter_wait(&self, until: LocalTime) -> LocalTime {
         let Some(record) = &self.record else { return until };
         let wanted = self.policy.timing.leader_lease.min(record.timing.leader_lease);
@@ -80,7 +80,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 
     /// Rule 37: whether applications keep a leader from handing over. It goes on when the last deadline
-    /// that it told has passed.
+    /// that it announced to them has passed.
     pub(super) fn waits_for_believers(&mut self, now: LocalTime, out: &mut Out<S, N>) -> bool {
         let waits = self.is_believed(now) || !self.may_believe(now);
         let until = self.belief.lasts_until();
@@ -91,7 +91,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         waits
     }
 
-    /// While this member hands over: no application was told a later deadline than this.
+    /// While this member hands over: no application was notified of a later deadline than this.
     pub(super) fn believed_until(&mut self, now: LocalTime, until: LocalTime, out: &mut Out<S, N>) {
         if self.belief.shorten(until) {
             self.hand_over_in_time(now, out);

@@ -104,7 +104,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// Tells a member at once what it waits for to let others in or be let in: that its lease runs,
+    /// Notifies a member at once of what it waits for to admit others or to be admitted: that its lease runs,
     /// and that admission is open. Else it would have to wait for the next heartbeat.
     fn hurry(&mut self, now: LocalTime, member: Incarnation, out: &mut Out<S, N>) {
         let Some(leader) = self.leader() else { return };
@@ -212,7 +212,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// Is no longer leader, if it was (rule 22): its own holds run out, as it was told.
+    /// Is no longer leader, if it was (rule 22): its own holds run out, as it was notified.
     pub(super) fn step_down(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         if !matches!(self.role, Role::Leader(_)) {
             return;

@@ -17,9 +17,9 @@ use crate::time::LocalTime;
 /// Nobody's promise gives the leader lease back, because this has none.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Resigned {
-    /// A successor has the table, and is to say that it took over.
+    /// A successor has the table, and is to report that it took over.
     HandedOver,
-    /// Nobody took over: the register is to say that nobody leads.
+    /// Nobody took over: the register is to state that nobody leads.
     Closes {
         /// It was asked to.
         wrote: bool,
@@ -27,7 +27,7 @@ pub(super) enum Resigned {
 }
 
 /// What a member knows of a view that it led, and in which its leader lease is over for good: what the
-/// register is to say of that view if nobody takes over.
+/// register is to state about that view if nobody takes over.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Legacy {
     /// The view.
@@ -128,7 +128,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// A leader that resigned wants this member to take over.
     ///
     /// It refuses the view from now on. Its promise runs on all the same: should it come to nothing
-    /// as a candidate, its seal must not say earlier than the others' that the holds of the old
+    /// as a candidate, its seal must not state earlier than the others' that the holds of the old
     /// leader are over.
     pub(super) fn on_hand_over(
         &mut self,
@@ -208,7 +208,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let known = self.record.as_ref().map(|record| record.epoch);
         if let Some(legacy) = self.legacy.as_ref().filter(|legacy| known == Some(legacy.base)) {
             let Some(successor) = legacy.successor else { return self.close_group(now, out) };
-            // Its application may have given back since what the table says that it holds.
+            // Its application may have given back since what it holds according to the table.
             let leave = Leave { epoch: legacy.base, holds: self.holds.running(now) };
             say(successor, PeerMessage::Leave(Box::new(leave)), out);
             return self.await_successor(out);
@@ -257,14 +257,14 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// The successor is to say that it took over.
+    /// The successor is to report that it took over.
     fn await_successor(&mut self, out: &mut Out<S, N>) {
         self.role = Role::Resigned(Resigned::HandedOver);
         out.disarm(Timer::Promise);
         out.arm(Timer::Leave, self.register_patience());
     }
 
-    /// The register is to say that nobody leads; else the next to begin a view would wait for promises that
+    /// The register is to state that nobody leads; else the next to begin a view would wait for promises that
     /// nobody made.
     fn close_group(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         self.role = Role::Resigned(Resigned::Closes { wrote: false });
@@ -274,7 +274,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.read_register(now, out);
     }
 
-    /// The time to leave in is over. A successor that said nothing may have left at the same time.
+    /// The time to leave in is over. A successor that sent nothing may have left at the same time.
     pub(super) fn leave_is_due(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         match self.role {
             Role::Leader(_) => self.leave_lead(now, out),
@@ -311,7 +311,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             r.epoch == legacy.base && r.leader == Some(self.me.incarnation) && !r.base_unknown
         };
         let Some(record) = value.record.filter(mine) else { return self.gone(out) };
-        // Its application may have given back since what the table says that it holds.
+        // Its application may have given back since what it holds according to the table.
         let me = self.me.incarnation;
         let stands = |held: &LeftHold| held.holder != me || self.holds.keeps_out(now, &held.name);
         let held = legacy.held.clone();
@@ -348,7 +348,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// A member leaves, and says what it holds: the next view is without it.
+    /// A member leaves, and reports what it holds: the next view is without it.
     pub(super) fn on_leave(
         &mut self,
         now: LocalTime,
@@ -369,7 +369,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             candidate.leave_out(from);
         }
         if let Some(legacy) = self.legacy.as_mut().filter(|legacy| legacy.successor == Some(from)) {
-            // It did not take over, or leaves again at once: the register tells.
+            // It did not take over, or leaves again at once: the register shows which.
             legacy.successor = None;
             if self.role == Role::Resigned(Resigned::HandedOver) && !self.is_advisory() {
                 return self.close_group(now, out);

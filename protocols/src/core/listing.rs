@@ -1,5 +1,5 @@
-//! What only the leader knows of the holds of its time, and tells its members with every heartbeat,
-//! so that their seals can tell the next leader (rules 20 to 22 of `docs/views.md`).
+//! What only the leader knows of the holds of its time, and sends its members with every heartbeat,
+//! so that their seals can report it to the next leader (rules 20 to 22 of `docs/views.md`).
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ impl Listed {
 }
 
 impl<S: Service, N: Nominator> Member<S, N> {
-    /// What goes with a heartbeat of this number; nothing in a view in which nobody could tell it.
+    /// What goes with a heartbeat of this number; nothing in a view in which nobody could report it.
     pub(super) fn list(&mut self, now: LocalTime) -> Option<LeaderList> {
         let leader = self.leader().filter(|leader| leader.record().lists())?;
         let grace = leader.rest_of_grace(now);
@@ -96,7 +96,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         Some(known.filter(|listed| listed.is_whole)?.all(now))
     }
 
-    /// Until when the leader of this member's view said that the grace period lasts.
+    /// Until when the leader of this member's view stated that the grace period lasts.
     pub(super) fn grace_of_leader(&self) -> Option<LocalTime> {
         let known = self.listed.as_ref().filter(|listed| listed.epoch == self.promises.epoch())?;
         Some(known.at.after(known.rest.grace))

@@ -1,4 +1,4 @@
-//! What the members of a group say to each other.
+//! What the members of a group send to each other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::register;
 use crate::time::LocalTime;
 use crate::version;
 
-/// A message between members, or between a member and the register. `B` is what members say of the service,
-/// `N` what nominators say.
+/// A message between members, or between a member and the register. `B` is what members send for the service,
+/// `N` what nominators send.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Message<B, N> {
     /// Between members.
@@ -64,7 +64,7 @@ pub enum PeerMessage<B, N> {
     Nominator {
         /// The view whose members nominate.
         epoch: Epoch,
-        /// What is said.
+        /// What is sent.
         message: N,
     },
     /// A message of the service.
@@ -75,7 +75,7 @@ pub enum PeerMessage<B, N> {
 }
 
 impl<B, N> PeerMessage<B, N> {
-    /// A heartbeat, as a view says it that speaks this version.
+    /// A heartbeat, as it is sent in a view that speaks this version.
     pub(crate) fn heartbeat(heartbeat: Box<Heartbeat>, version: u16) -> Self {
         match version {
             #[cfg(feature = "next-version")]
@@ -127,7 +127,7 @@ impl<B, N> PeerMessage<B, N> {
     }
 }
 
-/// What a member says last.
+/// What a member sends last.
 #[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Leave {
     /// The view that it leaves; zero if it is in none.
@@ -137,14 +137,14 @@ pub struct Leave {
 }
 
 impl Leave {
-    /// Whether it says in that view what its sender holds. It left that view or an earlier one, whose next
+    /// Whether it reports in that view what its sender holds. It left that view or an earlier one, whose next
     /// it never entered, and enters nothing any more.
     pub(crate) fn counts_in(&self, view: Epoch) -> bool {
         let same_kind = self.epoch.is_unarbitrated() == view.is_unarbitrated();
         self.epoch > Epoch::default() && self.epoch <= view && same_kind
     }
 
-    /// Whether it says of a grant that it is held, or became the one that is: to ask of many.
+    /// Whether it reports that a grant is held, or became the one that is: to ask of many.
     pub(crate) fn tells_of(&self) -> impl Fn(&HoldName, FencingToken) -> bool + '_ {
         let holds: BTreeMap<_, _> = self.holds.iter().map(|(name, held)| (name, *held)).collect();
         move |name, token| holds.get(name).is_some_and(|held| token.may_become(*held))
@@ -210,13 +210,13 @@ pub struct TableHold {
     /// With this token.
     pub token: FencingToken,
     /// For how much longer it keeps others out at the most if the holder is not in the next view and
-    /// cannot renew, the delay of its name included; if nothing is told, a whole member lease and the delay.
+    /// cannot renew, the delay of its name included; if nothing is stated, a whole member lease and the delay.
     pub rest: Option<Duration>,
     /// Who that is, for people; without metadata.
     pub note: Note,
 }
 
-/// What a member says of a claim, for people.
+/// What a member states about a claim, for people.
 #[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Note {
     /// Who asked.
@@ -298,7 +298,7 @@ pub struct Changes {
     pub digest: u64,
 }
 
-/// What a member says of one name in its list. Neither: it is not in it any more.
+/// What a member reports about one name in its list. Neither: it is not in it any more.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct ListItem {
     /// It holds it, with this token.
@@ -322,8 +322,8 @@ pub struct Seal {
     pub hand_over: Option<Box<HandOver>>,
 }
 
-/// What a leader tells each member of the holds of which nobody else could, should it fall silent
-/// (rule 20): who holds anything else is a member of the view, and its own seal says so.
+/// What a leader reports to each member of the holds that nobody else could report, should it fall silent
+/// (rule 20): the holder of anything else is a member of the view, and its own seal reports it.
 #[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct LeaderList {
     /// What has changed in its own holds, as far as the member does not know.
@@ -338,7 +338,7 @@ pub struct LeaderList {
     pub grace: Duration,
 }
 
-/// The holds that a leader listed, as its members tell them.
+/// The holds that a leader listed, as its members report them.
 #[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct List {
     /// The leader's own, and, with a rest, those of who is not in the view.
@@ -375,7 +375,7 @@ pub struct Envelope<B> {
     pub epoch: Epoch,
     /// Counts the messages of the service from the sender to the receiver in this view, from one.
     pub number: u64,
-    /// What it says.
+    /// What it carries.
     pub body: B,
 }
 

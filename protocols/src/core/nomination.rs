@@ -21,7 +21,7 @@ pub(super) struct Nomination<N: Nominator> {
     early: Vec<(MemberId, N::Message)>,
     /// Its timers that may fire.
     armed: BTreeSet<N::Timer>,
-    /// What this member said, as the textbook counts it.
+    /// What this member sent, as the textbook counts it.
     messages: u64,
 }
 

@@ -13,21 +13,21 @@ use crate::view::View;
 
 /// One member's part in nominating the next leader, when promises have run out and nothing is granted.
 ///
-/// It only nominates: two members may be told of two winners. What makes a winner the leader is the
+/// It only nominates: two members may be notified of two winners. What makes a winner the leader is the
 /// leader lease. A nomination that came to nothing is begun anew, with a new value.
 pub trait Nominator: Value {
-    /// What members say to each other.
+    /// What members send to each other.
     type Message: Value + Named + Serialize + DeserializeOwned;
     /// Its timers, by name.
     type Timer: Value + Copy + Ord;
 
-    /// Takes part in nothing yet. The leader lease says how long members may take to answer.
+    /// Takes part in nothing yet. The leader lease states how long members may take to answer.
     fn new(policy: &Policy, me: MemberId, view: View, leader_lease: Duration) -> Self;
 
     /// The leader is gone: nominate another.
     fn nominate(&mut self, now: LocalTime, out: &mut NominatorOut<Self>);
 
-    /// Another member said this.
+    /// Another member sent this.
     fn receive(
         &mut self,
         now: LocalTime,
@@ -46,6 +46,6 @@ pub trait Nominator: Value {
     fn is_counted(message: &Self::Message) -> bool;
 }
 
-/// Where a nominator puts what it wants done. It tells who is nominated.
+/// Where a nominator puts what it wants done. It reports who is nominated.
 pub type NominatorOut<N> =
     Outbox<MemberId, <N as Nominator>::Message, <N as Nominator>::Timer, MemberId>;

@@ -9,7 +9,7 @@ use crate::register::Value;
 use crate::time::LocalTime;
 
 impl<S: Service, N: Nominator> Member<S, N> {
-    /// A leader asks for a promise (rule 8), and tells of admission and of what only it could report.
+    /// A leader asks for a promise (rule 8), and reports on admission and on what only it could report.
     pub(super) fn on_heartbeat(
         &mut self,
         now: LocalTime,
@@ -27,7 +27,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let announced = heartbeat.announcement.as_ref().map(|announcement| &announcement.record);
         if let Some(record) = announced.filter(|r| r.policy.arbiter != self.arbiter()) {
             if !self.may_switch(now, from, record) {
-                // What the register says decides.
+                // What the register states decides.
                 if !self.is_advisory() && epoch > self.floor() {
                     self.read_register(now, out);
                 }
@@ -208,7 +208,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         record.is_closed() && self.record.as_ref().is_some_and(same)
     }
 
-    /// Whether a record tells of a newer view. One that was lost and made anew tells of none.
+    /// Whether a record reports a newer view. One that was lost and made anew reports none.
     pub(super) fn is_news(&self, record: &Record) -> bool {
         !record.base_unknown && self.record.as_ref().is_none_or(|known| record.epoch > known.epoch)
     }

@@ -64,7 +64,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 // A read that got no answer is given up when the time for one is over, so that
                 // the member that repeats it does not do so in haste.
                 if self.register.is_written(id).is_some() {
-                    // Rule 18: what is there now tells whether it was carried out. A read that was
+                    // Rule 18: what is there now shows whether it was carried out. A read that was
                     // asked for before does not.
                     self.register.forget_read();
                     self.read_register(now, out);
@@ -104,7 +104,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 
     /// Somebody may have changed the register: a member need not wait for its next turn to read it.
-    /// A candidate reads when its steps say so.
+    /// A candidate reads when its steps require it.
     pub(super) fn look(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         match &self.role {
             Role::Joiner { .. } | Role::Follower | Role::Leader(_) => self.reread(now, out),
@@ -122,7 +122,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// The register holds this. `sent` is from before it was asked.
     ///
-    /// While a write is under way it says nothing that could be relied on for the next step; the
+    /// While a write is under way it states nothing that could be relied on for the next step; the
     /// answer to the write, or its absence, leads to the next read.
     fn on_value(&mut self, now: LocalTime, sent: LocalTime, value: Value, out: &mut Out<S, N>) {
         self.withdrawals = 0;

@@ -7,7 +7,7 @@ use crate::record::Record;
 use crate::register::{Value, Version};
 use crate::time::LocalTime;
 
-/// Tells what was read from everything else that ever stood in its place.
+/// Distinguishes what was read from everything else that ever stood in its place.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Mark {
     version: Version,
@@ -67,7 +67,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         (latest && record.base_unknown && seen.mark.is(version, record)).then_some(seen.at)
     }
 
-    /// The latest view that this member was in, read of, or was told of.
+    /// The latest view that this member was in, read of, or was notified of.
     pub(super) fn latest_known(&self) -> Epoch {
         let known = self.record.as_ref().map(|known| known.epoch).unwrap_or_default();
         known.max(self.promises.epoch()).max(self.status.epoch)

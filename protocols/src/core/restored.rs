@@ -1,5 +1,5 @@
 //! A view that the register knows nothing of, because it was brought back to one before. Some member, or the
-//! status of the resource, may still tell of it (rules 38 and 39).
+//! status of the resource, may still report it (rules 38 and 39).
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -96,12 +96,12 @@ impl<S: Service, N: Nominator> Member<S, N> {
         forgotten.max().filter(|_| !self.is_advisory())
     }
 
-    /// What a candidate is to be told that asks to seal that view: of another, of which something may run.
+    /// What a candidate that asks to seal that view is to be notified of: another, of which something may run.
     pub(super) fn runs_beside(&self, now: LocalTime, record: &Record) -> Option<Epoch> {
         self.known_beside(record).filter(|_| self.unknown_until() > now)
     }
 
-    /// A member that comes from another view than this one was made from says so: its leader knows those between.
+    /// A member that comes from another view than this one was made from reports it: its leader knows those between.
     pub(super) fn tell_what_was_followed(
         &self,
         now: LocalTime,
@@ -135,7 +135,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Rules 38 and 39: which view keeps this member from entering this one. It entered another of the same
     /// number, or one that the base of this does not know of; and its promise there runs, or the leader
-    /// of this one, which says how long it grants nothing, does not wait for what the other gave.
+    /// of this one, which states how long it grants nothing, does not wait for what the other gave.
     pub(super) fn keeps_to_a_view(
         &self,
         now: LocalTime,

@@ -46,10 +46,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// Seals a view, or says again how it was sealed; nothing while a promise runs.
+    /// Seals a view, or reports again how it was sealed; nothing while a promise runs.
     ///
     /// Only the own promise counts. That a leader resigned is known to that leader for sure; the
-    /// others' seals also say that its own holds are over, but for those that they tell, and those may
+    /// others' seals also state that its own holds are over, but for those that they report, and those may
     /// last as long as the leader lease would have.
     ///
     /// From now on this member refuses promises, grants and releases of that view and those below.
@@ -66,7 +66,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
         let hand_over = match &self.role {
             Role::Leader(leader) if leader.leader_lease_until() > now => return None,
-            // Its table may lack whom the members let in among themselves; their seals tell.
+            // Its table may lack whom the members admitted among themselves; their seals report them.
             Role::Leader(leader) => {
                 let known = leader.record().policy.is_all_led();
                 self.retire(now, out).filter(|_| known).map(Box::new)

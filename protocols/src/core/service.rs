@@ -20,7 +20,7 @@ use crate::view::Carried;
 pub trait Service: Value {
     /// What the application on this member may ask for.
     type Command: Value;
-    /// What members say to each other. It arrives in order; a gap ends the view, unless the service
+    /// What members send to each other. It arrives in order; a gap ends the view, unless the service
     /// [repairs](Service::repairs) it.
     type Message: Value + Named + Serialize + DeserializeOwned;
     /// What the application on this member gets to know.
@@ -30,17 +30,17 @@ pub trait Service: Value {
     fn new(me: Incarnation) -> Self;
 
     /// A view begins. What is in `carried` is held and waited for; of what members wait for and hold by the
-    /// leader's grant alone, a member other than the leader is told what concerns it.
+    /// leader's grant alone, a member other than the leader is notified of what concerns it.
     fn begin_view(&mut self, cx: &mut Cx<'_, Self>, carried: &CarriedHolds);
 
-    /// A view ends: nothing of it is said, heard or granted from now on. What this member still claims is
+    /// A view ends: nothing of it is sent, heard or granted from now on. What this member still claims is
     /// in `holds`.
     fn end_view(&mut self, holds: &Holds);
 
     /// The application asks.
     fn command(&mut self, cx: &mut Cx<'_, Self>, command: Self::Command);
 
-    /// Another member of the view said this.
+    /// Another member of the view sent this.
     fn receive(&mut self, cx: &mut Cx<'_, Self>, from: MemberId, message: Self::Message);
 
     /// The core noticed something.
@@ -80,7 +80,7 @@ pub trait Service: Value {
 /// Who holds and who waits when a view begins, by the ranks of that view.
 pub type CarriedHolds = std::collections::BTreeMap<HoldName, Carried>;
 
-/// What the core tells a service.
+/// What the core notifies a service of.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Notice {
     /// Anything may be granted that could not be before: admission is open, or it is time to look again.
@@ -179,7 +179,7 @@ pub(super) enum ServiceEffect<S: Service> {
 }
 
 impl<S: Service> Cx<'_, S> {
-    /// Says something to another member of the view.
+    /// Sends something to another member of the view.
     pub fn send(&mut self, to: MemberId, body: S::Message) {
         let Some(seat) = self.holds.seat() else { return };
         let Some(receiver) = seat.member(to) else { return };

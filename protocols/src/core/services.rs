@@ -135,14 +135,15 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// From now on nothing of the view is said or heard.
+    /// From now on nothing of the view is sent or heard.
     pub(super) fn end_view(&mut self) {
         self.holds.leave_view();
         self.links.anew();
         self.service.end_view(&self.holds);
     }
 
-    /// This member leads no longer: its own holds go on as a lease until the deadline that was told.
+    /// This member leads no longer: its own holds go on as a lease until the deadline of which
+    /// their applications were notified.
     pub(super) fn resign(&mut self) {
         self.holds.resign();
         self.end_view();
@@ -172,7 +173,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.let_hear(now, out);
     }
 
-    /// The leader said whether anything is granted.
+    /// The leader stated whether anything is granted.
     pub(super) fn admit(&mut self, now: LocalTime, admission: Admission, out: &mut Out<S, N>) {
         self.holds.hear_admission(admission);
         self.tick(now, out);
@@ -223,7 +224,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.let_hear(now, out);
     }
 
-    /// What a promise says of holds: the lease of its member extends what it lists. Nothing if the list is not
+    /// What a promise reports about holds: the lease of its member extends what it lists. Nothing if the list is not
     /// known whole. `asked`: when the heartbeat was sent that it answers.
     pub(super) fn extend_member(
         &mut self,

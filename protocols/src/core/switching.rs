@@ -1,10 +1,10 @@
 //! A change of the arbiter while the group lives. A member goes by the arbiter of the view that it
-//! is in, whatever its own policy says; so everybody switches with a view.
+//! is in, whatever its own policy states; so everybody switches with a view.
 //!
 //! * **From `Quorum` to `None`**: the next view is written into the register like any other, and
-//!   says `None`. It holds no leader lease. Locks go on, and are advisory from then on. A member that missed it
+//!   states `None`. It holds no leader lease. Locks go on, and are advisory from then on. A member that missed it
 //!   reads of it later.
-//! * **From `None` to `Quorum`**: a leader whose policy says so reads the register. If a view with
+//! * **From `None` to `Quorum`**: a leader whose policy states `Quorum` reads the register. If a view with
 //!   an arbiter is there, somebody else was faster, or a leader lease of before may live: it joins. Else
 //!   it begins a view on what is there, like a candidate. A member that enters that view loses its
 //!   advisory holds, and keeps its place in line. A member lease passes before the first grant, because
@@ -40,7 +40,7 @@ impl InForce {
 }
 
 impl Record {
-    /// Whether this view was written to say that nothing arbitrates: it has no leader lease that could
+    /// Whether this view was written to state that nothing arbitrates: it has no leader lease that could
     /// live. Of a record that was lost nobody knows.
     pub(super) fn is_advisory(&self) -> bool {
         self.policy.arbiter == Arbiter::None && !self.base_unknown
@@ -71,7 +71,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.policy.arbiter == Arbiter::Quorum && self.policy.generation > record.policy.generation
     }
 
-    /// Whether the register says that nothing arbitrates, and this member knows of nothing newer.
+    /// Whether the register states that nothing arbitrates, and this member knows of nothing newer.
     pub(super) fn yields_to(&self, record: &Record) -> bool {
         record.is_advisory() && !self.overrules(record)
     }
@@ -111,7 +111,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// What a view says of the policy is news to a member whose resource is slow to tell.
+    /// What a view states about the policy is news to a member whose resource is slow to report it.
     pub(super) fn adopt_policy(&mut self, record: &Record) {
         if record.policy.generation > self.policy.generation {
             self.policy = record.policy.clone();
@@ -176,7 +176,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// The register tells a member without an arbiter whether there is a view with one.
+    /// The register shows a member without an arbiter whether there is a view with one.
     pub(super) fn peers_read(&mut self, now: LocalTime, value: Value, out: &mut Out<S, N>) {
         let task = self.leader().and_then(Leader::take_task);
         let seeks = task == Some(Task::Arbitrate);

@@ -49,7 +49,7 @@ pub struct Bully {
     elected: Option<MemberId>,
 }
 
-/// What members say to each other.
+/// What members send to each other.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Message {
     /// "Does anybody above me live?"

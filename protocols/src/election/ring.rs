@@ -61,7 +61,7 @@ pub struct Ring {
     hops: Hops<Message>,
 }
 
-/// What members say to each other. All but the last go round, with a list of where they have been.
+/// What members send to each other. All but the last go round, with a list of where they have been.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Message {
     /// "These live, as far as this has come."

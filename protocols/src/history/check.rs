@@ -59,14 +59,14 @@ struct Claim<'a> {
 struct Grant {
     place: Place,
     until: Duration,
-    /// Where the latest deadline was told.
+    /// Where it was notified of the latest deadline.
     notified: Place,
 }
 
 /// What is known of the leader lease so far.
 #[derive(Default)]
 struct LeaderLease<'a> {
-    /// Who was told to lead which view first, and where.
+    /// By view, the first that was notified that it leads it, and where.
     epochs: BTreeMap<u64, (&'a str, Place)>,
     /// The latest belief of each.
     beliefs: BTreeMap<&'a str, Belief>,
@@ -248,7 +248,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Where the holder of a token was told a deadline that lies ahead, if it has not given back.
+    /// Where the holder of a token was notified of a deadline that lies ahead, if it has not given back.
     fn holds(&self, name: &str, token: u64, place: Place) -> Option<Place> {
         let granted = *self.locks.get(name)?.tokens.get(&token)?;
         let Operation::Granted { claim, .. } = self.entries[granted].operation else { return None };

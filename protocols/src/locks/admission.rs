@@ -53,7 +53,7 @@ impl Locks {
     }
 
     /// The view has begun for a mutex, once; and admission is open, for a coordinator that has yet to
-    /// let the next in.
+    /// admit the next.
     fn begin(&mut self, cx: &mut Cx<'_>, name: &LockName) {
         let Some(lock) = self.all.get_mut(name) else { return };
         let Some(mutex) = lock.mutex.as_mut() else { return };
@@ -68,7 +68,7 @@ impl Locks {
 
 impl Lock {
     /// Whether the first in line, who waited in the view before, has yet to be heard of in this one.
-    /// A grant has to answer something that it said.
+    /// A grant has to answer something that it sent.
     fn expects_somebody(&self, cx: &Cx<'_>) -> bool {
         let (Some(mutex), Some(seat)) = (self.coordinated(), cx.holds.seat()) else { return false };
         let first = mutex.first_in_line().filter(|first| *first != seat.rank());

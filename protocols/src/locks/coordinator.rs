@@ -21,7 +21,7 @@ pub(super) enum Deferred {
 }
 
 impl Locks {
-    /// A coordinator that let nobody in knows of no holder.
+    /// A coordinator that granted it to nobody knows of no holder.
     pub(super) fn forget_nobody(&mut self, cx: &mut Cx<'_>, name: &LockName) {
         let mutex = self.all.get(name).and_then(Lock::coordinated);
         if mutex.is_some_and(|mutex| mutex.in_section().is_none()) {
@@ -97,7 +97,7 @@ impl Locks {
     }
 
     /// The lease of this member has not run for a while, so a coordinator may have passed it over, or have
-    /// let another in since it granted what is under way: what this member waits for it asks for anew.
+    /// admitted another since it granted what is under way: what this member waits for it asks for anew.
     pub(super) fn ask_again(&mut self, cx: &mut Cx<'_>) {
         for name in self.all.keys().cloned().collect::<Vec<_>>() {
             if cx.holds.claim_of(&name).is_none() {
@@ -171,7 +171,7 @@ impl Lock {
 }
 
 impl Deferred {
-    /// Whether that member said it.
+    /// Whether that member sent it.
     fn is_of(&self, member: MemberId) -> bool {
         matches!(self, Self::Message(from, _) if *from == member)
     }

@@ -7,7 +7,7 @@
 //!
 //! * **A lease.** For the leader the member is in the critical section. It lists the grant with its promises, and the
 //!   leader extends it; when it has ended, nobody enters on it.
-//! * **Tokens.** Each entry takes the next one with the same high part. The member tells the last with
+//! * **Tokens.** Each entry takes the next one with the same high part. The member reports the last with
 //!   the release. If the leader never hears it, it goes on above all that the member may have used.
 //! * **A seal** does not list it, as nobody is in the critical section. With the view the grant is gone.
 
@@ -43,7 +43,7 @@ impl Locks {
         }
     }
 
-    /// The mutex let this member in on the grant that it kept. It may have waited for admission meanwhile.
+    /// The mutex admitted this member on the grant that it kept. It may have waited for admission meanwhile.
     pub(super) fn enter_again(&mut self, cx: &mut Cx<'_>, name: &LockName) {
         self.contended.remove(name);
         match cx.holds.take_again(cx.now, name) {
@@ -52,7 +52,7 @@ impl Locks {
         }
     }
 
-    /// The mutex may have heard that another wants what this member holds: the application is told, once.
+    /// The mutex may have heard that another wants what this member holds: the application is notified, once.
     pub(super) fn tell_contended(&mut self, cx: &mut Cx<'_>, name: &LockName) {
         let Some(lock) = self.all.get(name) else { return };
         let contended = lock.mutex.as_ref().is_some_and(AnyMutex::is_contended);
@@ -89,13 +89,13 @@ impl Locks {
         }
     }
 
-    /// Another wants what this member holds: the application is told. A grant that is only kept goes back.
+    /// Another wants what this member holds: the application is notified. A grant that is only kept goes back.
     pub(super) fn is_wanted(&mut self, cx: &mut Cx<'_>, name: &LockName) {
         let Some(deadline) = cx.holds.is_extended_until(cx.now, name) else { return };
         let keeps = self.all.get(name).is_some_and(Lock::keeps);
         match (cx.holds.claim_of(name), keeps) {
             (Some(_), false) => self.tell_wanted(cx, name, deadline),
-            // It waits for admission, and was told nothing yet.
+            // It waits for admission, and was notified of nothing yet.
             (Some(_), true) => {}
             (None, _) => self.give_back(cx, name),
         }

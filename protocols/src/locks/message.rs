@@ -1,4 +1,4 @@
-//! What members say of locks.
+//! What members send about locks.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct LockMessage {
     pub highest: FencingToken,
     /// With a request: the member that asks. With the reply to one that must wait: the holder.
     pub note: Option<Box<LockNote>>,
-    /// What the algorithm says.
+    /// What the algorithm sends.
     pub message: AnyMessage,
 }
 

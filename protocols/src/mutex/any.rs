@@ -22,7 +22,7 @@ one_of! {
         type Peer = MemberId;
         type Command = Command;
         type Event = Event;
-        /// What its members say.
+        /// What its members send.
         enum Message = AnyMessage;
         /// Its timers.
         enum Timer = AnyTimer;
@@ -75,8 +75,8 @@ pub enum PaidBy {
 impl AnyMutex {
     /// One member's part at the start of a view.
     ///
-    /// Of the forms that an algorithm has, a group runs the one in which a member that waits is told so, and
-    /// permissions are kept if the policy says so.
+    /// Of the forms that an algorithm has, a group runs the one in which a member that waits is notified of it, and
+    /// permissions are kept if the policy states so.
     #[must_use]
     pub fn new(
         algorithm: LockAlgorithm,
@@ -102,7 +102,7 @@ impl AnyMutex {
         }
     }
 
-    /// What it can do as one in which the leader lets all others in, if it is that.
+    /// What it can do as one in which the leader admits all others, if it is that.
     #[must_use]
     pub fn coordinated(&self) -> Option<&dyn Coordinated> {
         match self {
@@ -194,7 +194,7 @@ impl AnyMessage {
         Self::Central(central::Message::Request(number))
     }
 
-    /// What it says between a member and its coordinator; nothing if its algorithm has none.
+    /// What it states between a member and its coordinator; nothing if its algorithm has none.
     #[must_use]
     pub fn coordination(&self) -> Option<Coordination> {
         let Self::Central(message) = self else { return None };

@@ -8,10 +8,10 @@
 //! to enter:        send request to the coordinator, wait for grant
 //! to exit:         send release to the coordinator
 //! coordinator:
-//!   on request(p): if nobody is in the critical section: inside := p; send grant to p
-//!                  else append p to the queue (and tell p that it is queued)
+//!   on request(p): if nobody is in the critical section: in_section := p; send grant to p
+//!                  else append p to the queue (and notify p that it is queued)
 //!   on release(p): if the queue is empty: nobody is in the critical section
-//!                  else inside := head of the queue; send grant to it
+//!                  else in_section := head of the queue; send grant to it
 //! ```
 //!
 //! | property | value |
@@ -33,12 +33,12 @@
 //!   its messages to itself cost nothing.
 //! * A request carries a number. A member that gives up while it waits sends a release with that
 //!   number; a grant that crosses it on the way is then recognised as stale. Without the number the
-//!   late grant would let the member's *next* request in while the coordinator has moved on
+//!   late grant would admit the member's *next* request while the coordinator has moved on
 //!   (`a_grant_that_crosses_a_withdrawal_lets_nobody_in`).
-//! * The textbook's coordinator cannot tell a dead member from a slow one. Here its driver can:
+//! * The textbook's coordinator cannot distinguish a dead member from a slow one. Here its driver can:
 //!   [`Coordinated::expel`](super::Coordinated::expel) takes out a member whose lease is over.
 //! * A request that the coordinator knows already is answered again and queued once. A newer
-//!   request of a member tells that it has given up the older one, or left, and that the release
+//!   request of a member states that it has given up the older one, or left, and that the release
 //!   was lost.
 //! * Some lecture notes have the coordinator order its queue by the logical clocks of those that ask.
 //!   That is [`Order::Stamps`]: the number of a request is the time of its member's clock (Lamport,
@@ -47,14 +47,14 @@
 //!   request that it is for, so it has no room for the coordinator's clock. That clock, and those of
 //!   the applications' own messages, goes with whatever carries the messages: [`Central::time`] with
 //!   each that is sent, [`Central::witness`] for each that comes. Clocks that do not follow each
-//!   other order nobody by who asked first, and still let one in at a time and everybody in.
+//!   other order nobody by who asked first, and still admit one at a time, and admit everybody.
 //! * An older request that arrives when another is in the critical section waits; stamps call nobody back.
 //! * A member may keep its grant when it leaves ([`Permissions::Kept`]), as clients of file servers keep
 //!   their locks (Burrows, *The Chubby Lock Service for Loosely-Coupled Distributed Systems*, OSDI 2006,
 //!   section 2.7; Gray and Cheriton, *Leases*, SOSP 1989). For the coordinator it is still in the critical section. It is
-//!   told when another wants in, and gives the grant back at once, or says that it is in the critical section and does so
-//!   when it leaves; only then is the member that asked told that it has to wait. The coordinator's own grants
-//!   are not kept, as its messages to itself cost nothing. (`central/keeping.rs`)
+//!   notified when another wants to enter, and gives the grant back at once, or answers that it is in the critical
+//!   section and does so when it leaves; only then is the member that asked notified that it has to wait. The
+//!   coordinator's own grants are not kept, as its messages to itself cost nothing. (`central/keeping.rs`)
 
 use serde::{Deserialize, Serialize};
 
@@ -81,13 +81,13 @@ pub struct Central {
     wanted: bool,
     /// The number of this member's latest request.
     latest: RequestNumber,
-    /// The highest time that this member was told of, if requests are stamped.
+    /// The highest time that this member was notified of, if requests are stamped.
     witnessed: RequestNumber,
     /// The coordinator's ledger; empty elsewhere.
     ledger: Ledger,
 }
 
-/// Who is let in first of those that wait.
+/// Which of those that wait is admitted first.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Order {
     /// Whose request came first to the coordinator.
@@ -98,7 +98,7 @@ pub enum Order {
     Stamps,
 }
 
-/// What members say to each other.
+/// What members send to each other.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Message {
     /// "I want in."
@@ -111,7 +111,7 @@ pub enum Message {
     Release(RequestNumber),
     /// "Another wants in: do not keep this grant."
     Wanted(RequestNumber),
-    /// "I am inside, and shall not keep it."
+    /// "I am in the critical section, and shall not keep it."
     InUse(RequestNumber),
 }
 
@@ -216,7 +216,7 @@ impl Central {
         self.latest
     }
 
-    /// The same, with waiters let in in this order, which is that of all members.
+    /// The same, with waiters admitted in this order, which is that of all members.
     #[must_use]
     pub fn in_order(self, order: Order) -> Self {
         Self { order, ..self }

@@ -1,8 +1,8 @@
-//! What a mutex can do in which one member, the leader of the view, lets all others in.
+//! What a mutex can do in which one member, the leader of the view, admits all others.
 //!
 //! The textbook has no remedy for what such an algorithm loses. Its driver has, without a change of view: the
 //! coordinator alone knows who is in the critical section and who waits, so a holder whose lease is over is taken
-//! out, a request or a grant that was lost is said again, and a member that is silent is passed over. An algorithm
+//! out, a request or a grant that was lost is sent again, and a member that is silent is passed over. An algorithm
 //! that grants among the members lacks that, and a lost member costs a change of view.
 
 use crate::ids::{MemberId, RequestNumber};
@@ -18,10 +18,10 @@ pub trait Coordinated {
     /// The first of those.
     fn first_in_line(&self) -> Option<MemberId>;
 
-    /// Whom the coordinator let in.
+    /// The member that the coordinator admitted.
     fn in_section(&self) -> Option<MemberId>;
 
-    /// Whether the coordinator let a member in on this very request.
+    /// Whether the coordinator admitted a member on this very request.
     fn is_in_section(&self, member: MemberId, number: RequestNumber) -> bool;
 
     /// Whether this very request is in the coordinator's queue.
@@ -37,14 +37,14 @@ pub trait Coordinated {
     fn withdraw(&mut self, member: MemberId);
 }
 
-/// What a message says between a member and its coordinator.
+/// What a message states between a member and its coordinator.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Coordination {
     /// The member asks.
     Request(RequestNumber),
-    /// The coordinator lets it in.
+    /// The coordinator admits it.
     Grant(RequestNumber),
-    /// The coordinator tells it that it has to wait.
+    /// The coordinator notifies it that it has to wait.
     Queued,
     /// The member leaves, or no longer wants in.
     Release(RequestNumber),

@@ -25,8 +25,8 @@
 //! | tolerates | no crash: one silent member blocks everyone, until a view change |
 //! | links | reliable, FIFO |
 //!
-//! FIFO is what makes rule 5 right: a later stamp of j says that every earlier request of j is here.
-//! Where messages overtake one another two members get in.
+//! FIFO is what makes rule 5 right: a later stamp of j shows that every earlier request of j is here.
+//! Where messages overtake one another two members enter.
 //!
 //! Deviations:
 //!
@@ -38,7 +38,7 @@
 //!   stamps had been witnessed when the request got its own.
 //! * A member that gives up sends a release, as if it had been in the critical section. An answer to a request given up
 //!   needs no number: if it is stamped later than the next request, it is good for that one too.
-//! * A member that has heard from everybody and is not the first knows that it waits, and is told so.
+//! * A member that has heard from everybody and is not the first knows that it waits, and is notified of it.
 //! * In the source clocks follow *every* message between processes. Here each lock has a clock, which
 //!   follows that lock's messages. A member that asks because of what it learned in another way may get an
 //!   earlier stamp, and goes first then
@@ -80,10 +80,10 @@ pub enum Acknowledgments {
     IfNeeded,
 }
 
-/// What members say to each other, with the sender's clock.
+/// What members send to each other, with the sender's clock.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Message {
-    /// "I want in, and this is when I said so."
+    /// "I want to enter, and this is when I asked."
     Request(LamportTime),
     /// "Your request is in my queue."
     Acknowledgment(LamportTime),

@@ -5,10 +5,10 @@
 //!
 //! ```text
 //! to enter:         stamp the request; send REQUEST to all of the own quorum, oneself among them
-//!                   inside when all have sent LOCKED
+//!                   in the critical section when all have sent LOCKED
 //! to exit:          send RELEASE to all of the quorum
 //! on FAILED:        the request cannot succeed yet: send RELINQUISH for each INQUIRE so far
-//! on INQUIRE:       inside: nothing, a RELEASE will come; failed: send RELINQUISH;
+//! on INQUIRE:       in the critical section: nothing, a RELEASE will come; failed: send RELINQUISH;
 //!                   otherwise wait for what comes first, all votes or FAILED
 //! voter:
 //!   on REQUEST(p):  has not voted: vote for p, send LOCKED to it
@@ -36,17 +36,17 @@
 //! Deviations:
 //!
 //! - A member's own vote goes the way of all others, without a message. A member that does not take
-//!   its own vote lets two in (`the_printed_code_lets_two_in`).
-//! - A stamp is one more than the highest that its member knows of, with the rank to tell equal
-//!   ones apart. A vote tells the highest that its voter has seen, so that nobody who is let in
+//!   its own vote admits two (`the_printed_code_lets_two_in`).
+//! - A stamp is one more than the highest that its member knows of, with the rank to distinguish
+//!   equal ones. A vote states the highest that its voter has seen, so that nobody who is admitted
 //!   past a request that waits there goes on overtaking it.
 //! - Every message names the stamp of the request that it is about. A member that gives up while it
-//!   waits sends a RELEASE; what is said of that request later is stale
+//!   waits sends a RELEASE; what is sent about that request later is stale
 //!   (`a_vote_that_crosses_a_withdrawal_lets_nobody_in`).
 //! - A member that is displaced as the first in line is sent FAILED, not only one that comes too late for it.
-//!   Without that message all may wait (`unless_a_displaced_member_learns_of_it_all_may_wait`). Who gives
-//!   a vote back has failed at that voter, and is not told.
-//! - [`Maekawa::basic`] has neither INQUIRE nor FAILED. It lets one in at a time too, and may leave
+//!   Without that message all may wait (`unless_a_displaced_member_learns_of_it_all_may_wait`). A member
+//!   that gives a vote back has failed at that voter, and is not notified.
+//! - [`Maekawa::basic`] has neither INQUIRE nor FAILED. It admits one at a time too, and may leave
 //!   all waiting for ever, although its queues are in the order of stamps.
 
 use std::collections::BTreeSet;
@@ -77,10 +77,10 @@ pub struct Maekawa {
     voter: Voter,
 }
 
-/// What members say to each other, of the request that was made at a time.
+/// What members send to each other, of the request that was made at a time.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Message {
-    /// "I want in, and this is when I said so."
+    /// "I want to enter, and this is when I asked."
     Request(LamportTime),
     /// "You have my vote."
     Locked {
@@ -322,7 +322,7 @@ impl Maekawa {
         }
     }
 
-    /// Tells the members that fail because of a request that was queued, or because of the vote.
+    /// Notifies the members that fail because of a request that was queued, or because of the vote.
     fn settle(
         &mut self,
         (request, from): Stamp,

@@ -37,7 +37,7 @@
 //! * The privilege begins with the member that was in the critical section when the view before ended, or else with
 //!   the first that waited, and all pointers lead there. Every member has the requests that would be in
 //!   its queue, had those that waited asked in their order.
-//! * The source's processes wait until they get in. Here a member may give up: it takes itself out
+//! * The source's processes wait until they enter. Here a member may give up: it takes itself out
 //!   of its own queue. What it asked of its neighbour cannot be called back, so the privilege
 //!   comes, admits the member that is first by then, and stays if nobody is. A member that asks again
 //!   before it has come goes to the end of its own queue, and asks its neighbour no second time
@@ -73,7 +73,7 @@ pub struct Raymond {
     asked: bool,
 }
 
-/// What neighbours say to each other.
+/// What neighbours send to each other.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Message {
     /// "I, or somebody behind me, want the privilege."

@@ -31,10 +31,10 @@
 //! * Stamps are compared with ranks. By times alone two members with equal ones would defer each
 //!   other for ever.
 //! * Members give up: then they reply to all deferred, as if they had been in the critical section. Every answer names
-//!   the stamp of the request that it answers, so that a reply to a request given up lets nobody in.
+//!   the stamp of the request that it answers, so that a reply to a request given up admits nobody.
 //! * Of the requests of one member only the latest is deferred, in whatever order they arrive.
-//! * What follows from silence is up to the driver: [`RicartAgrawala::silent`] says who has
-//!   not answered. "No answer for some time counts as a reply" would let a second member in if the
+//! * What follows from silence is up to the driver: [`RicartAgrawala::silent`] lists who has
+//!   not answered. "No answer for some time counts as a reply" would admit a second member if the
 //!   silent one is in the critical section. The next view leaves out who is dead.
 //! * With [`Withheld::Denied`] requests are repeated to who is silent, and everything that is repeated
 //!   may be: that covers the loss of a request, a reply or a denial. The reply that follows a denial is
@@ -72,16 +72,16 @@ pub struct RicartAgrawala {
 /// In what a group may differ from the source.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Variant {
-    /// What is said instead of a reply.
+    /// What is sent instead of a reply.
     pub withheld: Withheld,
     /// How long a permission is good.
     pub permissions: Permissions,
 }
 
-/// What is said to a member whose request is deferred.
+/// What is sent to a member whose request is deferred.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Withheld {
-    /// Nothing, as the source has it: who is slow cannot be told from who is dead.
+    /// Nothing, as the source has it: a slow member cannot be distinguished from a dead one.
     #[default]
     Silently,
     /// That it is queued.
@@ -93,10 +93,10 @@ pub enum Withheld {
     },
 }
 
-/// What members say to each other. Answers name the stamp of the request.
+/// What members send to each other. Answers name the stamp of the request.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Message {
-    /// "I want in, and this is when I said so."
+    /// "I want to enter, and this is when I asked."
     Request(LamportTime),
     /// "Not before you, as far as I am concerned."
     Reply(LamportTime),
@@ -122,7 +122,7 @@ enum State {
         since: LamportTime,
         /// Whose permissions are missing.
         missing: BTreeSet<MemberId>,
-        /// Those of them who were asked and have said nothing.
+        /// Those of them that were asked and have sent nothing.
         silent: BTreeSet<MemberId>,
     },
     Held {
@@ -317,8 +317,8 @@ impl RicartAgrawala {
         }
     }
 
-    /// Who was asked and has said nothing: it is slow, or dead, or the group is one in which members
-    /// withhold silently.
+    /// The members that were asked and have sent nothing: each is slow, or dead, or the group is one in which
+    /// members withhold silently.
     pub fn silent(&self) -> impl Iterator<Item = MemberId> + '_ {
         let silent = match &self.state {
             State::Wanted { silent, .. } => Some(silent),

@@ -33,11 +33,11 @@
 //!   member, 50 ms at first and twice as long each time, up to a second. It also pauses after a
 //!   critical section, if nobody else is known to want it. Where it pauses one may enter without a message.
 //! * A request wakes the token. `wake` goes round the ring the other way, and so meets the token
-//!   after as many messages as the token then needs; to tell all members would take n - 1. A member
+//!   after as many messages as the token then needs; to notify all members would take n - 1. A member
 //!   that has passed one on sends the token on at once when it comes, and passes no other on until
 //!   then. The token comes without `wake` too, only later.
 //! * A `wake` that crosses the token on its way would go round for nothing. So the token carries a
-//!   lap, which changes when it comes to rank 0 again, or past it; a member that asks says which lap it
+//!   lap, which changes when it comes to rank 0 again, or past it; a member that asks states which lap it
 //!   has seen last, and from that the member before knows whether the token has yet to come there
 //!   (`a_wake_that_crosses_the_token_goes_no_further`). Two laps are enough, as in the
 //!   alternating-bit protocol: a `wake` that is more than a lap late may be mistaken for a new one,
@@ -45,10 +45,10 @@
 //! * A second token is ignored where there is one.
 //! * Requests have no numbers: a token is no answer to any of them, and admits the member that wants to
 //!   enter when it comes. If a member gave up meanwhile, it goes on from there.
-//! * A token that is lost with a member is not made anew within the view, since nobody can tell it
+//! * A token that is lost with a member is not made anew within the view, since nobody can distinguish it
 //!   from one that is only slow (`a_token_that_is_sent_to_a_dead_member_stops_the_ring_for_good`).
 //!   The next view has one.
-//! * Nobody is told that it is queued: nobody knows.
+//! * Nobody is notified that it is queued: nobody knows.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -71,12 +71,12 @@ pub struct TokenRing {
     seen: Lap,
     /// Somebody further on has wanted the token since it was last here.
     awaited: bool,
-    /// The member before has been told so, or that this one wants it, since it was last here.
+    /// The member before has been notified of that, or that this one wants it, since it was last here.
     asked: bool,
     dead: BTreeSet<MemberId>,
 }
 
-/// What members say to each other.
+/// What members send to each other.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Message {
     /// "Here is the token: somebody wants it."
@@ -92,7 +92,7 @@ pub enum Message {
     Wake(Lap),
 }
 
-/// The token's way from rank 0 to the highest. Each is told apart from the one before.
+/// The token's way from rank 0 to the highest. Each is distinguished from the one before.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Lap(bool);
 
@@ -201,7 +201,7 @@ impl TokenRing {
         }
     }
 
-    /// Lets the token know that it is wanted, unless it has been told.
+    /// Lets the token know that it is wanted, unless it has been notified.
     fn ask(&mut self, out: &mut OutboxOf<Self>) {
         if self.asked {
             return;

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! to enter:           send REQUEST to m coordinators, wait for the answers of all
-//!   m times GRANT:    inside
+//!   m times GRANT:    in the critical section
 //!   otherwise:        send RELEASE to those that granted; try again after a random time
 //! to exit:            send RELEASE to the m coordinators
 //! coordinator:
@@ -32,7 +32,7 @@
 //! Deviations:
 //!
 //! - Every member is a coordinator, and so n is the size of the view. The textbook has m > n/2; here
-//!   it is a majority unless [`Voting::with_votes`] says more.
+//!   it is a majority unless [`Voting::with_votes`] sets more.
 //! - A member asks itself, without a message, and the m - 1 that follow on the ring. Two stretches
 //!   of more than half a ring always meet, and the load is spread.
 //! - The textbook does not say what becomes of the votes of an attempt that failed. They are given back,
@@ -61,7 +61,7 @@ use crate::view::View;
 pub struct Voting {
     me: MemberId,
     view: View,
-    /// How many votes let a member in.
+    /// How many votes admit a member.
     votes: u32,
     /// The number of this member's latest attempt.
     latest: AttemptNumber,
@@ -70,7 +70,7 @@ pub struct Voting {
     voted: Option<(MemberId, AttemptNumber)>,
 }
 
-/// What members say to each other.
+/// What members send to each other.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Message {
     /// "I want in: have you a vote?"
@@ -83,7 +83,7 @@ pub enum Message {
     Release(AttemptNumber),
 }
 
-/// Tells a member's attempts apart, within one view. Zero is one carried over from the view before.
+/// Distinguishes a member's attempts, within one view. Zero is one carried over from the view before.
 #[derive(
     Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
 )]
@@ -114,7 +114,7 @@ enum State {
 }
 
 impl Voting {
-    /// One member's part, with so many votes to let a member in: at least a majority, at most all.
+    /// One member's part, with so many votes to admit a member: at least a majority, at most all.
     #[must_use]
     pub fn with_votes(me: MemberId, view: View, carried: &Carried, votes: u32) -> Self {
         let majority = view.size / 2 + 1;

@@ -1,4 +1,4 @@
-//! What a closed record says of holds: which of them may still run.
+//! What a closed record states about holds: which of them may still run.
 
 use serde::{Deserialize, Serialize};
 

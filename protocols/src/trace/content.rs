@@ -23,7 +23,7 @@ pub struct Content {
     pub closing: bool,
     /// The record was lost, and made anew.
     pub base_unknown: bool,
-    /// The view that it was made from, if its members are told.
+    /// The view that it was made from, if its members are notified of it.
     pub base: Option<Epoch>,
     /// Its waits.
     pub timing: Timing,

@@ -18,7 +18,7 @@ pub struct Entry<T> {
     pub event: Event<T>,
 }
 
-/// Something that a member did and others rely on, or that was done to it. `T` is how deadlines are told:
+/// Something that a member did and others rely on, or that was done to it. `T` is how deadlines are stated:
 /// by each member's own clock while a trace is taken, along the axis of the trace when it is checked.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Event<T> {
@@ -47,11 +47,11 @@ pub enum Event<T> {
     Sealed(Epoch),
     /// The leader of this view gave its table to somebody.
     GaveTable(Epoch),
-    /// A member was told that it leads this view until then.
+    /// A member was notified that it leads this view until then.
     Leads(Epoch, T),
-    /// It was told that it leads no longer.
+    /// It was notified that it leads no longer.
     LeadsNot,
-    /// The leader of this view told a member up to which of that member's own messages its lease counts.
+    /// The leader of this view notified a member up to which of that member's own messages its lease counts.
     Acknowledged {
         /// The view.
         epoch: Epoch,
@@ -62,7 +62,7 @@ pub enum Event<T> {
     },
     /// The leader of this view let a member into a lock.
     Granted(Epoch),
-    /// An application was told that it holds a lock.
+    /// An application was notified that it holds a lock.
     Held {
         /// Which.
         lock: LockName,
@@ -73,7 +73,7 @@ pub enum Event<T> {
         /// Until when.
         until: T,
     },
-    /// It was told that it goes on holding, until then.
+    /// It was notified that it goes on holding, until then.
     Extended {
         /// Which.
         lock: LockName,
@@ -82,7 +82,7 @@ pub enum Event<T> {
     },
     /// It gave a lock back, or no longer wants it.
     Released(LockName),
-    /// It was told that it does not hold a lock any more.
+    /// It was notified that it does not hold a lock any more.
     Lost(LockName),
 }
 

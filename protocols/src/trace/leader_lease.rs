@@ -26,7 +26,7 @@ pub(super) struct LeaderLease {
     pub(super) unconfirmed: Option<Duration>,
     /// Nothing is newly granted before.
     pub(super) grace_until: Duration,
-    /// By member, the latest of its messages that its leader said it has.
+    /// By member, the latest of its messages that its leader stated it has.
     pub(super) leases: BTreeMap<Incarnation, Duration>,
 }
 
@@ -90,7 +90,7 @@ impl LeaderLease {
     }
 
     /// RULE 20. The earliest end of the grace period of the view after this one: its own if its table was given
-    /// or everybody told what it holds, else a member lease from when it was over.
+    /// or everybody reported what it holds, else a member lease from when it was over.
     pub(super) fn grace_after(
         &self,
         at: Duration,

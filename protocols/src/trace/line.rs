@@ -21,7 +21,7 @@ pub struct Line {
     pub what: What,
 }
 
-/// What a line tells. Of the register a process knows what it called for and what it was answered; when a
+/// What a line states. Of the register a process knows what it called for and what it was answered; when a
 /// write was carried out it does not know.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum What {

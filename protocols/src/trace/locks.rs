@@ -1,4 +1,4 @@
-//! Locks: who may be told to hold one, and for how long.
+//! Locks: who may be notified that it holds one, and for how long.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl Rules {
         epoch: Epoch,
         (member, stamp): (Incarnation, Duration),
     ) -> Allowed {
-        // RULE 24. What a promise lists is extended with a leader lease, though the heartbeat which says so
+        // RULE 24. What a promise lists is extended with a leader lease, though the heartbeat which states it
         // may leave later.
         self.leads_after(24, stamp, who, epoch)?;
         // RULE 5.
@@ -27,7 +27,7 @@ impl Rules {
         Ok(())
     }
 
-    /// A leader let a member in.
+    /// A leader granted something to a member.
     pub(super) fn granted(&mut self, at: Duration, who: Incarnation, epoch: Epoch) -> Allowed {
         // RULE 23. What is granted is granted with a leader lease.
         self.leads_after(23, at, who, epoch)
@@ -72,7 +72,7 @@ impl Rules {
                 "{who} entered {lock} in the grace period of view {epoch}, which is until {grace:?}"
             )
         })?;
-        // RULE 23. The entry is free: nobody else was told more.
+        // RULE 23. The entry is free: nobody else was notified of more.
         let other = self.processes.iter().find(|(other, process)| {
             **other != who && process.holds.get(lock).is_some_and(|hold| hold.is_live(at))
         });
@@ -127,7 +127,7 @@ impl Rules {
         lasts.max().unwrap_or_default()
     }
 
-    /// Until when a hold of this member lasts at most in a view, and the rule that says so.
+    /// Until when a hold of this member lasts at most in a view, and the rule that states it.
     fn lasts(&self, who: Incarnation, leader_lease: &LeaderLease) -> (u8, Duration) {
         let Some(process) = self.processes.get(&who) else { return (5, Duration::ZERO) };
         let (content, clocks) = (&leader_lease.content, self.clocks);
@@ -137,12 +137,12 @@ impl Rules {
             let more = process.span(lease.saturating_sub(clocks.hold(content.timing.leader_lease)));
             return (22, leader_lease.lasts_until(clocks, process) + more);
         }
-        // RULES 5 and 27. Others count from what they had said when the leader heard them last.
+        // RULES 5 and 27. Others count from what they had sent when the leader heard them last.
         let stamp = leader_lease.leases.get(&who).copied();
         (5, stamp.map(|stamp| stamp + process.span(lease)).unwrap_or_default())
     }
 
-    /// How long a hold may be told to last. `known`: until when it may in any case.
+    /// How long an application may be notified that a hold lasts. `known`: until when it may in any case.
     fn lasts_no_longer(
         &mut self,
         who: Incarnation,

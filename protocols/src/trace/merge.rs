@@ -1,6 +1,6 @@
 //! Puts the lines of all processes of one group in one order, and holds that against the rules.
 //!
-//! The processes read one clock: their lines are in order by its readings. What that clock does not tell is
+//! The processes read one clock: their lines are in order by its readings. What that clock does not show is
 //! when the register carried a write out: at some moment between the call and the answer, so others may
 //! have read it before the writer heard of it, and a writer that is killed never does. A write stands where
 //! somebody first learns of that version or of a later one; it is of the process that has a call for that
@@ -153,7 +153,7 @@ struct Call<'a> {
     content: &'a Content,
 }
 
-/// A version that somebody was told of.
+/// A version that somebody was notified of.
 #[derive(Clone, Copy, Debug)]
 struct Notified<'a> {
     /// The first line that shows it.
@@ -205,7 +205,7 @@ impl Writes {
     }
 }
 
-/// All versions that somebody was told of, and the calls of which nobody was told what became of them.
+/// All versions that somebody was notified of, and the calls of whose outcome nobody was notified.
 fn notified(lines: &[Line]) -> (BTreeMap<u64, Notified<'_>>, BTreeMap<usize, Call<'_>>) {
     let mut notified: BTreeMap<u64, Notified<'_>> = BTreeMap::new();
     let mut calls: BTreeMap<(Incarnation, CallId), Call<'_>> = BTreeMap::new();

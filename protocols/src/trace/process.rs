@@ -17,19 +17,19 @@ pub(super) struct Process {
     /// When the register last answered it that it holds a view; of two answers only the later is kept,
     /// unless that is of a later view.
     confirmed: BTreeMap<Epoch, Duration>,
-    /// What it was told of its leader lease.
+    /// Its leader lease, as it was notified of it.
     pub(super) belief: Option<Belief>,
     pub(super) holds: BTreeMap<LockName, Hold>,
 }
 
-/// That an application was told to lead.
+/// That an application was notified that it leads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Belief {
     pub(super) epoch: Epoch,
     pub(super) until: Duration,
 }
 
-/// A lock that an application was told to hold.
+/// A lock that an application was notified that it holds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     pub(super) token: FencingToken,
@@ -42,7 +42,7 @@ pub(super) enum HoldState {
     Held,
     /// Its application gave it back.
     Released,
-    /// Its application was told that it is lost. What it was told before cannot be taken back.
+    /// Its application was notified that it is lost. What it was notified of before cannot be taken back.
     Lost,
 }
 

@@ -9,10 +9,10 @@ use crate::protocol::{Effect, EffectOf, Input, InputOf, OutboxOf};
 use crate::register;
 use crate::time::LocalTime;
 
-/// Watches one member, and tells what it does as lines.
+/// Watches one member, and reports what it does as lines.
 ///
 /// A line has the one reading of the clock of its step. What a process hears it hears before it reads its
-/// clock, and what it says it says after: so among processes that read one clock no answer is earlier than
+/// clock, and what it sends it sends after: so among processes that read one clock no answer is earlier than
 /// what it answers.
 pub struct Recorder {
     watch: Watch,

@@ -178,12 +178,12 @@ impl Rules {
     ) -> Allowed {
         let epoch = content.epoch;
         if content.closing && !before.closing {
-            // RULE 15 (c). The mark, which says nothing else.
+            // RULE 15 (c). The mark, which states nothing else.
             let same = (&before.members, before.leader) == (&content.members, content.leader);
             return need(15, same, || format!("{by} marked view {epoch} and changed it"));
         }
         if content.leader.is_none() && before.leader.is_some() {
-            // RULE 13. Who leaves last resigns before it says so.
+            // RULE 13. The member that leaves last resigns before it writes that nobody leads.
             let led = before.leader == Some(by);
             let resigned = self.leader_lease(13, epoch)?.resigned.is_some();
             let believes = self.process(by).leads(at, epoch);
@@ -224,7 +224,7 @@ impl Rules {
             })?;
             grace_until = leader_lease.grace_after(at, by, self.clocks, &self.processes);
         }
-        // RULE 20. A record that was closed says by itself what is to be waited for. That nothing is granted
+        // RULE 20. A record that was closed states by itself what is to be waited for. That nothing is granted
         // which somebody holds is looked at with each grant.
         if before.is_some_and(|before| before.leader.is_none() && !before.base_unknown) {
             grace_until = Duration::ZERO;

@@ -22,7 +22,7 @@ pub type Log = Rc<RefCell<Vec<Entry<LocalTime>>>>;
 
 /// A service whose applications claim names and are granted them, as those of locks are.
 pub trait Grants: Service<Command = locks::Command, Event = locks::Event> {
-    /// Whether such a message lets a member in that the leader grants something.
+    /// Whether with such a message the leader grants something to a member.
     fn grants(message: &Self::Message) -> bool;
 }
 
@@ -41,7 +41,7 @@ pub struct Watch {
     refused: Option<Epoch>,
     /// The leader lease that it had then.
     leader_lease: Option<(Epoch, LocalTime)>,
-    /// Until when its application was told that it holds.
+    /// Until when its application was notified that it holds.
     holds: BTreeMap<LockName, Term>,
 }
 
@@ -257,7 +257,7 @@ fn granted_in<S: Grants, N: Nominator>(effects: &[EffectOf<Member<S, N>>]) -> Op
     })
 }
 
-/// Whether an application is told with these effects that it goes on holding.
+/// Whether an application is notified with these effects that it goes on holding.
 fn extends<S: Grants, N: Nominator>(effects: &[EffectOf<Member<S, N>>]) -> bool {
     effects.iter().any(|effect| match effect {
         Effect::Tell(core::Event::Service(locks::Event { event: notified, .. })) => {

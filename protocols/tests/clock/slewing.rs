@@ -1,4 +1,4 @@
-//! How a virtual clock takes corrections, and what it says of itself meanwhile.
+//! How a virtual clock takes corrections, and what it reports about itself meanwhile.
 
 use conclave_protocols::LocalTime;
 use conclave_protocols::clock::{ClockMap, Correction, Rates, Shown, State, VirtualClock};

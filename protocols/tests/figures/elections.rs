@@ -18,7 +18,7 @@ pub(crate) const ANNOUNCEMENT: u32 = 30;
 pub(crate) struct Outcome {
     /// Messages that the sources count.
     pub(crate) messages: (u64, Sent),
-    /// Messages that come on top: what each is, is said on the page.
+    /// Messages that come on top. The page states what each of them is.
     pub(crate) on_top: (u64, Sent),
     /// In T.
     pub(crate) turnaround: (Mean, Sent),
@@ -39,7 +39,7 @@ pub(crate) fn bully() -> Vec<Cases> {
         let notified = n - 2;
         let upwards = seen.sent("coordinator") - notified;
         // A member that asks and wins has waited for nobody but Δt; one that does not waits for a message to
-        // the winner too. Then the others are told, if there are others.
+        // the winner too. Then the others are notified, if there are others.
         let transfers = u64::from(initiator < size - 2) + u64::from(notified > 0);
         Outcome {
             messages: hold(seen.sim.sent_in_all() - upwards, Sent::Exactly(messages)),
@@ -86,7 +86,7 @@ pub(crate) fn ring() -> Vec<Cases> {
 /// An election that is over.
 struct Seen<P: Election> {
     sim: Simulator<P>,
-    /// When the last that lives was told.
+    /// When the last that lives was notified.
     all_know: Duration,
     /// When the last message was sent.
     last_sent: Duration,

@@ -30,8 +30,8 @@ pub(crate) fn all() -> Vec<Forgotten> {
     groups.map(measure).into()
 }
 
-/// One is in the critical section; so many coordinators crash and come back at once, without memory; and another
-/// asks, whose voters have as few in common with those of the first as possible. Whether it gets in
+/// One is in the critical section; so many coordinators crash and come back at once, without memory; and
+/// another asks, whose voters have as few in common with those of the first as possible. Whether it enters
 /// while the first is in the critical section.
 fn second_enters(size: u32, votes: u32, forget: u32) -> bool {
     let mut sim = Simulator::new(0);

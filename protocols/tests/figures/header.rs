@@ -1,4 +1,4 @@
-//! What the head of an algorithm's file says: the page repeats it, so that it stands in one place.
+//! What the head of an algorithm's file states: the page repeats it, so that it stands in one place.
 
 /// The head of a file.
 pub(crate) struct Header {

@@ -1,4 +1,4 @@
-//! Every lock, measured in the simulator beside what is said of it.
+//! Every lock, measured in the simulator beside what is stated about it.
 
 use std::time::Duration;
 
@@ -31,26 +31,26 @@ pub(crate) struct Row {
     pub(crate) busy: Line,
 }
 
-/// What was measured, and what is said of it.
+/// What was measured, and what is stated about it.
 pub(crate) struct Pair<T> {
     pub(crate) measured: T,
     pub(crate) sent: T,
 }
 
-/// The entries of each member while nobody else wants in.
+/// The entries of each member while nobody else wants to enter.
 pub(crate) struct Uncontended {
     pub(crate) messages: Spread,
     pub(crate) on_top: Spread,
     pub(crate) client_delay: Spread,
 }
 
-/// One run in which all want in: each number with what is said of it.
+/// One run in which all want to enter: each number with what is stated about it.
 pub(crate) struct Line {
     pub(crate) entries: u64,
     pub(crate) counts: Counts,
     /// Between two members, and the sum for each member that enters once, in T.
     pub(crate) sync_delay: (Spread, Sent),
-    /// Until a member that asks again when it leaves is in; in T, as all that follows.
+    /// Until a member that asks again when it leaves has entered; in T, as all that follows.
     pub(crate) response: (Spread, Sent),
     /// The same until it has left again.
     pub(crate) turnaround: (Spread, Sent),
@@ -58,7 +58,7 @@ pub(crate) struct Line {
     pub(crate) longest: (Mean, Sent),
     /// Entries in a thousand T, and a hundred times that.
     pub(crate) throughput: (Mean, Sent),
-    /// How often a member tried to get in, for each entry, of an algorithm that tries again.
+    /// How often a member tried to enter, for each entry, of an algorithm that tries again.
     pub(crate) attempts: Mean,
 }
 
@@ -69,14 +69,14 @@ impl Line {
     }
 }
 
-/// Messages of a run, with what is said of them.
+/// Messages of a run, with what is stated about them.
 #[derive(Clone, Copy)]
 pub(crate) struct Counts {
     pub(crate) messages: (u64, Sent),
     pub(crate) on_top: (u64, Sent),
 }
 
-/// One run in which all want in, and messages take random times.
+/// One run in which all want to enter, and messages take random times.
 pub(crate) struct Weather {
     pub(crate) entries: u64,
     pub(crate) counts: Counts,
@@ -107,7 +107,7 @@ fn plainly<P: Mutex>(view: View) -> impl Fn(MemberId) -> P {
     move |me| P::new(me, view, &Carried::default())
 }
 
-/// The same, and a member that is deferred is told so, as in a group.
+/// The same, and a member that is deferred is notified of it, as in a group.
 fn with_answers(view: View) -> impl Fn(MemberId) -> RicartAgrawala {
     let variant = Variant { withheld: Withheld::Queued, ..Variant::default() };
     move |me| RicartAgrawala::of(variant, me, view, &Carried::default())
@@ -141,7 +141,7 @@ where
     Lock { book, rows: SIZES.map(row).into(), weather: (0..seeds).map(weather).collect() }
 }
 
-/// Maekawa's lock in a square, where nobody else wants in, and where all ask once.
+/// Maekawa's lock in a square, where nobody else wants to enter, and where all ask once.
 pub(crate) struct Square {
     pub(crate) side: u32,
     pub(crate) alone: Spread,
@@ -169,7 +169,7 @@ pub(crate) fn squares() -> Vec<Square> {
 
 const SIDES: [u32; 9] = [2, 3, 4, 5, 6, 8, 16, 24, 32];
 
-/// Every entry costs exactly what is said.
+/// Every entry costs exactly what is stated.
 fn uncontended(
     book: &Book,
     view: View,
@@ -237,8 +237,8 @@ fn counts(book: &Book, run: &Busy) -> Counts {
     }
 }
 
-/// The delays between an exit and the entry of another, in these critical sections. Each delay of the run is as
-/// it is said to be, given how long messages take.
+/// The delays between an exit and the entry of another, in these critical sections. Each delay of the run is
+/// as stated, given how long messages take.
 fn changes(book: &Book, run: &Busy, sections: &[Section], widened: fn(Sent) -> Sent) -> Spread {
     for pair in run.sections.windows(2) {
         let sent = (book.sync_delay)(run.view, pair[0].who, pair[1].who);
@@ -254,7 +254,7 @@ fn gap(one: &Section, next: &Section) -> u64 {
     nanos(next.entered.saturating_sub(one.left))
 }
 
-/// A number is as it is said to be.
+/// A number is as stated.
 #[track_caller]
 fn hold(book: &Book, run: &Busy, what: &str, measured: u64, sent: Sent) -> (u64, Sent) {
     let context = format!("{}, n = {}, {what}: {measured}", book.name, run.view.size);

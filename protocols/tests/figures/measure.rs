@@ -18,7 +18,7 @@ pub(crate) const SECTION: Duration = Duration::from_nanos(UNIT * SECTION_IN_T);
 pub(crate) const UNIT: u64 = 500_000;
 pub(crate) const SECTION_IN_T: u64 = 10;
 
-/// How often each member enters if all want in.
+/// How often each member enters if all want to enter.
 pub(crate) const EACH: u32 = 5;
 
 /// A group of this size, of which the highest leads.
@@ -42,7 +42,7 @@ impl Delay {
         Self { least: Duration::from_micros(250), most: Duration::from_micros(750) };
 }
 
-/// What one member's entry and exit cost while nobody else wants in.
+/// What one member's entry and exit cost while nobody else wants to enter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Alone {
     /// Messages that the sources count.
@@ -126,7 +126,7 @@ impl<P: Mutex> Run<P> {
         Self { sim, view, on_top }
     }
 
-    /// A member goes in and out while nobody else wants in.
+    /// A member enters and leaves while nobody else wants to enter.
     pub(crate) fn alone(&mut self, member: MemberId) -> Alone {
         let (messages, on_top) = self.count();
         let asked = self.sim.now();
@@ -143,7 +143,7 @@ impl<P: Mutex> Run<P> {
         }
     }
 
-    /// All ask at once, and each again as soon as it has left, until each has been in so often.
+    /// All ask at once, and each again as soon as it has left, until each has entered so often.
     pub(crate) fn busy(mut self, each: u32) -> Busy {
         let mut asked: BTreeMap<MemberId, (u32, Duration)> = BTreeMap::new();
         for member in self.view.members() {
@@ -168,7 +168,7 @@ impl<P: Mutex> Run<P> {
         Busy { view: self.view, sections, messages, on_top, requests }
     }
 
-    /// Somebody gets in. The simulator is asked for one thing after the other, so that nothing that
+    /// Somebody enters. The simulator is asked for one thing after the other, so that nothing that
     /// happens after it has happened yet.
     fn next_entry(&mut self) -> (MemberId, Duration) {
         let end = self.sim.now() + PATIENCE;
@@ -193,7 +193,7 @@ impl<P: Mutex> Run<P> {
         self.sim.command(member, Command::Exit);
     }
 
-    /// What was said arrives, and what follows from it.
+    /// What was sent arrives, and what follows from it.
     fn settle(&mut self) {
         self.sim.run_for(T * 20);
     }

@@ -101,7 +101,7 @@ fn overview(locks: &[Lock]) -> String {
     text + "\n"
 }
 
-/// What the head of a file says.
+/// What the head of a file states.
 pub(crate) fn head(name: &str, file: &str, text: &str) -> String {
     let Header { title, source, promises } = Header::read(text);
     let promises = promises.join("\n");
@@ -278,7 +278,7 @@ its formula and one and a half times that, or of the bounds if it has two.\n\n"
     text + "\n"
 }
 
-/// What is said of the messages of all these runs.
+/// What is stated about the messages of all these runs.
 fn range(runs: &[Weather]) -> String {
     let mut sent: Vec<String> =
         runs.iter().map(|run| run.counts.messages.1.per(run.entries)).collect();

@@ -154,7 +154,7 @@ const BOTTOM: f64 = 386.0;
 const LINE: f64 = 17.0;
 const TICKS: [f64; 11] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
 
-/// Seven colors that can be told apart also by who sees fewer, darker ones on a light page.
+/// Seven colors that people who see fewer can distinguish too, darker ones on a light page.
 const STYLE: &str = "<style>
 text { font: 13px system-ui, sans-serif; fill: #24292f }
 .title { font-size: 15px; font-weight: 600 } .end { text-anchor: end } .middle { text-anchor: middle }

@@ -1,11 +1,11 @@
-//! What a source says of a number, and numbers as the page prints them.
+//! What a source states about a number, and numbers as the page prints them.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::measure::T;
 
-/// What is said of a number.
+/// What is stated about a number.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Sent {
     Exactly(u64),
@@ -16,7 +16,7 @@ pub(crate) enum Sent {
 }
 
 impl Sent {
-    /// Whether a number is as it is said to be.
+    /// Whether a number is as stated.
     pub(crate) fn admits(self, measured: u64) -> bool {
         match self {
             Self::Exactly(value) => measured == value,

@@ -1,4 +1,4 @@
-//! What the sources say of each lock: the formulas beside which a measurement stands.
+//! What the sources state about each lock: the formulas beside which a measurement stands.
 
 use conclave_protocols::mutex::maekawa::Quorums;
 use conclave_protocols::{MemberId, View, cost};
@@ -6,7 +6,7 @@ use conclave_protocols::{MemberId, View, cost};
 use crate::measure::{Alone, Busy, T};
 use crate::sent::{Mean, Sent};
 
-/// One lock algorithm, and what is said of its costs.
+/// One lock algorithm, and what is stated about its costs.
 pub(crate) struct Book {
     pub(crate) name: &'static str,
     pub(crate) file: &'static str,
@@ -14,9 +14,9 @@ pub(crate) struct Book {
     pub(crate) text: &'static str,
     /// Messages that the sources do not count.
     pub(crate) on_top: &'static [&'static str],
-    /// One member's entry, if nobody else wants in.
+    /// One member's entry, if nobody else wants to enter.
     pub(crate) alone: fn(View, MemberId) -> Alone,
-    /// All messages of a run in which all want in.
+    /// All messages of a run in which all want to enter.
     pub(crate) messages: fn(&Busy) -> Sent,
     /// Messages on top.
     pub(crate) extras: fn(&Busy) -> Sent,
@@ -238,8 +238,8 @@ pub(crate) const VOTING: Book = Book {
 
 const IN_TURN: &str = "no longer than any other: all enter in turn";
 
-/// What is said of the times of a run in which all want in, in T but for the throughput, which is in
-/// entries in 100,000 T.
+/// What is stated about the times of a run in which all want to enter, in T but for the throughput,
+/// which is in entries in 100,000 T.
 pub(crate) struct Times {
     pub(crate) round: Sent,
     pub(crate) response: Sent,
@@ -249,7 +249,7 @@ pub(crate) struct Times {
 }
 
 impl Book {
-    /// What is said if a critical section lasts so long.
+    /// What is stated if a critical section lasts so long.
     pub(crate) fn times_stated(&self, view: View, section: u64) -> Times {
         let round = (self.round)(view);
         let turnaround = (self.turnaround)(self, view, section);

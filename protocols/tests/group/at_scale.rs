@@ -1,4 +1,4 @@
-//! Many holds: what promises, heartbeats and applications are told costs what has changed, not what is held.
+//! Many holds: promises, heartbeats and notifications of applications cost what has changed, not what is held.
 
 use conclave_protocols::member::message::{Note, PeerMessage, Promise};
 use conclave_protocols::member::{Command, Event, GROUP_MAX, LockCommand, LockEvent, OfLock};
@@ -84,7 +84,7 @@ fn at_rest_nothing_is_listed_and_no_hold_has_an_event() {
     }
 }
 
-/// A view is announced once to each, and what both ends know from the view before is not said again.
+/// A view is announced once to each, and what both ends know from the view before is not sent again.
 #[test]
 fn a_view_change_says_each_hold_once() {
     for algorithm in [LockAlgorithm::Central, LockAlgorithm::RicartAgrawala] {
@@ -220,8 +220,8 @@ fn names_that_come_and_go_leave_nothing_to_work_off() {
         }
         bench.wait(SECOND * 30);
         assert_eq!(bench.record().epoch, epoch);
-        // What is taken back before it was heard leaves nothing either: a new leader grants nothing yet, because
-        // not all have said what they hold.
+        // What is taken back before it was heard leaves nothing either: a new leader grants nothing yet,
+        // because not all have reported what they hold.
         bench.stop(0);
         bench.stop(4);
         while bench.leader() != Some(1) {

@@ -128,7 +128,7 @@ fn a_deadline_that_is_published_is_no_longer_than_what_a_majority_promised() {
 }
 
 /// A successor was silent for a moment while admission was closed for the hand-over, so that the leader's
-/// applications were told once more that it leads; then it answered, and was handed the leader lease at once.
+/// applications were notified once more that it leads; then it answered, and was handed the leader lease at once.
 #[test]
 fn rule_37_nobody_is_handed_a_leader_lease_that_applications_were_notified_of_again() {
     let mut bench = Bench::group(3, peer_rules::policy(LockAlgorithm::RicartAgrawala));
@@ -177,8 +177,8 @@ fn rule_35_nobody_is_believed_on_for_what_was_advisory() {
     assert!(!bench.leadership(0).is_some_and(leads), "{:?}", bench.leadership(0));
 }
 
-/// The leader lease was made shorter while a leader's application had been told a deadline by the longer. The
-/// leader froze in its next view, and a follower waited for the shorter alone.
+/// The leader lease was made shorter while a leader's application had been notified of a deadline by the
+/// longer. The leader froze in its next view, and a follower waited for the shorter alone.
 #[test]
 fn rule_36_a_shorter_wait_comes_into_force_when_no_belief_outlasts_it() {
     let mut bench = Bench::group(2, Policy::default());

@@ -36,9 +36,9 @@ pub(crate) struct Bench {
     pub(crate) policy: Policy,
     /// All that was sent, in order.
     pub(crate) sent: Vec<(Node, Node, Message)>,
-    /// What each member told, in order.
+    /// What each member reported, in order.
     pub(crate) notified: Vec<(usize, Event)>,
-    /// Until when each was told to hold a lock that it has not left.
+    /// Until when each holds a lock that it has not left, as it was notified.
     terms: Terms,
     wires: VecDeque<(Node, Node, Message)>,
     links: BTreeMap<(Node, Node), Link>,
@@ -97,7 +97,7 @@ impl Bench {
         index
     }
 
-    /// Forgets what was sent and told so far.
+    /// Forgets what was sent and reported so far.
     pub(crate) fn forget(&mut self) {
         self.sent.clear();
         self.notified.clear();
@@ -122,13 +122,13 @@ impl Bench {
         leaders.first().copied()
     }
 
-    /// Until when a member was last told to hold a lock.
+    /// Until when a member holds a lock, as it was last notified.
     pub(crate) fn deadline(&self, member: usize, lock: &str) -> Option<LocalTime> {
         let runs = |(of, until)| (of == member && until > self.now).then_some(until);
         self.terms.of(lock).find_map(runs)
     }
 
-    /// Whether it was told so for longer than at first.
+    /// Whether it was notified that it holds for longer than at first.
     pub(crate) fn is_extended(&self, member: usize, lock: &str) -> bool {
         let first = self.lock_events(member, lock).filter_map(|event| match event {
             LockEvent::Entered { term, .. } => Some(term.until()),
@@ -214,7 +214,7 @@ impl Bench {
         }
     }
 
-    /// Applications were told all that this member said of its leader lease.
+    /// Applications were notified of all that this member reported about its leader lease.
     pub(crate) fn command_believed(&mut self, member: usize, command: Command) {
         self.feed(member, Input::Command(command));
         self.settle();
@@ -260,13 +260,13 @@ impl Bench {
         self.settle();
     }
 
-    /// What becomes of what these two say to each other.
+    /// What becomes of what these two send to each other.
     pub(crate) fn link(&mut self, one: Node, other: Node, link: Link) {
         self.way(one, other, link);
         self.way(other, one, link);
     }
 
-    /// What becomes of what one says to the other.
+    /// What becomes of what one sends to the other.
     pub(crate) fn way(&mut self, from: Node, to: Node, link: Link) {
         self.links.insert((from, to), link);
     }
@@ -305,7 +305,7 @@ impl Bench {
         self.settle();
     }
 
-    /// A member can say nothing to any other, and hear nothing.
+    /// A member can send nothing to any other, and hear nothing.
     pub(crate) fn cut_off(&mut self, member: usize) {
         for other in (0..self.members.len()).filter(|other| *other != member) {
             self.link(self.node(member), self.node(other), Link::Cut);
@@ -390,7 +390,7 @@ impl Bench {
     }
 }
 
-/// What a member was told of a lock.
+/// What a member was notified of about a lock.
 fn events<'a>(
     notified: &'a [(usize, Event)],
     member: usize,
@@ -408,6 +408,8 @@ fn events<'a>(
 }
 
 pub(crate) fn info(index: usize, run: u64) -> MemberInfo {
+    // Nonces are drawn from the run: no two processes have the same.
+    let run = run + 16 * index as u64;
     MemberInfo {
         incarnation: Incarnation { pod: PodUid(index as u128 + 1), run },
         name: format!("pod-{index}"),

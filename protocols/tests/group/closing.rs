@@ -77,7 +77,7 @@ fn a_successor_that_leaves_before_the_register_answers_closes_the_group() {
     assert_eq!(bench.record().leader, None);
 }
 
-/// It had given its table away before it was told to leave, and took the successor's word for granted.
+/// It had given its table away before it was instructed to leave, and took the successor's word for granted.
 #[test]
 fn a_leader_that_drained_into_nothing_closes_the_group_when_it_leaves() {
     let mut bench = Bench::group(2, Policy::default());

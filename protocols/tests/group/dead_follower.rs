@@ -1,6 +1,6 @@
-//! What a follower that dies costs the others: nothing where the leader lets all others in, and its lease where the
-//! members let each other in. That is why a coordinator may take a member out without a change of view
-//! (`docs/design.md`).
+//! What a follower that dies costs the others: nothing where the leader grants the lock to all others, and
+//! its lease where the members grant it to each other. That is why a coordinator may take a member out
+//! without a change of view (`docs/design.md`).
 
 use std::time::Duration;
 

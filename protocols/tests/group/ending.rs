@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// From the start of the first of the next members to their leader, and to a lock that nobody held.
 const SOON: Duration = Duration::from_secs(3);
 
-/// How long a process lives that was told to leave: then Kubernetes ends it.
+/// How long a process lives that was instructed to leave: then Kubernetes ends it.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// What happens to a group that ends, and when.
@@ -144,7 +144,7 @@ fn play(world: &mut World, steps: &[(Duration, Step)]) -> Took {
             Step::Leave(member) => world.leave(*member),
             Step::Kill(member) => world.crash(*member),
             Step::Start => next.push(world.join()),
-            // That nobody is let in before its lease is over is checked at each step.
+            // It is checked at each step that nobody is admitted before its lease is over.
             Step::Look => {}
         }
         if next.len() == 1 && matches!(step, Step::Start) {

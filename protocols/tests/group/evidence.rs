@@ -27,7 +27,7 @@ fn group(members: usize, policy: Policy, dead: &[usize]) -> Bench {
     bench
 }
 
-/// Tells a member that these are dead.
+/// Notifies a member that these are dead.
 fn tell(bench: &mut Bench, member: usize, dead: &[usize]) {
     for one in dead {
         let dead = bench.members[*one].me();
@@ -58,7 +58,7 @@ fn rule_14_a_dead_leader_ends_its_leader_lease_alone() {
     assert!(bench.leader().is_some());
 }
 
-/// Its application may lead for as long as it was told, and it was told for a P at most.
+/// Its application may lead for the time of which it was notified, and that time was a P at most.
 #[test]
 fn rule_14_a_dead_leader_counts_only_after_the_leader_lease() {
     let wait = Policy::default().timing.leader_lease;
@@ -137,7 +137,7 @@ fn rule_14_a_joiner_takes_over_from_the_dead() {
     assert_eq!(bench.leader(), Some(joiner));
 }
 
-/// What its application holds it holds until the deadline that it was told.
+/// What its application holds it holds until the deadline of which it was notified.
 #[test]
 fn rule_14_locks_of_the_dead_stay_busy_for_their_lease() {
     let mut bench = Bench::group(3, believing());

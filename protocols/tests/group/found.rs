@@ -70,7 +70,7 @@ fn a_member_that_hears_its_leader_again_still_knows_what_it_holds() {
 }
 
 /// The leader gave up waiting for its own lock while admission was closed, and asked again. Both were
-/// kept; the place in the queue was not given up, so that it was let in and then released the lock
+/// kept; the place in the queue was not given up, so that it was admitted and then released the lock
 /// while it held it.
 #[test]
 fn a_leader_that_gives_up_waiting_in_the_grace_period_gives_up_its_place() {
@@ -112,9 +112,9 @@ fn the_last_to_leave_leads_no_more_when_the_register_says_so() {
     assert!(bench.now > notified);
 }
 
-/// A leader was held up until its leader lease was over, and told to leave before it heard the promises
-/// that were on their way. They gave its leader lease back after it had resigned: it granted locks on while
-/// the register said that nobody led and nothing was held, and the next to start led beside it.
+/// A leader was held up until its leader lease was over, and instructed to leave before it heard the
+/// promises that were on their way. They gave its leader lease back after it had resigned: it granted locks
+/// on while the register stated that nobody led and nothing was held, and the next to start led beside it.
 #[test]
 fn a_promise_that_comes_late_gives_no_leader_lease_back_to_a_leader_that_resigned() {
     let mut bench = three();
@@ -353,8 +353,8 @@ fn a_lease_that_a_backup_forgot_keeps_others_out() {
     world.run_for(SECOND * 40);
 }
 
-/// A leader closed the group because its successors said nothing, and wrote that somebody may still hold.
-/// The candidate of the other side of a partition had the seals of a few, which said that the view had
+/// A leader closed the group because its successors were silent, and wrote that somebody may still hold.
+/// The candidate of the other side of a partition had the seals of a few, which stated that the view had
 /// been settled; it took the group for one that was closed in order, and granted at once.
 #[test]
 fn a_group_that_was_closed_under_a_hold_is_not_taken_for_settled() {
@@ -416,7 +416,7 @@ fn one_of_two_goes_on_alone() {
 
 /// A member had lost a lock and asked for it anew while the leader's entry for it still ran, so that the
 /// next view knew it as holder and as waiter. It gave the hold up; that was taken for a waiter's word, which
-/// need not wait for admission, and the next in line was let in during the grace period.
+/// need not wait for admission, and the next in line was admitted during the grace period.
 #[test]
 fn a_member_that_is_known_as_holder_and_waiter_opens_no_admission_when_it_leaves() {
     let mut bench = Bench::group(5, Policy::default());

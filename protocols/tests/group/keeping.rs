@@ -11,7 +11,7 @@ use crate::bench::{Bench, Link, SECOND};
 
 const MILLI: Duration = Duration::from_millis(1);
 
-/// The algorithms by which somebody may be let in again without a message that name nobody as the
+/// The algorithms by which somebody may enter again without a message, and which name nobody as the
 /// holder of a token.
 const CACHED: [LockAlgorithm; 2] = [LockAlgorithm::Central, LockAlgorithm::RicartAgrawala];
 
@@ -46,7 +46,7 @@ fn costs(bench: &Bench, member: usize) -> Vec<u64> {
     bench.lock_events(member, "a").filter_map(cost).collect()
 }
 
-/// A member is let in and leaves, so often.
+/// A member enters and leaves, so often.
 fn sections(bench: &mut Bench, member: usize, times: usize) {
     for _ in 0..times {
         bench.enter(member, "a");
@@ -274,7 +274,7 @@ fn rule_32_nobody_enters_again_when_the_lease_is_over() {
     assert!(!bench.lock_events(2, "a").any(lost), "no application held it");
 }
 
-/// A request that is put into the queue because a promise lists it says nothing of tokens.
+/// A request that is put into the queue because a promise lists it states nothing about tokens.
 #[test]
 fn rule_32_tokens_that_nobody_reported_do_not_come_again() {
     let mut bench = cached(LockAlgorithm::Central);

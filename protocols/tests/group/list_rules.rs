@@ -1,5 +1,5 @@
-//! What a leader lists for its members, and their seals tell: rules 20 to 22 of `docs/views.md`, one
-//! by one, with the real member.
+//! What a leader lists for its members, and their seals report: rules 20 to 22 of `docs/views.md`,
+//! one by one, with the real member.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ fn until_it_leads(bench: &mut Bench, member: usize) {
     }
 }
 
-/// Waits until a member holds a lock that it asks for, and says when.
+/// Waits until a member holds a lock that it asks for, and returns the time.
 fn granted(bench: &mut Bench, member: usize, lock: &str) -> LocalTime {
     bench.enter(member, lock);
     let patience = bench.now.after(SECOND * 30);
@@ -81,7 +81,7 @@ fn rule_22_a_hold_of_a_leader_that_is_alone_ends_with_its_leader_lease() {
     assert_eq!(notified(&bench, 0, "a"), leader_lease(&bench, 0));
 }
 
-/// Were it told a longer deadline, all others could seal and know nothing of it.
+/// Were it notified of a longer deadline, all others could seal and know nothing of it.
 #[test]
 fn rule_22_a_promise_to_a_heartbeat_from_before_the_hold_is_no_hearing() {
     let mut bench = group(3);
@@ -207,7 +207,7 @@ fn rule_21_the_first_leaders_hold_is_known_in_the_third_view() {
         let until = notified(&bench, 0, "a");
         bench.stop(0);
         if deaf {
-            // The third leader does not enter the second view: it goes by what others tell.
+            // The third leader does not enter the second view: it goes by what others report.
             bench.lost = Some("heartbeat");
             while bench.record().leader != Some(bench.members[1].me()) {
                 bench.wait(MILLI * 10);
@@ -281,7 +281,7 @@ fn rule_20_a_member_lease_passes_if_nobody_entered_the_second_view() {
     assert!(granted > until, "only a member lease makes sure");
 }
 
-/// A member alone lists nothing to anybody. Its record says whether the view is settled.
+/// A member alone lists nothing to anybody. Its record states whether the view is settled.
 #[test]
 fn rule_21_the_next_after_one_that_was_alone_waits_for_nothing() {
     let mut bench = group(1);
@@ -296,8 +296,8 @@ fn rule_21_the_next_after_one_that_was_alone_waits_for_nothing() {
     assert!(granted < back.after(SECOND * 5), "after {:?}", granted - back);
 }
 
-/// The rest of an older lease of the leader keeps nobody else waiting, so nobody is told so. A lock that the
-/// members grant is not on the list.
+/// The rest of an older lease of the leader keeps nobody else waiting, so nobody is notified of it. A lock
+/// that the members grant is not on the list.
 #[test]
 fn what_a_leader_does_not_list_is_no_grace_period() {
     let mut policy = Policy::default();
@@ -353,7 +353,7 @@ fn rule_22_a_leader_that_comes_back_in_time_goes_on_holding() {
     assert!(bench.holds(2, "a"));
 }
 
-/// However many they are; and once all know of them, nothing of it is said again.
+/// However many they are; and once all know of them, nothing of it is sent again.
 #[test]
 fn all_holds_of_a_leader_are_listed_and_each_once() {
     let mut bench = group(3);

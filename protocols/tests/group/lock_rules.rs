@@ -103,7 +103,7 @@ fn rule_22_a_leaders_hold_that_nobody_heard_of_ends_with_its_leader_lease() {
     assert!(bench.lock_events(0, "a").any(|event| *event == lost));
 }
 
-/// Its application may be at work until the last deadline that it was told.
+/// Its application may be at work until the last deadline of which it was notified.
 #[test]
 fn rule_22_after_resigning_own_holds_are_carried_like_others() {
     let mut bench = three();
@@ -371,7 +371,7 @@ fn rule_23_a_leader_knows_the_token_of_each_grant_whatever_floor_its_holder_had(
         assert!(bench.holds(1, "x"), "and no promise lists it");
         bench.exit(1, "x");
     }
-    // Its request is lost, which would have told; its promise lists that it waits.
+    // Its request is lost, which would have reported it; its promise lists that it waits.
     let (from, to) = (bench.node(1), bench.node(0));
     bench.way(from, to, Link::Cut);
     bench.enter(1, "c");

@@ -201,8 +201,8 @@ fn rule_33_of_two_sides_the_one_with_the_leader_goes_on() {
     }
 }
 
-/// What it read came before the answer to what it wrote as the leader of an earlier view, and said
-/// nothing. It asked nothing more, and led when it looked at the register the next time.
+/// What it read came before the answer to what it wrote as the leader of an earlier view, and
+/// showed nothing. It asked nothing more, and led when it looked at the register the next time.
 #[test]
 fn a_candidate_reads_again_when_an_earlier_write_is_answered() {
     let locks =
@@ -336,7 +336,7 @@ fn rule_34_a_view_in_between_voids_the_first_read() {
     assert!(bench.now > back.after(WAIT));
 }
 
-/// The mark says what the operator knew. A member that knows of longer waits goes by those.
+/// The mark states what the operator knew. A member that knows of longer waits goes by those.
 #[test]
 fn a_candidate_waits_as_long_as_the_longest_waits_that_it_knows() {
     let (mut bench, took) = waited_out(|bench| {

@@ -25,13 +25,13 @@ pub(crate) enum Ask {
     Member(Command),
     /// Of the register: to be like this from now on.
     Mood(Mood),
-    /// Of the register: to lose its record. Its keeper makes it anew, and says so.
+    /// Of the register: to lose its record. Its keeper makes it anew, and states that it did.
     Lose,
     /// Of the register: to hold again what it held before, so many writes ago.
     Restore(usize),
     /// Of the register: somebody else writes what is there already.
     Touch,
-    /// Of the register: to tell its time, as an API server does, below which no view begins.
+    /// Of the register: to report its time, as an API server does, below which no view begins.
     Time,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Register {
     late: BTreeMap<(LocalTime, u64), (Node, register::Message)>,
     /// The latest call of each member.
     latest: BTreeMap<Node, CallId>,
-    /// It tells its time.
+    /// It reports its time.
     timed: bool,
     log: Log,
 }
@@ -180,7 +180,7 @@ impl Register {
         self.wake(now, out);
     }
 
-    /// Carries the call out or not, and says that nobody knows, or nothing at all.
+    /// Carries the call out or not, and answers that nobody knows, or answers nothing at all.
     fn answer_unsurely(
         &mut self,
         now: LocalTime,

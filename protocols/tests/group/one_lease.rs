@@ -14,7 +14,8 @@ fn lost(event: &LockEvent) -> bool {
     matches!(event, LockEvent::Lost(_))
 }
 
-/// It was frozen while the lock was granted to it, and the entry of that grant is over: another is in.
+/// It was frozen while the lock was granted to it, and the entry of that grant is over: another is in
+/// the critical section.
 #[test]
 fn rule_27_a_grant_that_waited_while_the_lease_of_its_member_was_over_lets_nobody_in() {
     let mut bench = Bench::group(3, Policy::default());
@@ -218,7 +219,7 @@ fn kept(members: usize) -> Bench {
     bench
 }
 
-/// The leader closes admission for a moment, because somebody says nothing, and opens it again.
+/// The leader closes admission for a moment, because somebody is silent, and opens it again.
 fn freeze(bench: &mut Bench) {
     bench.way(bench.node(1), bench.node(0), Link::Held);
     bench.policy.generation += 1;
@@ -232,8 +233,8 @@ fn entries(bench: &Bench, member: usize) -> usize {
     bench.lock_events(member, "a").filter(entered).count()
 }
 
-/// Admission is closed when its application wants in again, and the leader dies. It was taken for the
-/// holder, and its application waited for ever.
+/// Admission is closed when its application wants to enter again, and the leader dies. It was taken
+/// for the holder, and its application waited for ever.
 #[test]
 fn rule_32_an_application_that_waits_for_admission_with_a_kept_grant_enters_in_the_next_view() {
     let mut bench = kept(3);
@@ -267,8 +268,8 @@ fn rule_32_an_application_that_waits_out_a_freeze_with_a_kept_grant_enters_in_th
     assert!(bench.tokens(2, "a")[0] < bench.tokens(2, "a")[1]);
 }
 
-/// The grant goes back because it was not used for long, just when the application wants in, and both wait
-/// for admission. The next entry took the old grant for its own.
+/// The grant goes back because it was not used for long, just when the application wants to enter, and
+/// both wait for admission. The next entry took the old grant for its own.
 #[test]
 fn rule_32_a_grant_that_went_back_when_admission_opened_lets_nobody_in() {
     let mut bench = kept(3);

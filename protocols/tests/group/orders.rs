@@ -1,6 +1,6 @@
 //! In which order a member finds what came while it was frozen: its application's intents, the messages
 //! of each peer, the answers of the register, its timers. A process that goes on after a pause finds
-//! all of them at once, and nothing says which of them it looks at first.
+//! all of them at once, and nothing prescribes which of them it looks at first.
 
 use conclave_protocols::member::{Command, Node, StatusEpoch};
 use conclave_protocols::random::Random;
@@ -58,7 +58,7 @@ impl World {
     }
 
     /// Something happened that is no fault.
-    /// The watch of the resource tells everybody what the operator wrote, some time ago or now.
+    /// The watch of the resource notifies everybody of what the operator wrote, some time ago or now.
     pub(crate) fn tell_status(&mut self, status: StatusEpoch) {
         for member in self.living().collect::<Vec<_>>() {
             self.command(member, Command::Status(status));

@@ -1,4 +1,4 @@
-//! What is heard twice, or later than what was said after it: links may break and be made anew at any
+//! What is heard twice, or later than what was sent after it: links may break and be made anew at any
 //! moment, and what they then bring again counts for nothing.
 
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::peer_rules::{among_members, policy, until_held};
 
 const MILLI: Duration = Duration::from_millis(1);
 
-/// What a member last said to another, of that name.
+/// What a member last sent to another, of that name.
 fn latest(bench: &Bench, from: usize, to: usize, name: &str) -> PeerMessage {
     (*bench.sent(from, to, name).last().expect("it said so")).clone()
 }
@@ -59,8 +59,8 @@ fn rule_8_a_heartbeat_that_is_repeated_gets_no_promise() {
     assert_eq!(bench.sent(1, 0, "promise").len(), 0);
 }
 
-/// A request that was given up was heard again, and let in: nobody was in the critical section, and all others waited
-/// for a whole lease.
+/// A request that was given up was heard again, and granted: nobody was in the critical section, and all
+/// others waited for a whole lease.
 #[test]
 fn a_request_that_is_overtaken_by_its_release_lets_nobody_in() {
     let mut bench = Bench::group(3, Policy::default());
@@ -93,7 +93,7 @@ fn rule_29_an_answer_whose_list_is_not_heard_does_not_count() {
         bench.enter(1, "a");
         let epoch = bench.record().epoch;
         if !bench.holds(1, "a") || bench.is_extended(1, "a") {
-            // This one takes longer to let the next in.
+            // This one takes longer to admit the next.
             continue;
         }
         for other in 1..4 {

@@ -161,7 +161,7 @@ fn set(members: &[usize]) -> BTreeSet<usize> {
     members.iter().copied().collect()
 }
 
-/// Whether those who waited across a change get in by the order of their asking. A token passes by
+/// Whether those who waited across a change enter in the order of their asking. A token passes by
 /// where it goes, and votes are for the member that asks at the right moment.
 fn keeps_line(algorithm: LockAlgorithm) -> bool {
     match algorithm {
@@ -218,8 +218,8 @@ fn a_member_that_holds_goes_on_and_the_member_that_waits_enters_whatever_takes_t
     }
 }
 
-/// The view begins as if all had asked already, and had been told to wait. With votes a member that waits
-/// tries again and again.
+/// The view begins as if all had asked already, and had been notified that they wait. With votes a member
+/// that waits tries again and again.
 #[test]
 fn a_member_that_waits_across_a_change_says_nothing_of_it() {
     for from in LockAlgorithm::ALL {

@@ -89,8 +89,8 @@ fn rule_26_when_all_sealed_nothing_waits() {
     }
 }
 
-/// The last token below the ceiling is given. Until the leader has raised it, what would let the next
-/// one in is not heard.
+/// The last token below the ceiling is given. Until the leader has raised it, what would admit the
+/// next one is not heard.
 #[test]
 fn rule_26_nobody_enters_without_a_token_below_the_ceiling() {
     for algorithm in among_members() {
@@ -223,7 +223,7 @@ fn rule_29_a_leader_that_leaves_names_the_member_that_has_just_entered() {
     }
 }
 
-/// Somebody says nothing: the leader opens admission again, and changes the view when nothing of that
+/// Somebody is silent: the leader opens admission again, and changes the view when nothing of that
 /// member's lease is left.
 #[test]
 fn rule_29_a_silent_member_delays_a_change_and_stops_nobody() {
@@ -297,7 +297,7 @@ fn rule_31_after_a_gap_a_link_is_not_heard_and_the_view_is_changed() {
 }
 
 /// A token, a reply, a release or a vote, with nothing wrong about it but the view: the same of this
-/// view lets a member in.
+/// view admits a member.
 #[test]
 fn rule_31_a_message_of_another_view_lets_nobody_in() {
     for algorithm in among_members() {
@@ -321,7 +321,7 @@ fn rule_31_a_message_of_another_view_lets_nobody_in() {
     }
 }
 
-/// Member 2 was in the critical section, member 1 waits for it, and what would let it in is lost: that.
+/// Member 2 was in the critical section, member 1 waits for it, and what would admit it is lost: that.
 fn lost_on_the_way_to_the_next(bench: &mut Bench) -> Vec<Envelope<LockMessage>> {
     bench.enter(2, "a");
     until_held(bench, 2, "a", SECOND * 3);
@@ -430,7 +430,7 @@ fn rule_31_a_lock_that_is_handed_on_all_the_time_is_not_taken_for_stalled() {
         }
         let mut entries = 0;
         for _ in 0..8_000 {
-            // What followers say to each other takes a millisecond.
+            // What followers send to each other takes a millisecond.
             followers(&mut bench, Bench::free);
             followers(&mut bench, |bench, one, other| bench.link(one, other, Link::Held));
             for member in pair {

@@ -75,8 +75,8 @@ impl Fork {
         self.bench.free(self.bench.node(2), self.bench.node(member));
     }
 
-    /// The leader of what the register forgot ends, and a member that came from there says so: after how long is
-    /// the lock granted that somebody there held?
+    /// The leader of what the register forgot ends, and a member that came from there reports it: after how
+    /// long is the lock granted that somebody there held?
     fn granted_after(&mut self) -> Duration {
         let bench = &mut self.bench;
         let from = bench.now;
@@ -115,7 +115,7 @@ fn rule_38_a_member_leaves_the_view_that_it_follows_for_none_made_from_an_older_
 fn rule_39_who_comes_from_a_forgotten_view_enters_when_nothing_is_granted() {
     let mut fork = Fork::new(false);
     let bench = &mut fork.bench;
-    // Nobody says before that there was another view.
+    // Nobody reports before that there was another view.
     bench.link(bench.node(1), bench.node(3), Link::Cut);
     bench.link(bench.node(3), Node::Register, Link::Cut);
     bench.wait(SECOND * 2);
@@ -144,7 +144,7 @@ fn rule_39_a_candidate_that_comes_from_a_forgotten_view_grants_nothing_at_first(
     assert_eq!(fork.bench.leader(), Some(3));
 }
 
-/// Or is told with a seal.
+/// Or is notified of it by a seal.
 #[test]
 fn rule_39_a_seal_of_a_member_that_comes_from_a_forgotten_view_tells_of_it() {
     let mut fork = Fork::new(false);
@@ -283,7 +283,7 @@ fn while_nothing_is_granted_the_view_stays() {
     assert!(bench.holds(0, "y"));
 }
 
-/// Who missed views says which one it followed, and nobody waits for that.
+/// A member that missed views states which one it followed, and nobody waits for that.
 #[test]
 fn a_member_that_missed_a_view_costs_nothing() {
     let mut bench = Bench::group(3, Policy::default());

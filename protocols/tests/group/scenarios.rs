@@ -69,7 +69,7 @@ fn after_a_crash_of_the_leader_another_leads_and_locks_of_the_living_survive() {
         world.enter(third, "free");
         world.run_for(SECOND);
         assert_eq!(world.holder("free"), Some(third), "seed {seed}");
-        // If all could tell of it, its application was told a lease, like anybody's.
+        // If all could report it, its application was notified of a lease, like anybody's.
         let holder = if lists { leader } else { third };
         assert_eq!(world.holder("lost"), Some(holder), "seed {seed}");
         world.run_for(SECOND * 10);

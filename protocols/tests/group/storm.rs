@@ -18,7 +18,7 @@ pub(crate) enum Fault {
     Drain,
     /// One is cut off from everything.
     Isolate,
-    /// Two lose what they say to each other.
+    /// Two lose what they send to each other.
     Part,
     PartOneWay,
     /// Two are cut off from all others.

@@ -144,21 +144,21 @@ fn tokens_of_a_high_above_the_epoch_do_not_come_again_after_a_backup() {
 }
 
 /// A member had entered what the leader's slower clock still kept closed for an outsider. Its hold was
-/// carried into the next view with the rest of that wait, and the leader let itself in.
+/// carried into the next view with the rest of that wait, and the leader admitted itself.
 #[test]
 fn a_hold_is_carried_over_for_its_own_time_and_not_for_that_of_an_outsider_before_it() {
     run_plan(Plan::any_algorithm(16_521), false);
 }
 
-/// A leader promised itself, went on holding by that, and gave its leader lease up, all in one moment. The trace
-/// did not say that it promised.
+/// A leader promised itself, went on holding by that, and gave its leader lease up, all in one moment. The
+/// trace did not state that it promised.
 #[test]
 fn a_leader_that_leaves_in_the_moment_of_its_heartbeat_holds_by_its_promise() {
     run_plan(Plan::any(281_474_976_710_955), false);
 }
 
 /// Clocks ran wild, and the leader of a new view knew of a member's wait alone, which held already. When
-/// admission opened it was let in a second time.
+/// admission opened it was admitted a second time.
 #[test]
 fn a_member_that_holds_what_its_view_does_not_know_does_not_enter_beside_itself() {
     run_plan(Plan::any(90_001_197), false);

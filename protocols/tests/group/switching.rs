@@ -197,7 +197,7 @@ fn a_joiner_with_a_newer_policy_takes_over_from_the_dead_and_waits_for_safe_hold
         group.change(Arbiter::Quorum);
         let joiner = group.join();
         group.enter(joiner, "a");
-        // While the old hold may run, the group checks that nobody else is told of one.
+        // While the old hold may run, the group checks that nobody else is notified of one.
         group.run_until("it holds", SECOND * 12, |group| group.holds(joiner, "a"));
     }
 }

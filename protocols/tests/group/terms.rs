@@ -1,4 +1,4 @@
-//! Until when applications may go by what they hold, as their members told them: on the bench and in the world.
+//! Until when applications may go by what they hold, as their members notified them: on the bench and in the world.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub(crate) struct Extension {
 }
 
 impl Terms {
-    /// An application was told that it holds.
+    /// An application was notified that it holds.
     pub(crate) fn entered(&mut self, key: Key, term: Term) {
         self.0.insert(key, term);
     }
@@ -35,7 +35,7 @@ impl Terms {
         self.0.remove(key);
     }
 
-    /// Who was told to hold a lock, and until when.
+    /// The members that were notified that they hold a lock, and until when.
     pub(crate) fn of<'a>(&'a self, lock: &'a str) -> impl Iterator<Item = (usize, LocalTime)> + 'a {
         let of_it = move |((member, held), term): (&Key, &Term)| {
             (held.as_str() == lock).then_some((*member, term.until()))
@@ -43,7 +43,7 @@ impl Terms {
         self.0.iter().filter_map(of_it)
     }
 
-    /// A member tells something. What is held for longer by that.
+    /// A member reports something. What is held for longer by that.
     pub(crate) fn hear(&mut self, member: usize, now: LocalTime, event: &Event) -> Vec<Extension> {
         match event {
             Event::Lease(lease) => {

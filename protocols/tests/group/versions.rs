@@ -22,7 +22,7 @@ fn heartbeats(bench: &mut Bench) -> Vec<u16> {
     versions
 }
 
-/// What a member last told of admission.
+/// What a member last reported about admission.
 fn grants(bench: &Bench, member: usize) -> Vec<Option<bool>> {
     let of = bench.notified.iter().filter(|(index, _)| *index == member);
     of.filter_map(|(_, event)| match event {

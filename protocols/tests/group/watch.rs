@@ -1,8 +1,9 @@
-//! What applications are told, and what must hold at every moment.
+//! What applications are notified of, and what must hold at every moment.
 //!
-//! A lock that somebody was told to hold until a time by its own clock, and has not given back, is
-//! held until then, though its member crashed or froze meanwhile. The same goes for the leader lease of
-//! leader, and there also after the member said that the leader lease is over. What is broken is found at once; the history of the whole run is checked in the end.
+//! Somebody that was notified that it holds a lock until a time by its own clock, and has not given it back,
+//! holds it until then, though its member crashed or froze meanwhile. The same goes for the leader lease of a
+//! leader, and there also after the member reported that the leader lease is over. What is broken is found at
+//! once; the history of the whole run is checked in the end.
 
 use conclave_protocols::history::{Operation, Scope};
 use conclave_protocols::member::{Leadership, LockEvent, LostReason, Node, OfLock};
@@ -15,7 +16,7 @@ use crate::terms::Extension;
 use crate::world::World;
 
 impl World {
-    /// Takes note of what was told, and checks what must hold.
+    /// Takes note of what was reported, and checks what must hold.
     pub(crate) fn observe(&mut self) {
         self.check_trace();
         let mut handing_over = Vec::new();
@@ -83,8 +84,8 @@ impl World {
         }
     }
 
-    /// In half of the runs applications listen, and take the end of a leader lease as soon as it is told. In
-    /// the others they were told a deadline, and go by that.
+    /// In half of the runs applications listen, and take the end of a leader lease as soon as it is
+    /// reported. In the others they were notified of a deadline, and go by that.
     fn takes_ends(&self) -> bool {
         self.seed.is_multiple_of(2)
     }

@@ -34,7 +34,7 @@ pub(crate) fn seconds() -> Option<Duration> {
     seconds.parse().ok().map(Duration::from_secs)
 }
 
-/// One seed that somebody wants to see, with all that is told.
+/// One seed that somebody wants to see, with all that is reported.
 #[expect(clippy::disallowed_methods, reason = "a test may be told what to show")]
 pub(crate) fn wanted() -> Option<u64> {
     std::env::var("CONCLAVE_SEED").ok().and_then(|seed| seed.parse().ok())

@@ -1,5 +1,5 @@
-//! What the real members say of a lock, message by message, and what they count: the same two stories
-//! for each algorithm that a policy can name.
+//! What the real members send about a lock, message by message, and what they count: the same two
+//! stories for each algorithm that a policy can name.
 //!
 //! Members go by rank here; the highest leads.
 
@@ -31,7 +31,7 @@ fn real_members_say_of_a_lock_what_the_source_of_its_algorithm_says() {
     }
 }
 
-/// The lists tell the algorithms apart even by who speaks to whom.
+/// The lists distinguish the algorithms even by who sends to whom.
 #[test]
 fn no_algorithm_of_a_group_passes_for_another() {
     for one in LockAlgorithm::ALL {
@@ -80,7 +80,7 @@ fn an_entry_that_nobody_else_wants_costs_what_the_textbook_says() {
             table.exit(member);
             let formula = alone(algorithm, SIZE, MemberId(member));
             assert_eq!(table.paid(|_| true), formula, "{algorithm:?}, {member}");
-            // What others say on the way of a token is said for this member, but not known to it.
+            // What others send on the way of a token is sent for this member, but not known to it.
             let known = match algorithm {
                 LockAlgorithm::TokenRing => formula.min(cost::token_ring(1)),
                 LockAlgorithm::Raymond => formula.min(cost::raymond(1)),
@@ -122,8 +122,8 @@ fn when_all_want_in_the_entries_cost_what_the_textbook_says() {
                 let last = order.last().map(|last| depth(MemberId(*last))).expect("somebody");
                 assert_eq!(spent, cost::raymond_busy(n, last));
             }
-            // To the first in line the others' requests say as much as their acknowledgments, which
-            // come when it is in the critical section.
+            // To the first in line the others' requests state as much as their acknowledgments,
+            // which come when it is in the critical section.
             LockAlgorithm::Lamport => {
                 let others = cost::lamport(n, n - 1);
                 assert_eq!(spent, cost::lamport(n, n));
@@ -167,7 +167,7 @@ fn votes_that_are_given_back_after_an_attempt_that_failed_are_paid_for() {
     }
 }
 
-/// A group on the bench, by rank, and what was said and told of one lock.
+/// A group on the bench, by rank, and what was sent and reported about one lock.
 struct Table {
     bench: Bench,
 }
@@ -177,7 +177,7 @@ impl Table {
         let locks = vec![LockPolicy { algorithm, caching, ..LockPolicy::default() }];
         let policy = Policy { locks, ..Policy::default() };
         let mut bench = Bench::group(size as usize, policy);
-        // By now the leader has heard from all, and has told them that locks are granted.
+        // By now the leader has heard from all, and has notified them that locks are granted.
         bench.wait(SECOND * 2);
         bench.forget();
         Self { bench }
@@ -247,7 +247,7 @@ impl Table {
         })
     }
 
-    /// All that was said of locks, in the order in which it was sent.
+    /// All messages about locks, in the order in which they were sent.
     fn sent(&self) -> Vec<Sent> {
         self.words().map(|(from, to, word)| (self.rank(from), self.rank(to), word.name)).collect()
     }
@@ -289,14 +289,14 @@ impl Table {
     }
 
     /// How many votes of others went back after attempts that failed, if all of so many members have
-    /// been in the critical section once: each then gave back what let it in.
+    /// been in the critical section once: each then gave back what admitted it.
     fn given_back(&self, size: u32) -> u64 {
         let others = u64::from(size / 2);
         self.paid(|by| by == PaidBy::Leaver) - others * u64::from(size)
     }
 }
 
-/// All that real members say in a story.
+/// All that real members send in a story.
 fn tell(algorithm: LockAlgorithm, story: Story) -> Vec<Sent> {
     match story {
         Story::InTurn => {
@@ -316,7 +316,7 @@ fn tell(algorithm: LockAlgorithm, story: Story) -> Vec<Sent> {
     }
 }
 
-/// What an entry and its exit cost if nobody else wants in.
+/// What an entry and its exit cost if nobody else wants to enter.
 fn alone(algorithm: LockAlgorithm, size: u32, member: MemberId) -> u64 {
     let n = u64::from(size);
     match algorithm {

@@ -1,4 +1,4 @@
-//! A group in the simulator. What its applications are told is watched in `watch.rs`.
+//! A group in the simulator. What its applications are notified of is watched in `watch.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -43,13 +43,13 @@ pub(crate) struct World {
     pub(crate) left: BTreeSet<usize>,
     /// What applications want, and have not given back.
     pub(crate) wants: BTreeSet<(usize, LockName)>,
-    /// Until when applications were told to hold, by their own clocks.
+    /// Until when applications hold, by their own clocks, as they were notified.
     pub(crate) terms: Terms,
-    /// Until when applications were told to lead, by their own clocks.
+    /// Until when applications lead, by their own clocks, as they were notified.
     pub(crate) leads: BTreeMap<usize, LocalTime>,
-    /// The last deadlines of a leader lease that applications were told, whatever they were told since.
+    /// The last deadlines of a leader lease of which applications were notified, whatever they were notified of since.
     pub(crate) believed: BTreeMap<usize, LocalTime>,
-    /// How often somebody was told that it leads no longer.
+    /// How often somebody was notified that it leads no longer.
     pub(crate) lost_leader_leases: u64,
     pub(crate) tokens: BTreeMap<LockName, FencingToken>,
     /// The latest request of each application for each lock.
@@ -57,7 +57,7 @@ pub(crate) struct World {
     claimed: ClaimNumber,
     /// What the store of each lock has taken.
     stores: BTreeMap<LockName, FencingToken>,
-    /// What the status of the resource says: the highest view.
+    /// What the status of the resource states: the highest view.
     pub(crate) status: StatusEpoch,
     pub(crate) history: History,
     /// What members and register did since it was last looked at.
@@ -285,7 +285,7 @@ impl World {
         self.members[member].1.read(self.sim.now())
     }
 
-    /// Who was told to lead at this moment.
+    /// The members that were notified that they lead at this moment.
     pub(crate) fn leaders(&self) -> Vec<usize> {
         let leads =
             |(index, until): (&usize, &LocalTime)| (*until > self.clock(*index)).then_some(*index);
@@ -407,7 +407,7 @@ impl World {
         }
     }
 
-    /// Two nodes lose all that they say to each other.
+    /// Two nodes lose all that they send to each other.
     pub(crate) fn part(&mut self, one: Node, other: Node) {
         self.sim.cut(one, other);
         self.sim.cut(other, one);
@@ -480,7 +480,7 @@ impl World {
     }
 }
 
-/// What a member says of itself.
+/// What a member states about itself.
 pub(crate) fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
     MemberInfo {
         incarnation,

@@ -1,4 +1,4 @@
-//! What the checker says of them.
+//! What the checker reports about them.
 
 use std::collections::BTreeSet;
 

@@ -37,7 +37,7 @@ struct Lock {
     waiting: Vec<ClaimNumber>,
     /// Who holds, by which token, until when.
     holder: Option<(ClaimNumber, u64, Duration)>,
-    /// Nobody is let in before.
+    /// Nobody is admitted before.
     free_at: Duration,
     /// A token of somebody who holds no more.
     stale: Option<u64>,
@@ -105,7 +105,7 @@ impl Reference {
         }
     }
 
-    /// The next in line is let in; its answer takes up to half of the lease.
+    /// The lock is granted to the next in line; its answer takes up to half of the lease.
     fn grant(&mut self, lock: &mut Lock) {
         if lock.holder.is_some() || lock.waiting.is_empty() || self.now < lock.free_at {
             return;

@@ -1,6 +1,6 @@
-//! What a leader does for locks whose state sits in the members: its heartbeats say whether admission
-//! is open and acknowledge promises, its table is learnt from promises, and before it resigns it
-//! freezes its view.
+//! What a leader does for locks whose state sits in the members: its heartbeats state whether
+//! admission is open and acknowledge promises, its table is learnt from promises, and before it
+//! resigns it freezes its view.
 
 use super::model::LeaderModel;
 use super::peers::LOCK;
@@ -11,7 +11,7 @@ use super::state::{
 };
 
 impl LeaderModel {
-    /// Rule 26: what this leader's heartbeats say of admission.
+    /// Rule 26: what this leader's heartbeats state about admission.
     pub(crate) fn opens_admission(&self, s: &State, leader: NodeId) -> bool {
         let Some(lead) = &s.nodes[leader].lead else { return false };
         self.leader_lease_left(s, leader) > 0 && lead.grace == 0 && !lead.frozen
@@ -170,7 +170,7 @@ impl LeaderModel {
         self.may_ever_resign() && goes_on && leads
     }
 
-    /// Rule 29: admission is closed, and everybody is to answer the heartbeat that says so.
+    /// Rule 29: admission is closed, and everybody is to answer the heartbeat that states it.
     pub(crate) fn freeze(s: &mut State, id: NodeId) {
         if let Some(lead) = &mut s.nodes[id].lead {
             lead.frozen = true;
@@ -200,8 +200,8 @@ impl LeaderModel {
         }
     }
 
-    /// Rule 29: does this leader's table say all that is held? A member that was not heard of for an
-    /// L holds nothing but what the table has.
+    /// Rule 29: does this leader's table list all that is held? A member that was not heard of for
+    /// an L holds nothing but what the table has.
     pub(crate) fn table_is_whole(&self, id: NodeId, lead: &Lead) -> bool {
         if !self.has_peers() {
             return true;

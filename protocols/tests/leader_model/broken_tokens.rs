@@ -8,7 +8,7 @@ use super::scope::Scope;
 /// Two members use up the tokens of an epoch.
 const USED_UP: Scope = Scope { raises: 1, grants: 5, ..Scope::TWO };
 
-/// The same where they permit each other to enter, and no table says what is used.
+/// The same where they permit each other to enter, and no table states what is used.
 const PERMITTED: Scope = Scope { way: Way::Permission, ..USED_UP };
 
 /// The same with a token that they pass.

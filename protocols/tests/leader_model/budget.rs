@@ -1,4 +1,4 @@
-//! How long a search may go on, and the line that says how far it came.
+//! How long a search may go on, and the line that reports how far it came.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -15,7 +15,7 @@ const THREADS: usize = 2;
 /// What the process may use of the machine's memory: 6 GiB, in pages of 4 KiB.
 const PAGES_MAX: u64 = 6 << 18;
 
-/// Tells a search to end although it has not seen everything. A model has one, and asks it in
+/// Instructs a search to end although it has not seen everything. A model has one, and asks it in
 /// `within_boundary` and `actions`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Budget {
@@ -112,7 +112,7 @@ impl<M: Model> Reporter<M> for Watch {
     }
 }
 
-/// The memory that this process uses, in pages; zero where nobody says.
+/// The memory that this process uses, in pages; zero where nobody reports it.
 fn pages() -> u64 {
     let statm = read_to_string("/proc/self/statm").unwrap_or_default();
     statm.split(' ').nth(1).and_then(|resident| resident.parse().ok()).unwrap_or_default()

@@ -222,7 +222,7 @@ fn heartbeats_overtake_each_other_in_three_views() {
     holds(scope, &[p::OVERTAKEN, p::LEADER_IN_A_LATER_VIEW]);
 }
 
-/// Nearly all that the model has, with as much of it as a size says.
+/// Nearly all that the model has, with as much of it as a size states.
 fn everything(crashes: u8, views: u8, grants: u8) {
     let scope = Scope {
         joiners: Members::of(&[3]),

@@ -97,7 +97,7 @@ impl LeaderModel {
         self.scope.evidence && candidate != member && new && !bid.dead.has(member) && dead && waited
     }
 
-    /// Rule 14: the kubelet says that this incarnation's container has terminated.
+    /// Rule 14: the kubelet reports that this incarnation's container has terminated.
     pub(crate) fn evidence(&self, s: &mut State, candidate: NodeId, member: NodeId) {
         let Some(bid) = &mut s.nodes[candidate].bid else { return };
         bid.dead = bid.dead.with(member);

@@ -1,4 +1,4 @@
-//! Runs one search and says what came of it.
+//! Runs one search and reports what came of it.
 
 use stateright::{Checker, HasDiscoveries};
 
@@ -51,7 +51,7 @@ pub(crate) fn breaks(promise: &'static str, scope: Scope, leave_out: impl FnOnce
     for step in path.iter().filter_map(|(_, step)| *step) {
         println!("    {step:?}");
     }
-    // A trace tells of a token when its holder is told, and a run may be broken before that.
+    // A trace reports a token when its holder is notified, and a run may be broken before that.
     if [ONE_LEADER, ONE_HOLDER].contains(&promise) && covers(checker.model()) {
         let breach = replay(checker.model(), &path).expect_err("a broken run is none of the rules");
         println!("  as a trace: {breach}");

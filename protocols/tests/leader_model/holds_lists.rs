@@ -9,7 +9,7 @@ const BOTH: Members = Members::of(&[0, 1]);
 const FOLLOWERS: Members = Members::of(&[1, 2]);
 const ALL_THREE: Members = Members::of(&[0, 1, 2]);
 
-/// Leases outlive promises, and seals tell of the leader's.
+/// Leases outlive promises, and seals report the leader's.
 const LISTED: Scope = Scope { lists: true, lease: 2, grants: 2, ..Scope::THREE };
 
 #[test]

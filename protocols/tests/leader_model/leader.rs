@@ -223,8 +223,8 @@ impl LeaderModel {
     pub(crate) fn may_raise_ceiling(&self, s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
         let Some(lead) = &node.lead else { return false };
-        // Half of the epoch's tokens are used. Of those that the leader does not grant it knows what it
-        // was told.
+        // Half of the epoch's tokens are used. Of those that the leader does not grant it knows what
+        // was reported to it.
         let notified = [node.peer.high, lead.entries[LOCK].token];
         let known = if self.has_peers() { &notified[..] } else { &lead.last[..] };
         let used = known.iter().any(|&last| epoch_of(last) >= lead.record.ceiling);

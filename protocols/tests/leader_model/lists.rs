@@ -1,4 +1,4 @@
-//! What a leader lists of the one lock, so that the seals of its members can tell it (rules 20 to 22).
+//! What a leader lists of the one lock, so that the seals of its members can report it (rules 20 to 22).
 
 use super::model::LeaderModel;
 use super::rules::Hearing;

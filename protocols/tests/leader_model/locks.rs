@@ -75,7 +75,7 @@ impl LeaderModel {
         let Some(lead) = &s.nodes[leader].lead else { return false };
         let Ask::Sent { view } = s.nodes[member].asks[lock] else { return false };
         let entry = lead.entries[lock];
-        // A newer request says that the older one was given up, or its hold released.
+        // A newer request states that the older one was given up, or its hold released.
         let asks_again = entry.holder == member && self.scope.overtakes;
         view == lead.record.view
             && lead.record.members.has(member)
@@ -153,7 +153,7 @@ impl LeaderModel {
         (epoch_of(token) <= self.ceiling_of(s, leader)).then_some(token)
     }
 
-    /// Rule 22: what a leader may tell its own application.
+    /// Rule 22: of what a leader may notify its own application.
     fn own_lease(&self, s: &State, leader: NodeId) -> Ticks {
         let lease = s.nodes[leader].lead.map_or(0, |lead| lead.record.timing.lease());
         match self.rules.own_holds {

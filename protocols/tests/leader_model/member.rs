@@ -126,7 +126,7 @@ impl LeaderModel {
         self.count_promise(s, leader, member, beat.left);
     }
 
-    /// What this leader says to its members now.
+    /// What this leader sends to its members now.
     fn heartbeat(&self, s: &State, leader: NodeId) -> Option<Beat> {
         let record = s.nodes[leader].lead?.record;
         let settled = self.is_settled(s, leader);
@@ -230,7 +230,7 @@ impl LeaderModel {
 }
 
 /// The member ends what it was in views below this one. Its holds stay: nothing takes back what it
-/// told its application.
+/// notified its application of.
 fn leave_older(node: &mut Node, view: View) {
     if node.lead.is_some_and(|lead| lead.record.view < view) {
         node.lead = None;

@@ -11,7 +11,7 @@
 //! | `model` | the actions, and which of them may come next |
 //! | `time` | the tick that ages everything |
 //! | `member`, `leader`, `candidate`, `register`, `locks` | guards and effects by role |
-//! | `lists` | what leaders list, and seals tell |
+//! | `lists` | what leaders list, and seals report |
 //! | `peers`, `admission` | locks whose state sits in the members: what members do, and the leader |
 //! | `properties` | what is always true, and what every search must reach |
 //! | `recovery` | the schedule by which a leader lease comes back |

@@ -400,7 +400,7 @@ impl LeaderModel {
         self.scope.timing().longest(self.scope.policy)
     }
 
-    /// Rule 5: the waits of a view are those in its record, whatever a node's own configuration says.
+    /// Rule 5: the waits of a view are those in its record, whatever a node's own configuration states.
     pub(crate) fn waits_known_to(&self, id: NodeId, record: Timing) -> Timing {
         if self.rules.waits_of_the_record { record } else { self.policy_of(id) }
     }

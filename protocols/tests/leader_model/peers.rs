@@ -2,7 +2,7 @@
 //! from one to the other. The model has one such lock, number 0.
 //!
 //! Of the algorithms nothing is left but what decides who may enter. A permission is for the
-//! present request of the member that has it; of two that want in, one at most has the other's, which is what
+//! present request of the member that has it; of two that want to enter, one at most has the other's, which is what
 //! the order of time stamps comes to. A token is with the member that it was sent to, which may take its time.
 //! Messages name their view, and a member that is not in it does not hear them.
 
@@ -16,7 +16,7 @@ use super::state::{
 /// The only lock.
 pub(crate) const LOCK: LockId = 0;
 
-/// Who lets a member in.
+/// What admits a member to the critical section.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Way {
     /// The leader grants: everything in `locks`.
@@ -59,7 +59,7 @@ pub(crate) enum PeerAction {
 }
 
 impl LeaderModel {
-    /// Does the leader let members in?
+    /// Does the leader admit members to the critical section?
     pub(crate) fn coordinates(&self) -> bool {
         self.scope.way == Way::Leader
     }
@@ -162,7 +162,7 @@ impl LeaderModel {
         self.takes_part(s, id) && (hears || !self.rules.peers.hears_before_admission)
     }
 
-    /// Does it want in? A request makes no difference to who has the token, or may get it.
+    /// Does it want to enter? A request makes no difference to who has the token, or may get it.
     fn wants(&self, s: &State, id: NodeId) -> bool {
         let node = &s.nodes[id];
         match self.scope.way {
@@ -223,7 +223,7 @@ impl LeaderModel {
         peer.has_token = true;
     }
 
-    /// What would be the entry's fencing token, if the ceiling allows it, which the leader tells.
+    /// What would be the entry's fencing token, if the ceiling allows it, which the leader announces.
     fn next_of(&self, s: &State, id: NodeId) -> Option<Token> {
         let node = &s.nodes[id];
         let notified =

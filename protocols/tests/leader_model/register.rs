@@ -77,8 +77,8 @@ impl LeaderModel {
             && (self.rules.first_read_names_the_mark || s.nodes[id].sighted.0 == 0)
     }
 
-    /// Rule 34: the first read of this mark. The view in it tells marks apart: between two of them there
-    /// was a view.
+    /// Rule 34: the first read of this mark. The view in it distinguishes marks: between two of them
+    /// there was a view.
     pub(crate) fn sight(&self, s: &mut State, id: NodeId) {
         s.nodes[id].sighted = (s.register.view, self.closing_wait(id, &s.register));
     }

@@ -2,9 +2,9 @@
 //! (`conclave_protocols::trace`): the two are one protocol if what the one does the other allows.
 //!
 //! A tick is a second, all clocks are the same, and a hold is as long as its wait. What the model has in one
-//! step the rules have as a few events of one moment. A crash takes the application along, and so what it
-//! was told. Where a search has no E, a member that promises has just read the register. Evidence of death, which
-//! the model counts a little earlier than members do, is left out.
+//! step the rules have as a few events of one moment. A crash takes the application along, and so what it was
+//! notified of. Where a search has no E, a member that promises has just read the register. Evidence of
+//! death, which the model counts a little earlier than members do, is left out.
 
 use std::time::Duration;
 
@@ -31,11 +31,11 @@ pub(crate) struct Replay<'a> {
     ticks: u64,
     /// How often a lock was held.
     holds: u64,
-    /// Until when each node was told to lead, and in which view.
+    /// Until when each node leads, as it was notified, and in which view.
     led: [Option<(View, u64)>; 4],
 }
 
-/// Whether runs of these bounds can be told as events.
+/// Whether runs of these bounds can be expressed as events.
 pub(crate) fn covers(model: &LeaderModel) -> bool {
     !model.scope.evidence
 }
@@ -256,7 +256,7 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    /// A member that grants among members counts on a lease of the view, which its leader tells it.
+    /// A member that grants among members counts on a lease of the view, of which its leader notifies it.
     fn peer_locks(&mut self, before: &State, action: Action, after: &State) -> Result<(), Breach> {
         if let Action::Peer(PeerAction::Exit(id)) = action {
             self.tell(id, Event::Released(lock_name(LOCK)))?;

@@ -38,7 +38,7 @@ pub(crate) enum OwnHolds {
 /// For how long the leases that a leader had before it led keep its view unsettled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum OlderLeases {
-    /// Until they have run out, as its application was told.
+    /// Until they have run out, as its application was notified.
     UnsettleUntilTheyRanOut,
     /// Until the leader first has its leader lease, from when on it ties them to the leader lease.
     UnsettleUntilTheLeaderLease,
@@ -60,11 +60,11 @@ pub(crate) enum Freeze {
 /// The rules of locks whose state sits in the members.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerRules {
-    /// Rule 26: nobody enters before a heartbeat of this view said that admission is open.
+    /// Rule 26: nobody enters before a heartbeat of this view stated that admission is open.
     pub(crate) admission: bool,
     /// Rule 26: requests, permissions and tokens too are heard only while admission is open.
     pub(crate) hears_before_admission: bool,
-    /// Rule 26: a heartbeat that a later one overtook says nothing of admission.
+    /// Rule 26: a heartbeat that a later one overtook states nothing about admission.
     pub(crate) latest_heartbeat_counts: bool,
     /// Rule 27: nobody enters without a lease that runs, and the hold lasts no longer.
     pub(crate) entry_needs_the_lease: bool,
@@ -134,11 +134,11 @@ pub(crate) enum Hearing {
 pub(crate) struct ListRules {
     /// Rule 22: when a hold of the leader outlasts its leader lease.
     pub(crate) hearing: Hearing,
-    /// Rule 21: seals tell what the leader listed as its own.
+    /// Rule 21: seals report what the leader listed as its own.
     pub(crate) seals_tell_own: bool,
     /// Rule 21: and what it listed of who is not in the view.
     pub(crate) seals_tell_outsiders: bool,
-    /// Rule 21: heartbeats tell the rest of the grace period.
+    /// Rule 21: heartbeats report the rest of the grace period.
     pub(crate) rest_is_notified: bool,
     /// Rule 20: if nobody entered the base, nobody knows its rest.
     pub(crate) somebody_entered: bool,
@@ -221,7 +221,7 @@ pub(crate) struct Rules {
     pub(crate) first_read_names_the_mark: bool,
     /// Rule 20, for a lost record: a member lease passes.
     pub(crate) lost_record_begins_a_grace_period: bool,
-    /// Rule 13, without a successor: the record says whether a lock may be held.
+    /// Rule 13, without a successor: the record states whether a lock may be held.
     pub(crate) leaver_says_if_locks_are_held: bool,
     /// Rule 13, without a successor: who finds that a lock may be held waits for it.
     pub(crate) leavers_message_counts: bool,

@@ -23,7 +23,7 @@ pub(crate) struct Scope {
     /// By turn from the second view on, whom it takes in and whom not, where that changes from view
     /// to view. Empty: `admitted` and `expelled` count for all.
     pub(crate) succession: &'static [(Members, Members)],
-    /// Who lets a member in.
+    /// What admits a member to the critical section.
     pub(crate) way: Way,
     /// Who asks for locks.
     pub(crate) askers: Members,
@@ -60,8 +60,8 @@ pub(crate) struct Scope {
     pub(crate) drops: bool,
     /// A heartbeat and its answer travel, instead of being exchanged in one step.
     pub(crate) beats_travel: bool,
-    /// What heartbeats say of admission and acknowledge travels by itself, and so do the answers of the members that
-    /// let each other in.
+    /// What heartbeats state about admission and acknowledge travels by itself, and so do the answers of the
+    /// members that admit each other.
     pub(crate) admissions_travel: bool,
     /// Heartbeats, promises, grants and releases overtake each other.
     pub(crate) overtakes: bool,
@@ -81,8 +81,8 @@ pub(crate) struct Scope {
     pub(crate) recovers: bool,
     /// Then these still do not reach the register.
     pub(crate) cut_off: Members,
-    /// Leaders list what nobody else could report, and seals tell it. For one lock that the leader
-    /// grants, and heartbeats that do not travel.
+    /// Leaders list what nobody else could report, and seals report it. For one lock that the
+    /// leader grants, and heartbeats that do not travel.
     pub(crate) lists: bool,
     /// The kubelet's word on a terminated container may be used.
     pub(crate) evidence: bool,

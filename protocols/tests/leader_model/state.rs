@@ -17,7 +17,7 @@ pub(crate) struct Record {
     pub(crate) closing: bool,
     /// The highest epoch that a token of this view may begin with.
     pub(crate) ceiling: View,
-    /// Tells two writes of one candidate apart.
+    /// Distinguishes two writes of one candidate.
     pub(crate) nonce: u8,
     /// The record was lost and made anew: nobody knows who belonged to the last view.
     pub(crate) lost: bool,
@@ -29,8 +29,8 @@ pub(crate) struct Record {
     pub(crate) turn: u8,
 }
 
-/// A held lock, as its holder sees it (rule 2). The holder has told its application that the lock
-/// is safe for `left` more ticks, and nothing takes that back.
+/// A held lock, as its holder sees it (rule 2). The holder has notified its application that the
+/// lock is safe for `left` more ticks, and nothing takes that back.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub(crate) struct Hold {
     pub(crate) token: Token,
@@ -115,7 +115,7 @@ pub(crate) struct Answer {
 pub(crate) struct Peer {
     /// The members of its view.
     pub(crate) members: Members,
-    /// Admission is open, as the leader's latest heartbeat says.
+    /// Admission is open, as the leader's latest heartbeat states.
     pub(crate) admission: bool,
     pub(crate) wants: bool,
     pub(crate) in_section: bool,
@@ -126,8 +126,8 @@ pub(crate) struct Peer {
     pub(crate) old: Members,
     /// The highest fencing token that it knows itself.
     pub(crate) high: Token,
-    /// Up to where tokens may go, as the leader's latest heartbeat says. Zero: none has said so yet, and
-    /// its view is its ceiling.
+    /// Up to where tokens may go, as the leader's latest heartbeat states. Zero: none has stated it yet,
+    /// and its view is its ceiling.
     pub(crate) ceiling: View,
     /// For how long a holder that is not in the view may hold the lock.
     pub(crate) outsider: Ticks,
@@ -147,7 +147,7 @@ pub(crate) struct Entry {
     pub(crate) busy: Ticks,
 }
 
-/// What a leader lists of the one lock (rule 21), and a member keeps and tells. View zero: nothing.
+/// What a leader lists of the one lock (rule 21), and a member keeps and reports. View zero: nothing.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub(crate) struct List {
     pub(crate) view: View,
@@ -237,7 +237,7 @@ pub(crate) struct Bid {
     /// The locks that were ever reported, noted only where they are exempt from the wait.
     pub(crate) reported: [bool; LOCKS],
     pub(crate) settled: bool,
-    /// The least rest of the base's grace period that a seal told.
+    /// The least rest of the base's grace period that a seal reported.
     pub(crate) rest: Option<Ticks>,
     pub(crate) base: Base,
     pub(crate) closing: Closing,
@@ -253,7 +253,7 @@ pub(crate) enum Purpose {
     RaiseCeiling,
 }
 
-/// Where a write is. The writer cannot tell these apart until it has the answer.
+/// Where a write is. The writer cannot distinguish these until it has the answer.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Fate {
     OnItsWay,
@@ -288,7 +288,7 @@ pub(crate) struct Node {
     /// The view of the mark that it first read in the place of a lost record, and what is left of E + P
     /// since.
     pub(crate) sighted: (View, Ticks),
-    /// The leader of `cur` said that it is settled.
+    /// The leader of `cur` stated that it is settled.
     pub(crate) settled_seen: bool,
     /// What the leader listed in the latest heartbeat that it promised to.
     pub(crate) list: List,
@@ -385,7 +385,7 @@ impl Record {
         self.leader == NOBODY && !self.lost
     }
 
-    /// Does this record tell of the same view, perhaps with another ceiling or closing mark?
+    /// Does this record describe the same view, perhaps with another ceiling or closing mark?
     pub(crate) fn is_same_base(&self, other: &Self) -> bool {
         (self.view, self.lost) == (other.view, other.lost)
     }

@@ -40,7 +40,7 @@ impl Counting {
         if self.rates.0 == self.rates.1 { 0..1 } else { 0..1 << processes }
     }
 
-    /// How far the clock of this process goes in a tick.
+    /// How far the clock of this process advances in a tick.
     pub(crate) fn advance(self, process: usize, fast: u8) -> Units {
         if fast >> process & 1 == 1 { self.rates.1 } else { self.rates.0 }
     }

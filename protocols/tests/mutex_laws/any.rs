@@ -1,19 +1,19 @@
-//! The laws of mutual exclusion for any lock, whatever its members say to each other.
+//! The laws of mutual exclusion for any lock, whatever its members send to each other.
 //!
-//! A [`Lock`] says how a member is made, and what the algorithm promises beyond what every lock
+//! A [`Lock`] states how a member is made, and what the algorithm promises beyond what every lock
 //! does. It is searched over all interleavings of three members, and run in a simulator. In a file of
 //! its own beside this one:
 //!
 //! ```ignore
 //! fn lock() -> Lock<Lamport> {
-//!     Lock::new(Lamport::new).in_order(|inside, waiting| inside.stamp() < waiting.stamp())
+//!     Lock::new(Lamport::new).in_order(|in_section, waiting| in_section.stamp() < waiting.stamp())
 //! }
 //!
 //! laws_of!(lock());
 //! ```
 //!
-//! A lock whose timers go off though nobody wants anything says so with [`Lock::idling`]. Runs of it
-//! have no end; but none of them may go on for ever while somebody waits and nobody is in the critical section.
+//! A lock whose timers go off though nobody wants anything states that with [`Lock::idling`]. Runs of it have
+//! no end; but none of them may go on for ever while somebody waits and nobody is in the critical section.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -47,7 +47,7 @@ pub(crate) struct Promises<P: Subject> {
     is_idle: fn(P::Timer) -> bool,
 }
 
-/// How often others may be let in before a member that waits.
+/// How often others may be admitted before a member that waits.
 #[derive(Clone, Copy)]
 pub(crate) struct Overtaking {
     since: Since,
@@ -65,8 +65,8 @@ impl<P: Subject + Mutex> Lock<P> {
         Self { make: Box::new(make), promises }
     }
 
-    /// Members are let in in an order: whether the first, which is in the critical section, comes before the second,
-    /// which waits.
+    /// Members are admitted in an order: whether the first, which is in the critical section, comes before
+    /// the second, which waits.
     pub(crate) fn in_order(mut self, precedes: fn(&P, &P) -> bool) -> Self {
         self.promises.precedes = Some(precedes);
         self
@@ -78,13 +78,13 @@ impl<P: Subject + Mutex> Lock<P> {
         self
     }
 
-    /// Each other is let in so often before a member that waits, and no more.
+    /// Each other is admitted so often before a member that waits, and no more.
     pub(crate) fn overtaken(mut self, since: Since, each: u32) -> Self {
         self.promises.overtaking = Some(Overtaking { since, each, in_all: None });
         self
     }
 
-    /// Besides, all others together are let in no more often than this, in a group of a size.
+    /// Besides, all others together are admitted no more often than this, in a group of a size.
     pub(crate) fn overtaken_in_all(mut self, in_all: fn(u32) -> u32) -> Self {
         let overtaking = self.promises.overtaking.as_mut().expect("it is said of each first");
         overtaking.in_all = Some(in_all);
@@ -147,7 +147,7 @@ impl<P: Subject> Promises<P> {
     }
 }
 
-/// Members that go in and out.
+/// Members that enter and leave.
 #[derive(Clone, Debug)]
 pub(crate) struct Sections {
     /// How often each asks, by rank.
@@ -334,8 +334,8 @@ pub(crate) fn assert_every_wait_ends<P: Subject + Mutex>(world: &World<P, AnyLoc
     });
 }
 
-/// Shows every state of a world, with those that may come next, and says how many there are. States
-/// are told apart by a hash of 64 bits.
+/// Shows every state of a world, with those that may come next, and returns how many there are.
+/// States are distinguished by a hash of 64 bits.
 pub(crate) fn for_each_state<P: Subject + Mutex>(
     world: &World<P, AnyLock<P>>,
     mut look: impl FnMut(&State<P>, &[State<P>]),

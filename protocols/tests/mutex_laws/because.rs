@@ -1,8 +1,8 @@
 //! Whether who asked because of another comes after it, with the locks that work by stamps.
 //!
 //! Stamps order requests by who asked first as far as the clocks know of it. The messages of the lock
-//! are not all that members say to each other: one may ask, tell another so over a way of their own, and
-//! that one asks because of it.
+//! are not all that members send to each other: one may ask, notify another of it over a way of their
+//! own, and that one asks because of it.
 
 use conclave_protocols::mutex::lamport::Lamport;
 use conclave_protocols::mutex::ricart_agrawala::RicartAgrawala;
@@ -33,7 +33,7 @@ fn talking<P: Sends>(clocks: Clocks) -> Lock<Talking<P>> {
 trait Sends: Clocked<Message: Part, Timer: Part> + Part {}
 impl<P: Clocked<Message: Part, Timer: Part> + Part> Sends for P {}
 
-/// The last tells the first, which would be preferred if they asked at the same time.
+/// The last notifies the first, which would be preferred if they asked at the same time.
 fn search() -> Search {
     Search {
         sections: Sections::of([2, 0, 1]),

@@ -1,4 +1,4 @@
-//! What each algorithm says, message by message, in the same two stories: no algorithm is another
+//! What each algorithm sends, message by message, in the same two stories: no algorithm is another
 //! one underneath.
 //!
 //! A message takes one unit of time, so that there is one order in which they are sent.
@@ -33,7 +33,7 @@ fn each_algorithm_says_what_its_source_has_it_say() {
     }
 }
 
-/// The lists tell algorithms apart even by who speaks to whom.
+/// The lists distinguish algorithms even by who sends to whom.
 #[test]
 fn no_algorithm_passes_for_another() {
     for one in LockAlgorithm::ALL {
@@ -66,7 +66,7 @@ fn tell(algorithm: LockAlgorithm, story: Story) -> Vec<Sent> {
     }
 }
 
-/// All that is said in a story, in the order in which it is sent.
+/// All messages of a story, in the order in which they are sent.
 fn sent<P: Mutex>(story: Story) -> Vec<Sent> {
     // Who asks, and how long after the beginning.
     let (size, asks) = match story {
@@ -83,7 +83,7 @@ fn sent<P: Mutex>(story: Story) -> Vec<Sent> {
         sim.run_for(at.saturating_sub(sim.now()));
         sim.command(MemberId(member), Command::Enter);
     }
-    // By now the first is in, and the second has heard whatever there is to hear.
+    // By now the first is in the critical section, and the second has heard whatever there is to hear.
     sim.run_for(UNIT * 5 / 2);
     let (mut sent, mut in_section) = (vec![], vec![]);
     for end in [UNIT * 20, UNIT * 40] {

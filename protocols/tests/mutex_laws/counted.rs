@@ -16,7 +16,7 @@ pub(crate) fn group<P: Subject + Mutex>(lock: &Lock<P>, size: u32) -> Walk<P> {
     Walk::new(size, [], |me| lock.member(me, crate::view(size), &Carried::default()))
 }
 
-/// Everybody asks at the same moment, and leaves when it is in.
+/// Everybody asks at the same moment, and leaves when it is in the critical section.
 pub(crate) fn all_at_once<P: Subject + Mutex>(lock: &Lock<P>, size: u32) -> Walk<P> {
     let mut walk = group(lock, size);
     for member in 0..size {
@@ -32,7 +32,7 @@ pub(crate) fn all_at_once<P: Subject + Mutex>(lock: &Lock<P>, size: u32) -> Walk
     walk
 }
 
-/// A member goes in and out while nobody else wants in.
+/// A member enters and leaves while nobody else wants to enter.
 pub(crate) fn section<P: Subject + Mutex>(walk: &mut Walk<P>, member: u32) {
     walk.ask(member, Command::Enter);
     walk.settle();
@@ -63,8 +63,8 @@ pub(crate) fn sent<P: Subject>(walk: &Walk<P>, name: &str) -> u64 {
     walk.count(name, true)
 }
 
-/// How long, in times that a message takes, until the first is in, and from when it leaves until
-/// the second is. Both ask at about the same moment, and a critical section takes ten.
+/// How long, in times that a message takes, until the first enters, and from when it leaves until
+/// the second does. Both ask at about the same moment, and a critical section takes ten.
 pub(crate) fn delays<P: Subject + Mutex>(lock: &Lock<P>, size: u32) -> (Duration, Duration) {
     let unit = Duration::from_secs(1);
     let mut sim = Simulator::new(1);
@@ -83,7 +83,7 @@ pub(crate) fn delays<P: Subject + Mutex>(lock: &Lock<P>, size: u32) -> (Duration
     (entered, enters(&mut sim, second).saturating_sub(left))
 }
 
-/// The same, if the second asks only when the first is in.
+/// The same, if the second asks only when the first is in the critical section.
 pub(crate) fn delays_in_turn<P: Subject + Mutex>(
     lock: &Lock<P>,
     size: u32,

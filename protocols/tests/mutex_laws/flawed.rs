@@ -1,4 +1,4 @@
-//! Any lock, with a flaw: what its members say is tampered with.
+//! Any lock, with a flaw: what its members send is tampered with.
 
 use std::marker::PhantomData;
 

@@ -87,8 +87,8 @@ fn where_messages_overtake_one_another_somebody_waits_for_ever() {
     assert_breaks(central().world(sections).with_order(Order::Any), "a member that waits enters");
 }
 
-/// The throughput of the textbook, where a message takes one and a critical section ten: one entry in twelve with a
-/// coordinator that does not go in itself, and with voters; one in eleven where everybody is asked.
+/// The throughput of the textbook, where a message takes one and a critical section ten: one entry in twelve
+/// with a coordinator that does not enter itself, and with voters; one in eleven where everybody is asked.
 #[test]
 fn an_entry_follows_another_after_twelve_or_where_everybody_is_asked_after_eleven() {
     let [eleven, twelve] = [11, 12].map(Duration::from_secs);

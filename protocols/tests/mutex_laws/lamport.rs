@@ -78,7 +78,7 @@ fn where_messages_overtake_one_another_two_enter() {
 }
 
 /// Somebody that gives up sends a release after its request. If it comes first the request stays in the
-/// queue for good, and nobody behind it gets in.
+/// queue for good, and nobody behind it enters.
 #[test]
 fn a_release_that_overtakes_its_request_lets_the_others_wait_for_ever() {
     for lock in [lock(), sparing()] {

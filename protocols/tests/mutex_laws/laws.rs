@@ -33,7 +33,7 @@ impl Line for Central {
     }
 }
 
-/// Members that go in and out.
+/// Members that enter and leave.
 pub(crate) struct Sections {
     /// How often each asks.
     pub(crate) each: u8,
@@ -48,9 +48,9 @@ pub(crate) struct Memory {
     asked: BTreeMap<MemberId, u8>,
     entered: BTreeMap<MemberId, u8>,
     withdrawn: u8,
-    /// Who waited in the view before, then who was told to wait: the order of arrival.
+    /// The members that waited in the view before, then those that were notified that they wait: the order of arrival.
     arrived: Option<Vec<MemberId>>,
-    /// Who was in the line when somebody behind was let in.
+    /// The members that were in the line when somebody behind was admitted.
     passed: BTreeSet<MemberId>,
 }
 
@@ -78,7 +78,7 @@ impl<P: Line> Laws<P> for Sections {
                 let asked = memory.asked.get(&member).copied().unwrap_or_default();
                 let entered = memory.entered.get(&member).copied().unwrap_or_default();
                 if entered < asked {
-                    // It gave up. Should it have been let in at the same time, nobody will know.
+                    // It gave up. Should it have been admitted at the same time, nobody will know.
                     memory.withdrawn += 1;
                     *memory.entered.entry(member).or_default() += 1;
                 }

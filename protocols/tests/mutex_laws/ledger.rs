@@ -10,18 +10,18 @@ use conclave_protocols::mutex::{Carried, Command, Event, Phase};
 pub(crate) struct Ledger {
     /// Who waits or is in the critical section.
     phases: BTreeMap<MemberId, Phase>,
-    /// How often each other was let in, for each of those of whom it is counted.
+    /// How often each other was admitted, for each of those of whom it is counted.
     overtaken: BTreeMap<MemberId, BTreeMap<MemberId, u32>>,
     given_up: u32,
     misled: bool,
 }
 
-/// From when on it is counted how often others are let in before a member.
+/// From when on it is counted how often others are admitted before a member.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Since {
     /// From when it asked.
     Asked,
-    /// From when it was told that it waits.
+    /// From when it was notified that it waits.
     Queued,
 }
 
@@ -58,7 +58,7 @@ impl Ledger {
         }
     }
 
-    /// An application is told.
+    /// An application is notified.
     pub(crate) fn hears(&mut self, member: MemberId, event: Event, since: Option<Since>) {
         self.misled |= self.phase(member) != Phase::Waiting;
         match event {
@@ -82,7 +82,7 @@ impl Ledger {
         self.phases.get(&member).copied().unwrap_or(Phase::Idle)
     }
 
-    /// Whether applications were told only what made sense, and that is how it is.
+    /// Whether applications were notified only of what made sense, and that is how it is.
     pub(crate) fn is_so(&self, mut phases: impl Iterator<Item = (MemberId, Phase)>) -> bool {
         !self.misled && phases.all(|(member, phase)| phase == self.phase(member))
     }
@@ -92,12 +92,12 @@ impl Ledger {
         self.given_up
     }
 
-    /// How often one other was let in before a member that waits, at most.
+    /// How often one other was admitted before a member that waits, at most.
     pub(crate) fn most_overtaken(&self) -> u32 {
         self.overtaken.values().flat_map(BTreeMap::values).copied().max().unwrap_or_default()
     }
 
-    /// How often all others together were let in before a member that waits, at most.
+    /// How often all others together were admitted before a member that waits, at most.
     pub(crate) fn most_overtaken_in_all(&self) -> u32 {
         self.overtaken.values().map(|others| others.values().sum()).max().unwrap_or_default()
     }

@@ -111,8 +111,8 @@ fn the_basic_form_lets_one_in_at_a_time_but_not_everybody() {
     }
 }
 
-/// Only whose request comes too late is told that it fails, and not who is displaced as the first in
-/// line, as the algorithm is usually retold.
+/// Only a member whose request comes too late is notified that it fails, and not one that is
+/// displaced as the first in line, as the algorithm is usually described.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct TellsOnlyTheLate;
 
@@ -153,7 +153,7 @@ fn the_printed_code_lets_two_in() {
     assert_breaks(printed.world(Sections::of([1, 1, 0])), "at most one is in the critical section");
 }
 
-/// How many pairs of members are let in together by the printed code, if they ask at once.
+/// How many pairs of members the printed code admits together, if they ask at once.
 fn pairs_admitted(quorums: &Quorums) -> usize {
     let size = u32::try_from(quorums.members()).expect("a small group");
     let pairs = (0..size).flat_map(|one| (0..one).map(move |other| (other, one)));
@@ -322,7 +322,7 @@ fn the_crash_of_a_member_that_no_candidate_asks_is_not_noticed_and_that_of_anoth
     assert_breaks(has_votes, "a member that waits enters");
 }
 
-/// The pages have 3√n messages for an entry, and say that it pays from five members on.
+/// The pages have 3√n messages for an entry, and state that it pays from five members on.
 #[test]
 fn three_times_the_root_is_fewer_than_twice_all_others_from_five_members_on() {
     let squares = |n: u64| (9 * n, cost::ricart_agrawala(n, 1).pow(2));

@@ -1,4 +1,4 @@
-//! What holds of any lock that has a token, over all interleavings, whatever else its members say.
+//! What holds of any lock that has a token, over all interleavings, whatever else its members send.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ pub(crate) trait Token: Subject + Mutex {
     fn is_token(message: &Self::Message) -> bool;
 }
 
-/// Members that go in and out, and the laws of one algorithm beside those of all.
+/// Members that enter and leave, and the laws of one algorithm beside those of all.
 pub(crate) struct OneToken<P: Token> {
     /// How often each asks.
     pub(crate) each: u8,
     /// How often in all somebody gives up while it waits.
     pub(crate) withdrawals: u8,
-    /// Whether it may be lost; then nobody gets in any more.
+    /// Whether it may be lost; then nobody enters any more.
     pub(crate) may_be_lost: bool,
     /// What else must always hold.
     pub(crate) laws: &'static [(&'static str, Condition<P>)],

@@ -12,8 +12,7 @@ use crate::support::Subject;
 use crate::view;
 
 /// How often somebody entered before one that had come to stand in line, at most. A critical section takes so
-/// long, and everybody asks again as soon as it has left; no time, only where it takes a message to
-/// get in again.
+/// long, and everybody asks again as soon as it has left; no time, only where it takes a message to enter again.
 pub(crate) fn most_overtaken<P: Subject + Mutex>(
     lock: &Lock<P>,
     seed: u64,
@@ -58,7 +57,7 @@ pub(crate) fn most_overtaken<P: Subject + Mutex>(
     most
 }
 
-/// Who has come to stand in line, and how often each other was let in since.
+/// The members that have come to stand in line, and how often each other was admitted since.
 #[derive(Default)]
 struct Patience(BTreeMap<MemberId, BTreeMap<MemberId, u32>>);
 

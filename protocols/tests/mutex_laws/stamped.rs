@@ -27,9 +27,8 @@ fn stamped() -> Lock<Central> {
     Lock::new(|me, view, carried| Central::new(me, view, carried).in_order(Order::Stamps))
 }
 
-/// Each other goes first at most once: it learns the time of the request that waits when it is let
-/// in, and asks later the next time. Only a member that was admitted already, and does not know yet, may do so
-/// once more.
+/// Each other goes first at most once: it learns the time of the request that waits when it is admitted, and
+/// asks later the next time. Only a member that was admitted already, and does not know yet, may do so once more.
 fn talking(order: Order, clocks: Clocks) -> Lock<Talking<Central>> {
     in_line(order, clocks).overtaken(Since::Queued, 2).overtaken_in_all(|size| size)
 }
@@ -88,8 +87,8 @@ fn the_order_of_stamps_costs_no_message_and_no_time() {
     }
 }
 
-/// Who is let in, if the coordinator leaves after so long, which is in the critical section when 0 asks over a slow
-/// link, and 1 a little later over a fast one and knowing of it.
+/// The members that are admitted, if the coordinator leaves after so long, which is in the critical section
+/// when 0 asks over a slow link, and 1 a little later over a fast one and knowing of it.
 fn entered(order: Order, stay: Duration) -> Vec<u32> {
     let unit = Duration::from_secs(1);
     let mut sim = Simulator::new(1);

@@ -1,7 +1,7 @@
-//! Seeded runs of a lock: members go in and out at random, give up, and messages take their time.
+//! Seeded runs of a lock: members enter and leave at random, give up, and messages take their time.
 //!
 //! After every single thing that happens the laws are looked at. In the end everybody asks once
-//! more, nobody gives up, and all must get in.
+//! more, nobody gives up, and all must enter.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::support::Subject;
 pub(crate) enum Broken {
     /// Several are in the critical section.
     SeveralInSection,
-    /// An application was told what is not so, or not told what is.
+    /// An application was notified of what is not so, or not notified of what is.
     Misled,
     /// Somebody is in the critical section before its turn.
     OutOfTurn,
     /// Somebody was overtaken more often than promised.
     OvertakenTooOften,
-    /// These did not get in.
+    /// These did not enter.
     Waits(BTreeSet<MemberId>),
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn blow<P: Subject + Mutex>(lock: &Lock<P>) {
     blow_at_least(lock, Tally { entries: 10, contended: 5, given_up: 1 });
 }
 
-/// The same for a lock that lets in fewer: more than this must happen in a run, on average.
+/// The same for a lock that admits fewer: more than this must happen in a run, on average.
 pub(crate) fn blow_at_least<P: Subject + Mutex>(lock: &Lock<P>, least: Tally) {
     if let Some(seed) = wanted() {
         return assert_eq!(run(lock, seed).err(), None, "seed {seed}");
@@ -111,7 +111,7 @@ impl<'a, P: Subject + Mutex> Run<'a, P> {
         Self { lock, view, random, sim, pace, ledger, tally: Tally::default() }
     }
 
-    /// Some member goes in or out, or gives up, or goes on with what it does.
+    /// Some member enters or leaves, or gives up, or goes on with what it does.
     fn act(&mut self) {
         let member = any_member(&mut self.random, self.view);
         match self.ledger.phase(member) {
@@ -137,7 +137,7 @@ impl<'a, P: Subject + Mutex> Run<'a, P> {
         Ok(())
     }
 
-    /// Everybody asks once more, and leaves when it is in.
+    /// Everybody asks once more, and leaves when it is in the critical section.
     fn let_everybody_in(&mut self) -> Result<(), Broken> {
         let mut wanting: BTreeSet<MemberId> = self.view.members().collect();
         let end = self.sim.now() + PATIENCE;

@@ -1,5 +1,5 @@
-//! A lock whose members also talk to each other of other things: a member that asks tells the next one
-//! so. That one may then ask too, after the first and because of it, and be heard before.
+//! A lock whose members also talk to each other of other things: a member that asks notifies the next
+//! one of it. That one may then ask too, after the first and because of it, and be heard before.
 //!
 //! With every message goes its sender's clock, which the receiver follows. Besides, with every message
 //! goes which requests have happened before it, and that nobody but the laws looks at.
@@ -26,7 +26,7 @@ pub(crate) struct Talking<P> {
     asked: Requests,
 }
 
-/// Whether clocks follow each other by what members say besides, as they must.
+/// Whether clocks follow each other by what members send besides, as they must.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Clocks {
     Follow,
@@ -86,7 +86,7 @@ impl<P: Clocked> Talking<P> {
         self.asked = self.known.clone();
         let mut sent = Outbox::default();
         self.feed(now, Input::Command(Command::Enter), &mut sent);
-        // What is told in another way may be there before what the lock says.
+        // What is sent in another way may be there before what the lock sends.
         out.send(self.confidant, self.clocked(Content::Traffic));
         sent.pour_into(out, |message| message, |timer| timer);
     }

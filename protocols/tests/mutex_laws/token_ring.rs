@@ -114,7 +114,7 @@ fn mortals(
 }
 
 /// The token is lost if it is with the member that dies, or was sent there before that was known. If not,
-/// everybody else gets in.
+/// everybody else enters.
 #[test]
 fn a_member_that_dies_is_passed_over_once_that_is_known() {
     let none_is_wasted = &[("no token is wasted", none_is_wasted as _)];

@@ -18,7 +18,7 @@ use crate::support::world::{Order, Timers, World};
 use crate::view;
 
 /// Retries go on until they succeed, so a search has an end only if it bounds them. That everybody
-/// gets in is a matter of chance: the seeded runs show it.
+/// enters is a matter of chance: the seeded runs show it.
 fn bounded(sections: Sections, retries: u8) -> World<Voting, AnyLock<Voting>> {
     Lock::new(Voting::new).world(sections).with_timers(Timers::AtAnyTime(retries))
 }
@@ -43,8 +43,8 @@ fn the_same_holds_if_somebody_was_in_section_or_waited_in_the_view_before() {
     }
 }
 
-/// Other locks let more in in the same time: here most attempts of many members fail. In the end of
-/// each run everybody gets in all the same.
+/// Other locks admit more in the same time: here most attempts of many members fail. In the end of
+/// each run everybody enters all the same.
 #[test]
 fn a_thousand_runs_of_up_to_eight_members_keep_the_laws() {
     let least = storm::Tally { entries: 8, contended: 4, given_up: 1 };
@@ -74,7 +74,7 @@ fn most_kept_back<P: Subject + Mutex>(
     most
 }
 
-/// A search cannot show that everybody gets in. It shows that nothing but another attempt keeps anybody
+/// A search cannot show that everybody enters. It shows that nothing but another attempt keeps anybody
 /// out: there is always one to come, and all votes are free for it.
 #[test]
 fn a_member_that_waits_tries_again_and_finds_no_vote_that_a_failed_attempt_has_left_behind() {
@@ -209,7 +209,7 @@ fn two_are_in_section_once_2m_minus_n_coordinators_forget() {
 }
 
 /// A member has all its votes; so many coordinators forget them, and another asks, whose set has as
-/// few in common with that of the first as possible. Whether it is let in.
+/// few in common with that of the first as possible. Whether it is admitted.
 fn second_enters(size: u32, votes: u32, forget: u32) -> bool {
     let member = |me| Voting::with_votes(me, view(size), &Carried::default(), votes);
     let mut walk = Walk::new(size, [], member);
@@ -254,8 +254,8 @@ fn violation(size: u32, votes: u32, forgets: f64) -> f64 {
     (0..=votes).filter(|k| second_enters(size, votes, *k)).map(exactly).sum()
 }
 
-/// The table of violation probabilities that later editions of Tanenbaum and van Steen's book print:
-/// n, m, and below which power of ten two get in, if each coordinator is away for 3 or 30 s in an hour.
+/// The table of violation probabilities that later editions of Tanenbaum and van Steen's book print: n,
+/// m, and below which power of ten two enter, if each coordinator is away for 3 or 30 s in an hour.
 #[test]
 fn two_enter_as_seldom_as_the_table_of_the_textbook_says() {
     let table = [(8, 5, 5, 3), (8, 6, 11, 7), (16, 9, 4, 2), (16, 12, 21, 13)];

@@ -87,7 +87,7 @@ impl Wrong {
         }
     }
 
-    /// Lets somebody in if nobody is in the critical section.
+    /// Admits somebody if nobody is in the critical section.
     fn admit(&mut self, out: &mut OutboxOf<Self>) {
         if self.in_section.is_some() && self.fault != Fault::ForgetsWhoIsInSection {
             return;

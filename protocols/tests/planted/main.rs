@@ -1,6 +1,6 @@
 //! Known bugs of other systems, planted into this one: the swarm must find each.
 //!
-//! Each `NN-what.patch` beside this file begins with a line that says which bug of which system it
+//! Each `NN-what.patch` beside this file begins with a line that states which bug of which system it
 //! imitates. That every patch still applies is always tested; that it is found is tested by hand,
 //! because the crate is built anew for each:
 //!
@@ -98,7 +98,7 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// What the swarm says of a copy, by all laws or by traces alone, from this seed on.
+/// What the swarm reports about a copy, by all laws or by traces alone, from this seed on.
 fn swarm(copy: &Path, laws: &str, from: u64) -> (bool, String) {
     let done = Command::new(env!("CARGO"))
         .current_dir(copy)

@@ -1,8 +1,9 @@
 //! A service of the tests alone: names are held by one member after another, as they stood in line.
 //!
 //! One member keeps the lines: of what the leader alone grants the leader, of what the members grant among
-//! themselves the one of the lowest rank. It has no algorithm of the literature, no kept grants and no notes; what
-//! it asks for that the leader grants it leaves to the core's lists to tell. So it uses the seam as locks do not.
+//! themselves the one of the lowest rank. It has no algorithm of the literature, no kept grants and no notes;
+//! what it asks for that the leader grants it leaves to the core's lists to report. So it uses the seam as
+//! locks do not.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -34,7 +35,7 @@ struct Kept {
     waiting: VecDeque<(MemberId, RequestNumber)>,
 }
 
-/// What members say.
+/// What members send.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub(crate) struct LineMessage {
     name: HoldName,
@@ -80,7 +81,7 @@ impl Line {
         Some(if cx.holds.is_led(name) { view.leader } else { MemberId(0) })
     }
 
-    /// Tells the keeper of a line, which may be this member. What is led is asked for by the lists alone.
+    /// Notifies the keeper of a line, which may be this member. What is led is asked for by the lists alone.
     fn tell_keeper(
         &mut self,
         cx: &mut Call<'_>,

@@ -1,9 +1,9 @@
-//! Two stories of a lock, and what each algorithm is to say in them: told by bare mutexes in
+//! Two stories of a lock, and what each algorithm is to send in them: run by bare mutexes in
 //! `mutex_laws`, and by real members in `group`.
 //!
-//! The lists are written down from the figures and rules of the sources, and not from runs, with what a
-//! group adds to them: a member that must wait is told so where the book is silent, and a token that pauses is
-//! woken.
+//! The lists are written down from the figures and rules of the sources, and not from runs, with what a group
+//! adds to them: a member that must wait is notified of it where the book is silent, and a token that pauses
+//! is woken.
 
 use conclave_protocols::policy::LockAlgorithm;
 
@@ -11,8 +11,8 @@ use conclave_protocols::policy::LockAlgorithm;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Story {
     /// The figure of the central algorithm in Tanenbaum and van Steen, *Distributed Systems*, 2nd
-    /// edition: of the processes 0 to 3, the last of which coordinates, 1 asks and is let in; 2 asks,
-    /// and is let in once 1 has left.
+    /// edition: of the processes 0 to 3, the last of which coordinates, 1 asks and is admitted; 2
+    /// asks, and is admitted once 1 has left.
     InTurn,
     /// Their figure of Ricart and Agrawala's algorithm: of the processes 0 to 2 the first and the last
     /// ask at the same moment.
@@ -25,12 +25,12 @@ pub(crate) const STORIES: [Story; 2] = [Story::InTurn, Story::AtOnce];
 /// From whom, to whom, and what.
 pub(crate) type Sent = (u32, u32, &'static str);
 
-/// Who speaks to whom, whatever they say.
+/// From whom to whom messages go, whatever they are.
 pub(crate) fn ways(sent: &[Sent]) -> Vec<(u32, u32)> {
     sent.iter().map(|(from, to, _)| (*from, *to)).collect()
 }
 
-/// What a story has an algorithm say.
+/// What a story has an algorithm send.
 pub(crate) fn script(algorithm: LockAlgorithm, story: Story) -> &'static [Sent] {
     let (in_turn, at_once) = match algorithm {
         LockAlgorithm::Central => CENTRAL,
@@ -49,8 +49,8 @@ pub(crate) fn script(algorithm: LockAlgorithm, story: Story) -> &'static [Sent] 
 
 type Script = (&'static [Sent], &'static [Sent]);
 
-/// In the figure a member that must wait hears nothing. Here it is told so. The second story has its
-/// coordinator among those that ask: it lets itself in without a word.
+/// In the figure a member that must wait hears nothing. Here it is notified of it. The second story
+/// has its coordinator among those that ask: it admits itself without a message.
 const CENTRAL: Script = (
     &[
         (1, 3, "request"),
@@ -123,8 +123,8 @@ const LAMPORT: Script = (
 );
 
 /// A member that is in the critical section or comes first replies when it leaves. The second story is the
-/// figure: 1 replies to both, 2 to 0, and 0 to 2 only when it leaves. Until then the figure has silence; here a
-/// member that must wait is told so.
+/// figure: 1 replies to both, 2 to 0, and 0 to 2 only when it leaves. Until then the figure has silence; here
+/// a member that must wait is notified of it.
 const RICART_AGRAWALA: Script = (
     &[
         (1, 0, "request"),

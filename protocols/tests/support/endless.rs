@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use stateright::Model;
 
 /// Searches the whole model, depth first, for a state that can be reached from itself, and asserts
-/// that there is none. States are told apart by a hash of 64 bits.
+/// that there is none. States are distinguished by a hash of 64 bits.
 pub fn assert_every_run_ends<M: Model>(model: &M)
 where
     M::State: Debug + Hash,

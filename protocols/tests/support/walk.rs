@@ -28,7 +28,7 @@ pub struct Sent<M> {
     pub from: MemberId,
     /// To whom, dead or alive.
     pub to: MemberId,
-    /// What it says.
+    /// What it contains.
     pub message: M,
 }
 
@@ -67,8 +67,8 @@ impl<P: Subject> Walk<P> {
         }
     }
 
-    /// One message arrives or, when none is in flight, one timer goes off. Says whether there was
-    /// any.
+    /// One message arrives or, when none is in flight, one timer goes off. Returns whether there
+    /// was any.
     pub fn step(&mut self) -> bool {
         if let Some(Sent { from, to, message }) = self.in_flight.pop_front() {
             self.handle(to, Input::Message { from, message });
@@ -105,7 +105,7 @@ impl<P: Subject> Walk<P> {
         self.sent.iter().filter(counts).count() as u64
     }
 
-    /// How long the timers say that it took.
+    /// How long it took by the timers.
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }

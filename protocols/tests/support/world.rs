@@ -2,7 +2,7 @@
 //!
 //! A step of the world is one of these, in every order that the settings allow: the application of
 //! a member asks for something, a message arrives, a timer goes off, a member crashes. What the
-//! applications ask for and what must hold is said by [`Laws`].
+//! applications ask for and what must hold is stated by [`Laws`].
 //!
 //! ```ignore
 //! World::new(4, |me| Bully::new(me, view, timing), Elects::by([0, 1]))
@@ -11,7 +11,7 @@
 //!     .checker().threads(2).spawn_bfs().join().assert_properties();
 //! ```
 //!
-//! Every protocol is told that it is always the same moment: what depends on `now` is not searched.
+//! To every protocol it is always the same moment: what depends on `now` is not searched.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub enum Fact<'a, P: Subject> {
     Asked(&'a P::Command),
     /// It sent a message, which may yet be lost with it.
     Sent { to: MemberId, message: &'a P::Message },
-    /// It told its application.
+    /// It notified its application.
     Notified(&'a P::Event),
     /// It crashed, for good.
     Crashed,

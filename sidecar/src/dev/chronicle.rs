@@ -69,7 +69,7 @@ impl Chronicle {
         }
     }
 
-    /// A member's process has ended, and with it whatever it was inside of or waited for.
+    /// A member's process has ended, and with it every critical section that it was in or waited for.
     pub(super) fn died(&self, at: LocalTime, member: u16) {
         for course in self.courses().of_lock.values_mut() {
             course.died(at, member);

@@ -47,7 +47,7 @@ pub(super) struct Members {
 /// One member: its thread, and the strings that it hangs on.
 struct DevMember {
     life: Option<Life>,
-    /// The thread of a life that was told to end: it may have the ports still.
+    /// The thread of a life that was asked to end: it may have the ports still.
     ending: Option<JoinHandle<()>>,
     cut: watch::Sender<bool>,
     /// On which side of a partition it is.
@@ -291,7 +291,7 @@ impl Members {
     }
 }
 
-/// Waits until threads have ended. One that panicked has said so.
+/// Waits until threads have ended. One that panicked has reported it.
 async fn wait_for(threads: Vec<JoinHandle<()>>) {
     let joined = tokio::task::spawn_blocking(move || {
         threads.into_iter().filter_map(|thread| thread.join().err()).count()
@@ -338,7 +338,7 @@ impl Born {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => {
-                // The thread that waits is told; nobody else can be.
+                // The thread that waits is notified; nobody else can be.
                 let _ = ready.send(Err(error.into()));
                 return;
             }

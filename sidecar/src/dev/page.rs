@@ -1,4 +1,4 @@
-//! The page of `conclave dev`: who leads, who holds, what was said, how a lock was got; and buttons
+//! The page of `conclave dev`: who leads, who holds, what was sent, how a lock was got; and buttons
 //! to disturb it.
 //!
 //! The page is three kinds of files without a framework. A stream of snapshots feeds it, so that it

@@ -67,7 +67,7 @@ impl Journal {
         if kept.len() > LINES {
             kept.pop_front();
         }
-        // Nobody is told of a line before it can be read.
+        // Nobody is notified of a line before it can be read.
         self.last.send_replace(number);
     }
 

@@ -60,7 +60,7 @@ async fn play(mut double: Double) {
     }
 }
 
-/// The latest claims that somebody was told of: they change as long as these are here.
+/// The latest claims that somebody was notified of: they change as long as these are here.
 #[derive(Default)]
 struct Notified(VecDeque<watch::Sender<Claim>>);
 

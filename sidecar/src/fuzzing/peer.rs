@@ -16,7 +16,7 @@ use crate::links::{Cuts, Local, Warnings, hear};
 use crate::metrics::Metrics;
 use crate::wire::{self, Frame, Hello, Introduction, VERSIONS};
 
-/// Hands a whole incoming connection to a sidecar, and checks what it lets in: nothing from a peer
+/// Hands a whole incoming connection to a sidecar, and checks what it admits: nothing from a peer
 /// that it did not welcome, nothing in another name than the peer's own, nothing twice.
 pub async fn conversation(bytes: &[u8], metrics: &Metrics) {
     let (inbox, mut messages) = mpsc::channel(QUEUE);

@@ -1,4 +1,4 @@
-//! What applications were told of this member's leadership and have not been told otherwise: the
+//! What was reported to applications about this member's leadership, and has not been revoked since: the
 //! next leader waits for that (rule 37 of `docs/views.md`).
 
 use std::sync::Arc;
@@ -11,20 +11,20 @@ use tokio::sync::watch;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Believers(Arc<watch::Sender<Notified>>);
 
-/// What applications were told.
+/// What was reported to applications.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Notified {
-    /// The latest deadline that was told to one that will not be told anything more.
+    /// The latest deadline that was sent to an application to which nothing more will be sent.
     pub(crate) until: LocalTime,
-    /// Streams that said that this member leads, and did not say the end yet.
+    /// Streams that announced that this member leads, and have not announced the end yet.
     pub(crate) streams: usize,
 }
 
-/// One stream, and what its reader was told.
+/// One stream, and what was sent to its reader.
 #[derive(Debug)]
 pub(crate) struct Believer {
     all: Believers,
-    /// The last deadline that it was told, while it may believe.
+    /// The last deadline that was sent to the reader, while it may believe.
     until: Option<LocalTime>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Believer {
 const READ: Duration = Duration::from_millis(50);
 
 impl Believers {
-    /// A question was answered: nobody can tell the caller more.
+    /// A question was answered: nobody can send the caller more.
     pub(crate) fn answered(&self, until: Option<LocalTime>) {
         if let Some(until) = until {
             self.0.send_if_modified(|notified| {
@@ -71,7 +71,7 @@ impl Believer {
         self.until = self.until.max(Some(until));
     }
 
-    /// All that the stream has said is written to its connection, the end of a leader lease last.
+    /// All that the stream has sent is written to its connection, the end of a leader lease last.
     pub(crate) fn has_taken_the_end(&mut self, now: LocalTime) {
         if let Some(until) = self.until.take() {
             self.all.ended(until.min(now.after(READ)));

@@ -220,8 +220,8 @@ impl Book {
         self.group_is_full = full;
     }
 
-    /// Until when nobody is let in, whatever was last told of a holder: nothing if that is a claim of this
-    /// pod.
+    /// Until when the lock is granted to nobody, whatever was last reported of a holder: nothing if that is a
+    /// claim of this pod.
     fn grace_for(&self, now: LocalTime, lock: &LockName) -> Option<LocalTime> {
         let held = self.locks.get(lock).is_some_and(|line| line.holding.is_some());
         self.grace_until.filter(|until| *until > now && !held)

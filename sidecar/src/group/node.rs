@@ -59,7 +59,7 @@ pub(super) enum Arrival {
     Request(Request),
     /// For the member: what the group's resource, discovery or the kubelet says.
     Command(Command),
-    /// What applications were told of this member's leadership.
+    /// What was reported to applications about this member's leadership.
     Notified(Notified),
     /// The node is to leave its group.
     End,
@@ -97,7 +97,7 @@ pub(super) trait Surroundings {
     /// Calls the register.
     fn call(&mut self, call: register::Message);
 
-    /// The member told of something. What concerns a claim is told to the claim instead.
+    /// The member reported something. What concerns a claim is reported to the claim instead.
     fn notify(&mut self, now: LocalTime, member: &Member, event: Event);
 
     /// The member goes by that arbiter from now on.
@@ -255,8 +255,8 @@ impl PodNode {
         }
     }
 
-    /// A leader that hands over need not wait until its last deadline, if no application was told so
-    /// much.
+    /// A leader that hands over need not wait until its last deadline, if no application was sent one so
+    /// late.
     fn heed_believers(&mut self, at: Moment, around: &mut impl Surroundings) {
         let hands_over = match self.leadership {
             Leadership::HandingOver => true,
@@ -306,8 +306,8 @@ impl PodNode {
     }
 
     /// Hands something to the member. No claim ever says `safe` of a hold that is not: a hold is
-    /// advisory before it is told of what the member did without an arbiter, and safe only after it
-    /// was told of what ended with the new one.
+    /// advisory before it is notified of what the member did without an arbiter, and safe only after it
+    /// was notified of what ended with the new one.
     fn feed(&mut self, at: Moment, input: InputOf<Member>, around: &mut impl Surroundings) {
         let mut out = Outbox::default();
         around.hand(&mut self.member, at.now, input, &mut out);

@@ -204,7 +204,7 @@ impl Task<'_> {
             let step = debug_span!(target: PATH, "step", of = arrival.name());
             step.in_scope(|| self.node.handle(at, arrival, &mut self.process));
         }
-        // What was said last is on its way before the links end.
+        // What was sent last is on its way before the links end.
         tokio::time::sleep(FLUSH).await;
     }
 }
@@ -248,7 +248,7 @@ const NOTICEABLE: Duration = Duration::from_millis(50);
 /// A pause that costs a leader its leader lease, or nearly.
 const LONG: Duration = Duration::from_secs(1);
 
-/// How often it is told to whom links are open.
+/// How often it is shown to whom links are open.
 const LINKS: Duration = Duration::from_secs(1);
 
 /// How long links stay after the member has left.

@@ -295,7 +295,7 @@ impl From<Leadership> for LeadershipName {
 fn present(api: &Api) -> ElectionView {
     let now = api.group.os_clock().moment();
     let election = api.group.election.borrow();
-    // Before the task that changes it can go on: it must know what was told.
+    // Before the task that changes it can go on: it must know what was answered.
     api.group.believers.answered(election.led_until(now.boottime));
     election.view(now)
 }

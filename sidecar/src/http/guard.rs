@@ -47,7 +47,7 @@ fn check_page(headers: &HeaderMap) -> Result<(), Problem> {
 }
 
 /// Whether a browser sent this for a page. It sends no `Origin` with what only loads something, such
-/// as an image, but tells where that belongs (W3C, Fetch Metadata Request Headers); `none` is what
+/// as an image, but states where that belongs (W3C, Fetch Metadata Request Headers); `none` is what
 /// somebody typed.
 pub(crate) fn is_from_page(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter();

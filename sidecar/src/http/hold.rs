@@ -110,7 +110,7 @@ fn is_open(state: &ClaimState) -> bool {
     }
 }
 
-/// The body of an answer that tells of a claim.
+/// The body of an answer that reports a claim.
 struct Delivery {
     body: Body,
     caller: Caller,

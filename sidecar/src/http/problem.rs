@@ -86,7 +86,7 @@ impl Problem {
 
     /// What an ended claim answers to a caller that asks after it; nothing if it waits or holds.
     ///
-    /// A hold whose time is over is lost, whether or not the group task has said so yet.
+    /// A hold whose time is over is lost, whether or not the group task has reported it yet.
     pub(super) fn of_claim(claim: &Claim, now: LocalTime) -> Option<Self> {
         match &claim.state {
             ClaimState::Waiting { .. } => None,

@@ -33,7 +33,7 @@ impl Scope {
         listed(route).unwrap_or(Self::Admin)
     }
 
-    /// Whether it lets in where `needed` is asked for. `use` and `inspect` have nothing in common.
+    /// Whether it admits where `needed` is asked for. `use` and `inspect` have nothing in common.
     pub fn covers(self, needed: Self) -> bool {
         self == needed || self == Self::Admin
     }

@@ -34,7 +34,7 @@ pub struct TokenFile {
     complained: Arc<AtomicBool>,
 }
 
-/// Why a file of tokens cannot be used. Nobody is let in then.
+/// Why a file of tokens cannot be used. Nobody is admitted then.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
     /// It cannot be read.
@@ -46,7 +46,7 @@ pub enum TokenFileError {
     /// It is too large.
     #[error("the file of tokens has more than {FILE_BYTES} bytes")]
     TooLarge,
-    /// A line is not what it should be. What it is may be half a token, so it is not said.
+    /// A line is not what it should be. What it is may be half a token, so it is not shown.
     #[error(
         "line {line} of the file of tokens must be `use`, `inspect` or `admin`, a space, and a \
          token of {TOKEN_BYTES_MIN} to {TOKEN_BYTES_MAX} of A-Z a-z 0-9 - . _ ~ + / ="
@@ -125,7 +125,7 @@ impl Token {
         Self::new(token.trim())
     }
 
-    /// Compares all of it, so that the time tells nothing but the length.
+    /// Compares all of it, so that the time reveals nothing but the length.
     fn is(&self, other: &Self) -> bool {
         let (ours, theirs) = (self.0.as_bytes(), other.0.as_bytes());
         let differ = |so_far: u8, (ours, theirs): (&u8, &u8)| black_box(so_far | (ours ^ theirs));
@@ -147,7 +147,7 @@ pub(super) async fn admit(State(api): State<Api>, mut request: Request, next: Ne
     next.run(request).await
 }
 
-/// Why a call is not let in.
+/// Why a call is not admitted.
 enum Refusal {
     /// It has no token, or several.
     NoToken,

@@ -55,7 +55,7 @@ struct Seen {
     expired: bool,
 }
 
-/// A deadline that a stream has told.
+/// A deadline that a stream has sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 struct Notified {
     deadline: LocalTime,
@@ -64,13 +64,13 @@ struct Notified {
 }
 
 impl Notified {
-    /// A later deadline is news after a third of what was left of this one: a caller that is told a lease
-    /// has two thirds of it left when it is told the next.
+    /// A later deadline is news after a third of what was left of this one: a caller that is sent a lease
+    /// has two thirds of it left when it is sent the next.
     fn at(now: LocalTime, deadline: LocalTime) -> Self {
         Self { deadline, stale: now.after((deadline - now) / 3) }
     }
 
-    /// When another deadline is to be told; an earlier one is at once.
+    /// When another deadline is to be sent; an earlier one is at once.
     fn due(self, now: LocalTime, deadline: LocalTime) -> Option<LocalTime> {
         match deadline.cmp(&self.deadline) {
             Ordering::Less => Some(now),
@@ -211,7 +211,7 @@ impl<T: Watched> Reader<T> {
     }
 }
 
-/// Waits until the state differs from `seen`, or its deadline from the one that was `told` for long
+/// Waits until the state differs from `seen`, or its deadline from the one that was `notified` for long
 /// enough; says whether more can follow.
 async fn changed<T: Watched>(
     state: &mut watch::Receiver<T>,

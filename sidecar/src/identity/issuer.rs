@@ -30,7 +30,7 @@ pub enum IssueError {
     Refused {
         /// The status of its answer.
         status: u16,
-        /// What it said.
+        /// What it answered.
         detail: String,
     },
     /// What the authority gave is of no use.

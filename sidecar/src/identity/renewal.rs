@@ -20,11 +20,11 @@ pub struct Renewal {
     group: PodUid,
     pod: PodUid,
     metrics: Metrics,
-    /// Where the authority is, and its certificates; nothing before the operator has said so.
+    /// Where the authority is, and its certificates; nothing before the operator has announced it.
     authority: watch::Receiver<Option<AuthorityStatus>>,
     held: watch::Sender<Option<Arc<Credentials>>>,
     missing: watch::Sender<String>,
-    /// The last authority that was said and could be used.
+    /// The last authority that was announced and could be used.
     known: Option<(String, Bundle)>,
     /// When to ask again after a failure, and how long to wait after the next one.
     again: Instant,

@@ -97,7 +97,7 @@ impl From<Distrust> for rustls::Error {
 }
 
 impl Distrust {
-    /// What the verifier said, if that is what an error is about.
+    /// What the verifier reported, if that is what an error is about.
     pub(crate) fn of(error: &rustls::Error) -> Option<&Self> {
         let rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(inner))) = error
         else {

@@ -92,7 +92,7 @@ impl Place {
     }
 }
 
-/// More are not kept in mind; to tell them again does no harm.
+/// More are not kept in mind; to report them again does no harm.
 const NOTIFIED_MAX: usize = 4_096;
 
 /// The processes of a pod's sidecar that the kubelet reports as terminated.

@@ -220,7 +220,7 @@ impl Inbound {
         if to != me.incarnation.pod || !from.is_sound() {
             return Frame::Reject(Rejection::Incarnation);
         }
-        // Who does not get in now will ask again.
+        // A process that is not admitted now will ask again.
         let _ = self.local.introduced.try_send(from);
         Frame::Introduced(Box::new(me.clone()))
     }

@@ -30,7 +30,7 @@ const FLEETING: Duration = Duration::from_millis(400);
 /// Without an acknowledgement for that long the connection is given up and made anew.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// A link over which nothing was said for that long ends.
+/// A link over which nothing was sent for that long ends.
 pub(super) const IDLE: Duration = Duration::from_secs(60);
 
 /// What may wait for an acknowledgement; more, and the link ends: the peer is gone.
@@ -42,7 +42,7 @@ struct Outbound {
     addresses: Vec<SocketAddr>,
     queue: mpsc::Receiver<Payload>,
     connected: Arc<AtomicBool>,
-    /// Said or to be said, and not acknowledged.
+    /// Sent or to be sent, and not acknowledged.
     kept: VecDeque<Kept>,
     /// The number of the latest message.
     last: u64,
@@ -63,7 +63,7 @@ enum End {
 }
 
 /// Opens a link. It ends when nobody holds the sender any more, when the peer says that it is
-/// somebody else, or when nothing was said for long.
+/// somebody else, or when nothing was sent for long.
 pub(super) fn open(
     local: &Local,
     to: Incarnation,

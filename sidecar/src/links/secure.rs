@@ -1,6 +1,6 @@
 //! Connections whose other end is known by its certificate.
 //!
-//! Only TLS 1.3 with the members of the group is spoken here, and nothing is said to anybody else.
+//! Only TLS 1.3 with the members of the group is spoken here, and nothing is sent to anybody else.
 
 use std::io;
 use std::net::SocketAddr;
@@ -124,7 +124,7 @@ impl Refusal {
 /// The first byte of a TLS handshake.
 const HANDSHAKE: u8 = 22;
 
-/// Finds out who connected. A client that does not begin a handshake is told nothing.
+/// Finds out who connected. A client that does not begin a handshake is sent nothing.
 pub(super) async fn accept(local: &Local, stream: TcpStream) -> Result<Secure, Refusal> {
     let credentials = local.credentials().ok_or(Refusal::Bare)?;
     stream.set_nodelay(true).map_err(Refusal::Broken)?;

@@ -1,4 +1,4 @@
-//! Who is let in, who is spoken to, and what a change of certificates does to a link.
+//! Which processes are admitted, which are spoken to, and what a change of certificates does to a link.
 
 mod crowding;
 mod hearing;

@@ -1,4 +1,4 @@
-//! Frames as each version wrote them, kept for ever: what was once said must be read by every later
+//! Frames as each version wrote them, kept for ever: what was once sent must be read by every later
 //! program, and written as it was.
 //!
 //! `UPDATE=1` adds the frames of new messages. It never changes one that is there.

@@ -18,7 +18,7 @@ fn no_upgrade_and_no_rendering_changes_whom_anybody_trusts() -> Result<()> {
     through_releases("helm-each", &HELMS.map(|helm| Helms { first: helm, then: helm, how: &[] }))
 }
 
-/// It would go on as the release before has begun, and is told not to.
+/// It would go on as the release before has begun, and is set not to.
 #[test]
 fn a_release_of_helm_3_goes_over_to_helm_4_and_the_trust_stays() -> Result<()> {
     if !Cluster::from_env()?.is_ours_or_skip("a second helm") {

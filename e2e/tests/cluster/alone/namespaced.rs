@@ -20,7 +20,7 @@ fn a_team_without_a_right_in_the_cluster_installs_its_own_operator() -> Result<(
             let administrators = team.what_the_administrator_adds()?;
             let outcome = team.installs(&administrators);
             let delete = ["delete", "--ignore-not-found", "--filename=-"];
-            // Also after a failure: a webhook without its operator lets no pod in.
+            // Also after a failure: a webhook without its operator admits no pod.
             let deleted = cluster.kubectl_with_input(&delete, &administrators).map(drop);
             outcome.and(deleted)
         })

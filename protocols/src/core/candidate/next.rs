@@ -66,7 +66,7 @@ impl Candidate {
             policy,
             nonce,
         };
-        // The leader of several lists what runs from now on, and their seals tell.
+        // The leader of several lists what runs from now on, and their seals report it.
         Record { settled: record.settled && !record.lists(), ..record }
     }
 
@@ -101,7 +101,7 @@ impl Candidate {
     }
 
     /// The policy's, but for a leader lease that some application's belief in its leader may outlast:
-    /// the leader after this view waits for no longer than it says (rule 36).
+    /// the leader after this view waits for no longer than it states (rule 36).
     fn next_leader_lease(&self, now: LocalTime, wanted: Duration, knows: Knows<'_>) -> Duration {
         let former = self.belief_of_the_former_ends(now, knows.me.incarnation).unwrap_or_default();
         let outlasts = former.max(knows.believed_for) > now.after(hold(wanted));
@@ -127,7 +127,7 @@ impl Candidate {
             return received.after(table.grace);
         }
         let Some(base) = &self.base else { return now };
-        // What a seal says of the view was so while it had a leader. When that closed the group, it
+        // What a seal states about the view was so while it had a leader. When that closed the group, it
         // wrote who may still hold, if it knew.
         let closed = base.is_closed() && (base.settled || base.held.is_some());
         let late = self.over_at.unwrap_or(now).after(base.timing.member_lease);

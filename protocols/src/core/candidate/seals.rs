@@ -110,7 +110,7 @@ impl Candidate {
     }
 
     /// Whether all members of the base sealed it or are dead, but for its leader: its own holds were
-    /// tied to its leader lease, which is over, or others tell them (rule 22).
+    /// tied to its leader lease, which is over, or others report them (rule 22).
     pub(super) fn has_all_seals(&self, now: LocalTime, base: &Record) -> bool {
         let sealed = |m| Some(m) == base.leader || self.has_sealed(now, base, m);
         !base.base_unknown && base.incarnations().all(sealed)
@@ -136,10 +136,10 @@ impl Candidate {
         self.inherited.is_some() || sealed || closed
     }
 
-    // ----- what the seals tell
+    // ----- what the seals report
 
     /// Rule 20: if all members of the base but its leader sealed it, nothing runs after that which
-    /// neither they nor what they tell of the leader's list names. Nothing if they cannot know.
+    /// neither they nor what they report of the leader's list names. Nothing if they cannot know.
     pub(super) fn settled_at(&self, base: &Record) -> Option<LocalTime> {
         if base.settled {
             return Some(LocalTime::default());
@@ -147,7 +147,7 @@ impl Candidate {
         self.lists().map(|(list, at)| at.after(list.rest)).min()
     }
 
-    /// The holds that the leader of the base listed, as the seals tell them.
+    /// The holds that the leader of the base listed, as the seals report them.
     pub(super) fn listed(&self, now: LocalTime) -> Vec<TableHold> {
         self.lists().flat_map(|(list, at)| list.clone().aged(at, now).holds).collect()
     }
@@ -173,8 +173,8 @@ impl Candidate {
         self.dead_since(base, member).is_some_and(|seen| seen.after(wait) <= now)
     }
 
-    /// Until when the dead that said nothing may have been told to hold, or what the leader held. The
-    /// leader's own holds ended with its leader lease, or others tell them (rule 22).
+    /// Until when the dead that reported nothing may have been notified that they hold, or of what the leader held.
+    /// The leader's own holds ended with its leader lease, or others report them (rule 22).
     pub(super) fn holds_of_the_dead(&self, base: &Record) -> LocalTime {
         let silent = |m: &Incarnation| Some(*m) != base.leader && !self.seals.contains_key(m);
         let seen = base.incarnations().filter(silent).filter_map(|m| self.dead_since(base, m));

@@ -111,7 +111,7 @@ impl Holds {
     }
 
     /// This member resigned, or was deposed (rule 22): its own holds go on as a lease until the
-    /// deadline that was told.
+    /// deadline that their applications were notified of.
     pub(in crate::core) fn resign(&mut self) {
         self.end_lease();
         for name in &self.own {
@@ -136,7 +136,7 @@ impl Holds {
         }
     }
 
-    /// From now on nothing of the view is said or heard. Claims and holds stay, and what is closed
+    /// From now on nothing of the view is sent or heard. Claims and holds stay, and what is closed
     /// stays closed. What was only kept goes with the view.
     pub(in crate::core) fn leave_view(&mut self) {
         self.end_lease();
@@ -266,6 +266,12 @@ impl Holds {
     /// The leader's table at the start of a view.
     fn seed_table(&mut self, now: LocalTime, record: &Record, carried: &Table) {
         for held in carried.holds.iter().filter(|held| !held.is_closure()) {
+            // What this member gave back or lost since, nobody else would take out of its table. A coordinator
+            // does when it works off what is its own.
+            let mine = held.holder == self.me && !self.is_led(&held.name);
+            if mine && !self.is_at_hand(&held.name) {
+                continue;
+            }
             // No lease is longer than the member lease; the rest may be, by the delay of a name.
             let member_lease = record.timing.member_lease;
             let busy_until =
@@ -334,7 +340,7 @@ impl Holds {
 }
 
 impl Held {
-    /// What the next view is told of a name that is closed though nobody holds it.
+    /// What is reported to the next view of a name that is closed though nobody holds it.
     fn closure(&self, now: LocalTime, name: &HoldName) -> Option<TableHold> {
         (self.closed_until > now).then(|| TableHold {
             name: name.clone(),

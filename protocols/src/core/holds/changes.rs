@@ -1,6 +1,6 @@
 //! What a member holds and waits for, as a list that its leader keeps a copy of.
 //!
-//! A promise stands for the whole list, and says what has changed in it since a change that the leader
+//! A promise stands for the whole list, and states what has changed in it since a change that the leader
 //! knows of. Both ends keep a digest of the list; should they differ, the leader asks for the whole.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,7 +89,7 @@ impl OwnList {
         }
     }
 
-    /// Everybody knows so many changes, or is to be told all.
+    /// Everybody knows so many changes, or is to be sent all.
     pub(super) fn forget(&mut self, known: u64) {
         while let Some(oldest) = self.order.first_entry().filter(|oldest| *oldest.key() <= known) {
             self.changed.remove(&oldest.remove());
@@ -128,7 +128,7 @@ const BEGINNING: u64 = 1;
 pub(in crate::core) struct Copied {
     pub(in crate::core) list: MemberList,
     known: u64,
-    /// It is as the view before left it, and its member has yet to say so.
+    /// It is as the view before left it, and its member has yet to report it.
     unconfirmed: bool,
 }
 
@@ -181,7 +181,7 @@ fn digest(name: &HoldName, item: ListItem) -> u64 {
     let hash = numbers.into_iter().fold(name.digest(), |hash, number| {
         mixed(mixed(hash ^ u64::from(number.is_some())) ^ number.unwrap_or_default())
     });
-    // A sum of these is to tell lists apart.
+    // A sum of these is to distinguish lists.
     mixed(hash)
 }
 

@@ -49,7 +49,7 @@ impl Reserved {
     }
 }
 
-/// Who holds something, as the leader tells it to people.
+/// The holder of something, as the leader reports it to people.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Holder {
     /// The member.
@@ -70,7 +70,7 @@ pub struct Holder {
 impl Holds {
     /// Grants it to a member: the next token is that member's, and nobody else is granted it for a whole
     /// member lease (rule 23). Returns the token before; nothing if nothing is granted at the moment. A grant that
-    /// is said again is the same grant.
+    /// is sent again is the same grant.
     /// `again`: the member may enter again without asking, with tokens of the same high part.
     pub fn grant(
         &mut self,
@@ -93,7 +93,7 @@ impl Holds {
         }
         let claim = held.claim.as_ref().filter(|_| own).map(|claim| claim.note.clone());
         let note = claim.or_else(|| held.notes.remove(&to)).unwrap_or_default();
-        // The holder before may have used more tokens than it could tell.
+        // The holder before may have used more tokens than it could report.
         let before = held.spent();
         let token = before.successor(ceiling).unwrap_or(before);
         held.highest = token;
@@ -120,7 +120,7 @@ impl Holds {
     }
 
     /// A member that was granted it answers to that request, or a later one, and has used no token above what
-    /// it told. `ended`: it gives back what that request got.
+    /// it reported. `ended`: it gives back what that request got.
     pub fn settle(
         &mut self,
         name: &HoldName,
@@ -168,20 +168,21 @@ impl Holds {
     }
 
     /// Rules 26 and 30: whether it is granted at the moment, and the member that enters may hold it. There must
-    /// be a token left, too.
+    /// be a token left, too; of what the leader grants, the leader sees to that.
     #[must_use]
     pub fn is_open(&self, now: LocalTime, name: &HoldName) -> bool {
         let Some(seat) = &self.seat else { return false };
         let held = self.all.get(name);
         let closed_until = held.map(|held| held.closed_until).unwrap_or_default();
         let spent = held.map_or(self.floor, Held::spent);
+        let left = spent.successor(seat.ceiling).is_some();
         self.admission.open
             && now < self.lease_until()
             && closed_until <= now
-            && spent.successor(seat.ceiling).is_some()
+            && (left || seat.is_led(name) && !seat.leads())
     }
 
-    /// Rule 27: until when a member that is let in may hold.
+    /// Rule 27: until when a member that enters may hold.
     pub(super) fn lease_until(&self) -> LocalTime {
         if self.leads() { self.lease.leader } else { self.lease.member.until }
     }
@@ -197,7 +198,7 @@ impl Holds {
         }
     }
 
-    /// The leader said whether anything is granted.
+    /// The leader stated whether anything is granted.
     pub(in crate::core) fn hear_admission(&mut self, admission: message::Admission) {
         self.admission.open = admission.open;
         self.admission.full = admission.full;
@@ -247,7 +248,7 @@ impl Holds {
         }
         entry.renewed = true;
         if token > entry.token {
-            // It has entered again on the grant that it kept (rule 32), for whom it did not say.
+            // It has entered again on the grant that it kept (rule 32), for whom it did not report.
             entry.token = token;
             entry.since = now;
             entry.note = Note::default();
@@ -338,10 +339,10 @@ impl Holds {
         self.notice(Notice::Expelled(name.clone()));
     }
 
-    /// A hold ended by time: its name stays closed for as long as the policy says of a holder that was
+    /// A hold ended by time: its name stays closed for as long as the policy states for a holder that was
     /// lost.
     pub(super) fn close_after(&mut self, now: LocalTime, name: &HoldName, entry: &Entry) {
-        // Among the members another may have been seen to hold it since, which was let in by this one.
+        // Among the members another may have been seen to hold it since, which this one admitted.
         let seen = self.all.get(name).map(|held| held.seen);
         let given_back = !self.is_led(name) && seen > Some(entry.token);
         // For an outsider it was closed when the view began.
@@ -368,7 +369,7 @@ impl Holds {
     }
 
     /// A member that was not heard of for a leader lease is not granted what it waits for: it could
-    /// not be told. It asks again when it is back.
+    /// not be notified. It asks again when it is back.
     fn pass_over_the_silent(&mut self, now: LocalTime) {
         let Some(seat) = &self.seat else { return };
         let heard = |member: MemberId| *self.heard.get(&member).unwrap_or(&seat.since);

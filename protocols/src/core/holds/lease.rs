@@ -60,7 +60,7 @@ impl Holds {
     /// passed over since.
     pub(in crate::core) fn has_lapsed(&self, now: LocalTime) -> bool {
         let Some(seat) = &self.seat else { return false };
-        // Nobody was let in for this member before it was heard of in this view.
+        // Nobody was admitted for this member before it was heard of in this view.
         let first = self.lease.member == Lease::default();
         let until =
             if first { seat.since.after(hold(seat.lease)) } else { self.lease.member.until };
@@ -120,7 +120,7 @@ impl Holds {
         now: LocalTime,
         until: LocalTime,
     ) -> Option<Lease> {
-        // A deadline that the application was told is never taken back: a lease from before
+        // A deadline that the application was notified of is never taken back: a lease from before
         // this member led runs out by itself (rule 21).
         if until <= now {
             self.lease.leader = until;
@@ -141,7 +141,7 @@ impl Holds {
     }
 
     /// Whether an own hold of this member, which leads, lasts longer than the leader lease: a lease from
-    /// before it led, which its application was told of.
+    /// before it led, which its application was notified of.
     pub(in crate::core) fn has_older_leases(&self, now: LocalTime) -> bool {
         self.own_all().filter_map(|(_, held)| held.hold).any(|hold| {
             hold.bond == Bond::LeaderLease
@@ -207,7 +207,7 @@ impl Holds {
         }
         self.strike_own(now, &name);
         if known {
-            // Nobody else can take it out of the table of a leader, or tell the others (rule 28).
+            // Nobody else can take it out of the table of a leader, or notify the others (rule 28).
             self.close(now, &name, lost.deadline(&self.lease).after(delay));
         }
         self.note_own(&name);

@@ -1,4 +1,4 @@
-//! What a leader lists of holds, so that others can tell it (rules 20 to 22 of
+//! What a leader lists of holds, so that others can report it (rules 20 to 22 of
 //! `docs/views.md`).
 //!
 //! A hold of its own is good for as long as its leader lease at first. Once another member has promised in

@@ -23,7 +23,7 @@ pub const GROUP_MAX: usize = 50_000;
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Listing {
     pub(super) copied: Copied,
-    /// Holds that are not as its list says.
+    /// Holds that are not as its list states.
     refused: BTreeSet<HoldName>,
     /// What it was granted and has not listed as held yet.
     pub(super) under_way: BTreeSet<HoldName>,
@@ -64,7 +64,7 @@ impl Holds {
         self.seat.as_ref().filter(|seat| seat.view.epoch == epoch)?.rank_of(member)
     }
 
-    /// What a promise says of its member's list, which its lease extends from now on. Nothing if the list is
+    /// What a promise states about its member's list, which its lease extends from now on. Nothing if the list is
     /// not known whole.
     pub(in crate::core) fn hear_promise(
         &mut self,
@@ -100,7 +100,7 @@ impl Holds {
         listing.map(|listing| listing.copied.known()).unwrap_or_default()
     }
 
-    /// What a promise says of its member's list. Returns the requests of which it is to be made sure that
+    /// What a promise states about its member's list. Returns the requests of which it is to be made sure that
     /// they are known; nothing if the list is not known whole.
     pub(super) fn note_changes(
         &mut self,
@@ -172,7 +172,7 @@ impl Holds {
             let waiter = Waiter { since: now, place: 0, number: Some(number) };
             let known = held.waiters.entry(rank).or_insert(waiter);
             match known.number {
-                // It has been in the critical section since, though no promise said so.
+                // It has been in the critical section since, though no promise reported it.
                 Some(earlier) if earlier != number => {
                     *known = waiter;
                     held.moved = now;
@@ -250,7 +250,7 @@ impl Holds {
         }
     }
 
-    /// A member says that it holds what the leader takes for free: where nothing arbitrates, it does from
+    /// A member reports that it holds what the leader takes for free: where nothing arbitrates, it does from
     /// now on.
     pub(in crate::core) fn adopt(
         &mut self,
@@ -269,12 +269,12 @@ impl Holds {
         self.due.insert((busy_until, name.clone()));
     }
 
-    /// Whether nobody is known to hold it, so that the one that says so may where nothing arbitrates.
+    /// Whether nobody is known to hold it, so that the one that reports it may where nothing arbitrates.
     pub(in crate::core) fn may_adopt(&self, now: LocalTime, name: &HoldName) -> bool {
         self.is_advisory() && self.all.get(name).is_none_or(|held| held.is_free(now))
     }
 
-    /// Somebody holds it. Of two that say so, the one with the higher token came later.
+    /// Somebody holds it. Of two that report it, the one with the higher token came later.
     pub(super) fn note_holder(
         &mut self,
         now: LocalTime,

@@ -1,7 +1,7 @@
 //! On whose behalf members hold and wait: for people, and for nothing else.
 //!
 //! A note goes along with a request, and stays with the leader. It may be long, so no view is begun with it: a
-//! leader that goes on leading keeps what it knows, and another is told by the members, some at a time.
+//! leader that goes on leading keeps what it knows, and the members send theirs to another, some at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,9 +12,9 @@ use crate::ids::{FencingToken, HoldName, Incarnation, MemberId};
 /// What is known of notes from one view to the next.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Notes {
-    /// The leader that was told those of this member.
+    /// The leader that was sent those of this member.
     leader: Option<Incarnation>,
-    /// What it has yet to be told.
+    /// What it has yet to be sent.
     untold: BTreeSet<HoldName>,
     /// What this member knew of holds when it led.
     held: BTreeMap<HoldName, (FencingToken, Note)>,
@@ -63,7 +63,7 @@ impl Holds {
         }
     }
 
-    /// What the leader has yet to be told, as far as there is room; nothing before it has acknowledged a
+    /// What the leader has yet to be sent, as far as there is room; nothing before it has acknowledged a
     /// promise of this view, because it may not listen yet.
     pub(in crate::core) fn untold_notes(&mut self) -> Vec<(HoldName, Note)> {
         let listens = self.lease.member != Lease::default();
@@ -79,7 +79,7 @@ impl Holds {
         notes
     }
 
-    /// A member tells of what it holds or waits for.
+    /// A member reports on what it holds or waits for.
     pub(super) fn note_notes(
         &mut self,
         rank: MemberId,
@@ -99,7 +99,7 @@ impl Holds {
 }
 
 impl Note {
-    /// What goes along where many are told of at once.
+    /// What goes along where many are reported at once.
     pub(super) fn without_metadata(&self) -> Self {
         Self { owner: self.owner.clone(), metadata: None }
     }

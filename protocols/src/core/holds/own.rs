@@ -21,7 +21,7 @@ pub(super) struct Hold {
     pub(super) token: FencingToken,
     /// When this member entered.
     pub(super) entered: LocalTime,
-    /// Since when the lease extends it: what was promised before says nothing of it.
+    /// Since when the lease extends it: what was promised before does not mention it.
     pub(super) since: LocalTime,
     /// Until when it lasts, if no lease extends it. A deadline that has passed is final (rule 7).
     pub(super) until: LocalTime,
@@ -91,7 +91,7 @@ impl Holds {
         }
     }
 
-    /// This member was let in (rule 27): it holds for as long as its lease runs, or its leader lease.
+    /// This member was admitted (rule 27): it holds for as long as its lease runs, or its leader lease.
     /// `granted`: the token before, if the leader granted it. Nothing if no lease runs, or
     /// nothing is granted at the moment.
     pub fn take(
@@ -308,7 +308,7 @@ impl Held {
     fn own_item(&self, led: bool) -> ListItem {
         let hold = self.hold.filter(|hold| hold.bond != Bond::Orphan);
         let waits = self.waits.map(|number| {
-            // Among the members a claim is told apart by when it began.
+            // Among the members a claim is distinguished by when it began.
             let since = self.claim.as_ref().map(|claim| claim.since.0).unwrap_or_default();
             if led { number } else { RequestNumber(since) }
         });

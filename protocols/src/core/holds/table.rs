@@ -1,4 +1,4 @@
-//! Tables of holders and waiters: what seals tell, what a hand-over gives, what a view begins with.
+//! Tables of holders and waiters: what seals report, what a hand-over gives, what a view begins with.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::record::{LeftHold, Record};
 pub(super) const NOBODY: Incarnation = Incarnation { pod: PodUid(0), run: 0 };
 
 impl TableHold {
-    /// For how much longer it keeps others out of a view that its holder is not in. What is told
+    /// For how much longer it keeps others out of a view that its holder is not in. What is reported
     /// includes the delay of its name, so that no view adds it again.
     pub(super) fn rest_in(&self, record: &Record) -> Duration {
         let delay = record.policy.delay(self.name.as_str());
@@ -62,7 +62,7 @@ impl Table {
         }
     }
 
-    /// The table as the seals of a view tell it, with what they say that its leader `listed`. Of two
+    /// The table as the seals of a view report it, with what they state that its leader `listed`. Of two
     /// reports of one name the higher token is the later grant; of one grant the longer counts.
     pub(in crate::core) fn from_seals<'a>(
         seals: impl IntoIterator<Item = (Incarnation, &'a Seal)>,
@@ -103,7 +103,7 @@ impl Table {
 const LEFT_MAX: usize = 64;
 
 impl Table {
-    /// What a record says of it that closes the group, if that has room for all.
+    /// What a record that closes the group states about it, if that has room for all.
     pub(in crate::core) fn left_behind(&self) -> Option<Vec<LeftHold>> {
         let whole_ms = |rest: Duration| u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
         let left = self.holds.iter().map(|held| LeftHold {

@@ -11,7 +11,7 @@ use crate::time::LocalTime;
 /// Admission that is closed, and why.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Freeze {
-    /// The first heartbeat that said so.
+    /// The first heartbeat that stated it.
     seq: u64,
     since: LocalTime,
     then: Then,
@@ -36,7 +36,7 @@ pub(in crate::core) enum Then {
 pub(in crate::core) enum Outcome {
     Pending,
     Whole,
-    /// Somebody said nothing for too long.
+    /// Somebody did not answer for too long.
     Late,
 }
 
@@ -114,7 +114,7 @@ impl Leader {
             || self.freeze_outcome(now, me) == Outcome::Whole
     }
 
-    /// Whether a member needs not be asked: it has left and said what it holds, or it never had a lease in
+    /// Whether a member needs not be asked: it has left and reported what it holds, or it never had a lease in
     /// this view to enter by (rule 27), or it was not heard of for a whole member lease, and nothing is left of
     /// its leases.
     fn is_over(&self, now: LocalTime, member: Incarnation) -> bool {

@@ -34,13 +34,13 @@ impl<M> Hops<M> {
         Self { me, view, line: VecDeque::new(), successor: view.successor(me) }
     }
 
-    /// Puts a message in line. Says whether it is the first.
+    /// Puts a message in line. Returns whether it is the first.
     pub(super) fn push(&mut self, message: M) -> bool {
         self.line.push_back(message);
         self.line.len() == 1
     }
 
-    /// Takes the first out of the line, if this is whom it was sent to. Says whether it was.
+    /// Takes the first out of the line, if this is whom it was sent to. Returns whether it was.
     pub(super) fn acknowledged(&mut self, by: MemberId) -> bool {
         by == self.successor && self.line.pop_front().is_some()
     }

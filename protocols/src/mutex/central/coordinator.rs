@@ -13,7 +13,7 @@ use crate::protocol::OutboxOf;
 pub(super) struct Ledger {
     pub(super) in_section: Option<(MemberId, RequestNumber)>,
     pub(super) queue: VecDeque<(MemberId, RequestNumber)>,
-    /// The member in the critical section was told that another wants to enter.
+    /// The member in the critical section was notified that another wants to enter.
     pub(super) recalled: bool,
     /// And is in the critical section indeed.
     pub(super) in_use: bool,
@@ -92,7 +92,7 @@ impl Central {
         }
     }
 
-    /// Lets the head of the queue in.
+    /// Admits the head of the queue.
     pub(super) fn admit(&mut self, out: &mut OutboxOf<Self>) {
         let Some((next, number)) = self.ledger.queue.pop_front() else { return };
         self.ledger.in_section = Some((next, number));

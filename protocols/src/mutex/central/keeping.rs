@@ -3,13 +3,13 @@
 //! ```text
 //! member:
 //!   on exit:          keep the grant, if nobody was heard to want it; else send release
-//!   on enter:         if the grant is kept: inside, without a message
-//!   on wanted:        if inside: send in_use, and release on exit
+//!   on enter:         if the grant is kept: in the critical section, without a message
+//!   on wanted:        if in the critical section: send in_use, and release on exit
 //!                     if the grant is kept: send release
 //!   unused for long:  send release
 //! coordinator:
 //!   on request(p):    if another has the grant: append p; send wanted to it, once for each grant
-//!   on in_use:        tell all that wait that they are queued
+//!   on in_use:        notify all that wait that they are queued
 //! ```
 
 use super::{Central, Message, RequestNumber, State};

@@ -9,7 +9,7 @@ use crate::protocol::{Effect, EffectOf, Input, Outbox};
 
 const LEADER: MemberId = MemberId(2);
 
-/// Three members, of which the highest coordinates, and every message said so far.
+/// Three members, of which the highest coordinates, and every message sent so far.
 struct Group {
     members: Vec<Central>,
     sent: Vec<(MemberId, MemberId, Message)>,
@@ -28,7 +28,7 @@ impl Group {
         self.deliver(pending);
     }
 
-    /// Delivers everything, in order, until nobody has anything to say.
+    /// Delivers everything, in order, until nobody has anything to send.
     fn deliver(&mut self, mut pending: VecDeque<(MemberId, MemberId, Message)>) {
         while let Some((from, to, message)) = pending.pop_front() {
             self.sent.push((from, to, message));
@@ -56,7 +56,7 @@ impl Group {
         sends
     }
 
-    /// Messages said, but for the optional reply.
+    /// Messages sent, but for the optional reply.
     fn cost(&self) -> usize {
         self.sent.iter().filter(|(_, _, m)| !matches!(m, Message::Queued(_))).count()
     }

@@ -2,7 +2,7 @@ use super::*;
 use crate::ids::Epoch;
 use crate::protocol::{Effect, EffectOf, Outbox};
 
-/// A group, all that was said in it, and who got in, in order.
+/// A group, all that was sent in it, and who entered, in order.
 struct Group {
     members: Vec<Raymond>,
     under_way: VecDeque<(MemberId, MemberId, Message)>,

@@ -85,7 +85,7 @@ impl Group {
         self.timers.remove(&MemberId(member));
     }
 
-    /// All are told that a member is dead.
+    /// All are notified that a member is dead.
     fn skip(&mut self, dead: u32) {
         for me in (0..).map(MemberId).take(self.members.len()) {
             self.act(me, |member, out| member.skip(MemberId(dead), out));

@@ -165,8 +165,8 @@ impl Run {
         }
     }
 
-    /// Two that live, or one twice. One in two times the leader is among them: others say little to
-    /// each other.
+    /// Two that live, or one twice. One in two times the leader is among them: others send little
+    /// to each other.
     fn any_two(&mut self) -> (usize, usize) {
         let mut living: Vec<usize> = self.world.living().collect();
         if living.is_empty() {
@@ -288,8 +288,8 @@ impl Run {
         if are_gone { Effect::Done } else { Effect::Nothing }
     }
 
-    /// What others say to the leader comes late, so that its promises nearly run out, or do. It is told
-    /// to end meanwhile, and their promises arrive while it does.
+    /// What others send to the leader comes late, so that its promises nearly run out, or do. It is
+    /// instructed to end meanwhile, and their promises arrive while it does.
     fn leave_held_up(&mut self) -> Effect {
         let Some(leader) = self.world.leader().filter(|leader| self.lives(*leader)) else {
             return Effect::Nothing;
@@ -320,7 +320,7 @@ impl Run {
         if arrives && kept > 0 { Effect::Done } else { Effect::Nothing }
     }
 
-    /// What the leader says is lost. It is told to end before it knows, so that its successor learns of nothing.
+    /// What the leader sends is lost. It is instructed to end before it knows, so that its successor learns of nothing.
     fn leave_unheard(&mut self) -> Effect {
         let Some(leader) = self.world.leader().filter(|leader| self.lives(*leader)) else {
             return Effect::Nothing;
@@ -394,8 +394,8 @@ impl Run {
     }
 
     /// The register is brought back from a backup. Only if its waits were no longer than those of the
-    /// backup: nothing else tells of them (`found.rs`, what is ignored). All who live know of the view
-    /// that is forgotten by that, as those who start later do: by the resource's status, or, should that be
+    /// backup: nothing else reports them (`found.rs`, what is ignored). All who live know of the view that
+    /// is forgotten by that, as those who start later do: by the resource's status, or, should that be
     /// brought back too, because they were in it.
     fn restore(&mut self, may: impl Fn(&Record) -> bool, all: bool) -> Option<Record> {
         let least = 1 + self.any(4);

@@ -14,7 +14,7 @@ pub(crate) enum Kind {
     Join,
     Leave,
     Drain,
-    /// Two lose what they say to each other; both see the rest.
+    /// Two lose what they send to each other; both see the rest.
     CutPair,
     CutOneWay,
     /// One is cut off from everything.
@@ -26,11 +26,11 @@ pub(crate) enum Kind {
     SplitLeaderOff,
     /// All are cut off, one by one, and come back in another order.
     Swizzle,
-    /// What is under way between two is lost; what is said later arrives.
+    /// What is under way between two is lost; what is sent later arrives.
     BreakSession,
-    /// What two say to each other comes seconds late, in order.
+    /// What two send to each other comes seconds late, in order.
     HoldBack,
-    /// All that one says comes seconds late.
+    /// All that one sends comes seconds late.
     HoldBackOne,
     /// Messages take up to half a second.
     SlowLinks,
@@ -60,12 +60,12 @@ pub(crate) enum Kind {
     Edit,
     /// All leave in order, one after another or at once, and others come later.
     LeaveAll,
-    /// The leader is told to end while promises are on their way to it, late.
+    /// The leader is instructed to end while promises are on their way to it, late.
     LeaveHeldUp,
     /// Nobody hears the leader any more, and it is to end while its leader lease runs.
     LeaveUnheard,
-    /// Two groups lose what they say to each other, or one what the other says; the register is reached
-    /// by both or by one.
+    /// Two groups lose what they send to each other, or one what the other sends; the register is
+    /// reached by both or by one.
     CutGroups,
     /// Messages come twice, the second time at once or much later.
     Repeat,
@@ -74,7 +74,7 @@ pub(crate) enum Kind {
     /// The register and the status of the resource are brought back together, and others start.
     AllRestored,
     /// Somebody joins, and one has not heard of that when the register is brought back to before; the
-    /// status of the resource tells it.
+    /// status of the resource reports it.
     RestoredUnheard,
     /// A member and its clock stand still. Outside of what exclusion is promised for.
     ClockStands,

@@ -113,7 +113,7 @@ impl Run {
         self.cut(&side, &rest, both)
     }
 
-    /// What members say to each other comes twice.
+    /// What members send to each other comes twice.
     pub(super) fn repeat(&mut self) -> Effect {
         let members: Vec<Node> =
             (0..self.world.count()).map(|member| self.world.node(member)).collect();

@@ -146,7 +146,7 @@ pub(crate) fn delay_some(policy: &mut Policy, random: &mut Random) {
     }
 }
 
-/// Locks of these names by any algorithm, with what lets members in kept or not, if it may be.
+/// Locks of these names by any algorithm, with what admits members kept or not, if it may be.
 pub(crate) fn any_lock(names: &[String], random: &mut Random) -> LockPolicy {
     let algorithm = any_algorithm(random);
     let cached = algorithm.may_cache() && random.once_in(2);

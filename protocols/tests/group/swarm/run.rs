@@ -25,7 +25,7 @@ pub(crate) struct Outcome {
     pub(crate) effects: BTreeMap<Kind, u64>,
     /// What happened besides.
     pub(crate) besides: BTreeMap<&'static str, u64>,
-    /// Why the run says nothing, if it does not.
+    /// Why the run shows nothing, if that is so.
     pub(crate) void: Option<String>,
 }
 
@@ -81,7 +81,7 @@ impl Run {
         }
     }
 
-    /// Why a run says nothing: too little happened in it.
+    /// Why a run shows nothing: too little happened in it.
     fn void(&self, before: u64, since: u64, views: u64) -> Option<String> {
         let chosen: BTreeSet<Kind> = self.plan.kinds.iter().copied().collect();
         let effective: BTreeSet<Kind> = self.effects.keys().copied().collect();

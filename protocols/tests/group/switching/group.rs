@@ -1,5 +1,5 @@
 //! A group in the simulator whose arbiter changes. What is promised is watched by each member's
-//! arbiter at the time when it was told: a lock that was told as safe is believed until then.
+//! arbiter at the time when it was reported: a lock that was reported as safe is believed until then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,11 +21,11 @@ pub(super) struct Group {
     pub(super) world: World,
     pub(super) trace: bool,
     wants: BTreeSet<(usize, LockName)>,
-    /// Until when each application was last told to hold.
+    /// Until when each application holds, as it was last notified.
     held: BTreeMap<(usize, LockName), LocalTime>,
-    /// The same, as it was last told with an arbiter.
+    /// The same, as it was last notified with an arbiter.
     safe: BTreeMap<(usize, LockName), LocalTime>,
-    /// Until when each application was told, with an arbiter, to lead.
+    /// Until when each application leads, as it was notified with an arbiter.
     leader_leases: BTreeMap<usize, LocalTime>,
     tokens: BTreeMap<LockName, FencingToken>,
     /// Whose holds ended, in order.
@@ -40,7 +40,7 @@ pub(super) struct Seen {
     pub(super) safe_grants: u64,
     pub(super) advisory_grants: u64,
     pub(super) losses: u64,
-    /// Of them, those whose applications go on to believe, because of what they were told before.
+    /// Of them, those whose applications go on to believe, because of what they were notified of before.
     pub(super) kept: u64,
     pub(super) given: u64,
     pub(super) taken: u64,
@@ -138,7 +138,7 @@ impl Group {
         self.holders(lock).contains(&member)
     }
 
-    /// Until when that member was told with an arbiter to hold, if that is not over.
+    /// Until when that member holds, as it was notified with an arbiter, if that is not over.
     pub(super) fn is_safe_hold(&self, member: usize, lock: &str) -> Option<LocalTime> {
         let until = self.safe.get(&(member, name(lock))).copied();
         until.filter(|until| *until > self.world.clock(member))
@@ -169,7 +169,7 @@ impl Group {
         self.world.policy = Policy { generation, arbiter, ..self.world.policy.clone() };
     }
 
-    /// Tells a member what the resource says.
+    /// Notifies a member of what the resource states.
     pub(super) fn tell(&mut self, member: usize) {
         let policy = Box::new(self.world.policy.clone());
         self.command(member, Command::Policy(policy));
@@ -336,7 +336,7 @@ impl Group {
             }
             LockEvent::Lost(reason) => {
                 self.seen.losses += 1;
-                // Nobody takes back what an application was told: it may not look at once.
+                // Nobody takes back what an application was notified of: it may not look at once.
                 let believes = self.is_safe_hold(key.0, key.1.as_str()).is_some();
                 self.seen.kept += u64::from(believes);
                 self.lost.push((key.0, reason));

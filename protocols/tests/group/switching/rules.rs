@@ -74,7 +74,7 @@ fn until_discovery_has_spoken_the_members_of_the_last_view_elect() {
     assert!(bench.members[1..].iter().any(|member| member.leader_lease() > Some(bench.now)));
 }
 
-/// What somebody says that leads a view of that policy.
+/// What somebody sends that leads a view of that policy.
 fn heartbeat(bench: &Bench, from: usize, epoch: Epoch, policy: Policy) -> PeerMessage {
     let mut record = Record { epoch, policy, ..bench.record().clone() };
     record.leader = Some(info(from, 7).incarnation);
@@ -190,7 +190,7 @@ fn a_member_that_has_no_arbiter_seals_nothing_and_asks_the_register() {
 }
 
 /// Views without an arbiter number themselves. One of them had the number of a view with one, and a
-/// reply from the first let a second member into a lock in the other.
+/// reply from the first admitted a second member to a lock in the other.
 #[test]
 fn whatever_was_sent_without_an_arbiter_counts_for_nothing_with_one() {
     for algorithm in LockAlgorithm::ALL {

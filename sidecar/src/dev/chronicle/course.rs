@@ -33,7 +33,7 @@ pub(super) struct Course {
 /// How many messages are remembered.
 const FLIGHTS: usize = 512;
 
-/// How many times that a member waited or was inside are remembered.
+/// How many times that a member waited or was in the critical section are remembered.
 const STAYS: usize = 64;
 
 /// How long a message may be under way. One that takes longer is drawn as if it never arrived.
@@ -140,7 +140,7 @@ impl Course {
         }
     }
 
-    /// What a member waits for, or is inside of.
+    /// The critical section that a member waits for, or is in.
     fn open(&mut self, member: u16) -> Option<&mut Stay> {
         self.stays.iter_mut().rev().find(|stay| stay.member == member && stay.over.is_none())
     }
@@ -159,7 +159,7 @@ impl Course {
         }
     }
 
-    /// Links are FIFO: of messages that cannot be told apart, the first sent is the first received.
+    /// Links are FIFO: of messages that cannot be distinguished, the first sent is the first received.
     fn received(&mut self, at: LocalTime, link: (u16, u16), id: MessageId) {
         let flight = self.flights.iter_mut().find(|f| f.received.is_none() && f.is(link, id));
         match flight {

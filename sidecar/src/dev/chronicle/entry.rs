@@ -20,7 +20,7 @@ pub(super) struct Flight {
     pub(super) received: Option<LocalTime>,
 }
 
-/// A time that a member waited for a lock, and was inside then.
+/// A time that a member waited for a lock, and was then in the critical section.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stay {
     pub(super) member: u16,
@@ -76,7 +76,7 @@ pub(in super::super) struct Entry {
     /// Who waited meanwhile, and who was in the critical section.
     stays: Vec<StayView>,
     messages: Vec<FlightView>,
-    /// The moment that `until_ns` tells.
+    /// The moment that `until_ns` states.
     #[serde(skip)]
     until: LocalTime,
 }

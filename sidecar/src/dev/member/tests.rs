@@ -143,8 +143,8 @@ async fn a_group_whose_arbiter_is_taken_away_and_given_back_goes_on() {
     members.end().await;
 }
 
-/// Events tell later deadlines, each while the one before lies ahead, and none that the member was not
-/// told.
+/// Events state later deadlines, each while the one before lies ahead, and none that the member was not
+/// notified of.
 async fn rises(events: &mut Events, mut notified: LocalTime, limit: impl Fn() -> LocalTime) {
     for _ in 0..3 {
         let (name, _, body) = events.next().await.expect("the stream goes on");

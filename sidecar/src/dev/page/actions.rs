@@ -130,7 +130,7 @@ pub(super) async fn release(
 }
 
 /// The group of a member that can answer. A paused one would take the request when it goes on, long
-/// after the visitor was told that nothing came of it.
+/// after the page reported that nothing came of it.
 fn answering(page: &Page, number: u16) -> Result<Group, Refused> {
     match page.members.outside(number) {
         None => return Err(no_such("member")),

@@ -39,7 +39,7 @@ pub(super) struct Snapshot {
     claims: Vec<ClaimView>,
     /// Which entries there are to draw.
     entries: Vec<Drawable>,
-    /// What was said since the snapshot before.
+    /// What was sent since the snapshot before.
     sent: Vec<Line>,
 }
 

@@ -109,8 +109,9 @@ impl Book {
 
     /// The sidecar is going: nobody gets anything any more.
     ///
-    /// What is held is not given back: a sidecar may be told to end while its application lives and
-    /// goes by the deadline that it was told. So the member leaves as a holder, and others wait for its lease.
+    /// What is held is not given back: a sidecar may be asked to end while its application lives and
+    /// goes by the deadline that was sent to it. So the member leaves as a holder, and others wait for its
+    /// lease.
     pub(in crate::group) fn close(&mut self, now: LocalTime) {
         let locks: Vec<LockName> = self.locks.keys().cloned().collect();
         for lock in locks {

@@ -17,7 +17,7 @@ pub(super) struct ClaimEntry {
     claim: watch::Sender<Claim>,
     /// What was asked for.
     ask: Ask,
-    /// What the application must renew within, as it said last.
+    /// What the application must renew within, as it stated last.
     ttl: Option<Duration>,
     max_hold: Duration,
     /// Until when the application has renewed it, if it must.
@@ -101,7 +101,7 @@ impl ClaimEntry {
         }
     }
 
-    /// What others are told of it.
+    /// What is reported of it to others.
     pub(super) fn note(&self) -> Note {
         let claim = self.claim.borrow();
         Note { owner: claim.owner.clone(), metadata: claim.metadata.clone() }

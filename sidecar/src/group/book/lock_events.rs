@@ -1,4 +1,4 @@
-//! What the member tells of its locks: that it waits, holds, goes on holding, or has lost one.
+//! What the member reports of its locks: that it waits, holds, goes on holding, or has lost one.
 
 use conclave_protocols::member::message::LockNote;
 use conclave_protocols::member::{self, Lease, LockEvent, Term};
@@ -58,7 +58,7 @@ impl Book {
     /// once, any other when it is looked at.
     pub(in crate::group) fn extend_all(&mut self, now: LocalTime, lease: Lease) {
         if !lease.replaces(&self.lease.lease) {
-            // What was said of the one before it counts no more from here on.
+            // What was reported of the one before it counts no more from here on.
             let holding = self.holding();
             for key in holding {
                 self.bring_up_to_date(now, &key);
@@ -175,7 +175,7 @@ impl Book {
     }
 }
 
-/// What is told of a holder elsewhere.
+/// What is reported of a holder elsewhere.
 fn as_holder(now: LocalTime, note: LockNote, pod_of: impl Fn(Incarnation) -> String) -> Holder {
     Holder {
         pod: pod_of(note.member),

@@ -154,7 +154,7 @@ fn a_claim_that_ends_in_the_grace_period_says_until_when() {
     assert_eq!(state(&mut book, &id), ClaimState::Refused(Refusal::NoQuorum), "it was over");
 }
 
-/// What was told of a holder before is no word on who keeps others out now.
+/// What was reported of a holder before does not state who keeps others out now.
 #[test]
 fn a_claim_that_learned_of_a_holder_ends_in_the_grace_period_as_others_do() {
     let (mut book, lock) = (book(), name("a"));
@@ -218,8 +218,8 @@ fn held(claim: &watch::Receiver<Claim>) -> Held {
     held
 }
 
-/// The lease of the member extends all its holds at once: who watches a claim is told, and a claim that
-/// nobody watches says the same when it is looked at.
+/// The lease of the member extends all its holds at once: a caller that watches a claim is notified, and a
+/// claim that nobody watches says the same when it is looked at.
 #[test]
 fn a_lease_extends_the_claims_that_are_watched_and_the_others_when_they_are_looked_at() {
     let (mut book, locks) = (book(), [name("a"), name("b")]);

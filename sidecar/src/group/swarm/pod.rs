@@ -154,7 +154,7 @@ struct Around {
     raw: RawClock,
     map: ClockMap,
     leads: bool,
-    /// What applications were told of this member's leadership.
+    /// What was reported to applications about this member's leadership.
     notified: Notified,
     is_new: bool,
     out: Out,

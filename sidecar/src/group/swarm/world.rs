@@ -223,7 +223,7 @@ impl World {
         self.terminate(pod);
     }
 
-    /// A sidecar is told to end, by its kubelet for example, and its application works on.
+    /// A sidecar is asked to end, by its kubelet for example, and its application works on.
     pub(super) fn terminate(&mut self, pod: usize) {
         self.call(pod, Call::End);
     }

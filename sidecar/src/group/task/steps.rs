@@ -30,19 +30,19 @@ pub(crate) enum What {
     Sent { to: Incarnation, id: MessageId },
     /// It received one.
     Received { from: Incarnation, id: MessageId },
-    /// It is inside.
+    /// It is in the critical section.
     Entered(Entered),
-    /// It stays inside until then, if it does not hear better.
+    /// It stays in the critical section until then, if it does not hear better.
     Extended { deadline: LocalTime },
     /// Whether the member's lease extends that from now on.
     Renewed { renewed: bool, listed: bool },
     /// It left, or gave up waiting.
     Left,
-    /// It was inside, and is no longer, though nobody gave the lock back.
+    /// It was in the critical section, and is no longer, though nobody gave the lock back.
     Lost,
 }
 
-/// How a member got inside.
+/// How a member entered the critical section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entered {
     pub(crate) token: Option<FencingToken>,
@@ -52,7 +52,7 @@ pub(crate) struct Entered {
     pub(crate) algorithm: Option<LockAlgorithm>,
 }
 
-/// A message of a lock, as far as a diagram tells.
+/// A message of a lock, as far as a diagram shows it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct MessageId {
     pub(crate) name: &'static str,

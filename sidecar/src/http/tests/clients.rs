@@ -120,7 +120,7 @@ async fn goes_on(language: &'static Language) {
     assert!(is_content && steps == 10, "{}: {steps} steps: {sent}", language.name);
 }
 
-/// A sidecar that falls silent: it stops before the deadline, and not when it is told `lost`.
+/// A sidecar that falls silent: it stops before the deadline, and not when it is sent `lost`.
 async fn stops(language: &'static Language) {
     let mut double = Double::new();
     let example = run(language, &double).await;

@@ -11,7 +11,7 @@ use super::double::*;
 use crate::http::locks::FIELDS;
 use crate::http::{ProblemType, document};
 
-/// Every operation of the document: method, path, and what is said about it.
+/// Every operation of the document: method, path, and what is stated about it.
 fn operations() -> Vec<(&'static str, String, Operation)> {
     let mut operations = Vec::new();
     for (path, item) in document().paths.paths {

@@ -1,4 +1,4 @@
-//! Whatever says how long something is safe tells a deadline by this machine's clocks.
+//! Whatever says how long something is safe states a deadline by this machine's clocks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::claims::{ClaimState, Held};
 use crate::group::{Election, Request};
 use crate::os_clock::OsClock;
 
-/// As long as a lease is told for in these tests.
+/// As long as a lease is announced for in these tests.
 const LEASE: Duration = Duration::from_millis(900);
 
 fn now() -> LocalTime {
@@ -38,8 +38,8 @@ fn reading(body: &Value, field: &str) -> LocalTime {
     LocalTime(text.parse().expect("a decimal number"))
 }
 
-/// What an answer or event tells by both clocks is what the member was told: not later, and as good
-/// as that for a client that reads it now.
+/// What an answer or event states by both clocks is what the member was notified of: not later, and as
+/// good as that for a client that reads it now.
 fn tells(body: &Value, deadline: LocalTime) {
     assert_eq!(reading(body, "safe_until_boottime_ns"), deadline, "{body}");
     let left = now().until(deadline);
@@ -146,7 +146,7 @@ pub(super) fn extend(
     })
 }
 
-/// A stream tells a later deadline, again and again, while most of the one before is left.
+/// A stream sends a later deadline, again and again, while most of the one before is left.
 async fn tells_in_time(events: &mut Events, first: &Value) {
     let mut notified = reading(first, "safe_until_boottime_ns");
     for _ in 0..4 {
@@ -177,7 +177,7 @@ async fn a_claims_stream_tells_a_later_deadline_every_third_of_the_lease() {
     });
     tells_in_time(&mut events, &first).await;
     extending.abort();
-    // What it was extended to last is told; then there is nothing to tell but the end.
+    // What it was extended to last is sent; then there is nothing to send but the end.
     let mut rest = vec![events.next().await.expect("the stream goes on").0];
     rest.extend(events.next().await.map(|(name, ..)| name));
     rest.retain(|name| name != "safe");

@@ -1,4 +1,4 @@
-//! The file of tokens, and what it lets in.
+//! The file of tokens, and what it admits.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! How long somebody who was let in is heard.
+//! How long somebody who was admitted is heard.
 
 use futures::{SinkExt, StreamExt};
 use tokio::io::DuplexStream;

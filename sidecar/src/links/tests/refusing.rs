@@ -187,7 +187,7 @@ async fn a_peer_without_tls_gets_no_answer() {
     let mut stream = TcpStream::connect(me.address()).await.expect("it listens");
     stream.write_all(&[0, 0, 0, 2, 1, 0]).await.expect("written");
     let mut notified = Vec::new();
-    // It may be reset: what was said is not read.
+    // It may be reset: what was sent is not read.
     let _ = stream.read_to_end(&mut notified).await;
     assert_eq!(notified, b"");
     until("counted", || me.failures("plain-text") == 1).await;

@@ -74,13 +74,13 @@ impl Stranger {
         Arc::new(config).into()
     }
 
-    /// Connects, says that it is this incarnation, and returns what it is told.
+    /// Connects, says that it is this incarnation, and returns what it is answered.
     pub(super) async fn calls(&self, to: &Process, from: Incarnation) -> Option<(Frame, Frames)> {
         calls(&self.connector(), to, from).await
     }
 
-    /// Listens where a pod is expected, and lets everybody in. Returns its address, and what it is
-    /// told.
+    /// Listens where a pod is expected, and admits everybody. Returns its address, and what is sent to
+    /// it.
     pub(super) async fn listens(self) -> (SocketAddr, mpsc::Receiver<Option<Frame>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("it is bound");
@@ -118,7 +118,7 @@ pub(super) async fn calls(
     says(connector, to, Frame::Hello(hello)).await
 }
 
-/// Connects, says something, and returns what it is told.
+/// Connects, sends something, and returns what it is answered.
 pub(super) async fn says(
     connector: &TlsConnector,
     to: &Process,
@@ -149,7 +149,7 @@ pub(super) async fn hears(frames: &mut Frames) -> Option<Frame> {
     Some(Frame::decode(&bytes).expect("a frame"))
 }
 
-/// What a stranger that listens is told next, which must come in time; nothing when a connection
+/// What is sent next to a stranger that listens, which must come in time; nothing when a connection
 /// has ended.
 pub(super) async fn notified(tells: &mut mpsc::Receiver<Option<Frame>>) -> Option<Frame> {
     let next = tokio::time::timeout(Duration::from_secs(20), tells.recv()).await;

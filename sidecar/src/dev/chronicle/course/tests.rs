@@ -1,4 +1,4 @@
-//! A lock's course, told by hand.
+//! A lock's course, written by hand.
 
 use conclave_protocols::policy::LockAlgorithm;
 use conclave_protocols::{Epoch, Incarnation};
@@ -37,7 +37,7 @@ impl Notified {
         self.note(at, member, What::Entered(Entered { token: None, term, leader, algorithm }));
     }
 
-    /// A member gets in by the book: asks at that time, is inside at 40 more, and out at 100 more.
+    /// A member enters by the book: it asks at that time, enters at 40 more, and has left at 100 more.
     fn whole_entry(&mut self, at: u64, member: u16) {
         self.note(at, member, What::Asked);
         self.sent(at, member, LEADER, "request");
