@@ -8,7 +8,7 @@ use clap::Args;
 use super::problem::Problem;
 use super::{DEFAULT_IMAGE, Options, inject_and_count};
 
-/// What `conclave inject` is told.
+/// The settings of `conclave inject`.
 #[derive(Args, Clone, Debug)]
 pub struct InjectArgs {
     /// The manifests; `-` reads them from the standard input.

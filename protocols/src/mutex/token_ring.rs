@@ -22,7 +22,7 @@
 //! | delay between an exit and the next entry | 1 to n - 1 transfers |
 //! | order | of the ring: not that of asking |
 //! | is overtaken by | each other member once, at most, after its wake has arrived |
-//! | tolerates | the crash of a member, if the token is not there and not sent there by one that was not told ([`TokenRing::skip`]); a group tells nobody: its next view leaves out the dead |
+//! | tolerates | the crash of a member, if the token is not there and not sent there by one that was not notified ([`TokenRing::skip`]); a group tells nobody: its next view leaves out the dead |
 //! | links | reliable, any order |
 //!
 //! Deviations:

@@ -11,7 +11,7 @@ use conclave_protocols::policy::{Policy, Timing};
 use crate::dev;
 use crate::telemetry::{self, LogFormat};
 
-/// What `conclave dev` is told.
+/// The settings of `conclave dev`.
 #[derive(Args, Debug)]
 pub(super) struct DevArgs {
     /// How many members the group begins with.

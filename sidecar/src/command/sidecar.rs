@@ -25,7 +25,7 @@ use crate::sidecar::{Membership, Sidecar, Sockets};
 use crate::telemetry::{self, LogFormat};
 use conclave_pods::inject::CERTIFICATE_TOKEN_PATH;
 
-/// What the sidecar is told, by the pod's manifest.
+/// The settings of the sidecar, by the pod's manifest.
 #[derive(Args, Debug)]
 pub(super) struct SidecarArgs {
     /// The group: the name of a `Conclave` in the pod's namespace.
