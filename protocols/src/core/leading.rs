@@ -202,12 +202,12 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 return self.read_register(now, out);
             }
             if let Some(table) = knows.then(|| self.retire(now, out)).flatten() {
-                self.promises.forgo(now);
+                self.promises.end(now);
                 return self.begin_candidacy(now, Some(table), out);
             }
             self.step_down(now, out);
             // What it promised itself counts for nobody else.
-            self.promises.forgo(now);
+            self.promises.end(now);
             self.begin_nomination(now, out);
         }
     }

@@ -86,13 +86,9 @@ impl Promises {
         (self.until, self.followed) = (until, self.epoch);
     }
 
-    /// What a leader promised itself ends with its resignation.
+    /// What a leader promised itself ends with its resignation, and when its leader lease is over: it counts for nobody
+    /// else. One that has run out is not given anew by that.
     pub(super) fn end(&mut self, now: LocalTime) {
-        self.until = now;
-    }
-
-    /// The same of one whose leader lease is over: its own promise counts for nobody else.
-    pub(super) fn forgo(&mut self, now: LocalTime) {
         self.until = self.until.min(now);
     }
 

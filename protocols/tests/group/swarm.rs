@@ -178,6 +178,13 @@ fn a_floor_of_other_names_is_nothing_to_what_the_leader_grants() {
     run_plan(Plan::any(60_562), false);
 }
 
+/// A leader that had not promised itself for long, as the register was away, handed over: its own promise ended then,
+/// and was on record as one given until then.
+#[test]
+fn a_promise_that_has_run_out_is_not_given_anew_by_its_end() {
+    run_plan(Plan::any(281_474_976_734_338), false);
+}
+
 /// A member that had forgotten a lock whose grant it kept for long gave it back without the floor that this
 /// had left, and the leader granted tokens that the member had used.
 #[test]
