@@ -354,7 +354,8 @@ fn a_leader_that_must_wait_learns_the_holder() {
 }
 
 /// A member had used tokens of a lock that members grant among themselves, and forgotten it. The floor that this
-/// left took its next grant of the leader, whose request was lost, above what the leader had numbered; it died, and the leader gave that
+/// left took its next grant of the leader, whose request was lost, above what the leader had numbered; it died, and
+/// the leader gave that
 /// token, or one below it, to the next.
 #[test]
 fn rule_23_a_leader_knows_the_token_of_each_grant_whatever_floor_its_holder_had() {

@@ -5,15 +5,38 @@
 //! leader, and there also after the member reported that the leader lease is over. What is broken is found at
 //! once; the history of the whole run is checked in the end.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use conclave_protocols::history::{Operation, Scope};
 use conclave_protocols::member::{Leadership, LockEvent, LostReason, Node, OfLock};
-use conclave_protocols::policy::Arbiter;
+use conclave_protocols::policy::{Arbiter, LockAlgorithm};
 use conclave_protocols::record::Record;
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName};
 
 use crate::kit::{Command, Event};
+use crate::storm::Fault;
 use crate::terms::Extension;
 use crate::world::World;
+
+/// What happened, so that a run in which nothing did is not taken for a good one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) grants: u64,
+    /// The same, by who granted.
+    pub(crate) algorithms: BTreeMap<LockAlgorithm, u64>,
+    pub(crate) losses: u64,
+    /// Writes with a token that a store refused.
+    pub(crate) refused: u64,
+    pub(crate) views: u64,
+    pub(crate) elections: u64,
+    /// Leader leases whose end applications took at once.
+    pub(crate) ends: u64,
+    pub(crate) faults: BTreeMap<Fault, u64>,
+    /// Who left for good.
+    pub(crate) gone: BTreeSet<usize>,
+    /// What happened besides faults.
+    pub(crate) besides: BTreeMap<&'static str, u64>,
+}
 
 impl World {
     /// Takes note of what was reported, and checks what must hold.

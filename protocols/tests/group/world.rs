@@ -6,7 +6,7 @@ use std::time::Duration;
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use conclave_protocols::member::message::Note;
 use conclave_protocols::member::{LockCommand, Node, StatusEpoch};
-use conclave_protocols::policy::{Arbiter, LockAlgorithm, Policy, Timing};
+use conclave_protocols::policy::{Arbiter, Policy, Timing};
 use conclave_protocols::random::Random;
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::sim::{Clock, Simulator};
@@ -16,8 +16,8 @@ use conclave_protocols::{FencingToken, Incarnation, LocalTime, LockName, PodUid}
 
 use crate::kit::{Command, Member};
 use crate::nodes::{Ask, Mood, Place, Register};
-use crate::storm::Fault;
 use crate::terms::Terms;
+use crate::watch::Seen;
 use crate::weather::by_traces_alone;
 
 pub(crate) struct World {
@@ -71,26 +71,6 @@ pub(crate) struct World {
     pub(crate) seen: Seen,
     /// Discovery has not spoken yet.
     pub(crate) silent_discovery: bool,
-}
-
-/// What happened, so that a run in which nothing did is not taken for a good one.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
-    pub(crate) grants: u64,
-    /// The same, by who granted.
-    pub(crate) algorithms: BTreeMap<LockAlgorithm, u64>,
-    pub(crate) losses: u64,
-    /// Writes with a token that a store refused.
-    pub(crate) refused: u64,
-    pub(crate) views: u64,
-    pub(crate) elections: u64,
-    /// Leader leases whose end applications took at once.
-    pub(crate) ends: u64,
-    pub(crate) faults: BTreeMap<Fault, u64>,
-    /// Who left for good.
-    pub(crate) gone: BTreeSet<usize>,
-    /// What happened besides faults.
-    pub(crate) besides: BTreeMap<&'static str, u64>,
 }
 
 /// What differs among the members of a run, and in what happens to them.
