@@ -220,7 +220,7 @@ impl Locks {
         let coordinated = lock.mutex.as_ref().filter(|mutex| mutex.coordinated().is_some());
         let (number, by_message) = (coordinated.map(AnyMutex::latest), lock.granted);
         let granted = match number {
-            Some(number) if leads => grant(cx, name, rank, RequestNumber(number)),
+            Some(number) if leads => cx.holds.grant(cx.now, name, rank, RequestNumber(number)),
             Some(_) => by_message,
             None => None,
         };
@@ -233,9 +233,8 @@ impl Locks {
     }
 
     fn tell_entered(&mut self, cx: &mut Cx<'_>, name: &LockName, taken: core::Taken) {
-        let core::Taken { token, epoch, term } = taken;
         let messages = self.lock(cx, name).messages;
-        tell(cx, name, LockEvent::Entered { token, epoch, term, messages });
+        tell_entered(cx, name, taken, messages);
     }
 
     /// An entry has ended, and with it the count of its messages.
@@ -284,7 +283,7 @@ impl Locks {
         };
         lock.messages += u64::from(counts);
         let highest = match message.coordination() {
-            Some(Coordination::Grant(number)) => grant(cx, name, to, number),
+            Some(Coordination::Grant(number)) => cx.holds.grant(cx.now, name, to, number),
             Some(_) | None => Some(cx.holds.highest(name)),
         };
         let Some(highest) = highest else { return };
@@ -383,16 +382,9 @@ fn tell(cx: &mut Cx<'_>, lock: &LockName, event: LockEvent) {
     cx.tell(Event { lock: lock.clone(), event });
 }
 
-/// This member, the coordinator, grants it to a member. Returns the token before.
-fn grant(
-    cx: &mut Cx<'_>,
-    name: &LockName,
-    to: MemberId,
-    number: RequestNumber,
-) -> Option<FencingToken> {
-    let keeps = |seat: &Seat| permissions(seat.policy(), name) != Permissions::ForOneEntry;
-    let again = cx.holds.seat().is_some_and(keeps);
-    cx.holds.grant(cx.now, name, to, number, again)
+fn tell_entered(cx: &mut Cx<'_>, name: &LockName, taken: core::Taken, messages: u64) {
+    let core::Taken { token, epoch, term } = taken;
+    tell(cx, name, LockEvent::Entered { token, epoch, term, messages });
 }
 
 /// A member that was granted a lock reports that it has it no more; its message stated the last token that it

@@ -60,6 +60,8 @@ mod swarm;
 mod switching;
 #[path = "group/terms.rs"]
 mod terms;
+#[path = "group/turns.rs"]
+mod turns;
 #[path = "group/versions.rs"]
 mod versions;
 #[path = "group/watch.rs"]

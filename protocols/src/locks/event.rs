@@ -22,6 +22,13 @@ pub enum Command {
         /// Which.
         lock: LockName,
     },
+    /// It leaves a lock that it holds, and another that waits for it here enters in its place.
+    Pass {
+        /// Which.
+        lock: LockName,
+        /// On whose behalf it enters.
+        note: Note,
+    },
 }
 
 /// Something happened to a lock of this member.

@@ -1,4 +1,5 @@
-//! Grants that a member keeps when its application leaves, so that it may enter again without asking.
+//! Grants that a member keeps when its application leaves, so that it may enter again without asking; and those
+//! that it passes on within its pod.
 //!
 //! With Ricart and Agrawala's lock the permissions are kept by the mutex itself, and nothing is to be
 //! seen of them here: an entry takes the next token after the highest that is known, and a member
@@ -15,7 +16,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::coordinator::Deferred;
-use super::{Cx, Lock, LockEvent, Locks, tell};
+use super::{Cx, Lock, LockEvent, Locks, tell, tell_entered};
+use crate::core::message::Note;
 use crate::ids::LockName;
 use crate::mutex::{AnyMutex, Command, Coordinated, Phase};
 use crate::protocol::Outbox;
@@ -49,6 +51,25 @@ impl Locks {
         match cx.holds.take_again(cx.now, name) {
             Some(taken) => self.tell_entered(cx, name, taken),
             None => self.decline(cx, name),
+        }
+    }
+
+    /// The application leaves, and another that waits here enters in its place, which no other member hears of
+    /// (rule 40; Dice, Marathe and Shavit, *Lock Cohorting*, PPoPP 2012): as far as that is possible, else
+    /// by the mutex. No message counts to the entry of the second.
+    pub(super) fn pass(&mut self, cx: &mut Cx<'_>, name: &LockName, note: Note) {
+        let keeps = self.all.get(name).is_none_or(Lock::keeps);
+        let may = !keeps && !self.drains && self.may_consult(cx, name);
+        match may.then(|| cx.holds.pass(cx.now, name, &note)).flatten() {
+            Some(taken) => {
+                self.contended.remove(name);
+                tell_entered(cx, name, taken, 0);
+                self.tell_contended(cx, name);
+            }
+            None => {
+                self.exit(cx, name);
+                self.enter(cx, name, note);
+            }
         }
     }
 

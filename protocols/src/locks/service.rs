@@ -53,6 +53,7 @@ impl Service for Locks {
         match command {
             Command::Enter { lock, note } => self.enter(cx, &lock, note),
             Command::Exit { lock } => self.exit(cx, &lock),
+            Command::Pass { lock, note } => self.pass(cx, &lock, note),
         }
     }
 

@@ -242,6 +242,13 @@ impl Bench {
         self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }));
     }
 
+    /// An application that holds gives back, and another of its pod that waits takes its place.
+    pub(crate) fn pass(&mut self, member: usize, lock: &str, owner: &str) {
+        self.terms.over(&(member, name(lock)));
+        let note = Note { owner: owner.to_owned(), metadata: None };
+        self.command(member, Command::Service(LockCommand::Pass { lock: name(lock), note }));
+    }
+
     /// A message out of nowhere.
     pub(crate) fn say(&mut self, from: Incarnation, to: usize, message: PeerMessage) {
         let message = Message::Peer(message);

@@ -106,7 +106,7 @@ const BESIDES: [&str; 14] = [
 ];
 
 fn run(seed: u64, trace: bool) -> Outcome {
-    run_plan(Plan::any(seed), trace)
+    run_plan(Plan::in_turns(seed), trace)
 }
 
 fn run_plan(plan: Plan, trace: bool) -> Outcome {

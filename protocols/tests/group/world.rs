@@ -293,10 +293,7 @@ impl World {
             return;
         }
         if self.wants.insert((member, name(lock))) {
-            self.claimed += 1;
-            let claim = Claim { number: self.claimed, token: None };
-            self.claims.insert((member, name(lock)), claim);
-            self.record_now(Operation::Asked { claim: claim.number, lock: lock.to_owned() });
+            self.ask(member, lock);
         }
         let note = Note { owner: format!("app-{member}"), metadata: None };
         self.command(member, Command::Service(LockCommand::Enter { lock: name(lock), note }));
@@ -305,11 +302,37 @@ impl World {
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
         // An application outlives the membership of its sidecar, and may give back even then.
         let wanted = self.wants.remove(&(member, name(lock))) || self.left.contains(&member);
-        if wanted && let Some(claim) = self.claims.get(&(member, name(lock))) {
-            self.record_now(Operation::Released { claim: claim.number });
+        if wanted {
+            self.gave_back(member, lock);
         }
         self.terms.over(&(member, name(lock)));
         self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }));
+    }
+
+    /// An application that holds gives back, and another of its pod that waits takes its place.
+    pub(crate) fn pass(&mut self, member: usize, lock: &str) {
+        let frozen = self.sim.is_frozen(self.node(member));
+        if frozen || self.left.contains(&member) || !self.wants(member, lock) {
+            return;
+        }
+        self.gave_back(member, lock);
+        self.terms.over(&(member, name(lock)));
+        self.ask(member, lock);
+        let note = Note { owner: format!("app-{member}"), metadata: None };
+        self.command(member, Command::Service(LockCommand::Pass { lock: name(lock), note }));
+    }
+
+    fn ask(&mut self, member: usize, lock: &str) {
+        self.claimed += 1;
+        let claim = Claim { number: self.claimed, token: None };
+        self.claims.insert((member, name(lock)), claim);
+        self.record_now(Operation::Asked { claim: claim.number, lock: lock.to_owned() });
+    }
+
+    fn gave_back(&mut self, member: usize, lock: &str) {
+        if let Some(claim) = self.claims.get(&(member, name(lock))) {
+            self.record_now(Operation::Released { claim: claim.number });
+        }
     }
 
     /// An application writes to the store that a lock protects, with the last token that it was

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use conclave_protocols::core::{CarriedHolds, Cx, Holds, Lines, Notice, Seat, Service, Taken};
 use conclave_protocols::ids::RequestNumber;
 use conclave_protocols::locks::{Command, Event, LockEvent, LostReason};
+use conclave_protocols::member::message::Note;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::trace::Grants;
 use conclave_protocols::{FencingToken, HoldName, Incarnation, LocalTime, MemberId, Named};
@@ -162,7 +163,7 @@ impl Line {
     fn grant(&mut self, cx: &mut Call<'_>, name: &HoldName, to: MemberId, number: RequestNumber) {
         let led = cx.holds.is_led(name);
         let highest = if led {
-            let Some(before) = cx.holds.grant(cx.now, name, to, number, false) else { return };
+            let Some(before) = cx.holds.grant(cx.now, name, to, number) else { return };
             before
         } else {
             cx.holds.highest(name)
@@ -208,12 +209,27 @@ impl Line {
         } else {
             None
         };
-        let Some(Taken { token, epoch, term }) = taken else {
+        let Some(taken) = taken else {
             self.tell_keeper(cx, name, number, What::Release);
             return;
         };
         cx.holds.stands(name, None, false);
-        tell(cx, name, LockEvent::Entered { token, epoch, term, messages: 0 });
+        tell_entered(cx, name, taken);
+    }
+
+    fn enter(&mut self, cx: &mut Call<'_>, name: &HoldName, note: Note) {
+        if !self.leaves && cx.holds.claim_of(name).is_none() {
+            cx.holds.claim(cx.now, name, note);
+            self.ask(cx, name);
+        }
+    }
+
+    fn exit(&mut self, cx: &mut Call<'_>, name: &HoldName) {
+        if cx.holds.withdraw(name) && !cx.holds.put_down_orphan(name) {
+            cx.holds.strike_own(cx.now, name);
+            cx.holds.put_down(name);
+            self.release(cx, name);
+        }
     }
 
     fn release(&mut self, cx: &mut Call<'_>, name: &HoldName) {
@@ -233,6 +249,11 @@ impl Line {
             self.serve(cx, &name);
         }
     }
+}
+
+fn tell_entered(cx: &mut Call<'_>, name: &HoldName, taken: Taken) {
+    let Taken { token, epoch, term } = taken;
+    tell(cx, name, LockEvent::Entered { token, epoch, term, messages: 0 });
 }
 
 fn tell(cx: &mut Call<'_>, name: &HoldName, event: LockEvent) {
@@ -280,17 +301,16 @@ impl Service for Line {
 
     fn command(&mut self, cx: &mut Call<'_>, command: Command) {
         match command {
-            Command::Enter { lock: name, note } => {
-                if !self.leaves && cx.holds.claim_of(&name).is_none() {
-                    cx.holds.claim(cx.now, &name, note);
-                    self.ask(cx, &name);
-                }
-            }
-            Command::Exit { lock: name } => {
-                if cx.holds.withdraw(&name) && !cx.holds.put_down_orphan(&name) {
-                    cx.holds.strike_own(cx.now, &name);
-                    cx.holds.put_down(&name);
-                    self.release(cx, &name);
+            Command::Enter { lock: name, note } => self.enter(cx, &name, note),
+            Command::Exit { lock: name } => self.exit(cx, &name),
+            Command::Pass { lock: name, note } => {
+                let may = cx.holds.is_open(cx.now, &name);
+                match may.then(|| cx.holds.pass(cx.now, &name, &note)).flatten() {
+                    Some(taken) => tell_entered(cx, &name, taken),
+                    None => {
+                        self.exit(cx, &name);
+                        self.enter(cx, &name, note);
+                    }
                 }
             }
         }
@@ -302,7 +322,11 @@ impl Service for Line {
         match what {
             What::Grant => self.granted(cx, &name, number, Some(highest)),
             What::Turn => self.granted(cx, &name, number, None),
-            What::Request | What::Release => self.keep(cx, from, &name, number, what),
+            What::Request | What::Release => {
+                // It stated the last token that it used.
+                cx.holds.settle(&name, from, number, what == What::Release);
+                self.keep(cx, from, &name, number, what);
+            }
         }
     }
 

@@ -1,9 +1,9 @@
 //! The claims of this sidecar's application, by lock.
 //!
 //! The members of a group compete for a lock once each, however many claims wait behind them: the
-//! first claim in line makes the member ask. Whenever a holder leaves, the member leaves too and
-//! asks again if claims wait: so the members take turns, and the claims of one member do not pass
-//! the lock among themselves.
+//! first claim in line makes the member ask. When it enters, it serves the claims that wait at that moment, one
+//! after another, and leaves: that is its *turn*. What comes later makes it ask again. So each claim has its
+//! share, however many of them a member has, and no member keeps the others waiting for longer than a turn.
 
 mod arbiter;
 mod ending;
@@ -33,6 +33,8 @@ pub(super) enum Intent {
     Enter(LockName, Note),
     /// Leave it, or no longer want it.
     Exit(LockName),
+    /// Leave it, and enter in its own place on behalf of the next claim.
+    Pass(LockName, Note),
 }
 
 /// When something about a claim is due.
@@ -84,10 +86,24 @@ struct Line {
     holding: Option<ClaimId>,
     /// The member has been asked to enter and not to leave.
     asked: bool,
+    /// How many more claims this turn of the member serves.
+    turn: usize,
     /// Who holds it elsewhere, as far as is known.
     holder: Option<Holder>,
     /// Whether the members that grant it have answered since this one asked.
     heard: bool,
+}
+
+impl Line {
+    /// The member has entered, for the first in line.
+    fn begin_or_go_on(&mut self) {
+        self.turn = if self.turn == 0 { self.waiting.len() } else { self.turn - 1 };
+    }
+
+    /// The member is not to enter, nor in the lock.
+    fn end_turn(&mut self) {
+        (self.asked, self.turn) = (false, 0);
+    }
 }
 
 /// How long an ended claim is remembered, and how many of them.
@@ -229,22 +245,32 @@ impl Book {
 
     /// Makes the member ask for a lock, if a claim waits and it does not already.
     fn ask_for(&mut self, lock: &LockName) {
+        let next = self.next_in_line(lock);
         let Some(line) = self.locks.get_mut(lock) else { return };
         if line.asked || line.holding.is_some() {
             return;
         }
-        let Some(first) = line.waiting.front() else { return };
-        let Some(entry) = self.claims.get(&(lock.clone(), first.clone())) else { return };
+        let Some(note) = next else { return };
         line.asked = true;
         line.heard = false;
-        self.intents.push(Intent::Enter(lock.clone(), entry.note()));
+        self.intents.push(Intent::Enter(lock.clone(), note));
     }
 
-    /// Makes the member leave a lock, and ask again if claims wait.
+    /// On whose behalf the member is to enter next.
+    fn next_in_line(&self, lock: &LockName) -> Option<Note> {
+        let first = self.locks.get(lock)?.waiting.front()?;
+        Some(self.claims.get(&(lock.clone(), first.clone()))?.note())
+    }
+
+    /// Makes the member go on with its turn; or leave a lock, and ask again if claims wait.
     fn leave(&mut self, lock: &LockName) {
+        let next = self.next_in_line(lock);
         let Some(line) = self.locks.get_mut(lock) else { return };
         if line.asked {
-            line.asked = false;
+            if let Some(note) = next.filter(|_| line.turn > 0) {
+                return self.intents.push(Intent::Pass(lock.clone(), note));
+            }
+            line.end_turn();
             self.intents.push(Intent::Exit(lock.clone()));
         }
         self.ask_for(lock);

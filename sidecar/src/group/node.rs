@@ -299,6 +299,7 @@ impl PodNode {
                         Command::Service(LockCommand::Enter { lock, note })
                     }
                     Intent::Exit(lock) => Command::Service(LockCommand::Exit { lock }),
+                    Intent::Pass(lock, note) => Command::Service(LockCommand::Pass { lock, note }),
                 };
                 self.feed(at, Input::Command(command), around);
             }

@@ -70,15 +70,14 @@ pub struct Holder {
 impl Holds {
     /// Grants it to a member: the next token is that member's, and nobody else is granted it for a whole
     /// member lease (rule 23). Returns the token before; nothing if nothing is granted at the moment. A grant that
-    /// is sent again is the same grant.
-    /// `again`: the member may enter again without asking, with tokens of the same high part.
+    /// is sent again is the same grant. The member may enter again without asking, with tokens of the same high
+    /// part.
     pub fn grant(
         &mut self,
         now: LocalTime,
         name: &HoldName,
         to: MemberId,
         number: RequestNumber,
-        again: bool,
     ) -> Option<FencingToken> {
         let seat = self.seat.as_ref().filter(|seat| seat.leads() && self.admission.open)?;
         let (ceiling, busy_until) = (seat.ceiling, now.after(seat.member_lease));
@@ -98,7 +97,7 @@ impl Holds {
         let token = before.successor(ceiling).unwrap_or(before);
         held.highest = token;
         let reserved = Reserved { holder: to, number, first: token };
-        held.reserved = Some(reserved).filter(|_| again && !own);
+        held.reserved = Some(reserved).filter(|_| !own);
         let granted = Some((number, before));
         let (since, renewed) = (now, false);
         held.entry = Some(Entry { holder, token, busy_until, renewed, since, note, granted });
@@ -248,14 +247,22 @@ impl Holds {
         }
         entry.renewed = true;
         if token > entry.token {
-            // It has entered again on the grant that it kept (rule 32), for whom it did not report.
-            entry.token = token;
-            entry.since = now;
-            entry.note = Note::default();
+            // It has entered again on the same grant (rules 32 and 40), for whom it did not report.
+            entry.entered_again(now, token, Note::default());
             held.highest = held.highest.max(token);
             self.highest = self.highest.max(token);
         }
         true
+    }
+
+    /// This member, which leads, has entered again on the same grant.
+    pub(super) fn note_again(&mut self, now: LocalTime, name: &HoldName, note: &Note) {
+        let Some(held) = self.all.get_mut(name) else { return };
+        let own = |entry: &&mut Entry| entry.holder == self.me;
+        if let (Some(hold), Some(entry)) = (held.hold, held.entry.as_mut().filter(own)) {
+            entry.entered_again(now, hold.token, note.clone());
+            self.highest = self.highest.max(hold.token);
+        }
     }
 
     /// The lease of a member does not extend its entry any more, which ends as it is now.
@@ -394,6 +401,13 @@ impl Holds {
 
     pub(super) fn is_of_view(&self, holder: Incarnation) -> bool {
         self.seat.as_ref().is_some_and(|seat| seat.incarnations.contains(&holder))
+    }
+}
+
+impl Entry {
+    /// Its holder has entered again, on the same grant.
+    fn entered_again(&mut self, now: LocalTime, token: FencingToken, note: Note) {
+        (self.token, self.since, self.note) = (token, now, note);
     }
 }
 

@@ -143,6 +143,27 @@ impl Holds {
         Some(Taken { token: (!advisory).then_some(token), epoch, term })
     }
 
+    /// The application gives it back, and another of this member's takes its place with the next token. Nothing
+    /// if it is over, used up, or not extended: then it is as before.
+    pub fn pass(&mut self, now: LocalTime, name: &HoldName, note: &Note) -> Option<Taken> {
+        let may = self.claim_of(name).is_some()
+            && self.is_held(name)
+            && !self.refused.contains(name)
+            && self.may_take_again(now, name);
+        if !may {
+            return None;
+        }
+        self.claim(now, name, note.clone());
+        if !self.is_led(name) {
+            return self.take(now, name, None);
+        }
+        let taken = self.take_again(now, name)?;
+        if self.leads() {
+            self.note_again(now, name, note);
+        }
+        Some(taken)
+    }
+
     /// Whether what this member keeps is of use for another entry.
     #[must_use]
     pub fn may_take_again(&self, now: LocalTime, name: &HoldName) -> bool {

@@ -31,6 +31,8 @@ pub(crate) struct Plan {
     pub(crate) variety: Variety,
     /// Edits change every wait, and locks are closed for a while after they were lost.
     pub(crate) wide: bool,
+    /// How many applications of a member at most take a lock in one turn.
+    pub(crate) turn: usize,
 }
 
 impl Plan {
@@ -52,6 +54,7 @@ impl Plan {
             drift: DRIFT,
             variety: Variety::default(),
             wide: false,
+            turn: 1,
         };
         plan.locks.truncate(1 + up_to(4));
         // One run in eight is beyond what clocks are trusted for.
@@ -120,6 +123,13 @@ impl Plan {
         let count = u64::from(random.once_in(12));
         plan.add(&Kind::LATER, count, &mut random);
         plan
+    }
+
+    /// The same; in some runs several applications of a member take a lock in one turn.
+    pub(crate) fn in_turns(seed: u64) -> Self {
+        let mut random = Random::new(seed ^ 0x7042_5a90_c1d3_11e6);
+        let turn = [1, 2, 5][usize::try_from(random.up_to(3)).expect("small")];
+        Self { turn, ..Self::any(seed) }
     }
 
     /// Some of these kinds, each a few times at any place among the others.

@@ -206,6 +206,9 @@ impl Run {
 
     /// A member that may enter again without asking often does so at once, a few times.
     fn give_back(&mut self, member: usize, lock: &str) {
+        if self.plan.turn > 1 {
+            self.pass_on(member, lock);
+        }
         self.world.exit(member, lock);
         let policy = self.world.policy.for_lock(lock);
         if policy.is_none_or(|policy| policy.caching == Caching::Disabled) {
@@ -218,6 +221,26 @@ impl Run {
             }
             self.world.write(member, lock);
             self.world.exit(member, lock);
+        }
+    }
+
+    /// Some others of its pod take their turn.
+    fn pass_on(&mut self, member: usize, lock: &str) {
+        for _ in 0..self.any(self.plan.turn) {
+            self.world.pass(member, lock);
+            if !self.world.holders(lock).contains(&member) {
+                return;
+            }
+            self.live_a_little();
+            self.world.write(member, lock);
+        }
+    }
+
+    fn live_a_little(&mut self) {
+        if self.world.sim.random().once_in(4) {
+            let pause = self.plan.policy.timing.leader_lease / self.plan.haste;
+            let span = self.world.sim.random().below(pause);
+            self.world.run_for(span);
         }
     }
 

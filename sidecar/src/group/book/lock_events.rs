@@ -126,6 +126,7 @@ impl Book {
         let Some(id) = line.waiting.pop_front() else { return self.leave(lock) };
         self.metrics.waiters.dec();
         self.metrics.held.inc();
+        line.begin_or_go_on();
         line.holding = Some(id.clone());
         line.holder = None;
         line.heard = true;
@@ -165,7 +166,7 @@ impl Book {
     fn lost(&mut self, now: LocalTime, lock: &LockName, reason: LostReason) {
         let Some(line) = self.locks.get_mut(lock) else { return };
         // The member has left the lock already.
-        line.asked = false;
+        line.end_turn();
         if let Some(id) = line.holding.take() {
             self.metrics.held.dec();
             self.end_hold(now, lock, &id, ClaimState::Lost(reason), HoldEnd::Lost(reason));

@@ -299,3 +299,51 @@ fn a_shorter_lease_takes_nothing_back_and_gives_nothing_away() {
     assert_eq!(until(&mut book, 0), LocalTime(11 * SECOND));
     assert_eq!(until(&mut book, 1), LocalTime(8 * SECOND));
 }
+
+/// What the member is asked to do, by the lock's name.
+fn intents(book: &mut Book) -> Vec<(&'static str, LockName)> {
+    let named = |intent| match intent {
+        Intent::Enter(lock, _) => ("enter", lock),
+        Intent::Exit(lock) => ("exit", lock),
+        Intent::Pass(lock, _) => ("pass", lock),
+    };
+    std::mem::take(&mut book.intents).into_iter().map(named).collect()
+}
+
+#[test]
+fn a_turn_serves_the_claims_that_waited_when_it_began_and_no_other() {
+    let (mut book, lock) = (book(), name("a"));
+    let ids: Vec<ClaimId> = (0..3).map(|_| ask(&mut book, &lock).expect("allowed")).collect();
+    assert_eq!(intents(&mut book), [("enter", lock.clone())]);
+    enter(&mut book, &lock);
+    let late = ask(&mut book, &lock).expect("allowed");
+    for id in &ids[..2] {
+        book.release(LocalTime(3), &lock, id).expect("it holds");
+        assert_eq!(intents(&mut book), [("pass", lock.clone())]);
+        enter(&mut book, &lock);
+    }
+    book.release(LocalTime(3), &lock, &ids[2]).expect("it holds");
+    let begins_anew = [("exit", lock.clone()), ("enter", lock.clone())];
+    assert_eq!(intents(&mut book), begins_anew, "the members' turn comes first");
+    enter(&mut book, &lock);
+    book.release(LocalTime(3), &lock, &late).expect("it holds");
+    assert_eq!(intents(&mut book), [("exit", lock)]);
+}
+
+#[test]
+fn a_turn_goes_on_if_its_member_had_to_ask_anew_and_ends_when_its_hold_is_lost() {
+    let (mut book, lock) = (book(), name("a"));
+    let ids: Vec<ClaimId> = (0..4).map(|_| ask(&mut book, &lock).expect("allowed")).collect();
+    enter(&mut book, &lock);
+    intents(&mut book);
+    let lost = LockEvent::Lost(conclave_protocols::member::LostReason::LeaseExpired);
+    book.on_event(LocalTime(4), &lock, lost, |member| member.pod.to_string());
+    assert_eq!(intents(&mut book), [("enter", lock.clone())]);
+    book.release(LocalTime(4), &lock, &ids[1]).expect("it waits");
+    assert_eq!(intents(&mut book), [], "another waits for the same entry");
+    enter(&mut book, &lock);
+    book.release(LocalTime(4), &lock, &ids[2]).expect("it holds");
+    assert_eq!(intents(&mut book), [("pass", lock.clone())]);
+    book.release(LocalTime(4), &lock, &ids[3]).expect("it waits");
+    assert_eq!(intents(&mut book), [("exit", lock)], "nobody is left to be served");
+}
