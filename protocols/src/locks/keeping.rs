@@ -55,22 +55,19 @@ impl Locks {
     }
 
     /// The application leaves, and another that waits here enters in its place, which no other member hears of
-    /// (rule 40; Dice, Marathe and Shavit, *Lock Cohorting*, PPoPP 2012): as far as that is possible, else
+    /// (rule 40; Dice, Marathe and Shavit, *Lock Cohorting*, 2012): as far as that is possible, else
     /// by the mutex. No message counts to the entry of the second.
     pub(super) fn pass(&mut self, cx: &mut Cx<'_>, name: &LockName, note: Note) {
         let keeps = self.all.get(name).is_none_or(Lock::keeps);
         let may = !keeps && !self.drains && self.may_consult(cx, name);
-        match may.then(|| cx.holds.pass(cx.now, name, &note)).flatten() {
-            Some(taken) => {
-                self.contended.remove(name);
-                tell_entered(cx, name, taken, 0);
-                self.tell_contended(cx, name);
-            }
-            None => {
-                self.exit(cx, name);
-                self.enter(cx, name, note);
-            }
-        }
+        let Some(taken) = may.then(|| cx.holds.pass(cx.now, name, &note)).flatten() else {
+            self.exit(cx, name);
+            self.enter(cx, name, note);
+            return;
+        };
+        self.contended.remove(name);
+        tell_entered(cx, name, taken, 0);
+        self.tell_contended(cx, name);
     }
 
     /// The mutex may have heard that another wants what this member holds: the application is notified, once.

@@ -63,7 +63,10 @@ impl Watch {
         input: InputOf<Member<S, N>>,
         out: &mut OutboxOf<Member<S, N>>,
     ) {
-        if let Input::Command(Command::Service(locks::Command::Exit { lock })) = &input {
+        if let Input::Command(Command::Service(
+            locks::Command::Exit { lock } | locks::Command::Pass { lock, .. },
+        )) = &input
+        {
             self.note(Event::Released(lock.clone()));
             self.holds.remove(lock);
         }

@@ -120,9 +120,9 @@ fn the_leader_knows_for_whom_it_passed_something_on() {
     enter(&mut bench, 0);
     bench.pass(0, "a", "next");
     enter(&mut bench, 3);
-    let owner = |event: &LockEvent| match event {
-        LockEvent::Queued(Some(holder)) => Some((holder.note.owner.clone(), holder.token)),
-        _ => None,
+    let owner = |event: &LockEvent| {
+        let LockEvent::Queued(Some(holder)) = event else { return None };
+        Some((holder.note.owner.clone(), holder.token))
     };
     let holder = bench.lock_events(3, "a").find_map(owner).expect("it was notified");
     let token = holder.1.expect("a token").get();

@@ -305,13 +305,12 @@ impl Service for Line {
             Command::Exit { lock: name } => self.exit(cx, &name),
             Command::Pass { lock: name, note } => {
                 let may = cx.holds.is_open(cx.now, &name);
-                match may.then(|| cx.holds.pass(cx.now, &name, &note)).flatten() {
-                    Some(taken) => tell_entered(cx, &name, taken),
-                    None => {
-                        self.exit(cx, &name);
-                        self.enter(cx, &name, note);
-                    }
-                }
+                let passed = may.then(|| cx.holds.pass(cx.now, &name, &note)).flatten();
+                let Some(taken) = passed else {
+                    self.exit(cx, &name);
+                    return self.enter(cx, &name, note);
+                };
+                tell_entered(cx, &name, taken);
             }
         }
     }

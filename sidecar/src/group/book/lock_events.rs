@@ -176,11 +176,13 @@ impl Book {
     }
 }
 
-/// What is reported of a holder elsewhere.
+/// What is reported of a holder elsewhere: its pod alone, if it has entered again and not reported for whom.
 fn as_holder(now: LocalTime, note: LockNote, pod_of: impl Fn(Incarnation) -> String) -> Holder {
+    let pod = pod_of(note.member);
+    let owner = Some(note.note.owner).filter(|owner| !owner.is_empty());
     Holder {
-        pod: pod_of(note.member),
-        owner: note.note.owner,
+        owner: owner.unwrap_or_else(|| pod.clone()),
+        pod,
         token: note.token,
         held: note.held,
         notified: now,
