@@ -64,6 +64,10 @@ pub struct FencingToken(u64);
 impl FencingToken {
     const LOW_BITS: u32 = 20;
 
+    /// A block is that many tokens: what one grant may use. A holder that is lost uses up what is left of its
+    /// block, since nobody knows how far it came; so a high part has many.
+    const BLOCK: u64 = 1 << 12;
+
     /// What comes before the first token of a view: no grant carries it.
     #[must_use]
     pub fn before(epoch: Epoch) -> Self {
@@ -77,22 +81,22 @@ impl FencingToken {
         (next.high() <= ceiling).then_some(next)
     }
 
-    /// The next token with the same high part, which a member that keeps its grant takes by itself.
+    /// The next token of the same block, which a member that enters again on its grant takes by itself.
     #[must_use]
-    pub fn next_of_the_same_high(self) -> Option<Self> {
-        self.successor(self.high())
+    pub fn next_of_block(self) -> Option<Self> {
+        (self < self.last_of_block()).then(|| Self(self.0 + 1))
     }
 
     /// The last of those.
     #[must_use]
-    pub fn last_of_the_same_high(self) -> Self {
-        Self(self.0 | ((1 << Self::LOW_BITS) - 1))
+    pub fn last_of_block(self) -> Self {
+        Self(self.0 | (Self::BLOCK - 1))
     }
 
     /// Whether a member that was granted this token may by now use the other.
     #[must_use]
     pub fn may_become(self, later: Self) -> bool {
-        self <= later && later <= self.last_of_the_same_high()
+        self <= later && later <= self.last_of_block()
     }
 
     /// The part that the ceiling bounds.

@@ -65,7 +65,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if written.closing {
             let base = self.as_base(written);
             let Some(candidate) = self.candidate() else { return };
-            candidate.is_closing(now, base);
+            candidate.note_closing(now, base);
             if self.going == Going::Leaves {
                 return self.depart(now, out);
             }

@@ -132,7 +132,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.consider_quorum(now, out);
         let Some(peers) = self.peers_record() else { return };
         let Some(patience) = self.leader().map(|leader| leader.patience()) else { return };
-        let stalled = self.holds.is_stalled(now, patience);
+        let stalled = self.holds.look_for_stall(now, patience);
         let Some(leader) = self.leader() else { return };
         let record = leader.record();
         let same = record.incarnations().eq(peers.incarnations())

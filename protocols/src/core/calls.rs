@@ -43,12 +43,12 @@ impl Calls {
     }
 
     /// That read has its answer. When it was asked; nothing if that is not waited for.
-    pub(super) fn is_read(&mut self, id: CallId) -> Option<LocalTime> {
+    pub(super) fn end_read(&mut self, id: CallId) -> Option<LocalTime> {
         self.read.take_if(|(read, _)| *read == id).map(|(_, sent)| sent)
     }
 
     /// The same of a write.
-    pub(super) fn is_written(&mut self, id: CallId) -> Option<LocalTime> {
+    pub(super) fn end_write(&mut self, id: CallId) -> Option<LocalTime> {
         self.write.take_if(|(write, _)| *write == id).map(|(_, sent)| sent)
     }
 

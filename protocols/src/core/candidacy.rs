@@ -72,7 +72,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             None => {}
         }
         let Some(candidate) = self.candidate() else { return };
-        let changed = candidate.is_at(&value);
+        let changed = candidate.look_at(&value);
         let Some(record) = value.record else {
             return self.take_nothing_for_base(now, out);
         };

@@ -183,7 +183,7 @@ impl Candidate {
     }
 
     /// The register is at this version. Whether that is another than before.
-    pub(super) fn is_at(&mut self, value: &Value) -> bool {
+    pub(super) fn look_at(&mut self, value: &Value) -> bool {
         let changed = self.version != value.version;
         self.version.clone_from(&value.version);
         self.time_term = value.time_term;
@@ -281,7 +281,7 @@ impl Candidate {
     }
 
     /// The register states from now on that the base is closing.
-    pub(super) fn is_closing(&mut self, now: LocalTime, base: Record) {
+    pub(super) fn note_closing(&mut self, now: LocalTime, base: Record) {
         self.closing_at = Some(now);
         self.step = Step::Sealing;
         self.base = Some(base);

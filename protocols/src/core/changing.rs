@@ -22,7 +22,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             ceiling: self.holds.nears_ceiling(),
             generation: self.policy.generation,
             shortens: self.may_shorten_the_wait(now),
-            stalled: self.holds.is_stalled(now, patience),
+            stalled: self.holds.look_for_stall(now, patience),
         };
         if self.leader().is_some_and(|leader| leader.begin_task(now, me, reasons)) {
             self.read_register(now, out);
@@ -39,11 +39,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if leader.is_not_in(&record) {
             return self.replace_record(now, value, out);
         }
-        match leader.is_in(&record) {
+        match leader.find_in_register(&record) {
             Some(Task::Change) => self.change_view(now, value, out),
             Some(Task::Ceiling) => self.raise_ceiling(now, value.version, record, out),
             Some(Task::Raise(written)) if record.nonce == written.nonce => {
-                self.ceiling_is_raised(now, &written, out);
+                self.note_raised_ceiling(now, &written, out);
             }
             Some(Task::Raise(_) | Task::Arbitrate) | None => self.consider_change(now, out),
         }
@@ -72,9 +72,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.write_register(now, version, record, out);
     }
 
-    fn ceiling_is_raised(&mut self, now: LocalTime, written: &Record, out: &mut Out<S, N>) {
+    fn note_raised_ceiling(&mut self, now: LocalTime, written: &Record, out: &mut Out<S, N>) {
         let Some(leader) = self.leader() else { return };
-        leader.is_raised(written);
+        leader.note_raised(written);
         self.holds.set_ceiling(written.ceiling);
         if let Some(record) = &mut self.record {
             record.ceiling = written.ceiling;
@@ -87,7 +87,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         match &mut self.role {
             Role::Candidate(_) => self.candidate_wrote(now, sent, out),
             Role::Leader(leader) => match leader.take_task() {
-                Some(Task::Raise(written)) => self.ceiling_is_raised(now, &written, out),
+                Some(Task::Raise(written)) => self.note_raised_ceiling(now, &written, out),
                 Some(Task::Change | Task::Ceiling | Task::Arbitrate) | None => {}
             },
             Role::Resigned(resigned) => {
@@ -100,7 +100,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// The register does not answer a leader.
     pub(super) fn leader_without_register(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        if self.leader().is_some_and(Leader::is_unanswered) {
+        if self.leader().is_some_and(Leader::give_up_call) {
             self.read_register(now, out);
         }
     }

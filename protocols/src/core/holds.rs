@@ -1,7 +1,7 @@
 //! Holds: named exclusive rights with fencing tokens, and what makes them safe whatever they are rights to.
 //!
 //! A service decides who is to have a hold: a mutual-exclusion algorithm hands out locks, an election a
-//! lead. What is here is the same for all of them (rules 20 to 32 of `docs/views.md`):
+//! lead. What is here is the same for all of them (rules 20 to 32, and 40, of `docs/views.md`):
 //!
 //! * **A lease.** A member has one for all its holds: until `hold(lease)` after the stamp of its latest
 //!   promise that the leader has acknowledged in this view. The leader has its leader lease ([`own`], [`lease`]).
@@ -113,7 +113,7 @@ struct Held {
     /// The latest token of it that somebody was seen to hold in this view. What members report as the highest
     /// may be of another name.
     seen: FencingToken,
-    /// At the leader: up to where a member that may keep its grant may have used tokens.
+    /// At the leader: up to where the member that it granted it to may have used tokens.
     reserved: Option<Reserved>,
     /// The leader's knowledge of who holds it.
     entry: Option<Entry>,

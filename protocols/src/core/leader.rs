@@ -161,7 +161,7 @@ impl Leader {
         if self.record.rank(from).is_none() || self.parted.contains(&from) {
             return Answer::Stray;
         }
-        if !self.heartbeats.is_answered(from, promise.seq, promise.listed) {
+        if !self.heartbeats.note_answer(from, promise.seq, promise.listed) {
             return Answer::Overtaken;
         }
         let until = sent.after(hold(self.record.timing.leader_lease));

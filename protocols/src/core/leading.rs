@@ -137,7 +137,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Answer::Overtaken => return out.tell(Event::Ignored("overtaken")),
             Answer::Stray => return,
         };
-        self.holds.is_heard(from, sent, promise.listed);
+        self.holds.note_heard(from, sent, promise.listed);
         self.refresh_leader_lease(now, out);
         if self.leaves_to_a_successor(now, out) {
             return;
@@ -198,7 +198,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             let knows = lost && leader.record().policy.is_all_led();
             // A candidate whose register is silent would forget the table.
             if knows && !leader.record().closing {
-                leader.is_to_change();
+                leader.plan_change();
                 return self.read_register(now, out);
             }
             if let Some(table) = knows.then(|| self.retire(now, out)).flatten() {

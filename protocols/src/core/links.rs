@@ -55,7 +55,7 @@ impl<B> Links<B> {
 
     /// Whether a message is to be heard: none that was sent later was heard before, and none is missing,
     /// unless its service `repairs` what is.
-    pub(super) fn is_next(&mut self, from: MemberId, number: u64, repairs: bool) -> bool {
+    pub(super) fn accept(&mut self, from: MemberId, number: u64, repairs: bool) -> bool {
         let link = self.received.entry(from).or_default();
         let is_late = number <= link.latest;
         link.broken |= number > link.latest.saturating_add(1);

@@ -43,7 +43,7 @@ impl Listed {
             self.own.list.set(&name, item);
         }
         self.notes.extend(notes);
-        self.is_whole = self.own.is_at(latest, digest);
+        self.is_whole = self.own.settle_at(latest, digest);
     }
 
     /// All that it listed, by the clock of who keeps it.

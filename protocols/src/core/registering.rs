@@ -53,17 +53,17 @@ impl<S: Service, N: Nominator> Member<S, N> {
     ) {
         match message {
             register::Message::Value { id, value } => {
-                let Some(sent) = self.register.is_read(id) else { return };
+                let Some(sent) = self.register.end_read(id) else { return };
                 self.on_value(now, sent, *value, out);
             }
             register::Message::Written { id, .. } => {
-                let Some(sent) = self.register.is_written(id) else { return };
+                let Some(sent) = self.register.end_write(id) else { return };
                 self.on_written(now, sent, out);
             }
             register::Message::Conflict(id) | register::Message::Unknown(id) => {
                 // A read that got no answer is given up when the time for one is over, so that
                 // the member that repeats it does not do so in haste.
-                if self.register.is_written(id).is_some() {
+                if self.register.end_write(id).is_some() {
                     // Rule 18: what is there now shows whether it was carried out. A read that was
                     // asked for before does not.
                     self.register.forget_read();

@@ -86,7 +86,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             self.step_down(now, out);
             return self.begin_joining(now, out);
         }
-        leader.is_forgotten();
+        leader.note_forgotten();
         if leader.leader_lease_until() > now {
             self.change_view(now, value, out);
         }

@@ -113,7 +113,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let Envelope { epoch, number, body } = envelope;
         let Some(rank) = self.holds.rank_of(from, epoch) else { return };
         let repairs = self.holds.seat().is_some_and(|seat| S::repairs(seat.policy(), &body));
-        if self.links.is_next(rank, number, repairs) {
+        if self.links.accept(rank, number, repairs) {
             self.holds.hear(rank, now);
             self.with_service(now, out, |service, cx| service.receive(cx, rank, body));
         }

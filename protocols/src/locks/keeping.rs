@@ -8,7 +8,7 @@
 //!
 //! * **A lease.** For the leader the member is in the critical section. It lists the grant with its promises, and the
 //!   leader extends it; when it has ended, nobody enters on it.
-//! * **Tokens.** Each entry takes the next one with the same high part. The member reports the last with
+//! * **Tokens.** Each entry takes the next one of the same block. The member reports the last with
 //!   the release. If the leader never hears it, it goes on above all that the member may have used.
 //! * **A seal** does not list it, as nobody is in the critical section. With the view the grant is gone.
 
@@ -108,7 +108,7 @@ impl Locks {
     }
 
     /// Another wants what this member holds: the application is notified. A grant that is only kept goes back.
-    pub(super) fn is_wanted(&mut self, cx: &mut Cx<'_>, name: &LockName) {
+    pub(super) fn heed_want(&mut self, cx: &mut Cx<'_>, name: &LockName) {
         let Some(deadline) = cx.holds.is_extended_until(cx.now, name) else { return };
         let keeps = self.all.get(name).is_some_and(Lock::keeps);
         match (cx.holds.claim_of(name), keeps) {

@@ -97,7 +97,7 @@ impl Service for Locks {
             Notice::Extended { asked, wanted } => {
                 self.tell_uncontended(cx, &wanted.iter().collect());
                 for name in &wanted {
-                    self.is_wanted(cx, name);
+                    self.heed_want(cx, name);
                 }
                 self.tell_who_waits(cx, asked);
             }

@@ -253,7 +253,7 @@ impl RicartAgrawala {
                 self.permitted.insert(from);
             }
         }
-        self.has_spoken(from, out);
+        self.note_heard_from(from, out);
         self.hold_if_complete(out);
     }
 
@@ -262,12 +262,12 @@ impl RicartAgrawala {
         if let State::Wanted { since, .. } = self.state
             && since == answered
         {
-            self.has_spoken(from, out);
+            self.note_heard_from(from, out);
         }
     }
 
     /// A member that hears from everybody but is not permitted by all is known to wait.
-    fn has_spoken(&mut self, from: MemberId, out: &mut OutboxOf<Self>) {
+    fn note_heard_from(&mut self, from: MemberId, out: &mut OutboxOf<Self>) {
         let State::Wanted { missing, silent, .. } = &mut self.state else { return };
         if silent.remove(&from) && silent.is_empty() {
             if !missing.is_empty() {

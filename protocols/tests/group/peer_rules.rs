@@ -7,7 +7,7 @@ use conclave_protocols::member::message::{Envelope, LockMessage, Message, PeerMe
 use conclave_protocols::member::{Command, LockEvent, Node};
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::time::hold;
-use conclave_protocols::{FencingToken, Incarnation};
+use conclave_protocols::{Epoch, FencingToken, Incarnation};
 
 use crate::bench::{Bench, Link, SECOND};
 
@@ -89,6 +89,17 @@ fn rule_26_when_all_sealed_nothing_waits() {
     }
 }
 
+/// After this token there is one more below the ceiling.
+fn last_but_one(ceiling: Epoch) -> FencingToken {
+    let mut rising = std::iter::successors(Some(FencingToken::before(ceiling)), |token| {
+        token.successor(ceiling)
+    });
+    let is = |token: &FencingToken| {
+        token.successor(ceiling).is_some_and(|last| last.successor(ceiling).is_none())
+    };
+    rising.find(is).expect("there are many")
+}
+
 /// The last token below the ceiling is given. Until the leader has raised it, what would admit the
 /// next one is not heard.
 #[test]
@@ -96,10 +107,8 @@ fn rule_26_nobody_enters_without_a_token_below_the_ceiling() {
     for algorithm in among_members() {
         let mut bench = group(3, algorithm);
         let ceiling = bench.record().ceiling;
-        let below = FencingToken::before(ceiling);
-        let last = below.last_of_the_same_high();
-        let rising = std::iter::successors(Some(below), |token| token.next_of_the_same_high());
-        let last_but_one = rising.take_while(|token| *token < last).last().expect("there are many");
+        let last_but_one = last_but_one(ceiling);
+        let last = last_but_one.successor(ceiling).expect("it is the last but one");
         bench.link(bench.node(0), Node::Register, Link::Held);
         for mut message in lost_on_the_way_to_the_next(&mut bench) {
             message.body.highest = last_but_one;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_protocols::member::LockEvent;
+use conclave_protocols::member::{LockEvent, Node};
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
 
 use crate::bench::{Bench, Link, SECOND};
@@ -141,4 +141,34 @@ fn a_member_that_does_not_hold_asks_like_anybody() {
         bench.wait(SECOND * 2);
         assert!(bench.holds(2, "a"), "{algorithm:?}");
     }
+}
+
+/// Nobody can say how many tokens a lost holder used, so each costs what one grant may use, and no more.
+#[test]
+fn lost_holders_do_not_use_up_the_tokens_while_the_register_is_away() {
+    let mut bench = group(LockAlgorithm::Central);
+    let epoch = bench.record().epoch;
+    for member in 0..4 {
+        bench.link(bench.node(member), Node::Register, Link::Cut);
+    }
+    for round in 0..4 {
+        enter(&mut bench, 2);
+        bench.cut_off(2);
+        bench.enter(3, "a");
+        let begun = bench.now;
+        while !bench.holds(3, "a") && bench.now - begun < SECOND * 12 {
+            bench.wait(MILLI * 100);
+        }
+        assert!(bench.holds(3, "a"), "round {round}");
+        bench.exit(3, "a");
+        bench.exit(2, "a");
+        for other in [0, 1, 3] {
+            bench.free(bench.node(2), bench.node(other));
+        }
+        bench.wait(MILLI * 500);
+    }
+    bench.enter(3, "another");
+    bench.wait(SECOND);
+    assert!(bench.holds(3, "another"));
+    assert_eq!((bench.record().epoch, bench.leader()), (epoch, Some(0)));
 }

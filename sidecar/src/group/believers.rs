@@ -72,7 +72,7 @@ impl Believer {
     }
 
     /// All that the stream has sent is written to its connection, the end of a leader lease last.
-    pub(crate) fn has_taken_the_end(&mut self, now: LocalTime) {
+    pub(crate) fn note_end_written(&mut self, now: LocalTime) {
         if let Some(until) = self.until.take() {
             self.all.ended(until.min(now.after(READ)));
         }
@@ -116,8 +116,8 @@ mod tests {
         }
         other.says(Some(late));
         assert_eq!(notified(&believers), (0, 2));
-        one.has_taken_the_end(LocalTime(1));
-        one.has_taken_the_end(LocalTime(2));
+        one.note_end_written(LocalTime(1));
+        one.note_end_written(LocalTime(2));
         let read = LocalTime(1).after(READ);
         assert_eq!(notified(&believers), (read.0, 1));
         drop(one);

@@ -86,7 +86,7 @@ struct Line {
     holding: Option<ClaimId>,
     /// The member has been asked to enter and not to leave.
     asked: bool,
-    /// How many more claims this turn of the member serves.
+    /// How many more claims this turn of the member serves: the first in line.
     turn: usize,
     /// Who holds it elsewhere, as far as is known.
     holder: Option<Holder>,
@@ -268,6 +268,7 @@ impl Book {
         let Some(line) = self.locks.get_mut(lock) else { return };
         if line.asked {
             if let Some(note) = next.filter(|_| line.turn > 0) {
+                line.heard = false;
                 return self.intents.push(Intent::Pass(lock.clone(), note));
             }
             line.end_turn();
@@ -331,14 +332,16 @@ impl Book {
     /// Takes a claim out of the line. False if it does not stand in it.
     fn stop_waiting(&mut self, lock: &LockName, id: &ClaimId) -> bool {
         let Some(line) = self.locks.get_mut(lock) else { return false };
-        let before = line.waiting.len();
-        line.waiting.retain(|waiting| waiting != id);
         self.timers.push(((lock.clone(), id.clone(), Due::Wait), None));
-        let gone = before > line.waiting.len();
-        if gone {
-            self.metrics.waiters.dec();
+        let Some(place) = line.waiting.iter().position(|waiting| waiting == id) else {
+            return false;
+        };
+        line.waiting.remove(place);
+        if place < line.turn {
+            line.turn -= 1;
         }
-        gone
+        self.metrics.waiters.dec();
+        true
     }
 
     fn withdraw_if_nobody_waits(&mut self, lock: &LockName) {

@@ -373,7 +373,7 @@ impl PodNode {
 
     /// The member entered a view.
     fn enter(&mut self, at: Moment, record: &Record, around: &mut impl Surroundings) {
-        self.book.is_granted_by(&record.policy);
+        self.book.set_policy(&record.policy);
         if let Some(rank) = record.rank(self.me) {
             self.enter_time(at, record, rank, around);
         }

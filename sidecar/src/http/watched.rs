@@ -174,7 +174,7 @@ impl<T: Watched> Reader<T> {
                 return Some(event);
             }
             if !self.leads {
-                self.believer.has_taken_the_end(self.clock.now());
+                self.believer.note_end_written(self.clock.now());
             }
             if self.over {
                 return None;

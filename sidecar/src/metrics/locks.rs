@@ -61,8 +61,8 @@ impl LockMetrics {
             messages: define.histograms(
                 "conclave_lock_messages",
                 "Messages of one entry and its exit that this member sent or received, as the textbook \
-                 count them; of `TokenRing` and `Raymond` not those of other members on the token's \
-                 way.",
+                 counts them, whether it serves one claim of the pod or several that waited for it; \
+                 of `TokenRing` and `Raymond` not those of other members on the token's way.",
                 &["algorithm"],
                 &MESSAGES,
             ),

@@ -167,7 +167,7 @@ impl Copied {
     }
 
     /// All changes up to that one are in it. False if it is not the member's list all the same.
-    pub(in crate::core) fn is_at(&mut self, latest: u64, digest: u64) -> bool {
+    pub(in crate::core) fn settle_at(&mut self, latest: u64, digest: u64) -> bool {
         let same = self.list.digest == digest;
         self.known = if same { latest } else { 0 };
         same
@@ -231,7 +231,7 @@ mod tests {
                 for (name, item) in news {
                     copy.list.set(&name, item);
                 }
-                assert!(copy.is_at(latest, digest), "seed {seed}");
+                assert!(copy.settle_at(latest, digest), "seed {seed}");
                 assert_eq!(copy.list, own.list, "seed {seed}");
                 acknowledged += 1;
                 if !random.once_in(3) {
@@ -257,13 +257,13 @@ mod tests {
         for (name, item) in copy.news(changes).expect("it has the one before") {
             copy.list.set(&name, item);
         }
-        assert!(!copy.is_at(latest, digest));
+        assert!(!copy.settle_at(latest, digest));
         let changes = own.changes(copy.known());
         assert_eq!((changes.since, changes.items.len()), (0, 2));
         for (name, item) in copy.news(changes).expect("it is whole") {
             copy.list.set(&name, item);
         }
-        assert!(copy.is_at(latest, digest));
+        assert!(copy.settle_at(latest, digest));
         assert_eq!(copy.list, own.list);
         let ahead = Changes { since: latest + 1, ..Changes::default() };
         assert_eq!(copy.news(ahead), None);

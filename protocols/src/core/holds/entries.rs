@@ -45,7 +45,7 @@ pub(super) struct Reserved {
 
 impl Reserved {
     pub(super) fn last(self) -> FencingToken {
-        self.first.last_of_the_same_high()
+        self.first.last_of_block()
     }
 }
 
@@ -70,8 +70,7 @@ pub struct Holder {
 impl Holds {
     /// Grants it to a member: the next token is that member's, and nobody else is granted it for a whole
     /// member lease (rule 23). Returns the token before; nothing if nothing is granted at the moment. A grant that
-    /// is sent again is the same grant. The member may enter again without asking, with tokens of the same high
-    /// part.
+    /// is sent again is the same grant. The member may enter again without asking, with tokens of the same block.
     pub fn grant(
         &mut self,
         now: LocalTime,
@@ -310,12 +309,12 @@ impl Holds {
         self.end_leases(now);
         while let Some((at, name)) = self.due.first().cloned().filter(|(at, _)| *at <= now) {
             self.due.remove(&(at, name.clone()));
-            self.is_due(now, name);
+            self.end_entry(now, name);
         }
     }
 
     /// An entry may have ended (rule 25), or a closure.
-    fn is_due(&mut self, now: LocalTime, name: HoldName) {
+    fn end_entry(&mut self, now: LocalTime, name: HoldName) {
         self.expel(now, &name);
         let me = self.me;
         let Some(held) = self.all.get_mut(&name) else { return };

@@ -81,7 +81,7 @@ impl Holds {
 
     /// Another member promised in answer to a heartbeat that was sent at that time, and knows so many changes
     /// of the list; none if it could not make sense of them.
-    pub(in crate::core) fn is_heard(&mut self, from: Incarnation, sent: LocalTime, known: u64) {
+    pub(in crate::core) fn note_heard(&mut self, from: Incarnation, sent: LocalTime, known: u64) {
         self.listeners.insert(from, known);
         if known > 0 {
             self.lease.listened = self.lease.listened.max(sent);

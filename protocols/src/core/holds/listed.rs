@@ -121,7 +121,7 @@ impl Holds {
             sought.insert(name);
         }
         let listing = self.listings.get_mut(&rank)?;
-        if !listing.copied.is_at(latest, digest) {
+        if !listing.copied.settle_at(latest, digest) {
             return None;
         }
         let waits = |name: HoldName| Some((listing.copied.list.get(&name).waits?, name));
@@ -326,7 +326,7 @@ impl Holds {
 
     /// Whether somebody has waited for so long for what the members grant, while nobody was seen to hold it
     /// and no token of it to be given, that a message must have been lost.
-    pub(in crate::core) fn is_stalled(&mut self, now: LocalTime, patience: Duration) -> bool {
+    pub(in crate::core) fn look_for_stall(&mut self, now: LocalTime, patience: Duration) -> bool {
         self.look_at_touched();
         let Some(seat) = self.seat.as_ref().filter(|seat| !seat.policy.is_all_led()) else {
             return false;

@@ -122,13 +122,13 @@ impl Holds {
         Some(Taken { token: (!advisory).then_some(token), epoch, term })
     }
 
-    /// This member enters on the grant that it kept, with the next token. Nothing if that is over, or used
+    /// This member enters once more on the same grant, with the next token. Nothing if that is over, or used
     /// up: then it is gone.
     pub fn take_again(&mut self, now: LocalTime, name: &HoldName) -> Option<Taken> {
         let epoch = self.seat.as_ref()?.view.epoch;
         let (advisory, lease) = (self.is_advisory(), self.lease);
         let held = self.all.get_mut(name)?;
-        let next = |hold: Hold| Some(Hold { token: hold.token.next_of_the_same_high()?, ..hold });
+        let next = |hold: Hold| Some(Hold { token: hold.token.next_of_block()?, ..hold });
         let runs = |hold: &Hold| hold.deadline(&lease) > now;
         let Some(again) = held.hold.filter(runs).and_then(next) else {
             held.hold = None;
@@ -167,9 +167,8 @@ impl Holds {
     /// Whether what this member keeps is of use for another entry.
     #[must_use]
     pub fn may_take_again(&self, now: LocalTime, name: &HoldName) -> bool {
-        let usable = |hold: Hold| {
-            hold.deadline(&self.lease) > now && hold.token.next_of_the_same_high().is_some()
-        };
+        let usable =
+            |hold: Hold| hold.deadline(&self.lease) > now && hold.token.next_of_block().is_some();
         self.all.get(name).and_then(|held| held.hold).is_some_and(usable)
     }
 

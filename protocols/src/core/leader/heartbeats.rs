@@ -48,7 +48,7 @@ impl Heartbeats {
 
     /// A member answers that one. `listed`: so many changes of the leader's list it knows. False if it has answered
     /// a later one.
-    pub(super) fn is_answered(&mut self, member: Incarnation, seq: u64, listed: u64) -> bool {
+    pub(super) fn note_answer(&mut self, member: Incarnation, seq: u64, listed: u64) -> bool {
         let answered = self.answered.entry(member).or_default();
         if seq <= *answered {
             return false;

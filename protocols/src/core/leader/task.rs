@@ -84,7 +84,7 @@ impl Leader {
     }
 
     /// Is to change the view, whatever it is about.
-    pub(in crate::core) fn is_to_change(&mut self) {
+    pub(in crate::core) fn plan_change(&mut self) {
         self.task.get_or_insert(Task::Change);
     }
 
@@ -99,13 +99,13 @@ impl Leader {
     }
 
     /// The register holds this view. What it was asked for.
-    pub(in crate::core) fn is_in(&mut self, record: &Record) -> Option<Task> {
+    pub(in crate::core) fn find_in_register(&mut self, record: &Record) -> Option<Task> {
         self.record.closing = record.closing;
         self.task.take()
     }
 
     /// The register is known not to hold this view: it is time for another, should that have to wait.
-    pub(in crate::core) fn is_forgotten(&mut self) {
+    pub(in crate::core) fn note_forgotten(&mut self) {
         self.record.closing = true;
     }
 
@@ -118,7 +118,7 @@ impl Leader {
     }
 
     /// The register has it.
-    pub(in crate::core) fn is_raised(&mut self, written: &Record) {
+    pub(in crate::core) fn note_raised(&mut self, written: &Record) {
         self.task = None;
         self.record.ceiling = written.ceiling;
         self.record.nonce = written.nonce;
@@ -126,7 +126,7 @@ impl Leader {
 
     /// The register does not answer. The leader lease goes on; what it wanted has to wait, but for a write that
     /// nobody knows the fate of: whether it is to ask again.
-    pub(in crate::core) fn is_unanswered(&mut self) -> bool {
+    pub(in crate::core) fn give_up_call(&mut self) -> bool {
         let wrote = matches!(self.task, Some(Task::Raise(_)));
         self.task.take_if(|_| !wrote);
         wrote

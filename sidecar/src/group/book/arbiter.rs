@@ -21,12 +21,12 @@ impl Book {
     }
 
     /// The view has another policy: so every claim that waits or holds is granted by that.
-    pub(in crate::group) fn is_granted_by(&mut self, policy: &Policy) {
+    pub(in crate::group) fn set_policy(&mut self, policy: &Policy) {
         for (lock, line) in &self.locks {
             let Some(of_lock) = policy.for_lock(lock.as_str()) else { continue };
             for id in line.holding.iter().chain(&line.waiting) {
                 if let Some(entry) = self.claims.get_mut(&(lock.clone(), id.clone())) {
-                    entry.is_granted_by(of_lock);
+                    entry.set_policy(of_lock);
                 }
             }
         }
@@ -138,7 +138,7 @@ mod tests {
         let algorithm = LockAlgorithm::Lamport;
         let locks = vec![LockPolicy { algorithm, ..LockPolicy::default() }];
         let indices = [&held, &waits, &ended].map(|claim| claim.borrow().index);
-        book.is_granted_by(&Policy { locks, ..Policy::default() });
+        book.set_policy(&Policy { locks, ..Policy::default() });
         let now =
             [&held, &waits, &ended].map(|claim| (claim.borrow().algorithm, claim.borrow().index));
         let [held, waits, ended] = indices;

@@ -150,7 +150,7 @@ impl ClaimEntry {
     }
 
     /// Is granted from now on as that policy says.
-    pub(super) fn is_granted_by(&mut self, policy: &LockPolicy) {
+    pub(super) fn set_policy(&mut self, policy: &LockPolicy) {
         self.claim.send_if_modified(|claim| {
             let changed = claim.algorithm != policy.algorithm;
             claim.algorithm = policy.algorithm;

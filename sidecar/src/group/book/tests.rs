@@ -347,3 +347,33 @@ fn a_turn_goes_on_if_its_member_had_to_ask_anew_and_ends_when_its_hold_is_lost()
     book.release(LocalTime(4), &lock, &ids[3]).expect("it waits");
     assert_eq!(intents(&mut book), [("exit", lock)], "nobody is left to be served");
 }
+
+#[test]
+fn a_claim_that_is_given_up_in_a_turn_makes_no_place_for_a_latecomer() {
+    let (mut book, lock) = (book(), name("a"));
+    let ids: Vec<ClaimId> = (0..3).map(|_| ask(&mut book, &lock).expect("allowed")).collect();
+    enter(&mut book, &lock);
+    book.release(LocalTime(3), &lock, &ids[1]).expect("it waits");
+    ask(&mut book, &lock).expect("allowed");
+    book.release(LocalTime(3), &lock, &ids[0]).expect("it holds");
+    enter(&mut book, &lock);
+    intents(&mut book);
+    book.release(LocalTime(3), &lock, &ids[2]).expect("it holds");
+    assert_eq!(intents(&mut book), [("exit", lock.clone()), ("enter", lock)]);
+}
+
+/// A member that cannot pass a lock on asks for it like anybody.
+#[test]
+fn a_claim_of_a_turn_that_nobody_answers_waited_for_a_quorum() {
+    let (mut book, lock) = (book(), name("a"));
+    let first = ask(&mut book, &lock).expect("allowed");
+    let wait = Wait::For(Duration::from_mins(1));
+    let second = book.ask(LocalTime(1), Ask { wait, ..a_try(&lock) }, &Policy::default());
+    let second = second.expect("allowed").claim;
+    enter(&mut book, &lock);
+    book.release(LocalTime(3), &lock, &first).expect("it holds");
+    assert_eq!(intents(&mut book).last(), Some(&("pass", lock.clone())));
+    let id = second.borrow().id.clone();
+    book.on_due(LocalTime(61 * SECOND), &lock, &id, Due::Wait);
+    assert_eq!(second.borrow().state, ClaimState::Refused(Refusal::NoQuorum));
+}

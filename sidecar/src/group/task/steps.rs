@@ -77,6 +77,10 @@ impl Process<'_> {
             Input::Command(Command::Service(LockCommand::Exit { lock })) => {
                 self.note(at, lock, || What::Left);
             }
+            Input::Command(Command::Service(LockCommand::Pass { lock, .. })) => {
+                self.note(at, lock, || What::Left);
+                self.note(at, lock, || What::Asked);
+            }
             Input::Message { from: Node::Member(from), message: Message::Peer(message) } => {
                 if let Some((lock, id)) = message_id(message) {
                     self.note(at, lock, || What::Received { from: *from, id });
