@@ -32,6 +32,7 @@ pub(crate) use server::serve_one;
 pub use server::{Limits, Listeners, Via, serve_router};
 pub use tokens::{TokenFile, TokenFileError};
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Router;
@@ -42,26 +43,33 @@ use crate::group::Group;
 use crate::metrics::Metrics;
 use problem::Problem;
 
-/// What every handler has. Each layer of a call clones it.
+/// What every handler has. Each layer of a call clones it, and takes one count.
 #[derive(Clone)]
-pub struct Api {
+pub struct Api(Arc<Parts>);
+
+/// What an API consists of.
+pub struct Parts {
     group: Group,
-    metrics: Arc<Metrics>,
+    metrics: Metrics,
     limits: Limits,
     long_calls: Arc<Semaphore>,
     tokens: Option<TokenFile>,
 }
 
-impl Api {
-    /// The API of one group, for everybody who reaches it.
-    pub fn new(group: Group, metrics: Metrics, limits: Limits) -> Self {
-        let long_calls = Arc::new(Semaphore::new(limits.long_calls));
-        Self { group, metrics: Arc::new(metrics), limits, long_calls, tokens: None }
-    }
+impl Deref for Api {
+    type Target = Parts;
 
-    /// The same for those alone who have a token, if there is a file of them.
-    pub fn for_tokens(self, tokens: Option<TokenFile>) -> Self {
-        Self { tokens, ..self }
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl Api {
+    /// The API of one group: for everybody who reaches it, or for those alone who have a token, if there is
+    /// a file of them.
+    pub fn new(group: Group, metrics: Metrics, limits: Limits, tokens: Option<TokenFile>) -> Self {
+        let long_calls = Arc::new(Semaphore::new(limits.long_calls));
+        Self(Arc::new(Parts { group, metrics, limits, long_calls, tokens }))
     }
 
     /// What is missing before locks can be asked for.
@@ -88,7 +96,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) {
     let tokens = listeners.tokens().cloned();
-    let router = router(Api::new(group, metrics, limits).for_tokens(tokens));
+    let router = router(Api::new(group, metrics, limits, tokens));
     serve_router(listeners, router, limits, shutdown).await;
 }
 

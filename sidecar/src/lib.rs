@@ -14,6 +14,7 @@ pub mod identity;
 pub mod kubernetes;
 pub(crate) mod links;
 pub mod metrics;
+mod one_thread;
 pub mod os_clock;
 pub mod register;
 pub mod sidecar;

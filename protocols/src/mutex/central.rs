@@ -18,13 +18,13 @@
 //! | --- | --- |
 //! | messages per entry and exit | 3: request, grant, release |
 //! | with the optional reply to a request that must wait | one more, `queued` |
-//! | delay before entry, nobody else inside | one round trip |
+//! | delay before entry, nobody else in | one round trip |
 //! | delay between an exit and the next entry | one round trip: release, grant |
 //! | order | of arrival at the coordinator |
 //! | order, in the variant with stamps | of asking, among those that have arrived and wait |
 //! | messages, if grants are kept | none for who was in the critical section last; one more, `wanted`, for each entry that another waits for, and `in use` if somebody is in the critical section |
 //! | delay between an exit and the next entry, if the grant was kept | two round trips: request, wanted, release, grant |
-//! | tolerates | the crash of a member that is neither inside nor waiting nor the coordinator |
+//! | tolerates | the crash of a member that is neither in nor waiting nor the coordinator |
 //! | links | reliable, FIFO |
 //!
 //! Deviations:

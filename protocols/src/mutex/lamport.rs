@@ -18,7 +18,7 @@
 //! | --- | --- |
 //! | messages per entry and exit | 3(n - 1): request, acknowledgment, release |
 //! | with acknowledgments only if needed | from 2(n - 1) to 3(n - 1) |
-//! | delay before entry, nobody else inside | one round trip |
+//! | delay before entry, nobody else in | one round trip |
 //! | delay between an exit and the next entry | one message: release |
 //! | order | of the stamps; of happened-before too, as far as this lock's messages go |
 //! | overtaking | each other enters at most once more before one that knows that it waits |

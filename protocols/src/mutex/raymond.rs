@@ -22,7 +22,7 @@
 //! | messages per entry, if nobody else wants in | 2d: d requests, and the privilege d times, at distance d from the token |
 //! | messages per entry, if all want in | nearly 4 |
 //! | d at most, in the tree used here | 2 log2 n: O(log n) |
-//! | delay before entry, nobody else inside | 2d transfers |
+//! | delay before entry, nobody else in | 2d transfers |
 //! | delay between an exit and the next entry | as many transfers as the two are apart |
 //! | order | of arrival, at each member, of its neighbours and itself; none between those further away |
 //! | overtaking | each other enters at most once more before one that stands in all queues on the way, if critical sections take longer than messages |

@@ -18,7 +18,7 @@
 //! | messages per entry and exit | 2(n - 1): request, reply |
 //! | with an answer where a reply is withheld | one more for each that is |
 //! | with permissions that are kept | from 0 to 2(n - 1): two for each permission that is not at hand |
-//! | delay before entry, nobody else inside | one round trip; none if all permissions are at hand |
+//! | delay before entry, nobody else in | one round trip; none if all permissions are at hand |
 //! | delay between an exit and the next entry | one message: reply |
 //! | order | of the stamps; none with permissions that are kept, as a member that has them all enters before it hears of an older request |
 //! | tolerates | no crash: one silent member blocks everyone, until a view change |

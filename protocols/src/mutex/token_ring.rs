@@ -18,7 +18,7 @@
 //! | messages per entry, if nobody else wants in | as many tokens as the ring has steps from the token to here: 0 to n - 1, and n if it has just gone |
 //! | on top, to wake a token that pauses | as many `wake`, at most |
 //! | messages while nobody wants in | without end: an `idle_token` for each pause |
-//! | delay before entry, nobody else inside | the same number of transfers, twice if the token must be woken |
+//! | delay before entry, nobody else in | the same number of transfers, twice if the token must be woken |
 //! | delay between an exit and the next entry | 1 to n - 1 transfers |
 //! | order | of the ring: not that of asking |
 //! | is overtaken by | each other member once, at most, after its wake has arrived |

@@ -56,7 +56,7 @@ impl Recorder {
     }
 
     fn take(&self) -> Vec<What> {
-        self.log.borrow_mut().drain(..).map(|entry| What::Did(entry.event)).collect()
+        self.log.take().into_iter().map(|entry| What::Did(entry.event)).collect()
     }
 }
 

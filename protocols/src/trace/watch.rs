@@ -1,8 +1,7 @@
 //! Takes a trace of a member, at the seam between it and its driver, and of the register.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::content::Content;
@@ -18,7 +17,19 @@ use crate::register::{self, MemoryRegister};
 use crate::time::LocalTime;
 
 /// Where the members of one group and its register write down what they do, in order.
-pub type Log = Rc<RefCell<Vec<Entry<LocalTime>>>>;
+#[derive(Clone, Debug, Default)]
+pub struct Log(Arc<Mutex<Vec<Entry<LocalTime>>>>);
+
+impl Log {
+    /// What was written down since it was last taken, in order.
+    pub fn take(&self) -> Vec<Entry<LocalTime>> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn note(&self, entry: Entry<LocalTime>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+    }
+}
 
 /// A service whose applications claim names and are granted them, as those of locks are.
 pub trait Grants: Service<Command = locks::Command, Event = locks::Event> {
@@ -50,7 +61,7 @@ impl Watch {
     pub fn new<S: Service, N: Nominator>(member: &Member<S, N>, rate_ppm: i32, log: Log) -> Self {
         let me = member.me();
         let started = Entry { who: Some(me), event: Event::Started(rate_ppm) };
-        log.borrow_mut().push(started);
+        log.note(started);
         let (promised, holds) = Default::default();
         Self { me, log, promised, refused: None, leader_lease: None, holds }
     }
@@ -98,11 +109,11 @@ impl Watch {
 
     /// The process is over.
     pub fn ended(log: &Log, who: Incarnation) {
-        log.borrow_mut().push(Entry { who: Some(who), event: Event::Ended });
+        log.note(Entry { who: Some(who), event: Event::Ended });
     }
 
     fn note(&self, event: Event<LocalTime>) {
-        self.log.borrow_mut().push(Entry { who: Some(self.me), event });
+        self.log.note(Entry { who: Some(self.me), event });
     }
 
     /// What one call of the member did is one moment. What a leader promised itself, and that it is in
@@ -232,7 +243,7 @@ impl Watch {
                     if term.until() > before {
                         let (lock, until) = (lock.clone(), term.until());
                         let event = Event::Extended { lock, until };
-                        self.log.borrow_mut().push(Entry { who: Some(self.me), event });
+                        self.log.note(Entry { who: Some(self.me), event });
                     }
                 }
             }
@@ -299,12 +310,14 @@ pub fn answer(
         }
         _ => None,
     };
-    log.borrow_mut().extend(event.map(|event| Entry { who: Some(who), event }));
+    if let Some(event) = event {
+        log.note(Entry { who: Some(who), event });
+    }
     answer
 }
 
 /// Somebody else than a member replaced what the register holds.
 pub fn replaced(memory: &MemoryRegister, log: &Log) {
     let content = memory.record().map(Content::from);
-    log.borrow_mut().push(Entry { who: None, event: Event::Replaced(content) });
+    log.note(Entry { who: None, event: Event::Replaced(content) });
 }

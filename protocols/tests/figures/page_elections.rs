@@ -50,7 +50,7 @@ fn outcomes(all: &[Cases], of: fn(&Cases) -> &Outcome) -> String {
 pub(crate) const BULLY: &str = include_str!("../../src/election/bully.rs");
 pub(crate) const RING: &str = include_str!("../../src/election/ring.rs");
 
-const ON_BULLY: &str = "The turnaround is until the last that lives has been told: Δt, T more if there are
+const ON_BULLY: &str = "The turnaround is until the last that lives has been notified: Δt, T more if there are
 others to tell, and T more if somebody else than the winner notices. On top comes the announcement to the
 dead.
 

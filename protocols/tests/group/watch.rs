@@ -150,7 +150,7 @@ impl World {
 
     /// Every step that members and register took since the last look is one of the rules.
     fn check_trace(&mut self) {
-        let taken = std::mem::take(&mut *self.log.borrow_mut());
+        let taken = self.log.take();
         let (seed, now) = (self.seed, self.sim.now());
         let Some(rules) = &mut self.rules else { return };
         for entry in taken {

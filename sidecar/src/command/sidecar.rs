@@ -19,6 +19,7 @@ use crate::http::{Listeners, TokenFile};
 use crate::identity::{AuthorityClient, Held, Issuer, Renewal};
 use crate::kubernetes::{Place, Resource, Says};
 use crate::metrics::Metrics;
+use crate::one_thread;
 use crate::os_clock::{ClockFault, OsClock};
 use crate::register::{KubernetesRegister, Register, Sight};
 use crate::sidecar::{Membership, Sidecar, Sockets};
@@ -84,12 +85,8 @@ pub(super) fn run(args: SidecarArgs) -> ExitCode {
         super::complain(&error);
         return ExitCode::from(super::BAD_SETTINGS);
     }
-    let lived = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("start the runtime")
-        .and_then(|runtime| runtime.block_on(live(args)));
-    match lived {
+    let lived = one_thread::live(live(args)).context("run the sidecar");
+    match lived.flatten() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             super::complain(&error);

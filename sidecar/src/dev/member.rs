@@ -27,6 +27,7 @@ use crate::http::Listeners;
 use crate::identity::{Issuer, LocalAuthority, Renewal};
 use crate::links::Cuts;
 use crate::metrics::Metrics;
+use crate::one_thread;
 use crate::os_clock::{ClockFault, OsClock};
 use crate::register::{MemoryRegister, Register, Sight};
 use crate::sidecar::{Membership, Sidecar, Sockets, Strings};
@@ -335,18 +336,13 @@ struct Born {
 
 impl Born {
     fn live(self, ready: oneshot::Sender<anyhow::Result<Group>>) {
-        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
-            Ok(runtime) => runtime,
-            Err(error) => {
-                // The thread that waits is notified; nobody else can be.
-                let _ = ready.send(Err(error.into()));
-                return;
-            }
-        };
         let (kill, number, chronicle) =
             (self.kill.clone(), self.number, Arc::clone(&self.chronicle));
         // A killed member stops wherever it is: its runtime is dropped with all it holds.
-        let _ = runtime.block_on(kill.run_until_cancelled(self.run(ready)));
+        let life = async move { kill.run_until_cancelled(self.run(ready)).await };
+        if let Err(error) = one_thread::live(life) {
+            tracing::error!(%error, member = number, "the member did not live to its end");
+        }
         chronicle.died(OsClock::default().now(), number);
     }
 

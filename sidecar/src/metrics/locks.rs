@@ -75,7 +75,7 @@ impl LockMetrics {
             ),
             cached_entries: define.counters(
                 "conclave_lock_cached_entries_total",
-                "Entries that asked nobody, where members may keep what lets them in.",
+                "Entries that asked nobody, where members may keep what admits them.",
                 &["algorithm"],
             ),
             held: define.count("conclave_locks_held", "Locks that claims of this member hold."),

@@ -177,7 +177,7 @@ async fn streams_tell_later_deadlines_as_long_as_a_hold_and_a_lead_go_on() {
     let leader = (0..members.count()).find(leads).expect("one leads");
     let router = |number| {
         let group = members.group(number).expect("it lives");
-        router(Api::new(group, Metrics::new("dev"), Limits::default()))
+        router(Api::new(group, Metrics::new("dev"), Limits::default(), None))
     };
 
     let mut events = Events::open(router(leader), "GET /v1/elections/default").await;

@@ -254,7 +254,7 @@ impl World {
     /// Every step that members and register took since the last look is one of the rules.
     fn check_trace(&mut self) {
         let (seed, now) = (self.seed, self.sim.now());
-        for entry in std::mem::take(&mut *self.log.borrow_mut()) {
+        for entry in self.log.take() {
             let clock = |who| self.pods.iter().rfind(|(node, _)| *node == Node::Member(who));
             let true_time = |who, at| clock(who).map_or(now, |(_, clock)| clock.true_time(at));
             let entry = entry.on_axis(true_time);

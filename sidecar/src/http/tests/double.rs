@@ -63,7 +63,7 @@ impl Double {
     }
 
     pub(crate) fn router(&self) -> Router {
-        router(Api::new(self.group.clone(), self.metrics.clone(), self.limits))
+        router(Api::new(self.group.clone(), self.metrics.clone(), self.limits, None))
     }
 
     /// Begins a call such as `POST /v1/locks/a`, with headers such as `Prefer: respond-async`.

@@ -32,8 +32,7 @@ impl Guarded {
         let file = TokenFile::open(folder.path().join("tokens")).unwrap();
         let double = Double::new();
         let Double { group, metrics, limits, .. } = &double;
-        let api = Api::new(group.clone(), metrics.clone(), *limits);
-        let router = router(api.for_tokens(Some(file)));
+        let router = router(Api::new(group.clone(), metrics.clone(), *limits, Some(file)));
         Self { double, folder, router }
     }
 
