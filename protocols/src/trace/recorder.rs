@@ -1,6 +1,9 @@
 //! Takes the trace of one process whose register is elsewhere.
 
+use std::sync::mpsc::Receiver;
+
 use super::content::Content;
+use super::event::Entry;
 use super::line::{Line, What};
 use super::watch::{Log, Watch};
 use crate::member::message::Message;
@@ -16,15 +19,15 @@ use crate::time::LocalTime;
 /// what it answers.
 pub struct Recorder {
     watch: Watch,
-    log: Log,
+    entries: Receiver<Entry<LocalTime>>,
     number: u64,
 }
 
 impl Recorder {
     /// Of a process that begins.
     pub fn new(member: &Member) -> Self {
-        let log = Log::default();
-        Self { watch: Watch::new(member, 0, log.clone()), log, number: 0 }
+        let (log, entries) = Log::new();
+        Self { watch: Watch::new(member, 0, log), entries, number: 0 }
     }
 
     /// Hands an input to the member, and puts its effects out. They must not be carried out before the
@@ -56,7 +59,7 @@ impl Recorder {
     }
 
     fn take(&self) -> Vec<What> {
-        self.log.take().into_iter().map(|entry| What::Did(entry.event)).collect()
+        self.entries.try_iter().map(|entry| What::Did(entry.event)).collect()
     }
 }
 

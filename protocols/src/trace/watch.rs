@@ -1,7 +1,7 @@
 //! Takes a trace of a member, at the seam between it and its driver, and of the register.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
 use super::content::Content;
@@ -17,17 +17,19 @@ use crate::register::{self, MemoryRegister};
 use crate::time::LocalTime;
 
 /// Where the members of one group and its register write down what they do, in order.
-#[derive(Clone, Debug, Default)]
-pub struct Log(Arc<Mutex<Vec<Entry<LocalTime>>>>);
+#[derive(Clone, Debug)]
+pub struct Log(Sender<Entry<LocalTime>>);
 
 impl Log {
-    /// What was written down since it was last taken, in order.
-    pub fn take(&self) -> Vec<Entry<LocalTime>> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    /// An empty one, and where what is written into it comes out, in order.
+    pub fn new() -> (Self, Receiver<Entry<LocalTime>>) {
+        let (log, entries) = mpsc::channel();
+        (Self(log), entries)
     }
 
     fn note(&self, entry: Entry<LocalTime>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(entry);
+        // Nobody takes the trace any more.
+        let _ = self.0.send(entry);
     }
 }
 

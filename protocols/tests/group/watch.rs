@@ -150,7 +150,7 @@ impl World {
 
     /// Every step that members and register took since the last look is one of the rules.
     fn check_trace(&mut self) {
-        let taken = self.log.take();
+        let taken: Vec<_> = self.entries.try_iter().collect();
         let (seed, now) = (self.seed, self.sim.now());
         let Some(rules) = &mut self.rules else { return };
         for entry in taken {

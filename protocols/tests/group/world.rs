@@ -1,6 +1,7 @@
 //! A group in the simulator. What its applications are notified of is watched in `watch.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
@@ -10,7 +11,7 @@ use conclave_protocols::policy::{Arbiter, Policy, Timing};
 use conclave_protocols::random::Random;
 use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::sim::{Clock, Simulator};
-use conclave_protocols::trace::{Clocks, Log, Rules, Watch};
+use conclave_protocols::trace::{Clocks, Entry, Log, Rules, Watch};
 use conclave_protocols::version;
 use conclave_protocols::{FencingToken, Incarnation, LocalTime, LockName, PodUid};
 
@@ -62,6 +63,7 @@ pub(crate) struct World {
     pub(crate) history: History,
     /// What members and register did since it was last looked at.
     pub(crate) log: Log,
+    pub(crate) entries: Receiver<Entry<LocalTime>>,
     /// What that is held against; nothing where the rules do not promise anything.
     pub(crate) rules: Option<Rules>,
     /// Whether clocks keep to their bound.
@@ -118,7 +120,7 @@ impl World {
         variety: Variety,
     ) -> Self {
         let mut sim = Simulator::new(seed);
-        let log = Log::default();
+        let (log, entries) = Log::new();
         let register = Register::new(seed, log.clone());
         sim.add(Node::Register, Place::Register(Box::new(register)));
         let promises = drift <= DRIFT && policy.arbiter == Arbiter::Quorum;
@@ -147,6 +149,7 @@ impl World {
             status: StatusEpoch::default(),
             history: History::default(),
             log,
+            entries,
             rules: promises.then(|| Rules::new(Clocks::Drifting)),
             laws: !by_traces_alone(),
             scope: if drift > DRIFT { Scope::Timeless } else { Scope::Everything },

@@ -1,6 +1,7 @@
 //! The group, and what its applications saw.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use conclave_protocols::history::{History, Operation, Purpose, Scope};
@@ -8,9 +9,9 @@ use conclave_protocols::member::Node;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::sim::{Clock, Simulator};
-use conclave_protocols::trace::{self, Log, Rules, Watch};
+use conclave_protocols::trace::{self, Entry, Log, Rules, Watch};
 use conclave_protocols::version;
-use conclave_protocols::{Epoch, Incarnation, LockName, PodUid};
+use conclave_protocols::{Epoch, Incarnation, LocalTime, LockName, PodUid};
 
 use super::pod::{Call, Clocks, Limits, Number, Place, Pod, Question, Register, Seen, Shows};
 use crate::metrics::Metrics;
@@ -28,6 +29,7 @@ pub(super) struct World {
     pub(super) history: History,
     /// What members and register did since it was last looked at, and what that is held against.
     log: Log,
+    entries: Receiver<Entry<LocalTime>>,
     pub(super) rules: Rules,
     /// How often what happened.
     pub(super) seen: BTreeMap<&'static str, u64>,
@@ -62,7 +64,7 @@ pub(super) enum State {
 impl World {
     pub(super) fn new(seed: u64, policy: Policy, trace: bool) -> Self {
         let mut sim = Simulator::new(seed);
-        let log = Log::default();
+        let (log, entries) = Log::new();
         sim.add(Node::Register, Place::Register(Box::new(Register::new(seed, log.clone()))));
         Self {
             sim,
@@ -75,6 +77,7 @@ impl World {
             stores: BTreeMap::new(),
             history: History::default(),
             log,
+            entries,
             rules: Rules::new(trace::Clocks::Drifting),
             seen: BTreeMap::new(),
             views: 0,
@@ -254,7 +257,7 @@ impl World {
     /// Every step that members and register took since the last look is one of the rules.
     fn check_trace(&mut self) {
         let (seed, now) = (self.seed, self.sim.now());
-        for entry in self.log.take() {
+        for entry in self.entries.try_iter().collect::<Vec<_>>() {
             let clock = |who| self.pods.iter().rfind(|(node, _)| *node == Node::Member(who));
             let true_time = |who, at| clock(who).map_or(now, |(_, clock)| clock.true_time(at));
             let entry = entry.on_axis(true_time);
