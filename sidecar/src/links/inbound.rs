@@ -10,7 +10,7 @@ use futures::{SinkExt, StreamExt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tracing::{debug, warn};
 
 use super::Local;
@@ -28,6 +28,10 @@ const SILENCE: Duration = IDLE.saturating_mul(2);
 
 /// How long a peer may read nothing of what it is sent.
 const UNREAD: Duration = Duration::from_secs(2);
+
+/// A message is acknowledged after that long, or with so many others. Its sender waits for seconds.
+const LATE: Duration = Duration::from_millis(20);
+const MANY: u32 = 64;
 
 type Inbox = mpsc::Sender<(Incarnation, Payload)>;
 
@@ -248,9 +252,14 @@ impl Inbound {
         mut connection: Connection<S>,
     ) -> Result<(), InboundError> {
         let mut cuts = self.local.cuts.clone();
+        let mut owed = Owed::default();
         loop {
             let bytes = tokio::select! {
                 bytes = connection.frames.next() => bytes,
+                () = sleep_until(owed.since + LATE), if owed.messages > 0 => {
+                    say(&mut connection, &owed.take()).await?;
+                    continue;
+                }
                 () = turn.is_over() => return Ok(()),
                 () = sleep(SILENCE) => return Err(InboundError::Silence),
                 () = sleep_until(connection.ends) => return Err(InboundError::Ended),
@@ -275,8 +284,42 @@ impl Inbound {
             if self.sessions.hand_on(&turn, number, hand_on).is_none() {
                 return Ok(());
             }
-            say(&mut connection, &Frame::Ack { received: number }).await?;
+            owed.note(number);
+            if owed.messages >= MANY {
+                say(&mut connection, &owed.take()).await?;
+            }
         }
+    }
+}
+
+/// What was received and is not acknowledged yet. An acknowledgement is no hurry, while the answer to a message may be:
+/// one stands for several, as with TCP (RFC 1122, section 4.2.3.2).
+struct Owed {
+    messages: u32,
+    /// The number of the latest.
+    received: u64,
+    /// When the first of them came.
+    since: Instant,
+}
+
+impl Default for Owed {
+    fn default() -> Self {
+        Self { messages: 0, received: 0, since: Instant::now() }
+    }
+}
+
+impl Owed {
+    fn note(&mut self, number: u64) {
+        if self.messages == 0 {
+            self.since = Instant::now();
+        }
+        self.messages += 1;
+        self.received = number;
+    }
+
+    fn take(&mut self) -> Frame {
+        self.messages = 0;
+        Frame::Ack { received: self.received }
     }
 }
 

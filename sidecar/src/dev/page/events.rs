@@ -52,7 +52,7 @@ impl Reader {
 }
 
 /// At most 20 snapshots a second.
-const SHORTEST: Duration = Duration::from_millis(50);
+pub(super) const SHORTEST: Duration = Duration::from_millis(50);
 
 /// At least two.
 const LONGEST: Duration = Duration::from_millis(500);

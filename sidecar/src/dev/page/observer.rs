@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::super::member::Members;
+use super::events::SHORTEST;
 use super::failover::Failover;
 use crate::claims::{Claim, ClaimId, ClaimState};
 use crate::group::Group;
@@ -111,9 +112,11 @@ const SHOWN_LOST: Duration = Duration::from_secs(10);
 /// How often a member's claims are looked at.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// Rings for what comes at once but once: members that send a lot are not to wake this thread each time.
 async fn pass_on(mut changes: watch::Receiver<u64>, seen: Arc<Seen>) {
     while changes.changed().await.is_ok() {
         seen.ring();
+        tokio::time::sleep(SHORTEST).await;
     }
 }
 
