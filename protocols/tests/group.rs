@@ -20,6 +20,8 @@ mod delays;
 mod ending;
 #[path = "group/evidence.rs"]
 mod evidence;
+#[path = "group/faults.rs"]
+mod faults;
 #[path = "group/found.rs"]
 mod found;
 #[path = "group/full.rs"]

@@ -1,5 +1,7 @@
 //! The core with another service than locks: it goes through all the laws of views, leader leases and holds.
 
+#[path = "group/faults.rs"]
+mod faults;
 #[path = "seam/kit.rs"]
 mod kit;
 #[path = "seam/line.rs"]

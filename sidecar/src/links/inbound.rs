@@ -30,8 +30,8 @@ const SILENCE: Duration = IDLE.saturating_mul(2);
 const UNREAD: Duration = Duration::from_secs(2);
 
 /// A message is acknowledged after that long, or with so many others. Its sender waits for seconds.
-const LATE: Duration = Duration::from_millis(20);
-const MANY: u32 = 64;
+pub(super) const LATE: Duration = Duration::from_millis(20);
+pub(super) const MANY: u32 = 64;
 
 type Inbox = mpsc::Sender<(Incarnation, Payload)>;
 

@@ -8,7 +8,7 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 use super::stranger::{Stranger, hears};
 use super::*;
 use crate::identity::tests::certified;
-use crate::links::inbound::hear;
+use crate::links::inbound::{LATE, MANY, hear};
 use crate::links::outbound::IDLE;
 use crate::wire::{self, Frame, Hello};
 
@@ -74,4 +74,31 @@ async fn a_later_connection_ends_the_one_of_before() {
     assert!(hears(&mut first).await.is_none());
     second.send(data(1)).await.expect("sent");
     assert!(matches!(hears(&mut second).await, Some(Frame::Ack { received: 1 })));
+}
+
+/// Up to which message the next frame acknowledges.
+async fn acknowledged(frames: &mut Framed<DuplexStream, LengthDelimitedCodec>) -> u64 {
+    let bytes = frames.next().await.expect("an answer").expect("a frame");
+    let frame = Frame::decode(&bytes);
+    let Ok(Frame::Ack { received }) = frame else { panic!("{frame:?}") };
+    received
+}
+
+/// One acknowledgement stands for all that came since the last: soon, or as soon as they are many.
+#[tokio::test(start_paused = true)]
+async fn several_messages_are_acknowledged_as_one() {
+    let (_me, mut frames) = admitted(1 << 16).await;
+    let begun = tokio::time::Instant::now();
+    for number in 1..=3 {
+        frames.send(data(number)).await.expect("sent");
+    }
+    assert_eq!(acknowledged(&mut frames).await, 3);
+    assert_eq!(begun.elapsed(), LATE);
+    for number in 4..=4 + u64::from(MANY) {
+        frames.send(data(number)).await.expect("sent");
+    }
+    let begun = tokio::time::Instant::now();
+    assert_eq!(acknowledged(&mut frames).await, 3 + u64::from(MANY));
+    assert_eq!(begun.elapsed(), std::time::Duration::ZERO);
+    assert_eq!(acknowledged(&mut frames).await, 4 + u64::from(MANY));
 }
