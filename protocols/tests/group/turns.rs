@@ -172,3 +172,19 @@ fn lost_holders_do_not_use_up_the_tokens_while_the_register_is_away() {
     assert!(bench.holds(3, "another"));
     assert_eq!((bench.record().epoch, bench.leader()), (epoch, Some(0)));
 }
+
+/// One grant may use so many tokens and no more: then the member asks anew, and the tokens go on rising.
+#[test]
+fn a_turn_that_has_used_up_the_tokens_of_its_grant_asks_anew() {
+    let mut bench = group(LockAlgorithm::Central);
+    enter(&mut bench, 2);
+    bench.forget();
+    for _ in 0..5_000 {
+        bench.pass(2, "a", "next");
+        assert!(bench.holds(2, "a"));
+    }
+    let tokens = bench.tokens(2, "a");
+    assert_eq!(tokens.len(), 5_000);
+    assert!(tokens.is_sorted_by(|one, next| one < next));
+    assert_eq!(bench.sent(2, 0, "request").len(), 1);
+}
