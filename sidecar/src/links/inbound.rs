@@ -296,7 +296,7 @@ impl Inbound {
 /// one stands for several, as with TCP (RFC 1122, section 4.2.3.2).
 struct Owed {
     messages: u32,
-    /// The number of the latest.
+    /// The highest number so far.
     received: u64,
     /// When the first of them came.
     since: Instant,
@@ -314,7 +314,7 @@ impl Owed {
             self.since = Instant::now();
         }
         self.messages += 1;
-        self.received = number;
+        self.received = self.received.max(number);
     }
 
     fn take(&mut self) -> Frame {
