@@ -6,6 +6,7 @@
 //! `e2e/tests`.
 
 pub mod bench;
+pub mod beside;
 pub mod binaries;
 pub mod boottime;
 pub mod cache;

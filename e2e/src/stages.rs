@@ -10,15 +10,16 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use tempfile::NamedTempFile;
 
+use crate::beside::Beside;
 use crate::cluster::{self, Cluster, State};
-use crate::{binaries, cache, campaign, command, image, packages, preflight, rotation, skipped};
+use crate::{binaries, cache, command, image, packages, preflight, rotation, skipped};
 
 /// Every stage, in the order in which they run. A new check is a new line.
 const STAGES: &[Stage] = &[
     Stage { name: "format", when: When::Always, run: check_format },
     Stage { name: "lints", when: When::Always, run: check_lints },
+    Stage { name: "images begin", when: When::OwnCluster, run: begin_images },
     Stage { name: "tests", when: When::Always, run: run_tests },
-    Stage { name: "simulation", when: When::Full, run: simulate },
     Stage { name: "packages", when: When::OwnCluster, run: install_packages },
     Stage { name: "page", when: When::OwnCluster, run: test_page },
     Stage { name: "dependencies", when: When::OwnCluster, run: check_dependencies },
@@ -67,6 +68,8 @@ struct Run {
     failure: Option<anyhow::Error>,
     /// What tests that were skipped wrote.
     skipped: NamedTempFile,
+    /// The images that are made meanwhile.
+    images: Option<Beside>,
     /// Held while this run has the cluster.
     claim: Option<File>,
 }
@@ -121,7 +124,7 @@ pub fn cluster_up(is_bare: bool) -> Result<()> {
     install_packages(&mut run)?;
     build_binaries(&mut run)?;
     if is_bare {
-        make_harness_images()?;
+        make_pause_image()?;
         return boot(&mut run, &[pause_archive(), image::client::archive()?]);
     }
     make_images(&mut run)?;
@@ -149,7 +152,8 @@ pub fn product_archive() -> PathBuf {
 
 impl Run {
     fn begin() -> Result<Self> {
-        Ok(Self { failure: None, skipped: NamedTempFile::new()?, claim: None })
+        let skipped = NamedTempFile::new()?;
+        Ok(Self { failure: None, skipped, images: None, claim: None })
     }
 }
 
@@ -199,10 +203,6 @@ fn run_tests(run: &mut Run) -> Result<()> {
     command::run(cargo.env(skipped::FILE, run.skipped.path()))
 }
 
-fn simulate(_: &mut Run) -> Result<()> {
-    campaign::sim_usual(SIMULATION)
-}
-
 fn install_packages(_: &mut Run) -> Result<()> {
     preflight::check()?;
     packages::install()
@@ -238,17 +238,28 @@ fn build_binaries(_: &mut Run) -> Result<()> {
     binaries::build()
 }
 
-fn make_images(_: &mut Run) -> Result<()> {
-    make_harness_images()?;
+/// Those of our own programs are made from the sources alone.
+fn begin_images(run: &mut Run) -> Result<()> {
+    run.images = Some(Beside::begin("images")?);
+    Ok(())
+}
+
+fn make_images(run: &mut Run) -> Result<()> {
+    run.images.take().map_or_else(own_images, Beside::end)?;
+    image::client::archive().map(drop)
+}
+
+/// Makes the images of all programs of this repository.
+pub fn own_images() -> Result<()> {
+    make_pause_image()?;
     make_directory_of(&next_archive())?;
     image::product::write_next(&next_archive())?;
     product_image(&product_archive())
 }
 
-fn make_harness_images() -> Result<()> {
+fn make_pause_image() -> Result<()> {
     make_directory_of(&pause_archive())?;
-    image::product::write_pause(&pause_archive())?;
-    image::client::archive().map(drop)
+    image::product::write_pause(&pause_archive())
 }
 
 fn boot_cluster(run: &mut Run) -> Result<()> {
@@ -268,11 +279,14 @@ fn run_cluster_tests(run: &mut Run) -> Result<()> {
     println!("lock algorithms through crashes: {}", rotation::shown(&rotation::chosen()?));
     println!("changes of lock algorithms: {}", rotation::shown(&rotation::changes()?));
     println!("network policies enforced: {}", rotation::enforces_policies()?);
+    // They mostly wait, and what only computes has the cores meanwhile.
+    let searches = Beside::begin("search")?;
     // Those of the page have had their stage, and a feature of their own.
     let all = ["--test", "second_opinion", "--test", "chart*", "--test", "cluster"];
     let beside = cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat());
     let alone = cluster_tests(run, &["--test", "cluster", "--", ALONE, "--test-threads=1"]);
-    beside.and(alone)
+    let found = searches.end();
+    beside.and(alone).and(found)
 }
 
 fn cluster_tests(run: &Run, which: &[&str]) -> Result<()> {
@@ -329,9 +343,6 @@ fn pause_archive() -> PathBuf {
 fn kept_logs() -> PathBuf {
     cluster::evidence_directory().join("cluster")
 }
-
-/// How long the swarm searches in every run, always with the same seeds; a campaign searches on.
-const SIMULATION: Duration = Duration::from_mins(2);
 
 /// The version of cargo-deny.
 const CARGO_DENY: &str = "0.20.2";

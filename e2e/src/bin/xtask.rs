@@ -31,6 +31,8 @@ enum Task {
         #[arg(long)]
         cluster: bool,
     },
+    /// Looks for broken promises as every run does: models, then a swarm with the same seeds each time.
+    Search,
     /// Looks for broken promises for as long as it is given: planted bugs, swarms, models.
     Campaign {
         /// For how long, besides building: `30m`, `8h`.
@@ -76,6 +78,8 @@ enum Task {
         #[arg(long, value_name = "FILE", default_value_os_t = stages::product_archive())]
         out: PathBuf,
     },
+    /// Makes the images of all programs of this repository, for the test cluster.
+    Images,
     /// Boots or removes a Kubernetes of three nodes on this machine.
     #[command(subcommand)]
     Cluster(ClusterTask),
@@ -116,6 +120,7 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Bench { cluster: false } => bench::run(),
         Task::Bench { cluster: true } => bench::run_on_cluster(),
+        Task::Search => campaign::usual(),
         Task::Campaign { time } => campaign::campaign(time),
         Task::Sim { time } => campaign::sim(time),
         Task::Check { time } => campaign::check(time),
@@ -129,6 +134,7 @@ fn run(task: Task) -> Result<()> {
             println!("{}", out.display());
             Ok(())
         }
+        Task::Images => stages::own_images(),
         Task::Cluster(ClusterTask::Up { bare }) => stages::cluster_up(bare),
         Task::Cluster(ClusterTask::Down) => stages::cluster_down(),
         Task::Bins => {

@@ -11,74 +11,68 @@ use conclave_e2e::product::{self, Group, SIDECAR};
 
 use crate::smoke::{SELECTOR, deploy, ping};
 
+/// One outage for two groups, of which one bears it and the other does not.
 #[test]
-fn the_api_server_is_away_for_less_than_the_group_bears() -> Result<()> {
-    with_group("faults-outage", FAST, 5, |cluster, group| {
-        let pods = group.pods()?;
-        let load = Load::start(cluster, &pods, HandOvers::None)?;
-        thread::sleep(Duration::from_secs(2));
-        let at = load.now();
-        cluster.stop_api_server()?;
-        thread::sleep(Duration::from_secs(40));
-        let until = load.now();
-        cluster.start_api_server()?;
-        thread::sleep(Duration::from_secs(3));
-        let diary = load.end()?;
-        let pause = diary.longest_pause(at, until);
-        println!("40 s without the API server: longest pause {} ms", pause.as_millis());
-        ensure!(pause < Duration::from_secs(2), "nothing was granted for {pause:?}");
-        diary.check()?;
-
-        // The leader dies meanwhile: nobody can follow it before the API server is back.
-        let leader = group.await_leader()?;
-        let epoch = group.epoch(&leader)?;
-        let load = Load::start(cluster, &pods, HandOvers::None)?;
-        cluster.stop_api_server()?;
-        cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
-        thread::sleep(Duration::from_secs(6));
-        let back = load.now();
-        cluster.start_api_server()?;
-        group.await_members(5)?;
-        thread::sleep(Duration::from_secs(3));
-        let diary = load.end()?;
-        let took = diary.next_grant(back, epoch)?;
-        println!(
-            "leader killed without the API server: next grant {} ms after it",
-            took.as_millis()
-        );
-        ensure!(
-            diary.next_grant(Duration::ZERO, epoch)? > back,
-            "a view began without the register"
-        );
-        diary.check()
+fn the_api_server_is_away_for_longer_than_one_group_bears_and_not_the_other() -> Result<()> {
+    with_group("faults-long-outage", BRIEF, 3, |_, brief| {
+        with_group("faults-outage", FAST, 5, |cluster, group| {
+            both_without_the_api_server(cluster, group, brief)?;
+            its_leader_dies_without_the_api_server(cluster, group)
+        })
     })
 }
 
-#[test]
-fn the_api_server_is_away_for_longer_than_the_group_bears() -> Result<()> {
-    with_group("faults-long-outage", BRIEF, 3, |cluster, group| {
-        let pods = group.pods()?;
-        let load = Load::start(cluster, &pods, HandOvers::None)?;
-        thread::sleep(Duration::from_secs(2));
-        let at = load.now();
-        cluster.stop_api_server()?;
-        thread::sleep(Duration::from_secs(20));
-        let back = load.now();
-        cluster.start_api_server()?;
-        group.await_leader()?;
-        thread::sleep(CALM);
-        let diary = load.end()?;
-        // apiOutage and leaderLease after it began, at the latest.
-        let late = at + Duration::from_millis(11_000);
-        let within = |grant: &&Grant| (late..back).contains(&grant.at);
-        let wrong = diary.grants().iter().find(within);
-        ensure!(wrong.is_none(), "granted although the register was away for too long: {wrong:?}");
-        let again = diary.grants().iter().find(|grant| grant.at > back);
-        let again = again.map(|grant| grant.at.saturating_sub(back));
-        println!("an outage that is too long: granted again {again:?} after its end");
-        ensure!(again.is_some(), "nothing was granted afterwards");
-        diary.check()
-    })
+fn both_without_the_api_server(
+    cluster: &Cluster,
+    group: &Group<'_>,
+    brief: &Group<'_>,
+) -> Result<()> {
+    let load = Load::start(cluster, &group.pods()?, HandOvers::None)?;
+    let brief_load = Load::start(cluster, &brief.pods()?, HandOvers::None)?;
+    thread::sleep(Duration::from_secs(2));
+    let (at, brief_at) = (load.now(), brief_load.now());
+    cluster.stop_api_server()?;
+    thread::sleep(Duration::from_secs(40));
+    let (until, brief_back) = (load.now(), brief_load.now());
+    cluster.start_api_server()?;
+    brief.await_leader()?;
+    thread::sleep(CALM);
+    let (diary, brief_diary) = (load.end()?, brief_load.end()?);
+
+    let pause = diary.longest_pause(at, until);
+    println!("40 s without the API server: longest pause {} ms", pause.as_millis());
+    ensure!(pause < Duration::from_secs(2), "nothing was granted for {pause:?}");
+    diary.check()?;
+
+    // apiOutage and leaderLease after it began, at the latest.
+    let late = brief_at + Duration::from_millis(11_000);
+    let within = |grant: &&Grant| (late..brief_back).contains(&grant.at);
+    let wrong = brief_diary.grants().iter().find(within);
+    ensure!(wrong.is_none(), "granted although the register was away for too long: {wrong:?}");
+    let again = brief_diary.grants().iter().find(|grant| grant.at > brief_back);
+    let again = again.map(|grant| grant.at.saturating_sub(brief_back));
+    println!("an outage that is too long: granted again {again:?} after its end");
+    ensure!(again.is_some(), "nothing was granted afterwards");
+    brief_diary.check()
+}
+
+/// Nobody can follow it before the API server is back.
+fn its_leader_dies_without_the_api_server(cluster: &Cluster, group: &Group<'_>) -> Result<()> {
+    let leader = group.await_leader()?;
+    let epoch = group.epoch(&leader)?;
+    let load = Load::start(cluster, &group.pods()?, HandOvers::None)?;
+    cluster.stop_api_server()?;
+    cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
+    thread::sleep(Duration::from_secs(6));
+    let back = load.now();
+    cluster.start_api_server()?;
+    group.await_members(5)?;
+    thread::sleep(Duration::from_secs(3));
+    let diary = load.end()?;
+    let took = diary.next_grant(back, epoch)?;
+    println!("leader killed without the API server: next grant {} ms after it", took.as_millis());
+    ensure!(diary.next_grant(Duration::ZERO, epoch)? > back, "a view began without the register");
+    diary.check()
 }
 
 #[test]

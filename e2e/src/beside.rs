@@ -1,0 +1,51 @@
+//! A task of ours that goes on beside others, to which it leaves the cores.
+
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::{self, Child, Command};
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::NamedTempFile;
+
+/// A task of `cargo xtask` that has the cores that nobody else wants. It ends with this value.
+pub struct Beside {
+    task: &'static str,
+    began: Instant,
+    child: Child,
+    log: NamedTempFile,
+}
+
+impl Beside {
+    /// Begins the task of this name.
+    pub fn begin(task: &'static str) -> Result<Self> {
+        let log = NamedTempFile::new()?;
+        // By this name it is also there when a build has put another file in its place.
+        let this = format!("/proc/{}/exe", process::id());
+        let mut command = Command::new("chrt");
+        command.args(["--idle", "0", &this, task]).process_group(0);
+        let child = command.stdout(log.reopen()?).stderr(log.reopen()?).spawn()?;
+        Ok(Self { task, began: Instant::now(), child, log })
+    }
+
+    /// Waits for its end, and prints what it printed.
+    pub fn end(mut self) -> Result<()> {
+        let status = self.child.wait()?;
+        let (task, took) = (self.task, self.began.elapsed().as_secs());
+        println!("`{task}`, beside the others, was over after {took} s at the latest:");
+        println!("{}", fs::read_to_string(self.log.path())?);
+        ensure!(status.success(), "`{task}` ended with {status}");
+        Ok(())
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            // With all that it began. What has ended meanwhile is no trouble.
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
