@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use crate::beside::Beside;
 use crate::cluster::{self, Cluster, State};
-use crate::{binaries, cache, command, image, packages, preflight, rotation, skipped};
+use crate::{binaries, cache, campaign, command, image, packages, preflight, rotation, skipped};
 
 /// Every stage, in the order in which they run. A new check is a new line.
 const STAGES: &[Stage] = &[
@@ -20,6 +20,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "lints", when: When::Always, run: check_lints },
     Stage { name: "images begin", when: When::OwnCluster, run: begin_images },
     Stage { name: "tests", when: When::Always, run: run_tests },
+    Stage { name: "search", when: When::Full, run: search },
     Stage { name: "packages", when: When::OwnCluster, run: install_packages },
     Stage { name: "page", when: When::OwnCluster, run: test_page },
     Stage { name: "dependencies", when: When::OwnCluster, run: check_dependencies },
@@ -203,6 +204,10 @@ fn run_tests(run: &mut Run) -> Result<()> {
     command::run(cargo.env(skipped::FILE, run.skipped.path()))
 }
 
+fn search(_: &mut Run) -> Result<()> {
+    campaign::usual()
+}
+
 fn install_packages(_: &mut Run) -> Result<()> {
     preflight::check()?;
     packages::install()
@@ -279,14 +284,11 @@ fn run_cluster_tests(run: &mut Run) -> Result<()> {
     println!("lock algorithms through crashes: {}", rotation::shown(&rotation::chosen()?));
     println!("changes of lock algorithms: {}", rotation::shown(&rotation::changes()?));
     println!("network policies enforced: {}", rotation::enforces_policies()?);
-    // They mostly wait, and what only computes has the cores meanwhile.
-    let searches = Beside::begin("search")?;
     // Those of the page have had their stage, and a feature of their own.
     let all = ["--test", "second_opinion", "--test", "chart*", "--test", "cluster"];
     let beside = cluster_tests(run, &[&all[..], &["--", "--skip", ALONE, BESIDE]].concat());
     let alone = cluster_tests(run, &["--test", "cluster", "--", ALONE, "--test-threads=1"]);
-    let found = searches.end();
-    beside.and(alone).and(found)
+    beside.and(alone)
 }
 
 fn cluster_tests(run: &Run, which: &[&str]) -> Result<()> {
