@@ -51,12 +51,12 @@ pub struct ConclaveSpec {
     pub evidence: Evidence,
     /// Waits and periods.
     pub timing: TimingSpec,
-    /// Elections among the members. The one named `default` nominates the leader of the group, and
-    /// there is no other yet.
-    #[schemars(length(max = 16), extend(
+    /// Elections. The one named `default` nominates the leader of the group among all members, and is there
+    /// whether it is listed or not. In each other one the members are candidates that their
+    /// applications put forward.
+    #[schemars(length(max = limits::ELECTIONS_MAX), extend(
         "x-kubernetes-list-type" = "map",
-        "x-kubernetes-list-map-keys" = ["name"],
-        "x-kubernetes-validations" = [limits::elections_rule()]
+        "x-kubernetes-list-map-keys" = ["name"]
     ))]
     pub elections: Vec<ElectionSpec>,
     /// How locks are granted. Where several patterns fit, an exact name beats the longest literal
@@ -113,10 +113,11 @@ impl Default for TimingSpec {
 
 /// How one election is held.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(extend("x-kubernetes-validations" = limits::election_rules()))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ElectionSpec {
-    /// The name of the election.
-    #[schemars(length(min = 1, max = 63))]
+    /// The name of the election: lower-case letters, digits and dashes.
+    #[schemars(length(min = 1, max = limits::ELECTION_NAME_MAX))]
     pub name: String,
     /// Who wins: the highest living rank at once (`Bully`), or the highest on a list that goes
     /// round (`Ring`).

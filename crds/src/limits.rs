@@ -32,6 +32,13 @@ pub(crate) const DRIFT_PPM_MAX: i32 = 10_000;
 /// So that `conclave-NAME` and what Kubernetes appends to it stay below 63 characters.
 pub(crate) const NAME_LENGTH_MAX: usize = 40;
 
+/// The election that nominates the leader of the group.
+pub(crate) const DEFAULT_ELECTION: &str = "default";
+/// How many elections a group has at most.
+pub(crate) const ELECTIONS_MAX: usize = 16;
+/// How long the name of one is at most: that of a label.
+pub(crate) const ELECTION_NAME_MAX: usize = 63;
+
 /// How much longer than the leader lease a lock must last: the time for an election and for the new
 /// leader to hear of the holds of the members that live.
 pub(crate) const MEMBER_LEASE_MARGIN: Duration = Duration::from_secs(2);
@@ -45,8 +52,9 @@ pub(crate) mod must {
          lower-case letters, digits and dashes, with a letter first and no dash last";
     pub(crate) const HOLD_FIVE_HEARTBEATS: &str = "must be at least five times `heartbeat`";
     pub(crate) const OUTLAST_THE_LEADER_LEASE: &str = "must be at least 2s more than `leaderLease`";
-    pub(crate) const BE_THE_DEFAULT: &str =
-        "must have exactly one entry, named `default`: no other election is built yet";
+    pub(crate) const BE_A_NAME_OF_AN_ELECTION: &str = "must be 1 to 63 lower-case letters, \
+         digits and dashes, and neither begin nor end with a dash";
+    pub(crate) const BE_NO_OTHER_ELECTIONS: &str = "must not be that of another election";
     pub(crate) const END_WITH_THE_STAR: &str = "may have `*` only at the end of a pattern";
     pub(crate) const ASK_EACH_TIME: &str =
         "must be `Disabled` with `Lamport`, `Maekawa` and `Voting`, which ask for each entry";
@@ -125,10 +133,19 @@ pub(crate) fn timing_rules() -> Vec<Rule> {
     ]
 }
 
-/// The rule for the list of elections.
-pub(crate) fn elections_rule() -> Rule {
-    let text = "self.size() == 1 && self[0].name == 'default'";
-    Rule::new(text).message(format!("`elections` {}", must::BE_THE_DEFAULT).as_str())
+/// The rules for one entry of `elections`. That no two have one name is the list's to see to.
+pub(crate) fn election_rules() -> Vec<Rule> {
+    let text = "self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
+    vec![rule(text, "name", must::BE_A_NAME_OF_AN_ELECTION)]
+}
+
+/// The same, for a name.
+pub(crate) fn is_election_name(name: &str) -> bool {
+    let end = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    (1..=ELECTION_NAME_MAX).contains(&name.len())
+        && name.bytes().all(|b| end(b) || b == b'-')
+        && name.bytes().next().is_some_and(end)
+        && name.bytes().last().is_some_and(end)
 }
 
 /// The rules for one entry of `locks`.

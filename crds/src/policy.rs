@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use conclave_protocols::policy::{
-    Caching, ClockPolicy, ElectionAlgorithm, LockAlgorithm, LockPolicy, Policy, Timing,
+    Caching, ClockPolicy, ElectionAlgorithm, ElectionPolicy, LockAlgorithm, LockPolicy, Policy,
+    Timing,
 };
 
 use crate::conclave::{ClockSpec, Conclave, ElectionSpec, LockSpec, TimingSpec};
@@ -44,7 +45,8 @@ pub fn policy(conclave: &Conclave) -> Result<Policy, PolicyError> {
         arbiter: spec.arbiter,
         evidence: spec.evidence,
         timing: timing(&spec.timing)?,
-        election: election(&spec.elections)?,
+        election: default_election(&spec.elections),
+        elections: elections(&spec.elections)?,
         locks: locks(&spec.locks)?,
         clock: clock(&spec.clock)?,
     })
@@ -67,11 +69,32 @@ fn timing(spec: &TimingSpec) -> Result<Timing, PolicyError> {
     Ok(timing)
 }
 
-fn election(elections: &[ElectionSpec]) -> Result<ElectionAlgorithm, PolicyError> {
-    match elections {
-        [election] if election.name == "default" => Ok(election.algorithm),
-        _ => Err(PolicyError::new("spec.elections", must::BE_THE_DEFAULT)),
+/// There is one of this name whether it is listed or not.
+fn default_election(specs: &[ElectionSpec]) -> ElectionAlgorithm {
+    let default = specs.iter().find(|spec| spec.name == limits::DEFAULT_ELECTION);
+    default.map(|spec| spec.algorithm).unwrap_or_default()
+}
+
+/// The others.
+fn elections(specs: &[ElectionSpec]) -> Result<Vec<ElectionPolicy>, PolicyError> {
+    let mut names = BTreeSet::new();
+    for (index, spec) in specs.iter().enumerate() {
+        let field = format!("spec.elections[{index}].name");
+        if !limits::is_election_name(&spec.name) {
+            return Err(PolicyError::new(&field, must::BE_A_NAME_OF_AN_ELECTION));
+        }
+        if !names.insert(&spec.name) {
+            return Err(PolicyError::new(&field, must::BE_NO_OTHER_ELECTIONS));
+        }
     }
+    if specs.len() > limits::ELECTIONS_MAX {
+        let must = format!("must have at most {} entries", limits::ELECTIONS_MAX);
+        return Err(PolicyError::new("spec.elections", must));
+    }
+    let others = specs.iter().filter(|spec| spec.name != limits::DEFAULT_ELECTION);
+    let policy =
+        |spec: &ElectionSpec| ElectionPolicy { name: spec.name.clone(), algorithm: spec.algorithm };
+    Ok(others.map(policy).collect())
 }
 
 fn locks(specs: &[LockSpec]) -> Result<Vec<LockPolicy>, PolicyError> {

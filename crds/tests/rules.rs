@@ -88,17 +88,22 @@ fn a_lock_outlasts_the_leader_lease_by_two_seconds() {
 }
 
 #[test]
-fn there_is_one_election_named_default() {
+fn an_election_has_the_name_of_a_label_and_of_no_other() {
     let with = |names: &[&str]| {
         let election =
             |name: &&str| ElectionSpec { name: (*name).to_owned(), ..ElectionSpec::default() };
         let elections = names.iter().map(election).collect();
         Conclave::new("orders", ConclaveSpec { elections, ..ConclaveSpec::default() })
     };
-    allowed(&with(&["default"]));
-    for names in [&[][..], &["tap"], &["default", "tap"]] {
-        refused(&with(names), "must have exactly one entry, named `default`");
+    for names in [&[][..], &["default"], &["tap"], &["default", "tap", "0"]] {
+        allowed(&with(names));
     }
+    for name in ["", "Tap", "-tap", "tap-", "a/b"] {
+        refused(&with(&["default", name]), "must be 1 to 63 lower-case letters");
+    }
+    // That the API server sees to itself: the list is a map.
+    let twice = policy(&with(&["tap", "tap"])).expect_err("twice").to_string();
+    assert_eq!(twice, "`spec.elections[1].name` must not be that of another election");
 }
 
 #[test]

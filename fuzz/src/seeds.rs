@@ -5,13 +5,13 @@ use std::{fs, io};
 
 use bytes::Bytes;
 use conclave_protocols::member::message::{
-    Admission, Announcement, Envelope, Heartbeat, LeaderList, Leave, LockMessage, PeerMessage,
-    Table,
+    Admission, Announcement, ElectionMessage, Envelope, Heartbeat, LeaderList, Leave, LockMessage,
+    OfElection, PeerMessage, ServiceMessage, Table,
 };
 use conclave_protocols::mutex::{AnyMessage, ricart_agrawala};
 use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::record::{RECORD_VERSION, Record};
-use conclave_protocols::{Epoch, FencingToken, LamportTime};
+use conclave_protocols::{Epoch, FencingToken, LamportTime, MemberId};
 use conclave_sidecar::fuzzing::{data, framed, greeting};
 use conclave_sidecar::wire::Payload;
 
@@ -70,6 +70,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ("seal-request", PeerMessage::SealRequest { base: Epoch(12) }),
         ("taken", PeerMessage::Taken { epoch: Epoch(13) }),
         ("lock", PeerMessage::Service(Box::new(lock()))),
+        ("call", PeerMessage::Service(Box::new(call()))),
     ]
 }
 
@@ -78,7 +79,14 @@ fn leave() -> Leave {
     Leave { epoch: Epoch(12), holds: vec![(lock, FencingToken::before(Epoch(12)))] }
 }
 
-fn lock() -> Envelope<LockMessage> {
+fn call() -> Envelope<ServiceMessage> {
+    let name = "election/reports".to_owned().try_into().expect("a good name");
+    let what = OfElection::Call { ballot: 1, candidates: vec![MemberId(1), MemberId(0)] };
+    let body = ServiceMessage::Election(ElectionMessage { name, what });
+    Envelope { epoch: Epoch(12), number: 2, body }
+}
+
+fn lock() -> Envelope<ServiceMessage> {
     let request = ricart_agrawala::Message::Request(LamportTime::at(4));
     let body = LockMessage {
         lock: "orders".to_owned().try_into().expect("a good name"),
@@ -86,7 +94,7 @@ fn lock() -> Envelope<LockMessage> {
         note: None,
         message: AnyMessage::RicartAgrawala(request),
     };
-    Envelope { epoch: Epoch(12), number: 1, body }
+    Envelope { epoch: Epoch(12), number: 1, body: ServiceMessage::Lock(body) }
 }
 
 fn record() -> Record {

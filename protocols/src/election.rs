@@ -48,6 +48,15 @@ pub struct Timing {
     pub announcement: Duration,
 }
 
+impl Timing {
+    /// Short against the leader lease that the outcome waits for.
+    #[must_use]
+    pub fn of(leader_lease: Duration) -> Self {
+        let answer = (leader_lease / 15).min(Duration::from_millis(500));
+        Self { answer, announcement: answer * 3 }
+    }
+}
+
 /// What every election is to tests, to metrics and to the member that starts it.
 ///
 /// A member learns the outcome of an election by one [`Event::Elected`], also of one that another started. It may

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod core;
 pub mod cost;
 pub mod election;
+pub mod elections;
 #[cfg(any(test, feature = "testing"))]
 pub mod history;
 pub mod ids;
@@ -23,6 +24,7 @@ pub mod protocol;
 pub mod random;
 pub mod record;
 pub mod register;
+pub mod services;
 #[cfg(any(test, feature = "testing"))]
 pub mod sim;
 pub mod time;

@@ -3,18 +3,19 @@
 use crate::core;
 pub use crate::core::{GROUP_MAX, Heard, Leadership, Lease, Node, StatusEpoch, Term};
 use crate::election::{self, AnyElection};
-use crate::locks::{self, Locks};
+pub use crate::elections::{Command as ElectionCommand, ElectionEvent, Event as OfElection};
 pub use crate::locks::{Command as LockCommand, Event as OfLock, LockEvent, LostReason};
+use crate::services::Services;
+pub use crate::services::{Command as ServiceCommand, Event as OfService};
 
-/// One member of a group, from its start to its end. Locks are what a group offers, and elections nominate
-/// its leader.
-pub type Member = core::Member<Locks, AnyElection>;
+/// One member of a group, from its start to its end.
+pub type Member = core::Member<Services, AnyElection>;
 
 /// What is asked of a member from within its process.
-pub type Command = core::Command<locks::Command>;
+pub type Command = core::Command<ServiceCommand>;
 
 /// What a member notifies its process of.
-pub type Event = core::Event<locks::Event>;
+pub type Event = core::Event<OfService>;
 
 /// The timers of a member.
 pub type Timer = core::Timer<election::AnyTimer>;
@@ -27,15 +28,19 @@ pub mod message {
     };
     use crate::core::message::{Message as AnyMessage, PeerMessage as AnyPeerMessage};
     use crate::election;
+    pub use crate::elections::message::{
+        ElectionMessage, State as ElectionState, What as OfElection,
+    };
     use crate::ids::{Epoch, LockName};
     pub use crate::locks::message::{LockMessage, LockNote};
     use crate::protocol::Named;
+    pub use crate::services::ServiceMessage;
 
     /// A message between members, or between a member and the register.
-    pub type Message = AnyMessage<LockMessage, election::AnyMessage>;
+    pub type Message = AnyMessage<ServiceMessage, election::AnyMessage>;
 
     /// A message between members.
-    pub type PeerMessage = AnyPeerMessage<LockMessage, election::AnyMessage>;
+    pub type PeerMessage = AnyPeerMessage<ServiceMessage, election::AnyMessage>;
 
     /// What a message states about a lock, whatever its algorithm.
     #[derive(Clone, Copy, Debug)]
@@ -54,21 +59,23 @@ pub mod message {
         /// The protocol that it belongs to.
         pub fn protocol(&self) -> &'static str {
             if matches!(self, Self::Nominator { .. }) {
-                "election"
-            } else if self.of_lock().is_some() {
-                "lock"
-            } else {
-                "view"
+                return "election";
+            }
+            let Self::Service(envelope) = self else { return "view" };
+            match &envelope.body {
+                ServiceMessage::Lock(_) => "lock",
+                ServiceMessage::Election(_) => "election",
             }
         }
 
         /// What it states about a lock; nothing if it is about none.
         pub fn of_lock(&self) -> Option<AboutLock<'_>> {
             let Self::Service(envelope) = self else { return None };
+            let ServiceMessage::Lock(message) = &envelope.body else { return None };
             Some(AboutLock {
-                lock: &envelope.body.lock,
+                lock: &message.lock,
                 epoch: envelope.epoch,
-                name: envelope.body.name(),
+                name: message.name(),
                 mark: envelope.number,
             })
         }

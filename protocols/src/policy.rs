@@ -19,6 +19,8 @@ pub struct Policy {
     pub timing: Timing,
     /// How the election named `default` is held.
     pub election: ElectionAlgorithm,
+    /// The elections in which applications stand.
+    pub elections: Vec<ElectionPolicy>,
     /// How locks are granted, by name pattern, the best match first.
     pub locks: Vec<LockPolicy>,
     /// How clocks are kept together.
@@ -33,6 +35,7 @@ impl Default for Policy {
             evidence: Evidence::None,
             timing: Timing::default(),
             election: ElectionAlgorithm::Bully,
+            elections: Vec::new(),
             locks: vec![LockPolicy::default()],
             clock: ClockPolicy::default(),
         }
@@ -41,8 +44,11 @@ impl Default for Policy {
 
 impl Policy {
     /// The policy for one lock: an exact name beats the longest literal prefix. `None` if no
-    /// pattern allows the name.
+    /// pattern allows the name, or it is that of the lead in an election.
     pub fn for_lock(&self, name: &str) -> Option<&LockPolicy> {
+        if name.starts_with(ELECTION) {
+            return None;
+        }
         let fits =
             |policy: &&LockPolicy| policy.names.iter().any(|p| pattern_rank(p, name).is_some());
         self.locks
@@ -75,6 +81,9 @@ impl Policy {
         self.for_lock(name).map_or(LockAlgorithm::Central, |lock| lock.algorithm)
     }
 }
+
+/// How the name of a hold begins that is the lead in an election.
+pub const ELECTION: &str = "election/";
 
 /// How well a pattern fits a name; nothing if it does not. `*` at the end matches any text, `/` too.
 fn pattern_rank(pattern: &str, name: &str) -> Option<usize> {
@@ -252,6 +261,16 @@ pub enum ClockAlgorithm {
     /// The leader asks all, averages, and sends each its correction.
     #[default]
     Berkeley,
+}
+
+/// An election in which applications stand.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ElectionPolicy {
+    /// Its name.
+    pub name: String,
+    /// How one of the candidates is nominated.
+    pub algorithm: ElectionAlgorithm,
 }
 
 /// How the locks of some names are granted.

@@ -36,6 +36,8 @@ mod list_rules;
 mod lock_rules;
 #[path = "group/lost.rs"]
 mod lost;
+#[path = "group/named_elections.rs"]
+mod named_elections;
 #[path = "group/nodes.rs"]
 mod nodes;
 #[path = "group/one_lease.rs"]

@@ -2,6 +2,7 @@
 
 mod believers;
 mod book;
+mod candidacies;
 mod costs;
 mod node;
 mod publish;
@@ -12,8 +13,9 @@ pub(crate) mod task;
 mod timers;
 
 use conclave_protocols::clock::ClockMap;
-use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, Evidence};
-use conclave_protocols::{Epoch, LocalTime, LockName};
+use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, Evidence, Policy};
+use conclave_protocols::{Epoch, FencingToken, LocalTime, LockName};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -27,6 +29,7 @@ pub struct Group {
     pub(crate) requests: mpsc::Sender<Request>,
     pub(crate) status: watch::Receiver<Status>,
     pub(crate) election: watch::Receiver<Election>,
+    pub(crate) named: watch::Receiver<NamedElections>,
     pub(crate) time: watch::Receiver<ClockMap>,
     pub(crate) clock: OsClock,
     pub(crate) believers: Believers,
@@ -41,6 +44,18 @@ pub struct Asked {
     pub claim: watch::Receiver<Claim>,
 }
 
+/// Named elections, by name. The channel of one closes when it is gone, or this member's life in the group is over.
+pub type NamedElections = BTreeMap<String, watch::Receiver<Election>>;
+
+/// A candidacy, and how its election stands.
+#[derive(Clone, Debug)]
+pub struct Stood {
+    /// Whether this request made it.
+    pub created: bool,
+    /// The election. The channel closes when the group task ends.
+    pub election: watch::Receiver<Election>,
+}
+
 /// What is answered to a caller that asks for a claim.
 pub(crate) type Answer = oneshot::Receiver<Result<Asked, AskError>>;
 
@@ -51,6 +66,10 @@ pub(crate) enum Request {
     Find(LockName, ClaimId, oneshot::Sender<Result<watch::Receiver<Claim>, ClaimError>>),
     Renew(LockName, ClaimId, Option<Duration>, oneshot::Sender<Result<Claim, ClaimError>>),
     Release(LockName, ClaimId, oneshot::Sender<Result<Claim, ClaimError>>),
+    /// The application stands in a named election, with this priority.
+    Stand(String, i32, oneshot::Sender<Result<Stood, AskError>>),
+    /// The application stands in it no longer. Whether there is one of this name.
+    Withdraw(String, oneshot::Sender<bool>),
     /// Show the claims that wait or hold.
     Claims(oneshot::Sender<Vec<watch::Receiver<Claim>>>),
     /// The caller that waited for this claim hung up: give it up if it still waits.
@@ -132,6 +151,27 @@ impl Group {
     /// Who is in the group, and how this member stands.
     pub fn status(&self) -> watch::Receiver<Status> {
         self.status.clone()
+    }
+
+    /// The elections that the group's resource lists besides `default`, by name.
+    pub fn named_elections(&self) -> watch::Receiver<NamedElections> {
+        self.named.clone()
+    }
+
+    /// The application stands in a named election; the higher its priority, the sooner it is nominated.
+    pub async fn stand(&self, election: &str, priority: i32) -> Result<Stood, AskError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Stand(election.to_owned(), priority, reply);
+        self.requests.send(request).await.map_err(|_| AskError::Closed)?;
+        answer.await.unwrap_or(Err(AskError::Closed))
+    }
+
+    /// The application stands in it no longer, and does not lead. Whether there is one of this name.
+    pub async fn withdraw(&self, election: &str) -> bool {
+        let (reply, answer) = oneshot::channel();
+        // A closed group has no elections, and gives no answer.
+        let _ = self.requests.send(Request::Withdraw(election.to_owned(), reply)).await;
+        answer.await.unwrap_or_default()
     }
 
     /// The election named `default`, which is the group's leadership.
@@ -237,6 +277,8 @@ pub enum Leadership {
 /// An election, as this member sees it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Election {
+    /// Its name.
+    pub name: String,
     /// How it is held.
     pub algorithm: ElectionAlgorithm,
     /// What makes it safe.
@@ -247,6 +289,8 @@ pub struct Election {
     pub leadership: Leadership,
     /// Until when this member surely leads, by its own clock; moves on with every heartbeat.
     pub safe_until: Option<LocalTime>,
+    /// The fencing token of the lead, if it is this member's. That of `default` has none: its epoch rises.
+    pub token: Option<FencingToken>,
     /// Who leads, while this member knows of somebody's unexpired leader lease.
     pub leader: Option<Leader>,
     /// How many may be elected.
@@ -260,6 +304,35 @@ pub struct Election {
 }
 
 impl Election {
+    /// One of which nothing is known yet.
+    pub(crate) fn new(name: &str, policy: &Policy) -> Self {
+        Self {
+            name: name.to_owned(),
+            algorithm: policy.election,
+            arbiter: policy.arbiter,
+            epoch: Epoch::default(),
+            leadership: Leadership::Isolated,
+            safe_until: None,
+            token: None,
+            leader: None,
+            candidates: 0,
+            transitions: 0,
+            last: None,
+            index: 1,
+        }
+    }
+
+    /// Somebody leads, or nobody is known to. Whether that is news.
+    pub(crate) fn set_leader(&mut self, leader: Option<Leader>) -> bool {
+        let name = |leader: &Option<Leader>| leader.as_ref().map(|leader| leader.uid.clone());
+        let changed = name(&self.leader) != name(&leader);
+        if changed {
+            self.transitions += u64::from(leader.is_some());
+            self.leader = leader;
+        }
+        changed
+    }
+
     /// Whether this member surely leads at `now`.
     pub fn leads_at(&self, now: LocalTime) -> bool {
         self.leadership == Leadership::Leading && self.safe_until.is_some_and(|until| now < until)

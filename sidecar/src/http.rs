@@ -2,6 +2,7 @@
 //!
 //! It turns text into types and awaits answers of the group task. It decides nothing.
 
+mod candidacy;
 mod claim;
 mod claim_view;
 mod count;

@@ -194,6 +194,12 @@ impl Holds {
         self.heard.contains_key(&member)
     }
 
+    /// Whether a member was not heard of for long, as this one knows, which leads.
+    #[must_use]
+    pub fn is_silent(&self, member: MemberId) -> bool {
+        self.silent.contains(&member)
+    }
+
     /// The highest token of it that this member knows to have been given.
     #[must_use]
     pub fn highest(&self, name: &HoldName) -> FencingToken {

@@ -4,8 +4,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::holds::{Holds, Lines, Seat};
-use super::links::Links;
-use super::message::Envelope;
 use crate::ids::{HoldName, Incarnation, MemberId, RequestNumber};
 use crate::policy::Policy;
 use crate::protocol::{Named, Value};
@@ -167,28 +165,40 @@ pub struct Cx<'a, S: Service> {
     pub now: LocalTime,
     /// What this member knows of holds.
     pub holds: &'a mut Holds,
-    pub(super) links: &'a mut Links<S::Message>,
     pub(super) out: &'a mut Vec<ServiceEffect<S>>,
 }
 
 /// What a service wants done.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) enum ServiceEffect<S: Service> {
-    Send(Incarnation, Envelope<S::Message>),
+    Send(MemberId, S::Message),
     Tell(S::Event),
 }
 
 impl<S: Service> Cx<'_, S> {
     /// Sends something to another member of the view.
     pub fn send(&mut self, to: MemberId, body: S::Message) {
-        let Some(seat) = self.holds.seat() else { return };
-        let Some(receiver) = seat.member(to) else { return };
-        let (epoch, number) = (seat.view().epoch, self.links.next(to));
-        self.out.push(ServiceEffect::Send(receiver, Envelope { epoch, number, body }));
+        self.out.push(ServiceEffect::Send(to, body));
     }
 
     /// Lets the application know.
     pub fn tell(&mut self, event: S::Event) {
         self.out.push(ServiceEffect::Tell(event));
+    }
+
+    /// Calls a service that is a part of this one: what it sends and reports is this one's.
+    pub fn with_part<P: Service, R>(
+        &mut self,
+        message: impl Fn(P::Message) -> S::Message,
+        event: impl Fn(P::Event) -> S::Event,
+        act: impl FnOnce(&mut Cx<'_, P>) -> R,
+    ) -> R {
+        let mut out = Vec::new();
+        let result = act(&mut Cx { now: self.now, holds: self.holds, out: &mut out });
+        self.out.extend(out.into_iter().map(|effect| match effect {
+            ServiceEffect::Send(to, body) => ServiceEffect::Send(to, message(body)),
+            ServiceEffect::Tell(about) => ServiceEffect::Tell(event(about)),
+        }));
+        result
     }
 }

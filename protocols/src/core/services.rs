@@ -3,7 +3,7 @@
 use super::message::{Admission, Envelope, Extended, Promise, Table};
 use super::service::{Cx, Notice, ServiceEffect};
 use super::{Event, Member, Nominator, Out, PeerMessage, Service, Timer, say};
-use crate::ids::Incarnation;
+use crate::ids::{Incarnation, MemberId};
 use crate::record::Record;
 use crate::time::LocalTime;
 
@@ -16,17 +16,15 @@ impl<S: Service, N: Nominator> Member<S, N> {
         act: impl FnOnce(&mut S, &mut Cx<'_, S>) -> R,
     ) -> R {
         let mut effects = Vec::new();
-        let (service, holds, links) = (&mut self.service, &mut self.holds, &mut self.links);
-        let mut cx = Cx { now, holds, links, out: &mut effects };
+        let (service, holds) = (&mut self.service, &mut self.holds);
+        let mut cx = Cx { now, holds, out: &mut effects };
         hear_notices(service, &mut cx);
         let result = act(service, &mut cx);
         hear_notices(service, &mut cx);
         let mut notified = false;
         for effect in effects {
             match effect {
-                ServiceEffect::Send(to, envelope) => {
-                    say(to, PeerMessage::Service(Box::new(envelope)), out);
-                }
+                ServiceEffect::Send(to, body) => self.send_envelope(to, body, out),
                 ServiceEffect::Tell(event) => {
                     notified = true;
                     out.tell(Event::Service(event));
@@ -38,6 +36,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
         self.arm_service(now, out);
         result
+    }
+
+    fn send_envelope(&mut self, to: MemberId, body: S::Message, out: &mut Out<S, N>) {
+        let Some(seat) = self.holds.seat() else { return };
+        let Some(receiver) = seat.member(to) else { return };
+        let (epoch, number) = (seat.view().epoch, self.links.next(to));
+        say(receiver, PeerMessage::Service(Box::new(Envelope { epoch, number, body })), out);
     }
 
     /// Lets the service hear what the core noticed.

@@ -30,8 +30,7 @@ impl Nominator for AnyElection {
     type Timer = AnyTimer;
 
     fn new(policy: &Policy, me: MemberId, view: View, leader_lease: Duration) -> Self {
-        let answer = (leader_lease / 15).min(Duration::from_millis(500));
-        Self::new(policy.election, me, view, Timing { answer, announcement: answer * 3 })
+        Self::new(policy.election, me, view, Timing::of(leader_lease))
     }
 
     fn nominate(&mut self, now: LocalTime, out: &mut NominatorOut<Self>) {

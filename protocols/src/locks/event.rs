@@ -31,6 +31,16 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Which lock it is about.
+    #[must_use]
+    pub fn lock(&self) -> &LockName {
+        match self {
+            Self::Enter { lock, .. } | Self::Exit { lock } | Self::Pass { lock, .. } => lock,
+        }
+    }
+}
+
 /// Something happened to a lock of this member.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Event {

@@ -9,11 +9,12 @@ use super::event::{Entry, Event};
 use crate::core::message::{Heartbeat, Message, PeerMessage};
 use crate::core::{self, Command, Member, Node, Nominator, Service, Term};
 use crate::ids::{Epoch, Incarnation, LockName};
-use crate::locks::{self, LockEvent, Locks};
+use crate::locks::{self, LockEvent};
 use crate::mutex::Coordination;
 use crate::policy::Arbiter;
 use crate::protocol::{Effect, EffectOf, Input, InputOf, OutboxOf, Protocol};
 use crate::register::{self, MemoryRegister};
+use crate::services::{self, ServiceMessage, Services};
 use crate::time::LocalTime;
 
 /// Where the members of one group and its register write down what they do, in order.
@@ -34,14 +35,35 @@ impl Log {
 }
 
 /// A service whose applications claim names and are granted them, as those of locks are.
-pub trait Grants: Service<Command = locks::Command, Event = locks::Event> {
+pub trait Grants: Service {
     /// Whether with such a message the leader grants something to a member.
     fn grants(message: &Self::Message) -> bool;
+
+    /// What the application asks about a name, if it does.
+    fn asks(command: &Self::Command) -> Option<&locks::Command>;
+
+    /// What it is notified of about a name, if it is.
+    fn notifies(event: &Self::Event) -> Option<&locks::Event>;
 }
 
-impl Grants for Locks {
+impl Grants for Services {
     fn grants(message: &Self::Message) -> bool {
+        let ServiceMessage::Lock(message) = message else { return false };
         matches!(message.message.coordination(), Some(Coordination::Grant(_)))
+    }
+
+    fn asks(command: &Self::Command) -> Option<&locks::Command> {
+        match command {
+            services::Command::Lock(command) => Some(command),
+            services::Command::Election(_) => None,
+        }
+    }
+
+    fn notifies(event: &Self::Event) -> Option<&locks::Event> {
+        match event {
+            services::Event::Lock(event) => Some(event),
+            services::Event::Election(_) => None,
+        }
     }
 }
 
@@ -76,9 +98,9 @@ impl Watch {
         input: InputOf<Member<S, N>>,
         out: &mut OutboxOf<Member<S, N>>,
     ) {
-        if let Input::Command(Command::Service(
-            locks::Command::Exit { lock } | locks::Command::Pass { lock, .. },
-        )) = &input
+        if let Input::Command(Command::Service(command)) = &input
+            && let Some(locks::Command::Exit { lock } | locks::Command::Pass { lock, .. }) =
+                S::asks(command)
         {
             self.note(Event::Released(lock.clone()));
             self.holds.remove(lock);
@@ -144,7 +166,7 @@ impl Watch {
                 Effect::Send { to: Node::Member(to), message: Message::Peer(message) } => {
                     self.sent::<S, N>(*to, message);
                 }
-                Effect::Tell(event) => self.notified(now, event),
+                Effect::Tell(event) => self.notified::<S>(now, event),
                 Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) => {}
             }
         }
@@ -201,7 +223,7 @@ impl Watch {
         }
     }
 
-    fn notified(&mut self, now: LocalTime, event: &core::Event<locks::Event>) {
+    fn notified<S: Grants>(&mut self, now: LocalTime, event: &core::Event<S::Event>) {
         match event {
             core::Event::Installed(record) => {
                 self.note(Event::Entered(record.epoch));
@@ -210,7 +232,8 @@ impl Watch {
                     self.note(Event::Promised(record.epoch));
                 }
             }
-            core::Event::Service(locks::Event { lock, event }) => {
+            core::Event::Service(event) => {
+                let Some(locks::Event { lock, event }) = S::notifies(event) else { return };
                 let lock = lock.clone();
                 match *event {
                     LockEvent::Entered { token: Some(token), epoch, term, .. } => {
@@ -276,9 +299,8 @@ fn granted_in<S: Grants, N: Nominator>(effects: &[EffectOf<Member<S, N>>]) -> Op
 /// Whether an application is notified with these effects that it goes on holding.
 fn extends<S: Grants, N: Nominator>(effects: &[EffectOf<Member<S, N>>]) -> bool {
     effects.iter().any(|effect| match effect {
-        Effect::Tell(core::Event::Service(locks::Event { event: notified, .. })) => {
-            matches!(notified, LockEvent::Extended { .. })
-        }
+        Effect::Tell(core::Event::Service(event)) => S::notifies(event)
+            .is_some_and(|notified| matches!(notified.event, LockEvent::Extended { .. })),
         Effect::Tell(core::Event::Lease(_)) => true,
         Effect::Tell(_) | Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) => false,
     })

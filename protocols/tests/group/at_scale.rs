@@ -1,7 +1,9 @@
 //! Many holds: promises, heartbeats and notifications of applications cost what has changed, not what is held.
 
 use conclave_protocols::member::message::{Note, PeerMessage, Promise};
-use conclave_protocols::member::{Command, Event, GROUP_MAX, LockCommand, LockEvent, OfLock};
+use conclave_protocols::member::{
+    Command, Event, GROUP_MAX, LockCommand, LockEvent, OfLock, OfService,
+};
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
 
 use crate::bench::{Bench, Link, SECOND, name};
@@ -28,8 +30,9 @@ fn laden(policy: Policy) -> Bench {
                 owner: format!("owner-{owner}"),
                 metadata: Some(lock(owner, number).into()),
             };
-            let enter =
-                Command::Service(LockCommand::Enter { lock: name(&lock(owner, number)), note });
+            let enter = Command::Service(
+                LockCommand::Enter { lock: name(&lock(owner, number)), note }.into(),
+            );
             bench.command(owner, enter);
         }
     }
@@ -52,7 +55,7 @@ fn promise_of(message: &PeerMessage) -> &Promise {
 
 fn lost(bench: &Bench) -> usize {
     let lost = |(_, event): &&(usize, Event)| {
-        matches!(event, Event::Service(OfLock { event: LockEvent::Lost(_), .. }))
+        matches!(event, Event::Service(OfService::Lock(OfLock { event: LockEvent::Lost(_), .. })))
     };
     bench.notified.iter().filter(lost).count()
 }
@@ -184,10 +187,9 @@ fn a_group_that_is_full_says_so_and_when_there_is_room_again() {
     bench.wait(SECOND * 12);
     bench.forget();
     for number in 0..GROUP_MAX {
-        let enter = Command::Service(LockCommand::Enter {
-            lock: name(&lock(0, number)),
-            note: Note::default(),
-        });
+        let enter = Command::Service(
+            LockCommand::Enter { lock: name(&lock(0, number)), note: Note::default() }.into(),
+        );
         bench.command(0, enter);
     }
     bench.wait(SECOND);

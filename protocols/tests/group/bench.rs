@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use conclave_protocols::member::message::{Message, Note, PeerMessage};
+use conclave_protocols::member::message::{
+    LockMessage, Message, Note, PeerMessage, ServiceMessage,
+};
 use conclave_protocols::member::{
-    Command, Event, Leadership, LockCommand, LockEvent, Member, Node, OfLock, Timer,
+    Command, Event, Leadership, LockCommand, LockEvent, Member, Node, OfLock, OfService, Timer,
 };
 use conclave_protocols::policy::Policy;
 use conclave_protocols::protocol::{Effect, Input, InputOf, Named, Outbox};
@@ -16,6 +18,14 @@ use conclave_protocols::version::{self, Versions};
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName, PodUid, Protocol};
 
 use crate::terms::Terms;
+
+/// What a message states of a lock.
+pub(crate) fn of_lock(message: &mut ServiceMessage) -> &mut LockMessage {
+    match message {
+        ServiceMessage::Lock(message) => message,
+        ServiceMessage::Election(message) => panic!("{message:?}"),
+    }
+}
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
@@ -143,7 +153,11 @@ impl Bench {
 
     fn notify(&mut self, member: usize, event: Event) {
         self.terms.hear(member, self.now, &event);
-        if let Event::Service(OfLock { lock, event: LockEvent::Entered { term, .. } }) = &event {
+        if let Event::Service(OfService::Lock(OfLock {
+            lock,
+            event: LockEvent::Entered { term, .. },
+        })) = &event
+        {
             self.terms.entered((member, lock.clone()), *term);
         }
         self.notified.push((member, event));
@@ -223,15 +237,16 @@ impl Bench {
     pub(crate) fn enter(&mut self, member: usize, lock: &str) {
         self.command(
             member,
-            Command::Service(LockCommand::Enter { lock: name(lock), note: Note::default() }),
+            Command::Service(LockCommand::Enter { lock: name(lock), note: Note::default() }.into()),
         );
     }
 
     /// Several want a lock at the same moment: none has heard of another's intent.
     pub(crate) fn enter_at_once(&mut self, members: &[usize], lock: &str) {
         for member in members {
-            let enter =
-                Command::Service(LockCommand::Enter { lock: name(lock), note: Note::default() });
+            let enter = Command::Service(
+                LockCommand::Enter { lock: name(lock), note: Note::default() }.into(),
+            );
             self.feed(*member, Input::Command(enter));
         }
         self.settle();
@@ -239,14 +254,14 @@ impl Bench {
 
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
         self.terms.over(&(member, name(lock)));
-        self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }));
+        self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }.into()));
     }
 
     /// An application that holds gives back, and another of its pod that waits takes its place.
     pub(crate) fn pass(&mut self, member: usize, lock: &str, owner: &str) {
         self.terms.over(&(member, name(lock)));
         let note = Note { owner: owner.to_owned(), metadata: None };
-        self.command(member, Command::Service(LockCommand::Pass { lock: name(lock), note }));
+        self.command(member, Command::Service(LockCommand::Pass { lock: name(lock), note }.into()));
     }
 
     /// A message out of nowhere.
@@ -404,7 +419,7 @@ fn events<'a>(
     lock: &str,
 ) -> impl Iterator<Item = &'a LockEvent> {
     notified.iter().filter(move |(index, _)| *index == member).filter_map(move |(_, event)| {
-        if let Event::Service(OfLock { lock: name, event }) = event
+        if let Event::Service(OfService::Lock(OfLock { lock: name, event })) = event
             && name.as_str() == lock
         {
             Some(event)

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use conclave_protocols::member::{Command, Event, LockEvent, OfLock};
+use conclave_protocols::member::{Command, Event, LockEvent, OfLock, OfService};
 use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::random::Random;
 
@@ -153,7 +153,11 @@ fn check_tokens(bench: &Bench, seed: u64) -> usize {
     let mut last: BTreeMap<&str, u64> = BTreeMap::new();
     let mut count = 0;
     for (member, event) in &bench.notified {
-        let Event::Service(OfLock { lock, event: LockEvent::Entered { token, .. } }) = event else {
+        let Event::Service(OfService::Lock(OfLock {
+            lock,
+            event: LockEvent::Entered { token, .. },
+        })) = event
+        else {
             continue;
         };
         let token = token.expect("there is an arbiter").get();

@@ -8,7 +8,7 @@ use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy, Timing};
 use conclave_protocols::record::Record;
 use conclave_protocols::{Epoch, FencingToken};
 
-use crate::bench::{Bench, Link, SECOND};
+use crate::bench::{Bench, Link, SECOND, of_lock};
 use crate::nodes::mark;
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -214,7 +214,8 @@ fn a_candidate_reads_again_when_an_earlier_write_is_answered() {
     let highest = FencingToken::before(bench.record().ceiling);
     let number = request.number + 1;
     let mut message = *request;
-    (message.number, message.body.highest) = (number, highest);
+    message.number = number;
+    of_lock(&mut message.body).highest = highest;
     bench.way(Node::Register, bench.node(0), Link::Held);
     bench.say(bench.members[1].me(), 0, PeerMessage::Service(Box::new(message)));
     bench.command(0, Command::Look);
@@ -244,7 +245,8 @@ fn rule_33_the_next_epoch_lies_above_a_ceiling_that_only_the_leader_knows() {
         let highest = FencingToken::before(bench.record().ceiling);
         let number = request.number + further;
         let mut message = (*request).clone();
-        (message.number, message.body.highest) = (number, highest);
+        message.number = number;
+        of_lock(&mut message.body).highest = highest;
         bench.say(bench.members[1].me(), 0, PeerMessage::Service(Box::new(message)));
         bench.wait(Policy::default().timing.heartbeat);
     }

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use conclave_protocols::member::message::{Envelope, LockMessage, Message, PeerMessage};
+use conclave_protocols::member::message::{Envelope, Message, PeerMessage, ServiceMessage};
 use conclave_protocols::member::{Command, LockEvent, Node};
 use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::time::hold;
 use conclave_protocols::{Epoch, FencingToken, Incarnation};
 
-use crate::bench::{Bench, Link, SECOND};
+use crate::bench::{Bench, Link, SECOND, of_lock};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -111,7 +111,7 @@ fn rule_26_nobody_enters_without_a_token_below_the_ceiling() {
         let last = last_but_one.successor(ceiling).expect("it is the last but one");
         bench.link(bench.node(0), Node::Register, Link::Held);
         for mut message in lost_on_the_way_to_the_next(&mut bench) {
-            message.body.highest = last_but_one;
+            of_lock(&mut message.body).highest = last_but_one;
             bench.say(incarnation(&bench, 2), 1, PeerMessage::Service(Box::new(message)));
         }
         until_held(&mut bench, 1, "a", SECOND * 3);
@@ -331,7 +331,7 @@ fn rule_31_a_message_of_another_view_lets_nobody_in() {
 }
 
 /// Member 2 was in the critical section, member 1 waits for it, and what would admit it is lost: that.
-fn lost_on_the_way_to_the_next(bench: &mut Bench) -> Vec<Envelope<LockMessage>> {
+fn lost_on_the_way_to_the_next(bench: &mut Bench) -> Vec<Envelope<ServiceMessage>> {
     bench.enter(2, "a");
     until_held(bench, 2, "a", SECOND * 3);
     bench.enter(1, "a");
@@ -345,7 +345,7 @@ fn lost_on_the_way_to_the_next(bench: &mut Bench) -> Vec<Envelope<LockMessage>> 
         Message::Peer(PeerMessage::Service(message)) => Some(message.as_ref().clone()),
         Message::Peer(_) | Message::Register(_) => None,
     });
-    let lost: Vec<Envelope<LockMessage>> = lost.collect();
+    let lost: Vec<Envelope<ServiceMessage>> = lost.collect();
     assert!(!lost.is_empty(), "{:?}: nothing was said", bench.record().policy.locks);
     lost
 }

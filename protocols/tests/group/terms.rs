@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use conclave_protocols::member::{LockEvent, OfLock, Term};
+use conclave_protocols::member::{LockEvent, OfLock, OfService, Term};
 use conclave_protocols::{LocalTime, LockName};
 
 use crate::kit::Event;
@@ -54,7 +54,7 @@ impl Terms {
                 };
                 self.0.iter_mut().filter(of_it).map(extend).collect()
             }
-            Event::Service(OfLock { lock, event }) => {
+            Event::Service(OfService::Lock(OfLock { lock, event })) => {
                 let key = (member, lock.clone());
                 let Some(term) = self.0.get_mut(&key) else { return Vec::new() };
                 match event {
@@ -74,7 +74,8 @@ impl Terms {
                     }
                 }
             }
-            Event::Leadership(_)
+            Event::Service(OfService::Election(_))
+            | Event::Leadership(_)
             | Event::Installed(_)
             | Event::Elected { .. }
             | Event::Left

@@ -8,7 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_protocols::history::{Operation, Scope};
-use conclave_protocols::member::{Leadership, LockEvent, LostReason, Node, OfLock};
+use conclave_protocols::member::{
+    Leadership, LockEvent, LostReason, Node, OfElection, OfLock, OfService,
+};
 use conclave_protocols::policy::{Arbiter, LockAlgorithm};
 use conclave_protocols::record::Record;
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName};
@@ -54,7 +56,12 @@ impl World {
                 self.extended(&extension);
             }
             match event {
-                Event::Service(OfLock { lock, event }) => self.lock_event(index, lock, &event),
+                Event::Service(OfService::Lock(OfLock { lock, event })) => {
+                    self.lock_event(index, lock, &event);
+                }
+                Event::Service(OfService::Election(OfElection { election, event })) => {
+                    self.election_event(index, &election, &event);
+                }
                 Event::Leadership(Leadership::Leading(until)) => self.leads(index, until),
                 Event::Leadership(
                     leadership @ (Leadership::HandingOver

@@ -8,7 +8,7 @@ mod stories;
 
 use std::time::Duration;
 
-use conclave_protocols::member::message::{AboutLock, Message, PeerMessage};
+use conclave_protocols::member::message::{AboutLock, Message, PeerMessage, ServiceMessage};
 use conclave_protocols::member::{LockEvent, Node};
 use conclave_protocols::mutex::PaidBy;
 use conclave_protocols::mutex::maekawa::Quorums;
@@ -255,7 +255,10 @@ impl Table {
     /// How many of the messages that the textbook counts are paid for in such a way.
     fn paid(&self, is_such: impl Fn(PaidBy) -> bool) -> u64 {
         let paid_by = |(.., message): &(Node, Node, Message)| match message {
-            Message::Peer(PeerMessage::Service(envelope)) => envelope.body.message.paid_by(),
+            Message::Peer(PeerMessage::Service(envelope)) => match &envelope.body {
+                ServiceMessage::Lock(message) => message.message.paid_by(),
+                ServiceMessage::Election(_) => PaidBy::Nobody,
+            },
             Message::Peer(_) | Message::Register(_) => PaidBy::Nobody,
         };
         let counted = |by: &PaidBy| *by != PaidBy::Nobody && is_such(*by);

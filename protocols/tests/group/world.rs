@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
+use conclave_protocols::elections::hold_of;
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use conclave_protocols::member::message::Note;
-use conclave_protocols::member::{LockCommand, Node, StatusEpoch};
+use conclave_protocols::member::{ElectionCommand, ElectionEvent, LockCommand, Node, StatusEpoch};
 use conclave_protocols::policy::{Arbiter, Policy, Timing};
 use conclave_protocols::random::Random;
 use conclave_protocols::record::{MemberInfo, Record};
@@ -194,8 +195,40 @@ impl World {
         let watch = Watch::new(&member, rate, self.log.clone());
         let place = Place::Member(Box::new(member), watch);
         self.sim.add_with_clock(Node::Member(incarnation), place, clock);
+        self.stand(index);
         self.discover();
         index
+    }
+
+    /// The application of a new member stands in all elections that there are.
+    fn stand(&mut self, member: usize) {
+        for policy in self.policy.elections.clone() {
+            let election = hold_of(&policy.name).expect("a name");
+            let stand = ElectionCommand::Stand { election, priority: 0 };
+            self.command(member, Command::Service(stand.into()));
+        }
+    }
+
+    /// Nominees ask for the lead. One that was too late asks no longer; one that leads may resign.
+    pub(crate) fn election_event(&mut self, member: usize, lead: &LockName, event: &ElectionEvent) {
+        let me = self.members[member].0;
+        let leads = self.holders(lead.as_str()).contains(&member);
+        match event {
+            ElectionEvent::Elected { winner, .. } if *winner == me => {
+                self.enter(member, lead.as_str());
+            }
+            ElectionEvent::State { leader: Some(leader), .. } => {
+                let exits = if *leader == me {
+                    leads && self.sim.random().once_in(4)
+                } else {
+                    !leads && self.wants(member, lead.as_str())
+                };
+                if exits {
+                    self.exit(member, lead.as_str());
+                }
+            }
+            ElectionEvent::Elected { .. } | ElectionEvent::State { leader: None, .. } => {}
+        }
     }
 
     /// Under the arbiter `None`, all pods that there are become known to all.
@@ -299,7 +332,10 @@ impl World {
             self.ask(member, lock);
         }
         let note = Note { owner: format!("app-{member}"), metadata: None };
-        self.command(member, Command::Service(LockCommand::Enter { lock: name(lock), note }));
+        self.command(
+            member,
+            Command::Service(LockCommand::Enter { lock: name(lock), note }.into()),
+        );
     }
 
     pub(crate) fn exit(&mut self, member: usize, lock: &str) {
@@ -309,7 +345,7 @@ impl World {
             self.gave_back(member, lock);
         }
         self.terms.over(&(member, name(lock)));
-        self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }));
+        self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }.into()));
     }
 
     /// An application that holds gives back, and another of its pod that waits takes its place.
@@ -322,7 +358,7 @@ impl World {
         self.terms.over(&(member, name(lock)));
         self.ask(member, lock);
         let note = Note { owner: format!("app-{member}"), metadata: None };
-        self.command(member, Command::Service(LockCommand::Pass { lock: name(lock), note }));
+        self.command(member, Command::Service(LockCommand::Pass { lock: name(lock), note }.into()));
     }
 
     fn ask(&mut self, member: usize, lock: &str) {

@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use conclave_protocols::core::{CarriedHolds, Cx, Holds, Lines, Notice, Seat, Service, Taken};
 use conclave_protocols::ids::RequestNumber;
-use conclave_protocols::locks::{Command, Event, LockEvent, LostReason};
+use conclave_protocols::locks::{self, Event, LockEvent, LostReason};
 use conclave_protocols::member::message::Note;
 use conclave_protocols::policy::Policy;
+use conclave_protocols::services::{self, Command};
 use conclave_protocols::trace::Grants;
 use conclave_protocols::{FencingToken, HoldName, Incarnation, LocalTime, MemberId, Named};
 use serde::{Deserialize, Serialize};
@@ -71,6 +72,20 @@ impl Named for LineMessage {
 impl Grants for Line {
     fn grants(message: &LineMessage) -> bool {
         message.what == What::Grant
+    }
+
+    fn asks(command: &Command) -> Option<&locks::Command> {
+        match command {
+            Command::Lock(command) => Some(command),
+            Command::Election(_) => None,
+        }
+    }
+
+    fn notifies(event: &services::Event) -> Option<&Event> {
+        match event {
+            services::Event::Lock(event) => Some(event),
+            services::Event::Election(_) => None,
+        }
     }
 }
 
@@ -257,13 +272,13 @@ fn tell_entered(cx: &mut Call<'_>, name: &HoldName, taken: Taken) {
 }
 
 fn tell(cx: &mut Call<'_>, name: &HoldName, event: LockEvent) {
-    cx.tell(Event { lock: name.clone(), event });
+    cx.tell(services::Event::Lock(Event { lock: name.clone(), event }));
 }
 
 impl Service for Line {
     type Command = Command;
     type Message = LineMessage;
-    type Event = Event;
+    type Event = services::Event;
 
     fn new(_me: Incarnation) -> Self {
         Self::default()
@@ -300,10 +315,12 @@ impl Service for Line {
     }
 
     fn command(&mut self, cx: &mut Call<'_>, command: Command) {
+        // It has no elections.
+        let Command::Lock(command) = command else { return };
         match command {
-            Command::Enter { lock: name, note } => self.enter(cx, &name, note),
-            Command::Exit { lock: name } => self.exit(cx, &name),
-            Command::Pass { lock: name, note } => {
+            locks::Command::Enter { lock: name, note } => self.enter(cx, &name, note),
+            locks::Command::Exit { lock: name } => self.exit(cx, &name),
+            locks::Command::Pass { lock: name, note } => {
                 let may = cx.holds.is_open(cx.now, &name);
                 let passed = may.then(|| cx.holds.pass(cx.now, &name, &note)).flatten();
                 let Some(taken) = passed else {

@@ -55,6 +55,8 @@ async fn play(mut double: Double) {
                 drop(reply.send(found(lock, id)));
             }
             Request::Claims(reply) => drop(reply.send(Vec::new())),
+            Request::Stand(_, _, reply) => drop(reply.send(Err(AskError::NoElection))),
+            Request::Withdraw(_, reply) => drop(reply.send(false)),
             Request::Abandon(..) | Request::Drain => {}
         }
     }

@@ -16,9 +16,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_protocols::clock::{self, ClockMap, VirtualClock};
+use conclave_protocols::elections::election_of;
 use conclave_protocols::member::message::{Message, PeerMessage};
 use conclave_protocols::member::{
-    self, Command, Event, Leadership, LockCommand, Member, Node, OfLock, StatusEpoch,
+    self, Command, Event, Leadership, LockCommand, Member, Node, OfElection, OfLock, OfService,
+    StatusEpoch,
 };
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
@@ -26,13 +28,15 @@ use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{
     Effect, Incarnation, Input, LocalTime, LockName, MemberId, Outbox, Protocol, register,
 };
+use tokio::sync::watch;
 use tracing::warn;
 
 use self::time::GroupTime;
-use super::Request;
 use super::believers::Notified;
 use super::book::{Book, Due, Intent};
+use super::candidacies::Candidacies;
 use super::timers::PodTimers;
+use super::{NamedElections, Request};
 use crate::claims::ClaimId;
 use crate::metrics::LockMetrics;
 use crate::wire::Payload;
@@ -139,6 +143,7 @@ pub(super) struct PodNode {
     me: Incarnation,
     member: Member,
     book: Book,
+    candidacies: Candidacies,
     time: GroupTime,
     timers: PodTimers<PodTimer>,
     notified: Notified,
@@ -159,10 +164,12 @@ impl PodNode {
         status: StatusEpoch,
         metrics: LockMetrics,
         clock: VirtualClock,
+        elections: watch::Sender<NamedElections>,
     ) -> Self {
         Self {
             me: me.incarnation,
             book: Book::new(&me.name, me.incarnation, metrics),
+            candidacies: Candidacies::new(&me.name, me.incarnation, elections),
             member: Member::new(me, policy, status),
             time: GroupTime::new(clock),
             timers: PodTimers::new(),
@@ -274,6 +281,7 @@ impl PodNode {
         self.ending = Some(Ending::Leaves);
         around.ends(Ending::Leaves);
         self.book.close(at.now);
+        self.candidacies.close();
         self.grant_intents(at, around);
         self.timers.set(PodTimer::Leave, at.now.after(LEAVE));
         self.feed(at, Input::Command(Command::Leave), around);
@@ -290,16 +298,22 @@ impl PodNode {
                 }
             }
             let intents = std::mem::take(&mut self.book.intents);
-            if intents.is_empty() && self.book.timers.is_empty() {
+            let commands = std::mem::take(&mut self.candidacies.intents);
+            if intents.is_empty() && commands.is_empty() && self.book.timers.is_empty() {
                 return;
+            }
+            for command in commands {
+                self.feed(at, Input::Command(Command::Service(command)), around);
             }
             for intent in intents {
                 let command = match intent {
                     Intent::Enter(lock, note) => {
-                        Command::Service(LockCommand::Enter { lock, note })
+                        Command::Service(LockCommand::Enter { lock, note }.into())
                     }
-                    Intent::Exit(lock) => Command::Service(LockCommand::Exit { lock }),
-                    Intent::Pass(lock, note) => Command::Service(LockCommand::Pass { lock, note }),
+                    Intent::Exit(lock) => Command::Service(LockCommand::Exit { lock }.into()),
+                    Intent::Pass(lock, note) => {
+                        Command::Service(LockCommand::Pass { lock, note }.into())
+                    }
                 };
                 self.feed(at, Input::Command(command), around);
             }
@@ -343,7 +357,16 @@ impl PodNode {
 
     fn on_event(&mut self, at: Moment, event: Event, around: &mut impl Surroundings) {
         match event {
-            Event::Service(OfLock { lock, event }) => {
+            Event::Service(OfService::Election(OfElection { election, event })) => {
+                let record = self.member.record();
+                return self.candidacies.on_election(at.now, &election, &event, record);
+            }
+            Event::Service(OfService::Lock(OfLock { lock, event }))
+                if election_of(&lock).is_some() =>
+            {
+                return self.candidacies.on_lead(at.now, &lock, &event, self.member.record());
+            }
+            Event::Service(OfService::Lock(OfLock { lock, event })) => {
                 let pod_of = |member: Incarnation| name_of(self.member.record(), member);
                 return self.book.on_event(at.now, &lock, event, pod_of);
             }
@@ -353,13 +376,17 @@ impl PodNode {
             }
             Event::Leadership(leadership) => {
                 self.leadership = leadership;
+                self.candidacies.stands(leadership);
                 if leadership == Leadership::HandingOver {
                     self.timers.set(PodTimer::Believers, at.now);
                 }
             }
             Event::Grace(until) => self.book.grace(until),
             Event::Full(full) => self.book.group_is_full(full),
-            Event::Lease(lease) => return self.book.extend_all(at.now, lease),
+            Event::Lease(lease) => {
+                self.candidacies.extend_all(lease);
+                return self.book.extend_all(at.now, lease);
+            }
             Event::Left => self.left = true,
             Event::Met(_)
             | Event::Grants(_)
@@ -374,6 +401,7 @@ impl PodNode {
     /// The member entered a view.
     fn enter(&mut self, at: Moment, record: &Record, around: &mut impl Surroundings) {
         self.book.set_policy(&record.policy);
+        self.candidacies.entered(record);
         if let Some(rank) = record.rank(self.me) {
             self.enter_time(at, record, rank, around);
         }

@@ -43,18 +43,7 @@ impl Publisher {
             view_changes: 0,
             index: 1,
         };
-        let election = Election {
-            algorithm: policy.election,
-            arbiter: policy.arbiter,
-            epoch: conclave_protocols::Epoch::default(),
-            leadership: Leadership::Isolated,
-            safe_until: None,
-            leader: None,
-            candidates: 0,
-            transitions: 0,
-            last: None,
-            index: 1,
-        };
+        let election = Election::new("default", &policy);
         Self {
             me: watch::Sender::new(None),
             status: watch::Sender::new(status),
@@ -100,9 +89,9 @@ impl Publisher {
             let new_epoch = election.epoch != record.epoch;
             election.epoch = record.epoch;
             election.candidates = u32::try_from(record.members.len()).unwrap_or(u32::MAX);
-            let new_leader = set_leader(election, leader(now, record));
-            election.index += u64::from(new_epoch && !new_leader);
-            new_epoch || new_leader
+            let changed = new_epoch | election.set_leader(leader(now, record));
+            election.index += u64::from(changed);
+            changed
         });
     }
 
@@ -144,9 +133,9 @@ impl Publisher {
             };
             let moved = election.leadership != is;
             election.leadership = is;
-            let new_leader = set_leader(election, known);
-            election.index += u64::from(moved && !new_leader);
-            moved || new_leader || extended
+            let news = moved | election.set_leader(known);
+            election.index += u64::from(news);
+            news || extended
         });
         // The status names the leader as well, and says whether the group is ready.
         self.status.send_if_modified(|status| {
@@ -218,19 +207,13 @@ impl Publisher {
     }
 }
 
-fn set_leader(election: &mut Election, leader: Option<Leader>) -> bool {
-    let name = |leader: &Option<Leader>| leader.as_ref().map(|leader| leader.uid.clone());
-    let changed = name(&election.leader) != name(&leader);
-    if changed {
-        election.transitions += u64::from(leader.is_some());
-        election.leader = leader;
-        election.index += 1;
-    }
-    changed
+fn leader(now: LocalTime, record: &Record) -> Option<Leader> {
+    leader_info(now, record, record.leader?)
 }
 
-fn leader(now: LocalTime, record: &Record) -> Option<Leader> {
-    let info = record.member(record.rank(record.leader?)?)?;
+/// What is shown of a member that leads from now on.
+pub(super) fn leader_info(now: LocalTime, record: &Record, member: Incarnation) -> Option<Leader> {
+    let info = record.member(record.rank(member)?)?;
     Some(Leader {
         pod: info.name.clone(),
         uid: info.incarnation.pod.to_string(),

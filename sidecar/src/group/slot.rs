@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::node::requests::answered;
 use super::publish::Publisher;
-use super::{Believers, Group, Request};
+use super::{Believers, Group, NamedElections, Request};
 use crate::claims::{AskError, ClaimError};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
@@ -23,6 +23,7 @@ pub(crate) struct Slot {
     pub(super) clock: OsClock,
     pub(super) metrics: Metrics,
     pub(super) believers: Believers,
+    pub(super) named: watch::Sender<NamedElections>,
 }
 
 /// Makes a slot and the handle to the group.
@@ -31,15 +32,17 @@ pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> 
     let publisher = Publisher::new(group, pod);
     let believers = Believers::default();
     let map = watch::Sender::new(virtual_clock(clock, &Policy::default()).map());
+    let named = watch::Sender::new(NamedElections::new());
     let group = Group {
         requests,
+        named: named.subscribe(),
         status: publisher.status.subscribe(),
         election: publisher.election.subscribe(),
         time: map.subscribe(),
         clock,
         believers: believers.clone(),
     };
-    (group, Slot { asked, publisher, map, clock, metrics, believers })
+    (group, Slot { asked, publisher, map, clock, metrics, believers, named })
 }
 
 impl Slot {
@@ -69,6 +72,8 @@ impl Slot {
                 answered(reply, Err(ClaimError::NotFound));
             }
             Request::Claims(reply) => answered(reply, Vec::new()),
+            Request::Stand(_, _, reply) => answered(reply, Err(AskError::NotReady(missing))),
+            Request::Withdraw(_, reply) => answered(reply, false),
             Request::Abandon(..) | Request::Drain => {}
         }
     }

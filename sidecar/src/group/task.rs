@@ -113,7 +113,8 @@ impl Slot {
         let incarnation = me.incarnation;
         let clock = virtual_clock(self.clock, &policy);
         let status_epoch = *status.borrow_and_update();
-        let node = PodNode::new(me, policy, status_epoch, self.metrics.locks.clone(), clock);
+        let (locks, elections) = (self.metrics.locks.clone(), self.named.clone());
+        let node = PodNode::new(me, policy, status_epoch, locks, clock, elections);
         let process = Process {
             me: incarnation,
             recorder: crate::telemetry::is_traced().then(|| Recorder::new(node.member())),

@@ -5,18 +5,19 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
-use conclave_protocols::LocalTime;
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm};
+use conclave_protocols::{FencingToken, LocalTime};
 use serde::Serialize;
+use tokio::sync::watch;
 use utoipa::ToSchema;
 
 use super::Api;
 use super::claim_view::{Guarantee, millis};
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
-use super::problem_type::ProblemType;
 use super::safety::Safety;
 use super::watched::{self, Patience, Watched};
+use crate::claims::AskError;
 use crate::group::{Election, LastElection, Leader, Leadership};
 use crate::os_clock::Moment;
 
@@ -26,7 +27,7 @@ use crate::os_clock::Moment;
 pub(super) struct ElectionView {
     /// Its name.
     #[schema(example = "default")]
-    election: &'static str,
+    election: String,
     /// How it is held.
     #[schema(value_type = String, example = "Bully")]
     algorithm: ElectionAlgorithm,
@@ -46,6 +47,9 @@ pub(super) struct ElectionView {
     /// How long this member surely leads; only while it does.
     #[serde(flatten)]
     safety: Safety,
+    /// The fencing token of this lead; only while this member leads in an election other than `default`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<u64>,
     /// Who leads; null if nobody is known to.
     leader: Option<LeaderView>,
     /// How many may be elected.
@@ -105,8 +109,8 @@ pub(super) struct ElectionList {
     elections: Vec<ElectionView>,
 }
 
-/// The election that a path names: there is one.
-pub(super) struct Default;
+/// The election that a path names.
+pub(super) struct ElectionPath(watch::Receiver<Election>);
 
 /// Lists the elections.
 #[utoipa::path(
@@ -117,7 +121,10 @@ pub(super) struct Default;
     responses((status = 200, description = "All of them.", body = ElectionList))
 )]
 pub(super) async fn list_elections(State(api): State<Api>) -> Json<ElectionList> {
-    Json(ElectionList { elections: vec![present(&api)] })
+    let named = api.group.named_elections();
+    let named = named.borrow();
+    let all = std::iter::once(&api.group.election).chain(named.values());
+    Json(ElectionList { elections: all.map(|election| present(&api, election)).collect() })
 }
 
 /// Shows an election: who leads, and how this member stands.
@@ -130,7 +137,7 @@ pub(super) async fn list_elections(State(api): State<Api>) -> Json<ElectionList>
     operation_id = "getElection",
     tag = "elections",
     params(
-        ("election" = String, Path, description = "`default` is the group's leadership."),
+        ("election" = String, Path, description = "`default` is the group's leadership; others are what the resource lists."),
         ("wait" = Option<String>, Query, description = "How long to wait for a change."),
         ("index" = Option<u64>, Query, description = "The index that the caller has seen.")
     ),
@@ -143,18 +150,17 @@ pub(super) async fn list_elections(State(api): State<Api>) -> Json<ElectionList>
 )]
 pub(super) async fn get_election(
     State(api): State<Api>,
-    _: Default,
+    ElectionPath(mut election): ElectionPath,
     headers: HeaderMap,
     QueryFields(mut query): QueryFields,
 ) -> Result<Response, Problem> {
     let patience = Patience::of(&mut query)?;
     query.finish(&["wait", "index"])?;
-    let mut election = api.group.election();
     if watched::wants_events(&headers) {
         return watched::events(&api, election, None);
     }
     patience.wait(&api, &mut election).await?;
-    Ok(Json(present(&api)).into_response())
+    Ok(Json(present(&api, &election)).into_response())
 }
 
 /// Says by its status whether this member leads: for probes and for `curl -f`.
@@ -163,30 +169,34 @@ pub(super) async fn get_election(
     path = "/v1/elections/{election}/self",
     operation_id = "isLeader",
     tag = "elections",
-    params(("election" = String, Path, description = "`default` is the group's leadership.")),
+    params(("election" = String, Path, description = "`default` is the group's leadership; others are what the resource lists.")),
     responses(
         (status = 200, description = "It leads.", body = ElectionView),
         (status = 404, description = "`not-found`", body = ProblemBody),
         (status = 503, description = "It does not lead.", body = ElectionView)
     )
 )]
-pub(super) async fn is_leader(State(api): State<Api>, _: Default) -> Response {
-    let view = present(&api);
+pub(super) async fn is_leader(
+    State(api): State<Api>,
+    ElectionPath(election): ElectionPath,
+) -> Response {
+    let view = present(&api, &election);
     let status = if view.is_leader { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, Json(view)).into_response()
 }
 
-impl FromRequestParts<Api> for Default {
+impl FromRequestParts<Api> for ElectionPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
-        match Path::<String>::from_request_parts(parts, api).await {
-            Ok(Path(name)) if name == NAME => Ok(Self),
-            Ok(_) | Err(_) => {
-                let detail = "the group has one election: `default`";
-                Err(Problem::new(ProblemType::NotFound, detail))
-            }
+        let path = Path::<String>::from_request_parts(parts, api).await;
+        let Path(name) = path.map_err(|error| Problem::invalid("election", error.body_text()))?;
+        if name == NAME {
+            return Ok(Self(api.group.election()));
         }
+        let named = api.group.named_elections();
+        let named = named.borrow().get(&name).cloned();
+        named.map(Self).ok_or_else(|| AskError::NoElection.into())
     }
 }
 
@@ -206,7 +216,7 @@ impl Watched for Election {
         let expired = self.leadership == Leadership::Leading && !leads;
         let leader = self.leader_at(now.boottime);
         ElectionView {
-            election: NAME,
+            election: self.name.clone(),
             algorithm: self.algorithm,
             arbiter: self.arbiter,
             guarantee: self.arbiter.into(),
@@ -218,6 +228,7 @@ impl Watched for Election {
                 .safe_until
                 .filter(|_| leads)
                 .map_or_else(Safety::default, |until| Safety::until(until, now)),
+            token: self.token.filter(|_| leads).map(FencingToken::get),
             leader: leader.map(|leader| LeaderView::at(leader, now.boottime)),
             candidates: self.candidates,
             transitions: self.transitions,
@@ -226,7 +237,8 @@ impl Watched for Election {
     }
 
     fn led_until(&self, now: LocalTime) -> Option<LocalTime> {
-        self.safe_until.filter(|_| self.leads_at(now))
+        // The lead in a named election ends when its application is notified, or at its deadline: nobody waits.
+        self.safe_until.filter(|_| self.name == NAME && self.leads_at(now))
     }
 
     fn events(before: Option<&ElectionView>, now: &ElectionView) -> Vec<&'static str> {
@@ -292,12 +304,14 @@ impl From<Leadership> for LeadershipName {
     }
 }
 
-fn present(api: &Api) -> ElectionView {
+/// How an election stands now.
+pub(super) fn present(api: &Api, election: &watch::Receiver<Election>) -> ElectionView {
     let now = api.group.os_clock().moment();
-    let election = api.group.election.borrow();
+    let election = election.borrow();
     // Before the task that changes it can go on: it must know what was answered.
     api.group.believers.answered(election.led_until(now.boottime));
     election.view(now)
 }
 
-const NAME: &str = "default";
+/// The election that nominates the leader of the group.
+pub(super) const NAME: &str = "default";

@@ -58,6 +58,17 @@ impl Fields {
         number.map(Some).ok_or_else(|| Problem::invalid(name, "a whole number"))
     }
 
+    /// A whole number that may be below zero.
+    pub(super) fn integer(&mut self, name: &str) -> Result<Option<i32>, Problem> {
+        let number = match self.values.remove(name) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::String(text)) => text.parse().ok(),
+            Some(value) => value.as_i64().and_then(|number| i32::try_from(number).ok()),
+        };
+        let expected = "a whole number from -2147483648 to 2147483647";
+        number.map(Some).ok_or_else(|| Problem::invalid(name, expected))
+    }
+
     /// A JSON object of at most `limit` bytes, as text.
     pub(super) fn object(&mut self, name: &str, limit: usize) -> Result<Option<String>, Problem> {
         match self.values.remove(name) {

@@ -6,7 +6,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::{Api, claim, elections, locks, members, scope, time};
+use super::{Api, candidacy, claim, elections, locks, members, scope, time};
 
 /// What the document says besides the routes.
 #[derive(OpenApi)]
@@ -40,6 +40,7 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(elections::list_elections))
         .routes(routes!(elections::get_election))
         .routes(routes!(elections::is_leader))
+        .routes(routes!(candidacy::put_candidacy, candidacy::delete_candidacy))
         .routes(routes!(members::list_members))
         .routes(routes!(members::get_status))
         .routes(routes!(time::get_time))

@@ -144,6 +144,7 @@ impl From<AskError> for Problem {
     fn from(error: AskError) -> Self {
         let kind = match &error {
             AskError::NotAllowed => ProblemType::NotAllowed,
+            AskError::NoElection => ProblemType::NotFound,
             AskError::Differs => ProblemType::ClaimDiffers,
             AskError::Ended(claim) => return ended(claim),
             AskError::Full { .. } => ProblemType::QueueFull,

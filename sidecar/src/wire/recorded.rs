@@ -10,8 +10,9 @@ use std::time::Duration;
 use std::{env, fs};
 
 use conclave_protocols::member::message::{
-    Admission, Announcement, Changes, Envelope, Extended, HandOver, Heartbeat, LeaderList, Leave,
-    List, ListItem, LockMessage, LockNote, Note, Promise, Seal, Table, TableHold,
+    Admission, Announcement, Changes, ElectionMessage, ElectionState, Envelope, Extended, HandOver,
+    Heartbeat, LeaderList, Leave, List, ListItem, LockMessage, LockNote, Note, OfElection, Promise,
+    Seal, ServiceMessage, Table, TableHold,
 };
 use conclave_protocols::mutex::central::{self, RequestNumber};
 use conclave_protocols::mutex::{
@@ -58,6 +59,7 @@ fn connecting() -> Vec<(&'static str, Frame)> {
 fn messages() -> Vec<(&'static str, PeerMessage)> {
     let mut messages = leader_lease();
     messages.extend(elections());
+    messages.extend(named_elections());
     messages.extend(locks());
     messages
 }
@@ -164,8 +166,29 @@ fn locks() -> Vec<(&'static str, PeerMessage)> {
         })),
         message,
     };
-    let envelope = |sent| Envelope { epoch: Epoch(12), number: 300, body: message(sent) };
+    let envelope = |sent| {
+        let body = ServiceMessage::Lock(message(sent));
+        Envelope { epoch: Epoch(12), number: 300, body }
+    };
     sent.map(|(name, sent)| (name, PeerMessage::Service(Box::new(envelope(sent))))).into()
+}
+
+fn named_elections() -> Vec<(&'static str, PeerMessage)> {
+    let call = OfElection::Call { ballot: 3, candidates: vec![MemberId(2), MemberId(0)] };
+    let asks = election::AnyMessage::Bully(election::bully::Message::Election);
+    let state = ElectionState { leader: Some(MemberId(2)), candidates: vec![MemberId(0)] };
+    let sent = [
+        ("election-stand", OfElection::Stand(-1)),
+        ("election-withdraw", OfElection::Withdraw),
+        ("election-call", call),
+        ("election-nominate", OfElection::Nominate { ballot: 3, message: asks }),
+        ("election-state", OfElection::State(state)),
+    ];
+    let envelope = |what| {
+        let body = ServiceMessage::Election(ElectionMessage { name: lock(), what });
+        Envelope { epoch: Epoch(12), number: 300, body }
+    };
+    sent.map(|(name, what)| (name, PeerMessage::Service(Box::new(envelope(what))))).into()
 }
 
 fn clocks() -> Vec<(&'static str, clock::Message)> {

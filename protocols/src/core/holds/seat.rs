@@ -65,7 +65,9 @@ impl Seat {
         self.policy.is_led(name.as_str())
     }
 
-    pub(super) fn rank_of(&self, member: Incarnation) -> Option<MemberId> {
+    /// The rank of a member.
+    #[must_use]
+    pub fn rank_of(&self, member: Incarnation) -> Option<MemberId> {
         let place = self.incarnations.iter().position(|other| *other == member)?;
         u32::try_from(place).ok().map(MemberId)
     }

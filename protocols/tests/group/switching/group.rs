@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conclave_protocols::member::message::Note;
 use conclave_protocols::member::{
-    Command, Event, Leadership, LockCommand, LockEvent, LostReason, Member, Node, OfLock,
+    Command, Event, Leadership, LockCommand, LockEvent, LostReason, Member, Node, OfLock, OfService,
 };
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::{MemberInfo, Record};
@@ -205,7 +205,7 @@ impl Group {
         self.wants.insert((member, name(lock)));
         self.command(
             member,
-            Command::Service(LockCommand::Enter { lock: name(lock), note: Note::default() }),
+            Command::Service(LockCommand::Enter { lock: name(lock), note: Note::default() }.into()),
         );
     }
 
@@ -217,7 +217,7 @@ impl Group {
         self.wants.remove(&key);
         self.held.remove(&key);
         self.safe.remove(&key);
-        self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }));
+        self.command(member, Command::Service(LockCommand::Exit { lock: name(lock) }.into()));
     }
 
     pub(super) fn crash(&mut self, member: usize) {
@@ -291,7 +291,7 @@ impl Group {
                 }
             }
             match event {
-                Event::Service(OfLock { lock, event }) => {
+                Event::Service(OfService::Lock(OfLock { lock, event })) => {
                     self.lock_event(&(index, lock), safe, &event);
                 }
                 Event::Leadership(Leadership::Leading(until)) if safe => {
@@ -308,7 +308,8 @@ impl Group {
                 Event::Left => {
                     self.world.left.insert(index);
                 }
-                Event::Lease(_)
+                Event::Service(OfService::Election(_))
+                | Event::Lease(_)
                 | Event::Met(_)
                 | Event::Grants(_)
                 | Event::Grace(_)

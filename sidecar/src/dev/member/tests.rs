@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use conclave_protocols::policy::{Arbiter, Timing};
+use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, ElectionPolicy, Timing};
 use conclave_protocols::{LocalTime, LockName};
 
 use super::*;
 use crate::claims::{Ask, Claim, ClaimState, Held, Wait};
-use crate::group::Status;
+use crate::group::{Election, Status};
 use crate::http::tests::events::Events;
 use crate::http::{Api, Limits, router};
 
@@ -200,6 +200,54 @@ async fn streams_tell_later_deadlines_as_long_as_a_hold_and_a_lead_go_on() {
     };
     rises(&mut events, deadline(&body), limit).await;
     drop(events);
+    members.end().await;
+}
+
+/// How a named election stands, as a member sees it.
+fn named(members: &Members, number: u16) -> watch::Receiver<Election> {
+    let elections = members.group(number).expect("it lives").named_elections();
+    elections.borrow().get("reports").expect("the policy lists it").clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn applications_stand_in_an_election_and_one_of_them_leads_after_the_other() {
+    let _alone = ONE_GROUP.lock().await;
+    let reports = ElectionPolicy { name: "reports".to_owned(), algorithm: ElectionAlgorithm::Ring };
+    let elections = vec![reports];
+    let policy = Policy { generation: 1, timing: BRIEF, elections, ..Policy::default() };
+    let members = Members::start(settings(policy)).await.expect("the ports are free");
+    all_go_by(&members, Arbiter::Quorum).await;
+    let group = |number| members.group(number).expect("it lives");
+    assert!(group(0).stand("other", 0).await.is_err(), "no policy lists it");
+    for number in 0..3 {
+        assert!(group(number).stand("reports", 0).await.expect("it is listed").created);
+    }
+    let leads = |number: &u16| named(&members, *number).borrow().leads_at(OsClock::default().now());
+    let mut tokens = Vec::new();
+    for _ in 0..3 {
+        let someone = |election: &Election| election.leader.is_some();
+        let leader =
+            until("one leads", named(&members, 0), someone).await.leader.expect("just seen");
+        let leader = leader.uid.parse().ok().and_then(number_of).expect("one of us");
+        for number in 0..3 {
+            let of_it = |election: &Election| {
+                let known = election.leader.as_ref().and_then(|known| known.uid.parse().ok());
+                known.and_then(number_of) == Some(leader)
+            };
+            until("all know", named(&members, number), of_it).await;
+        }
+        assert_eq!((0..3).filter(leads).collect::<Vec<_>>(), [leader]);
+        tokens.push(named(&members, leader).borrow().token.expect("a quorum grants").get());
+        assert!(!group(leader).stand("reports", 0).await.expect("it stands").created);
+        assert!(group(leader).withdraw("reports").await);
+        assert!(!leads(&leader), "it gave the lead up");
+        let other = |election: &Election| {
+            let known = election.leader.as_ref().and_then(|known| known.uid.parse().ok());
+            known.and_then(number_of) != Some(leader)
+        };
+        until("another, or nobody", named(&members, 0), other).await;
+    }
+    assert!(tokens.is_sorted() && tokens.len() == 3, "{tokens:?}");
     members.end().await;
 }
 

@@ -1,13 +1,14 @@
 //! What an application asks of its node.
 
 use conclave_protocols::member::Command;
+use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MEMBERS_MAX;
 use conclave_protocols::{Input, LocalTime};
 use tokio::sync::oneshot;
 
 use super::{Ending, Moment, PodNode, Surroundings};
 use crate::claims::{Ask, AskError, Claim};
-use crate::group::{Asked, Request};
+use crate::group::{Asked, Request, Stood};
 
 impl PodNode {
     pub(super) fn on_request(
@@ -32,10 +33,13 @@ impl PodNode {
                 answered(reply, self.book.release(now, &lock, &id));
             }
             Request::Claims(reply) => answered(reply, self.book.claims(now)),
+            Request::Stand(name, priority, reply) => answered(reply, self.stand(&name, priority)),
+            Request::Withdraw(name, reply) => answered(reply, self.candidacies.withdraw(&name)),
             Request::Abandon(lock, id) => self.book.abandon(now, &lock, &id),
             Request::Drain => {
                 self.ending = self.ending.or(Some(Ending::Drains));
                 around.ends(Ending::Drains);
+                self.candidacies.drain();
                 self.feed(at, Input::Command(Command::Drain), around);
             }
         }
@@ -53,6 +57,17 @@ impl PodNode {
     }
 
     fn ask(&mut self, now: LocalTime, ask: Ask) -> Result<Asked, AskError> {
+        let policy = self.policy_for_callers()?;
+        self.book.ask(now, ask, &policy)
+    }
+
+    fn stand(&mut self, election: &str, priority: i32) -> Result<Stood, AskError> {
+        self.policy_for_callers()?;
+        self.candidacies.stand(election, priority).ok_or(AskError::NoElection)
+    }
+
+    /// The policy of the view; or why nothing is taken from callers.
+    fn policy_for_callers(&self) -> Result<Policy, AskError> {
         let not_ready = |why: &str| Err(AskError::NotReady(why.to_owned()));
         if self.ending == Some(Ending::Leaves) {
             return not_ready(LEAVING);
@@ -61,8 +76,7 @@ impl PodNode {
             return not_ready(&format!("the group is full: it has {MEMBERS_MAX} members"));
         }
         let Some(record) = self.member.record() else { return not_ready(NO_VIEW) };
-        let policy = record.policy.clone();
-        self.book.ask(now, ask, &policy)
+        Ok(record.policy.clone())
     }
 }
 

@@ -207,7 +207,7 @@ impl Pod {
         let raw = RawClock { rate_ppm };
         let clock = VirtualClock::new(clocks.utc_offset(raw), Params::from(&policy.clock).rates());
         let map = clock.map();
-        let node = PodNode::new(me, policy, status, metrics, clock);
+        let node = PodNode::new(me, policy, status, metrics, clock, watch::Sender::default());
         let around = Around {
             watch: Watch::new(node.member(), rate_ppm, log),
             raw,

@@ -5,7 +5,7 @@
 
 use conclave_protocols::member::message::{AboutLock, Message, PeerMessage};
 use conclave_protocols::member::{
-    Command, Event, LockCommand, LockEvent, Member, Node, OfLock, Term,
+    Command, Event, LockCommand, LockEvent, Member, Node, OfLock, OfService, ServiceCommand, Term,
 };
 use conclave_protocols::policy::LockAlgorithm;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
@@ -71,13 +71,19 @@ impl Process<'_> {
     /// The member gets an input.
     pub(super) fn note_input(&self, at: LocalTime, input: &InputOf<Member>) {
         match input {
-            Input::Command(Command::Service(LockCommand::Enter { lock, .. })) => {
+            Input::Command(Command::Service(ServiceCommand::Lock(LockCommand::Enter {
+                lock,
+                ..
+            }))) => {
                 self.note(at, lock, || What::Asked);
             }
-            Input::Command(Command::Service(LockCommand::Exit { lock })) => {
+            Input::Command(Command::Service(ServiceCommand::Lock(LockCommand::Exit { lock }))) => {
                 self.note(at, lock, || What::Left);
             }
-            Input::Command(Command::Service(LockCommand::Pass { lock, .. })) => {
+            Input::Command(Command::Service(ServiceCommand::Lock(LockCommand::Pass {
+                lock,
+                ..
+            }))) => {
                 self.note(at, lock, || What::Left);
                 self.note(at, lock, || What::Asked);
             }
@@ -100,7 +106,7 @@ impl Process<'_> {
                         self.note(at, lock, || What::Sent { to: *to, id });
                     }
                 }
-                Effect::Tell(Event::Service(OfLock { lock, event })) => {
+                Effect::Tell(Event::Service(OfService::Lock(OfLock { lock, event }))) => {
                     self.note_event(at, member, lock, event);
                 }
                 Effect::Tell(Event::Lease(lease)) => {

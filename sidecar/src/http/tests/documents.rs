@@ -33,7 +33,8 @@ fn operations() -> Vec<(&'static str, String, Operation)> {
 }
 
 /// The routes that there are, written down once more by hand.
-const ROUTES: [&str; 13] = [
+const ROUTES: [&str; 15] = [
+    "DELETE /v1/elections/{election}/candidacy",
     "DELETE /v1/locks/{name}/claims/{claim}",
     "GET /openapi.json",
     "GET /v1/elections",
@@ -46,6 +47,7 @@ const ROUTES: [&str; 13] = [
     "GET /v1/time",
     "POST /v1/locks/{name}",
     "POST /v1/locks/{name}/claims/{claim}/renew",
+    "PUT /v1/elections/{election}/candidacy",
     "PUT /v1/locks/{name}/claims/{claim}",
 ];
 

@@ -16,8 +16,8 @@ use tower::ServiceExt;
 
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder};
 use crate::group::{
-    Asked, Believers, Election, Group, LastElection, Leader, Leadership, MemberStatus, Request,
-    Status,
+    Asked, Believers, Election, Group, LastElection, Leader, Leadership, MemberStatus,
+    NamedElections, Request, Status,
 };
 use crate::http::{Api, Limits, router};
 use crate::metrics::Metrics;
@@ -31,6 +31,7 @@ pub(crate) struct Double {
     pub(crate) requests: mpsc::Receiver<Request>,
     pub(crate) status: watch::Sender<Status>,
     pub(crate) election: watch::Sender<Election>,
+    pub(crate) named: watch::Sender<NamedElections>,
     pub(crate) time: watch::Sender<ClockMap>,
 }
 
@@ -48,18 +49,20 @@ impl Double {
         let (sender, requests) = mpsc::channel(16);
         let (status, status_seen) = watch::channel(status());
         let (election, election_seen) = watch::channel(following());
+        let (named, named_seen) = watch::channel(NamedElections::new());
         let rates = Rates::new(100, 500);
         let (time, time_seen) = watch::channel(VirtualClock::new(0, rates).map());
         let group = Group {
             requests: sender,
             status: status_seen,
             election: election_seen,
+            named: named_seen,
             time: time_seen,
             clock: OsClock::default(),
             believers: Believers::default(),
         };
         let (metrics, limits) = (Metrics::new("orders"), Limits::default());
-        Self { group, metrics, limits, requests, status, election, time }
+        Self { group, metrics, limits, requests, status, election, named, time }
     }
 
     pub(crate) fn router(&self) -> Router {
@@ -249,11 +252,13 @@ pub(crate) fn holder() -> Holder {
 
 pub(crate) fn following() -> Election {
     Election {
+        name: "default".to_owned(),
         algorithm: ElectionAlgorithm::Bully,
         arbiter: Arbiter::Quorum,
         epoch: Epoch(12),
         leadership: Leadership::Following,
         safe_until: None,
+        token: None,
         leader: Some(leader("shop-1")),
         candidates: 2,
         transitions: 4,

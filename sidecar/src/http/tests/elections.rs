@@ -1,10 +1,10 @@
 //! Elections.
 
-use conclave_protocols::LocalTime;
+use conclave_protocols::{FencingToken, LocalTime};
 use serde_json::json;
 
 use super::double::*;
-use crate::group::{Election, Leadership};
+use crate::group::{Election, Leadership, Request, Stood};
 
 #[tokio::test]
 async fn an_election_shows_who_leads() {
@@ -88,4 +88,71 @@ async fn there_is_no_election_of_another_name() {
         let answer = double.get(path).await;
         assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (404, "not-found"));
     }
+}
+
+/// An election of an application, which this member leads.
+fn reports() -> Election {
+    let token = hold().token;
+    Election { name: "reports".to_owned(), token, ..leading() }
+}
+
+#[tokio::test]
+async fn a_candidacy_is_put_once_and_deleted_as_often_as_one_likes() {
+    let mut double = Double::new();
+    let (_election, seen) = tokio::sync::watch::channel(reports());
+    let path = "/v1/elections/reports/candidacy";
+    for (query, body, priority, created, status) in [
+        ("", "", 0, true, 201),
+        ("?priority=-3", "", -3, false, 200),
+        ("", r#"{"priority": 7}"#, 7, false, 200),
+    ] {
+        let json = ["Content-Type: application/json"];
+        let headers = if body.is_empty() { &[][..] } else { &json };
+        let call = double.call(&format!("PUT {path}{query}"), headers, body);
+        let Request::Stand(name, stated, reply) = double.next().await else { panic!("another") };
+        assert_eq!((name.as_str(), stated), ("reports", priority));
+        let stood = Stood { created, election: seen.clone() };
+        assert!(reply.send(Ok(stood)).is_ok(), "the call waits");
+        let answer = soon(call).await.unwrap();
+        assert_eq!(answer.status.as_u16(), status);
+        let view = answer.json();
+        assert_eq!((&view["election"], &view["is_leader"]), (&"reports".into(), &true.into()));
+        assert_eq!(view["token"].as_u64(), reports().token.map(FencingToken::get));
+    }
+    for (is_listed, status) in [(true, 204), (false, 404)] {
+        let call = double.call(&format!("DELETE {path}"), &[], "");
+        let Request::Withdraw(_, reply) = double.next().await else { panic!("another") };
+        reply.send(is_listed).expect("the call waits");
+        assert_eq!(soon(call).await.unwrap().status.as_u16(), status);
+    }
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_candidacy_is_named() {
+    let double = Double::new();
+    for (line, status, text) in [
+        ("PUT /v1/elections/default/candidacy", 403, "every member stands in `default`"),
+        ("DELETE /v1/elections/default/candidacy", 403, "every member stands in `default`"),
+        ("PUT /v1/elections/reports/candidacy?priority=high", 400, "priority"),
+        ("PUT /v1/elections/reports/candidacy?weight=1", 400, "weight"),
+        ("DELETE /v1/elections/reports/candidacy?priority=1", 400, "priority"),
+    ] {
+        let answer = soon(double.call(line, &[], "")).await.unwrap();
+        assert_eq!(answer.status.as_u16(), status, "{line}");
+        assert!(answer.text.contains(text), "{line}: {}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn a_named_election_is_shown_like_any_other() {
+    let double = Double::new();
+    assert_eq!(double.get("/v1/elections/reports").await.status.as_u16(), 404);
+    let (_election, seen) = tokio::sync::watch::channel(reports());
+    double.named.send_replace([("reports".to_owned(), seen)].into());
+    assert_eq!(double.get("/v1/elections/reports/self").await.status.as_u16(), 200);
+    let list = double.get("/v1/elections").await.json();
+    let names = [&list["elections"][0]["election"], &list["elections"][1]["election"]];
+    assert_eq!(names, [&"default", &"reports"]);
+    // What was reported of it holds nobody up that is to lead the group.
+    assert_eq!(double.group.believers.watch().borrow().until, LocalTime(0));
 }

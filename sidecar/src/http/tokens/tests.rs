@@ -58,7 +58,7 @@ fn calls() -> Vec<(String, String)> {
     let mut calls = Vec::new();
     for (route, item) in document().paths.paths {
         let path =
-            route.replace("{name}", "a").replace("{claim}", "b").replace("{election}", "default");
+            route.replace("{name}", "a").replace("{claim}", "b").replace("{election}", "reports");
         let methods =
             [("GET", item.get), ("POST", item.post), ("PUT", item.put), ("DELETE", item.delete)];
         let methods = methods.into_iter().filter(|(_, operation)| operation.is_some());

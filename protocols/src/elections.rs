@@ -1,0 +1,284 @@
+//! Named elections: an algorithm nominates one of those that stand, and the nominee takes a hold.
+//!
+//! Applications stand for an election, or not; so its candidates are some of the members. The lead is
+//! the hold `election/NAME`, which the group's leader grants: that makes two leaders impossible, whatever the
+//! algorithm does, and gives a token that rises.
+//!
+//! ```text
+//! to stand:            tell the leader of the group, until it lists this candidate
+//! leader of the group, when nobody holds the lead:
+//!                      number a ballot, freeze the candidates that it hears of, and call them to it
+//! on a call:           take part in the algorithm among these candidates; the one that follows the caller
+//!                      in the ring of ranks begins
+//! on the outcome:      the nominee asks for the hold, as for a lock
+//! nobody holds it in time:
+//!                      call the next ballot
+//! ```
+//!
+//! The algorithms of [`crate::election`] run as they are: their ranks are places in the ballot's list, which is in
+//! the order of priority, then of rank. At rest an election sends nothing.
+
+mod ballot;
+mod event;
+pub mod message;
+mod monitor;
+
+use std::collections::BTreeMap;
+
+use self::ballot::Ballots;
+pub use self::event::{Command, ElectionEvent, Event};
+use self::message::{ElectionMessage, State, What};
+use self::monitor::Monitor;
+use crate::core::{self, CarriedHolds, Holds, Lines, Notice, Seat, Service};
+use crate::ids::{HoldName, Incarnation, MemberId, RequestNumber};
+use crate::policy::{ELECTION, ElectionAlgorithm, Policy};
+use crate::time::LocalTime;
+
+/// All named elections, as one member takes part in them.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Elections {
+    /// What its application stands for, and with which priority.
+    candidacies: BTreeMap<HoldName, i32>,
+    /// For which of them it tells the leader again, and when.
+    unlisted: BTreeMap<HoldName, LocalTime>,
+    ballots: Ballots,
+    /// If it leads the group.
+    monitor: Monitor,
+}
+
+/// One call of the elections.
+type Cx<'a> = core::Cx<'a, Elections>;
+
+/// The name of the hold that is the lead in an election; nothing if no election may have that name.
+#[must_use]
+pub fn hold_of(election: &str) -> Option<HoldName> {
+    HoldName::try_from(format!("{ELECTION}{election}")).ok()
+}
+
+/// The election in which a hold is the lead.
+#[must_use]
+pub fn election_of(hold: &HoldName) -> Option<&str> {
+    hold.as_str().strip_prefix(ELECTION)
+}
+
+impl Elections {
+    fn stand(&mut self, cx: &mut Cx<'_>, name: &HoldName) {
+        let Some(&priority) = self.candidacies.get(name) else { return };
+        let Some(seat) = cx.holds.seat() else { return };
+        let again = cx.now.after(seat.policy().timing.leader_lease);
+        if algorithm(seat.policy(), name).is_none() {
+            return;
+        }
+        self.unlisted.insert(name.clone(), again);
+        self.tell_leader(cx, name, What::Stand(priority));
+    }
+
+    fn tell_leader(&mut self, cx: &mut Cx<'_>, name: &HoldName, what: What) {
+        let Some((rank, leader)) = cx.holds.seat().map(|seat| (seat.rank(), seat.view().leader))
+        else {
+            return;
+        };
+        if rank == leader {
+            self.hear(cx, rank, name, what);
+        } else {
+            cx.send(leader, ElectionMessage { name: name.clone(), what });
+        }
+    }
+
+    fn hear(&mut self, cx: &mut Cx<'_>, from: MemberId, name: &HoldName, what: What) {
+        match what {
+            What::Stand(priority) => {
+                self.monitor.stands(from, name, priority);
+                self.look(cx, false);
+            }
+            What::Withdraw => {
+                self.monitor.withdraws(from, name);
+                self.look(cx, false);
+            }
+            What::Call { ballot, candidates } => {
+                if self.candidacies.contains_key(name) {
+                    self.ballots.called(cx, from, name, ballot, candidates);
+                } else {
+                    // It did not hear so.
+                    self.tell_leader(cx, name, What::Withdraw);
+                }
+            }
+            What::Nominate { ballot, message } => {
+                self.ballots.receive(cx, from, name, ballot, message);
+            }
+            What::State(state) => self.hear_state(cx, name, &state),
+        }
+    }
+
+    fn hear_state(&mut self, cx: &mut Cx<'_>, name: &HoldName, state: &State) {
+        let Some(rank) = cx.holds.seat().map(Seat::rank) else { return };
+        if state.candidates.contains(&rank) {
+            self.unlisted.remove(name);
+        }
+        if state.leader.is_some() {
+            self.ballots.end(name);
+        }
+        let candidates = u32::try_from(state.candidates.len()).unwrap_or(u32::MAX);
+        let leader = state.leader.and_then(|leader| cx.holds.seat()?.member(leader));
+        tell(cx, name, ElectionEvent::State { leader, candidates });
+    }
+
+    /// At the leader of the group: sees to elections without a leader, and tells all what has changed.
+    /// `beat`: also who stands.
+    pub(crate) fn look(&mut self, cx: &mut Cx<'_>, beat: bool) {
+        let (changed, calls) = self.monitor.look(cx, beat);
+        let peers = cx.holds.seat().map(|seat| (seat.view(), seat.rank()));
+        let Some((view, rank)) = peers else { return };
+        for (name, state) in changed {
+            for peer in view.peers(rank) {
+                let what = What::State(state.clone());
+                cx.send(peer, ElectionMessage { name: name.clone(), what });
+            }
+            self.hear_state(cx, &name, &state);
+        }
+        for (name, ballot, candidates) in calls {
+            for candidate in candidates.iter().copied().filter(|candidate| *candidate != rank) {
+                let what = What::Call { ballot, candidates: candidates.clone() };
+                cx.send(candidate, ElectionMessage { name: name.clone(), what });
+            }
+            if candidates.contains(&rank) {
+                self.hear(cx, rank, &name, What::Call { ballot, candidates });
+            }
+        }
+    }
+}
+
+impl Service for Elections {
+    type Command = Command;
+    type Message = ElectionMessage;
+    type Event = Event;
+
+    fn new(_me: Incarnation) -> Self {
+        Self {
+            candidacies: BTreeMap::new(),
+            unlisted: BTreeMap::new(),
+            ballots: Ballots::default(),
+            monitor: Monitor::default(),
+        }
+    }
+
+    fn begin_view(&mut self, cx: &mut Cx<'_>, _carried: &CarriedHolds) {
+        for name in self.candidacies.keys().cloned().collect::<Vec<_>>() {
+            self.stand(cx, &name);
+        }
+        self.look(cx, false);
+    }
+
+    fn end_view(&mut self, _holds: &Holds) {
+        self.unlisted.clear();
+        self.ballots = Ballots::default();
+        self.monitor = Monitor::default();
+    }
+
+    fn command(&mut self, cx: &mut Cx<'_>, command: Command) {
+        match command {
+            Command::Stand { election, priority } => {
+                self.candidacies.insert(election.clone(), priority);
+                self.stand(cx, &election);
+            }
+            Command::Withdraw { election } => {
+                self.unlisted.remove(&election);
+                if self.candidacies.remove(&election).is_some() {
+                    self.ballots.end(&election);
+                    self.tell_leader(cx, &election, What::Withdraw);
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, cx: &mut Cx<'_>, from: MemberId, message: ElectionMessage) {
+        let ElectionMessage { name, what } = message;
+        let Some(seat) = cx.holds.seat() else { return };
+        let may = match what {
+            What::Stand(_) | What::Withdraw => seat.leads(),
+            What::Call { .. } | What::State(_) => from == seat.view().leader,
+            What::Nominate { .. } => true,
+        };
+        if may && algorithm(seat.policy(), &name).is_some() {
+            self.hear(cx, from, &name, what);
+        }
+    }
+
+    fn notice(&mut self, cx: &mut Cx<'_>, notice: Notice) {
+        match notice {
+            Notice::Left(member) => {
+                self.monitor.left(member);
+                self.look(cx, false);
+            }
+            Notice::Beat { .. } => self.look(cx, true),
+            Notice::Leaves => {
+                for name in std::mem::take(&mut self.candidacies).into_keys() {
+                    self.unlisted.remove(&name);
+                    self.ballots.end(&name);
+                    self.tell_leader(cx, &name, What::Withdraw);
+                }
+            }
+            Notice::Open | Notice::Stirred(_) | Notice::Expelled(_) | Notice::Silent(_) => {
+                self.look(cx, false);
+            }
+            Notice::Idle(_)
+            | Notice::Lapsed { .. }
+            | Notice::KeptNoMore(_)
+            | Notice::Void(_)
+            | Notice::Renewed { .. }
+            | Notice::Doubt
+            | Notice::Extended { .. }
+            | Notice::Drains => {}
+        }
+    }
+
+    fn next_timer(&self) -> Option<LocalTime> {
+        let again = self.unlisted.values().copied();
+        again.chain(self.ballots.next_timer()).chain(self.monitor.next_timer()).min()
+    }
+
+    fn fire(&mut self, cx: &mut Cx<'_>) {
+        let due = self.unlisted.iter().filter(|(_, at)| **at <= cx.now);
+        for name in due.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.stand(cx, &name);
+        }
+        self.ballots.fire(cx);
+        self.look(cx, false);
+    }
+
+    /// A candidate tells the leader again, and a ballot that came to nothing is followed by another.
+    fn repairs(_policy: &Policy, _message: &ElectionMessage) -> bool {
+        true
+    }
+
+    fn lines(&self, _seat: &Seat) -> Lines {
+        Lines::default()
+    }
+
+    fn find(
+        &mut self,
+        _cx: &mut Cx<'_>,
+        _member: MemberId,
+        _want: (HoldName, RequestNumber),
+        _asked: LocalTime,
+    ) {
+    }
+
+    fn wanted_of(&mut self, _cx: &mut Cx<'_>, _holder: Incarnation) -> Vec<HoldName> {
+        Vec::new()
+    }
+
+    fn adopt(&mut self, _cx: &mut Cx<'_>, _member: MemberId, _name: &HoldName) -> bool {
+        false
+    }
+}
+
+/// How one of the candidates is nominated; nothing if there is no such election.
+fn algorithm(policy: &Policy, name: &HoldName) -> Option<ElectionAlgorithm> {
+    let election = election_of(name)?;
+    policy.elections.iter().find(|policy| policy.name == election).map(|policy| policy.algorithm)
+}
+
+fn tell(cx: &mut Cx<'_>, name: &HoldName, event: ElectionEvent) {
+    cx.tell(Event { election: name.clone(), event });
+}

@@ -1,0 +1,314 @@
+//! Named elections on the bench: who is nominated, what that costs, and what becomes of a lead.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use conclave_protocols::elections::hold_of;
+use conclave_protocols::member::message::{Message, PeerMessage, ServiceMessage};
+use conclave_protocols::member::{
+    Command, ElectionCommand, ElectionEvent, Event, OfElection, OfService,
+};
+use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, Policy, Timing};
+use conclave_protocols::protocol::Named as _;
+
+use crate::bench::{Bench, Link, SECOND};
+use crate::storm::Storm;
+
+const LEAD: &str = "election/reports";
+
+/// A group with one named election. Applications do what a sidecar does for them: a nominee asks for the lead.
+struct Named {
+    bench: Bench,
+    candidates: BTreeSet<usize>,
+    asked: BTreeSet<usize>,
+    /// How much of what was reported was looked at.
+    heard: usize,
+}
+
+impl Named {
+    fn group(members: usize, algorithm: ElectionAlgorithm) -> Self {
+        let elections = vec![ElectionPolicy { name: "reports".to_owned(), algorithm }];
+        let bench = Bench::group(members, Policy { elections, ..Policy::default() });
+        Self { bench, candidates: BTreeSet::new(), asked: BTreeSet::new(), heard: 0 }
+    }
+
+    fn stand(&mut self, member: usize, priority: i32) {
+        self.candidates.insert(member);
+        let election = hold_of("reports").expect("a name");
+        let stand = ElectionCommand::Stand { election, priority };
+        self.bench.command(member, Command::Service(stand.into()));
+        self.heed();
+    }
+
+    fn withdraw(&mut self, member: usize) {
+        self.candidates.remove(&member);
+        let election = hold_of("reports").expect("a name");
+        let withdraw = ElectionCommand::Withdraw { election };
+        self.bench.command(member, Command::Service(withdraw.into()));
+        self.resign(member);
+    }
+
+    fn resign(&mut self, member: usize) {
+        if self.asked.remove(&member) {
+            self.bench.exit(member, LEAD);
+        }
+        self.heed();
+    }
+
+    fn wait(&mut self, span: Duration) {
+        let end = self.bench.now.after(span);
+        while self.bench.now < end {
+            self.bench.wait(STEP.min(end - self.bench.now));
+            self.heed();
+        }
+    }
+
+    /// Nominees ask for the lead, and those that were too late ask no longer.
+    fn heed(&mut self) {
+        while let Some((member, event)) = self.bench.notified.get(self.heard).cloned() {
+            self.heard += 1;
+            let Event::Service(OfService::Election(OfElection { event, .. })) = event else {
+                continue;
+            };
+            let me = self.bench.members[member].me();
+            match event {
+                ElectionEvent::Elected { winner, .. } => {
+                    if winner == me
+                        && self.candidates.contains(&member)
+                        && self.asked.insert(member)
+                    {
+                        self.bench.enter(member, LEAD);
+                    }
+                }
+                ElectionEvent::State { leader, .. } => {
+                    let other = leader.is_some_and(|leader| leader != me);
+                    if other && !self.bench.holds(member, LEAD) && self.asked.remove(&member) {
+                        self.bench.exit(member, LEAD);
+                    }
+                }
+            }
+        }
+    }
+
+    fn leader(&self) -> Option<usize> {
+        let leads = |member: &usize| self.bench.holds(*member, LEAD);
+        let leaders: Vec<usize> = (0..self.bench.members.len()).filter(leads).collect();
+        assert!(leaders.len() <= 1, "{leaders:?} lead");
+        leaders.first().copied()
+    }
+
+    /// Whom a member knows to lead, and how many it knows to stand.
+    fn seen_by(&self, member: usize) -> Option<(Option<usize>, u32)> {
+        let of = self.bench.notified.iter().rev().filter(|(index, _)| *index == member);
+        of.into_iter().find_map(|(_, event)| {
+            let Event::Service(OfService::Election(OfElection {
+                event: ElectionEvent::State { leader, candidates },
+                ..
+            })) = event
+            else {
+                return None;
+            };
+            let index = |leader| self.bench.members.iter().position(|m| m.me() == leader);
+            Some((leader.and_then(index), *candidates))
+        })
+    }
+
+    /// The names of the messages about the election that were sent.
+    fn sent(&self) -> Vec<&'static str> {
+        let name = |message: &Message| match message {
+            Message::Peer(PeerMessage::Service(envelope)) => match &envelope.body {
+                ServiceMessage::Election(message) => Some(message.name()),
+                ServiceMessage::Lock(_) => None,
+            },
+            Message::Peer(_) | Message::Register(_) => None,
+        };
+        self.bench.sent.iter().filter_map(|(_, _, message)| name(message)).collect()
+    }
+
+    /// How many of them the algorithm sent.
+    fn nominating(&self) -> usize {
+        let ours = ["stand", "withdraw", "call", "election_state", "ack"];
+        self.sent().into_iter().filter(|name| !ours.contains(name)).count()
+    }
+}
+
+const STEP: Duration = Duration::from_millis(10);
+
+const BOTH: [ElectionAlgorithm; 2] = [ElectionAlgorithm::Bully, ElectionAlgorithm::Ring];
+
+#[test]
+fn the_candidate_of_the_highest_priority_leads_and_nobody_takes_that_away() {
+    for algorithm in BOTH {
+        let mut named = Named::group(5, algorithm);
+        named.stand(1, 0);
+        assert_eq!(named.leader(), Some(1), "{algorithm:?}: it is alone");
+        named.stand(3, 7);
+        named.stand(4, 0);
+        named.wait(SECOND * 3);
+        assert_eq!(named.leader(), Some(1), "{algorithm:?}");
+        for member in 0..5 {
+            assert_eq!(named.seen_by(member), Some((Some(1), 3)), "{algorithm:?} {member}");
+        }
+        named.resign(1);
+        named.wait(SECOND);
+        assert_eq!(named.leader(), Some(3), "{algorithm:?}: of the highest priority");
+        named.withdraw(3);
+        named.wait(SECOND);
+        assert_eq!(named.leader(), Some(1), "{algorithm:?}: of the highest rank");
+        assert_eq!(named.seen_by(0), Some((Some(1), 2)));
+        let [first, last] = named.bench.tokens(1, LEAD)[..] else { panic!("it led twice") };
+        let [between] = named.bench.tokens(3, LEAD)[..] else { panic!("it led once") };
+        assert!(first < between && between < last, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn a_member_that_does_not_stand_is_never_nominated() {
+    let mut named = Named::group(3, ElectionAlgorithm::Bully);
+    named.wait(SECOND * 3);
+    assert_eq!((named.leader(), named.nominating()), (None, 0));
+    named.stand(2, 0);
+    named.withdraw(2);
+    named.wait(SECOND * 3);
+    assert_eq!(named.leader(), None);
+    assert_eq!(named.seen_by(1), Some((None, 0)));
+}
+
+#[test]
+fn at_rest_an_election_sends_nothing() {
+    let mut named = Named::group(3, ElectionAlgorithm::Ring);
+    for member in 0..3 {
+        named.stand(member, 0);
+    }
+    named.wait(SECOND);
+    named.bench.forget();
+    named.heard = 0;
+    named.wait(SECOND * 30);
+    assert_eq!(named.sent(), Vec::<&str>::new());
+    assert!(named.leader().is_some());
+}
+
+/// The leader of the group begins if it stands, and has the highest rank: that is the best case, n - 1 messages of
+/// n candidates. Else the lowest begins, and that is the worst: each asks all above it (n (n - 1) / 2), is
+/// answered by each, and the winner announces itself to n - 1, again for each that asks it: it has nobody to wait
+/// for, and so has won before the next one asks. A list goes round twice in any case.
+#[test]
+fn a_ballot_costs_what_its_algorithm_costs() {
+    type Formula = fn(usize) -> usize;
+    let cases: [(ElectionAlgorithm, usize, Formula); 4] = [
+        (ElectionAlgorithm::Bully, 0, |n| n - 1),
+        (ElectionAlgorithm::Bully, 1, |n| n * (n - 1) + (n - 1) * (n - 1)),
+        (ElectionAlgorithm::Ring, 0, |n| 2 * n),
+        (ElectionAlgorithm::Ring, 1, |n| 2 * n),
+    ];
+    for (algorithm, first, formula) in cases {
+        for candidates in 2..=7 {
+            let mut named = Named::group(9, algorithm);
+            named.stand(8, 0);
+            for member in first..first + candidates {
+                named.stand(member, 0);
+            }
+            named.wait(SECOND);
+            assert_eq!(named.leader(), Some(8));
+            named.bench.forget();
+            named.heard = 0;
+            named.withdraw(8);
+            named.wait(SECOND);
+            assert_eq!(named.leader(), Some(first), "{algorithm:?}: the highest rank");
+            assert_eq!(named.nominating(), formula(candidates), "{algorithm:?} of {candidates}");
+        }
+    }
+}
+
+#[test]
+fn another_leads_when_the_leader_has_died() {
+    for algorithm in BOTH {
+        for dies in 0..3 {
+            let mut named = Named::group(3, algorithm);
+            named.stand(dies, 0);
+            for member in 0..3 {
+                named.stand(member, 0);
+            }
+            assert_eq!(named.leader(), Some(dies));
+            let before = named.bench.tokens(dies, LEAD);
+            named.bench.stop(dies);
+            named.wait(SECOND * 30);
+            let next = named.leader().expect("somebody leads");
+            assert_ne!(next, dies);
+            assert!(named.bench.tokens(next, LEAD) > before, "{algorithm:?}");
+        }
+    }
+}
+
+/// A view change costs a lead nothing: it is carried as any hold.
+#[test]
+fn a_lead_goes_on_when_the_leader_of_the_group_dies() {
+    let mut named = Named::group(3, ElectionAlgorithm::Bully);
+    for member in 0..3 {
+        named.stand(2 - member, 0);
+    }
+    assert_eq!(named.leader(), Some(2));
+    named.bench.stop(0);
+    named.wait(SECOND * 20);
+    assert!(named.bench.leader().is_some_and(|leader| leader != 0));
+    assert_eq!((named.leader(), named.bench.tokens(2, LEAD).len()), (Some(2), 1));
+    assert_eq!(named.seen_by(1), Some((Some(2), 2)), "it stands anew in each view");
+}
+
+/// Whatever is lost once is made good: a candidate announces itself again, and a ballot that comes to nothing is
+/// followed by another.
+#[test]
+fn what_is_lost_is_made_good() {
+    for algorithm in BOTH {
+        for lost in ["stand", "call", "election", "coordinator", "elected", "election_state"] {
+            let mut named = Named::group(3, algorithm);
+            named.bench.lost = Some(lost);
+            for member in 0..3 {
+                named.stand(member, 0);
+            }
+            named.resign(0);
+            named.wait(Duration::from_millis(700));
+            named.bench.lost = None;
+            named.wait(SECOND * 8);
+            assert!(named.leader().is_some(), "{algorithm:?} without {lost}");
+            for member in 0..3 {
+                let seen = named.seen_by(member);
+                assert_eq!(seen, Some((named.leader(), 3)), "{algorithm:?} without {lost}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_nominee_that_dies_before_it_leads_is_followed_by_another() {
+    let mut named = Named::group(3, ElectionAlgorithm::Bully);
+    named.stand(0, 0);
+    named.stand(1, 0);
+    named.stand(2, 9);
+    assert_eq!(named.leader(), Some(0));
+    // It is nominated, and cannot ask.
+    named.bench.way(named.bench.node(2), named.bench.node(0), Link::Cut);
+    named.withdraw(0);
+    named.wait(SECOND * 15);
+    assert_eq!(named.leader(), Some(1));
+}
+
+/// Members crash, leave, are cut off and frozen, and the register is away: at most one leads in each election
+/// at any moment, with rising tokens, which the world checks as for any hold. Afterwards somebody leads.
+#[test]
+fn in_any_weather_one_leads_at_a_time() {
+    for algorithm in BOTH {
+        for (seed, members) in (0..60).zip([1, 2, 3, 4, 5].into_iter().cycle()) {
+            let names = ["reports", "mails"];
+            let election = |name: &&str| ElectionPolicy { name: (*name).to_owned(), algorithm };
+            let mut storm = Storm::of(members, Timing::FAST);
+            storm.policy.elections = names.iter().map(election).collect();
+            let mut world = storm.run(seed, false);
+            world.run_for(SECOND * 20);
+            for name in names {
+                let lead = hold_of(name).expect("a name");
+                assert!(world.holder(lead.as_str()).is_some(), "{algorithm:?} {seed}: {name}");
+            }
+        }
+    }
+}

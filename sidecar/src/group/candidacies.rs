@@ -1,0 +1,285 @@
+//! The named elections, as this pod sees them: whether its application stands, and whether it leads.
+//!
+//! A lead is a hold. This member asks for it when it was nominated, and only then; so it has the deadline and
+//! the token of a hold, and ends as one does.
+
+use std::collections::BTreeMap;
+
+use conclave_protocols::elections::{election_of, hold_of};
+use conclave_protocols::member::message::Note;
+use conclave_protocols::member::{
+    self, ElectionCommand, ElectionEvent, Lease, LockCommand, LockEvent, ServiceCommand, Term,
+};
+use conclave_protocols::policy::Policy;
+use conclave_protocols::record::Record;
+use conclave_protocols::{Incarnation, LocalTime, LockName};
+use tokio::sync::watch;
+
+use super::publish::leader_info;
+use super::{Election, LastElection, Leadership, NamedElections, Stood};
+
+/// All named elections of the group.
+pub(super) struct Candidacies {
+    pod: String,
+    me: Incarnation,
+    all: BTreeMap<LockName, Named>,
+    /// What others see of them.
+    shown: watch::Sender<NamedElections>,
+    /// This pod ends: it stands nowhere any more.
+    ends: bool,
+    /// What the member is to do.
+    pub(super) intents: Vec<ServiceCommand>,
+}
+
+/// One election.
+struct Named {
+    state: watch::Sender<Election>,
+    /// The application stands, with this priority.
+    priority: Option<i32>,
+    /// The member is to take the lead, and not to leave it.
+    asked: bool,
+    /// For how long it leads, if it does.
+    term: Option<Term>,
+}
+
+impl Candidacies {
+    pub(super) fn new(pod: &str, me: Incarnation, shown: watch::Sender<NamedElections>) -> Self {
+        shown.send_replace(NamedElections::new());
+        let (all, intents) = (BTreeMap::new(), Vec::new());
+        Self { pod: pod.to_owned(), me, all, shown, ends: false, intents }
+    }
+
+    fn show(&self) {
+        let shown = self.all.iter().filter_map(|(hold, named)| {
+            Some((election_of(hold)?.to_owned(), named.state.subscribe()))
+        });
+        self.shown.send_replace(shown.collect());
+    }
+
+    /// The application stands. Nothing if there is no such election.
+    pub(super) fn stand(&mut self, name: &str, priority: i32) -> Option<Stood> {
+        let hold = hold_of(name)?;
+        let named = self.all.get_mut(&hold)?;
+        let before = named.priority.replace(priority);
+        if before != Some(priority) && !self.ends {
+            self.intents.push(ElectionCommand::Stand { election: hold, priority }.into());
+        }
+        Some(Stood { created: before.is_none(), election: named.state.subscribe() })
+    }
+
+    /// The application does not stand any more, and does not lead. False if there is no such election.
+    pub(super) fn withdraw(&mut self, name: &str) -> bool {
+        let Some(hold) = hold_of(name).filter(|hold| self.all.contains_key(hold)) else {
+            return false;
+        };
+        self.end_candidacy(&hold);
+        self.give_up(&hold, Leadership::Following);
+        true
+    }
+
+    /// This pod is about to end, and is not to be nominated. It goes on leading until it leaves.
+    pub(super) fn drain(&mut self) {
+        self.ends = true;
+        for hold in self.all.keys().cloned().collect::<Vec<_>>() {
+            self.end_candidacy(&hold);
+        }
+    }
+
+    /// This member leaves its group.
+    pub(super) fn close(&mut self) {
+        self.drain();
+        for hold in self.all.keys().cloned().collect::<Vec<_>>() {
+            self.give_up(&hold, Leadership::Isolated);
+        }
+    }
+
+    fn end_candidacy(&mut self, hold: &LockName) {
+        let Some(named) = self.all.get_mut(hold) else { return };
+        if named.priority.take().is_some() {
+            self.intents.push(ElectionCommand::Withdraw { election: hold.clone() }.into());
+        }
+    }
+
+    /// It leads no longer, or is not to begin.
+    fn give_up(&mut self, hold: &LockName, then: Leadership) {
+        let Some(named) = self.all.get_mut(hold) else { return };
+        if std::mem::take(&mut named.asked) {
+            self.intents.push(LockCommand::Exit { lock: hold.clone() }.into());
+        }
+        named.ended(then);
+    }
+
+    /// The member entered a view.
+    pub(super) fn entered(&mut self, record: &Record) {
+        self.set_policy(&record.policy);
+        for named in self.all.values_mut() {
+            named.change(|election| {
+                let changed = (election.epoch, election.arbiter);
+                election.epoch = record.epoch;
+                election.arbiter = record.policy.arbiter;
+                changed != (election.epoch, election.arbiter)
+            });
+        }
+    }
+
+    fn set_policy(&mut self, policy: &Policy) {
+        let listed: BTreeMap<LockName, _> = policy
+            .elections
+            .iter()
+            .filter_map(|election| Some((hold_of(&election.name)?, election.algorithm)))
+            .collect();
+        let gone = self.all.keys().filter(|hold| !listed.contains_key(*hold)).cloned();
+        for hold in gone.collect::<Vec<_>>() {
+            self.end_candidacy(&hold);
+            self.give_up(&hold, Leadership::Isolated);
+            self.all.remove(&hold);
+        }
+        for (hold, algorithm) in listed {
+            let name = election_of(&hold).unwrap_or_default();
+            let named = self.all.entry(hold.clone()).or_insert_with(|| Named::new(name, policy));
+            named.change(|election| {
+                std::mem::replace(&mut election.algorithm, algorithm) != algorithm
+            });
+        }
+        self.show();
+    }
+
+    /// How the member stands in its group.
+    pub(super) fn stands(&mut self, leadership: member::Leadership) {
+        if leadership == member::Leadership::Isolated {
+            for named in self.all.values_mut().filter(|named| named.term.is_none()) {
+                named.change(|election| {
+                    election.set(Leadership::Isolated) | election.set_leader(None)
+                });
+            }
+        }
+    }
+
+    /// Something happened in an election.
+    pub(super) fn on_election(
+        &mut self,
+        now: LocalTime,
+        hold: &LockName,
+        event: &ElectionEvent,
+        record: Option<&Record>,
+    ) {
+        let Some(named) = self.all.get_mut(hold) else { return };
+        match *event {
+            ElectionEvent::Elected { winner, messages, took } => {
+                named.state.send_modify(|election| {
+                    election.last = Some(LastElection { messages, duration: took });
+                });
+                if winner == self.me && named.priority.is_some() && !named.asked {
+                    named.asked = true;
+                    let note = Note { owner: self.pod.clone(), metadata: None };
+                    let lock = hold.clone();
+                    self.intents.push(LockCommand::Enter { lock, note }.into());
+                }
+            }
+            ElectionEvent::State { leader, candidates } => {
+                let other = leader.is_some_and(|leader| leader != self.me);
+                if other && named.asked && named.term.is_none() {
+                    // Another nominee was faster.
+                    named.asked = false;
+                    self.intents.push(LockCommand::Exit { lock: hold.clone() }.into());
+                }
+                let info = leader.and_then(|leader| leader_info(now, record?, leader));
+                let leads = named.term.is_some();
+                named.change(|election| {
+                    let counted = std::mem::replace(&mut election.candidates, candidates);
+                    let stands = match leader {
+                        _ if leads => Leadership::Leading,
+                        Some(_) => Leadership::Following,
+                        None => Leadership::Electing,
+                    };
+                    let moved = election.set(stands) | election.set_leader(info);
+                    moved || counted != candidates
+                });
+            }
+        }
+    }
+
+    /// Something happened to a lead.
+    pub(super) fn on_lead(
+        &mut self,
+        now: LocalTime,
+        hold: &LockName,
+        event: &LockEvent,
+        record: Option<&Record>,
+    ) {
+        let Some(named) = self.all.get_mut(hold) else { return };
+        match *event {
+            LockEvent::Entered { token, term, .. } => {
+                if !named.asked {
+                    return;
+                }
+                named.term = Some(term);
+                let me = record.and_then(|record| leader_info(now, record, self.me));
+                named.change(|election| {
+                    election.token = token;
+                    election.safe_until = Some(term.until());
+                    election.set(Leadership::Leading) | election.set_leader(me) | true
+                });
+            }
+            LockEvent::Extended { deadline, .. } => named.extend(|term| term.extend(deadline)),
+            LockEvent::Renewed { renewed, listed } => {
+                named.extend(|term| term.set_renewed(now, renewed, listed));
+            }
+            LockEvent::Lost(_) => {
+                named.asked = false;
+                named.ended(Leadership::Isolated);
+            }
+            LockEvent::Queued(_) | LockEvent::Left { .. } => {}
+        }
+    }
+
+    /// All that this member holds goes on.
+    pub(super) fn extend_all(&mut self, lease: Lease) {
+        for named in self.all.values_mut() {
+            named.extend(|term| term.renew(lease));
+        }
+    }
+}
+
+impl Named {
+    fn new(name: &str, policy: &Policy) -> Self {
+        let state = watch::Sender::new(Election::new(name, policy));
+        Self { state, priority: None, asked: false, term: None }
+    }
+
+    /// Changes what is shown, and says so if it did.
+    fn change(&mut self, change: impl FnOnce(&mut Election) -> bool) {
+        self.state.send_if_modified(|election| {
+            let changed = change(election);
+            election.index += u64::from(changed);
+            changed
+        });
+    }
+
+    /// The term moves on; that alone is no news.
+    fn extend(&mut self, extend: impl FnOnce(&mut Term)) {
+        let Some(term) = &mut self.term else { return };
+        extend(term);
+        let until = Some(term.until());
+        self.state.send_if_modified(|election| {
+            std::mem::replace(&mut election.safe_until, until) != until
+        });
+    }
+
+    /// This member leads no longer, if it did.
+    fn ended(&mut self, then: Leadership) {
+        if self.term.take().is_some() {
+            self.change(|election| {
+                (election.token, election.safe_until) = (None, None);
+                election.set(then) | election.set_leader(None) | true
+            });
+        }
+    }
+}
+
+impl Election {
+    /// Whether that is another standing than before.
+    fn set(&mut self, leadership: Leadership) -> bool {
+        std::mem::replace(&mut self.leadership, leadership) != leadership
+    }
+}
