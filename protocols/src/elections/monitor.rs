@@ -1,6 +1,6 @@
 //! The part of the group's leader: who stands, who has the lead, and whether a ballot is to be called.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Cx;
 use super::message::State;
@@ -11,6 +11,8 @@ use crate::time::LocalTime;
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Monitor {
     all: BTreeMap<HoldName, Monitored>,
+    /// Members that may not have heard what was sent lately.
+    silent: BTreeSet<MemberId>,
 }
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -60,6 +62,15 @@ impl Monitor {
         let Some(seat) = cx.holds.seat().filter(|seat| seat.leads()) else {
             return (changed, calls);
         };
+        if seat.policy().elections.is_empty() {
+            return (changed, calls);
+        }
+        let silent = seat.view().members().filter(|member| cx.holds.is_silent(*member)).collect();
+        let before = std::mem::replace(&mut self.silent, silent);
+        if !before.is_subset(&self.silent) {
+            // Somebody is heard of again, and may have missed something.
+            self.all.values_mut().for_each(|election| election.notified = None);
+        }
         for policy in &seat.policy().elections {
             let Some(name) = super::hold_of(&policy.name) else { continue };
             let election = self.all.entry(name.clone()).or_default();

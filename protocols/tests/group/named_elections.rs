@@ -279,6 +279,29 @@ fn what_is_lost_is_made_good() {
     }
 }
 
+/// A member that is not heard for a while may miss what is sent. It is notified when it is heard of again, in the
+/// same view.
+#[test]
+fn a_member_that_was_cut_off_learns_who_leads() {
+    let mut named = Named::group(4, ElectionAlgorithm::Bully);
+    named.stand(1, 0);
+    named.stand(2, 0);
+    named.wait(SECOND);
+    assert_eq!(named.seen_by(3), Some((Some(1), 2)));
+    let epoch = named.bench.record().epoch;
+    // The leader goes on being heard, but for what it states of the election.
+    named.bench.way(named.bench.node(3), named.bench.node(0), Link::Cut);
+    named.bench.lost = Some("election_state");
+    named.withdraw(1);
+    named.wait(Duration::from_millis(2_500));
+    named.bench.lost = None;
+    named.bench.free(named.bench.node(3), named.bench.node(0));
+    named.wait(SECOND * 2);
+    assert_eq!(named.bench.record().epoch, epoch);
+    assert_eq!(named.leader(), Some(2));
+    assert_eq!(named.seen_by(3), Some((Some(2), 1)));
+}
+
 #[test]
 fn a_nominee_that_dies_before_it_leads_is_followed_by_another() {
     let mut named = Named::group(3, ElectionAlgorithm::Bully);

@@ -16,7 +16,7 @@ use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
 use super::publish::leader_info;
-use super::{Election, LastElection, Leadership, NamedElections, Stood};
+use super::{Election, LastElection, Leader, Leadership, NamedElections, Stood};
 
 /// All named elections of the group.
 pub(super) struct Candidacies {
@@ -27,6 +27,8 @@ pub(super) struct Candidacies {
     shown: watch::Sender<NamedElections>,
     /// This pod ends: it stands nowhere any more.
     ends: bool,
+    /// This member is in no view, and what it knew may be over.
+    isolated: bool,
     /// What the member is to do.
     pub(super) intents: Vec<ServiceCommand>,
 }
@@ -40,13 +42,15 @@ struct Named {
     asked: bool,
     /// For how long it leads, if it does.
     term: Option<Term>,
+    /// Who leads, as the leader of the group last stated.
+    known: Option<Leader>,
 }
 
 impl Candidacies {
     pub(super) fn new(pod: &str, me: Incarnation, shown: watch::Sender<NamedElections>) -> Self {
         shown.send_replace(NamedElections::new());
         let (all, intents) = (BTreeMap::new(), Vec::new());
-        Self { pod: pod.to_owned(), me, all, shown, ends: false, intents }
+        Self { pod: pod.to_owned(), me, all, shown, ends: false, isolated: false, intents }
     }
 
     fn show(&self) {
@@ -146,12 +150,9 @@ impl Candidacies {
 
     /// How the member stands in its group.
     pub(super) fn stands(&mut self, leadership: member::Leadership) {
-        if leadership == member::Leadership::Isolated {
-            for named in self.all.values_mut().filter(|named| named.term.is_none()) {
-                named.change(|election| {
-                    election.set(Leadership::Isolated) | election.set_leader(None)
-                });
-            }
+        let isolated = leadership == member::Leadership::Isolated;
+        if std::mem::replace(&mut self.isolated, isolated) != isolated {
+            self.all.values_mut().for_each(|named| named.show(isolated));
         }
     }
 
@@ -183,18 +184,11 @@ impl Candidacies {
                     named.asked = false;
                     self.intents.push(LockCommand::Exit { lock: hold.clone() }.into());
                 }
-                let info = leader.and_then(|leader| leader_info(now, record?, leader));
-                let leads = named.term.is_some();
+                named.known = leader.and_then(|leader| leader_info(now, record?, leader));
                 named.change(|election| {
-                    let counted = std::mem::replace(&mut election.candidates, candidates);
-                    let stands = match leader {
-                        _ if leads => Leadership::Leading,
-                        Some(_) => Leadership::Following,
-                        None => Leadership::Electing,
-                    };
-                    let moved = election.set(stands) | election.set_leader(info);
-                    moved || counted != candidates
+                    std::mem::replace(&mut election.candidates, candidates) != candidates
                 });
+                named.show(self.isolated);
             }
         }
     }
@@ -244,7 +238,21 @@ impl Candidacies {
 impl Named {
     fn new(name: &str, policy: &Policy) -> Self {
         let state = watch::Sender::new(Election::new(name, policy));
-        Self { state, priority: None, asked: false, term: None }
+        Self { state, priority: None, asked: false, term: None, known: None }
+    }
+
+    /// Shows what is known, unless this member leads.
+    fn show(&mut self, isolated: bool) {
+        if self.term.is_some() {
+            return;
+        }
+        let known = self.known.clone().filter(|_| !isolated);
+        let stands = match &known {
+            Some(_) => Leadership::Following,
+            None if isolated => Leadership::Isolated,
+            None => Leadership::Electing,
+        };
+        self.change(|election| election.set(stands) | election.set_leader(known));
     }
 
     /// Changes what is shown, and says so if it did.
