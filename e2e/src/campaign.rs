@@ -1,5 +1,4 @@
-//! `cargo xtask search`, `campaign`, `sim`, `check` and `replay`: the searches of every run, and those for as long as
-//! there is time.
+//! `cargo xtask campaign`, `sim`, `check` and `replay`: the searches for as long as there is time.
 //!
 //! Besides the targets of `crate::fuzz`, what they run are tests of the repository, with the variables that those listen to:
 //! `CONCLAVE_SECONDS` says for how long, `CONCLAVE_FROM` with which seed a swarm begins, and
@@ -8,7 +7,7 @@
 use std::num::NonZero;
 use std::process::{Child, Command};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 
@@ -23,9 +22,6 @@ const SIDECARS: Swarm =
 
 /// The models that have searches which are too long for every day.
 const MODELS: [&str; 2] = ["leader_model", "lease_model"];
-
-/// How long the swarm searches in every run; a campaign searches on.
-const USUAL: Duration = Duration::from_mins(2);
 
 /// What `cargo test` is given to run one swarm.
 type Swarm = &'static [&'static str];
@@ -50,13 +46,9 @@ pub fn sim(time: Duration) -> Result<()> {
     swarms(MEMBERS, new_seed()?, time)
 }
 
-/// The searches of every run: the everyday ones of the large model, then the swarm with the same seeds each
-/// time, since a check must not fail by chance.
-pub fn usual() -> Result<()> {
-    let began = Instant::now();
-    cargo_test(&["--workspace", "--test", "leader_model"]).run()?;
-    println!("the model took {} s", began.elapsed().as_secs());
-    swarms(MEMBERS, 0, USUAL)
+/// The same with the same seeds each time: a check must not fail by chance.
+pub fn sim_usual(time: Duration) -> Result<()> {
+    swarms(MEMBERS, 0, time)
 }
 
 /// Larger than that of any earlier campaign.

@@ -20,7 +20,7 @@ const STAGES: &[Stage] = &[
     Stage { name: "lints", when: When::Always, run: check_lints },
     Stage { name: "images begin", when: When::OwnCluster, run: begin_images },
     Stage { name: "tests", when: When::Always, run: run_tests },
-    Stage { name: "search", when: When::Full, run: search },
+    Stage { name: "simulation", when: When::Full, run: simulate },
     Stage { name: "packages", when: When::OwnCluster, run: install_packages },
     Stage { name: "page", when: When::OwnCluster, run: test_page },
     Stage { name: "dependencies", when: When::OwnCluster, run: check_dependencies },
@@ -204,8 +204,8 @@ fn run_tests(run: &mut Run) -> Result<()> {
     command::run(cargo.env(skipped::FILE, run.skipped.path()))
 }
 
-fn search(_: &mut Run) -> Result<()> {
-    campaign::usual()
+fn simulate(_: &mut Run) -> Result<()> {
+    campaign::sim_usual(SIMULATION)
 }
 
 fn install_packages(_: &mut Run) -> Result<()> {
@@ -345,6 +345,9 @@ fn pause_archive() -> PathBuf {
 fn kept_logs() -> PathBuf {
     cluster::evidence_directory().join("cluster")
 }
+
+/// How long the swarm searches in every run, always with the same seeds; a campaign searches on.
+const SIMULATION: Duration = Duration::from_mins(2);
 
 /// The version of cargo-deny.
 const CARGO_DENY: &str = "0.20.2";

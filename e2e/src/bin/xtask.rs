@@ -31,8 +31,6 @@ enum Task {
         #[arg(long)]
         cluster: bool,
     },
-    /// Looks for broken promises as every run does: models, then a swarm with the same seeds each time.
-    Search,
     /// Looks for broken promises for as long as it is given: planted bugs, swarms, models.
     Campaign {
         /// For how long, besides building: `30m`, `8h`.
@@ -120,7 +118,6 @@ fn run(task: Task) -> Result<()> {
         }
         Task::Bench { cluster: false } => bench::run(),
         Task::Bench { cluster: true } => bench::run_on_cluster(),
-        Task::Search => campaign::usual(),
         Task::Campaign { time } => campaign::campaign(time),
         Task::Sim { time } => campaign::sim(time),
         Task::Check { time } => campaign::check(time),
