@@ -46,8 +46,8 @@ mod registering;
 mod replacing;
 mod restored;
 mod sealing;
+mod seam;
 mod service;
-mod services;
 mod switching;
 
 use std::collections::BTreeMap;

@@ -54,25 +54,32 @@ pub trait Service: Value {
     /// lost ends.
     fn repairs(policy: &Policy, message: &Self::Message) -> bool;
 
-    /// At the leader: who waits for what it grants.
-    fn lines(&self, seat: &Seat) -> Lines;
+    /// At the leader: who waits for what it grants. The calls from here on are for services that grant.
+    fn lines(&self, _seat: &Seat) -> Lines {
+        Lines::default()
+    }
 
     /// At the leader: a member that it heard of waits for what the leader grants, by that request. If it was
     /// lost, or its grant was, it is made good. `asked`: since when the member knows of what was sent before.
     fn find(
         &mut self,
-        cx: &mut Cx<'_, Self>,
-        member: MemberId,
-        want: (HoldName, RequestNumber),
-        asked: LocalTime,
-    );
+        _cx: &mut Cx<'_, Self>,
+        _member: MemberId,
+        _want: (HoldName, RequestNumber),
+        _asked: LocalTime,
+    ) {
+    }
 
     /// At the leader: what a member holds and others wait for. It may not know yet that it is wanted.
-    fn wanted_of(&mut self, cx: &mut Cx<'_, Self>, holder: Incarnation) -> Vec<HoldName>;
+    fn wanted_of(&mut self, _cx: &mut Cx<'_, Self>, _holder: Incarnation) -> Vec<HoldName> {
+        Vec::new()
+    }
 
     /// At the leader, where nothing arbitrates: takes it that a member holds what nobody else is known to
     /// hold. False if the service knows otherwise.
-    fn adopt(&mut self, cx: &mut Cx<'_, Self>, member: MemberId, name: &HoldName) -> bool;
+    fn adopt(&mut self, _cx: &mut Cx<'_, Self>, _member: MemberId, _name: &HoldName) -> bool {
+        false
+    }
 }
 
 /// Who holds and who waits when a view begins, by the ranks of that view.
