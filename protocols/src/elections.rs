@@ -29,8 +29,8 @@ use self::ballot::Ballots;
 pub use self::event::{Command, ElectionEvent, Event};
 use self::message::{ElectionMessage, State, What};
 use self::monitor::Monitor;
-use crate::core::{self, CarriedHolds, Holds, Lines, Notice, Seat, Service};
-use crate::ids::{HoldName, Incarnation, MemberId, RequestNumber};
+use crate::core::{self, CarriedHolds, Holds, Notice, Seat, Service};
+use crate::ids::{HoldName, Incarnation, MemberId};
 use crate::policy::{ELECTION, ElectionAlgorithm, Policy};
 use crate::time::LocalTime;
 
@@ -249,27 +249,6 @@ impl Service for Elections {
     /// A candidate tells the leader again, and a ballot that came to nothing is followed by another.
     fn repairs(_policy: &Policy, _message: &ElectionMessage) -> bool {
         true
-    }
-
-    fn lines(&self, _seat: &Seat) -> Lines {
-        Lines::default()
-    }
-
-    fn find(
-        &mut self,
-        _cx: &mut Cx<'_>,
-        _member: MemberId,
-        _want: (HoldName, RequestNumber),
-        _asked: LocalTime,
-    ) {
-    }
-
-    fn wanted_of(&mut self, _cx: &mut Cx<'_>, _holder: Incarnation) -> Vec<HoldName> {
-        Vec::new()
-    }
-
-    fn adopt(&mut self, _cx: &mut Cx<'_>, _member: MemberId, _name: &HoldName) -> bool {
-        false
     }
 }
 

@@ -32,6 +32,8 @@ struct Ballot {
     timers: BTreeMap<AnyTimer, LocalTime>,
     began: LocalTime,
     messages: u64,
+    /// It came to something, or this member does not stand any more: what arrives late moves nobody.
+    over: bool,
 }
 
 impl Ballots {
@@ -79,7 +81,8 @@ impl Ballots {
             }
             return;
         }
-        let place = present.filter(|ballot| ballot.number == number).and_then(|b| b.place(from));
+        let present = present.filter(|ballot| ballot.number == number && !ballot.over);
+        let place = present.and_then(|ballot| ballot.place(from));
         if let Some(from) = place {
             self.feed(cx, name, Input::Message { from, message });
         }
@@ -89,6 +92,7 @@ impl Ballots {
     pub(super) fn end(&mut self, name: &HoldName) {
         if let Some(ballot) = self.all.get_mut(name) {
             ballot.timers.clear();
+            ballot.over = true;
         }
     }
 
@@ -148,8 +152,8 @@ impl Ballot {
         // Which rank led before matters to no algorithm: it is not among the candidates, or is one of them.
         let view = View { epoch: seat.view().epoch, size, leader: MemberId(0) };
         let election = AnyElection::new(of, place, view, timing);
-        let (timers, began, messages) = (BTreeMap::new(), cx.now, 0);
-        Some(Self { number, candidates, election, timers, began, messages })
+        let (timers, began, messages, over) = (BTreeMap::new(), cx.now, 0, false);
+        Some(Self { number, candidates, election, timers, began, messages, over })
     }
 
     fn place(&self, member: MemberId) -> Option<MemberId> {

@@ -65,11 +65,14 @@ impl Monitor {
         if seat.policy().elections.is_empty() {
             return (changed, calls);
         }
-        let silent = seat.view().members().filter(|member| cx.holds.is_silent(*member)).collect();
-        let before = std::mem::replace(&mut self.silent, silent);
-        if !before.is_subset(&self.silent) {
-            // Somebody is heard of again, and may have missed something.
-            self.all.values_mut().for_each(|election| election.notified = None);
+        if beat {
+            let members = seat.view().members();
+            let silent = members.filter(|member| cx.holds.is_silent(*member)).collect();
+            let before = std::mem::replace(&mut self.silent, silent);
+            if !before.is_subset(&self.silent) {
+                // Somebody is heard of again, and may have missed something.
+                self.all.values_mut().for_each(|election| election.notified = None);
+            }
         }
         for policy in &seat.policy().elections {
             let Some(name) = super::hold_of(&policy.name) else { continue };

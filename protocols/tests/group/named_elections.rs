@@ -279,6 +279,23 @@ fn what_is_lost_is_made_good() {
     }
 }
 
+/// What a candidate asked in a ballot arrives when that has ended: the one of a higher rank, which nobody waits
+/// for any more, does not ask for the lead.
+#[test]
+fn a_late_message_of_a_ballot_that_is_over_moves_nobody() {
+    let mut named = Named::group(3, ElectionAlgorithm::Bully);
+    let (higher, lower) = (named.bench.node(1), named.bench.node(2));
+    named.bench.way(lower, higher, Link::Held);
+    named.stand(1, 0);
+    named.stand(2, 0);
+    named.resign(1);
+    named.wait(SECOND);
+    assert_eq!(named.leader(), Some(2), "nobody above it answered");
+    named.bench.free(lower, higher);
+    named.wait(SECOND);
+    assert_eq!((named.leader(), named.asked.contains(&1)), (Some(2), false));
+}
+
 /// A member that is not heard for a while may miss what is sent. It is notified when it is heard of again, in the
 /// same view.
 #[test]

@@ -10,7 +10,7 @@ use conclave_protocols::member::message::Note;
 use conclave_protocols::member::{
     self, ElectionCommand, ElectionEvent, Lease, LockCommand, LockEvent, ServiceCommand, Term,
 };
-use conclave_protocols::policy::Policy;
+use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::Record;
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
@@ -25,8 +25,8 @@ pub(super) struct Candidacies {
     all: BTreeMap<LockName, Named>,
     /// What others see of them.
     shown: watch::Sender<NamedElections>,
-    /// This pod ends: it stands nowhere any more.
-    ends: bool,
+    /// What the member goes by.
+    arbiter: Arbiter,
     /// This member is in no view, and what it knew may be over.
     isolated: bool,
     /// What the member is to do.
@@ -49,8 +49,15 @@ struct Named {
 impl Candidacies {
     pub(super) fn new(pod: &str, me: Incarnation, shown: watch::Sender<NamedElections>) -> Self {
         shown.send_replace(NamedElections::new());
-        let (all, intents) = (BTreeMap::new(), Vec::new());
-        Self { pod: pod.to_owned(), me, all, shown, ends: false, isolated: false, intents }
+        Self {
+            pod: pod.to_owned(),
+            me,
+            all: BTreeMap::new(),
+            shown,
+            arbiter: Arbiter::Quorum,
+            isolated: false,
+            intents: Vec::new(),
+        }
     }
 
     fn show(&self) {
@@ -65,7 +72,7 @@ impl Candidacies {
         let hold = hold_of(name)?;
         let named = self.all.get_mut(&hold)?;
         let before = named.priority.replace(priority);
-        if before != Some(priority) && !self.ends {
+        if before != Some(priority) {
             self.intents.push(ElectionCommand::Stand { election: hold, priority }.into());
         }
         Some(Stood { created: before.is_none(), election: named.state.subscribe() })
@@ -81,11 +88,13 @@ impl Candidacies {
         true
     }
 
-    /// This pod is about to end, and is not to be nominated. It goes on leading until it leaves.
+    /// This pod is about to end, and is not to begin to lead. It goes on leading until it leaves.
     pub(super) fn drain(&mut self) {
-        self.ends = true;
         for hold in self.all.keys().cloned().collect::<Vec<_>>() {
             self.end_candidacy(&hold);
+            if self.all.get(&hold).is_some_and(|named| named.term.is_none()) {
+                self.give_up(&hold, Leadership::Following);
+            }
         }
     }
 
@@ -118,11 +127,18 @@ impl Candidacies {
         self.set_policy(&record.policy);
         for named in self.all.values_mut() {
             named.change(|election| {
-                let changed = (election.epoch, election.arbiter);
-                election.epoch = record.epoch;
-                election.arbiter = record.policy.arbiter;
-                changed != (election.epoch, election.arbiter)
+                std::mem::replace(&mut election.epoch, record.epoch) != record.epoch
             });
+        }
+    }
+
+    /// The member goes by that arbiter.
+    pub(super) fn goes_by(&mut self, arbiter: Arbiter) {
+        if std::mem::replace(&mut self.arbiter, arbiter) == arbiter {
+            return;
+        }
+        for named in self.all.values_mut() {
+            named.change(|election| std::mem::replace(&mut election.arbiter, arbiter) != arbiter);
         }
     }
 
@@ -140,7 +156,8 @@ impl Candidacies {
         }
         for (hold, algorithm) in listed {
             let name = election_of(&hold).unwrap_or_default();
-            let named = self.all.entry(hold.clone()).or_insert_with(|| Named::new(name, policy));
+            let new = || Named::new(name, policy, self.arbiter);
+            let named = self.all.entry(hold.clone()).or_insert_with(new);
             named.change(|election| {
                 std::mem::replace(&mut election.algorithm, algorithm) != algorithm
             });
@@ -236,8 +253,8 @@ impl Candidacies {
 }
 
 impl Named {
-    fn new(name: &str, policy: &Policy) -> Self {
-        let state = watch::Sender::new(Election::new(name, policy));
+    fn new(name: &str, policy: &Policy, arbiter: Arbiter) -> Self {
+        let state = watch::Sender::new(Election { arbiter, ..Election::new(name, policy) });
         Self { state, priority: None, asked: false, term: None, known: None }
     }
 
@@ -289,5 +306,140 @@ impl Election {
     /// Whether that is another standing than before.
     fn set(&mut self, leadership: Leadership) -> bool {
         std::mem::replace(&mut self.leadership, leadership) != leadership
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy};
+    use conclave_protocols::{Epoch, FencingToken, PodUid};
+
+    use super::*;
+
+    const ME: Incarnation = Incarnation { pod: PodUid(1), run: 7 };
+    const OTHER: Incarnation = Incarnation { pod: PodUid(2), run: 7 };
+    const NOW: LocalTime = LocalTime(1_000_000_000);
+
+    fn lead() -> LockName {
+        hold_of("reports").expect("a name")
+    }
+
+    /// One election, in which the application stands.
+    fn candidacies() -> Candidacies {
+        let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default());
+        let algorithm = ElectionAlgorithm::Bully;
+        let elections = vec![ElectionPolicy { name: "reports".to_owned(), algorithm }];
+        candidacies.set_policy(&Policy { elections, ..Policy::default() });
+        assert!(candidacies.stand("reports", 3).expect("it is listed").created);
+        let stand = ElectionCommand::Stand { election: lead(), priority: 3 };
+        assert_eq!(std::mem::take(&mut candidacies.intents), [stand.into()]);
+        candidacies
+    }
+
+    fn nominate(candidacies: &mut Candidacies, winner: Incarnation) {
+        let event = ElectionEvent::Elected { winner, messages: 0, took: Duration::ZERO };
+        candidacies.on_election(NOW, &lead(), &event, None);
+    }
+
+    fn grant(candidacies: &mut Candidacies) {
+        let token = FencingToken::before(Epoch(4)).successor(Epoch(9));
+        let term = Term::new(NOW, NOW.after(Duration::from_secs(3)), true);
+        let event = LockEvent::Entered { token, epoch: Epoch(4), term, messages: 2 };
+        candidacies.on_lead(NOW, &lead(), &event, None);
+    }
+
+    fn enters(candidacies: &mut Candidacies) -> bool {
+        let enters = |intent: &ServiceCommand| {
+            matches!(intent, ServiceCommand::Lock(LockCommand::Enter { .. }))
+        };
+        std::mem::take(&mut candidacies.intents).iter().any(enters)
+    }
+
+    fn exits(candidacies: &mut Candidacies) -> bool {
+        let exit = ServiceCommand::from(LockCommand::Exit { lock: lead() });
+        std::mem::take(&mut candidacies.intents).contains(&exit)
+    }
+
+    fn shown(candidacies: &Candidacies) -> Election {
+        candidacies.shown.borrow()["reports"].borrow().clone()
+    }
+
+    #[test]
+    fn the_nominee_asks_once_and_leads_when_it_is_granted_the_lead() {
+        let mut candidacies = candidacies();
+        nominate(&mut candidacies, OTHER);
+        assert!(!enters(&mut candidacies));
+        nominate(&mut candidacies, ME);
+        assert!(enters(&mut candidacies));
+        assert!(!shown(&candidacies).leads_at(NOW), "it is nominated, and no more");
+        nominate(&mut candidacies, ME);
+        assert!(!enters(&mut candidacies));
+        grant(&mut candidacies);
+        let election = shown(&candidacies);
+        assert!(election.leads_at(NOW) && !election.leads_at(NOW.after(Duration::from_secs(3))));
+        assert!(election.token.is_some());
+    }
+
+    #[test]
+    fn a_nominee_that_was_too_late_asks_no_longer() {
+        let mut candidacies = candidacies();
+        nominate(&mut candidacies, ME);
+        assert!(enters(&mut candidacies));
+        let event = ElectionEvent::State { leader: Some(OTHER), candidates: 2 };
+        candidacies.on_election(NOW, &lead(), &event, None);
+        assert!(exits(&mut candidacies));
+    }
+
+    #[test]
+    fn who_does_not_stand_does_not_ask_and_does_not_lead() {
+        let mut candidacies = candidacies();
+        nominate(&mut candidacies, ME);
+        grant(&mut candidacies);
+        assert!(enters(&mut candidacies));
+        assert!(candidacies.withdraw("reports") && exits(&mut candidacies));
+        assert!(!shown(&candidacies).leads_at(NOW));
+        nominate(&mut candidacies, ME);
+        assert!(!enters(&mut candidacies));
+        // What was granted before it was given back is no lead.
+        grant(&mut candidacies);
+        assert!(!shown(&candidacies).leads_at(NOW));
+    }
+
+    #[test]
+    fn a_pod_that_drains_leads_on_and_does_not_begin_to() {
+        for leads in [true, false] {
+            let mut candidacies = candidacies();
+            nominate(&mut candidacies, ME);
+            if leads {
+                grant(&mut candidacies);
+            }
+            assert!(enters(&mut candidacies));
+            candidacies.drain();
+            assert_eq!(exits(&mut candidacies), !leads);
+            assert_eq!(shown(&candidacies).leads_at(NOW), leads);
+            candidacies.close();
+            assert!(!shown(&candidacies).leads_at(NOW));
+        }
+    }
+
+    #[test]
+    fn an_election_that_is_not_listed_any_more_ends_with_its_lead() {
+        let mut candidacies = candidacies();
+        nominate(&mut candidacies, ME);
+        grant(&mut candidacies);
+        let seen = candidacies.shown.borrow()["reports"].clone();
+        candidacies.intents.clear();
+        candidacies.set_policy(&Policy::default());
+        assert!(exits(&mut candidacies));
+        assert!(!seen.borrow().leads_at(NOW) && candidacies.shown.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_lead_without_an_arbiter_is_not_shown_as_safe() {
+        let mut candidacies = candidacies();
+        candidacies.goes_by(Arbiter::None);
+        assert_eq!(shown(&candidacies).arbiter, Arbiter::None);
     }
 }

@@ -336,6 +336,7 @@ impl PodNode {
     fn goes_by(&mut self, arbiter: Arbiter, around: &mut impl Surroundings) {
         around.goes_by(arbiter);
         self.book.goes_by(arbiter);
+        self.candidacies.goes_by(arbiter);
     }
 
     fn carry_out(&mut self, at: Moment, mut out: OutboxOf<Member>, around: &mut impl Surroundings) {

@@ -1,7 +1,6 @@
 //! What an application asks of its node.
 
 use conclave_protocols::member::Command;
-use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MEMBERS_MAX;
 use conclave_protocols::{Input, LocalTime};
 use tokio::sync::oneshot;
@@ -57,27 +56,35 @@ impl PodNode {
     }
 
     fn ask(&mut self, now: LocalTime, ask: Ask) -> Result<Asked, AskError> {
-        let policy = self.policy_for_callers()?;
-        self.book.ask(now, ask, &policy)
+        self.takes_requests()?;
+        let Some(record) = self.member.record() else { return not_ready(NO_VIEW) };
+        self.book.ask(now, ask, &record.policy)
     }
 
     fn stand(&mut self, election: &str, priority: i32) -> Result<Stood, AskError> {
-        self.policy_for_callers()?;
+        self.takes_requests()?;
+        if self.ending.is_some() {
+            return Err(AskError::Closed);
+        }
+        if self.member.record().is_none() {
+            return not_ready(NO_VIEW);
+        }
         self.candidacies.stand(election, priority).ok_or(AskError::NoElection)
     }
 
-    /// The policy of the view; or why nothing is taken from callers.
-    fn policy_for_callers(&self) -> Result<Policy, AskError> {
-        let not_ready = |why: &str| Err(AskError::NotReady(why.to_owned()));
+    fn takes_requests(&self) -> Result<(), AskError> {
         if self.ending == Some(Ending::Leaves) {
             return not_ready(LEAVING);
         }
         if self.member.is_one_too_many() {
             return not_ready(&format!("the group is full: it has {MEMBERS_MAX} members"));
         }
-        let Some(record) = self.member.record() else { return not_ready(NO_VIEW) };
-        Ok(record.policy.clone())
+        Ok(())
     }
+}
+
+fn not_ready<T>(why: &str) -> Result<T, AskError> {
+    Err(AskError::NotReady(why.to_owned()))
 }
 
 /// Why a member that has yet to enter a view does nothing.
