@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use self::ballot::Ballots;
 pub use self::event::{Command, ElectionEvent, Event};
 use self::message::{ElectionMessage, State, What};
-use self::monitor::Monitor;
+use self::monitor::{Monitor, NoticeOf, Seen};
 use crate::core::{self, CarriedHolds, Holds, Notice, Seat, Service};
 use crate::ids::{HoldName, Incarnation, MemberId};
 use crate::policy::{ELECTION, ElectionAlgorithm, Policy};
@@ -88,7 +88,7 @@ impl Elections {
     fn hear(&mut self, cx: &mut Cx<'_>, from: MemberId, name: &HoldName, what: What) {
         match what {
             What::Stand(priority) => {
-                self.monitor.stands(from, name, priority);
+                self.monitor.stands(cx.now, from, name, priority);
                 self.look(cx, false);
             }
             What::Withdraw => {
@@ -104,37 +104,55 @@ impl Elections {
                 }
             }
             What::Nominate { ballot, message } => {
-                self.ballots.receive(cx, from, name, ballot, message);
+                if self.candidacies.contains_key(name) {
+                    self.ballots.receive(cx, from, name, ballot, message);
+                }
             }
-            What::State(state) => self.hear_state(cx, name, &state),
+            What::State { number, state } => {
+                if self.hear_state(cx, name, &state) {
+                    self.tell_leader(cx, name, What::Known(number));
+                }
+            }
+            What::Known(number) => self.monitor.knows(from, name, number),
         }
     }
 
-    fn hear_state(&mut self, cx: &mut Cx<'_>, name: &HoldName, state: &State) {
-        let Some(rank) = cx.holds.seat().map(Seat::rank) else { return };
-        if state.candidates.contains(&rank) {
-            self.unlisted.remove(name);
-        }
+    /// Whether this member stands as the leader of the group knows; else it tells that one.
+    fn hear_state(&mut self, cx: &mut Cx<'_>, name: &HoldName, state: &State) -> bool {
+        let Some(rank) = cx.holds.seat().map(Seat::rank) else { return false };
         if state.leader.is_some() {
             self.ballots.end(name);
         }
         let candidates = u32::try_from(state.candidates.len()).unwrap_or(u32::MAX);
         let leader = state.leader.and_then(|leader| cx.holds.seat()?.member(leader));
         tell(cx, name, ElectionEvent::State { leader, candidates });
+        let listed = state.candidates.iter().find(|(member, _)| *member == rank);
+        let known = listed.map(|(_, priority)| priority) == self.candidacies.get(name);
+        match (known, self.candidacies.contains_key(name)) {
+            (true, _) => {
+                self.unlisted.remove(name);
+            }
+            (false, true) if !self.unlisted.contains_key(name) => self.stand(cx, name),
+            // It tells the leader again in any case.
+            (false, true) => {}
+            (false, false) => self.tell_leader(cx, name, What::Withdraw),
+        }
+        known
     }
 
     /// At the leader of the group: sees to elections without a leader, and tells all what has changed.
     /// `beat`: also who stands.
     pub(crate) fn look(&mut self, cx: &mut Cx<'_>, beat: bool) {
-        let (changed, calls) = self.monitor.look(cx, beat);
-        let peers = cx.holds.seat().map(|seat| (seat.view(), seat.rank()));
-        let Some((view, rank)) = peers else { return };
-        for (name, state) in changed {
-            for peer in view.peers(rank) {
-                let what = What::State(state.clone());
+        let Seen { notices, calls } = self.monitor.look(cx, beat);
+        let Some(rank) = cx.holds.seat().map(Seat::rank) else { return };
+        for NoticeOf { name, number, state, to, news } in notices {
+            for peer in to {
+                let what = What::State { number, state: state.clone() };
                 cx.send(peer, ElectionMessage { name: name.clone(), what });
             }
-            self.hear_state(cx, &name, &state);
+            if news {
+                self.hear_state(cx, &name, &state);
+            }
         }
         for (name, ballot, candidates) in calls {
             for candidate in candidates.iter().copied().filter(|candidate| *candidate != rank) {
@@ -195,8 +213,8 @@ impl Service for Elections {
         let ElectionMessage { name, what } = message;
         let Some(seat) = cx.holds.seat() else { return };
         let may = match what {
-            What::Stand(_) | What::Withdraw => seat.leads(),
-            What::Call { .. } | What::State(_) => from == seat.view().leader,
+            What::Stand(_) | What::Withdraw | What::Known(_) => seat.leads(),
+            What::Call { .. } | What::State { .. } => from == seat.view().leader,
             What::Nominate { .. } => true,
         };
         if may && algorithm(seat.policy(), &name).is_some() {
@@ -218,9 +236,12 @@ impl Service for Elections {
                     self.tell_leader(cx, &name, What::Withdraw);
                 }
             }
-            Notice::Open | Notice::Stirred(_) | Notice::Expelled(_) | Notice::Silent(_) => {
-                self.look(cx, false);
+            Notice::Stirred(name) | Notice::Expelled(name) => {
+                if election_of(&name).is_some() {
+                    self.look(cx, false);
+                }
             }
+            Notice::Open | Notice::Silent(_) => self.look(cx, false),
             Notice::Idle(_)
             | Notice::Lapsed { .. }
             | Notice::KeptNoMore(_)

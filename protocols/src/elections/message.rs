@@ -37,16 +37,23 @@ pub enum What {
         message: AnyMessage,
     },
     /// "So it stands." From the leader of the group.
-    State(State),
+    State {
+        /// Higher than that of any earlier one about this election in the view.
+        number: u64,
+        /// How.
+        state: State,
+    },
+    /// "I know that one." To the leader of the group.
+    Known(u64),
 }
 
 /// How an election stands.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct State {
     /// Who has the lead.
     pub leader: Option<MemberId>,
-    /// Who stands.
-    pub candidates: Vec<MemberId>,
+    /// Who stands, and with which priority.
+    pub candidates: Vec<(MemberId, i32)>,
 }
 
 impl Named for ElectionMessage {
@@ -56,7 +63,8 @@ impl Named for ElectionMessage {
             What::Withdraw => "withdraw",
             What::Call { .. } => "call",
             What::Nominate { message, .. } => message.name(),
-            What::State(_) => "election_state",
+            What::State { .. } => "election_state",
+            What::Known(_) => "election_known",
         }
     }
 }

@@ -1,18 +1,19 @@
 //! The part of the group's leader: who stands, who has the lead, and whether a ballot is to be called.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::Cx;
 use super::message::State;
+use crate::election::Timing;
 use crate::ids::{HoldName, MemberId};
+use crate::policy::ElectionAlgorithm;
 use crate::time::LocalTime;
 
 /// What the leader of the group knows of elections.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Monitor {
     all: BTreeMap<HoldName, Monitored>,
-    /// Members that may not have heard what was sent lately.
-    silent: BTreeSet<MemberId>,
 }
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
@@ -22,19 +23,49 @@ struct Monitored {
     ballots: u64,
     /// Until then the latest one may come to something.
     until: Option<LocalTime>,
-    /// What the members know.
+    /// How it stood when the members were notified last, if they were.
     notified: Option<State>,
+    /// How many such notices there were.
+    notices: u64,
+    /// The members that have not answered the latest one, and when they are notified again.
+    unaware: BTreeSet<MemberId>,
+    again: Option<LocalTime>,
 }
 
-/// Elections that stand otherwise than the members know, and ballots to be called: their numbers and candidates.
-pub(super) type Seen = (Vec<(HoldName, State)>, Vec<(HoldName, u64, Vec<MemberId>)>);
+/// What is to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// How elections stand.
+    pub(super) notices: Vec<NoticeOf>,
+    /// Ballots to be called: their numbers and candidates.
+    pub(super) calls: Vec<(HoldName, u64, Vec<MemberId>)>,
+}
+
+/// How an election stands.
+#[derive(Debug)]
+pub(super) struct NoticeOf {
+    pub(super) name: HoldName,
+    pub(super) number: u64,
+    pub(super) state: State,
+    /// To whom.
+    pub(super) to: Vec<MemberId>,
+    /// It is news to the leader of the group itself.
+    pub(super) news: bool,
+}
 
 impl Monitor {
-    pub(super) fn stands(&mut self, member: MemberId, name: &HoldName, priority: i32) {
+    pub(super) fn stands(
+        &mut self,
+        now: LocalTime,
+        member: MemberId,
+        name: &HoldName,
+        priority: i32,
+    ) {
         let election = self.all.entry(name.clone()).or_default();
-        if election.candidates.insert(member, priority).is_some() {
+        if election.candidates.insert(member, priority) == Some(priority) {
             // It does not know that it is listed.
-            election.notified = None;
+            election.unaware.insert(member);
+            election.again = Some(now);
         }
     }
 
@@ -52,41 +83,48 @@ impl Monitor {
         }
     }
 
-    /// When a ballot has come to nothing.
-    pub(super) fn next_timer(&self) -> Option<LocalTime> {
-        self.all.values().filter_map(|election| election.until).min()
+    /// A member knows of that notice.
+    pub(super) fn knows(&mut self, member: MemberId, name: &HoldName, number: u64) {
+        let election = self.all.get_mut(name).filter(|election| election.notices == number);
+        if let Some(election) = election {
+            election.unaware.remove(&member);
+        }
     }
 
+    /// When a ballot has come to nothing, or members are to be notified again.
+    pub(super) fn next_timer(&self) -> Option<LocalTime> {
+        let again = |election: &Monitored| election.again.filter(|_| !election.unaware.is_empty());
+        let times = self.all.values().flat_map(|election| [election.until, again(election)]);
+        times.flatten().min()
+    }
+
+    /// Looks at each election. `beat`: also whether the members know who stands.
     pub(super) fn look(&mut self, cx: &Cx<'_>, beat: bool) -> Seen {
-        let (mut changed, mut calls) = Seen::default();
-        let Some(seat) = cx.holds.seat().filter(|seat| seat.leads()) else {
-            return (changed, calls);
-        };
-        if seat.policy().elections.is_empty() {
-            return (changed, calls);
-        }
-        if beat {
-            let members = seat.view().members();
-            let silent = members.filter(|member| cx.holds.is_silent(*member)).collect();
-            let before = std::mem::replace(&mut self.silent, silent);
-            if !before.is_subset(&self.silent) {
-                // Somebody is heard of again, and may have missed something.
-                self.all.values_mut().for_each(|election| election.notified = None);
-            }
-        }
+        let mut seen = Seen::default();
+        let Some(seat) = cx.holds.seat().filter(|seat| seat.leads()) else { return seen };
+        let patience = seat.policy().timing.leader_lease;
         for policy in &seat.policy().elections {
             let Some(name) = super::hold_of(&policy.name) else { continue };
             let election = self.all.entry(name.clone()).or_default();
             let holder = cx.holds.holder(cx.now, &name).map(|holder| holder.member);
             let leader = holder.and_then(|holder| seat.rank_of(holder));
-            let candidates = election.candidates.keys().copied().collect();
+            let candidates = election.candidates.iter().map(|(member, p)| (*member, *p)).collect();
             let state = State { leader, candidates };
             let news = election.notified.as_ref().is_none_or(|notified| {
                 notified.leader != state.leader || beat && *notified != state
             });
             if news {
-                election.notified = Some(state.clone());
-                changed.push((name.clone(), state));
+                election.notified = Some(state);
+                election.notices += 1;
+                election.unaware = seat.view().peers(seat.rank()).collect();
+                election.again = Some(cx.now);
+            }
+            if election.again.is_some_and(|again| again <= cx.now) {
+                election.again = Some(cx.now.after(patience));
+                let to = election.unaware.iter().filter(|member| !cx.holds.is_silent(**member));
+                let (number, to) = (election.notices, to.copied().collect());
+                let state = election.notified.clone().unwrap_or_default();
+                seen.notices.push(NoticeOf { name: name.clone(), number, state, to, news });
             }
             election.until = election.until.filter(|until| *until > cx.now && holder.is_none());
             if holder.is_some() || election.until.is_some() || !cx.holds.is_open(cx.now, &name) {
@@ -97,11 +135,24 @@ impl Monitor {
             if !living.is_empty() {
                 living.sort_unstable();
                 election.ballots += 1;
-                election.until = Some(cx.now.after(seat.policy().timing.leader_lease));
+                let window = window(policy.algorithm, living.len(), patience);
+                election.until = Some(cx.now.after(window));
                 let candidates = living.into_iter().map(|(_, member)| member).collect();
-                calls.push((name, election.ballots, candidates));
+                seen.calls.push((name, election.ballots, candidates));
             }
         }
-        (changed, calls)
+        seen
     }
+}
+
+/// How long a ballot may take: a leader lease, within which a member is found to be silent, and no less than its
+/// algorithm allows itself.
+fn window(algorithm: ElectionAlgorithm, candidates: usize, leader_lease: Duration) -> Duration {
+    let answer = Timing::of(leader_lease).answer;
+    let hops = match algorithm {
+        ElectionAlgorithm::Bully => 0,
+        // Two passes, and the nominee asks for the lead.
+        ElectionAlgorithm::Ring => u32::try_from(2 * candidates + 2).unwrap_or(u32::MAX),
+    };
+    answer.saturating_mul(hops).max(leader_lease)
 }

@@ -127,7 +127,7 @@ impl Named {
 
     /// How many of them the algorithm sent.
     fn nominating(&self) -> usize {
-        let ours = ["stand", "withdraw", "call", "election_state", "ack"];
+        let ours = ["stand", "withdraw", "call", "election_state", "election_known", "ack"];
         self.sent().into_iter().filter(|name| !ours.contains(name)).count()
     }
 }
@@ -277,6 +277,42 @@ fn what_is_lost_is_made_good() {
             }
         }
     }
+}
+
+/// The same of what is lost when all is known, from and to members that go on being heard.
+#[test]
+fn what_is_lost_later_is_made_good() {
+    let mut named = Named::group(4, ElectionAlgorithm::Bully);
+    for member in 0..3 {
+        named.stand(member, 0);
+    }
+    named.wait(SECOND);
+    for lost in ["election_state", "election_known"] {
+        named.bench.lost = Some(lost);
+        named.withdraw(2);
+        named.wait(SECOND);
+        named.bench.lost = None;
+        named.wait(SECOND * 3);
+        assert_eq!(named.seen_by(3), Some((Some(0), 2)), "without {lost}");
+        named.stand(2, 0);
+        named.wait(SECOND);
+    }
+    // A candidacy that changes, and one that ends.
+    named.bench.lost = Some("stand");
+    named.stand(1, 7);
+    named.bench.lost = Some("withdraw");
+    named.withdraw(2);
+    named.bench.lost = None;
+    named.stand(3, 0);
+    named.wait(SECOND * 4);
+    assert_eq!(named.seen_by(0), Some((Some(0), 3)));
+    named.resign(0);
+    named.wait(SECOND);
+    assert_eq!(named.leader(), Some(1), "of the highest priority");
+    named.bench.forget();
+    named.heard = 0;
+    named.wait(SECOND * 10);
+    assert_eq!(named.sent(), Vec::<&str>::new(), "all is known");
 }
 
 /// What a candidate asked in a ballot arrives when that has ended: the one of a higher rank, which nobody waits

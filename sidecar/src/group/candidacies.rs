@@ -12,7 +12,7 @@ use conclave_protocols::member::{
 };
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::Record;
-use conclave_protocols::{Incarnation, LocalTime, LockName};
+use conclave_protocols::{Epoch, Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
 use super::publish::leader_info;
@@ -27,8 +27,8 @@ pub(super) struct Candidacies {
     shown: watch::Sender<NamedElections>,
     /// What the member goes by.
     arbiter: Arbiter,
-    /// This member is in no view, and what it knew may be over.
-    isolated: bool,
+    /// How the member stands in its group.
+    stands: member::Leadership,
     /// What the member is to do.
     pub(super) intents: Vec<ServiceCommand>,
 }
@@ -36,14 +36,18 @@ pub(super) struct Candidacies {
 /// One election.
 struct Named {
     state: watch::Sender<Election>,
+    /// The policy has it.
+    listed: bool,
     /// The application stands, with this priority.
     priority: Option<i32>,
     /// The member is to take the lead, and not to leave it.
     asked: bool,
     /// For how long it leads, if it does.
     term: Option<Term>,
-    /// Who leads, as the leader of the group last stated.
-    known: Option<Leader>,
+    /// It leads no longer than that: the policy has no such election any more.
+    last: Option<LocalTime>,
+    /// Who leads, as the leader of the group last stated, in which view.
+    known: (Epoch, Option<Leader>),
 }
 
 impl Candidacies {
@@ -55,13 +59,14 @@ impl Candidacies {
             all: BTreeMap::new(),
             shown,
             arbiter: Arbiter::Quorum,
-            isolated: false,
+            stands: member::Leadership::Isolated,
             intents: Vec::new(),
         }
     }
 
     fn show(&self) {
-        let shown = self.all.iter().filter_map(|(hold, named)| {
+        let shown = self.all.iter().filter(|(_, named)| named.listed || named.term.is_some());
+        let shown = shown.filter_map(|(hold, named)| {
             Some((election_of(hold)?.to_owned(), named.state.subscribe()))
         });
         self.shown.send_replace(shown.collect());
@@ -70,7 +75,7 @@ impl Candidacies {
     /// The application stands. Nothing if there is no such election.
     pub(super) fn stand(&mut self, name: &str, priority: i32) -> Option<Stood> {
         let hold = hold_of(name)?;
-        let named = self.all.get_mut(&hold)?;
+        let named = self.all.get_mut(&hold).filter(|named| named.listed)?;
         let before = named.priority.replace(priority);
         if before != Some(priority) {
             self.intents.push(ElectionCommand::Stand { election: hold, priority }.into());
@@ -88,21 +93,14 @@ impl Candidacies {
         true
     }
 
-    /// This pod is about to end, and is not to begin to lead. It goes on leading until it leaves.
+    /// This pod is about to end, and is not to begin to lead. What it leads it leads on, also when it has left its
+    /// group, up to the deadline that its application goes by: others wait for its lease.
     pub(super) fn drain(&mut self) {
         for hold in self.all.keys().cloned().collect::<Vec<_>>() {
             self.end_candidacy(&hold);
             if self.all.get(&hold).is_some_and(|named| named.term.is_none()) {
                 self.give_up(&hold, Leadership::Following);
             }
-        }
-    }
-
-    /// This member leaves its group.
-    pub(super) fn close(&mut self) {
-        self.drain();
-        for hold in self.all.keys().cloned().collect::<Vec<_>>() {
-            self.give_up(&hold, Leadership::Isolated);
         }
     }
 
@@ -120,12 +118,30 @@ impl Candidacies {
             self.intents.push(LockCommand::Exit { lock: hold.clone() }.into());
         }
         named.ended(then);
+        self.tidy(hold);
+    }
+
+    /// Forgets an election that the policy does not have, if nothing of it is left.
+    fn tidy(&mut self, hold: &LockName) {
+        let unlisted = self.all.get(hold).filter(|named| !named.listed);
+        match unlisted.map(|named| (named.priority, &named.term)) {
+            Some((None, None)) => {
+                self.all.remove(hold);
+            }
+            Some((Some(_), None)) => {}
+            Some((_, Some(_))) | None => return,
+        }
+        self.show();
     }
 
     /// The member entered a view.
     pub(super) fn entered(&mut self, record: &Record) {
         self.set_policy(&record.policy);
         for named in self.all.values_mut() {
+            if named.known.0 != record.epoch {
+                named.known = (record.epoch, None);
+            }
+            named.show(self.stands);
             named.change(|election| {
                 std::mem::replace(&mut election.epoch, record.epoch) != record.epoch
             });
@@ -148,16 +164,22 @@ impl Candidacies {
             .iter()
             .filter_map(|election| Some((hold_of(&election.name)?, election.algorithm)))
             .collect();
-        let gone = self.all.keys().filter(|hold| !listed.contains_key(*hold)).cloned();
-        for hold in gone.collect::<Vec<_>>() {
-            self.end_candidacy(&hold);
+        for (hold, named) in &mut self.all {
+            named.listed = listed.contains_key(hold);
+            if !named.listed && named.last.is_none() {
+                // Its application goes by that deadline, and candidates stand again when it is listed again.
+                named.last = named.term.as_ref().map(Term::until);
+            }
+        }
+        let unlisted = self.all.iter().filter(|(_, named)| !named.listed && named.term.is_none());
+        for hold in unlisted.map(|(hold, _)| hold.clone()).collect::<Vec<_>>() {
             self.give_up(&hold, Leadership::Isolated);
-            self.all.remove(&hold);
         }
         for (hold, algorithm) in listed {
             let name = election_of(&hold).unwrap_or_default();
             let new = || Named::new(name, policy, self.arbiter);
             let named = self.all.entry(hold.clone()).or_insert_with(new);
+            named.listed = true;
             named.change(|election| {
                 std::mem::replace(&mut election.algorithm, algorithm) != algorithm
             });
@@ -167,10 +189,8 @@ impl Candidacies {
 
     /// How the member stands in its group.
     pub(super) fn stands(&mut self, leadership: member::Leadership) {
-        let isolated = leadership == member::Leadership::Isolated;
-        if std::mem::replace(&mut self.isolated, isolated) != isolated {
-            self.all.values_mut().for_each(|named| named.show(isolated));
-        }
+        self.stands = leadership;
+        self.all.values_mut().for_each(|named| named.show(leadership));
     }
 
     /// Something happened in an election.
@@ -181,7 +201,10 @@ impl Candidacies {
         event: &ElectionEvent,
         record: Option<&Record>,
     ) {
-        let Some(named) = self.all.get_mut(hold) else { return };
+        let name = election_of(hold).unwrap_or_default();
+        // A view may begin with it: then its policy is not known here yet.
+        let new = || Named::new(name, &Policy::default(), self.arbiter);
+        let named = self.all.entry(hold.clone()).or_insert_with(new);
         match *event {
             ElectionEvent::Elected { winner, messages, took } => {
                 named.state.send_modify(|election| {
@@ -201,11 +224,12 @@ impl Candidacies {
                     named.asked = false;
                     self.intents.push(LockCommand::Exit { lock: hold.clone() }.into());
                 }
-                named.known = leader.and_then(|leader| leader_info(now, record?, leader));
+                let epoch = record.map(|record| record.epoch).unwrap_or_default();
+                named.known = (epoch, leader.and_then(|leader| leader_info(now, record?, leader)));
                 named.change(|election| {
                     std::mem::replace(&mut election.candidates, candidates) != candidates
                 });
-                named.show(self.isolated);
+                named.show(self.stands);
             }
         }
     }
@@ -239,15 +263,20 @@ impl Candidacies {
             LockEvent::Lost(_) => {
                 named.asked = false;
                 named.ended(Leadership::Isolated);
+                self.tidy(hold);
             }
             LockEvent::Queued(_) | LockEvent::Left { .. } => {}
         }
     }
 
     /// All that this member holds goes on.
-    pub(super) fn extend_all(&mut self, lease: Lease) {
+    pub(super) fn extend_all(&mut self, now: LocalTime, lease: Lease) {
         for named in self.all.values_mut() {
             named.extend(|term| term.renew(lease));
+        }
+        let over = self.all.iter().filter(|(_, named)| named.last.is_some_and(|last| last <= now));
+        for hold in over.map(|(hold, _)| hold.clone()).collect::<Vec<_>>() {
+            self.give_up(&hold, Leadership::Isolated);
         }
     }
 }
@@ -255,20 +284,23 @@ impl Candidacies {
 impl Named {
     fn new(name: &str, policy: &Policy, arbiter: Arbiter) -> Self {
         let state = watch::Sender::new(Election { arbiter, ..Election::new(name, policy) });
-        Self { state, priority: None, asked: false, term: None, known: None }
+        let known = (Epoch(0), None);
+        Self { state, listed: false, priority: None, asked: false, term: None, last: None, known }
     }
 
-    /// Shows what is known, unless this member leads.
-    fn show(&mut self, isolated: bool) {
+    /// Shows what is known, unless this member leads: nobody knows of a leader who follows nobody.
+    fn show(&mut self, stands: member::Leadership) {
         if self.term.is_some() {
             return;
         }
-        let known = self.known.clone().filter(|_| !isolated);
-        let stands = match &known {
-            Some(_) => Leadership::Following,
-            None if isolated => Leadership::Isolated,
-            None => Leadership::Electing,
+        let (known, otherwise) = match stands {
+            member::Leadership::Leading(_)
+            | member::Leadership::HandingOver
+            | member::Leadership::Following(..) => (self.known.1.clone(), Leadership::Electing),
+            member::Leadership::Electing => (None, Leadership::Electing),
+            member::Leadership::Isolated => (None, Leadership::Isolated),
         };
+        let stands = if known.is_some() { Leadership::Following } else { otherwise };
         self.change(|election| election.set(stands) | election.set_leader(known));
     }
 
@@ -281,9 +313,9 @@ impl Named {
         });
     }
 
-    /// The term moves on; that alone is no news.
+    /// The term moves on, unless it is the last; that alone is no news.
     fn extend(&mut self, extend: impl FnOnce(&mut Term)) {
-        let Some(term) = &mut self.term else { return };
+        let Some(term) = self.term.as_mut().filter(|_| self.last.is_none()) else { return };
         extend(term);
         let until = Some(term.until());
         self.state.send_if_modified(|election| {
@@ -293,6 +325,7 @@ impl Named {
 
     /// This member leads no longer, if it did.
     fn ended(&mut self, then: Leadership) {
+        self.last = None;
         if self.term.take().is_some() {
             self.change(|election| {
                 (election.token, election.safe_until) = (None, None);
@@ -313,8 +346,9 @@ impl Election {
 mod tests {
     use std::time::Duration;
 
-    use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy};
-    use conclave_protocols::{Epoch, FencingToken, PodUid};
+    use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, Timing};
+    use conclave_protocols::record::{MemberInfo, RECORD_VERSION};
+    use conclave_protocols::{FencingToken, PodUid};
 
     use super::*;
 
@@ -419,21 +453,98 @@ mod tests {
             candidacies.drain();
             assert_eq!(exits(&mut candidacies), !leads);
             assert_eq!(shown(&candidacies).leads_at(NOW), leads);
-            candidacies.close();
-            assert!(!shown(&candidacies).leads_at(NOW));
+        }
+    }
+
+    fn list(candidacies: &mut Candidacies, names: &[&str]) {
+        let algorithm = ElectionAlgorithm::Bully;
+        let policy = |name: &&str| ElectionPolicy { name: (*name).to_owned(), algorithm };
+        let elections = names.iter().map(policy).collect();
+        candidacies.set_policy(&Policy { elections, ..Policy::default() });
+    }
+
+    fn lease(until: LocalTime) -> Lease {
+        Lease { stamp: until, until, ..Lease::default() }
+    }
+
+    /// Its application goes by the deadline that it was notified of; so nobody else may lead before.
+    #[test]
+    fn an_election_that_is_not_listed_any_more_ends_when_its_leader_surely_does() {
+        let mut candidacies = candidacies();
+        nominate(&mut candidacies, ME);
+        grant(&mut candidacies);
+        let deadline = shown(&candidacies).safe_until.expect("it leads");
+        list(&mut candidacies, &[]);
+        candidacies.intents.clear();
+        candidacies.extend_all(NOW, lease(deadline.after(Duration::from_secs(1))));
+        assert_eq!(shown(&candidacies).safe_until, Some(deadline), "it is its last");
+        assert!(shown(&candidacies).leads_at(NOW) && !exits(&mut candidacies));
+        // Meanwhile it is listed again.
+        list(&mut candidacies, &["reports"]);
+        assert!(candidacies.stand("reports", 3).is_some_and(|stood| !stood.created), "it stands");
+        candidacies.extend_all(deadline, lease(deadline.after(Duration::from_secs(1))));
+        assert!(exits(&mut candidacies));
+        assert!(!shown(&candidacies).leads_at(NOW));
+        // Now of an election that nobody leads nothing is shown.
+        list(&mut candidacies, &[]);
+        assert!(candidacies.shown.borrow().is_empty() && candidacies.stand("reports", 3).is_none());
+        assert!(candidacies.withdraw("reports") && !candidacies.withdraw("reports"));
+    }
+
+    fn record(epoch: u64) -> Record {
+        let info = MemberInfo {
+            incarnation: OTHER,
+            name: "shop-1".to_owned(),
+            addresses: Vec::new(),
+            priority: 0,
+            seniority: 1,
+            protocol: (1, 1),
+        };
+        let algorithm = ElectionAlgorithm::Bully;
+        let elections = vec![ElectionPolicy { name: "reports".to_owned(), algorithm }];
+        Record {
+            version: RECORD_VERSION,
+            epoch: Epoch(epoch),
+            ceiling: Epoch(epoch + 3),
+            members: vec![info],
+            leader: Some(OTHER),
+            settled: true,
+            closing: false,
+            base_unknown: false,
+            base: Some(Epoch(0)),
+            held: None,
+            timing: Timing::default(),
+            policy: Policy { elections, ..Policy::default() },
+            nonce: 0,
         }
     }
 
     #[test]
-    fn an_election_that_is_not_listed_any_more_ends_with_its_lead() {
+    fn who_follows_nobody_knows_of_no_leader() {
         let mut candidacies = candidacies();
-        nominate(&mut candidacies, ME);
-        grant(&mut candidacies);
-        let seen = candidacies.shown.borrow()["reports"].clone();
-        candidacies.intents.clear();
-        candidacies.set_policy(&Policy::default());
-        assert!(exits(&mut candidacies));
-        assert!(!seen.borrow().leads_at(NOW) && candidacies.shown.borrow().is_empty());
+        let event = ElectionEvent::State { leader: Some(OTHER), candidates: 2 };
+        let follows = member::Leadership::Following(OTHER, NOW);
+        candidacies.stands(follows);
+        candidacies.on_election(NOW, &lead(), &event, Some(&record(4)));
+        assert!(shown(&candidacies).leader.is_some());
+        candidacies.stands(member::Leadership::Electing);
+        assert!(shown(&candidacies).leader.is_none());
+        candidacies.stands(follows);
+        assert!(shown(&candidacies).leader.is_some(), "in the same view");
+        candidacies.entered(&record(5));
+        assert!(shown(&candidacies).leader.is_none(), "another view");
+    }
+
+    /// A member that joins hears of an election before it has the view's policy.
+    #[test]
+    fn what_is_heard_early_is_shown_once_the_election_is_listed() {
+        let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default());
+        candidacies.stands(member::Leadership::Following(OTHER, NOW));
+        let event = ElectionEvent::State { leader: None, candidates: 2 };
+        candidacies.on_election(NOW, &lead(), &event, None);
+        assert!(candidacies.shown.borrow().is_empty());
+        list(&mut candidacies, &["reports"]);
+        assert_eq!(shown(&candidacies).candidates, 2);
     }
 
     #[test]

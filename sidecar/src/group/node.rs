@@ -281,7 +281,7 @@ impl PodNode {
         self.ending = Some(Ending::Leaves);
         around.ends(Ending::Leaves);
         self.book.close(at.now);
-        self.candidacies.close();
+        self.candidacies.drain();
         self.grant_intents(at, around);
         self.timers.set(PodTimer::Leave, at.now.after(LEAVE));
         self.feed(at, Input::Command(Command::Leave), around);
@@ -385,7 +385,7 @@ impl PodNode {
             Event::Grace(until) => self.book.grace(until),
             Event::Full(full) => self.book.group_is_full(full),
             Event::Lease(lease) => {
-                self.candidacies.extend_all(lease);
+                self.candidacies.extend_all(at.now, lease);
                 return self.book.extend_all(at.now, lease);
             }
             Event::Left => self.left = true,

@@ -176,13 +176,14 @@ fn locks() -> Vec<(&'static str, PeerMessage)> {
 fn named_elections() -> Vec<(&'static str, PeerMessage)> {
     let call = OfElection::Call { ballot: 3, candidates: vec![MemberId(2), MemberId(0)] };
     let asks = election::AnyMessage::Bully(election::bully::Message::Election);
-    let state = ElectionState { leader: Some(MemberId(2)), candidates: vec![MemberId(0)] };
+    let state = ElectionState { leader: Some(MemberId(2)), candidates: vec![(MemberId(0), 3)] };
     let sent = [
         ("election-stand", OfElection::Stand(-1)),
         ("election-withdraw", OfElection::Withdraw),
         ("election-call", call),
         ("election-nominate", OfElection::Nominate { ballot: 3, message: asks }),
-        ("election-state", OfElection::State(state)),
+        ("election-state", OfElection::State { number: 2, state }),
+        ("election-known", OfElection::Known(2)),
     ];
     let envelope = |what| {
         let body = ServiceMessage::Election(ElectionMessage { name: lock(), what });
