@@ -247,7 +247,7 @@ impl Service for Elections {
             | Notice::KeptNoMore(_)
             | Notice::Void(_)
             | Notice::Renewed { .. }
-            | Notice::Doubt
+            | Notice::Doubt(_)
             | Notice::Extended { .. }
             | Notice::Drains => {}
         }

@@ -69,6 +69,12 @@ impl Policy {
         self.locks.iter().all(|lock| lock.algorithm.has_coordinator())
     }
 
+    /// Which lease extends the hold of that name.
+    #[must_use]
+    pub fn lease_class(&self, name: &str) -> LeaseClass {
+        if name.starts_with(ELECTION) { LeaseClass::Leader } else { LeaseClass::Member }
+    }
+
     /// How long a name stays closed after a hold that ended without being given back.
     #[must_use]
     pub fn delay(&self, name: &str) -> Duration {
@@ -80,6 +86,21 @@ impl Policy {
     pub fn algorithm(&self, name: &str) -> LockAlgorithm {
         self.for_lock(name).map_or(LockAlgorithm::Central, |lock| lock.algorithm)
     }
+}
+
+/// How long a hold lasts that is not renewed. All that a member holds is renewed at once.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum LeaseClass {
+    /// A member lease: it survives a change of the group's leader.
+    #[default]
+    Member,
+    /// As long as a leader lease: another may have it as soon as another may lead the group.
+    Leader,
+}
+
+impl LeaseClass {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Member, Self::Leader];
 }
 
 /// How the name of a hold begins that is the lead in an election.

@@ -48,7 +48,7 @@ use super::message::Note;
 use super::service::Notice;
 use super::{Heard, Lease, Term};
 use crate::ids::{FencingToken, HoldName, Incarnation, MemberId, RequestNumber};
-use crate::policy::{Arbiter, Policy};
+use crate::policy::{Arbiter, LeaseClass, Policy};
 use crate::time::LocalTime;
 
 /// All holds that one member knows of.
@@ -92,7 +92,7 @@ pub struct Holds {
     /// What the members' latest promises listed, at the leader.
     listings: BTreeMap<MemberId, Listing>,
     /// Until when the entries of each member run that its promises extend.
-    leases: BTreeMap<Incarnation, LocalTime>,
+    leases: BTreeMap<(Incarnation, LeaseClass), LocalTime>,
     notes: Notes,
     /// What the service is to hear, in order.
     notices: VecDeque<Notice>,
@@ -186,6 +186,17 @@ impl Holds {
     #[must_use]
     pub fn is_led(&self, name: &HoldName) -> bool {
         self.seat.as_ref().is_none_or(|seat| seat.policy.is_led(name.as_str()))
+    }
+
+    /// Which lease extends it.
+    #[must_use]
+    pub fn class(&self, name: &HoldName) -> LeaseClass {
+        self.policy.lease_class(name.as_str())
+    }
+
+    /// Whether a leader lists it: what it grants and what outlasts its leader lease.
+    pub(super) fn is_listed(&self, name: &HoldName) -> bool {
+        self.is_led(name) && self.class(name) == LeaseClass::Member
     }
 
     /// Whether a member was heard of in this view.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::ids::{Epoch, Incarnation};
-use crate::policy::Policy;
+use crate::policy::{LeaseClass, Policy};
 use crate::record::{MemberInfo, Record};
 use crate::time::LocalTime;
 
@@ -133,6 +133,8 @@ pub struct Lease {
     pub stamp: LocalTime,
     /// Until then.
     pub until: LocalTime,
+    /// Until then, what lasts no longer than a leader lease.
+    pub leads_until: LocalTime,
     /// Of a leader: what it lists and another member has heard of lasts longer.
     pub heard: Heard,
 }
@@ -147,11 +149,21 @@ pub struct Heard {
 }
 
 impl Lease {
+    /// Until when it extends what is of that class.
+    #[must_use]
+    pub fn until(&self, class: LeaseClass) -> LocalTime {
+        match class {
+            LeaseClass::Member => self.until,
+            LeaseClass::Leader => self.leads_until,
+        }
+    }
+
     /// Whether nothing that the one before extended needs that any more.
     #[must_use]
     pub fn replaces(&self, before: &Self) -> bool {
         self.stamp >= before.stamp
             && self.until >= before.until
+            && self.leads_until >= before.leads_until
             && self.heard.stamp >= before.heard.stamp
             && self.heard.until >= before.heard.until
     }
@@ -165,6 +177,7 @@ pub struct Term {
     renewed: Option<LocalTime>,
     /// A leader lists it.
     listed: bool,
+    class: LeaseClass,
 }
 
 impl Term {
@@ -172,7 +185,13 @@ impl Term {
     /// kept. One that a leader lists outlasts its leader lease once others have heard of it.
     #[must_use]
     pub fn new(since: LocalTime, deadline: LocalTime, listed: bool) -> Self {
-        Self { until: deadline, renewed: Some(since), listed }
+        Self { until: deadline, renewed: Some(since), listed, class: LeaseClass::Member }
+    }
+
+    /// The same, of another class.
+    #[must_use]
+    pub fn of(self, class: LeaseClass) -> Self {
+        Self { class, ..self }
     }
 
     /// Until when it is safe.
@@ -191,7 +210,7 @@ impl Term {
     pub fn renew(&mut self, lease: Lease) {
         let Some(since) = self.renewed else { return };
         if since < lease.stamp {
-            self.until = self.until.max(lease.until);
+            self.until = self.until.max(lease.until(self.class));
         }
         if self.listed && since < lease.heard.stamp {
             self.until = self.until.max(lease.heard.until);

@@ -4,6 +4,7 @@ use super::message::{Admission, Envelope, Extended, Promise, Table};
 use super::service::{Cx, Notice, ServiceEffect};
 use super::{Event, Member, Nominator, Out, PeerMessage, Service, Timer, say};
 use crate::ids::{Incarnation, MemberId};
+use crate::policy::LeaseClass;
 use crate::record::Record;
 use crate::time::LocalTime;
 
@@ -196,8 +197,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// The leader acknowledged a promise of this member.
     pub(super) fn on_extended(&mut self, now: LocalTime, extended: Extended, out: &mut Out<S, N>) {
-        if self.holds.has_lapsed(now) {
-            self.notice(now, Notice::Doubt, out);
+        for class in LeaseClass::ALL {
+            if self.holds.has_lapsed(now, class) {
+                self.notice(now, Notice::Doubt(class), out);
+            }
         }
         self.end_what_is_over(now, out);
         self.holds.set_refused(now, &extended.refused);

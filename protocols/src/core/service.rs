@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 
 use super::holds::{Holds, Lines, Seat};
 use crate::ids::{HoldName, Incarnation, MemberId, RequestNumber};
-use crate::policy::Policy;
+use crate::policy::{LeaseClass, Policy};
 use crate::protocol::{Named, Value};
 use crate::time::LocalTime;
 use crate::view::Carried;
@@ -118,8 +118,9 @@ pub enum Notice {
         /// A leader does.
         listed: bool,
     },
-    /// The lease of this member has not run for a while: what it waits for may have been passed over.
-    Doubt,
+    /// The lease of this member that extends holds of that class has not run for a while: what it waits for of
+    /// it may have been passed over.
+    Doubt(LeaseClass),
     /// The leader extended the lease of this member.
     Extended {
         /// It knows what this member waited for then.
@@ -156,7 +157,7 @@ impl Notice {
             | Self::Stirred(_)
             | Self::Expelled(_)
             | Self::Idle(_)
-            | Self::Doubt
+            | Self::Doubt(_)
             | Self::Extended { .. }
             | Self::Beat { .. }
             | Self::Silent(_)

@@ -6,6 +6,7 @@
 use super::{Cx, Lock, Locks};
 use crate::ids::{LockName, MemberId, RequestNumber};
 use crate::mutex::{AnyMessage, AnyMutex, AnyTimer, Command, Coordinated, Coordination, Phase};
+use crate::policy::LeaseClass;
 use crate::protocol::Outbox;
 use crate::time::LocalTime;
 
@@ -98,9 +99,9 @@ impl Locks {
 
     /// The lease of this member has not run for a while, so a coordinator may have passed it over, or have
     /// admitted another since it granted what is under way: what this member waits for it asks for anew.
-    pub(super) fn ask_again(&mut self, cx: &mut Cx<'_>) {
+    pub(super) fn ask_again(&mut self, cx: &mut Cx<'_>, class: LeaseClass) {
         for name in self.all.keys().cloned().collect::<Vec<_>>() {
-            if cx.holds.claim_of(&name).is_none() {
+            if cx.holds.class(&name) != class || cx.holds.claim_of(&name).is_none() {
                 continue;
             }
             let mut effects = Outbox::default();

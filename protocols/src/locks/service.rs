@@ -93,7 +93,7 @@ impl Service for Locks {
             Notice::Renewed { name, renewed, listed } => {
                 tell(cx, &name, LockEvent::Renewed { renewed, listed });
             }
-            Notice::Doubt => self.ask_again(cx),
+            Notice::Doubt(class) => self.ask_again(cx, class),
             Notice::Extended { asked, wanted } => {
                 self.tell_uncontended(cx, &wanted.iter().collect());
                 for name in &wanted {

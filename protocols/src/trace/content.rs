@@ -29,6 +29,8 @@ pub struct Content {
     pub timing: Timing,
     /// How long locks are given for: the member lease, or what it is to become.
     pub lease: Duration,
+    /// The same of what lasts no longer than a leader lease.
+    pub lead_lease: Duration,
     /// Whether the word of a kubelet counts as evidence of death.
     pub believes_evidence: bool,
     /// Nothing makes its leader leases exclusive.
@@ -37,6 +39,8 @@ pub struct Content {
 
 impl From<&Record> for Content {
     fn from(record: &Record) -> Self {
+        let (timing, target) = (record.timing, record.policy.timing);
+        let lease = timing.member_lease.min(target.member_lease);
         Self {
             epoch: record.epoch,
             ceiling: record.ceiling,
@@ -46,7 +50,8 @@ impl From<&Record> for Content {
             base_unknown: record.base_unknown,
             base: record.base.filter(|_| record.lists()),
             timing: record.timing,
-            lease: record.timing.member_lease.min(record.policy.timing.member_lease),
+            lease,
+            lead_lease: timing.leader_lease.min(target.leader_lease).min(lease),
             believes_evidence: record.policy.evidence == Evidence::ContainerStatus,
             is_advisory: record.policy.arbiter == Arbiter::None,
         }

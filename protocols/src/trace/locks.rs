@@ -6,6 +6,7 @@ use super::event::{Allowed, need};
 use super::leader_lease::LeaderLease;
 use super::process::{Hold, HoldState};
 use super::rules::{GRAIN, Rules};
+use crate::elections::election_of;
 use crate::ids::{Epoch, FencingToken, Incarnation, LockName};
 
 impl Rules {
@@ -78,7 +79,7 @@ impl Rules {
         });
         let other = other.map(|(other, _)| *other);
         need(23, other.is_none(), || format!("{who} entered {lock}, which {other:?} holds"))?;
-        let carried = if kept { self.longest(who) } else { Duration::ZERO };
+        let carried = if kept { self.longest(who, lock) } else { Duration::ZERO };
         self.lasts_no_longer(who, lock, epoch, until, carried)?;
         self.process(who).holds.insert(lock.clone(), Hold { token, until, state: HoldState::Held });
         Ok(())
@@ -121,17 +122,24 @@ impl Rules {
         }
     }
 
-    /// Until when a hold of any view lasts at most. A grant that is kept goes on with what it had.
-    fn longest(&self, who: Incarnation) -> Duration {
-        let lasts = self.leader_leases.values().map(|leader_lease| self.lasts(who, leader_lease).1);
+    /// Until when such a hold of any view lasts at most. A grant that is kept goes on with what it had.
+    fn longest(&self, who: Incarnation, lock: &LockName) -> Duration {
+        let lasts = self.leader_leases.values();
+        let lasts = lasts.map(|leader_lease| self.lasts(who, lock, leader_lease).1);
         lasts.max().unwrap_or_default()
     }
 
-    /// Until when a hold of this member lasts at most in a view, and the rule that states it.
-    fn lasts(&self, who: Incarnation, leader_lease: &LeaderLease) -> (u8, Duration) {
+    /// Until when such a hold of this member lasts at most in a view, and the rule that states it.
+    fn lasts(
+        &self,
+        who: Incarnation,
+        lock: &LockName,
+        leader_lease: &LeaderLease,
+    ) -> (u8, Duration) {
         let Some(process) = self.processes.get(&who) else { return (5, Duration::ZERO) };
         let (content, clocks) = (&leader_lease.content, self.clocks);
-        let lease = clocks.hold(content.lease);
+        let is_lead = election_of(lock).is_some();
+        let lease = clocks.hold(if is_lead { content.lead_lease } else { content.lease });
         if content.leader == Some(who) {
             // RULE 22. A leader's own hold ends with its leader lease, or an L after what the leader lease rests on was sent.
             let more = process.span(lease.saturating_sub(clocks.hold(content.timing.leader_lease)));
@@ -155,7 +163,7 @@ impl Rules {
         let (rule, most) = self
             .leader_leases
             .get(&epoch)
-            .map(|leader_lease| self.lasts(who, leader_lease))
+            .map(|leader_lease| self.lasts(who, lock, leader_lease))
             .unwrap_or_default();
         let most = most.max(known);
         need(rule, until <= most + GRAIN, || {

@@ -24,6 +24,7 @@ fn view(epoch: u64, leader: Option<u128>) -> Content {
         base: None,
         timing: Timing { leader_lease: P, member_lease: L, ..Timing::default() },
         lease: L,
+        lead_lease: P,
         believes_evidence: false,
         is_advisory: false,
     }

@@ -125,6 +125,7 @@ impl<'a> Replay<'a> {
                 api_outage: seconds(timing.confirmation().max(u8::from(!self.model.confirms()))),
             },
             lease: seconds(timing.lease()),
+            lead_lease: seconds(timing.promise()),
             believes_evidence: false,
             is_advisory: false,
         }

@@ -365,12 +365,11 @@ impl Service for Line {
             Notice::Renewed { name, renewed, listed } => {
                 tell(cx, &name, LockEvent::Renewed { renewed, listed });
             }
-            Notice::Doubt => {
+            Notice::Doubt(class) => {
                 let waiting: Vec<HoldName> =
                     cx.holds.waiting().map(|(name, _)| name.clone()).collect();
-                for name in
-                    waiting.iter().filter(|name| cx.holds.is_led(name)).cloned().collect::<Vec<_>>()
-                {
+                let asks = |name: &HoldName| cx.holds.is_led(name) && cx.holds.class(name) == class;
+                for name in waiting.into_iter().filter(asks).collect::<Vec<_>>() {
                     self.ask(cx, &name);
                 }
             }

@@ -346,7 +346,7 @@ impl Election {
 mod tests {
     use std::time::Duration;
 
-    use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, Timing};
+    use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, LeaseClass, Timing};
     use conclave_protocols::record::{MemberInfo, RECORD_VERSION};
     use conclave_protocols::{FencingToken, PodUid};
 
@@ -379,7 +379,7 @@ mod tests {
 
     fn grant(candidacies: &mut Candidacies) {
         let token = FencingToken::before(Epoch(4)).successor(Epoch(9));
-        let term = Term::new(NOW, NOW.after(Duration::from_secs(3)), true);
+        let term = Term::new(NOW, NOW.after(Duration::from_secs(3)), false).of(LeaseClass::Leader);
         let event = LockEvent::Entered { token, epoch: Epoch(4), term, messages: 2 };
         candidacies.on_lead(NOW, &lead(), &event, None);
     }
@@ -464,7 +464,7 @@ mod tests {
     }
 
     fn lease(until: LocalTime) -> Lease {
-        Lease { stamp: until, until, ..Lease::default() }
+        Lease { stamp: until, until, leads_until: until, ..Lease::default() }
     }
 
     /// Its application goes by the deadline that it was notified of; so nobody else may lead before.

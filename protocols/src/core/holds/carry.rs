@@ -11,6 +11,7 @@ use super::own::Bond;
 use super::table::NOBODY;
 use super::{Admission, Held, Holds, Notice};
 use crate::ids::{FencingToken, HoldName, Incarnation, MemberId, RequestNumber};
+use crate::policy::LeaseClass;
 use crate::record::Record;
 use crate::time::LocalTime;
 use crate::view::Carried;
@@ -47,7 +48,7 @@ impl Holds {
         let mut table = Table::default();
         let Some(seat) = &self.seat else { return table };
         for (name, held) in self.all.iter() {
-            let entry = held.entry.as_ref().filter(|entry| self.runs(held, entry, now));
+            let entry = held.entry.as_ref().filter(|entry| self.runs(name, held, entry, now));
             let hold = entry.map(|entry| TableHold {
                 name: name.clone(),
                 holder: entry.holder,
@@ -81,9 +82,9 @@ impl Holds {
     ) -> Option<Duration> {
         // A member of the view may hold what another's clock keeps closed for who was before it.
         let until = if self.is_of_view(entry.holder) {
-            self.busy_until(entry).after(self.delay(name))
+            self.busy_until(name, entry).after(self.delay(name))
         } else {
-            self.busy_until(entry).max(held.closed_until)
+            self.busy_until(name, entry).max(held.closed_until)
         };
         (entry.holder != self.me).then(|| now.until(until))
     }
@@ -102,11 +103,11 @@ impl Holds {
     }
 
     /// Whether an entry may still be believed in. Of its own holds the leader itself knows best.
-    fn runs(&self, held: &Held, entry: &Entry, now: LocalTime) -> bool {
+    fn runs(&self, name: &HoldName, held: &Held, entry: &Entry, now: LocalTime) -> bool {
         if entry.holder == self.me {
             held.hold.is_some_and(|hold| hold.deadline(&self.lease) > now)
         } else {
-            self.busy_until(entry) > now
+            self.busy_until(name, entry) > now
         }
     }
 
@@ -320,7 +321,8 @@ impl Holds {
             };
             // It may have entered again, unknown to the leader of the view before (rule 32).
             let is_known = known.get(name).is_some_and(|token| token.may_become(hold.token));
-            let listed = policy.is_led(name.as_str());
+            let class = policy.lease_class(name.as_str());
+            let listed = policy.is_led(name.as_str()) && class == LeaseClass::Member;
             let was = (hold.bond != Bond::Orphan, std::mem::replace(&mut hold.listed, listed));
             hold.bond = match (is_known, leads) {
                 (true, true) => Bond::LeaderLease,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::message::{self, Note};
 use super::{Held, Holds, Notice};
 use crate::ids::{Epoch, FencingToken, HoldName, Incarnation, MemberId, RequestNumber};
-use crate::time::{LocalTime, hold};
+use crate::time::LocalTime;
 
 /// The leader's knowledge of who holds something.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -69,7 +69,7 @@ pub struct Holder {
 /// What a service does at the leader, and asks of admission at any member.
 impl Holds {
     /// Grants it to a member: the next token is that member's, and nobody else is granted it for a whole
-    /// member lease (rule 23). Returns the token before; nothing if nothing is granted at the moment. A grant that
+    /// lease (rule 23). Returns the token before; nothing if nothing is granted at the moment. A grant that
     /// is sent again is the same grant. The member may enter again without asking, with tokens of the same block.
     pub fn grant(
         &mut self,
@@ -79,7 +79,7 @@ impl Holds {
         number: RequestNumber,
     ) -> Option<FencingToken> {
         let seat = self.seat.as_ref().filter(|seat| seat.leads() && self.admission.open)?;
-        let (ceiling, busy_until) = (seat.ceiling, now.after(seat.member_lease));
+        let (ceiling, busy_until) = (seat.ceiling, now.after(seat.wait(self.class(name))));
         let holder = seat.member(to).unwrap_or(self.me);
         let own = holder == self.me;
         let held = self.held(name);
@@ -144,7 +144,7 @@ impl Holds {
             token: (!self.is_advisory()).then_some(entry.token),
             held: now - entry.since,
             since: entry.since,
-            runs: self.busy_until(entry) > now,
+            runs: self.busy_until(name, entry) > now,
         })
     }
 
@@ -157,9 +157,8 @@ impl Holds {
 
     /// A member may yet enter by a grant that is under way: it has a whole lease from now on.
     pub fn wait_for_holder(&mut self, now: LocalTime, name: &HoldName) {
-        let Some(busy_until) = self.seat.as_ref().map(|seat| now.after(seat.member_lease)) else {
-            return;
-        };
+        let wait = self.seat.as_ref().map(|seat| seat.wait(self.class(name)));
+        let Some(busy_until) = wait.map(|wait| now.after(wait)) else { return };
         if let Some(entry) = self.all.get_mut(name).and_then(|held| held.entry.as_mut()) {
             entry.busy_until = entry.busy_until.max(busy_until);
         }
@@ -175,14 +174,14 @@ impl Holds {
         let spent = held.map_or(self.floor, Held::spent);
         let left = spent.successor(seat.ceiling).is_some();
         self.admission.open
-            && now < self.lease_until()
+            && now < self.lease_until(name)
             && closed_until <= now
             && (left || seat.is_led(name) && !seat.leads())
     }
 
     /// Rule 27: until when a member that enters may hold.
-    pub(super) fn lease_until(&self) -> LocalTime {
-        if self.leads() { self.lease.leader } else { self.lease.member.until }
+    pub(super) fn lease_until(&self, name: &HoldName) -> LocalTime {
+        if self.leads() { self.lease.leader } else { self.lease.member.until(self.class(name)) }
     }
 }
 
@@ -222,9 +221,14 @@ impl Holds {
     }
 
     /// Until when an entry keeps others out.
-    pub(super) fn busy_until(&self, entry: &Entry) -> LocalTime {
-        let lease = self.leases.get(&entry.holder).filter(|_| entry.renewed);
-        lease.map_or(entry.busy_until, |lease| entry.busy_until.max(*lease))
+    pub(super) fn busy_until(&self, name: &HoldName, entry: &Entry) -> LocalTime {
+        let lease = self.lease_of(entry.holder, name);
+        if entry.renewed { entry.busy_until.max(lease) } else { entry.busy_until }
+    }
+
+    /// Until when the lease of a member extends its entry.
+    fn lease_of(&self, holder: Incarnation, name: &HoldName) -> LocalTime {
+        self.leases.get(&(holder, self.class(name))).copied().unwrap_or_default()
     }
 
     /// Has a lease extend the entry of a hold that its member lists, if the table has it and it still
@@ -236,7 +240,7 @@ impl Holds {
         name: &HoldName,
         token: FencingToken,
     ) -> bool {
-        let lease = self.leases.get(&holder).copied().unwrap_or_default();
+        let lease = self.lease_of(holder, name);
         let Some(held) = self.all.get_mut(name) else { return false };
         let same = |entry: &&mut Entry| entry.holder == holder && entry.token.may_become(token);
         let Some(entry) = held.entry.as_mut().filter(same) else { return false };
@@ -266,7 +270,7 @@ impl Holds {
 
     /// The lease of a member does not extend its entry any more, which ends as it is now.
     pub(super) fn no_longer_renew(&mut self, holder: Incarnation, name: &HoldName) {
-        let lease = self.leases.get(&holder).copied().unwrap_or_default();
+        let lease = self.lease_of(holder, name);
         let Some(held) = self.all.get_mut(name) else { return };
         let of_it = |entry: &&mut Entry| entry.holder == holder && entry.renewed;
         if let Some(entry) = held.entry.as_mut().filter(of_it) {
@@ -278,18 +282,13 @@ impl Holds {
 
     /// Leases that are over extend nothing any more.
     pub(super) fn end_leases(&mut self, now: LocalTime) {
-        let over: Vec<Incarnation> = self
-            .leases
-            .iter()
-            .filter(|(_, until)| **until <= now)
-            .map(|(member, _)| *member)
-            .collect();
-        for member in over {
+        let over = self.leases.iter().filter(|(_, until)| **until <= now);
+        for (member, class) in over.map(|(lease, _)| *lease).collect::<Vec<_>>() {
             let rank = self.seat.as_ref().and_then(|seat| seat.rank_of(member));
-            for name in rank.map(|rank| self.refuse_all(rank)).unwrap_or_default() {
+            for name in rank.map(|rank| self.refuse_all(rank, class)).unwrap_or_default() {
                 self.no_longer_renew(member, &name);
             }
-            self.leases.remove(&member);
+            self.leases.remove(&(member, class));
         }
     }
 
@@ -353,7 +352,7 @@ impl Holds {
         let given_back = !self.is_led(name) && seen > Some(entry.token);
         // For an outsider it was closed when the view began.
         if self.is_of_view(entry.holder) && !given_back {
-            self.close(now, name, self.busy_until(entry).after(self.delay(name)));
+            self.close(now, name, self.busy_until(name, entry).after(self.delay(name)));
         }
     }
 
@@ -368,10 +367,11 @@ impl Holds {
 
     /// Whether a holder was silent for so long that its lease may have run out by its own clock, though
     /// the entry runs.
-    pub(super) fn may_have_lapsed(&self, now: LocalTime, entry: &Entry) -> bool {
+    pub(super) fn may_have_lapsed(&self, now: LocalTime, name: &HoldName, entry: &Entry) -> bool {
         let Some(seat) = &self.seat else { return false };
-        let margin = seat.member_lease.saturating_sub(hold(seat.lease));
-        now.until(self.busy_until(entry)) <= margin + seat.patience
+        let class = self.class(name);
+        let margin = seat.wait(class).saturating_sub(seat.holds_for(class));
+        now.until(self.busy_until(name, entry)) <= margin + seat.patience
     }
 
     /// A member that was not heard of for a leader lease is not granted what it waits for: it could

@@ -4,7 +4,8 @@ use super::super::message::Extended;
 use super::own::{Bond, Hold};
 use super::{Heard, Holds, Lease, Notice};
 use crate::ids::{FencingToken, HoldName};
-use crate::time::{LocalTime, hold};
+use crate::policy::LeaseClass;
+use crate::time::LocalTime;
 
 /// What extends the holds of this member, all at once.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
@@ -21,6 +22,7 @@ pub(super) struct OwnLease {
     pub(super) listened: LocalTime,
     /// No hold was ended because one of these is over.
     runs: bool,
+    leads_run: bool,
     heard_runs: bool,
 }
 
@@ -28,13 +30,15 @@ impl OwnLease {
     /// Its ends that have yet to be seen to.
     fn ends(&self) -> impl Iterator<Item = LocalTime> {
         let all = self.runs.then(|| self.member.until.max(self.leader));
-        all.into_iter().chain(self.heard_runs.then_some(self.heard.until))
+        let leads = self.leads_run.then(|| self.member.leads_until.max(self.leader));
+        all.into_iter().chain(leads).chain(self.heard_runs.then_some(self.heard.until))
     }
 
     /// Takes note of those ends that are over. Whether there are any.
     fn ends_by(&mut self, now: LocalTime) -> bool {
         let over = self.ends().any(|end| end <= now);
         self.runs &= self.member.until.max(self.leader) > now;
+        self.leads_run &= self.member.leads_until.max(self.leader) > now;
         self.heard_runs &= self.heard.until > now;
         over
     }
@@ -44,7 +48,9 @@ impl Hold {
     /// Until when it lasts.
     pub(super) fn deadline(&self, lease: &OwnLease) -> LocalTime {
         let extended = match self.bond {
-            Bond::Lease if !self.refused && self.since < lease.member.stamp => lease.member.until,
+            Bond::Lease if !self.refused && self.since < lease.member.stamp => {
+                lease.member.until(self.class)
+            }
             Bond::LeaderLease if self.listed && self.since < lease.heard.stamp => {
                 lease.leader.max(lease.heard.until)
             }
@@ -56,24 +62,27 @@ impl Hold {
 }
 
 impl Holds {
-    /// Whether nothing extends the holds of this member at the moment: whatever it waits for may have been
-    /// passed over since.
-    pub(in crate::core) fn has_lapsed(&self, now: LocalTime) -> bool {
+    /// Whether nothing extends the holds of that class at the moment: what of it this member waits for may have
+    /// been passed over since.
+    pub(in crate::core) fn has_lapsed(&self, now: LocalTime, class: LeaseClass) -> bool {
         let Some(seat) = &self.seat else { return false };
         // Nobody was admitted for this member before it was heard of in this view.
         let first = self.lease.member == Lease::default();
-        let until =
-            if first { seat.since.after(hold(seat.lease)) } else { self.lease.member.until };
+        let begun = seat.since.after(seat.holds_for(class));
+        let until = if first { begun } else { self.lease.member.until(class) };
         until <= now
     }
 
     /// The leader extended what a promise of this member listed (rule 24): every hold that it had
     /// then.
     pub(in crate::core) fn extend(&mut self, extended: &Extended) -> Option<Lease> {
-        let deadline = extended.stamp.after(hold(self.seat.as_ref()?.lease));
-        self.lease.member.until = self.lease.member.until.max(deadline);
-        self.lease.member.stamp = self.lease.member.stamp.max(extended.stamp);
-        self.lease.runs = true;
+        let seat = self.seat.as_ref()?;
+        let deadline = |class| extended.stamp.after(seat.holds_for(class));
+        let lease = &mut self.lease.member;
+        lease.until = lease.until.max(deadline(LeaseClass::Member));
+        lease.leads_until = lease.leads_until.max(deadline(LeaseClass::Leader));
+        lease.stamp = lease.stamp.max(extended.stamp);
+        (self.lease.runs, self.lease.leads_run) = (true, true);
         Some(self.lease.member)
     }
 
@@ -135,9 +144,10 @@ impl Holds {
             return None;
         }
         (self.lease.leader, self.lease.heard) = (until, heard);
-        (self.lease.runs, self.lease.heard_runs) = (true, heard.until > now);
+        (self.lease.runs, self.lease.leads_run, self.lease.heard_runs) =
+            (true, true, heard.until > now);
         // Also what has begun at this very moment.
-        Some(Lease { stamp: LocalTime(now.0 + 1), until, heard })
+        Some(Lease { stamp: LocalTime(now.0 + 1), until, leads_until: until, heard })
     }
 
     /// Whether an own hold of this member, which leads, lasts longer than the leader lease: a lease from

@@ -13,6 +13,7 @@ use super::changes::{Copied, MemberList};
 use super::entries::Entry;
 use super::{Held, Holds, Notice};
 use crate::ids::{Epoch, FencingToken, HoldName, Incarnation, MemberId, RequestNumber};
+use crate::policy::LeaseClass;
 use crate::time::LocalTime;
 
 /// How many names the members of a group may hold and wait for, all in all. Members hear of it a heartbeat
@@ -79,8 +80,10 @@ impl Holds {
         self.hear(rank, now);
         let wants = self.note_changes(now, rank, from, promise.changes)?;
         self.note_notes(rank, from, promise.notes);
-        let busy_until = now.after(self.seat.as_ref()?.member_lease);
-        self.leases.insert(from, busy_until);
+        let seat = self.seat.as_ref()?;
+        for class in LeaseClass::ALL {
+            self.leases.insert((from, class), now.after(seat.wait(class)));
+        }
         Some(Heard { rank, first, wants })
     }
 
@@ -163,7 +166,7 @@ impl Holds {
             self.note_holder(now, rank, holder, name, token);
         } else if before.holds.is_some() {
             let struck = self.strike(now, holder, name);
-            if let Some(entry) = struck.filter(|entry| self.may_have_lapsed(now, entry)) {
+            if let Some(entry) = struck.filter(|entry| self.may_have_lapsed(now, name, entry)) {
                 self.close_after(now, name, &entry);
             }
         }
@@ -206,11 +209,13 @@ impl Holds {
         }
     }
 
-    /// The lease of a member is over: what it lists as held is to be looked at anew. Returns what that is.
-    pub(super) fn refuse_all(&mut self, rank: MemberId) -> Vec<HoldName> {
+    /// A lease of a member is over: what it lists as held of that class is to be looked at anew. Returns what that
+    /// is.
+    pub(super) fn refuse_all(&mut self, rank: MemberId, class: LeaseClass) -> Vec<HoldName> {
         let Some(listing) = self.listings.get(&rank) else { return Vec::new() };
         let held = listing.copied.list.items().filter(|(_, item)| item.holds.is_some());
-        let held: Vec<HoldName> = held.map(|(name, _)| name.clone()).collect();
+        let held = held.map(|(name, _)| name).filter(|name| self.class(name) == class);
+        let held: Vec<HoldName> = held.cloned().collect();
         let led: BTreeSet<HoldName> =
             held.iter().filter(|name| self.is_led(name)).cloned().collect();
         if let Some(listing) = self.listings.get_mut(&rank) {
@@ -261,7 +266,7 @@ impl Holds {
         token: FencingToken,
     ) {
         let Some(seat) = &self.seat else { return };
-        let busy_until = now.after(seat.member_lease);
+        let busy_until = now.after(seat.wait(self.class(name)));
         let (since, granted, renewed) = (now, None, false);
         let held = self.held(name);
         let note = held.notes.remove(&rank).unwrap_or_default();
@@ -284,7 +289,7 @@ impl Holds {
         token: FencingToken,
     ) {
         let Some(seat) = &self.seat else { return };
-        let busy_until = now.after(seat.member_lease);
+        let busy_until = now.after(seat.wait(self.class(name)));
         let (own, renewed) = (holder == self.me, holder != self.me);
         self.highest = self.highest.max(token);
         let held = self.held(name);

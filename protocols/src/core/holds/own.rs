@@ -4,6 +4,7 @@ use super::super::message::{Changes, ListItem, Note};
 use super::map::Touched;
 use super::{Held, Holds, Term};
 use crate::ids::{Epoch, FencingToken, HoldName, RequestNumber};
+use crate::policy::LeaseClass;
 use crate::time::LocalTime;
 
 /// The application of this member wants something, or has it.
@@ -28,8 +29,9 @@ pub(super) struct Hold {
     pub(super) bond: Bond,
     /// The leader does not extend it.
     pub(super) refused: bool,
-    /// A leader lists it: it is one that leaders grant.
+    /// A leader lists it: it is one that leaders grant, and may outlast the leader lease.
     pub(super) listed: bool,
+    pub(super) class: LeaseClass,
 }
 
 /// What a hold lives on.
@@ -102,7 +104,8 @@ impl Holds {
     ) -> Option<Taken> {
         let seat = self.seat.as_ref()?;
         let (rank, epoch, leads) = (seat.rank, seat.view.epoch, seat.leads());
-        let (advisory, listed, until) = (self.is_advisory(), self.is_led(name), self.lease_until());
+        let (advisory, class) = (self.is_advisory(), self.class(name));
+        let (listed, until) = (self.is_listed(name), self.lease_until(name));
         let open = self.admission.open;
         // What this member knows to be the highest may be of another name, and above what the leader counted.
         let before = granted.unwrap_or_else(|| self.highest(name));
@@ -112,13 +115,13 @@ impl Holds {
         let held = self.held(name);
         held.highest = held.highest.max(token);
         let (entered, since, refused) = (now, now, false);
-        held.hold = Some(Hold { token, entered, since, until, bond, refused, listed });
+        held.hold = Some(Hold { token, entered, since, until, bond, refused, listed, class });
         self.own.insert(name.clone());
         if leads && granted.is_none() {
             self.note_holder(now, rank, self.me, name, token);
         }
         self.deadlines.insert((until, name.clone()));
-        let term = Term::new(since, until, listed);
+        let term = Term::new(since, until, listed).of(class);
         Some(Taken { token: (!advisory).then_some(token), epoch, term })
     }
 
@@ -139,7 +142,7 @@ impl Holds {
         held.highest = held.highest.max(token);
         held.hold = Some(Hold { entered: now, until: deadline, ..again });
         self.deadlines.insert((deadline, name.clone()));
-        let term = Term::new(again.since, deadline, again.listed);
+        let term = Term::new(again.since, deadline, again.listed).of(again.class);
         Some(Taken { token: (!advisory).then_some(token), epoch, term })
     }
 

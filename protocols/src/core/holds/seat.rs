@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::ids::{Epoch, HoldName, Incarnation, MemberId};
-use crate::policy::Policy;
+use crate::policy::{LeaseClass, Policy};
 use crate::record::Record;
-use crate::time::LocalTime;
+use crate::time::{LocalTime, hold};
 use crate::view::View;
 
 /// A place in a view.
@@ -20,6 +20,9 @@ pub struct Seat {
     pub(super) member_lease: Duration,
     /// How long the holder counts on it: the member lease, or what it is to become.
     pub(super) lease: Duration,
+    /// The same two of a hold that lasts no longer than a leader lease.
+    pub(super) lead_wait: Duration,
+    pub(super) lead_lease: Duration,
     /// A member that was not heard of for so long is granted nothing.
     pub(super) patience: Duration,
     pub(super) since: LocalTime,
@@ -61,6 +64,22 @@ impl Seat {
         self.patience / 4
     }
 
+    /// How long the leader keeps others out for a holder.
+    pub(super) fn wait(&self, class: LeaseClass) -> Duration {
+        match class {
+            LeaseClass::Member => self.member_lease,
+            LeaseClass::Leader => self.lead_wait,
+        }
+    }
+
+    /// How long the holder counts on it, from what it sent.
+    pub(super) fn holds_for(&self, class: LeaseClass) -> Duration {
+        hold(match class {
+            LeaseClass::Member => self.lease,
+            LeaseClass::Leader => self.lead_lease,
+        })
+    }
+
     pub(super) fn is_led(&self, name: &HoldName) -> bool {
         self.policy.is_led(name.as_str())
     }
@@ -75,7 +94,9 @@ impl Seat {
 
 impl Record {
     pub(super) fn seat(&self, me: Incarnation, since: LocalTime) -> Option<Seat> {
-        let member_lease = self.timing.member_lease;
+        let (timing, target) = (self.timing, self.policy.timing);
+        let member_lease = timing.member_lease;
+        let lease = member_lease.min(target.member_lease);
         Some(Seat {
             rank: self.rank(me)?,
             view: self.view(),
@@ -83,7 +104,9 @@ impl Record {
             ceiling: self.ceiling,
             policy: self.policy.clone(),
             member_lease,
-            lease: member_lease.min(self.policy.timing.member_lease),
+            lease,
+            lead_wait: timing.leader_lease.min(member_lease),
+            lead_lease: timing.leader_lease.min(target.leader_lease).min(lease),
             patience: self.timing.leader_lease,
             since,
         })

@@ -24,6 +24,7 @@ fn view(epoch: u64) -> Content {
         base: None,
         timing: Timing::default(),
         lease: Timing::default().member_lease,
+        lead_lease: Timing::default().leader_lease,
         believes_evidence: false,
         is_advisory: false,
     }
