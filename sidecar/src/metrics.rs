@@ -1,7 +1,8 @@
 //! Everything that a sidecar counts, defined in one place.
 //!
 //! Each sidecar has a registry of its own: `conclave dev` runs several in one process. Labels come
-//! from closed sets; no lock, owner or peer is ever a label. The table in `docs/metrics.md` is made
+//! from closed sets, or are the names of the few elections that the resource lists; no lock, owner or peer is
+//! ever a label. The table in `docs/metrics.md` is made
 //! from these definitions.
 
 mod certificates;
@@ -85,7 +86,9 @@ impl Metrics {
     pub fn scrape(&self, group: &Group) -> String {
         let now = group.os_clock().now();
         self.members.observe(&group.status().borrow());
-        self.elections.observe(&group.election().borrow(), now);
+        let (default, named) = (group.election(), group.named_elections());
+        self.elections.observe(&default.borrow(), now);
+        self.elections.observe_all(std::iter::once(&default).chain(named.borrow().values()), now);
         let clock = group.os_clock();
         let reading = group.group_time().borrow().reading(clock.raw().0);
         self.clock.observe(&reading, clock.wall_ns());

@@ -3,6 +3,7 @@
 
 mod alone;
 mod clocks;
+mod elections;
 mod evidence;
 mod faults;
 mod group;

@@ -3,6 +3,7 @@
 use conclave_protocols::LocalTime;
 use conclave_protocols::policy::ElectionAlgorithm;
 use prometheus::{Gauge, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
+use tokio::sync::watch;
 
 use super::definitions::{Definitions, doubling};
 use super::locks::{MESSAGES, float};
@@ -19,6 +20,9 @@ pub(crate) struct ElectionMetrics {
     duration: HistogramVec,
     messages: HistogramVec,
     messages_expected: IntGaugeVec,
+    leading: IntGaugeVec,
+    candidates: IntGaugeVec,
+    master: IntGaugeVec,
 }
 
 impl ElectionMetrics {
@@ -55,6 +59,21 @@ impl ElectionMetrics {
                 "Messages of one election by the formula of the textbook, of all members, in this view.",
                 &["algorithm", "case"],
             ),
+            leading: define.counts(
+                "conclave_election_leading",
+                "Whether this member leads in that election now.",
+                &["election"],
+            ),
+            candidates: define.counts(
+                "conclave_election_candidates",
+                "How many may be elected in that election.",
+                &["election"],
+            ),
+            master: define.counts(
+                "leader_election_master_status",
+                "The same as conclave_election_leading, by the name that dashboards for client-go read.",
+                &["name"],
+            ),
         }
     }
 
@@ -83,6 +102,25 @@ impl ElectionMetrics {
         self.leader.set(i64::from(leads));
         self.remaining.set(remaining.unwrap_or_default().as_secs_f64());
         raise(&self.transitions, election.transitions);
+    }
+
+    /// Takes over how every election stands at `now`. Of those that there are no longer nothing is left.
+    pub(super) fn observe_all<'a>(
+        &self,
+        elections: impl Iterator<Item = &'a watch::Receiver<Election>>,
+        now: LocalTime,
+    ) {
+        for gauge in [&self.leading, &self.candidates, &self.master] {
+            gauge.reset();
+        }
+        for election in elections {
+            let election = election.borrow();
+            let leads = i64::from(election.leads_at(now));
+            self.leading.with_label_values(&[&election.name]).set(leads);
+            self.master.with_label_values(&[&election.name]).set(leads);
+            let candidates = self.candidates.with_label_values(&[&election.name]);
+            candidates.set(i64::from(election.candidates));
+        }
     }
 }
 

@@ -4,16 +4,18 @@ use std::time::Duration;
 
 use super::*;
 use crate::claims::{ClaimState, LostReason, Refusal};
-use crate::group::LastElection;
+use crate::group::{Election, LastElection, NamedElections};
 use crate::http::tests::documents::compare;
 use crate::http::tests::double::{Double, claim, held, leading};
-use conclave_protocols::policy::{Caching, ElectionAlgorithm, LockAlgorithm};
+use conclave_protocols::policy::{Caching, ElectionAlgorithm, LockAlgorithm, Policy};
+use tokio::sync::watch;
 
 #[test]
 fn names_follow_the_conventions() {
     for definition in Metrics::new("orders").definitions() {
         let Definition { name, kind, help, labels } = definition;
-        assert!(name.starts_with("conclave_"), "{name}");
+        let of_others = ["leader_election_master_status"];
+        assert!(name.starts_with("conclave_") || of_others.contains(name), "{name}");
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
         assert!(name.bytes().all(plain), "{name}");
         assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
@@ -51,7 +53,7 @@ fn page() -> String {
     let mut page = String::from(
         "# Metrics\n\n\
          `GET :7072/metrics` of every sidecar. Each metric has the label `group` besides those \
-         below; no lock, owner or peer is ever a label. The usual `process_*` metrics are there \
+         below; no lock, owner or peer is ever a label, and an election only as the resource lists it. The usual `process_*` metrics are there \
          too. This page is made from the definitions in `sidecar/src/metrics/`; a test compares \
          them.\n\n\
          | Metric | Type | Labels | What it says |\n| --- | --- | --- | --- |\n",
@@ -68,6 +70,9 @@ fn page() -> String {
 fn a_scrape_shows_what_was_counted_and_how_the_group_stands() {
     let double = Double::new();
     double.election.send_replace(leading());
+    let (_named, reports) =
+        watch::channel(Election { candidates: 2, ..Election::new("reports", &Policy::default()) });
+    double.named.send_replace(NamedElections::from([("reports".to_owned(), reports)]));
     let metrics = &double.metrics;
     metrics.locks.settled(&claim(held()));
     metrics.locks.settled(&claim(ClaimState::Refused(Refusal::NoQuorum)));
@@ -102,6 +107,10 @@ fn a_scrape_shows_what_was_counted_and_how_the_group_stands() {
         r#"conclave_members{state="connected",group="orders"} 2"#,
         r#"conclave_view_changes_total{group="orders"} 5"#,
         r#"conclave_leader_transitions_total{group="orders"} 4"#,
+        r#"conclave_election_leading{election="default",group="orders"} 1"#,
+        r#"conclave_election_leading{election="reports",group="orders"} 0"#,
+        r#"conclave_election_candidates{election="reports",group="orders"} 2"#,
+        r#"leader_election_master_status{name="default",group="orders"} 1"#,
     ] {
         assert!(lines.binary_search(&line).is_ok(), "{line}\n{text}");
     }

@@ -1,0 +1,107 @@
+//! Named elections on a real cluster: several at once, of both algorithms; their leaders are killed, give the lead up
+//! and drain.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use conclave_e2e::cluster::{Cluster, Pod, Signal};
+use conclave_e2e::product::{Answer, Group, SIDECAR, SOON};
+use conclave_e2e::wait;
+
+/// A lock lasts long, a lead does not.
+const THREE: &str = "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 60s, apiOutage: 30s}, \
+     elections: [{name: reports, algorithm: Bully}, {name: mails, algorithm: Ring}, \
+     {name: bills, algorithm: Bully}]}";
+
+const NAMES: [&str; 3] = ["reports", "mails", "bills"];
+
+#[test]
+fn three_elections_at_once_each_have_one_leader_also_when_it_dies_or_resigns() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if !cluster.is_ours_or_skip("a crash of a sidecar") {
+        return Ok(());
+    }
+    cluster.in_namespace("elections", |namespace| {
+        Group::traced(namespace, THREE, 5, |group| {
+            // The crash of the group's own leader would cost all three.
+            let mut pods = vec![group.await_leader()?];
+            pods.extend(group.followers()?);
+            for (turn, name) in NAMES.iter().enumerate() {
+                ensure!(stand(group, &pods[0], name, 0)? == 201);
+                ensure!(lead(group, name, &pods)?.0.uid == pods[0].uid, "it is alone");
+                for (place, pod) in pods.iter().enumerate().skip(1) {
+                    let priority = if place == 1 + turn { 5 } else { 0 };
+                    ensure!(stand(group, pod, name, priority)? == 201);
+                }
+            }
+            for (turn, name) in NAMES.iter().enumerate() {
+                let (leader, first) = lead(group, name, &pods)?;
+                ensure!(leader.uid == pods[0].uid, "a higher priority took {name} away");
+                withdraw(group, &leader, name)?;
+                let (leader, second) = lead(group, name, &pods)?;
+                ensure!(leader.uid == pods[1 + turn].uid, "{} leads {name}", leader.name);
+                ensure!(second > first, "{first}, then {second}");
+                // Those that were killed before stand no longer.
+                let left = pods.len() - 2 - turn;
+                let third = a_leader_that_is_killed_is_followed(group, name, &leader, left)?;
+                ensure!(third > second, "{second}, then {third}");
+            }
+            group.await_members(5)
+        })
+    })
+}
+
+/// Long before a lock of the same pod may be another's.
+fn a_leader_that_is_killed_is_followed(
+    group: &Group<'_>,
+    name: &str,
+    leader: &Pod,
+    left: usize,
+) -> Result<u64> {
+    group.lock(leader, &format!("of-{name}"), "5s")?;
+    let mut others = group.pods()?;
+    others.retain(|pod| pod.uid != leader.uid);
+    let killed = Instant::now();
+    group.namespace.cluster().signal_container(leader, SIDECAR, Signal::KILL)?;
+    let (next, token) = lead(group, name, &others)?;
+    println!("{name}: {} leads {} ms after a kill", next.name, killed.elapsed().as_millis());
+    let lock = group.post(&others[0], &format!("/v1/locks/of-{name}"))?;
+    ensure!(lock.status != 201, "the lease of its locks was over too: {lock:?}");
+    // Its application stood once, and another process of its sidecar does not know.
+    wait::until("the sidecar's next process", SOON, || {
+        let shown = group.get(leader, &path(name))?;
+        ensure!(shown.status == 200 && shown.body["leader"]["uid"] == next.uid, "{shown:?}");
+        ensure!(shown.number("candidates")? == left as u64, "{shown:?}");
+        Ok(())
+    })?;
+    Ok(token)
+}
+
+fn path(name: &str) -> String {
+    format!("/v1/elections/{name}")
+}
+
+fn stand(group: &Group<'_>, pod: &Pod, name: &str, priority: i32) -> Result<u16> {
+    let path = format!("{}/candidacy?priority={priority}", path(name));
+    Ok(group.curl(pod, &["--request", "PUT"], &path)?.status)
+}
+
+fn withdraw(group: &Group<'_>, pod: &Pod, name: &str) -> Result<()> {
+    let answer = group.curl(pod, &["--request", "DELETE"], &format!("{}/candidacy", path(name)))?;
+    ensure!(answer.status == 204, "{answer:?}");
+    Ok(())
+}
+
+/// The one of these pods that leads, and its token; once the others know.
+fn lead(group: &Group<'_>, name: &str, pods: &[Pod]) -> Result<(Pod, u64)> {
+    wait::until(&format!("a leader of {name}"), SOON, || {
+        let seen = |pod: &Pod| group.get(pod, &path(name));
+        let seen: Vec<Answer> = pods.iter().map(seen).collect::<Result<_>>()?;
+        let leads = |shown: &&Answer| shown.body["is_leader"] == true;
+        let leading = seen.iter().find(leads).with_context(|| format!("nobody: {seen:?}"))?;
+        let known = |shown: &Answer| shown.body["leader"]["uid"] == leading.body["leader"]["uid"];
+        ensure!(seen.iter().all(known), "{seen:?}");
+        let leader = pods.iter().find(|pod| leading.body["leader"]["uid"] == pod.uid);
+        Ok((leader.context("it names another")?.clone(), leading.number("token")?))
+    })
+}
