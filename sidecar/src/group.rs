@@ -16,6 +16,7 @@ use conclave_protocols::clock::ClockMap;
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, Evidence, Policy};
 use conclave_protocols::{Epoch, FencingToken, LocalTime, LockName};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -47,6 +48,16 @@ pub struct Asked {
 /// Named elections, by name. The channel of one closes when it is gone, or this member's life in the group is over.
 pub type NamedElections = BTreeMap<String, watch::Receiver<Election>>;
 
+/// The connection of an application: it is one, whatever becomes of its number elsewhere.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Connection(Arc<()>);
+
+impl Connection {
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// A candidacy, and how its election stands.
 #[derive(Clone, Debug)]
 pub struct Stood {
@@ -66,8 +77,10 @@ pub(crate) enum Request {
     Find(LockName, ClaimId, oneshot::Sender<Result<watch::Receiver<Claim>, ClaimError>>),
     Renew(LockName, ClaimId, Option<Duration>, oneshot::Sender<Result<Claim, ClaimError>>),
     Release(LockName, ClaimId, oneshot::Sender<Result<Claim, ClaimError>>),
-    /// The application stands in a named election, with this priority.
-    Stand(String, i32, oneshot::Sender<Result<Stood, AskError>>),
+    /// The application stands in a named election, with this priority; for as long as it is connected, or for good.
+    Stand(String, i32, Option<Connection>, oneshot::Sender<Result<Stood, AskError>>),
+    /// That connection is over: the application stands no longer, if it stood by that.
+    HungUp(String, Connection),
     /// The application stands in it no longer. Whether there is one of this name.
     Withdraw(String, oneshot::Sender<bool>),
     /// Show the claims that wait or hold.
@@ -160,10 +173,29 @@ impl Group {
 
     /// The application stands in a named election; the higher its priority, the sooner it is nominated.
     pub async fn stand(&self, election: &str, priority: i32) -> Result<Stood, AskError> {
+        self.stand_by(election, priority, None).await
+    }
+
+    /// The same for as long as that connection lasts.
+    pub(crate) async fn stand_by(
+        &self,
+        election: &str,
+        priority: i32,
+        connection: Option<Connection>,
+    ) -> Result<Stood, AskError> {
         let (reply, answer) = oneshot::channel();
-        let request = Request::Stand(election.to_owned(), priority, reply);
+        let request = Request::Stand(election.to_owned(), priority, connection, reply);
         self.requests.send(request).await.map_err(|_| AskError::Closed)?;
         answer.await.unwrap_or(Err(AskError::Closed))
+    }
+
+    /// A connection is over by which an application may stand.
+    pub(crate) fn hung_up(&self, election: String, connection: Connection) {
+        let requests = self.requests.clone();
+        tokio::spawn(async move {
+            // In a closed group nobody stands.
+            let _ = requests.send(Request::HungUp(election, connection)).await;
+        });
     }
 
     /// The application stands in it no longer, and does not lead. Whether there is one of this name.

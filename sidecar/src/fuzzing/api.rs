@@ -55,9 +55,9 @@ async fn play(mut double: Double) {
                 drop(reply.send(found(lock, id)));
             }
             Request::Claims(reply) => drop(reply.send(Vec::new())),
-            Request::Stand(_, _, reply) => drop(reply.send(Err(AskError::NoElection))),
+            Request::Stand(_, _, _, reply) => drop(reply.send(Err(AskError::NoElection))),
             Request::Withdraw(_, reply) => drop(reply.send(false)),
-            Request::Abandon(..) | Request::Drain => {}
+            Request::HungUp(..) | Request::Abandon(..) | Request::Drain => {}
         }
     }
 }

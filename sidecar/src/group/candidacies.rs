@@ -16,7 +16,7 @@ use conclave_protocols::{Epoch, Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
 use super::publish::leader_info;
-use super::{Election, LastElection, Leader, Leadership, NamedElections, Stood};
+use super::{Connection, Election, LastElection, Leader, Leadership, NamedElections, Stood};
 
 /// All named elections of the group.
 pub(super) struct Candidacies {
@@ -40,6 +40,8 @@ struct Named {
     listed: bool,
     /// The application stands, with this priority.
     priority: Option<i32>,
+    /// For as long as that lasts; else for good.
+    connection: Option<Connection>,
     /// The member is to take the lead, and not to leave it.
     asked: bool,
     /// For how long it leads, if it does.
@@ -73,14 +75,29 @@ impl Candidacies {
     }
 
     /// The application stands. Nothing if there is no such election.
-    pub(super) fn stand(&mut self, name: &str, priority: i32) -> Option<Stood> {
+    pub(super) fn stand(
+        &mut self,
+        name: &str,
+        priority: i32,
+        connection: Option<Connection>,
+    ) -> Option<Stood> {
         let hold = hold_of(name)?;
         let named = self.all.get_mut(&hold).filter(|named| named.listed)?;
         let before = named.priority.replace(priority);
+        named.connection = connection;
         if before != Some(priority) {
             self.intents.push(ElectionCommand::Stand { election: hold, priority }.into());
         }
         Some(Stood { created: before.is_none(), election: named.state.subscribe() })
+    }
+
+    /// A connection is over. If the application stands by it, it stands and leads no longer.
+    pub(super) fn hung_up(&mut self, name: &str, connection: &Connection) {
+        let named = hold_of(name).and_then(|hold| self.all.get(&hold));
+        let by_it = named.and_then(|named| named.connection.as_ref());
+        if by_it.is_some_and(|by| by.is(connection)) {
+            self.withdraw(name);
+        }
     }
 
     /// The application does not stand any more, and does not lead. False if there is no such election.
@@ -89,6 +106,9 @@ impl Candidacies {
             return false;
         };
         self.end_candidacy(&hold);
+        if let Some(named) = self.all.get_mut(&hold) {
+            named.connection = None;
+        }
         self.give_up(&hold, Leadership::Following);
         true
     }
@@ -285,7 +305,16 @@ impl Named {
     fn new(name: &str, policy: &Policy, arbiter: Arbiter) -> Self {
         let state = watch::Sender::new(Election { arbiter, ..Election::new(name, policy) });
         let known = (Epoch(0), None);
-        Self { state, listed: false, priority: None, asked: false, term: None, last: None, known }
+        Self {
+            state,
+            listed: false,
+            priority: None,
+            connection: None,
+            asked: false,
+            term: None,
+            last: None,
+            known,
+        }
     }
 
     /// Shows what is known, unless this member leads: nobody knows of a leader who follows nobody.
@@ -366,7 +395,7 @@ mod tests {
         let algorithm = ElectionAlgorithm::Bully;
         let elections = vec![ElectionPolicy { name: "reports".to_owned(), algorithm }];
         candidacies.set_policy(&Policy { elections, ..Policy::default() });
-        assert!(candidacies.stand("reports", 3).expect("it is listed").created);
+        assert!(candidacies.stand("reports", 3, None).expect("it is listed").created);
         let stand = ElectionCommand::Stand { election: lead(), priority: 3 };
         assert_eq!(std::mem::take(&mut candidacies.intents), [stand.into()]);
         candidacies
@@ -442,6 +471,34 @@ mod tests {
     }
 
     #[test]
+    fn who_stands_by_a_connection_stands_and_leads_for_as_long_as_it_lasts() {
+        let [one, other] = [Connection::default(), Connection::default()];
+        for (again, ends) in [(Some(one.clone()), true), (Some(other), false), (None, false)] {
+            let mut candidacies = candidacies();
+            candidacies.stand("reports", 3, Some(one.clone())).expect("it is listed");
+            nominate(&mut candidacies, ME);
+            grant(&mut candidacies);
+            candidacies.stand("reports", 3, again).expect("it is listed");
+            candidacies.hung_up("reports", &one);
+            assert_eq!((exits(&mut candidacies), shown(&candidacies).leads_at(NOW)), (ends, !ends));
+        }
+    }
+
+    /// It drains, and its application hangs up when it has stopped.
+    #[test]
+    fn who_drains_gives_the_lead_up_when_its_connection_ends() {
+        let mut candidacies = candidacies();
+        let connection = Connection::default();
+        candidacies.stand("reports", 3, Some(connection.clone())).expect("it is listed");
+        nominate(&mut candidacies, ME);
+        grant(&mut candidacies);
+        candidacies.drain();
+        assert!(!exits(&mut candidacies));
+        candidacies.hung_up("reports", &connection);
+        assert!(exits(&mut candidacies) && !shown(&candidacies).leads_at(NOW));
+    }
+
+    #[test]
     fn a_pod_that_drains_leads_on_and_does_not_begin_to() {
         for leads in [true, false] {
             let mut candidacies = candidacies();
@@ -481,13 +538,19 @@ mod tests {
         assert!(shown(&candidacies).leads_at(NOW) && !exits(&mut candidacies));
         // Meanwhile it is listed again.
         list(&mut candidacies, &["reports"]);
-        assert!(candidacies.stand("reports", 3).is_some_and(|stood| !stood.created), "it stands");
+        assert!(
+            candidacies.stand("reports", 3, None).is_some_and(|stood| !stood.created),
+            "it stands"
+        );
         candidacies.extend_all(deadline, lease(deadline.after(Duration::from_secs(1))));
         assert!(exits(&mut candidacies));
         assert!(!shown(&candidacies).leads_at(NOW));
         // Now of an election that nobody leads nothing is shown.
         list(&mut candidacies, &[]);
-        assert!(candidacies.shown.borrow().is_empty() && candidacies.stand("reports", 3).is_none());
+        assert!(
+            candidacies.shown.borrow().is_empty()
+                && candidacies.stand("reports", 3, None).is_none()
+        );
         assert!(candidacies.withdraw("reports") && !candidacies.withdraw("reports"));
     }
 

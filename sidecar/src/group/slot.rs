@@ -72,9 +72,9 @@ impl Slot {
                 answered(reply, Err(ClaimError::NotFound));
             }
             Request::Claims(reply) => answered(reply, Vec::new()),
-            Request::Stand(_, _, reply) => answered(reply, Err(AskError::NotReady(missing))),
+            Request::Stand(_, _, _, reply) => answered(reply, Err(AskError::NotReady(missing))),
             Request::Withdraw(_, reply) => answered(reply, false),
-            Request::Abandon(..) | Request::Drain => {}
+            Request::HungUp(..) | Request::Abandon(..) | Request::Drain => {}
         }
     }
 }

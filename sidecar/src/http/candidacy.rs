@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -12,7 +12,9 @@ use super::elections::{self, ElectionView};
 use super::fields::{Fields, QueryFields};
 use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
+use super::watched;
 use crate::claims::AskError;
+use crate::group::{Connection, Group};
 
 /// What an application says about its candidacy. It may be a query parameter too.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
@@ -26,7 +28,8 @@ pub(super) struct CandidacyBody {
 
 /// Stands in an election, or changes the priority.
 ///
-/// The sidecar renews the lead for as long as it runs. Another candidate of a higher priority takes nothing away
+/// The sidecar renews the lead for as long as it runs; with `Accept: text/event-stream`, for as long as the connection
+/// lasts, by which it streams every change. The latest call decides. Another candidate of a higher priority takes nothing away
 /// from a leader.
 #[utoipa::path(
     put,
@@ -50,14 +53,41 @@ pub(super) struct CandidacyBody {
 pub(super) async fn put_candidacy(
     State(api): State<Api>,
     Path(name): Path<String>,
+    headers: HeaderMap,
     mut fields: Fields,
 ) -> Result<Response, Problem> {
     let priority = fields.integer("priority")?.unwrap_or_default();
     fields.finish(&["priority"])?;
     named(&name)?;
+    if watched::wants_events(&headers) {
+        // Whenever this call ends from here on, the candidacy does.
+        let candidate = Candidate::new(&api.group, name);
+        let connection = Some(candidate.connection.clone());
+        let stood = api.group.stand_by(&candidate.election, priority, connection).await?;
+        return watched::events(&api, stood.election, candidate);
+    }
     let stood = api.group.stand(&name, priority).await?;
     let status = if stood.created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(elections::present(&api, &stood.election))).into_response())
+}
+
+/// An application that stands for as long as its connection lasts.
+struct Candidate {
+    group: Group,
+    election: String,
+    connection: Connection,
+}
+
+impl Candidate {
+    fn new(group: &Group, election: String) -> Self {
+        Self { group: group.clone(), election, connection: Connection::default() }
+    }
+}
+
+impl Drop for Candidate {
+    fn drop(&mut self) {
+        self.group.hung_up(std::mem::take(&mut self.election), self.connection.clone());
+    }
 }
 
 /// Stands no longer, and gives the lead up. Done again it does nothing.

@@ -157,7 +157,7 @@ pub(super) async fn get_election(
     let patience = Patience::of(&mut query)?;
     query.finish(&["wait", "index"])?;
     if watched::wants_events(&headers) {
-        return watched::events(&api, election, None);
+        return watched::events(&api, election, ());
     }
     patience.wait(&api, &mut election).await?;
     Ok(Json(present(&api, &election)).into_response())

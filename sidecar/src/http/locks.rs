@@ -199,7 +199,7 @@ fn stream(api: &Api, claim: &watch::Receiver<Claim>, caller: Caller) -> Result<R
         return Err(problem);
     }
     let headers = ClaimView::at(&first, now).headers(&first);
-    let events = watched::events(api, claim.clone(), Some(caller))?;
+    let events = watched::events(api, claim.clone(), caller)?;
     Ok((headers, events).into_response())
 }
 

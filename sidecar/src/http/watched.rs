@@ -15,7 +15,6 @@ use futures::stream;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::hold::Caller;
 use super::problem::Problem;
 use super::{Api, fields::Fields};
 use crate::group::Believer;
@@ -116,10 +115,10 @@ impl Patience {
 
 /// Streams every change of `state`, the present one first, and the deadline as it moves on. The stream keeps
 /// `caller` alive.
-pub(super) fn events<T: Watched>(
+pub(super) fn events<T: Watched, C: Send + 'static>(
     api: &Api,
     state: watch::Receiver<T>,
-    caller: Option<Caller>,
+    caller: C,
 ) -> Result<Response, Problem> {
     let reader = Reader {
         clock: api.group.os_clock(),
@@ -152,7 +151,7 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
 }
 
 /// Who reads a stream, and how far it has come.
-struct Reader<T: Watched> {
+struct Reader<T: Watched, C> {
     clock: OsClock,
     state: watch::Receiver<T>,
     seen: Option<Seen>,
@@ -163,11 +162,11 @@ struct Reader<T: Watched> {
     leads: bool,
     ready: VecDeque<Event>,
     over: bool,
-    _caller: Option<Caller>,
+    _caller: C,
     _permit: OwnedSemaphorePermit,
 }
 
-impl<T: Watched> Reader<T> {
+impl<T: Watched, C> Reader<T, C> {
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.ready.pop_front() {

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{Ending, Moment, PodNode, Surroundings};
 use crate::claims::{Ask, AskError, Claim};
-use crate::group::{Asked, Request, Stood};
+use crate::group::{Asked, Connection, Request, Stood};
 
 impl PodNode {
     pub(super) fn on_request(
@@ -32,7 +32,10 @@ impl PodNode {
                 answered(reply, self.book.release(now, &lock, &id));
             }
             Request::Claims(reply) => answered(reply, self.book.claims(now)),
-            Request::Stand(name, priority, reply) => answered(reply, self.stand(&name, priority)),
+            Request::Stand(name, priority, connection, reply) => {
+                answered(reply, self.stand(&name, priority, connection));
+            }
+            Request::HungUp(name, connection) => self.candidacies.hung_up(&name, &connection),
             Request::Withdraw(name, reply) => answered(reply, self.candidacies.withdraw(&name)),
             Request::Abandon(lock, id) => self.book.abandon(now, &lock, &id),
             Request::Drain => {
@@ -61,7 +64,12 @@ impl PodNode {
         self.book.ask(now, ask, &record.policy)
     }
 
-    fn stand(&mut self, election: &str, priority: i32) -> Result<Stood, AskError> {
+    fn stand(
+        &mut self,
+        election: &str,
+        priority: i32,
+        connection: Option<Connection>,
+    ) -> Result<Stood, AskError> {
         self.takes_requests()?;
         if self.ending.is_some() {
             return Err(AskError::Closed);
@@ -69,7 +77,7 @@ impl PodNode {
         if self.member.record().is_none() {
             return not_ready(NO_VIEW);
         }
-        self.candidacies.stand(election, priority).ok_or(AskError::NoElection)
+        self.candidacies.stand(election, priority, connection).ok_or(AskError::NoElection)
     }
 
     fn takes_requests(&self) -> Result<(), AskError> {

@@ -109,7 +109,9 @@ async fn a_candidacy_is_put_once_and_deleted_as_often_as_one_likes() {
         let json = ["Content-Type: application/json"];
         let headers = if body.is_empty() { &[][..] } else { &json };
         let call = double.call(&format!("PUT {path}{query}"), headers, body);
-        let Request::Stand(name, stated, reply) = double.next().await else { panic!("another") };
+        let Request::Stand(name, stated, None, reply) = double.next().await else {
+            panic!("another")
+        };
         assert_eq!((name.as_str(), stated), ("reports", priority));
         let stood = Stood { created, election: seen.clone() };
         assert!(reply.send(Ok(stood)).is_ok(), "the call waits");

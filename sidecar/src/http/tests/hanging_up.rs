@@ -3,11 +3,12 @@
 use conclave_protocols::LockName;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::double::*;
 use crate::claims::{Ask, Wait};
-use crate::group::Request;
+use crate::group::{Request, Stood};
 use crate::http::{Listeners, hold, serve};
 
 /// Serves the double's API on a port of its own, and connects to it.
@@ -48,6 +49,27 @@ async fn hanging_up_while_waiting_gives_the_claim_up() {
 }
 
 #[tokio::test]
+async fn a_candidacy_by_a_stream_ends_with_it_whether_or_not_it_was_answered() {
+    for answered in [true, false] {
+        let mut double = Double::new();
+        let (mut stream, _shutdown) = connect(&double).await;
+        let line = "PUT /v1/elections/reports/candidacy?priority=2";
+        send(&mut stream, line, "Accept: text/event-stream\r\n").await;
+        let Request::Stand(_, 2, Some(connection), reply) = double.next().await else {
+            panic!("another")
+        };
+        let (_election, seen) = watch::channel(leading());
+        if answered {
+            assert!(reply.send(Ok(Stood { created: true, election: seen })).is_ok());
+            read_until(&mut stream, "event: elected").await;
+        }
+        drop(stream);
+        let Request::HungUp(election, by) = double.next().await else { panic!("another") };
+        assert!(election == "reports" && by.is(&connection), "answered: {answered}");
+    }
+}
+
+#[tokio::test]
 async fn hanging_up_before_the_group_has_answered_gives_the_claim_up() {
     let mut double = Double::new();
     let (mut stream, _shutdown) = connect(&double).await;
@@ -68,7 +90,7 @@ async fn hanging_up_at_the_moment_of_the_answer_gives_the_claim_up() {
     let mut asking = Box::pin(hold::ask(group, ask));
     let asked = async {
         let (_, reply) = double.next_ask().await;
-        let (sender, claim) = tokio::sync::watch::channel(claim(held()));
+        let (sender, claim) = watch::channel(claim(held()));
         reply.send(Ok(crate::group::Asked { created: true, claim })).expect("somebody asks");
         sender
     };

@@ -90,6 +90,7 @@ async fn every_answer_about_a_hold_tells_its_deadline() {
             | Request::Claims(..)
             | Request::Stand(..)
             | Request::Withdraw(..)
+            | Request::HungUp(..)
             | Request::Abandon(..)
             | Request::Drain) => panic!("{other:?}"),
         }
