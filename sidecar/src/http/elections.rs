@@ -243,14 +243,16 @@ impl Watched for Election {
 
     fn events(before: Option<&ElectionView>, now: &ElectionView) -> Vec<&'static str> {
         let led = before.is_some_and(|before| before.is_leader);
-        if before.is_some_and(|before| before.epoch != now.epoch && before.stands_as(now)) {
-            return vec!["epoch"];
-        }
-        if led && now.is_leader && before.is_some_and(|before| before.index == now.index) {
-            return vec!["safe"];
+        if let Some(before) = before.filter(|before| before.stands_as(now)) {
+            return vec![match (before.epoch == now.epoch, before.index == now.index) {
+                (false, _) => "epoch",
+                (true, true) => "safe",
+                (true, false) => "changed",
+            }];
         }
         let mut events = Vec::new();
-        if led && !now.is_leader {
+        // With another token it leads anew.
+        if led && (!now.is_leader || before.is_some_and(|before| before.token != now.token)) {
             events.push("lost");
         }
         events.push(match (now.is_leader, now.state, &now.leader) {
@@ -271,7 +273,8 @@ impl ElectionView {
     /// Whether the same member leads, and this one stands as it did.
     fn stands_as(&self, other: &Self) -> bool {
         let leader = |view: &Self| view.leader.as_ref().map(|leader| leader.uid.clone());
-        self.state == other.state && leader(self) == leader(other)
+        let of = |view: &Self| (view.is_leader, view.state, view.token, leader(view));
+        of(self) == of(other)
     }
 }
 

@@ -129,6 +129,23 @@ async fn a_candidacy_is_put_once_and_deleted_as_often_as_one_likes() {
     }
 }
 
+/// Only a change of the leader begins with `elected` or `leader`: an application starts its work by it.
+#[tokio::test]
+async fn the_events_of_a_leader_that_stays_do_not_announce_it_anew() {
+    use crate::http::watched::Watched as _;
+    let now = Double::new().group.os_clock().moment();
+    let first = reports();
+    let more = Election { index: first.index + 1, candidates: 9, ..first.clone() };
+    let again =
+        Election { token: first.token.and_then(FencingToken::next_of_block), ..more.clone() };
+    let views = [&first, &more, &again].map(|election| election.view(now));
+    let events = |before: usize, now: usize| Election::events(Some(&views[before]), &views[now]);
+    assert_eq!(Election::events(None, &views[0]), ["elected"]);
+    assert_eq!(events(0, 0), ["safe"]);
+    assert_eq!(events(0, 1), ["changed"]);
+    assert_eq!(events(1, 2), ["lost", "elected"], "it led twice");
+}
+
 #[tokio::test]
 async fn what_is_wrong_with_a_candidacy_is_named() {
     let double = Double::new();
