@@ -59,6 +59,8 @@ pub struct Membership {
     pub name: String,
     /// Where the other members reach this one.
     pub addresses: Vec<std::net::SocketAddr>,
+    /// The elections that its application stands in from the beginning.
+    pub elections: Vec<String>,
     /// What this member shows to the others; it has a certificate.
     pub held: Held,
     /// What the resource says.
@@ -207,6 +209,7 @@ impl Sidecar {
             let _ = until.run_until_cancelled(discovery.run()).await;
         });
         let beginning = Beginning {
+            elections: membership.elections,
             me: info,
             policy: membership.policy,
             status: membership.status,

@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Pod, Signal};
-use conclave_e2e::product::{Answer, Group, SIDECAR, SOON};
+use conclave_e2e::product::{APPLICATION, Answer, Group, SIDECAR, SOON};
 use conclave_e2e::wait;
 
 /// A lock lasts long, a lead does not.
 const THREE: &str = "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 60s, apiOutage: 30s}, \
      elections: [{name: reports, algorithm: Bully}, {name: mails, algorithm: Ring}, \
-     {name: bills, algorithm: Bully}]}";
+     {name: bills, algorithm: Bully}, {name: audits, algorithm: Ring}]}";
 
 const NAMES: [&str; 3] = ["reports", "mails", "bills"];
 
@@ -46,8 +46,41 @@ fn three_elections_at_once_each_have_one_leader_also_when_it_dies_or_resigns() -
                 let third = a_leader_that_is_killed_is_followed(group, name, &leader, left)?;
                 ensure!(third > second, "{second}, then {third}");
             }
-            group.await_members(5)
+            group.await_members(5)?;
+            applications_that_only_ask_are_put_forward_by_an_annotation(group)
         })
+    })
+}
+
+/// Every pod is replaced by one that stands from the beginning; and a lead is given up with its connection.
+fn applications_that_only_ask_are_put_forward_by_an_annotation(group: &Group<'_>) -> Result<()> {
+    let annotation = r#"{"spec": {"template": {"metadata": {"annotations": {
+        "conclave.dev/elections": "audits"}}}}}"#;
+    let patch = ["patch", "deployment/shop", "--patch", annotation];
+    group.namespace.kubectl(&patch)?;
+    let rollout = ["rollout", "status", "deployment/shop", "--timeout=120s"];
+    group.namespace.kubectl(&rollout)?;
+    group.await_members(5)?;
+    let pods = group.pods()?;
+    lead(group, "audits", &pods)?;
+    let candidates = group.get(&pods[0], &path("audits"))?;
+    ensure!(candidates.number("candidates")? == 5, "{candidates:?}");
+    // `curl` is the application here, and `timeout` ends it by SIGKILL.
+    let url = "http://localhost:7070/v1/elections/bills/candidacy";
+    let curl =
+        ["timeout", "-s", "KILL", "3", "curl", "--silent", "--no-buffer", "--request", "PUT"];
+    let stream = [&curl[..], &["--header", "Accept: text/event-stream", url]].concat();
+    std::thread::scope(|scope| -> Result<()> {
+        let application = scope.spawn(|| group.namespace.exec(&pods[0].name, APPLICATION, &stream));
+        let (leader, _) = lead(group, "bills", &pods)?;
+        ensure!(leader.uid == pods[0].uid, "{} leads", leader.name);
+        ensure!(application.join().expect("it does not panic").is_err(), "it was not killed");
+        Ok(())
+    })?;
+    wait::until("nobody to lead", SOON, || {
+        let bills = group.get(&pods[1], &path("bills"))?;
+        ensure!(bills.body["leader"].is_null() && bills.number("candidates")? == 0, "{bills:?}");
+        Ok(())
     })
 }
 

@@ -119,6 +119,10 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
         let path = format!("{API_TOKENS_PATH}/{API_TOKENS_FILE}");
         environment.push(json!({"name": "CONCLAVE_API_TOKEN_PATH", "value": path}));
     }
+    if !settings.elections.is_empty() {
+        let names = settings.elections.join(",");
+        environment.push(json!({"name": "CONCLAVE_ELECTIONS", "value": names}));
+    }
     if let Some(level) = &settings.log_level {
         environment.push(json!({"name": "CONCLAVE_LOG", "value": level}));
     }

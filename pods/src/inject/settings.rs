@@ -5,7 +5,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::problem::Problem;
 
-/// The annotations `config.conclave.dev/...` of a pod, checked.
+/// The annotations `config.conclave.dev/...` of a pod, and those of its application, checked.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct Settings {
     /// The image of the sidecar.
@@ -24,6 +24,8 @@ pub(super) struct Settings {
     pub(super) socket_only: bool,
     /// The Secret with the file of tokens that its API asks for.
     pub(super) api_tokens: Option<String>,
+    /// The elections that its application stands in from the beginning.
+    pub(super) elections: Vec<String>,
 }
 
 impl Settings {
@@ -36,6 +38,11 @@ impl Settings {
                 let field = format!("metadata.annotations[{key}]");
                 let text = value.as_str().ok_or_else(|| Problem::new(&field, "must be a text"))?;
                 settings.set(setting, text).map_err(|problem| Problem::new(&field, problem))?;
+            } else if key == ELECTIONS {
+                let field = format!("metadata.annotations[{key}]");
+                let text = value.as_str().ok_or_else(|| Problem::new(&field, "must be a text"))?;
+                let names = elections(text);
+                settings.elections = names.map_err(|problem| Problem::new(&field, problem))?;
             }
         }
         Ok(settings)
@@ -48,16 +55,31 @@ impl Settings {
             "cpu-request" => self.cpu_request = Some(quantity(text)?),
             "memory-request" => self.memory_request = Some(quantity(text)?),
             "memory-limit" => self.memory_limit = Some(quantity(text)?),
-            "mount-socket" => {
-                let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-                self.mount_socket = names.map(str::to_owned).collect();
-            }
+            "mount-socket" => self.mount_socket = list(text),
             "socket-only" => self.socket_only = truth(text)?,
             "api-tokens" => self.api_tokens = Some(secret(text)?),
             _ => return Err(format!("is unknown; there are {}", KNOWN.join(", "))),
         }
         Ok(())
     }
+}
+
+/// What stands between commas.
+fn list(text: &str) -> Vec<String> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    items.map(str::to_owned).collect()
+}
+
+fn elections(text: &str) -> Result<Vec<String>, String> {
+    let names = list(text);
+    let is_wrong = |name: &&String| !is_label(name) || name.len() > LABEL_MAX;
+    if names.is_empty() || names.iter().any(|name| is_wrong(&name)) {
+        return Err(format!("must be names of elections, separated by commas, and is `{text}`"));
+    }
+    if names.iter().any(|name| name == "default") {
+        return Err("may not name `default`: every member stands in it".to_owned());
+    }
+    Ok(names)
 }
 
 fn image(text: &str) -> Result<String, String> {
@@ -81,17 +103,19 @@ fn log_level(text: &str) -> Result<String, String> {
 
 /// The name of a Secret: a DNS subdomain.
 fn secret(text: &str) -> Result<String, String> {
-    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let is_label = |label: &str| {
-        !label.is_empty()
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.chars().all(is_inner)
-    };
     if text.len() > SECRET_NAME_MAX || !text.split('.').all(is_label) {
         return Err(format!("must be the name of a Secret, and is `{text}`"));
     }
     Ok(text.to_owned())
+}
+
+/// A DNS label, but for its length.
+fn is_label(label: &str) -> bool {
+    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    !label.is_empty()
+        && !label.starts_with('-')
+        && !label.ends_with('-')
+        && label.chars().all(is_inner)
 }
 
 fn truth(text: &str) -> Result<bool, String> {
@@ -110,6 +134,11 @@ fn quantity(text: &str) -> Result<String, String> {
 }
 
 pub(super) const PREFIX: &str = "config.conclave.dev/";
+
+/// The annotation that puts an application forward without a call of its own.
+const ELECTIONS: &str = "conclave.dev/elections";
+
+const LABEL_MAX: usize = 63;
 
 pub(super) const KNOWN: [&str; 8] = [
     "image",

@@ -59,6 +59,9 @@ pub(super) struct SidecarArgs {
     /// A file of tokens, `SCOPE TOKEN` on each line: without it, whatever is in the pod may call.
     #[arg(long, env = "CONCLAVE_API_TOKEN_PATH")]
     api_token_path: Option<PathBuf>,
+    /// The elections that the application stands in from the beginning.
+    #[arg(long, env = "CONCLAVE_ELECTIONS", value_delimiter = ',')]
+    elections: Vec<String>,
     /// The container's termination message file: who this process was, should it die.
     #[arg(long, env = "CONCLAVE_TERMINATION_MESSAGE_PATH", default_value = "/dev/termination-log")]
     termination_message_path: PathBuf,
@@ -179,6 +182,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             pod: args.pod_uid,
             name: args.pod_name.clone(),
             addresses: peer_addresses(&args),
+            elections: args.elections.clone(),
             held,
             policy: resource.policy,
             status: used,

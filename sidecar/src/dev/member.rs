@@ -379,6 +379,7 @@ impl Born {
             held,
             name: pod,
             addresses: vec![self.peer_address()],
+            elections: Vec::new(),
             policy: self.settings.policy.clone(),
             status: watch::channel(StatusEpoch::default()).1,
             register: Register::Memory(self.register.by(self.cut.clone())),

@@ -53,9 +53,15 @@ struct Named {
 }
 
 impl Candidacies {
-    pub(super) fn new(pod: &str, me: Incarnation, shown: watch::Sender<NamedElections>) -> Self {
+    /// `stands`: the elections that the application stands in from the beginning, once they are listed.
+    pub(super) fn new(
+        pod: &str,
+        me: Incarnation,
+        shown: watch::Sender<NamedElections>,
+        stands: &[String],
+    ) -> Self {
         shown.send_replace(NamedElections::new());
-        Self {
+        let mut candidacies = Self {
             pod: pod.to_owned(),
             me,
             all: BTreeMap::new(),
@@ -63,7 +69,15 @@ impl Candidacies {
             arbiter: Arbiter::Quorum,
             stands: member::Leadership::Isolated,
             intents: Vec::new(),
+        };
+        for name in stands {
+            let Some(hold) = hold_of(name) else { continue };
+            let named = Named::new(name, &Policy::default(), Arbiter::Quorum);
+            candidacies.all.insert(hold.clone(), Named { priority: Some(0), ..named });
+            let stand = ElectionCommand::Stand { election: hold, priority: 0 };
+            candidacies.intents.push(stand.into());
         }
+        candidacies
     }
 
     fn show(&self) {
@@ -391,7 +405,7 @@ mod tests {
 
     /// One election, in which the application stands.
     fn candidacies() -> Candidacies {
-        let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default());
+        let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &[]);
         let algorithm = ElectionAlgorithm::Bully;
         let elections = vec![ElectionPolicy { name: "reports".to_owned(), algorithm }];
         candidacies.set_policy(&Policy { elections, ..Policy::default() });
@@ -598,10 +612,25 @@ mod tests {
         assert!(shown(&candidacies).leader.is_none(), "another view");
     }
 
+    #[test]
+    fn who_is_put_forward_from_the_beginning_stands_once_the_election_is_listed() {
+        let stands = ["reports".to_owned()];
+        let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &stands);
+        let stand = ElectionCommand::Stand { election: lead(), priority: 0 };
+        assert_eq!(std::mem::take(&mut candidacies.intents), [stand.into()]);
+        list(&mut candidacies, &["mails"]);
+        assert!(!candidacies.shown.borrow().contains_key("reports"));
+        list(&mut candidacies, &["mails", "reports"]);
+        nominate(&mut candidacies, ME);
+        assert!(enters(&mut candidacies));
+        // The application may think better of it.
+        assert!(candidacies.withdraw("reports") && exits(&mut candidacies));
+    }
+
     /// A member that joins hears of an election before it has the view's policy.
     #[test]
     fn what_is_heard_early_is_shown_once_the_election_is_listed() {
-        let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default());
+        let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &[]);
         candidacies.stands(member::Leadership::Following(OTHER, NOW));
         let event = ElectionEvent::State { leader: None, candidates: 2 };
         candidacies.on_election(NOW, &lead(), &event, None);

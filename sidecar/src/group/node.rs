@@ -28,15 +28,14 @@ use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{
     Effect, Incarnation, Input, LocalTime, LockName, MemberId, Outbox, Protocol, register,
 };
-use tokio::sync::watch;
 use tracing::warn;
 
 use self::time::GroupTime;
+use super::Request;
 use super::believers::Notified;
 use super::book::{Book, Due, Intent};
 use super::candidacies::Candidacies;
 use super::timers::PodTimers;
-use super::{NamedElections, Request};
 use crate::claims::ClaimId;
 use crate::metrics::LockMetrics;
 use crate::wire::Payload;
@@ -164,12 +163,12 @@ impl PodNode {
         status: StatusEpoch,
         metrics: LockMetrics,
         clock: VirtualClock,
-        elections: watch::Sender<NamedElections>,
+        candidacies: Candidacies,
     ) -> Self {
         Self {
             me: me.incarnation,
             book: Book::new(&me.name, me.incarnation, metrics),
-            candidacies: Candidacies::new(&me.name, me.incarnation, elections),
+            candidacies,
             member: Member::new(me, policy, status),
             time: GroupTime::new(clock),
             timers: PodTimers::new(),

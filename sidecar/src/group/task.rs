@@ -23,6 +23,7 @@ use tracing::{debug_span, info, warn};
 use self::steps::Step;
 use super::Request;
 use super::believers::Notified;
+use super::candidacies::Candidacies;
 use super::node::{Arrival, Moment, PodNode};
 use super::publish::Publisher;
 use super::slot::{Slot, virtual_clock};
@@ -37,6 +38,8 @@ use crate::wire::Payload;
 /// What a life in a group begins with.
 pub(crate) struct Beginning {
     pub(crate) me: MemberInfo,
+    /// The elections that its application stands in from the beginning.
+    pub(crate) elections: Vec<String>,
     pub(crate) policy: Policy,
     /// What the status of the group's resource says was used.
     pub(crate) status: watch::Receiver<StatusEpoch>,
@@ -107,14 +110,14 @@ const ANSWERS: usize = 64;
 impl Slot {
     /// Lives in the group until it has left it.
     pub(crate) async fn live(&mut self, beginning: Beginning) {
-        let Beginning { me, policy, mut status, register, links, end, .. } = beginning;
+        let Beginning { me, elections, policy, mut status, register, links, end, .. } = beginning;
         let (answers, answered) = mpsc::channel(ANSWERS);
         self.publisher.begins(me.incarnation, &policy);
         let incarnation = me.incarnation;
         let clock = virtual_clock(self.clock, &policy);
         let status_epoch = *status.borrow_and_update();
-        let (locks, elections) = (self.metrics.locks.clone(), self.named.clone());
-        let node = PodNode::new(me, policy, status_epoch, locks, clock, elections);
+        let named = Candidacies::new(&me.name, incarnation, self.named.clone(), &elections);
+        let node = PodNode::new(me, policy, status_epoch, self.metrics.locks.clone(), clock, named);
         let process = Process {
             me: incarnation,
             recorder: crate::telemetry::is_traced().then(|| Recorder::new(node.member())),

@@ -42,6 +42,20 @@ fn names_and_ports_of_the_sidecar_are_taken() {
 }
 
 #[test]
+fn an_annotation_that_puts_the_application_forward_names_elections() {
+    for (value, expected) in [
+        ("", "must be names of elections, separated by commas, and is ``"),
+        ("reports,Mails", "must be names of elections"),
+        ("reports,default", "may not name `default`: every member stands in it"),
+    ] {
+        let annotations = json!({"conclave.dev/elections": value});
+        let error = refusal(|pod| pod["metadata"]["annotations"] = annotations);
+        let field = "`metadata.annotations[conclave.dev/elections]` ";
+        assert!(error.starts_with(&format!("{field}{expected}")), "{error}");
+    }
+}
+
+#[test]
 fn an_annotation_that_is_unknown_or_wrong_is_named() {
     for (key, value, expected) in [
         ("imgae", "a", "is unknown; there are image, log-level"),

@@ -189,6 +189,9 @@ fn annotations_change_the_sidecar() {
     let pod = with("log-level", "info,kube=warn");
     let log = json!({"name": "CONCLAVE_LOG", "value": "info,kube=warn"});
     assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_LOG", &log)));
+    let pod = annotated("conclave.dev/elections", "reports, mails");
+    let elections = json!({"name": "CONCLAVE_ELECTIONS", "value": "reports,mails"});
+    assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_ELECTIONS", &elections)));
 }
 
 #[test]

@@ -20,6 +20,7 @@ use tokio::sync::{oneshot, watch};
 use crate::claims::{Ask, Claim, ClaimId, ClaimState, Wait};
 use crate::group::Request;
 use crate::group::believers::Notified;
+use crate::group::candidacies::Candidacies;
 use crate::group::node::{Arrival, Ending, Moment, PodNode, Surroundings};
 use crate::metrics::LockMetrics;
 use crate::wire::Payload;
@@ -207,7 +208,9 @@ impl Pod {
         let raw = RawClock { rate_ppm };
         let clock = VirtualClock::new(clocks.utc_offset(raw), Params::from(&policy.clock).rates());
         let map = clock.map();
-        let node = PodNode::new(me, policy, status, metrics, clock, watch::Sender::default());
+        let shown = watch::Sender::default();
+        let candidacies = Candidacies::new(&me.name, me.incarnation, shown, &[]);
+        let node = PodNode::new(me, policy, status, metrics, clock, candidacies);
         let around = Around {
             watch: Watch::new(node.member(), rate_ppm, log),
             raw,
