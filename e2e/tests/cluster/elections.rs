@@ -68,7 +68,7 @@ fn applications_that_only_ask_are_put_forward_by_an_annotation(group: &Group<'_>
     // `curl` is the application here, and `timeout` ends it by SIGKILL.
     let url = "http://localhost:7070/v1/elections/bills/candidacy";
     let curl =
-        ["timeout", "-s", "KILL", "3", "curl", "--silent", "--no-buffer", "--request", "PUT"];
+        ["timeout", "-s", "KILL", "15", "curl", "--silent", "--no-buffer", "--request", "PUT"];
     let stream = [&curl[..], &["--header", "Accept: text/event-stream", url]].concat();
     std::thread::scope(|scope| -> Result<()> {
         let application = scope.spawn(|| group.namespace.exec(&pods[0].name, APPLICATION, &stream));

@@ -284,6 +284,29 @@ fn a_lead_survives_a_hand_over_and_not_a_crash_of_the_leader_of_the_group() {
     assert_eq!(named.seen_by(other), Some((Some(leader), 2)), "they stand anew in each view");
 }
 
+/// Its sidecar leaves in order while its application still goes by the deadline that it knows. The same if the leader
+/// of the group has it, which hands that over first, and if it drains before.
+#[test]
+fn a_leader_that_leaves_in_order_is_followed_after_a_leader_lease() {
+    for (leaves, drains) in [(2, false), (0, false), (0, true)] {
+        let mut named = Named::group(3, ElectionAlgorithm::Bully);
+        named.stand(leaves, 0);
+        for member in 0..3 {
+            named.stand(member, 0);
+        }
+        assert_eq!((named.leader(), named.bench.leader()), (Some(leaves), Some(0)));
+        if drains {
+            named.bench.command(leaves, Command::Drain);
+            named.wait(SECOND * 2);
+            assert_eq!(named.leader(), Some(leaves));
+        }
+        named.bench.command(leaves, Command::Leave);
+        named.wait(SECOND * 3);
+        let next = named.leader().expect("a lead lasts no longer");
+        assert_ne!(next, leaves, "drains: {drains}");
+    }
+}
+
 /// A nominee is granted the lead when nothing extends its leads any more, and the grant waits. Meanwhile another is
 /// granted it. A member lease that still runs makes nothing of the first grant.
 #[test]

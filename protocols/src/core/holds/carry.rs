@@ -13,7 +13,7 @@ use super::{Admission, Held, Holds, Notice};
 use crate::ids::{FencingToken, HoldName, Incarnation, MemberId, RequestNumber};
 use crate::policy::LeaseClass;
 use crate::record::Record;
-use crate::time::LocalTime;
+use crate::time::{LocalTime, wait_for};
 use crate::view::Carried;
 
 /// What a member reports when it seals a view.
@@ -72,7 +72,7 @@ impl Holds {
     }
 
     /// For how much longer a hold keeps others out that nobody extends. The leader's own are not
-    /// counted by its table.
+    /// counted by its table, but for leads: this member resigns, and they end as they would now.
     pub(super) fn rest(
         &self,
         now: LocalTime,
@@ -86,7 +86,11 @@ impl Holds {
         } else {
             self.busy_until(name, entry).max(held.closed_until)
         };
-        (entry.holder != self.me).then(|| now.until(until))
+        if entry.holder != self.me {
+            return Some(now.until(until));
+        }
+        let lead = held.hold.filter(|hold| hold.class == LeaseClass::Leader)?;
+        Some(wait_for(now.until(lead.deadline(&self.lease))).saturating_add(self.delay(name)))
     }
 
     /// Adds to the table that a view begins with what this member, which leads it, knows besides: which
