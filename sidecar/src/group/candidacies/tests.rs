@@ -1,0 +1,255 @@
+//! Candidacies by what is asked of them and what the member reports, without a group.
+
+use std::time::Duration;
+
+use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, LeaseClass, Timing};
+use conclave_protocols::record::{MemberInfo, RECORD_VERSION};
+use conclave_protocols::{FencingToken, PodUid};
+
+use super::*;
+
+const ME: Incarnation = Incarnation { pod: PodUid(1), run: 7 };
+const OTHER: Incarnation = Incarnation { pod: PodUid(2), run: 7 };
+const NOW: LocalTime = LocalTime(1_000_000_000);
+
+fn lead() -> LockName {
+    hold_of("reports").expect("a name")
+}
+
+/// One election, in which the application stands.
+fn candidacies() -> Candidacies {
+    let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &[]);
+    let algorithm = ElectionAlgorithm::Bully;
+    let elections = vec![ElectionPolicy { name: "reports".to_owned(), algorithm }];
+    candidacies.set_policy(&Policy { elections, ..Policy::default() });
+    assert!(candidacies.stand("reports", 3, None).expect("it is listed").created);
+    let stand = ElectionCommand::Stand { election: lead(), priority: 3 };
+    assert_eq!(std::mem::take(&mut candidacies.intents), [stand.into()]);
+    candidacies
+}
+
+fn nominate(candidacies: &mut Candidacies, winner: Incarnation) {
+    let event = ElectionEvent::Elected { winner, messages: 0, took: Duration::ZERO };
+    candidacies.on_election(NOW, &lead(), &event, None);
+}
+
+fn grant(candidacies: &mut Candidacies) {
+    let token = FencingToken::before(Epoch(4)).successor(Epoch(9));
+    let term = Term::new(NOW, NOW.after(Duration::from_secs(3)), false).of(LeaseClass::Leader);
+    let event = LockEvent::Entered { token, epoch: Epoch(4), term, messages: 2 };
+    candidacies.on_lead(NOW, &lead(), &event, None);
+}
+
+fn enters(candidacies: &mut Candidacies) -> bool {
+    let enters =
+        |intent: &ServiceCommand| matches!(intent, ServiceCommand::Lock(LockCommand::Enter { .. }));
+    std::mem::take(&mut candidacies.intents).iter().any(enters)
+}
+
+fn exits(candidacies: &mut Candidacies) -> bool {
+    let exit = ServiceCommand::from(LockCommand::Exit { lock: lead() });
+    std::mem::take(&mut candidacies.intents).contains(&exit)
+}
+
+fn shown(candidacies: &Candidacies) -> Election {
+    candidacies.shown.borrow()["reports"].borrow().clone()
+}
+
+#[test]
+fn the_nominee_asks_once_and_leads_when_it_is_granted_the_lead() {
+    let mut candidacies = candidacies();
+    nominate(&mut candidacies, OTHER);
+    assert!(!enters(&mut candidacies));
+    nominate(&mut candidacies, ME);
+    assert!(enters(&mut candidacies));
+    assert!(!shown(&candidacies).leads_at(NOW), "it is nominated, and no more");
+    nominate(&mut candidacies, ME);
+    assert!(!enters(&mut candidacies));
+    grant(&mut candidacies);
+    let election = shown(&candidacies);
+    assert!(election.leads_at(NOW) && !election.leads_at(NOW.after(Duration::from_secs(3))));
+    assert!(election.token.is_some());
+}
+
+#[test]
+fn a_nominee_that_was_too_late_asks_no_longer() {
+    let mut candidacies = candidacies();
+    nominate(&mut candidacies, ME);
+    assert!(enters(&mut candidacies));
+    let event = ElectionEvent::State { leader: Some(OTHER), candidates: 2 };
+    candidacies.on_election(NOW, &lead(), &event, None);
+    assert!(exits(&mut candidacies));
+}
+
+#[test]
+fn who_does_not_stand_does_not_ask_and_does_not_lead() {
+    let mut candidacies = candidacies();
+    nominate(&mut candidacies, ME);
+    grant(&mut candidacies);
+    assert!(enters(&mut candidacies));
+    assert!(candidacies.withdraw("reports") && exits(&mut candidacies));
+    assert!(!shown(&candidacies).leads_at(NOW));
+    nominate(&mut candidacies, ME);
+    assert!(!enters(&mut candidacies));
+    // What was granted before it was given back is no lead.
+    grant(&mut candidacies);
+    assert!(!shown(&candidacies).leads_at(NOW));
+}
+
+#[test]
+fn who_stands_by_a_connection_stands_and_leads_for_as_long_as_it_lasts() {
+    let [one, other] = [Connection::default(), Connection::default()];
+    for (again, ends) in [(Some(one.clone()), true), (Some(other), false), (None, false)] {
+        let mut candidacies = candidacies();
+        candidacies.stand("reports", 3, Some(one.clone())).expect("it is listed");
+        nominate(&mut candidacies, ME);
+        grant(&mut candidacies);
+        candidacies.stand("reports", 3, again).expect("it is listed");
+        candidacies.hung_up("reports", &one);
+        assert_eq!((exits(&mut candidacies), shown(&candidacies).leads_at(NOW)), (ends, !ends));
+    }
+}
+
+/// It drains, and its application hangs up when it has stopped.
+#[test]
+fn who_drains_gives_the_lead_up_when_its_connection_ends() {
+    let mut candidacies = candidacies();
+    let connection = Connection::default();
+    candidacies.stand("reports", 3, Some(connection.clone())).expect("it is listed");
+    nominate(&mut candidacies, ME);
+    grant(&mut candidacies);
+    candidacies.drain();
+    assert!(!exits(&mut candidacies));
+    candidacies.hung_up("reports", &connection);
+    assert!(exits(&mut candidacies) && !shown(&candidacies).leads_at(NOW));
+}
+
+#[test]
+fn a_pod_that_drains_leads_on_and_does_not_begin_to() {
+    for leads in [true, false] {
+        let mut candidacies = candidacies();
+        nominate(&mut candidacies, ME);
+        if leads {
+            grant(&mut candidacies);
+        }
+        assert!(enters(&mut candidacies));
+        candidacies.drain();
+        assert_eq!(exits(&mut candidacies), !leads);
+        assert_eq!(shown(&candidacies).leads_at(NOW), leads);
+    }
+}
+
+fn list(candidacies: &mut Candidacies, names: &[&str]) {
+    let algorithm = ElectionAlgorithm::Bully;
+    let policy = |name: &&str| ElectionPolicy { name: (*name).to_owned(), algorithm };
+    let elections = names.iter().map(policy).collect();
+    candidacies.set_policy(&Policy { elections, ..Policy::default() });
+}
+
+fn lease(until: LocalTime) -> Lease {
+    Lease { stamp: until, until, leads_until: until, ..Lease::default() }
+}
+
+/// Its application goes by the deadline that it was notified of; so nobody else may lead before.
+#[test]
+fn an_election_that_is_not_listed_any_more_ends_when_its_leader_surely_does() {
+    let mut candidacies = candidacies();
+    nominate(&mut candidacies, ME);
+    grant(&mut candidacies);
+    let deadline = shown(&candidacies).safe_until.expect("it leads");
+    list(&mut candidacies, &[]);
+    candidacies.intents.clear();
+    candidacies.extend_all(NOW, lease(deadline.after(Duration::from_secs(1))));
+    assert_eq!(shown(&candidacies).safe_until, Some(deadline), "it is its last");
+    assert!(shown(&candidacies).leads_at(NOW) && !exits(&mut candidacies));
+    // Meanwhile it is listed again.
+    list(&mut candidacies, &["reports"]);
+    assert!(candidacies.stand("reports", 3, None).is_some_and(|stood| !stood.created), "it stands");
+    candidacies.extend_all(deadline, lease(deadline.after(Duration::from_secs(1))));
+    assert!(exits(&mut candidacies));
+    assert!(!shown(&candidacies).leads_at(NOW));
+    // Now of an election that nobody leads nothing is shown.
+    list(&mut candidacies, &[]);
+    assert!(
+        candidacies.shown.borrow().is_empty() && candidacies.stand("reports", 3, None).is_none()
+    );
+    assert!(candidacies.withdraw("reports") && !candidacies.withdraw("reports"));
+}
+
+fn record(epoch: u64) -> Record {
+    let info = MemberInfo {
+        incarnation: OTHER,
+        name: "shop-1".to_owned(),
+        addresses: Vec::new(),
+        priority: 0,
+        seniority: 1,
+        protocol: (1, 1),
+    };
+    let algorithm = ElectionAlgorithm::Bully;
+    let elections = vec![ElectionPolicy { name: "reports".to_owned(), algorithm }];
+    Record {
+        version: RECORD_VERSION,
+        epoch: Epoch(epoch),
+        ceiling: Epoch(epoch + 3),
+        members: vec![info],
+        leader: Some(OTHER),
+        settled: true,
+        closing: false,
+        base_unknown: false,
+        base: Some(Epoch(0)),
+        held: None,
+        timing: Timing::default(),
+        policy: Policy { elections, ..Policy::default() },
+        nonce: 0,
+    }
+}
+
+#[test]
+fn who_follows_nobody_knows_of_no_leader() {
+    let mut candidacies = candidacies();
+    let event = ElectionEvent::State { leader: Some(OTHER), candidates: 2 };
+    let follows = member::Leadership::Following(OTHER, NOW);
+    candidacies.stands(follows);
+    candidacies.on_election(NOW, &lead(), &event, Some(&record(4)));
+    assert!(shown(&candidacies).leader.is_some());
+    candidacies.stands(member::Leadership::Electing);
+    assert!(shown(&candidacies).leader.is_none());
+    candidacies.stands(follows);
+    assert!(shown(&candidacies).leader.is_some(), "in the same view");
+    candidacies.entered(&record(5));
+    assert!(shown(&candidacies).leader.is_none(), "another view");
+}
+
+#[test]
+fn who_is_put_forward_from_the_beginning_stands_once_the_election_is_listed() {
+    let stands = ["reports".to_owned()];
+    let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &stands);
+    let stand = ElectionCommand::Stand { election: lead(), priority: 0 };
+    assert_eq!(std::mem::take(&mut candidacies.intents), [stand.into()]);
+    list(&mut candidacies, &["mails"]);
+    assert!(!candidacies.shown.borrow().contains_key("reports"));
+    list(&mut candidacies, &["mails", "reports"]);
+    nominate(&mut candidacies, ME);
+    assert!(enters(&mut candidacies));
+    // The application may think better of it.
+    assert!(candidacies.withdraw("reports") && exits(&mut candidacies));
+}
+
+/// A member that joins hears of an election before it has the view's policy.
+#[test]
+fn what_is_heard_early_is_shown_once_the_election_is_listed() {
+    let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &[]);
+    candidacies.stands(member::Leadership::Following(OTHER, NOW));
+    let event = ElectionEvent::State { leader: None, candidates: 2 };
+    candidacies.on_election(NOW, &lead(), &event, None);
+    assert!(candidacies.shown.borrow().is_empty());
+    list(&mut candidacies, &["reports"]);
+    assert_eq!(shown(&candidacies).candidates, 2);
+}
+
+#[test]
+fn a_lead_without_an_arbiter_is_not_shown_as_safe() {
+    let mut candidacies = candidacies();
+    candidacies.goes_by(Arbiter::None);
+    assert_eq!(shown(&candidacies).arbiter, Arbiter::None);
+}
