@@ -1,5 +1,6 @@
 //! Whole sidecars, over real links, whose group's resource is edited.
 
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, ElectionPolicy, Timing};
@@ -68,13 +69,15 @@ async fn held(claim: &watch::Receiver<Claim>, arbiter: Arbiter) -> Held {
 }
 
 fn settings(policy: Policy) -> Settings {
-    // Below the ports that the system draws by itself.
-    let base_port = 20_000 + u16::try_from(std::process::id() % 10_000).expect("small");
+    // Below the ports that the system draws by itself, and others for each group: those of a group whose test
+    // failed are free a little later than the next one begins.
+    static GROUPS: AtomicU16 = AtomicU16::new(0);
+    let process = u16::try_from(std::process::id() % 100).expect("small");
+    let base_port = 20_000 + process * 120 + GROUPS.fetch_add(1, Ordering::Relaxed) * 12;
     Settings { members: 3, group: "dev".to_owned(), policy, base_port }
 }
 
-/// The groups of this process have the same ports, and their leader leases are too brief for two groups on
-/// a busy machine.
+/// The leader leases are too brief for two groups on a busy machine.
 static ONE_GROUP: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -214,7 +217,10 @@ async fn applications_stand_in_an_election_and_one_of_them_leads_after_the_other
     let _alone = ONE_GROUP.lock().await;
     let reports = ElectionPolicy { name: "reports".to_owned(), algorithm: ElectionAlgorithm::Ring };
     let elections = vec![reports];
-    let policy = Policy { generation: 1, timing: BRIEF, elections, ..Policy::default() };
+    // So long that a busy machine does not end a lead.
+    let (leader_lease, heartbeat) = (Duration::from_secs(4), Duration::from_millis(250));
+    let timing = Timing { leader_lease, heartbeat, member_lease: leader_lease * 2, ..BRIEF };
+    let policy = Policy { generation: 1, timing, elections, ..Policy::default() };
     let members = Members::start(settings(policy)).await.expect("the ports are free");
     all_go_by(&members, Arbiter::Quorum).await;
     let group = |number| members.group(number).expect("it lives");
