@@ -1,7 +1,8 @@
 //! The kind `Conclave`: one group of pods and its policies.
 
 use conclave_protocols::policy::{
-    Arbiter, Caching, ClockAlgorithm, ElectionAlgorithm, Evidence, LockAlgorithm,
+    Arbiter, Caching, ClockAlgorithm, ElectionAlgorithm, Evidence, Handoff, LockAlgorithm,
+    Preemption,
 };
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -122,11 +123,23 @@ pub struct ElectionSpec {
     /// Who wins: the highest living rank at once (`Bully`), or the highest on a list that goes
     /// round (`Ring`).
     pub algorithm: ElectionAlgorithm,
+    /// When the next begins to lead after a leader that is to give the lead to another: when its application
+    /// has stopped, and at its deadline otherwise (`afterStop`), or at once, so that both may believe until that
+    /// deadline (`beforeStop`).
+    pub handoff: Handoff,
+    /// Whether a candidate of a higher priority takes over: not from a leader that goes on (`Never`), or as
+    /// `handoff` has it (`Graceful`).
+    pub preemption: Preemption,
 }
 
 impl Default for ElectionSpec {
     fn default() -> Self {
-        Self { name: "default".to_owned(), algorithm: ElectionAlgorithm::default() }
+        Self {
+            name: "default".to_owned(),
+            algorithm: ElectionAlgorithm::default(),
+            handoff: Handoff::default(),
+            preemption: Preemption::default(),
+        }
     }
 }
 

@@ -19,7 +19,8 @@ pub mod schema;
 mod status;
 
 pub use conclave_protocols::policy::{
-    Arbiter, Caching, ClockAlgorithm, ElectionAlgorithm, Evidence, LockAlgorithm,
+    Arbiter, Caching, ClockAlgorithm, ElectionAlgorithm, Evidence, Handoff, LockAlgorithm,
+    Preemption,
 };
 
 pub use conclave::{ClockSpec, Conclave, ConclaveSpec, ElectionSpec, LockSpec, TimingSpec};

@@ -55,6 +55,10 @@ pub(crate) mod must {
     pub(crate) const BE_A_NAME_OF_AN_ELECTION: &str = "must be 1 to 63 lower-case letters, \
          digits and dashes, and neither begin nor end with a dash";
     pub(crate) const BE_NO_OTHER_ELECTIONS: &str = "must not be that of another election";
+    pub(crate) const BE_AFTER_STOP_IN_DEFAULT: &str =
+        "must be `afterStop` in the election `default`";
+    pub(crate) const BE_NEVER_IN_DEFAULT: &str = "must be `Never` in the election `default`, in which \
+         no application states a priority";
     pub(crate) const END_WITH_THE_STAR: &str = "may have `*` only at the end of a pattern";
     pub(crate) const ASK_EACH_TIME: &str =
         "must be `Disabled` with `Lamport`, `Maekawa` and `Voting`, which ask for each entry";
@@ -136,7 +140,13 @@ pub(crate) fn timing_rules() -> Vec<Rule> {
 /// The rules for one entry of `elections`. That no two have one name is the list's to see to.
 pub(crate) fn election_rules() -> Vec<Rule> {
     let text = "self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
-    vec![rule(text, "name", must::BE_A_NAME_OF_AN_ELECTION)]
+    let handoff = "self.name != 'default' || self.handoff == 'afterStop'";
+    let preemption = "self.name != 'default' || self.preemption == 'Never'";
+    vec![
+        rule(text, "name", must::BE_A_NAME_OF_AN_ELECTION),
+        rule(handoff, "handoff", must::BE_AFTER_STOP_IN_DEFAULT),
+        rule(preemption, "preemption", must::BE_NEVER_IN_DEFAULT),
+    ]
 }
 
 /// The same, for a name.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use conclave_protocols::policy::{
-    Caching, ClockPolicy, ElectionAlgorithm, ElectionPolicy, LockAlgorithm, LockPolicy, Policy,
-    Timing,
+    Caching, ClockPolicy, ElectionAlgorithm, ElectionPolicy, Handoff, LockAlgorithm, LockPolicy,
+    Policy, Preemption, Timing,
 };
 
 use crate::conclave::{ClockSpec, Conclave, ElectionSpec, LockSpec, TimingSpec};
@@ -79,12 +79,20 @@ fn default_election(specs: &[ElectionSpec]) -> ElectionAlgorithm {
 fn elections(specs: &[ElectionSpec]) -> Result<Vec<ElectionPolicy>, PolicyError> {
     let mut names = BTreeSet::new();
     for (index, spec) in specs.iter().enumerate() {
-        let field = format!("spec.elections[{index}].name");
+        let wrong = |field: &str, must: &str| {
+            Err(PolicyError::new(&format!("spec.elections[{index}].{field}"), must))
+        };
         if !limits::is_election_name(&spec.name) {
-            return Err(PolicyError::new(&field, must::BE_A_NAME_OF_AN_ELECTION));
+            return wrong("name", must::BE_A_NAME_OF_AN_ELECTION);
         }
         if !names.insert(&spec.name) {
-            return Err(PolicyError::new(&field, must::BE_NO_OTHER_ELECTIONS));
+            return wrong("name", must::BE_NO_OTHER_ELECTIONS);
+        }
+        if spec.name == limits::DEFAULT_ELECTION && spec.handoff != Handoff::default() {
+            return wrong("handoff", must::BE_AFTER_STOP_IN_DEFAULT);
+        }
+        if spec.name == limits::DEFAULT_ELECTION && spec.preemption != Preemption::default() {
+            return wrong("preemption", must::BE_NEVER_IN_DEFAULT);
         }
     }
     if specs.len() > limits::ELECTIONS_MAX {
@@ -92,8 +100,10 @@ fn elections(specs: &[ElectionSpec]) -> Result<Vec<ElectionPolicy>, PolicyError>
         return Err(PolicyError::new("spec.elections", must));
     }
     let others = specs.iter().filter(|spec| spec.name != limits::DEFAULT_ELECTION);
-    let policy =
-        |spec: &ElectionSpec| ElectionPolicy { name: spec.name.clone(), algorithm: spec.algorithm };
+    let policy = |spec: &ElectionSpec| {
+        let (handoff, preemption) = (spec.handoff, spec.preemption);
+        ElectionPolicy { handoff, preemption, ..ElectionPolicy::new(&spec.name, spec.algorithm) }
+    };
     Ok(others.map(policy).collect())
 }
 

@@ -2,8 +2,8 @@
 //! name the same fields.
 
 use conclave_crds::{
-    Caching, Conclave, ConclaveSpec, ElectionSpec, LockAlgorithm, LockSpec, Period, TimingSpec,
-    policy,
+    Caching, Conclave, ConclaveSpec, ElectionSpec, Handoff, LockAlgorithm, LockSpec, Period,
+    Preemption, TimingSpec, policy,
 };
 
 /// Whether the CEL rules allow a resource, and their message if not.
@@ -104,6 +104,23 @@ fn an_election_has_the_name_of_a_label_and_of_no_other() {
     // That the API server sees to itself: the list is a map.
     let twice = policy(&with(&["tap", "tap"])).expect_err("twice").to_string();
     assert_eq!(twice, "`spec.elections[1].name` must not be that of another election");
+}
+
+/// Every member stands in `default`, with the same priority, and its hand-over never overlaps.
+#[test]
+fn only_an_election_of_applications_says_how_a_leader_is_followed() {
+    let with = |name: &str, handoff, preemption| {
+        let name = name.to_owned();
+        let elections = vec![ElectionSpec { name, handoff, preemption, ..ElectionSpec::default() }];
+        Conclave::new("orders", ConclaveSpec { elections, ..ConclaveSpec::default() })
+    };
+    let (after, never) = (Handoff::AfterStop, Preemption::Never);
+    allowed(&with("tap", Handoff::BeforeStop, Preemption::Graceful));
+    allowed(&with("default", after, never));
+    let refusal = "handoff` must be `afterStop` in the election `default`";
+    refused(&with("default", Handoff::BeforeStop, never), refusal);
+    let refusal = "preemption` must be `Never` in the election `default`";
+    refused(&with("default", after, Preemption::Graceful), refusal);
 }
 
 #[test]

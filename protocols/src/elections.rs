@@ -13,6 +13,8 @@
 //! on the outcome:      the nominee asks for the hold, as for a lock
 //! nobody holds it in time:
 //!                      call the next ballot
+//! one candidate is to lead next (transfer, or a higher priority where that counts):
+//!                      ask the leader to give the lead up, then call a ballot of that candidate alone
 //! ```
 //!
 //! The algorithms of [`crate::election`] run as they are: their ranks are places in the ballot's list, which is in
@@ -26,7 +28,7 @@ mod monitor;
 use std::collections::BTreeMap;
 
 use self::ballot::Ballots;
-pub use self::event::{Command, ElectionEvent, Event};
+pub use self::event::{Candidacy, Command, ElectionEvent, Event, Profile};
 use self::message::{ElectionMessage, State, What};
 use self::monitor::{Monitor, NoticeOf, Seen};
 use crate::core::{self, CarriedHolds, Holds, Notice, Seat, Service};
@@ -37,8 +39,8 @@ use crate::time::LocalTime;
 /// All named elections, as one member takes part in them.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Elections {
-    /// What its application stands for, and with which priority.
-    candidacies: BTreeMap<HoldName, i32>,
+    /// What its application stands for, and as what.
+    candidacies: BTreeMap<HoldName, Candidacy>,
     /// For which of them it tells the leader again, and when.
     unlisted: BTreeMap<HoldName, LocalTime>,
     ballots: Ballots,
@@ -63,14 +65,14 @@ pub fn election_of(hold: &HoldName) -> Option<&str> {
 
 impl Elections {
     fn stand(&mut self, cx: &mut Cx<'_>, name: &HoldName) {
-        let Some(&priority) = self.candidacies.get(name) else { return };
+        let Some(candidacy) = self.candidacies.get(name).cloned() else { return };
         let Some(seat) = cx.holds.seat() else { return };
         let again = cx.now.after(seat.policy().timing.leader_lease);
         if algorithm(seat.policy(), name).is_none() {
             return;
         }
         self.unlisted.insert(name.clone(), again);
-        self.tell_leader(cx, name, What::Stand(priority));
+        self.tell_leader(cx, name, What::Stand(candidacy));
     }
 
     fn tell_leader(&mut self, cx: &mut Cx<'_>, name: &HoldName, what: What) {
@@ -87,8 +89,8 @@ impl Elections {
 
     fn hear(&mut self, cx: &mut Cx<'_>, from: MemberId, name: &HoldName, what: What) {
         match what {
-            What::Stand(priority) => {
-                self.monitor.stands(cx.now, from, name, priority);
+            What::Stand(candidacy) => {
+                self.monitor.stands(cx.now, from, name, candidacy);
                 self.look(cx, false);
             }
             What::Withdraw => {
@@ -114,6 +116,13 @@ impl Elections {
                 }
             }
             What::Known(number) => self.monitor.knows(from, name, number),
+            What::Transfer(to) => {
+                let lease = cx.holds.seat().map(|seat| seat.policy().timing.leader_lease);
+                let until = cx.now.after(lease.unwrap_or_default() * TRANSFER_LEASES);
+                self.monitor.transfer(name, to, until);
+                self.look(cx, false);
+            }
+            What::HandOver => tell(cx, name, ElectionEvent::HandOver),
         }
     }
 
@@ -123,11 +132,15 @@ impl Elections {
         if state.leader.is_some() {
             self.ballots.end(name);
         }
-        let candidates = u32::try_from(state.candidates.len()).unwrap_or(u32::MAX);
-        let leader = state.leader.and_then(|leader| cx.holds.seat()?.member(leader));
-        tell(cx, name, ElectionEvent::State { leader, candidates });
+        let member = |rank| cx.holds.seat()?.member(rank);
+        let candidates = state.candidates.iter().filter_map(|(rank, _)| member(*rank)).collect();
+        let (leader, profile) = (state.leader.and_then(member), state.profile.clone());
+        tell(cx, name, ElectionEvent::State { leader, profile, candidates });
         let listed = state.candidates.iter().find(|(member, _)| *member == rank);
-        let known = listed.map(|(_, priority)| priority) == self.candidacies.get(name);
+        let own = self.candidacies.get(name);
+        let leads = state.leader == Some(rank);
+        let known = listed.map(|(_, priority)| *priority) == own.map(|own| own.priority)
+            && own.is_none_or(|own| !leads || own.profile == state.profile);
         match (known, self.candidacies.contains_key(name)) {
             (true, _) => {
                 self.unlisted.remove(name);
@@ -143,7 +156,7 @@ impl Elections {
     /// At the leader of the group: sees to elections without a leader, and tells all what has changed.
     /// `beat`: also who stands.
     pub(crate) fn look(&mut self, cx: &mut Cx<'_>, beat: bool) {
-        let Seen { notices, calls } = self.monitor.look(cx, beat);
+        let Seen { notices, calls, hand_overs } = self.monitor.look(cx, beat);
         let Some(rank) = cx.holds.seat().map(Seat::rank) else { return };
         for NoticeOf { name, number, state, to, news } in notices {
             for peer in to {
@@ -152,6 +165,13 @@ impl Elections {
             }
             if news {
                 self.hear_state(cx, &name, &state);
+            }
+        }
+        for (name, leader) in hand_overs {
+            if leader == rank {
+                self.hear(cx, rank, &name, What::HandOver);
+            } else {
+                cx.send(leader, ElectionMessage { name, what: What::HandOver });
             }
         }
         for (name, ballot, candidates) in calls {
@@ -195,8 +215,8 @@ impl Service for Elections {
 
     fn command(&mut self, cx: &mut Cx<'_>, command: Command) {
         match command {
-            Command::Stand { election, priority } => {
-                self.candidacies.insert(election.clone(), priority);
+            Command::Stand { election, candidacy } => {
+                self.candidacies.insert(election.clone(), candidacy);
                 self.stand(cx, &election);
             }
             Command::Withdraw { election } => {
@@ -206,6 +226,12 @@ impl Service for Elections {
                     self.tell_leader(cx, &election, What::Withdraw);
                 }
             }
+            Command::Transfer { election, to } => {
+                let seat = cx.holds.seat();
+                if let Some(to) = seat.and_then(|seat| seat.rank_of(to)) {
+                    self.tell_leader(cx, &election, What::Transfer(to));
+                }
+            }
         }
     }
 
@@ -213,8 +239,8 @@ impl Service for Elections {
         let ElectionMessage { name, what } = message;
         let Some(seat) = cx.holds.seat() else { return };
         let may = match what {
-            What::Stand(_) | What::Withdraw | What::Known(_) => seat.leads(),
-            What::Call { .. } | What::State { .. } => from == seat.view().leader,
+            What::Stand(_) | What::Withdraw | What::Known(_) | What::Transfer(_) => seat.leads(),
+            What::Call { .. } | What::State { .. } | What::HandOver => from == seat.view().leader,
             What::Nominate { .. } => true,
         };
         if may && algorithm(seat.policy(), &name).is_some() {
@@ -272,6 +298,10 @@ impl Service for Elections {
         true
     }
 }
+
+/// For so many leader leases a transfer is tried: the leader has its deadline to give the lead up, and the candidate a
+/// ballot.
+const TRANSFER_LEASES: u32 = 3;
 
 /// How one of the candidates is nominated; nothing if there is no such election.
 fn algorithm(policy: &Policy, name: &HoldName) -> Option<ElectionAlgorithm> {

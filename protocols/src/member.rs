@@ -3,7 +3,9 @@
 use crate::core;
 pub use crate::core::{GROUP_MAX, Heard, Leadership, Lease, Node, StatusEpoch, Term};
 use crate::election::{self, AnyElection};
-pub use crate::elections::{Command as ElectionCommand, ElectionEvent, Event as OfElection};
+pub use crate::elections::{
+    Candidacy, Command as ElectionCommand, ElectionEvent, Event as OfElection, Profile,
+};
 pub use crate::locks::{Command as LockCommand, Event as OfLock, LockEvent, LostReason};
 use crate::services::Services;
 pub use crate::services::{Command as ServiceCommand, Event as OfService};

@@ -292,6 +292,46 @@ pub struct ElectionPolicy {
     pub name: String,
     /// How one of the candidates is nominated.
     pub algorithm: ElectionAlgorithm,
+    /// When the next begins to lead after a leader that is to give the lead to another.
+    pub handoff: Handoff,
+    /// Whether a candidate of a higher priority takes over from a leader.
+    pub preemption: Preemption,
+}
+
+impl ElectionPolicy {
+    /// An election by this algorithm, and by default otherwise.
+    #[must_use]
+    pub fn new(name: &str, algorithm: ElectionAlgorithm) -> Self {
+        let (handoff, preemption) = (Handoff::default(), Preemption::default());
+        Self { name: name.to_owned(), algorithm, handoff, preemption }
+    }
+}
+
+/// When the next begins to lead after a leader that is to give the lead to another.
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "camelCase")]
+pub enum Handoff {
+    /// When its application has stopped, and at its deadline if it does not say so.
+    #[default]
+    AfterStop,
+    /// At once: both may believe until that deadline.
+    BeforeStop,
+}
+
+/// Whether a candidate of a higher priority takes over from a leader.
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+pub enum Preemption {
+    /// A leader leads for as long as it can.
+    #[default]
+    Never,
+    /// A leader gives the lead to a candidate of a higher priority.
+    Graceful,
 }
 
 /// How the locks of some names are granted.

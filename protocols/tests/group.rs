@@ -62,6 +62,8 @@ mod storm;
 mod swarm;
 #[path = "group/switching.rs"]
 mod switching;
+#[path = "group/taking_over.rs"]
+mod taking_over;
 #[path = "group/terms.rs"]
 mod terms;
 #[path = "group/turns.rs"]

@@ -242,9 +242,6 @@ pub enum AskError {
         /// The limit.
         limit: usize,
     },
-    /// The group has no election of this name.
-    #[error("the group has no election of this name")]
-    NoElection,
     /// This member belongs to no group yet.
     #[error("{0}")]
     NotReady(String),

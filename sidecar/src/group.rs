@@ -4,6 +4,7 @@ mod believers;
 mod book;
 mod candidacies;
 mod costs;
+mod elections;
 mod node;
 mod publish;
 pub(crate) mod slot;
@@ -13,14 +14,16 @@ pub(crate) mod task;
 mod timers;
 
 use conclave_protocols::clock::ClockMap;
-use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, Evidence, Policy};
-use conclave_protocols::{Epoch, FencingToken, LocalTime, LockName};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use conclave_protocols::policy::{Arbiter, Evidence};
+use conclave_protocols::{Epoch, LocalTime, LockName};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub(crate) use self::believers::{Believer, Believers};
+pub(crate) use self::elections::{Connection, ElectionRequest, Keepalive, Stands};
+pub use self::elections::{
+    Election, ElectionError, LastElection, Leader, Leadership, NamedElections, Stood,
+};
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId};
 use crate::os_clock::OsClock;
 
@@ -45,28 +48,6 @@ pub struct Asked {
     pub claim: watch::Receiver<Claim>,
 }
 
-/// Named elections, by name. The channel of one closes when it is gone, or this member's life in the group is over.
-pub type NamedElections = BTreeMap<String, watch::Receiver<Election>>;
-
-/// The connection of an application: it is one, whatever becomes of its number elsewhere.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Connection(Arc<()>);
-
-impl Connection {
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
-    }
-}
-
-/// A candidacy, and how its election stands.
-#[derive(Clone, Debug)]
-pub struct Stood {
-    /// Whether this request made it.
-    pub created: bool,
-    /// The election. The channel closes when the group task ends.
-    pub election: watch::Receiver<Election>,
-}
-
 /// What is answered to a caller that asks for a claim.
 pub(crate) type Answer = oneshot::Receiver<Result<Asked, AskError>>;
 
@@ -77,12 +58,8 @@ pub(crate) enum Request {
     Find(LockName, ClaimId, oneshot::Sender<Result<watch::Receiver<Claim>, ClaimError>>),
     Renew(LockName, ClaimId, Option<Duration>, oneshot::Sender<Result<Claim, ClaimError>>),
     Release(LockName, ClaimId, oneshot::Sender<Result<Claim, ClaimError>>),
-    /// The application stands in a named election, with this priority; for as long as it is connected, or for good.
-    Stand(String, i32, Option<Connection>, oneshot::Sender<Result<Stood, AskError>>),
-    /// That connection is over: the application stands no longer, if it stood by that.
-    HungUp(String, Connection),
-    /// The application stands in it no longer. Whether there is one of this name.
-    Withdraw(String, oneshot::Sender<bool>),
+    /// About a named election.
+    Election(String, ElectionRequest),
     /// Show the claims that wait or hold.
     Claims(oneshot::Sender<Vec<watch::Receiver<Claim>>>),
     /// The caller that waited for this claim hung up: give it up if it still waits.
@@ -166,51 +143,6 @@ impl Group {
         self.status.clone()
     }
 
-    /// The elections that the group's resource lists besides `default`, by name.
-    pub fn named_elections(&self) -> watch::Receiver<NamedElections> {
-        self.named.clone()
-    }
-
-    /// The application stands in a named election; the higher its priority, the sooner it is nominated.
-    pub async fn stand(&self, election: &str, priority: i32) -> Result<Stood, AskError> {
-        self.stand_by(election, priority, None).await
-    }
-
-    /// The same for as long as that connection lasts.
-    pub(crate) async fn stand_by(
-        &self,
-        election: &str,
-        priority: i32,
-        connection: Option<Connection>,
-    ) -> Result<Stood, AskError> {
-        let (reply, answer) = oneshot::channel();
-        let request = Request::Stand(election.to_owned(), priority, connection, reply);
-        self.requests.send(request).await.map_err(|_| AskError::Closed)?;
-        answer.await.unwrap_or(Err(AskError::Closed))
-    }
-
-    /// A connection is over by which an application may stand.
-    pub(crate) fn hung_up(&self, election: String, connection: Connection) {
-        let requests = self.requests.clone();
-        tokio::spawn(async move {
-            // In a closed group nobody stands.
-            let _ = requests.send(Request::HungUp(election, connection)).await;
-        });
-    }
-
-    /// The application stands in it no longer, and does not lead. Whether there is one of this name.
-    pub async fn withdraw(&self, election: &str) -> bool {
-        let (reply, answer) = oneshot::channel();
-        // A closed group has no elections, and gives no answer.
-        let _ = self.requests.send(Request::Withdraw(election.to_owned(), reply)).await;
-        answer.await.unwrap_or_default()
-    }
-
-    /// The election named `default`, which is the group's leadership.
-    pub fn election(&self) -> watch::Receiver<Election> {
-        self.election.clone()
-    }
-
     /// The group clock: what to read the raw clock ([`OsClock::raw`]) with.
     pub fn group_time(&self) -> watch::Receiver<ClockMap> {
         self.time.clone()
@@ -289,112 +221,4 @@ pub struct MemberStatus {
     pub me: bool,
     /// Whether a session to it is open; `true` for this member.
     pub connected: bool,
-}
-
-/// How this member stands in an election.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Leadership {
-    /// It leads.
-    Leading,
-    /// Another leads.
-    Following,
-    /// Nobody is known to lead, and one is being elected.
-    Electing,
-    /// It led, and gives the leader lease to another.
-    HandingOver,
-    /// It is in no view, or has lost touch with its leader.
-    Isolated,
-}
-
-/// An election, as this member sees it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Election {
-    /// Its name.
-    pub name: String,
-    /// How it is held.
-    pub algorithm: ElectionAlgorithm,
-    /// What makes it safe.
-    pub arbiter: Arbiter,
-    /// The view's number.
-    pub epoch: Epoch,
-    /// How this member stands. While `Leading`, it leads only as long as `safe_until` lies ahead.
-    pub leadership: Leadership,
-    /// Until when this member surely leads, by its own clock; moves on with every heartbeat.
-    pub safe_until: Option<LocalTime>,
-    /// The fencing token of the lead, if it is this member's. That of `default` has none: its epoch rises.
-    pub token: Option<FencingToken>,
-    /// Who leads, while this member knows of somebody's unexpired leader lease.
-    pub leader: Option<Leader>,
-    /// How many may be elected.
-    pub candidates: u32,
-    /// Changes of leader seen by this process.
-    pub transitions: u64,
-    /// The last election in which this member took part.
-    pub last: Option<LastElection>,
-    /// Rises when leader, leadership or view changes.
-    pub index: u64,
-}
-
-impl Election {
-    /// One of which nothing is known yet.
-    pub(crate) fn new(name: &str, policy: &Policy) -> Self {
-        Self {
-            name: name.to_owned(),
-            algorithm: policy.election,
-            arbiter: policy.arbiter,
-            epoch: Epoch::default(),
-            leadership: Leadership::Isolated,
-            safe_until: None,
-            token: None,
-            leader: None,
-            candidates: 0,
-            transitions: 0,
-            last: None,
-            index: 1,
-        }
-    }
-
-    /// Somebody leads, or nobody is known to. Whether that is news.
-    pub(crate) fn set_leader(&mut self, leader: Option<Leader>) -> bool {
-        let name = |leader: &Option<Leader>| leader.as_ref().map(|leader| leader.uid.clone());
-        let changed = name(&self.leader) != name(&leader);
-        if changed {
-            self.transitions += u64::from(leader.is_some());
-            self.leader = leader;
-        }
-        changed
-    }
-
-    /// Whether this member surely leads at `now`.
-    pub fn leads_at(&self, now: LocalTime) -> bool {
-        self.leadership == Leadership::Leading && self.safe_until.is_some_and(|until| now < until)
-    }
-
-    /// Who leads at `now`. Nobody is known to once this member's own leader lease has run out.
-    pub fn leader_at(&self, now: LocalTime) -> Option<&Leader> {
-        let expired = self.leadership == Leadership::Leading && !self.leads_at(now);
-        self.leader.as_ref().filter(|_| !expired)
-    }
-}
-
-/// Who leads.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Leader {
-    /// The pod's name.
-    pub pod: String,
-    /// The pod's UID.
-    pub uid: String,
-    /// The pod's address.
-    pub ip: String,
-    /// Since when, by this member's clock.
-    pub since: LocalTime,
-}
-
-/// What an election cost.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct LastElection {
-    /// The messages that this member sent in it, as the textbook counts them.
-    pub messages: u64,
-    /// How long it took here.
-    pub duration: Duration,
 }

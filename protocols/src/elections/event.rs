@@ -2,23 +2,51 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
+use crate::core::message::Metadata;
 use crate::ids::{HoldName, Incarnation};
 
 /// What an application asks. An election goes by the name of the hold that is its lead.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Command {
-    /// It may be nominated from now on, with this priority.
+    /// It may be nominated from now on.
     Stand {
         /// Where.
         election: HoldName,
-        /// The higher, the sooner it is nominated; among equals the higher rank.
-        priority: i32,
+        /// As what.
+        candidacy: Candidacy,
     },
     /// It may not.
     Withdraw {
         /// Where.
         election: HoldName,
     },
+    /// That candidate is to lead next, as soon as the leader, if there is one, gives the lead up.
+    Transfer {
+        /// Where.
+        election: HoldName,
+        /// Which.
+        to: Incarnation,
+    },
+}
+
+/// What a candidate states of itself.
+#[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Candidacy {
+    /// The higher, the sooner it is nominated; among equals the higher rank.
+    pub priority: i32,
+    /// What all are shown of it while it leads.
+    pub profile: Profile,
+}
+
+/// What all are shown of a leader, as its application states it.
+#[derive(Clone, Debug, Default, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Profile {
+    /// Where it is reached.
+    pub address: Option<String>,
+    /// Anything else.
+    pub metadata: Option<Metadata>,
 }
 
 /// Something happened in an election.
@@ -46,7 +74,11 @@ pub enum ElectionEvent {
     State {
         /// Who has the lead.
         leader: Option<Incarnation>,
-        /// How many stand.
-        candidates: u32,
+        /// What that one states of itself.
+        profile: Profile,
+        /// Who stands.
+        candidates: Vec<Incarnation>,
     },
+    /// If this member has the lead, it is to give it to another.
+    HandOver,
 }

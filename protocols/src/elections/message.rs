@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::event::{Candidacy, Profile};
 use crate::election::AnyMessage;
 use crate::ids::{HoldName, MemberId};
 use crate::protocol::Named;
@@ -18,8 +19,8 @@ pub struct ElectionMessage {
 /// What members send about an election.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum What {
-    /// "I stand, with this priority." To the leader of the group.
-    Stand(i32),
+    /// "I stand." To the leader of the group.
+    Stand(Candidacy),
     /// "I do not stand." To the leader of the group.
     Withdraw,
     /// "Nobody has the lead: nominate one of these." From the leader of the group.
@@ -45,6 +46,10 @@ pub enum What {
     },
     /// "I know that one." To the leader of the group.
     Known(u64),
+    /// "This candidate is to lead next." To the leader of the group.
+    Transfer(MemberId),
+    /// "Give the lead to another, if you have it." From the leader of the group.
+    HandOver,
 }
 
 /// How an election stands.
@@ -52,6 +57,8 @@ pub enum What {
 pub struct State {
     /// Who has the lead.
     pub leader: Option<MemberId>,
+    /// What that one states of itself.
+    pub profile: Profile,
     /// Who stands, and with which priority.
     pub candidates: Vec<(MemberId, i32)>,
 }
@@ -65,6 +72,8 @@ impl Named for ElectionMessage {
             What::Nominate { message, .. } => message.name(),
             What::State { .. } => "election_state",
             What::Known(_) => "election_known",
+            What::Transfer(_) => "transfer",
+            What::HandOver => "hand_over",
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::Cx;
 use super::message::State;
+use super::{Candidacy, Cx, Profile};
+use crate::core::Seat;
 use crate::election::Timing;
 use crate::ids::{HoldName, MemberId};
-use crate::policy::ElectionAlgorithm;
+use crate::policy::{ElectionAlgorithm, Preemption};
 use crate::time::LocalTime;
 
 /// What the leader of the group knows of elections.
@@ -18,7 +19,13 @@ pub(super) struct Monitor {
 
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 struct Monitored {
-    candidates: BTreeMap<MemberId, i32>,
+    candidates: BTreeMap<MemberId, Candidacy>,
+    /// What the leader states of itself: it may stand no longer.
+    profile: Option<(MemberId, Profile)>,
+    /// The candidate that is to lead next, and until when that is tried.
+    next: Option<(MemberId, LocalTime)>,
+    /// The leader that was asked to give the lead to another, and when it is asked again.
+    asked: Option<(MemberId, LocalTime)>,
     /// How many ballots were called.
     ballots: u64,
     /// Until then the latest one may come to something.
@@ -39,6 +46,8 @@ pub(super) struct Seen {
     pub(super) notices: Vec<NoticeOf>,
     /// Ballots to be called: their numbers and candidates.
     pub(super) calls: Vec<(HoldName, u64, Vec<MemberId>)>,
+    /// Leaders that are to give the lead to another.
+    pub(super) hand_overs: Vec<(HoldName, MemberId)>,
 }
 
 /// How an election stands.
@@ -59,10 +68,10 @@ impl Monitor {
         now: LocalTime,
         member: MemberId,
         name: &HoldName,
-        priority: i32,
+        candidacy: Candidacy,
     ) {
         let election = self.all.entry(name.clone()).or_default();
-        if election.candidates.insert(member, priority) == Some(priority) {
+        if election.candidates.insert(member, candidacy.clone()) == Some(candidacy) {
             // It does not know that it is listed.
             election.unaware.insert(member);
             election.again = Some(now);
@@ -83,6 +92,11 @@ impl Monitor {
         }
     }
 
+    /// That candidate is to lead next.
+    pub(super) fn transfer(&mut self, name: &HoldName, to: MemberId, until: LocalTime) {
+        self.all.entry(name.clone()).or_default().next = Some((to, until));
+    }
+
     /// A member knows of that notice.
     pub(super) fn knows(&mut self, member: MemberId, name: &HoldName, number: u64) {
         let election = self.all.get_mut(name).filter(|election| election.notices == number);
@@ -91,58 +105,135 @@ impl Monitor {
         }
     }
 
-    /// When a ballot has come to nothing, or members are to be notified again.
+    /// When a ballot has come to nothing, members are to be notified again, or a leader is to be asked again.
     pub(super) fn next_timer(&self) -> Option<LocalTime> {
-        let again = |election: &Monitored| election.again.filter(|_| !election.unaware.is_empty());
-        let times = self.all.values().flat_map(|election| [election.until, again(election)]);
-        times.flatten().min()
+        let times = |election: &Monitored| {
+            let again = election.again.filter(|_| !election.unaware.is_empty());
+            [election.until, again, election.asked.map(|(_, again)| again)]
+        };
+        self.all.values().flat_map(times).flatten().min()
     }
 
     /// Looks at each election. `beat`: also whether the members know who stands.
     pub(super) fn look(&mut self, cx: &Cx<'_>, beat: bool) -> Seen {
         let mut seen = Seen::default();
         let Some(seat) = cx.holds.seat().filter(|seat| seat.leads()) else { return seen };
-        let patience = seat.policy().timing.leader_lease;
         for policy in &seat.policy().elections {
             let Some(name) = super::hold_of(&policy.name) else { continue };
             let election = self.all.entry(name.clone()).or_default();
             let holder = cx.holds.holder(cx.now, &name).map(|holder| holder.member);
             let leader = holder.and_then(|holder| seat.rank_of(holder));
-            let candidates = election.candidates.iter().map(|(member, p)| (*member, *p)).collect();
-            let state = State { leader, candidates };
-            let news = election.notified.as_ref().is_none_or(|notified| {
-                notified.leader != state.leader || beat && *notified != state
-            });
-            if news {
-                election.notified = Some(state);
-                election.notices += 1;
-                election.unaware = seat.view().peers(seat.rank()).collect();
-                election.again = Some(cx.now);
-            }
-            if election.again.is_some_and(|again| again <= cx.now) {
-                election.again = Some(cx.now.after(patience));
-                let to = election.unaware.iter().filter(|member| !cx.holds.is_silent(**member));
-                let (number, to) = (election.notices, to.copied().collect());
-                let state = election.notified.clone().unwrap_or_default();
-                seen.notices.push(NoticeOf { name: name.clone(), number, state, to, news });
+            seen.notices.extend(election.notify(cx, seat, &name, leader, beat));
+            if let Some(leader) = election.hand_over(cx, seat, policy.preemption, leader) {
+                seen.hand_overs.push((name.clone(), leader));
             }
             election.until = election.until.filter(|until| *until > cx.now && holder.is_none());
             if holder.is_some() || election.until.is_some() || !cx.holds.is_open(cx.now, &name) {
                 continue;
             }
-            let living = election.candidates.iter().filter(|(m, _)| !cx.holds.is_silent(**m));
-            let mut living: Vec<(i32, MemberId)> = living.map(|(m, p)| (*p, *m)).collect();
-            if !living.is_empty() {
-                living.sort_unstable();
-                election.ballots += 1;
-                let window = window(policy.algorithm, living.len(), patience);
-                election.until = Some(cx.now.after(window));
-                let candidates = living.into_iter().map(|(_, member)| member).collect();
+            if let Some(candidates) = election.call(cx, seat, policy.algorithm) {
                 seen.calls.push((name, election.ballots, candidates));
             }
         }
         seen
     }
+}
+
+impl Monitored {
+    /// What the members are to be notified of.
+    fn notify(
+        &mut self,
+        cx: &Cx<'_>,
+        seat: &Seat,
+        name: &HoldName,
+        leader: Option<MemberId>,
+        beat: bool,
+    ) -> Option<NoticeOf> {
+        let stated = |leader| Some((leader, self.candidates.get(&leader)?.profile.clone()));
+        self.profile = leader.and_then(stated).or(self.profile.take());
+        let of_leader = self.profile.as_ref().filter(|(of, _)| Some(*of) == leader);
+        let profile = of_leader.map(|(_, profile)| profile.clone()).unwrap_or_default();
+        let candidates = self.candidates.iter().map(|(rank, of)| (*rank, of.priority)).collect();
+        let state = State { leader, profile, candidates };
+        let news = self.notified.as_ref().is_none_or(|notified| {
+            let of = |state: &State| (state.leader, state.profile.clone());
+            of(notified) != of(&state) || beat && *notified != state
+        });
+        if news {
+            self.notified = Some(state);
+            self.notices += 1;
+            self.unaware = seat.view().peers(seat.rank()).collect();
+            self.again = Some(cx.now);
+        }
+        self.again.filter(|again| *again <= cx.now)?;
+        self.again = Some(cx.now.after(patience(seat)));
+        let to = self.unaware.iter().filter(|member| !cx.holds.is_silent(**member));
+        let (number, to) = (self.notices, to.copied().collect());
+        let state = self.notified.clone().unwrap_or_default();
+        Some(NoticeOf { name: name.clone(), number, state, to, news })
+    }
+
+    /// The leader, if it is to be asked now to give the lead to another.
+    fn hand_over(
+        &mut self,
+        cx: &Cx<'_>,
+        seat: &Seat,
+        preemption: Preemption,
+        leader: Option<MemberId>,
+    ) -> Option<MemberId> {
+        self.next = self.next.filter(|(next, until)| *until > cx.now && Some(*next) != leader);
+        let leader = leader.filter(|leader| {
+            let to = self.next.is_some_and(|(next, _)| self.may_lead(cx, next));
+            to || preemption == Preemption::Graceful && self.is_outranked(cx, *leader)
+        });
+        let Some(leader) = leader else {
+            self.asked = None;
+            return None;
+        };
+        let waits = self.asked.is_some_and(|(asked, again)| asked == leader && again > cx.now);
+        if !waits {
+            self.asked = Some((leader, cx.now.after(patience(seat))));
+        }
+        (!waits).then_some(leader)
+    }
+
+    /// Whether another candidate states a higher priority. A leader that stands no longer has none to compare.
+    fn is_outranked(&self, cx: &Cx<'_>, leader: MemberId) -> bool {
+        let own = self.candidates.get(&leader).map(|of| of.priority);
+        let higher = |(rank, of): (&MemberId, &Candidacy)| {
+            own.is_some_and(|own| of.priority > own) && !cx.holds.is_silent(*rank)
+        };
+        self.candidates.iter().any(higher)
+    }
+
+    fn may_lead(&self, cx: &Cx<'_>, candidate: MemberId) -> bool {
+        self.candidates.contains_key(&candidate) && !cx.holds.is_silent(candidate)
+    }
+
+    /// The candidates of the next ballot, those that are to win last.
+    fn call(
+        &mut self,
+        cx: &Cx<'_>,
+        seat: &Seat,
+        algorithm: ElectionAlgorithm,
+    ) -> Option<Vec<MemberId>> {
+        let next = self.next.take().map(|(next, _)| next).filter(|next| self.may_lead(cx, *next));
+        let living = self.candidates.iter().filter(|(rank, _)| !cx.holds.is_silent(**rank));
+        let called = living.filter(|(rank, _)| next.is_none_or(|next| next == **rank));
+        let mut called: Vec<(i32, MemberId)> = called.map(|(r, of)| (of.priority, *r)).collect();
+        if called.is_empty() {
+            return None;
+        }
+        called.sort_unstable();
+        self.ballots += 1;
+        self.until = Some(cx.now.after(window(algorithm, called.len(), patience(seat))));
+        Some(called.into_iter().map(|(_, member)| member).collect())
+    }
+}
+
+/// A member that does not answer for so long is asked again.
+fn patience(seat: &Seat) -> Duration {
+    seat.policy().timing.leader_lease
 }
 
 /// How long a ballot may take: a leader lease, within which a member is found to be silent, and no less than its

@@ -6,41 +6,54 @@ use std::time::Duration;
 use conclave_protocols::elections::hold_of;
 use conclave_protocols::member::message::{Message, PeerMessage, ServiceMessage};
 use conclave_protocols::member::{
-    Command, ElectionCommand, ElectionEvent, Event, OfElection, OfService,
+    Candidacy, Command, ElectionCommand, ElectionEvent, Event, OfElection, OfService,
 };
-use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, Policy, Timing};
+use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, Policy, Preemption, Timing};
 use conclave_protocols::protocol::Named as _;
 
 use crate::bench::{Bench, Link, SECOND};
 use crate::storm::Storm;
 
-const LEAD: &str = "election/reports";
+pub(crate) const LEAD: &str = "election/reports";
 
 /// A group with one named election. Applications do what a sidecar does for them: a nominee asks for the lead.
-struct Named {
-    bench: Bench,
+pub(crate) struct Named {
+    pub(crate) bench: Bench,
     candidates: BTreeSet<usize>,
-    asked: BTreeSet<usize>,
+    pub(crate) asked: BTreeSet<usize>,
+    /// Whether a leader that is to give the lead to another does.
+    pub(crate) yields: bool,
+    /// How often leaders were asked to.
+    pub(crate) asked_to_yield: usize,
     /// How much of what was reported was looked at.
-    heard: usize,
+    pub(crate) heard: usize,
 }
 
 impl Named {
-    fn group(members: usize, algorithm: ElectionAlgorithm) -> Self {
-        let elections = vec![ElectionPolicy { name: "reports".to_owned(), algorithm }];
-        let bench = Bench::group(members, Policy { elections, ..Policy::default() });
-        Self { bench, candidates: BTreeSet::new(), asked: BTreeSet::new(), heard: 0 }
+    pub(crate) fn group(members: usize, algorithm: ElectionAlgorithm) -> Self {
+        Self::of(members, ElectionPolicy::new("reports", algorithm))
     }
 
-    fn stand(&mut self, member: usize, priority: i32) {
+    pub(crate) fn of(members: usize, policy: ElectionPolicy) -> Self {
+        let elections = vec![policy];
+        let bench = Bench::group(members, Policy { elections, ..Policy::default() });
+        let (candidates, asked) = (BTreeSet::new(), BTreeSet::new());
+        Self { bench, candidates, asked, yields: true, asked_to_yield: 0, heard: 0 }
+    }
+
+    pub(crate) fn stand(&mut self, member: usize, priority: i32) {
+        self.stand_as(member, Candidacy { priority, ..Candidacy::default() });
+    }
+
+    pub(crate) fn stand_as(&mut self, member: usize, candidacy: Candidacy) {
         self.candidates.insert(member);
         let election = hold_of("reports").expect("a name");
-        let stand = ElectionCommand::Stand { election, priority };
+        let stand = ElectionCommand::Stand { election, candidacy };
         self.bench.command(member, Command::Service(stand.into()));
         self.heed();
     }
 
-    fn withdraw(&mut self, member: usize) {
+    pub(crate) fn withdraw(&mut self, member: usize) {
         self.candidates.remove(&member);
         let election = hold_of("reports").expect("a name");
         let withdraw = ElectionCommand::Withdraw { election };
@@ -48,14 +61,14 @@ impl Named {
         self.resign(member);
     }
 
-    fn resign(&mut self, member: usize) {
+    pub(crate) fn resign(&mut self, member: usize) {
         if self.asked.remove(&member) {
             self.bench.exit(member, LEAD);
         }
         self.heed();
     }
 
-    fn wait(&mut self, span: Duration) {
+    pub(crate) fn wait(&mut self, span: Duration) {
         let end = self.bench.now.after(span);
         while self.bench.now < end {
             self.bench.wait(STEP.min(end - self.bench.now));
@@ -64,7 +77,7 @@ impl Named {
     }
 
     /// Nominees ask for the lead, and those that were too late ask no longer.
-    fn heed(&mut self) {
+    pub(crate) fn heed(&mut self) {
         while let Some((member, event)) = self.bench.notified.get(self.heard).cloned() {
             self.heard += 1;
             let Event::Service(OfService::Election(OfElection { event, .. })) = event else {
@@ -80,6 +93,12 @@ impl Named {
                         self.bench.enter(member, LEAD);
                     }
                 }
+                ElectionEvent::HandOver => {
+                    self.asked_to_yield += 1;
+                    if self.yields {
+                        self.resign(member);
+                    }
+                }
                 ElectionEvent::State { leader, .. } => {
                     let other = leader.is_some_and(|leader| leader != me);
                     if other && !self.bench.holds(member, LEAD) && self.asked.remove(&member) {
@@ -90,7 +109,7 @@ impl Named {
         }
     }
 
-    fn leader(&self) -> Option<usize> {
+    pub(crate) fn leader(&self) -> Option<usize> {
         let leads = |member: &usize| self.bench.holds(*member, LEAD);
         let leaders: Vec<usize> = (0..self.bench.members.len()).filter(leads).collect();
         assert!(leaders.len() <= 1, "{leaders:?} lead");
@@ -98,23 +117,23 @@ impl Named {
     }
 
     /// Whom a member knows to lead, and how many it knows to stand.
-    fn seen_by(&self, member: usize) -> Option<(Option<usize>, u32)> {
+    pub(crate) fn seen_by(&self, member: usize) -> Option<(Option<usize>, usize)> {
         let of = self.bench.notified.iter().rev().filter(|(index, _)| *index == member);
         of.into_iter().find_map(|(_, event)| {
             let Event::Service(OfService::Election(OfElection {
-                event: ElectionEvent::State { leader, candidates },
+                event: ElectionEvent::State { leader, candidates, .. },
                 ..
             })) = event
             else {
                 return None;
             };
             let index = |leader| self.bench.members.iter().position(|m| m.me() == leader);
-            Some((leader.and_then(index), *candidates))
+            Some((leader.and_then(index), candidates.len()))
         })
     }
 
     /// The names of the messages about the election that were sent.
-    fn sent(&self) -> Vec<&'static str> {
+    pub(crate) fn sent(&self) -> Vec<&'static str> {
         let name = |message: &Message| match message {
             Message::Peer(PeerMessage::Service(envelope)) => match &envelope.body {
                 ServiceMessage::Election(message) => Some(message.name()),
@@ -134,7 +153,7 @@ impl Named {
 
 const STEP: Duration = Duration::from_millis(10);
 
-const BOTH: [ElectionAlgorithm; 2] = [ElectionAlgorithm::Bully, ElectionAlgorithm::Ring];
+pub(crate) const BOTH: [ElectionAlgorithm; 2] = [ElectionAlgorithm::Bully, ElectionAlgorithm::Ring];
 
 #[test]
 fn the_candidate_of_the_highest_priority_leads_and_nobody_takes_that_away() {
@@ -452,7 +471,11 @@ fn in_any_weather_one_leads_at_a_time() {
     for algorithm in BOTH {
         for (seed, members) in (0..60).zip([1, 2, 3, 4, 5].into_iter().cycle()) {
             let names = ["reports", "mails"];
-            let election = |name: &&str| ElectionPolicy { name: (*name).to_owned(), algorithm };
+            let election = |name: &&str| {
+                let preemption =
+                    if *name == "mails" { Preemption::Graceful } else { Preemption::Never };
+                ElectionPolicy { preemption, ..ElectionPolicy::new(name, algorithm) }
+            };
             let mut storm = Storm::of(members, Timing::FAST);
             storm.policy.elections = names.iter().map(election).collect();
             let mut world = storm.run(seed, false);

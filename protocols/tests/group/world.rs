@@ -7,7 +7,9 @@ use std::time::Duration;
 use conclave_protocols::elections::hold_of;
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use conclave_protocols::member::message::Note;
-use conclave_protocols::member::{ElectionCommand, ElectionEvent, LockCommand, Node, StatusEpoch};
+use conclave_protocols::member::{
+    Candidacy, ElectionCommand, ElectionEvent, LockCommand, Node, StatusEpoch,
+};
 use conclave_protocols::policy::{Arbiter, Policy, Timing};
 use conclave_protocols::random::Random;
 use conclave_protocols::record::{MemberInfo, Record};
@@ -204,12 +206,16 @@ impl World {
     fn stand(&mut self, member: usize) {
         for policy in self.policy.elections.clone() {
             let election = hold_of(&policy.name).expect("a name");
-            let stand = ElectionCommand::Stand { election, priority: 0 };
+            // Such that some outrank others.
+            let priority = i32::try_from(member % 3).expect("small");
+            let candidacy = Candidacy { priority, ..Candidacy::default() };
+            let stand = ElectionCommand::Stand { election, candidacy };
             self.command(member, Command::Service(stand.into()));
         }
     }
 
-    /// Nominees ask for the lead. One that was too late asks no longer; one that leads may resign.
+    /// Nominees ask for the lead. One that was too late asks no longer; one that leads may resign, and names its
+    /// successor sometimes; one that is to hand over does sooner or later.
     pub(crate) fn election_event(&mut self, member: usize, lead: &LockName, event: &ElectionEvent) {
         let me = self.members[member].0;
         let leads = self.holders(lead.as_str()).contains(&member);
@@ -219,11 +225,25 @@ impl World {
             }
             ElectionEvent::State { leader: Some(leader), .. } => {
                 let exits = if *leader == me {
+                    if leads && self.sim.random().once_in(4) {
+                        let election = lead.clone();
+                        let to = self.members[usize::try_from(self.sim.random().up_to(4))
+                            .expect("small")
+                            % self.members.len()]
+                        .0;
+                        let transfer = ElectionCommand::Transfer { election, to };
+                        self.command(member, Command::Service(transfer.into()));
+                    }
                     leads && self.sim.random().once_in(4)
                 } else {
                     !leads && self.wants(member, lead.as_str())
                 };
                 if exits {
+                    self.exit(member, lead.as_str());
+                }
+            }
+            ElectionEvent::HandOver => {
+                if leads && self.sim.random().once_in(2) {
                     self.exit(member, lead.as_str());
                 }
             }

@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Refusal};
-use crate::group::{Asked, Request};
+use crate::group::{Asked, ElectionError, Request};
 use crate::http::tests::double::{Double, claim, held, waiting};
 use crate::http::{Limits, serve_one};
 
@@ -55,9 +55,8 @@ async fn play(mut double: Double) {
                 drop(reply.send(found(lock, id)));
             }
             Request::Claims(reply) => drop(reply.send(Vec::new())),
-            Request::Stand(_, _, _, reply) => drop(reply.send(Err(AskError::NoElection))),
-            Request::Withdraw(_, reply) => drop(reply.send(false)),
-            Request::HungUp(..) | Request::Abandon(..) | Request::Drain => {}
+            Request::Election(_, request) => request.refuse(ElectionError::NoElection),
+            Request::Abandon(..) | Request::Drain => {}
         }
     }
 }

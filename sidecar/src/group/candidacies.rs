@@ -3,6 +3,7 @@
 //! A lead is a hold. This member asks for it when it was nominated, and only then; so it has the deadline and
 //! the token of a hold, and ends as one does.
 
+mod named;
 #[cfg(test)]
 mod tests;
 
@@ -11,15 +12,19 @@ use std::collections::BTreeMap;
 use conclave_protocols::elections::{election_of, hold_of};
 use conclave_protocols::member::message::Note;
 use conclave_protocols::member::{
-    self, ElectionCommand, ElectionEvent, Lease, LockCommand, LockEvent, ServiceCommand, Term,
+    self, Candidacy, ElectionCommand, ElectionEvent, Lease, LockCommand, LockEvent, ServiceCommand,
 };
-use conclave_protocols::policy::{Arbiter, Policy};
+use conclave_protocols::policy::{Arbiter, ElectionPolicy, Handoff, Policy};
 use conclave_protocols::record::Record;
-use conclave_protocols::{Epoch, Incarnation, LocalTime, LockName};
+use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
+use self::named::Named;
 use super::publish::leader_info;
-use super::{Connection, Election, LastElection, Leader, Leadership, NamedElections, Stood};
+use super::{
+    Connection, ElectionError, Keepalive, LastElection, Leader, Leadership, NamedElections, Stands,
+    Stood,
+};
 
 /// All named elections of the group.
 pub(super) struct Candidacies {
@@ -32,27 +37,10 @@ pub(super) struct Candidacies {
     arbiter: Arbiter,
     /// How the member stands in its group.
     stands: member::Leadership,
+    /// This pod is about to end, and is not to begin to lead.
+    drains: bool,
     /// What the member is to do.
     pub(super) intents: Vec<ServiceCommand>,
-}
-
-/// One election.
-struct Named {
-    state: watch::Sender<Election>,
-    /// The policy has it.
-    listed: bool,
-    /// The application stands, with this priority.
-    priority: Option<i32>,
-    /// For as long as that lasts; else for good.
-    connection: Option<Connection>,
-    /// The member is to take the lead, and not to leave it.
-    asked: bool,
-    /// For how long it leads, if it does.
-    term: Option<Term>,
-    /// It leads no longer than that: the policy has no such election any more.
-    last: Option<LocalTime>,
-    /// Who leads, as the leader of the group last stated, in which view.
-    known: (Epoch, Option<Leader>),
 }
 
 impl Candidacies {
@@ -71,14 +59,16 @@ impl Candidacies {
             shown,
             arbiter: Arbiter::Quorum,
             stands: member::Leadership::Isolated,
+            drains: false,
             intents: Vec::new(),
         };
         for name in stands {
             let Some(hold) = hold_of(name) else { continue };
-            let named = Named::new(name, &Policy::default(), Arbiter::Quorum);
-            candidacies.all.insert(hold.clone(), Named { priority: Some(0), ..named });
-            let stand = ElectionCommand::Stand { election: hold, priority: 0 };
-            candidacies.intents.push(stand.into());
+            let mut named = Named::new(name, &Policy::default(), Arbiter::Quorum);
+            let candidacy = Candidacy::default();
+            named.stands = Some(Stands { candidacy, keepalive: Keepalive::Sidecar });
+            candidacies.all.insert(hold.clone(), named);
+            candidacies.announce(&hold);
         }
         candidacies
     }
@@ -91,60 +81,148 @@ impl Candidacies {
         self.shown.send_replace(shown.collect());
     }
 
-    /// The application stands. Nothing if there is no such election.
+    /// The application stands.
     pub(super) fn stand(
         &mut self,
+        now: LocalTime,
         name: &str,
-        priority: i32,
-        connection: Option<Connection>,
-    ) -> Option<Stood> {
-        let hold = hold_of(name)?;
-        let named = self.all.get_mut(&hold).filter(|named| named.listed)?;
-        let before = named.priority.replace(priority);
-        named.connection = connection;
-        if before != Some(priority) {
-            self.intents.push(ElectionCommand::Stand { election: hold, priority }.into());
+        stands: Stands,
+    ) -> Result<Stood, ElectionError> {
+        let (hold, named) = self.find(name)?;
+        if !named.listed {
+            return Err(ElectionError::NoElection);
         }
-        Some(Stood { created: before.is_none(), election: named.state.subscribe() })
+        let created = named.stand(now, stands);
+        let election = named.state.subscribe();
+        self.announce(&hold);
+        Ok(Stood { created, election })
+    }
+
+    fn find(&mut self, name: &str) -> Result<(LockName, &mut Named), ElectionError> {
+        let hold = hold_of(name).ok_or(ElectionError::NoElection)?;
+        let named = self.all.get_mut(&hold).ok_or(ElectionError::NoElection)?;
+        Ok((hold, named))
+    }
+
+    /// Lets the member know as what the application stands now, if that is news.
+    fn announce(&mut self, hold: &LockName) {
+        let Some(named) = self.all.get_mut(hold) else { return };
+        let candidacy = named.candidacy().filter(|_| !self.drains);
+        if named.announced == candidacy {
+            return;
+        }
+        named.announced.clone_from(&candidacy);
+        let election = hold.clone();
+        self.intents.push(match candidacy {
+            Some(candidacy) => ElectionCommand::Stand { election, candidacy }.into(),
+            None => ElectionCommand::Withdraw { election }.into(),
+        });
     }
 
     /// A connection is over. If the application stands by it, it stands and leads no longer.
     pub(super) fn hung_up(&mut self, name: &str, connection: &Connection) {
-        let named = hold_of(name).and_then(|hold| self.all.get(&hold));
-        let by_it = named.and_then(|named| named.connection.as_ref());
-        if by_it.is_some_and(|by| by.is(connection)) {
-            self.withdraw(name);
+        let stands = self.find(name).is_ok_and(|(_, named)| named.stands_by(connection));
+        if stands {
+            // It was just found.
+            let _ = self.withdraw(name);
         }
     }
 
-    /// The application does not stand any more, and does not lead. False if there is no such election.
-    pub(super) fn withdraw(&mut self, name: &str) -> bool {
-        let Some(hold) = hold_of(name).filter(|hold| self.all.contains_key(hold)) else {
-            return false;
-        };
-        self.end_candidacy(&hold);
-        if let Some(named) = self.all.get_mut(&hold) {
-            named.connection = None;
-        }
+    /// The application does not stand any more, and does not lead.
+    pub(super) fn withdraw(&mut self, name: &str) -> Result<(), ElectionError> {
+        let (hold, named) = self.find(name)?;
+        named.stands = None;
+        self.announce(&hold);
         self.give_up(&hold, Leadership::Following);
-        true
+        Ok(())
+    }
+
+    /// The application has stopped leading, and stands again at that time. If it names a pod, that is to lead next.
+    pub(super) fn resign(
+        &mut self,
+        name: &str,
+        to: Option<&str>,
+        until: LocalTime,
+        record: Option<&Record>,
+    ) -> Result<(), ElectionError> {
+        let me = self.me;
+        let (hold, named) = self.find(name)?;
+        if named.term.is_none() {
+            return Err(ElectionError::NotLeader);
+        }
+        let to = to.map(|to| {
+            let other = named.candidate(to, record).filter(|other| *other != me);
+            other.ok_or_else(|| ElectionError::NoCandidate(to.to_owned()))
+        });
+        let to = to.transpose()?;
+        named.rests = named.stands.as_ref().map(|_| until);
+        if let Some(to) = to {
+            let election = hold.clone();
+            self.intents.push(ElectionCommand::Transfer { election, to }.into());
+        }
+        self.announce(&hold);
+        self.give_up(&hold, Leadership::Following);
+        Ok(())
+    }
+
+    /// The leader is to give the lead to that pod.
+    pub(super) fn transfer(
+        &mut self,
+        name: &str,
+        to: &str,
+        record: Option<&Record>,
+    ) -> Result<(), ElectionError> {
+        let (election, named) = self.find(name)?;
+        let candidate = named.candidate(to, record);
+        let to = candidate.ok_or_else(|| ElectionError::NoCandidate(to.to_owned()))?;
+        self.intents.push(ElectionCommand::Transfer { election, to }.into());
+        Ok(())
     }
 
     /// This pod is about to end, and is not to begin to lead. What it leads it leads on, also when it has left its
     /// group, up to the deadline that its application goes by: others wait for its lease.
     pub(super) fn drain(&mut self) {
+        self.drains = true;
         for hold in self.all.keys().cloned().collect::<Vec<_>>() {
-            self.end_candidacy(&hold);
+            self.announce(&hold);
             if self.all.get(&hold).is_some_and(|named| named.term.is_none()) {
                 self.give_up(&hold, Leadership::Following);
             }
         }
     }
 
-    fn end_candidacy(&mut self, hold: &LockName) {
-        let Some(named) = self.all.get_mut(hold) else { return };
-        if named.priority.take().is_some() {
-            self.intents.push(ElectionCommand::Withdraw { election: hold.clone() }.into());
+    /// This member is to give the lead to another, if it has it.
+    fn hand_over(&mut self, hold: &LockName) {
+        let Some(named) = self.all.get_mut(hold).filter(|named| named.term.is_some()) else {
+            return;
+        };
+        match named.handoff {
+            Handoff::AfterStop => named.end_by_its_deadline(),
+            Handoff::BeforeStop => self.give_up(hold, Leadership::Following),
+        }
+    }
+
+    /// When something is over.
+    pub(super) fn next_due(&self) -> Option<LocalTime> {
+        self.all.values().filter_map(Named::next_due).min()
+    }
+
+    /// Ends what is over by now.
+    pub(super) fn tick(&mut self, now: LocalTime) {
+        for hold in self.all.keys().cloned().collect::<Vec<_>>() {
+            let Some(named) = self.all.get_mut(&hold) else { continue };
+            named.rests = named.rests.filter(|until| *until > now);
+            let abandoned = named.alive_until.is_some_and(|until| until <= now);
+            if abandoned {
+                named.stands = None;
+                named.alive_until = None;
+            }
+            let ends = abandoned || named.last.is_some_and(|last| last <= now);
+            let then = if named.listed { Leadership::Following } else { Leadership::Isolated };
+            self.announce(&hold);
+            if ends {
+                self.give_up(&hold, then);
+            }
         }
     }
 
@@ -160,13 +238,13 @@ impl Candidacies {
 
     /// Forgets an election that the policy does not have, if nothing of it is left.
     fn tidy(&mut self, hold: &LockName) {
-        let unlisted = self.all.get(hold).filter(|named| !named.listed);
-        match unlisted.map(|named| (named.priority, &named.term)) {
-            Some((None, None)) => {
+        let Some(named) = self.all.get(hold).filter(|named| !named.listed) else { return };
+        match (&named.stands, &named.term) {
+            (None, None) => {
                 self.all.remove(hold);
             }
-            Some((Some(_), None)) => {}
-            Some((_, Some(_))) | None => return,
+            (Some(_), None) => {}
+            (_, Some(_)) => return,
         }
         self.show();
     }
@@ -196,27 +274,28 @@ impl Candidacies {
     }
 
     fn set_policy(&mut self, policy: &Policy) {
-        let listed: BTreeMap<LockName, _> = policy
+        let listed: BTreeMap<LockName, &ElectionPolicy> = policy
             .elections
             .iter()
-            .filter_map(|election| Some((hold_of(&election.name)?, election.algorithm)))
+            .filter_map(|election| Some((hold_of(&election.name)?, election)))
             .collect();
         for (hold, named) in &mut self.all {
             named.listed = listed.contains_key(hold);
-            if !named.listed && named.last.is_none() {
+            if !named.listed {
                 // Its application goes by that deadline, and candidates stand again when it is listed again.
-                named.last = named.term.as_ref().map(Term::until);
+                named.end_by_its_deadline();
             }
         }
         let unlisted = self.all.iter().filter(|(_, named)| !named.listed && named.term.is_none());
         for hold in unlisted.map(|(hold, _)| hold.clone()).collect::<Vec<_>>() {
             self.give_up(&hold, Leadership::Isolated);
         }
-        for (hold, algorithm) in listed {
+        for (hold, election) in listed {
             let name = election_of(&hold).unwrap_or_default();
             let new = || Named::new(name, policy, self.arbiter);
             let named = self.all.entry(hold.clone()).or_insert_with(new);
-            named.listed = true;
+            (named.listed, named.handoff) = (true, election.handoff);
+            let algorithm = election.algorithm;
             named.change(|election| {
                 std::mem::replace(&mut election.algorithm, algorithm) != algorithm
             });
@@ -242,19 +321,20 @@ impl Candidacies {
         // A view may begin with it: then its policy is not known here yet.
         let new = || Named::new(name, &Policy::default(), self.arbiter);
         let named = self.all.entry(hold.clone()).or_insert_with(new);
-        match *event {
-            ElectionEvent::Elected { winner, messages, took } => {
+        match event {
+            &ElectionEvent::Elected { winner, messages, took } => {
                 named.state.send_modify(|election| {
                     election.last = Some(LastElection { messages, duration: took });
                 });
-                if winner == self.me && named.priority.is_some() && !named.asked {
+                if winner == self.me && named.announced.is_some() && !named.asked {
                     named.asked = true;
                     let note = Note { owner: self.pod.clone(), metadata: None };
                     let lock = hold.clone();
                     self.intents.push(LockCommand::Enter { lock, note }.into());
                 }
             }
-            ElectionEvent::State { leader, candidates } => {
+            ElectionEvent::State { leader, profile, candidates } => {
+                let leader = *leader;
                 let other = leader.is_some_and(|leader| leader != self.me);
                 if other && named.asked && named.term.is_none() {
                     // Another nominee was faster.
@@ -262,12 +342,16 @@ impl Candidacies {
                     self.intents.push(LockCommand::Exit { lock: hold.clone() }.into());
                 }
                 let epoch = record.map(|record| record.epoch).unwrap_or_default();
-                named.known = (epoch, leader.and_then(|leader| leader_info(now, record?, leader)));
-                named.change(|election| {
-                    std::mem::replace(&mut election.candidates, candidates) != candidates
-                });
+                let known = leader.and_then(|leader| leader_info(now, record?, leader));
+                let profile = profile.clone();
+                named.known = (epoch, known.map(|leader| Leader { profile, ..leader }));
+                named.candidates.clone_from(candidates);
+                let count = u32::try_from(candidates.len()).unwrap_or(u32::MAX);
+                named
+                    .change(|election| std::mem::replace(&mut election.candidates, count) != count);
                 named.show(self.stands);
             }
+            ElectionEvent::HandOver => self.hand_over(hold),
         }
     }
 
@@ -287,9 +371,12 @@ impl Candidacies {
                 }
                 named.term = Some(term);
                 let me = record.and_then(|record| leader_info(now, record, self.me));
+                let profile = named.profile();
+                let me = me.map(|me| Leader { profile, ..me });
+                let until = named.until();
                 named.change(|election| {
                     election.token = token;
-                    election.safe_until = Some(term.until());
+                    election.safe_until = until;
                     election.set(Leadership::Leading) | election.set_leader(me) | true
                 });
             }
@@ -307,83 +394,9 @@ impl Candidacies {
     }
 
     /// All that this member holds goes on.
-    pub(super) fn extend_all(&mut self, now: LocalTime, lease: Lease) {
+    pub(super) fn extend_all(&mut self, lease: Lease) {
         for named in self.all.values_mut() {
             named.extend(|term| term.renew(lease));
         }
-        let over = self.all.iter().filter(|(_, named)| named.last.is_some_and(|last| last <= now));
-        for hold in over.map(|(hold, _)| hold.clone()).collect::<Vec<_>>() {
-            self.give_up(&hold, Leadership::Isolated);
-        }
-    }
-}
-
-impl Named {
-    fn new(name: &str, policy: &Policy, arbiter: Arbiter) -> Self {
-        let state = watch::Sender::new(Election { arbiter, ..Election::new(name, policy) });
-        let known = (Epoch(0), None);
-        Self {
-            state,
-            listed: false,
-            priority: None,
-            connection: None,
-            asked: false,
-            term: None,
-            last: None,
-            known,
-        }
-    }
-
-    /// Shows what is known, unless this member leads: nobody knows of a leader who follows nobody.
-    fn show(&mut self, stands: member::Leadership) {
-        if self.term.is_some() {
-            return;
-        }
-        let (known, otherwise) = match stands {
-            member::Leadership::Leading(_)
-            | member::Leadership::HandingOver
-            | member::Leadership::Following(..) => (self.known.1.clone(), Leadership::Electing),
-            member::Leadership::Electing => (None, Leadership::Electing),
-            member::Leadership::Isolated => (None, Leadership::Isolated),
-        };
-        let stands = if known.is_some() { Leadership::Following } else { otherwise };
-        self.change(|election| election.set(stands) | election.set_leader(known));
-    }
-
-    /// Changes what is shown, and says so if it did.
-    fn change(&mut self, change: impl FnOnce(&mut Election) -> bool) {
-        self.state.send_if_modified(|election| {
-            let changed = change(election);
-            election.index += u64::from(changed);
-            changed
-        });
-    }
-
-    /// The term moves on, unless it is the last; that alone is no news.
-    fn extend(&mut self, extend: impl FnOnce(&mut Term)) {
-        let Some(term) = self.term.as_mut().filter(|_| self.last.is_none()) else { return };
-        extend(term);
-        let until = Some(term.until());
-        self.state.send_if_modified(|election| {
-            std::mem::replace(&mut election.safe_until, until) != until
-        });
-    }
-
-    /// This member leads no longer, if it did.
-    fn ended(&mut self, then: Leadership) {
-        self.last = None;
-        if self.term.take().is_some() {
-            self.change(|election| {
-                (election.token, election.safe_until) = (None, None);
-                election.set(then) | election.set_leader(None) | true
-            });
-        }
-    }
-}
-
-impl Election {
-    /// Whether that is another standing than before.
-    fn set(&mut self, leadership: Leadership) -> bool {
-        std::mem::replace(&mut self.leadership, leadership) != leadership
     }
 }

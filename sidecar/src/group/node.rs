@@ -133,6 +133,8 @@ enum PodTimer {
     Claim(LockName, ClaimId, Due),
     /// Leaving takes too long.
     Leave,
+    /// Something about a candidacy is over.
+    Candidacies,
     /// This member hands over: may some application believe in it yet?
     Believers,
 }
@@ -228,6 +230,7 @@ impl PodNode {
                 PodTimer::Member(timer) => self.feed(at, Input::Timer(timer), around),
                 PodTimer::Clock(timer) => self.feed_clock(at, Input::Timer(timer), around),
                 PodTimer::Claim(lock, id, due) => self.book.on_due(at.now, &lock, &id, due),
+                PodTimer::Candidacies => self.candidacies.tick(at.now),
                 PodTimer::Leave => {
                     warn!(
                         "this pod ends before it has left its group: the others take it for dead"
@@ -288,6 +291,14 @@ impl PodNode {
 
     /// Carries out what the claims want of the member, and of the timers.
     fn grant_intents(&mut self, at: Moment, around: &mut impl Surroundings) {
+        self.carry_out_intents(at, around);
+        match self.candidacies.next_due() {
+            Some(due) => self.timers.set(PodTimer::Candidacies, due),
+            None => self.timers.clear(&PodTimer::Candidacies),
+        }
+    }
+
+    fn carry_out_intents(&mut self, at: Moment, around: &mut impl Surroundings) {
         loop {
             for ((lock, id, due), when) in std::mem::take(&mut self.book.timers) {
                 let timer = PodTimer::Claim(lock, id, due);
@@ -384,7 +395,7 @@ impl PodNode {
             Event::Grace(until) => self.book.grace(until),
             Event::Full(full) => self.book.group_is_full(full),
             Event::Lease(lease) => {
-                self.candidacies.extend_all(at.now, lease);
+                self.candidacies.extend_all(lease);
                 return self.book.extend_all(at.now, lease);
             }
             Event::Left => self.left = true,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_protocols::member::{self, Member};
+use conclave_protocols::member::{self, Member, Profile};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::Record;
 use conclave_protocols::time::hold;
@@ -218,6 +218,7 @@ pub(super) fn leader_info(now: LocalTime, record: &Record, member: Incarnation) 
         pod: info.name.clone(),
         uid: info.incarnation.pod.to_string(),
         ip: info.addresses.first().map(|address| address.ip().to_string()).unwrap_or_default(),
+        profile: Profile::default(),
         since: now,
     })
 }

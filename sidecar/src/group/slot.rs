@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::node::requests::answered;
 use super::publish::Publisher;
-use super::{Believers, Group, NamedElections, Request};
+use super::{Believers, ElectionError, Group, NamedElections, Request};
 use crate::claims::{AskError, ClaimError};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
@@ -72,9 +72,8 @@ impl Slot {
                 answered(reply, Err(ClaimError::NotFound));
             }
             Request::Claims(reply) => answered(reply, Vec::new()),
-            Request::Stand(_, _, _, reply) => answered(reply, Err(AskError::NotReady(missing))),
-            Request::Withdraw(_, reply) => answered(reply, false),
-            Request::HungUp(..) | Request::Abandon(..) | Request::Drain => {}
+            Request::Election(_, request) => request.refuse(ElectionError::NotReady(missing)),
+            Request::Abandon(..) | Request::Drain => {}
         }
     }
 }

@@ -1,22 +1,28 @@
-//! Standing in a named election: `PUT` and `DELETE /v1/elections/{name}/candidacy`.
+//! Standing in a named election, and giving the lead to another: `/v1/elections/{name}/candidacy`, `resign` and
+//! `transfer`.
+
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use conclave_protocols::member::{Candidacy, Profile};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::Api;
 use super::elections::{self, ElectionView};
 use super::fields::{Fields, QueryFields};
+use super::locks::METADATA_BYTES;
 use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
 use super::watched;
-use crate::claims::AskError;
-use crate::group::{Connection, Group};
+use crate::group::{Connection, Group, Keepalive, Stands};
 
-/// What an application says about its candidacy. It may be a query parameter too.
+/// What an application says about its candidacy. Every field may be left out; all but `metadata` may be query
+/// parameters too.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = CandidacyRequest)]
@@ -24,13 +30,55 @@ pub(super) struct CandidacyBody {
     /// The candidate of the highest priority is nominated, among equals the one of the highest rank. 0 if absent.
     #[schema(example = 10)]
     priority: Option<i32>,
+    /// Where the application is reached, shown to all while it leads.
+    #[schema(example = "10.1.2.3:8080")]
+    address: Option<String>,
+    /// Anything else that is shown to all while it leads; at most 2 KiB.
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Map<String, Value>>,
+    /// `sidecar`: it stands and leads until it withdraws, or the sidecar ends. `connection`: for as long as this call's
+    /// stream is open, which it is with `Accept: text/event-stream`. `client`: no longer than `ttl` after its latest
+    /// call. If absent: `connection` with a stream, `client` with a `ttl`, `sidecar` otherwise.
+    #[schema(example = "client")]
+    keepalive: Option<String>,
+    /// With `client`: how long.
+    #[schema(example = "5s")]
+    ttl: Option<String>,
 }
 
-/// Stands in an election, or changes the priority.
+/// The fields of [`CandidacyBody`].
+const FIELDS: [&str; 5] = ["priority", "address", "metadata", "keepalive", "ttl"];
+
+/// How a leader resigns. Every field may be left out, and may be a query parameter.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ResignRequest)]
+pub(super) struct ResignBody {
+    /// The candidate that is to lead next: its pod's name or UID.
+    #[schema(example = "shop-1")]
+    to: Option<String>,
+    /// For how long the application is no candidate itself. 10s if absent.
+    #[schema(example = "30s")]
+    cooldown: Option<String>,
+}
+
+/// Who is to lead. It may be a query parameter.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = TransferRequest)]
+pub(super) struct TransferBody {
+    /// The candidate that is to lead next: its pod's name or UID.
+    #[schema(example = "shop-1")]
+    to: String,
+}
+
+/// Long enough that the next leader is found among the others.
+const COOLDOWN: Duration = Duration::from_secs(10);
+
+/// Stands in an election, or changes how.
 ///
-/// The sidecar renews the lead for as long as it runs; with `Accept: text/event-stream`, for as long as the connection
-/// lasts, by which it streams every change. The latest call decides. Another candidate of a higher priority takes nothing away
-/// from a leader.
+/// The latest call decides. The sidecar renews the lead for as long as `keepalive` has it; with `Accept:
+/// text/event-stream` the answer is a stream of every change.
 #[utoipa::path(
     put,
     path = "/v1/elections/{election}/candidacy",
@@ -38,7 +86,10 @@ pub(super) struct CandidacyBody {
     tag = "elections",
     params(
         ("election" = String, Path, description = "One that the resource lists, other than `default`."),
-        ("priority" = Option<i32>, Query, description = "As in the body.")
+        ("priority" = Option<i32>, Query, description = "As in the body."),
+        ("address" = Option<String>, Query, description = "As in the body."),
+        ("keepalive" = Option<String>, Query, description = "As in the body."),
+        ("ttl" = Option<String>, Query, description = "As in the body.")
     ),
     request_body(content = Option<CandidacyBody>, content_type = "application/json"),
     responses(
@@ -47,6 +98,7 @@ pub(super) struct CandidacyBody {
         (status = 400, description = "`invalid`", body = ProblemBody),
         (status = 403, description = "`not-allowed`", body = ProblemBody),
         (status = 404, description = "`not-found`", body = ProblemBody),
+        (status = 429, description = "`queue-full`", body = ProblemBody),
         (status = 503, description = "`not-ready`, `terminating`", body = ProblemBody)
     )
 )]
@@ -57,18 +109,47 @@ pub(super) async fn put_candidacy(
     mut fields: Fields,
 ) -> Result<Response, Problem> {
     let priority = fields.integer("priority")?.unwrap_or_default();
-    fields.finish(&["priority"])?;
+    let address = fields.line("address")?;
+    let metadata = fields.object("metadata", METADATA_BYTES)?.map(Into::into);
+    let streams = watched::wants_events(&headers);
+    let keepalive = keepalive(&mut fields, streams)?;
+    fields.finish(&FIELDS)?;
     named(&name)?;
-    if watched::wants_events(&headers) {
-        // Whenever this call ends from here on, the candidacy does.
-        let candidate = Candidate::new(&api.group, name);
-        let connection = Some(candidate.connection.clone());
-        let stood = api.group.stand_by(&candidate.election, priority, connection).await?;
+    // Whenever this call ends from here on, a candidacy by its connection does.
+    let candidate = match &keepalive {
+        Keepalive::Connection(connection) => {
+            Some(Candidate::new(&api.group, &name, connection.clone()))
+        }
+        Keepalive::Sidecar | Keepalive::Client(_) => None,
+    };
+    let candidacy = Candidacy { priority, profile: Profile { address, metadata } };
+    let stood = api.group.stand_as(&name, Stands { candidacy, keepalive }).await?;
+    if streams {
         return watched::events(&api, stood.election, candidate);
     }
-    let stood = api.group.stand(&name, priority).await?;
     let status = if stood.created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(elections::present(&api, &stood.election))).into_response())
+}
+
+fn keepalive(fields: &mut Fields, streams: bool) -> Result<Keepalive, Problem> {
+    let expected = "`sidecar`, `client` with a `ttl`, or `connection` with the header \
+                    `Accept: text/event-stream`";
+    let keepalive = fields.text("keepalive", expected)?;
+    let ttl = fields.positive_duration("ttl")?;
+    match (keepalive.as_deref(), ttl) {
+        (None | Some("client"), Some(ttl)) => Ok(Keepalive::Client(ttl)),
+        (None | Some("connection"), None) if streams => {
+            Ok(Keepalive::Connection(Connection::default()))
+        }
+        (None | Some("sidecar"), None) => Ok(Keepalive::Sidecar),
+        (Some("sidecar" | "connection"), Some(_)) => {
+            Err(Problem::invalid("ttl", "to go with `keepalive` `client` alone"))
+        }
+        (Some("client"), None) => {
+            Err(Problem::invalid("ttl", "a duration such as 5s, with `keepalive` `client`"))
+        }
+        (Some(_), _) => Err(Problem::invalid("keepalive", expected)),
+    }
 }
 
 /// An application that stands for as long as its connection lasts.
@@ -79,8 +160,8 @@ struct Candidate {
 }
 
 impl Candidate {
-    fn new(group: &Group, election: String) -> Self {
-        Self { group: group.clone(), election, connection: Connection::default() }
+    fn new(group: &Group, election: &str, connection: Connection) -> Self {
+        Self { group: group.clone(), election: election.to_owned(), connection }
     }
 }
 
@@ -113,11 +194,78 @@ pub(super) async fn delete_candidacy(
 ) -> Result<StatusCode, Problem> {
     query.finish(&[])?;
     named(&name)?;
-    if api.group.withdraw(&name).await {
-        Ok(StatusCode::NO_CONTENT)
-    } else {
-        Err(AskError::NoElection.into())
-    }
+    api.group.withdraw(&name).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Gives the lead up: the application has stopped. It stands again after the cooldown.
+///
+/// So it acknowledges a hand-over, too.
+#[utoipa::path(
+    post,
+    path = "/v1/elections/{election}/resign",
+    operation_id = "resign",
+    tag = "elections",
+    params(
+        ("election" = String, Path, description = "One that the resource lists, other than `default`."),
+        ("to" = Option<String>, Query, description = "As in the body."),
+        ("cooldown" = Option<String>, Query, description = "As in the body.")
+    ),
+    request_body(content = Option<ResignBody>, content_type = "application/json"),
+    responses(
+        (status = 202, description = "It leads no longer; the next leader is being elected."),
+        (status = 400, description = "`invalid`", body = ProblemBody),
+        (status = 403, description = "`not-allowed`", body = ProblemBody),
+        (status = 404, description = "`not-found`: no such election, or no such candidate", body = ProblemBody),
+        (status = 409, description = "`not-leader`", body = ProblemBody),
+        (status = 503, description = "`terminating`", body = ProblemBody)
+    )
+)]
+pub(super) async fn resign(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    mut fields: Fields,
+) -> Result<StatusCode, Problem> {
+    let to = fields.line("to")?;
+    let cooldown = fields.duration("cooldown")?.unwrap_or(COOLDOWN);
+    fields.finish(&["to", "cooldown"])?;
+    named(&name)?;
+    api.group.resign(&name, to, cooldown).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Asks the leader, whichever member that is, to give the lead to a candidate.
+///
+/// The leader goes on until its application has stopped, or its deadline; if it does not answer, it leads on.
+#[utoipa::path(
+    post,
+    path = "/v1/elections/{election}/transfer",
+    operation_id = "transfer",
+    tag = "elections",
+    params(
+        ("election" = String, Path, description = "One that the resource lists, other than `default`."),
+        ("to" = Option<String>, Query, description = "As in the body.")
+    ),
+    request_body(content = Option<TransferBody>, content_type = "application/json"),
+    responses(
+        (status = 202, description = "The leader is asked."),
+        (status = 400, description = "`invalid`", body = ProblemBody),
+        (status = 403, description = "`not-allowed`", body = ProblemBody),
+        (status = 404, description = "`not-found`: no such election, or no such candidate", body = ProblemBody),
+        (status = 503, description = "`terminating`", body = ProblemBody)
+    )
+)]
+pub(super) async fn transfer(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    mut fields: Fields,
+) -> Result<StatusCode, Problem> {
+    let to = fields.line("to")?;
+    fields.finish(&["to"])?;
+    named(&name)?;
+    let to = to.ok_or_else(|| Problem::invalid("to", "the name or the UID of a pod"))?;
+    api.group.transfer(&name, to).await?;
+    Ok(StatusCode::ACCEPTED)
 }
 
 /// The members of the group are the candidates of the other one.

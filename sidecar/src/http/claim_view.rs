@@ -269,7 +269,7 @@ pub(super) fn millis(duration: Duration) -> u64 {
 }
 
 /// JSON that came as text from a client or a peer; what is no JSON is left out.
-fn raw(metadata: Option<&Metadata>) -> Option<Value> {
+pub(super) fn raw(metadata: Option<&Metadata>) -> Option<Value> {
     serde_json::from_str(metadata?.as_str()).ok()
 }
 

@@ -12,13 +12,12 @@ use tokio::sync::watch;
 use utoipa::ToSchema;
 
 use super::Api;
-use super::claim_view::{Guarantee, millis};
+use super::claim_view::{Guarantee, millis, raw};
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use super::safety::Safety;
 use super::watched::{self, Patience, Watched};
-use crate::claims::AskError;
-use crate::group::{Election, LastElection, Leader, Leadership};
+use crate::group::{Election, ElectionError, LastElection, Leader, Leadership};
 use crate::os_clock::Moment;
 
 /// An election, as this member sees it.
@@ -71,7 +70,8 @@ enum LeadershipName {
     Following,
     /// One is being elected.
     Electing,
-    /// It led, and gives the leader lease to another.
+    /// It gives the lead to another; in an election other than `default` its application leads until it has stopped,
+    /// and no longer than its deadline.
     HandingOver,
     /// It has lost touch with its group, or its leader lease has run out.
     Isolated,
@@ -87,6 +87,13 @@ struct LeaderView {
     uid: String,
     /// The pod's address.
     ip: String,
+    /// Where its application is reached, as that states it; only in an election other than `default`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    /// What else it states.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<serde_json::Value>,
     /// For how long, as this member knows.
     since_ms: u64,
 }
@@ -196,7 +203,7 @@ impl FromRequestParts<Api> for ElectionPath {
         }
         let named = api.group.named_elections();
         let named = named.borrow().get(&name).cloned();
-        named.map(Self).ok_or_else(|| AskError::NoElection.into())
+        named.map(Self).ok_or_else(|| ElectionError::NoElection.into())
     }
 }
 
@@ -208,12 +215,12 @@ impl Watched for Election {
     }
 
     fn deadline(&self) -> Option<LocalTime> {
-        self.safe_until.filter(|_| self.leadership == Leadership::Leading)
+        Election::deadline(self)
     }
 
     fn view(&self, now: Moment) -> ElectionView {
         let leads = self.leads_at(now.boottime);
-        let expired = self.leadership == Leadership::Leading && !leads;
+        let expired = self.has_expired(now.boottime);
         let leader = self.leader_at(now.boottime);
         ElectionView {
             election: self.name.clone(),
@@ -256,6 +263,7 @@ impl Watched for Election {
             events.push("lost");
         }
         events.push(match (now.is_leader, now.state, &now.leader) {
+            (true, LeadershipName::HandingOver, _) => "handing-over",
             (true, ..) => "elected",
             (false, LeadershipName::HandingOver, _) => "handing-over",
             (false, _, Some(_)) => "leader",
@@ -284,6 +292,8 @@ impl LeaderView {
             pod: leader.pod.clone(),
             uid: leader.uid.clone(),
             ip: leader.ip.clone(),
+            address: leader.profile.address.clone(),
+            metadata: raw(leader.profile.metadata.as_ref()),
             since_ms: millis(now - leader.since),
         }
     }

@@ -34,6 +34,18 @@ impl Fields {
         }
     }
 
+    /// A text of one line, such as a name.
+    pub(super) fn line(&mut self, name: &str) -> Result<Option<String>, Problem> {
+        let expected = "1 to 253 bytes of text without control characters";
+        let text = self.text(name, expected)?;
+        let fits =
+            |text: &String| (1..=253).contains(&text.len()) && !text.chars().any(char::is_control);
+        match text {
+            Some(text) if !fits(&text) => Err(Problem::invalid(name, expected)),
+            text => Ok(text),
+        }
+    }
+
     /// A length of time.
     pub(super) fn duration(&mut self, name: &str) -> Result<Option<Duration>, Problem> {
         let text = self.text(name, DURATION)?;

@@ -210,7 +210,7 @@ fn ask_of(mut fields: Fields, lock: LockName, claim: Option<ClaimId>) -> Result<
         wait: wait(&mut fields)?,
         ttl: fields.positive_duration("ttl")?,
         max_hold: fields.positive_duration("max_hold")?,
-        owner: owner(&mut fields)?,
+        owner: fields.line("owner")?,
         metadata: fields.object("metadata", METADATA_BYTES)?.map(Into::into),
     };
     fields.finish(&FIELDS)?;
@@ -225,17 +225,6 @@ fn wait(fields: &mut Fields) -> Result<Wait, Problem> {
         Some(text) => {
             fields::duration(text).map(Wait::For).ok_or_else(|| Problem::invalid("wait", expected))
         }
-    }
-}
-
-fn owner(fields: &mut Fields) -> Result<Option<String>, Problem> {
-    let expected = "1 to 253 bytes of text without control characters";
-    let owner = fields.text("owner", expected)?;
-    let fits =
-        |owner: &String| (1..=253).contains(&owner.len()) && !owner.chars().any(char::is_control);
-    match owner {
-        Some(owner) if !fits(&owner) => Err(Problem::invalid("owner", expected)),
-        owner => Ok(owner),
     }
 }
 
@@ -260,4 +249,5 @@ fn is_settled(state: &ClaimState) -> bool {
 /// The fields of [`AskBody`].
 pub(super) const FIELDS: [&str; 5] = ["wait", "ttl", "max_hold", "owner", "metadata"];
 
-const METADATA_BYTES: usize = 2 * 1024;
+/// The most bytes of JSON that go along with a claim or a candidacy.
+pub(super) const METADATA_BYTES: usize = 2 * 1024;

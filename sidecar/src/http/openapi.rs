@@ -41,6 +41,8 @@ pub(super) fn routes() -> OpenApiRouter<Api> {
         .routes(routes!(elections::get_election))
         .routes(routes!(elections::is_leader))
         .routes(routes!(candidacy::put_candidacy, candidacy::delete_candidacy))
+        .routes(routes!(candidacy::resign))
+        .routes(routes!(candidacy::transfer))
         .routes(routes!(members::list_members))
         .routes(routes!(members::get_status))
         .routes(routes!(time::get_time))

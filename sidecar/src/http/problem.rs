@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 use super::claim_view::HolderView;
 use super::problem_type::ProblemType;
 use crate::claims::{AskError, Claim, ClaimError, ClaimState, Holder, LostReason, Refusal};
+use crate::group::ElectionError;
 use conclave_protocols::LocalTime;
 
 /// A problem, as an answer.
@@ -144,12 +145,23 @@ impl From<AskError> for Problem {
     fn from(error: AskError) -> Self {
         let kind = match &error {
             AskError::NotAllowed => ProblemType::NotAllowed,
-            AskError::NoElection => ProblemType::NotFound,
             AskError::Differs => ProblemType::ClaimDiffers,
             AskError::Ended(claim) => return ended(claim),
             AskError::Full { .. } => ProblemType::QueueFull,
             AskError::NotReady(_) => ProblemType::NotReady,
             AskError::Closed => ProblemType::Terminating,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<ElectionError> for Problem {
+    fn from(error: ElectionError) -> Self {
+        let kind = match &error {
+            ElectionError::NoElection | ElectionError::NoCandidate(_) => ProblemType::NotFound,
+            ElectionError::NotLeader => ProblemType::NotLeader,
+            ElectionError::NotReady(_) => ProblemType::NotReady,
+            ElectionError::Closed => ProblemType::Terminating,
         };
         Self::new(kind, error.to_string())
     }

@@ -29,6 +29,8 @@ pub enum ProblemType {
     ClaimDiffers,
     /// The claim still waits.
     NotHeld,
+    /// This member does not lead.
+    NotLeader,
     /// No policy allows a lock of this name.
     NotAllowed,
     /// Something in the request is wrong: `field` and `expected` say what.
@@ -66,7 +68,7 @@ pub struct Row {
 
 impl ProblemType {
     /// Every type, for the documentation and its test.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Held,
         Self::WaitTimeout,
         Self::QueueFull,
@@ -79,6 +81,7 @@ impl ProblemType {
         Self::ClaimReused,
         Self::ClaimDiffers,
         Self::NotHeld,
+        Self::NotLeader,
         Self::NotAllowed,
         Self::Invalid,
         Self::Unauthorized,
@@ -106,6 +109,7 @@ impl ProblemType {
             Self::ClaimReused => never(409, "claim-reused", "The name of the claim was used before"),
             Self::ClaimDiffers => never(412, "claim-differs", "The claim asked for something else before"),
             Self::NotHeld => soon(409, "not-held", "The claim does not hold yet"),
+            Self::NotLeader => never(409, "not-leader", "This member does not lead"),
             Self::NotAllowed => never(403, "not-allowed", "No policy allows a lock of this name"),
             Self::Invalid => never(400, "invalid", "The request is wrong"),
             Self::Unauthorized => never(401, "unauthorized", "The request has no token that is known"),

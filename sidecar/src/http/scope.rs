@@ -65,7 +65,7 @@ pub(super) fn describe(document: &mut OpenApi) {
 
 /// Every route, with what it needs.
 #[rustfmt::skip] // One route, one line.
-pub(super) const ROUTES: [(&str, Scope); 12] = [
+pub(super) const ROUTES: [(&str, Scope); 14] = [
     ("/v1/locks/{name}", Scope::Use),
     ("/v1/locks/{name}/claims/{claim}", Scope::Use),
     ("/v1/locks/{name}/claims/{claim}/renew", Scope::Use),
@@ -74,6 +74,8 @@ pub(super) const ROUTES: [(&str, Scope); 12] = [
     ("/v1/elections/{election}", Scope::Use),
     ("/v1/elections/{election}/self", Scope::Use),
     ("/v1/elections/{election}/candidacy", Scope::Use),
+    ("/v1/elections/{election}/resign", Scope::Use),
+    ("/v1/elections/{election}/transfer", Scope::Admin),
     ("/v1/time", Scope::Use),
     ("/v1/members", Scope::Inspect),
     ("/v1/status", Scope::Inspect),

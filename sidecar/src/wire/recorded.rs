@@ -11,9 +11,10 @@ use std::{env, fs};
 
 use conclave_protocols::member::message::{
     Admission, Announcement, Changes, ElectionMessage, ElectionState, Envelope, Extended, HandOver,
-    Heartbeat, LeaderList, Leave, List, ListItem, LockMessage, LockNote, Note, OfElection, Promise,
-    Seal, ServiceMessage, Table, TableHold,
+    Heartbeat, LeaderList, Leave, List, ListItem, LockMessage, LockNote, Metadata, Note,
+    OfElection, Promise, Seal, ServiceMessage, Table, TableHold,
 };
+use conclave_protocols::member::{Candidacy, Profile};
 use conclave_protocols::mutex::central::{self, RequestNumber};
 use conclave_protocols::mutex::{
     AnyMessage, lamport, maekawa, raymond, ricart_agrawala, token_ring, voting,
@@ -176,14 +177,19 @@ fn locks() -> Vec<(&'static str, PeerMessage)> {
 fn named_elections() -> Vec<(&'static str, PeerMessage)> {
     let call = OfElection::Call { ballot: 3, candidates: vec![MemberId(2), MemberId(0)] };
     let asks = election::AnyMessage::Bully(election::bully::Message::Election);
-    let state = ElectionState { leader: Some(MemberId(2)), candidates: vec![(MemberId(0), 3)] };
+    let metadata = Some(Metadata::from(r#"{"zone":"a"}"#.to_owned()));
+    let profile = Profile { address: Some("10.0.0.2:80".to_owned()), metadata };
+    let candidates = vec![(MemberId(0), 3)];
+    let state = ElectionState { leader: Some(MemberId(2)), profile: profile.clone(), candidates };
     let sent = [
-        ("election-stand", OfElection::Stand(-1)),
+        ("election-stand", OfElection::Stand(Candidacy { priority: -1, profile })),
         ("election-withdraw", OfElection::Withdraw),
         ("election-call", call),
         ("election-nominate", OfElection::Nominate { ballot: 3, message: asks }),
         ("election-state", OfElection::State { number: 2, state }),
         ("election-known", OfElection::Known(2)),
+        ("election-transfer", OfElection::Transfer(MemberId(1))),
+        ("election-hand-over", OfElection::HandOver),
     ];
     let envelope = |what| {
         let body = ServiceMessage::Election(ElectionMessage { name: lock(), what });

@@ -215,7 +215,7 @@ fn named(members: &Members, number: u16) -> watch::Receiver<Election> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn applications_stand_in_an_election_and_one_of_them_leads_after_the_other() {
     let _alone = ONE_GROUP.lock().await;
-    let reports = ElectionPolicy { name: "reports".to_owned(), algorithm: ElectionAlgorithm::Ring };
+    let reports = ElectionPolicy::new("reports", ElectionAlgorithm::Ring);
     let elections = vec![reports];
     // So long that a busy machine does not end a lead.
     let (leader_lease, heartbeat) = (Duration::from_secs(4), Duration::from_millis(250));
@@ -245,7 +245,7 @@ async fn applications_stand_in_an_election_and_one_of_them_leads_after_the_other
         assert_eq!((0..3).filter(leads).collect::<Vec<_>>(), [leader]);
         tokens.push(named(&members, leader).borrow().token.expect("a quorum grants").get());
         assert!(!group(leader).stand("reports", 0).await.expect("it stands").created);
-        assert!(group(leader).withdraw("reports").await);
+        assert_eq!(group(leader).withdraw("reports").await, Ok(()));
         assert!(!leads(&leader), "it gave the lead up");
         let other = |election: &Election| {
             let known = election.leader.as_ref().and_then(|known| known.uid.parse().ok());

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use conclave_protocols::member::{Profile, Term};
 use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, LeaseClass, Timing};
 use conclave_protocols::record::{MemberInfo, RECORD_VERSION};
-use conclave_protocols::{FencingToken, PodUid};
+use conclave_protocols::{Epoch, FencingToken, PodUid};
 
 use super::*;
+use crate::group::Election;
 
 const ME: Incarnation = Incarnation { pod: PodUid(1), run: 7 };
 const OTHER: Incarnation = Incarnation { pod: PodUid(2), run: 7 };
@@ -20,12 +22,28 @@ fn lead() -> LockName {
 fn candidacies() -> Candidacies {
     let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &[]);
     let algorithm = ElectionAlgorithm::Bully;
-    let elections = vec![ElectionPolicy { name: "reports".to_owned(), algorithm }];
+    let elections = vec![ElectionPolicy::new("reports", algorithm)];
     candidacies.set_policy(&Policy { elections, ..Policy::default() });
-    assert!(candidacies.stand("reports", 3, None).expect("it is listed").created);
-    let stand = ElectionCommand::Stand { election: lead(), priority: 3 };
-    assert_eq!(std::mem::take(&mut candidacies.intents), [stand.into()]);
+    assert!(stand(&mut candidacies, Keepalive::Sidecar).expect("it is listed").created);
+    assert_eq!(std::mem::take(&mut candidacies.intents), [stands(3)]);
     candidacies
+}
+
+fn stand(candidacies: &mut Candidacies, keepalive: Keepalive) -> Result<Stood, ElectionError> {
+    let candidacy = Candidacy { priority: 3, ..Candidacy::default() };
+    candidacies.stand(NOW, "reports", Stands { candidacy, keepalive })
+}
+
+/// What lets the member know that the application stands.
+fn stands(priority: i32) -> ServiceCommand {
+    let candidacy = Candidacy { priority, ..Candidacy::default() };
+    ElectionCommand::Stand { election: lead(), candidacy }.into()
+}
+
+fn state(candidacies: &mut Candidacies, leader: Option<Incarnation>, record: Option<&Record>) {
+    let (profile, candidates) = (Profile::default(), vec![ME, OTHER]);
+    let event = ElectionEvent::State { leader, profile, candidates };
+    candidacies.on_election(NOW, &lead(), &event, record);
 }
 
 fn nominate(candidacies: &mut Candidacies, winner: Incarnation) {
@@ -55,6 +73,8 @@ fn shown(candidacies: &Candidacies) -> Election {
     candidacies.shown.borrow()["reports"].borrow().clone()
 }
 
+mod ending;
+
 #[test]
 fn the_nominee_asks_once_and_leads_when_it_is_granted_the_lead() {
     let mut candidacies = candidacies();
@@ -76,8 +96,7 @@ fn a_nominee_that_was_too_late_asks_no_longer() {
     let mut candidacies = candidacies();
     nominate(&mut candidacies, ME);
     assert!(enters(&mut candidacies));
-    let event = ElectionEvent::State { leader: Some(OTHER), candidates: 2 };
-    candidacies.on_election(NOW, &lead(), &event, None);
+    state(&mut candidacies, Some(OTHER), None);
     assert!(exits(&mut candidacies));
 }
 
@@ -87,7 +106,7 @@ fn who_does_not_stand_does_not_ask_and_does_not_lead() {
     nominate(&mut candidacies, ME);
     grant(&mut candidacies);
     assert!(enters(&mut candidacies));
-    assert!(candidacies.withdraw("reports") && exits(&mut candidacies));
+    assert!(candidacies.withdraw("reports").is_ok() && exits(&mut candidacies));
     assert!(!shown(&candidacies).leads_at(NOW));
     nominate(&mut candidacies, ME);
     assert!(!enters(&mut candidacies));
@@ -101,10 +120,11 @@ fn who_stands_by_a_connection_stands_and_leads_for_as_long_as_it_lasts() {
     let [one, other] = [Connection::default(), Connection::default()];
     for (again, ends) in [(Some(one.clone()), true), (Some(other), false), (None, false)] {
         let mut candidacies = candidacies();
-        candidacies.stand("reports", 3, Some(one.clone())).expect("it is listed");
+        stand(&mut candidacies, Keepalive::Connection(one.clone())).expect("it is listed");
         nominate(&mut candidacies, ME);
         grant(&mut candidacies);
-        candidacies.stand("reports", 3, again).expect("it is listed");
+        let again = again.map_or(Keepalive::Sidecar, Keepalive::Connection);
+        stand(&mut candidacies, again).expect("it is listed");
         candidacies.hung_up("reports", &one);
         assert_eq!((exits(&mut candidacies), shown(&candidacies).leads_at(NOW)), (ends, !ends));
     }
@@ -115,7 +135,7 @@ fn who_stands_by_a_connection_stands_and_leads_for_as_long_as_it_lasts() {
 fn who_drains_gives_the_lead_up_when_its_connection_ends() {
     let mut candidacies = candidacies();
     let connection = Connection::default();
-    candidacies.stand("reports", 3, Some(connection.clone())).expect("it is listed");
+    stand(&mut candidacies, Keepalive::Connection(connection.clone())).expect("it is listed");
     nominate(&mut candidacies, ME);
     grant(&mut candidacies);
     candidacies.drain();
@@ -141,7 +161,7 @@ fn a_pod_that_drains_leads_on_and_does_not_begin_to() {
 
 fn list(candidacies: &mut Candidacies, names: &[&str]) {
     let algorithm = ElectionAlgorithm::Bully;
-    let policy = |name: &&str| ElectionPolicy { name: (*name).to_owned(), algorithm };
+    let policy = |name: &&str| ElectionPolicy::new(name, algorithm);
     let elections = names.iter().map(policy).collect();
     candidacies.set_policy(&Policy { elections, ..Policy::default() });
 }
@@ -159,21 +179,26 @@ fn an_election_that_is_not_listed_any_more_ends_when_its_leader_surely_does() {
     let deadline = shown(&candidacies).safe_until.expect("it leads");
     list(&mut candidacies, &[]);
     candidacies.intents.clear();
-    candidacies.extend_all(NOW, lease(deadline.after(Duration::from_secs(1))));
+    candidacies.extend_all(lease(deadline.after(Duration::from_secs(1))));
+    candidacies.tick(NOW);
     assert_eq!(shown(&candidacies).safe_until, Some(deadline), "it is its last");
     assert!(shown(&candidacies).leads_at(NOW) && !exits(&mut candidacies));
     // Meanwhile it is listed again.
     list(&mut candidacies, &["reports"]);
-    assert!(candidacies.stand("reports", 3, None).is_some_and(|stood| !stood.created), "it stands");
-    candidacies.extend_all(deadline, lease(deadline.after(Duration::from_secs(1))));
+    let again = stand(&mut candidacies, Keepalive::Sidecar);
+    assert!(again.is_ok_and(|stood| !stood.created), "it stands");
+    candidacies.extend_all(lease(deadline.after(Duration::from_secs(1))));
+    assert_eq!(candidacies.next_due(), Some(deadline));
+    candidacies.tick(deadline);
     assert!(exits(&mut candidacies));
     assert!(!shown(&candidacies).leads_at(NOW));
     // Now of an election that nobody leads nothing is shown.
     list(&mut candidacies, &[]);
-    assert!(
-        candidacies.shown.borrow().is_empty() && candidacies.stand("reports", 3, None).is_none()
-    );
-    assert!(candidacies.withdraw("reports") && !candidacies.withdraw("reports"));
+    assert!(candidacies.shown.borrow().is_empty());
+    let refused = stand(&mut candidacies, Keepalive::Sidecar).map(|stood| stood.created);
+    assert_eq!(refused, Err(ElectionError::NoElection));
+    assert_eq!(candidacies.withdraw("reports"), Ok(()));
+    assert_eq!(candidacies.withdraw("reports"), Err(ElectionError::NoElection));
 }
 
 fn record(epoch: u64) -> Record {
@@ -186,7 +211,7 @@ fn record(epoch: u64) -> Record {
         protocol: (1, 1),
     };
     let algorithm = ElectionAlgorithm::Bully;
-    let elections = vec![ElectionPolicy { name: "reports".to_owned(), algorithm }];
+    let elections = vec![ElectionPolicy::new("reports", algorithm)];
     Record {
         version: RECORD_VERSION,
         epoch: Epoch(epoch),
@@ -207,10 +232,9 @@ fn record(epoch: u64) -> Record {
 #[test]
 fn who_follows_nobody_knows_of_no_leader() {
     let mut candidacies = candidacies();
-    let event = ElectionEvent::State { leader: Some(OTHER), candidates: 2 };
     let follows = member::Leadership::Following(OTHER, NOW);
     candidacies.stands(follows);
-    candidacies.on_election(NOW, &lead(), &event, Some(&record(4)));
+    state(&mut candidacies, Some(OTHER), Some(&record(4)));
     assert!(shown(&candidacies).leader.is_some());
     candidacies.stands(member::Leadership::Electing);
     assert!(shown(&candidacies).leader.is_none());
@@ -222,17 +246,16 @@ fn who_follows_nobody_knows_of_no_leader() {
 
 #[test]
 fn who_is_put_forward_from_the_beginning_stands_once_the_election_is_listed() {
-    let stands = ["reports".to_owned()];
-    let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &stands);
-    let stand = ElectionCommand::Stand { election: lead(), priority: 0 };
-    assert_eq!(std::mem::take(&mut candidacies.intents), [stand.into()]);
+    let names = ["reports".to_owned()];
+    let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &names);
+    assert_eq!(std::mem::take(&mut candidacies.intents), [stands(0)]);
     list(&mut candidacies, &["mails"]);
     assert!(!candidacies.shown.borrow().contains_key("reports"));
     list(&mut candidacies, &["mails", "reports"]);
     nominate(&mut candidacies, ME);
     assert!(enters(&mut candidacies));
     // The application may think better of it.
-    assert!(candidacies.withdraw("reports") && exits(&mut candidacies));
+    assert!(candidacies.withdraw("reports").is_ok() && exits(&mut candidacies));
 }
 
 /// A member that joins hears of an election before it has the view's policy.
@@ -240,8 +263,7 @@ fn who_is_put_forward_from_the_beginning_stands_once_the_election_is_listed() {
 fn what_is_heard_early_is_shown_once_the_election_is_listed() {
     let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &[]);
     candidacies.stands(member::Leadership::Following(OTHER, NOW));
-    let event = ElectionEvent::State { leader: None, candidates: 2 };
-    candidacies.on_election(NOW, &lead(), &event, None);
+    state(&mut candidacies, None, None);
     assert!(candidacies.shown.borrow().is_empty());
     list(&mut candidacies, &["reports"]);
     assert_eq!(shown(&candidacies).candidates, 2);

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{Ending, Moment, PodNode, Surroundings};
 use crate::claims::{Ask, AskError, Claim};
-use crate::group::{Asked, Connection, Request, Stood};
+use crate::group::{Asked, ElectionError, ElectionRequest, Request, Stands, Stood};
 
 impl PodNode {
     pub(super) fn on_request(
@@ -32,11 +32,7 @@ impl PodNode {
                 answered(reply, self.book.release(now, &lock, &id));
             }
             Request::Claims(reply) => answered(reply, self.book.claims(now)),
-            Request::Stand(name, priority, connection, reply) => {
-                answered(reply, self.stand(&name, priority, connection));
-            }
-            Request::HungUp(name, connection) => self.candidacies.hung_up(&name, &connection),
-            Request::Withdraw(name, reply) => answered(reply, self.candidacies.withdraw(&name)),
+            Request::Election(name, request) => self.on_election_request(now, &name, request),
             Request::Abandon(lock, id) => self.book.abandon(now, &lock, &id),
             Request::Drain => {
                 self.ending = self.ending.or(Some(Ending::Drains));
@@ -59,40 +55,56 @@ impl PodNode {
     }
 
     fn ask(&mut self, now: LocalTime, ask: Ask) -> Result<Asked, AskError> {
-        self.takes_requests()?;
-        let Some(record) = self.member.record() else { return not_ready(NO_VIEW) };
+        self.takes_requests().map_err(AskError::NotReady)?;
+        let no_view = || AskError::NotReady(NO_VIEW.to_owned());
+        let record = self.member.record().ok_or_else(no_view)?;
         self.book.ask(now, ask, &record.policy)
+    }
+
+    fn on_election_request(&mut self, now: LocalTime, name: &str, request: ElectionRequest) {
+        match request {
+            ElectionRequest::Stand(stands, reply) => {
+                answered(reply, self.stand(now, name, stands));
+            }
+            ElectionRequest::HungUp(connection) => self.candidacies.hung_up(name, &connection),
+            ElectionRequest::Withdraw(reply) => answered(reply, self.candidacies.withdraw(name)),
+            ElectionRequest::Resign(to, cooldown, reply) => {
+                let record = self.member.record();
+                let until = now.after(cooldown);
+                answered(reply, self.candidacies.resign(name, to.as_deref(), until, record));
+            }
+            ElectionRequest::Transfer(to, reply) => {
+                answered(reply, self.candidacies.transfer(name, &to, self.member.record()));
+            }
+        }
     }
 
     fn stand(
         &mut self,
+        now: LocalTime,
         election: &str,
-        priority: i32,
-        connection: Option<Connection>,
-    ) -> Result<Stood, AskError> {
-        self.takes_requests()?;
+        stands: Stands,
+    ) -> Result<Stood, ElectionError> {
+        self.takes_requests().map_err(ElectionError::NotReady)?;
         if self.ending.is_some() {
-            return Err(AskError::Closed);
+            return Err(ElectionError::Closed);
         }
         if self.member.record().is_none() {
-            return not_ready(NO_VIEW);
+            return Err(ElectionError::NotReady(NO_VIEW.to_owned()));
         }
-        self.candidacies.stand(election, priority, connection).ok_or(AskError::NoElection)
+        self.candidacies.stand(now, election, stands)
     }
 
-    fn takes_requests(&self) -> Result<(), AskError> {
+    /// Else it says why not.
+    fn takes_requests(&self) -> Result<(), String> {
         if self.ending == Some(Ending::Leaves) {
-            return not_ready(LEAVING);
+            return Err(LEAVING.to_owned());
         }
         if self.member.is_one_too_many() {
-            return not_ready(&format!("the group is full: it has {MEMBERS_MAX} members"));
+            return Err(format!("the group is full: it has {MEMBERS_MAX} members"));
         }
         Ok(())
     }
-}
-
-fn not_ready<T>(why: &str) -> Result<T, AskError> {
-    Err(AskError::NotReady(why.to_owned()))
 }
 
 /// Why a member that has yet to enter a view does nothing.

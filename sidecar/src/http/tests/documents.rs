@@ -33,7 +33,7 @@ fn operations() -> Vec<(&'static str, String, Operation)> {
 }
 
 /// The routes that there are, written down once more by hand.
-const ROUTES: [&str; 15] = [
+const ROUTES: [&str; 17] = [
     "DELETE /v1/elections/{election}/candidacy",
     "DELETE /v1/locks/{name}/claims/{claim}",
     "GET /openapi.json",
@@ -45,6 +45,8 @@ const ROUTES: [&str; 15] = [
     "GET /v1/members",
     "GET /v1/status",
     "GET /v1/time",
+    "POST /v1/elections/{election}/resign",
+    "POST /v1/elections/{election}/transfer",
     "POST /v1/locks/{name}",
     "POST /v1/locks/{name}/claims/{claim}/renew",
     "PUT /v1/elections/{election}/candidacy",

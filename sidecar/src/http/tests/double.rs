@@ -6,6 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
 use conclave_protocols::clock::{ClockMap, Rates, VirtualClock};
+use conclave_protocols::member::Profile;
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, Evidence, LockAlgorithm};
 use conclave_protocols::{Epoch, FencingToken, LocalTime, LockName};
 use http_body_util::BodyExt;
@@ -16,8 +17,8 @@ use tower::ServiceExt;
 
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder};
 use crate::group::{
-    Asked, Believers, Election, Group, LastElection, Leader, Leadership, MemberStatus,
-    NamedElections, Request, Status,
+    Asked, Believers, Election, ElectionRequest, Group, LastElection, Leader, Leadership,
+    MemberStatus, NamedElections, Request, Status,
 };
 use crate::http::{Api, Limits, router};
 use crate::metrics::Metrics;
@@ -121,6 +122,13 @@ impl Double {
                 None
             }
         }
+    }
+
+    /// The next request, which is about a named election.
+    pub(crate) async fn next_about_election(&mut self) -> (String, ElectionRequest) {
+        let request = self.next().await;
+        let Request::Election(name, request) = request else { panic!("another: {request:?}") };
+        (name, request)
     }
 
     /// The next request, which gives a claim back.
@@ -289,6 +297,7 @@ fn leader(pod: &str) -> Leader {
         pod: pod.to_owned(),
         uid: "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01".to_owned(),
         ip: "10.1.2.3".to_owned(),
+        profile: Profile::default(),
         since: OsClock::default().now(),
     }
 }

@@ -1,10 +1,13 @@
 //! Elections.
 
+use conclave_protocols::member::Profile;
 use conclave_protocols::{FencingToken, LocalTime};
 use serde_json::json;
 
 use super::double::*;
-use crate::group::{Election, Leadership, Request, Stood};
+use crate::group::{
+    Election, ElectionError, ElectionRequest, Keepalive, Leader, Leadership, Stood,
+};
 
 #[tokio::test]
 async fn an_election_shows_who_leads() {
@@ -34,7 +37,11 @@ async fn self_is_200_only_while_this_member_surely_leads() {
         (leading(), 200, "leading"),
         (Election { safe_until: Some(now), ..leading() }, 503, "isolated"),
         (Election { safe_until: None, ..leading() }, 503, "isolated"),
-        (Election { leadership: Leadership::HandingOver, ..leading() }, 503, "handing-over"),
+        (
+            Election { leadership: Leadership::HandingOver, safe_until: None, ..leading() },
+            503,
+            "handing-over",
+        ),
         (
             Election { leadership: Leadership::Electing, leader: None, ..following() },
             503,
@@ -109,10 +116,12 @@ async fn a_candidacy_is_put_once_and_deleted_as_often_as_one_likes() {
         let json = ["Content-Type: application/json"];
         let headers = if body.is_empty() { &[][..] } else { &json };
         let call = double.call(&format!("PUT {path}{query}"), headers, body);
-        let Request::Stand(name, stated, None, reply) = double.next().await else {
+        let (name, ElectionRequest::Stand(stands, reply)) = double.next_about_election().await
+        else {
             panic!("another")
         };
-        assert_eq!((name.as_str(), stated), ("reports", priority));
+        assert_eq!((name.as_str(), stands.candidacy.priority), ("reports", priority));
+        assert!(matches!(stands.keepalive, Keepalive::Sidecar));
         let stood = Stood { created, election: seen.clone() };
         assert!(reply.send(Ok(stood)).is_ok(), "the call waits");
         let answer = soon(call).await.unwrap();
@@ -121,10 +130,12 @@ async fn a_candidacy_is_put_once_and_deleted_as_often_as_one_likes() {
         assert_eq!((&view["election"], &view["is_leader"]), (&"reports".into(), &true.into()));
         assert_eq!(view["token"].as_u64(), reports().token.map(FencingToken::get));
     }
-    for (is_listed, status) in [(true, 204), (false, 404)] {
+    for (answer, status) in [(Ok(()), 204), (Err(ElectionError::NoElection), 404)] {
         let call = double.call(&format!("DELETE {path}"), &[], "");
-        let Request::Withdraw(_, reply) = double.next().await else { panic!("another") };
-        reply.send(is_listed).expect("the call waits");
+        let (_, ElectionRequest::Withdraw(reply)) = double.next_about_election().await else {
+            panic!("another")
+        };
+        reply.send(answer).expect("the call waits");
         assert_eq!(soon(call).await.unwrap().status.as_u16(), status);
     }
 }
@@ -174,4 +185,134 @@ async fn a_named_election_is_shown_like_any_other() {
     assert_eq!(names, [&"default", &"reports"]);
     // What was reported of it holds nobody up that is to lead the group.
     assert_eq!(double.group.believers.watch().borrow().until, LocalTime(0));
+}
+
+#[tokio::test]
+async fn a_candidacy_lasts_as_its_application_states() {
+    let stream = ["Accept: text/event-stream"];
+    let mut double = Double::new();
+    for (query, headers, expected) in [
+        ("", &[][..], "sidecar"),
+        ("?keepalive=sidecar", &stream, "sidecar"),
+        ("", &stream, "connection"),
+        ("?keepalive=connection", &stream, "connection"),
+        ("?keepalive=client&ttl=5s", &[], "5s"),
+        ("?ttl=5s", &stream, "5s"),
+    ] {
+        let line = format!("PUT /v1/elections/reports/candidacy{query}");
+        let call = double.call(&line, headers, "");
+        let (_, ElectionRequest::Stand(stands, _)) = double.next_about_election().await else {
+            panic!("another")
+        };
+        let lasts = match stands.keepalive {
+            Keepalive::Sidecar => "sidecar".to_owned(),
+            Keepalive::Connection(_) => "connection".to_owned(),
+            Keepalive::Client(ttl) => format!("{ttl:?}"),
+        };
+        assert_eq!(lasts, expected, "{line} {headers:?}");
+        assert_eq!(soon(call).await.unwrap().status.as_u16(), 503, "the group is gone");
+        if expected == "connection" {
+            let (_, request) = double.next_about_election().await;
+            assert!(matches!(request, ElectionRequest::HungUp(_)), "{request:?}");
+        }
+    }
+    for (query, field) in [
+        ("?keepalive=connection", "keepalive"),
+        ("?keepalive=always", "keepalive"),
+        ("?keepalive=client", "ttl"),
+        ("?keepalive=client&ttl=0s", "ttl"),
+        ("?keepalive=sidecar&ttl=5s", "ttl"),
+        ("?address=", "address"),
+        ("?metadata=1", "metadata"),
+    ] {
+        let line = format!("PUT /v1/elections/reports/candidacy{query}");
+        let answer = soon(double.call(&line, &[], "")).await.unwrap();
+        assert_eq!(
+            (answer.status.as_u16(), &answer.json()["field"]),
+            (400, &field.into()),
+            "{line}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_a_leader_states_of_itself_is_shown() {
+    let double = Double::new();
+    let profile = Profile {
+        address: Some("10.1.2.3:8080".to_owned()),
+        metadata: Some(r#"{"zone":"a"}"#.to_owned().into()),
+    };
+    let leader = reports().leader.map(|leader| Leader { profile, ..leader });
+    let (_election, seen) = tokio::sync::watch::channel(Election { leader, ..reports() });
+    double.named.send_replace([("reports".to_owned(), seen)].into());
+    let shown = double.get("/v1/elections/reports").await.json()["leader"].clone();
+    assert_eq!(
+        (&shown["address"], &shown["metadata"]["zone"]),
+        (&json!("10.1.2.3:8080"), &json!("a"))
+    );
+}
+
+#[tokio::test]
+async fn a_leader_resigns_and_a_lead_is_transferred() {
+    let mut double = Double::new();
+    let seconds = std::time::Duration::from_secs;
+    for (line, expected) in [
+        ("resign", (None, seconds(10))),
+        ("resign?cooldown=0s", (None, seconds(0))),
+        ("resign?to=shop-1&cooldown=1m", (Some("shop-1"), seconds(60))),
+    ] {
+        let call = double.call(&format!("POST /v1/elections/reports/{line}"), &[], "");
+        let (name, ElectionRequest::Resign(to, cooldown, reply)) =
+            double.next_about_election().await
+        else {
+            panic!("another")
+        };
+        assert_eq!((name.as_str(), to.as_deref(), cooldown), ("reports", expected.0, expected.1));
+        reply.send(Ok(())).expect("the call waits");
+        assert_eq!(soon(call).await.unwrap().status.as_u16(), 202);
+    }
+    for (answer, status, problem) in [
+        (ElectionError::NotLeader, 409, "not-leader"),
+        (ElectionError::NoCandidate("shop-9".to_owned()), 404, "not-found"),
+        (ElectionError::Closed, 503, "terminating"),
+    ] {
+        let call = double.call("POST /v1/elections/reports/transfer?to=shop-9", &[], "");
+        let (_, ElectionRequest::Transfer(to, reply)) = double.next_about_election().await else {
+            panic!("another")
+        };
+        assert_eq!(to, "shop-9");
+        reply.send(Err(answer)).expect("the call waits");
+        let answer = soon(call).await.unwrap();
+        assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (status, problem));
+    }
+    for (line, status, text) in [
+        ("POST /v1/elections/default/resign", 403, "every member stands"),
+        ("POST /v1/elections/default/transfer?to=shop-1", 403, "every member stands"),
+        ("POST /v1/elections/reports/transfer", 400, "the name or the UID of a pod"),
+        ("POST /v1/elections/reports/resign?cooldown=soon", 400, "cooldown"),
+    ] {
+        let answer = soon(double.call(line, &[], "")).await.unwrap();
+        assert_eq!(answer.status.as_u16(), status, "{line}");
+        assert!(answer.text.contains(text), "{line}: {}", answer.text);
+    }
+}
+
+/// It still leads: nobody else begins before it has stopped.
+#[tokio::test]
+async fn a_leader_that_hands_over_leads_until_its_deadline() {
+    use crate::http::watched::Watched as _;
+    let double = Double::new();
+    let now = double.group.os_clock().moment();
+    let leads = reports();
+    let hands_over = Election { leadership: Leadership::HandingOver, ..leads.clone() };
+    let ended = Election { leadership: Leadership::Electing, leader: None, ..leads.clone() };
+    let views = [&leads, &hands_over, &ended].map(|election| election.view(now));
+    let events = |before: usize, now: usize| Election::events(Some(&views[before]), &views[now]);
+    assert_eq!((events(0, 1), events(1, 2)), (vec!["handing-over"], vec!["lost", "no-leader"]));
+    let (_election, seen) = tokio::sync::watch::channel(hands_over);
+    double.named.send_replace([("reports".to_owned(), seen)].into());
+    let answer = double.get("/v1/elections/reports/self").await;
+    let view = answer.json();
+    assert_eq!((answer.status.as_u16(), &view["state"]), (200, &json!("handing-over")));
+    assert!(view["safe_for_ms"].as_u64().is_some_and(|left| left > 0), "{view}");
 }

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::double::*;
 use crate::claims::{Ask, Wait};
-use crate::group::{Request, Stood};
+use crate::group::{ElectionRequest, Keepalive, Request, Stood};
 use crate::http::{Listeners, hold, serve};
 
 /// Serves the double's API on a port of its own, and connects to it.
@@ -55,16 +55,19 @@ async fn a_candidacy_by_a_stream_ends_with_it_whether_or_not_it_was_answered() {
         let (mut stream, _shutdown) = connect(&double).await;
         let line = "PUT /v1/elections/reports/candidacy?priority=2";
         send(&mut stream, line, "Accept: text/event-stream\r\n").await;
-        let Request::Stand(_, 2, Some(connection), reply) = double.next().await else {
+        let (_, ElectionRequest::Stand(stands, reply)) = double.next_about_election().await else {
             panic!("another")
         };
+        let Keepalive::Connection(connection) = stands.keepalive else { panic!("another") };
         let (_election, seen) = watch::channel(leading());
         if answered {
             assert!(reply.send(Ok(Stood { created: true, election: seen })).is_ok());
             read_until(&mut stream, "event: elected").await;
         }
         drop(stream);
-        let Request::HungUp(election, by) = double.next().await else { panic!("another") };
+        let (election, ElectionRequest::HungUp(by)) = double.next_about_election().await else {
+            panic!("another")
+        };
         assert!(election == "reports" && by.is(&connection), "answered: {answered}");
     }
 }

@@ -88,9 +88,7 @@ async fn every_answer_about_a_hold_tells_its_deadline() {
             Request::Renew(_, _, _, reply) => reply.send(Ok(claim)).expect("the call waits"),
             other @ (Request::Release(..)
             | Request::Claims(..)
-            | Request::Stand(..)
-            | Request::Withdraw(..)
-            | Request::HungUp(..)
+            | Request::Election(..)
             | Request::Abandon(..)
             | Request::Drain) => panic!("{other:?}"),
         }
