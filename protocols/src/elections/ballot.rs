@@ -119,6 +119,7 @@ impl Ballots {
         let Some(ballot) = self.all.get_mut(name) else { return };
         let mut effects = Outbox::default();
         ballot.election.handle(cx.now, input, &mut effects);
+        let mut elected = None;
         for effect in effects.drain() {
             match effect {
                 Effect::Send { to, message } => ballot.send(cx, name, to, message),
@@ -128,15 +129,15 @@ impl Ballots {
                 Effect::Disarm(timer) => {
                     ballot.timers.remove(&timer);
                 }
-                Effect::Tell(Event::Elected(winner)) => {
-                    let (messages, took) = (ballot.messages, cx.now - ballot.began);
-                    let winner = ballot.candidates.get(winner.0 as usize);
-                    let winner = winner.and_then(|rank| cx.holds.seat()?.member(*rank));
-                    if let Some(winner) = winner {
-                        tell(cx, name, super::ElectionEvent::Elected { winner, messages, took });
-                    }
-                }
+                Effect::Tell(Event::Elected(winner)) => elected = Some(winner),
             }
+        }
+        // What it sends together with the outcome is a part of the cost.
+        let (messages, took) = (ballot.messages, cx.now - ballot.began);
+        let winner = elected.and_then(|winner| ballot.candidates.get(winner.0 as usize));
+        let winner = winner.and_then(|rank| cx.holds.seat()?.member(*rank));
+        if let Some(winner) = winner {
+            tell(cx, name, super::ElectionEvent::Elected { winner, messages, took });
         }
     }
 }
