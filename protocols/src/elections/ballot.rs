@@ -32,6 +32,8 @@ struct Ballot {
     timers: BTreeMap<AnyTimer, LocalTime>,
     began: LocalTime,
     messages: u64,
+    /// The nominee of whom the application was notified. A bully that wins once more is no news.
+    nominee: Option<MemberId>,
     /// It came to something, or this member does not stand any more: what arrives late moves nobody.
     over: bool,
 }
@@ -120,6 +122,7 @@ impl Ballots {
         let mut effects = Outbox::default();
         ballot.election.handle(cx.now, input, &mut effects);
         let mut elected = None;
+        let before = ballot.nominee;
         for effect in effects.drain() {
             match effect {
                 Effect::Send { to, message } => ballot.send(cx, name, to, message),
@@ -132,9 +135,11 @@ impl Ballots {
                 Effect::Tell(Event::Elected(winner)) => elected = Some(winner),
             }
         }
+        ballot.nominee = elected.or(before);
+        let news = elected.filter(|winner| before != Some(*winner));
         // What it sends together with the outcome is a part of the cost.
         let (messages, took) = (ballot.messages, cx.now - ballot.began);
-        let winner = elected.and_then(|winner| ballot.candidates.get(winner.0 as usize));
+        let winner = news.and_then(|winner| ballot.candidates.get(winner.0 as usize));
         let winner = winner.and_then(|rank| cx.holds.seat()?.member(*rank));
         if let Some(winner) = winner {
             tell(cx, name, super::ElectionEvent::Elected { winner, messages, took });
@@ -153,8 +158,9 @@ impl Ballot {
         // Which rank led before matters to no algorithm: it is not among the candidates, or is one of them.
         let view = View { epoch: seat.view().epoch, size, leader: MemberId(0) };
         let election = AnyElection::new(of, place, view, timing);
-        let (timers, began, messages, over) = (BTreeMap::new(), cx.now, 0, false);
-        Some(Self { number, candidates, election, timers, began, messages, over })
+        let (timers, began, messages, nominee) = (BTreeMap::new(), cx.now, 0, None);
+        let over = false;
+        Some(Self { number, candidates, election, timers, began, messages, nominee, over })
     }
 
     fn place(&self, member: MemberId) -> Option<MemberId> {

@@ -150,8 +150,10 @@ mod tests {
     use crate::http::tests::double::Double;
 
     fn policy(elections: &[(&str, ElectionAlgorithm)]) -> Policy {
-        let named =
-            |(name, algorithm): &(&str, _)| ElectionPolicy { name: (*name).to_owned(), algorithm: *algorithm };
+        let named = |(name, algorithm): &(&str, _)| ElectionPolicy {
+            name: (*name).to_owned(),
+            algorithm: *algorithm,
+        };
         Policy { elections: elections.iter().map(named).collect(), ..Policy::default() }
     }
 
@@ -212,7 +214,8 @@ mod tests {
         ballots.list(&policy(&[("reports", ElectionAlgorithm::Bully)]));
         let seen = counted(&double);
         let of = |algorithm: &str| {
-            let label = format!(r#"{{algorithm="{algorithm}",election="reports",result="not-elected"}}"#);
+            let label =
+                format!(r#"{{algorithm="{algorithm}",election="reports",result="not-elected"}}"#);
             seen.iter().find(|line| line.contains(&label)).and_then(|line| line.split(' ').nth(1))
         };
         assert_eq!((of("Ring"), of("Bully")), (Some("1"), Some("0")));
@@ -221,6 +224,8 @@ mod tests {
         ballots.sent(notice);
         let text = double.metrics.scrape(&double.group);
         assert!(!text.contains(r#"election="reports""#), "{text}");
-        assert!(text.contains(r#"sent_total{election="default",kind="textbook",group="orders"} 1"#));
+        assert!(
+            text.contains(r#"sent_total{election="default",kind="textbook",group="orders"} 1"#)
+        );
     }
 }
