@@ -106,7 +106,7 @@ fn plain<P: Election + Clone>(living: u32, most: u64) -> Deaths {
 fn without<P: Election>(mut sim: Simulator<P>, victim: MemberId) -> End {
     let died = sim.now();
     sim.crash(victim);
-    loop {
+    for _ in 0..ROUNDS {
         let mut ended = sim.now();
         while sim.step_until(Duration::from_mins(1)) {
             ended = sim.now();
@@ -130,7 +130,11 @@ fn without<P: Election>(mut sim: Simulator<P>, victim: MemberId) -> End {
             sim.command(me, Command::Elect);
         }
     }
+    panic!("without {victim} no election comes to an end");
 }
+
+/// How often those that live notice at most.
+const ROUNDS: u32 = 8;
 
 /// A ballot in its worst case: the caller, which had the lead, is no candidate any more. The caller may die too.
 fn ballots(algorithm: ElectionAlgorithm, whole: &Whole, size: u32) -> Deaths {

@@ -274,7 +274,8 @@ async fn applications_stand_in_an_election_and_one_of_them_leads_after_the_other
     assert!(tokens.is_sorted() && tokens.len() == 3, "{tokens:?}");
     let elected = r#"conclave_elections_total{algorithm="Ring",election="reports",result="elected",group="dev"}"#;
     assert!(counted(&members, elected).await.iter().sum::<u64>() >= 3);
-    // Two candidates were left for the second ballot, which costs them two messages each.
+    // Two candidates were left for the second ballot, which costs them two messages each. Once the lead is known
+    // the last is not acknowledged.
     let sent = |kind: &str| {
         format!(
             r#"conclave_election_messages_sent_total{{election="reports",kind="{kind}",group="dev"}}"#
@@ -282,7 +283,7 @@ async fn applications_stand_in_an_election_and_one_of_them_leads_after_the_other
     };
     for kind in ["textbook", "acknowledgement", "notice"] {
         let counts = counted(&members, &sent(kind)).await;
-        assert!(counts.len() == 3 && counts.iter().sum::<u64>() >= 4, "{kind}: {counts:?}");
+        assert!(counts.len() == 3 && counts.iter().sum::<u64>() >= 3, "{kind}: {counts:?}");
     }
     let policy = Policy { generation: 2, timing, ..Policy::default() };
     members.policy.send_replace(Some(policy));
