@@ -35,6 +35,28 @@ pub const fn bully_announced_upwards(n: u64, winner: u64) -> u64 {
     n.saturating_sub(1).saturating_sub(winner)
 }
 
+/// The bully algorithm among n that all live, when this rank begins: each rank from there on asks all above
+/// it, all answer, and n - 1 members are notified.
+#[must_use]
+pub const fn bully_living(n: u64, initiator: u64) -> u64 {
+    let above = n.saturating_sub(1).saturating_sub(initiator);
+    above * (above + 1) + n.saturating_sub(1)
+}
+
+/// What that adds if the highest rank lives: it has nobody to wait for and has won when the next asks
+/// it, so it announces itself again for each that asks but the first.
+#[must_use]
+pub const fn bully_announced_again(n: u64, initiator: u64) -> u64 {
+    let asks = n.saturating_sub(1).saturating_sub(initiator);
+    asks.saturating_sub(1) * n.saturating_sub(1)
+}
+
+/// The election on a ring of n that all live, when one begins: two passes.
+#[must_use]
+pub const fn ring_living(n: u64) -> u64 {
+    if n > 1 { 2 * n } else { 0 }
+}
+
 /// The election on a ring, when so many members start one before they hear of another's: two passes
 /// of the n - 1 living for each; a member alone has nobody to send to. A send to a dead member that
 /// fails is no message.

@@ -30,6 +30,7 @@ pub mod message {
     };
     use crate::core::message::{Message as AnyMessage, PeerMessage as AnyPeerMessage};
     use crate::election;
+    use crate::elections::election_of;
     pub use crate::elections::message::{
         ElectionMessage, State as ElectionState, What as OfElection,
     };
@@ -57,6 +58,32 @@ pub mod message {
         pub mark: u64,
     }
 
+    /// What a message states about an election.
+    #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+    pub struct AboutElection<'a> {
+        /// Its name; nothing if it is the one of the group's leader.
+        pub election: Option<&'a str>,
+        /// What the message is there.
+        pub part: ElectionPart,
+    }
+
+    /// What a message is in an election.
+    #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+    pub enum ElectionPart {
+        /// The textbook counts it.
+        Textbook,
+        /// The algorithm sends it too.
+        Acknowledgement,
+        /// Candidates and the leader of the group send it around the ballots.
+        Notice,
+    }
+
+    impl ElectionPart {
+        fn of(message: &election::AnyMessage) -> Self {
+            if message.is_counted() { Self::Textbook } else { Self::Acknowledgement }
+        }
+    }
+
     impl PeerMessage {
         /// The protocol that it belongs to.
         pub fn protocol(&self) -> &'static str {
@@ -68,6 +95,25 @@ pub mod message {
                 ServiceMessage::Lock(_) => "lock",
                 ServiceMessage::Election(_) => "election",
             }
+        }
+
+        /// What it states about an election; nothing if it is about none.
+        pub fn of_election(&self) -> Option<AboutElection<'_>> {
+            if let Self::Nominator { message, .. } = self {
+                return Some(AboutElection { election: None, part: ElectionPart::of(message) });
+            }
+            let Self::Service(envelope) = self else { return None };
+            let ServiceMessage::Election(message) = &envelope.body else { return None };
+            let part = match &message.what {
+                OfElection::Nominate { message, .. } => ElectionPart::of(message),
+                OfElection::Stand(_)
+                | OfElection::Withdraw
+                | OfElection::Call { .. }
+                | OfElection::State { .. }
+                | OfElection::Known(_) => ElectionPart::Notice,
+            };
+            let election = Some(election_of(&message.name)?);
+            Some(AboutElection { election, part })
         }
 
         /// What it states about a lock; nothing if it is about none.

@@ -40,7 +40,8 @@ use crate::protocol::{Effect, Input, Named, Outbox, Protocol};
 use crate::random::Random;
 use crate::time::LocalTime;
 
-/// A group of nodes in virtual time.
+/// A group of nodes in virtual time. A copy goes on by itself from the same state.
+#[derive(Clone)]
 pub struct Simulator<P: Protocol> {
     random: Random,
     now: Duration,
@@ -52,6 +53,7 @@ pub struct Simulator<P: Protocol> {
     sent: BTreeMap<&'static str, u64>,
 }
 
+#[derive(Clone)]
 struct Node<P: Protocol> {
     protocol: P,
     clock: Clock,
@@ -62,6 +64,7 @@ struct Node<P: Protocol> {
 }
 
 /// What a frozen node will find when it thaws.
+#[derive(Clone)]
 struct Frozen<P: Protocol> {
     waiting: Vec<Happening<P>>,
     /// Since when its clock has stood still, if it does.
@@ -79,6 +82,7 @@ pub enum Waiting<'a, P: Protocol> {
     Timer(P::Timer),
 }
 
+#[derive(Clone)]
 enum Happening<P: Protocol> {
     Asking {
         of: P::Peer,

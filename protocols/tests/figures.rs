@@ -1,6 +1,10 @@
 //! What the algorithms cost, measured beside the formulas of their sources, and the page that
 //! states it: `docs/protocols.md`. `UPDATE=1` writes it and its plots anew.
 
+#[path = "figures/ballots.rs"]
+mod ballots;
+#[path = "figures/deaths.rs"]
+mod deaths;
 #[path = "figures/elections.rs"]
 mod elections;
 #[path = "figures/forgetful.rs"]
@@ -21,22 +25,29 @@ mod plot;
 mod sent;
 #[path = "figures/textbooks.rs"]
 mod textbooks;
+#[path = "figures/whole.rs"]
+mod whole;
 
 use std::path::Path;
 
+use conclave_protocols::policy::ElectionAlgorithm;
 use locks::{Lock, Row};
-use page::Figures;
+use page::{Elections, Figures};
 use plot::{Curve, Plot};
 
 /// The measurements themselves fail if a figure is not as its formula has it.
 #[test]
 fn the_page_says_what_is_measured_and_what_is_measured_is_what_the_formulas_say() {
+    let (bully, ring) = std::thread::scope(|scope| {
+        let ring = scope.spawn(|| elections_of(ElectionAlgorithm::Ring));
+        (elections_of(ElectionAlgorithm::Bully), ring.join().expect("its figures are as stated"))
+    });
     let figures = Figures {
         locks: locks::all(),
         squares: locks::squares(),
         forgotten: forgetful::all(),
-        bully: elections::bully(),
-        ring: elections::ring(),
+        bully,
+        ring,
     };
     let mut wrong = vec![];
     for (name, text) in files(&figures) {
@@ -49,6 +60,14 @@ fn the_page_says_what_is_measured_and_what_is_measured_is_what_the_formulas_say(
         }
     }
     assert!(wrong.is_empty(), "out of date: {wrong:?}; run this test with UPDATE=1");
+}
+
+fn elections_of(algorithm: ElectionAlgorithm) -> Elections {
+    let cases = match algorithm {
+        ElectionAlgorithm::Bully => elections::bully(),
+        ElectionAlgorithm::Ring => elections::ring(),
+    };
+    Elections { cases, costs: ballots::all(algorithm), deaths: deaths::all(algorithm) }
 }
 
 fn files(figures: &Figures) -> [(&'static str, String); 4] {

@@ -5,6 +5,7 @@
 //! ever a label. The table in `docs/metrics.md` is made
 //! from these definitions.
 
+mod ballots;
 mod certificates;
 mod clock;
 mod definitions;
@@ -17,6 +18,7 @@ mod peers;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use ballots::{BallotMetrics, DEFAULT};
 pub(crate) use certificates::CertificateMetrics;
 pub(crate) use clock::ClockMetrics;
 pub use definitions::{Definition, Kind};
@@ -42,6 +44,8 @@ pub struct Metrics {
     pub(crate) locks: LockMetrics,
     /// Leadership.
     pub(crate) elections: ElectionMetrics,
+    /// Elections that were held, by name.
+    pub(crate) ballots: BallotMetrics,
     /// The group clock.
     pub(crate) clock: ClockMetrics,
     /// What goes to other members and comes from them.
@@ -62,6 +66,7 @@ impl Metrics {
             members: MemberMetrics::new(&mut definitions),
             locks: LockMetrics::new(&mut definitions),
             elections: ElectionMetrics::new(&mut definitions),
+            ballots: BallotMetrics::new(&mut definitions),
             clock: ClockMetrics::new(&mut definitions),
             peers: PeerMetrics::new(&mut definitions),
             certificates: CertificateMetrics::new(&mut definitions),

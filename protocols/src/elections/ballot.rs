@@ -32,6 +32,8 @@ struct Ballot {
     timers: BTreeMap<AnyTimer, LocalTime>,
     began: LocalTime,
     messages: u64,
+    /// The nominee of whom the application was notified. A bully that wins once more is no news.
+    nominee: Option<MemberId>,
     /// It came to something, or this member does not stand any more: what arrives late moves nobody.
     over: bool,
 }
@@ -119,6 +121,8 @@ impl Ballots {
         let Some(ballot) = self.all.get_mut(name) else { return };
         let mut effects = Outbox::default();
         ballot.election.handle(cx.now, input, &mut effects);
+        let mut elected = None;
+        let before = ballot.nominee;
         for effect in effects.drain() {
             match effect {
                 Effect::Send { to, message } => ballot.send(cx, name, to, message),
@@ -128,15 +132,17 @@ impl Ballots {
                 Effect::Disarm(timer) => {
                     ballot.timers.remove(&timer);
                 }
-                Effect::Tell(Event::Elected(winner)) => {
-                    let (messages, took) = (ballot.messages, cx.now - ballot.began);
-                    let winner = ballot.candidates.get(winner.0 as usize);
-                    let winner = winner.and_then(|rank| cx.holds.seat()?.member(*rank));
-                    if let Some(winner) = winner {
-                        tell(cx, name, super::ElectionEvent::Elected { winner, messages, took });
-                    }
-                }
+                Effect::Tell(Event::Elected(winner)) => elected = Some(winner),
             }
+        }
+        ballot.nominee = elected.or(before);
+        let news = elected.filter(|winner| before != Some(*winner));
+        // What it sends together with the outcome is a part of the cost.
+        let (messages, took) = (ballot.messages, cx.now - ballot.began);
+        let winner = news.and_then(|winner| ballot.candidates.get(winner.0 as usize));
+        let winner = winner.and_then(|rank| cx.holds.seat()?.member(*rank));
+        if let Some(winner) = winner {
+            tell(cx, name, super::ElectionEvent::Elected { winner, messages, took });
         }
     }
 }
@@ -152,8 +158,9 @@ impl Ballot {
         // Which rank led before matters to no algorithm: it is not among the candidates, or is one of them.
         let view = View { epoch: seat.view().epoch, size, leader: MemberId(0) };
         let election = AnyElection::new(of, place, view, timing);
-        let (timers, began, messages, over) = (BTreeMap::new(), cx.now, 0, false);
-        Some(Self { number, candidates, election, timers, began, messages, over })
+        let (timers, began, messages, nominee) = (BTreeMap::new(), cx.now, 0, None);
+        let over = false;
+        Some(Self { number, candidates, election, timers, began, messages, nominee, over })
     }
 
     fn place(&self, member: MemberId) -> Option<MemberId> {

@@ -9,6 +9,7 @@ use crate::protocol::Protocol;
 type Link<P> = (<P as Protocol>::Peer, <P as Protocol>::Peer);
 
 /// All links of a group.
+#[derive(Clone)]
 pub(super) struct Links<P: Protocol> {
     /// How long a message takes: between these two.
     pub(super) delay: (Duration, Duration),

@@ -6,7 +6,6 @@ use conclave_protocols::election::{Bully, Command, Election, Event, Ring, Timing
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{MemberId, cost};
 
-use crate::locks::SIZES;
 use crate::measure::{T, UNIT, view};
 use crate::sent::{Mean, Sent, nanos};
 
@@ -14,8 +13,13 @@ use crate::sent::{Mean, Sent, nanos};
 pub(crate) const ANSWER: u32 = 10;
 pub(crate) const ANNOUNCEMENT: u32 = 30;
 
-/// One election.
+/// The sizes of groups. The page shows some of them.
+pub(crate) const ALL_SIZES: std::ops::RangeInclusive<u32> = 2..=64;
+
+/// A case in a group of a size: the elections of several runs, or of one.
 pub(crate) struct Outcome {
+    pub(crate) size: u32,
+    pub(crate) runs: u64,
     /// Messages that the sources count.
     pub(crate) messages: (u64, Sent),
     /// Messages that come on top. The page states what each of them is.
@@ -24,63 +28,136 @@ pub(crate) struct Outcome {
     pub(crate) turnaround: (Mean, Sent),
 }
 
-/// Both cases of an algorithm, in a group of a size.
-pub(crate) struct Cases {
-    pub(crate) size: u32,
-    pub(crate) best: Outcome,
-    pub(crate) worst: Outcome,
+/// A case in groups of all sizes.
+pub(crate) struct Case {
+    pub(crate) title: &'static str,
+    pub(crate) outcomes: Vec<Outcome>,
 }
 
-/// The bully algorithm: the second highest notices, or the lowest.
-pub(crate) fn bully() -> Vec<Cases> {
-    let outcome = |size: u32, initiator: u32, messages: u64| {
-        let n = u64::from(size);
-        let seen = elect::<Bully>(size, initiator..=initiator);
+impl Case {
+    pub(crate) fn new(title: &'static str, outcome: impl Fn(u32) -> Outcome) -> Self {
+        Self { title, outcomes: ALL_SIZES.map(outcome).collect() }
+    }
+}
+
+/// The bully algorithm, by who notices.
+pub(crate) fn bully() -> Vec<Case> {
+    // The lowest that notices asks all above it, and who else notices has been asked, or asks, anyway.
+    let one = |size: u32, initiators: &[u32]| {
+        let (n, lowest) = (u64::from(size), initiators[0]);
+        let seen = elect::<Bully>(size, initiators);
         let notified = n - 2;
         let upwards = seen.sent("coordinator") - notified;
         // A member that asks and wins has waited for nobody but Δt; one that does not waits for a message to
         // the winner too. Then the others are notified, if there are others.
-        let transfers = u64::from(initiator < size - 2) + u64::from(notified > 0);
+        let transfers = u64::from(!initiators.contains(&(size - 2))) + u64::from(notified > 0);
         Outcome {
-            messages: hold(seen.sim.sent_in_all() - upwards, Sent::Exactly(messages)),
+            size,
+            runs: 1,
+            messages: hold(
+                seen.sim.sent_in_all() - upwards,
+                Sent::Exactly(cost::bully(n, lowest.into())),
+            ),
             on_top: hold(upwards, Sent::Exactly(cost::bully_announced_upwards(n, n - 2))),
             turnaround: took(seen.all_know, Sent::Exactly(u64::from(ANSWER) + transfers)),
         }
     };
-    let cases = |size: u32| Cases {
-        size,
-        best: outcome(size, size - 2, cost::bully_best(size.into())),
-        worst: outcome(size, 0, cost::bully_worst(size.into())),
-    };
-    SIZES.map(cases).into()
+    for n in ALL_SIZES.map(u64::from) {
+        assert_eq!(cost::bully(n, 0), cost::bully_worst(n));
+        assert_eq!(cost::bully(n, n - 2), cost::bully_best(n));
+        let all: u64 = (0..n - 1).map(|initiator| cost::bully(n, initiator)).sum();
+        assert_eq!(6 * all, (n - 1) * (n * (2 * n - 1) + 6 * (n - 2)), "the page's mean");
+    }
+    vec![
+        Case::new("At best, n - 1 messages: the second highest notices.", |size| {
+            one(size, &[size - 2])
+        }),
+        Case::new("At worst, (n - 1)² + n - 2: the lowest notices.", |size| one(size, &[0])),
+        Case::new(
+            "On average, n(2n - 1)/6 + n - 2: each that lives notices in a run of its own.",
+            |size| mean(size, (0..size - 1).map(|initiator| one(size, &[initiator]))),
+        ),
+        Case::new("The two lowest notice at once: what the lowest alone costs.", |size| {
+            one(size, if size > 2 { &[0, 1] } else { &[0] })
+        }),
+        Case::new("All that live notice at once: again what the lowest alone costs.", |size| {
+            one(size, &(0..size - 1).collect::<Vec<_>>())
+        }),
+    ]
 }
 
 /// The ring: one notices, or all at once.
-pub(crate) fn ring() -> Vec<Cases> {
-    let outcome = |size: u32, initiators: u32| {
+pub(crate) fn ring() -> Vec<Case> {
+    let one = |size: u32, initiators: &[u32]| {
         let (n, wait) = (u64::from(size), u64::from(ANSWER));
-        let seen = elect::<Ring>(size, 0..initiators);
+        let seen = elect::<Ring>(size, initiators);
         let to_the_dead = seen.lost();
         let counted = seen.sent("election") + seen.sent("coordinator") - to_the_dead;
-        let messages = cost::ring(n, initiators.into());
-        let on_top = match initiators {
-            1 => Sent::Exactly(messages + if n > 2 { 2 } else { 1 }),
-            several => Sent::Between(messages + 1, messages + 2 * u64::from(several)),
-        };
-        // Of several lists each may wait behind others, and what waits does not try the dead again.
-        let turnaround = match initiators {
-            1 if n > 2 => Sent::Exactly(2 * (n - 1) + 2 * wait),
-            1 => Sent::Exactly(wait),
-            _ => Sent::AtLeast(2 * (n - 1) + wait),
+        let messages = cost::ring(n, initiators.len() as u64);
+        // The dead member is tried in each pass, unless the second reaches the member before it while lists
+        // of the first still wait there: always if all begin, and with two on a ring that is short against Δt.
+        let several = initiators.len() > 1;
+        let lost =
+            if n == 2 || several && (n <= 4 || initiators.len() as u64 == n - 1) { 1 } else { 2 };
+        // One goes round twice. If all begin, the member before the dead one is the neck: it waits once, then
+        // passes on two lists for each of them, with an acknowledgement each but for the last.
+        let turnaround = match initiators.len() as u64 {
+            _ if n == 2 => Sent::Exactly(wait),
+            1 => Sent::Exactly(2 * (n - 1) + 2 * wait),
+            all if all == n - 1 => Sent::Exactly(4 * (n - 1) - 1 + wait),
+            // The second list waits for an acknowledgement longer than the first.
+            _ if n > 4 => Sent::Exactly(2 * (n - 1) + 2 * wait + 1),
+            _ => Sent::Exactly(2 * (n - 1) + wait + 2),
         };
         Outcome {
+            size,
+            runs: 1,
             messages: hold(counted, Sent::Exactly(messages)),
-            on_top: hold(seen.sent("ack") + to_the_dead, on_top),
+            on_top: hold(seen.sent("ack") + to_the_dead, Sent::Exactly(messages + lost)),
             turnaround: took(seen.last_sent, turnaround),
         }
     };
-    let cases = |size: u32| Cases { size, best: outcome(size, 1), worst: outcome(size, size - 1) };
-    SIZES.map(cases).into()
+    vec![
+        Case::new(
+            "At best, and on average, 2(n - 1) messages: one notices. Each that lives does in a run of its own, and all cost the same.",
+            |size| mean(size, (0..size - 1).map(|initiator| one(size, &[initiator]))),
+        ),
+        Case::new("Two neighbours notice at once: 4(n - 1).", |size| {
+            one(size, if size > 2 { &[0, 1] } else { &[0] })
+        }),
+        Case::new("At worst, 2(n - 1)²: all that live notice at once.", |size| {
+            one(size, &(0..size - 1).collect::<Vec<_>>())
+        }),
+    ]
+}
+
+/// Several runs in groups of one size.
+fn mean(size: u32, runs: impl Iterator<Item = Outcome>) -> Outcome {
+    let exact = |sent: Sent| match sent {
+        Sent::Exactly(value) => value,
+        Sent::Between(..) | Sent::AtLeast(_) | Sent::AtMost(_) | Sent::Nothing => {
+            panic!("{sent:?} has no mean")
+        }
+    };
+    let mut all = Outcome {
+        size,
+        runs: 0,
+        messages: (0, Sent::Exactly(0)),
+        on_top: (0, Sent::Exactly(0)),
+        turnaround: (Mean { sum: 0, count: UNIT }, Sent::Exactly(0)),
+    };
+    let add = |sum: &mut Sent, one: Sent| *sum = Sent::Exactly(exact(*sum) + exact(one));
+    for run in runs {
+        all.runs += 1;
+        all.messages.0 += run.messages.0;
+        add(&mut all.messages.1, run.messages.1);
+        all.on_top.0 += run.on_top.0;
+        add(&mut all.on_top.1, run.on_top.1);
+        all.turnaround.0.sum += run.turnaround.0.sum;
+        add(&mut all.turnaround.1, run.turnaround.1);
+    }
+    all.turnaround.0.count = UNIT * all.runs;
+    all
 }
 
 /// An election that is over.
@@ -107,9 +184,8 @@ impl<P: Election> Seen<P> {
     }
 }
 
-/// These notice at once that the highest rank is dead. In the end all that live follow the second
-/// highest.
-fn elect<P: Election>(size: u32, initiators: impl IntoIterator<Item = u32>) -> Seen<P> {
+/// A group whose highest rank is dead, before anybody notices.
+pub(crate) fn bereft<P: Election>(size: u32) -> Simulator<P> {
     let timing = Timing { answer: T * ANSWER, announcement: T * ANNOUNCEMENT };
     let dead = view(size).leader;
     let mut sim = Simulator::new(0);
@@ -118,7 +194,16 @@ fn elect<P: Election>(size: u32, initiators: impl IntoIterator<Item = u32>) -> S
         sim.add(me, P::new(me, view(size), timing));
         sim.cut(me, dead);
     }
-    initiators.into_iter().for_each(|one| sim.command(MemberId(one), Command::Elect));
+    sim
+}
+
+/// These notice at once that the highest rank is dead. In the end all that live follow the second
+/// highest.
+fn elect<P: Election>(size: u32, initiators: &[u32]) -> Seen<P> {
+    let mut sim = bereft::<P>(size);
+    for one in initiators {
+        sim.command(MemberId(*one), Command::Elect);
+    }
     let mut seen = Seen { sim, all_know: Duration::ZERO, last_sent: Duration::ZERO };
     let mut sent = 0;
     while seen.sim.step_until(Duration::from_mins(1)) {
@@ -136,13 +221,13 @@ fn elect<P: Election>(size: u32, initiators: impl IntoIterator<Item = u32>) -> S
 }
 
 #[track_caller]
-fn hold(measured: u64, messages: Sent) -> (u64, Sent) {
+pub(crate) fn hold(measured: u64, messages: Sent) -> (u64, Sent) {
     assert!(messages.admits(measured), "{measured} is not {messages:?}");
     (measured, messages)
 }
 
 #[track_caller]
-fn took(time: Duration, messages: Sent) -> (Mean, Sent) {
+pub(crate) fn took(time: Duration, messages: Sent) -> (Mean, Sent) {
     hold(nanos(time), messages.map(|times| times * UNIT));
     (Mean { sum: nanos(time), count: UNIT }, messages)
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::elections::Cases;
+use crate::ballots::Costs;
+use crate::deaths::Tried;
+use crate::elections::Case;
 use crate::forgetful::Forgotten;
 use crate::header::Header;
 use crate::locks::{Lock, Square, WEATHER, Weather};
@@ -16,8 +18,17 @@ pub(crate) struct Figures {
     pub(crate) locks: Vec<Lock>,
     pub(crate) squares: Vec<Square>,
     pub(crate) forgotten: Vec<Forgotten>,
-    pub(crate) bully: Vec<Cases>,
-    pub(crate) ring: Vec<Cases>,
+    pub(crate) bully: Elections,
+    pub(crate) ring: Elections,
+}
+
+/// The elections of one algorithm.
+pub(crate) struct Elections {
+    /// By the algorithm alone.
+    pub(crate) cases: Vec<Case>,
+    /// By whole members.
+    pub(crate) costs: Costs,
+    pub(crate) deaths: Tried,
 }
 
 /// All of the page.

@@ -368,9 +368,8 @@ impl PodNode {
 
     fn on_event(&mut self, at: Moment, event: Event, around: &mut impl Surroundings) {
         match event {
-            Event::Service(OfService::Election(OfElection { election, event })) => {
-                let record = self.member.record();
-                return self.candidacies.on_election(at.now, &election, &event, record);
+            Event::Service(OfService::Election(OfElection { ref election, event: ref of })) => {
+                self.candidacies.on_election(at.now, election, of, self.member.record());
             }
             Event::Service(OfService::Lock(OfLock { lock, event }))
                 if election_of(&lock).is_some() =>

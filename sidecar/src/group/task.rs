@@ -113,6 +113,7 @@ impl Slot {
         let Beginning { me, elections, policy, mut status, register, links, end, .. } = beginning;
         let (answers, answered) = mpsc::channel(ANSWERS);
         self.publisher.begins(me.incarnation, &policy);
+        self.metrics.ballots.list(&policy);
         let incarnation = me.incarnation;
         let clock = virtual_clock(self.clock, &policy);
         let status_epoch = *status.borrow_and_update();

@@ -1,24 +1,20 @@
-//! Leadership, and the elections that lead to it.
+//! Leadership, and what an election for it should cost.
 
 use conclave_protocols::LocalTime;
 use conclave_protocols::policy::ElectionAlgorithm;
-use prometheus::{Gauge, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
+use prometheus::{Gauge, IntCounter, IntGauge, IntGaugeVec};
 use tokio::sync::watch;
 
-use super::definitions::{Definitions, doubling};
-use super::locks::{MESSAGES, float};
+use super::definitions::Definitions;
 use super::members::raise;
-use crate::group::{Election, LastElection};
+use crate::group::Election;
 
-/// Leadership: read from the group at every scrape; elections: counted by the group task.
+/// Leadership: read from the group at every scrape.
 #[derive(Clone)]
 pub(crate) struct ElectionMetrics {
     leader: IntGauge,
     remaining: Gauge,
     transitions: IntCounter,
-    elections: IntCounterVec,
-    duration: HistogramVec,
-    messages: HistogramVec,
     messages_expected: IntGaugeVec,
     leading: IntGaugeVec,
     candidates: IntGaugeVec,
@@ -36,23 +32,6 @@ impl ElectionMetrics {
             transitions: define.counter(
                 "conclave_leader_transitions_total",
                 "Changes of leader that this member has seen.",
-            ),
-            elections: define.counters(
-                "conclave_elections_total",
-                "Elections that this member took part in, by whether it was elected.",
-                &["algorithm", "result"],
-            ),
-            duration: define.histograms(
-                "conclave_election_duration_seconds",
-                "How long elections took at this member.",
-                &["algorithm"],
-                &doubling(1e-3, 17),
-            ),
-            messages: define.histograms(
-                "conclave_election_messages",
-                "Messages that this member sent in one election, as the textbook counts them.",
-                &["algorithm"],
-                &MESSAGES,
             ),
             messages_expected: define.counts(
                 "conclave_election_messages_expected",
@@ -86,15 +65,6 @@ impl ElectionMetrics {
         }
     }
 
-    /// An election ended that this member took part in.
-    pub(crate) fn ended(&self, algorithm: ElectionAlgorithm, elected: bool, last: LastElection) {
-        let algorithm = name(algorithm);
-        let result = if elected { "elected" } else { "not-elected" };
-        self.elections.with_label_values(&[algorithm, result]).inc();
-        self.duration.with_label_values(&[algorithm]).observe(last.duration.as_secs_f64());
-        self.messages.with_label_values(&[algorithm]).observe(float(last.messages));
-    }
-
     /// Takes over how the leadership stands at `now`.
     pub(super) fn observe(&self, election: &Election, now: LocalTime) {
         let leads = election.leads_at(now);
@@ -125,7 +95,7 @@ impl ElectionMetrics {
 }
 
 /// The label of an algorithm, as it is written everywhere.
-fn name(algorithm: ElectionAlgorithm) -> &'static str {
+pub(super) fn name(algorithm: ElectionAlgorithm) -> &'static str {
     match algorithm {
         ElectionAlgorithm::Bully => "Bully",
         ElectionAlgorithm::Ring => "Ring",

@@ -81,8 +81,9 @@ fn a_scrape_shows_what_was_counted_and_how_the_group_stands() {
     metrics.locks.ended(LockAlgorithm::Central, lost, held_for);
     metrics.locks.cost(LockAlgorithm::Central, Caching::Disabled, 3);
     metrics.locks.cost(LockAlgorithm::Central, Caching::Disabled, 3);
+    metrics.ballots.list(&Policy::default());
     let election = LastElection { messages: 7, duration: Duration::from_millis(38) };
-    metrics.elections.ended(ElectionAlgorithm::Bully, true, election);
+    metrics.ballots.ended("default", true, election);
     metrics.elections.expect(ElectionAlgorithm::Bully, 1, 3);
     metrics.locks.expect(LockAlgorithm::Central, 3);
     metrics.register.answered("get", "ok", Duration::from_millis(3));
@@ -97,10 +98,10 @@ fn a_scrape_shows_what_was_counted_and_how_the_group_stands() {
         r#"conclave_lock_releases_total{algorithm="Central",reason="max-hold",group="orders"} 1"#,
         r#"conclave_lock_messages_sum{algorithm="Central",group="orders"} 6"#,
         r#"conclave_lock_wait_seconds_sum{algorithm="Central",group="orders"} 0.041"#,
-        r#"conclave_elections_total{algorithm="Bully",result="elected",group="orders"} 1"#,
+        r#"conclave_elections_total{algorithm="Bully",election="default",result="elected",group="orders"} 1"#,
         r#"conclave_lock_messages_expected{algorithm="Central",group="orders"} 3"#,
         r#"conclave_election_messages_expected{algorithm="Bully",case="worst",group="orders"} 3"#,
-        r#"conclave_election_messages_sum{algorithm="Bully",group="orders"} 7"#,
+        r#"conclave_election_messages_sum{algorithm="Bully",election="default",group="orders"} 7"#,
         r#"conclave_arbiter_requests_total{outcome="ok",verb="get",group="orders"} 1"#,
         r#"conclave_leader{group="orders"} 1"#,
         r#"conclave_epoch{group="orders"} 12"#,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, ElectionPolicy, Timing};
 use conclave_protocols::{LocalTime, LockName};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 use crate::claims::{Ask, Claim, ClaimState, Held, Wait};
@@ -206,6 +207,23 @@ async fn streams_tell_later_deadlines_as_long_as_a_hold_and_a_lead_go_on() {
     members.end().await;
 }
 
+/// The sum of what all members count under that name and those labels; nothing where it is not counted.
+async fn counted(members: &Members, counter: &str) -> Vec<u64> {
+    let mut all = Vec::new();
+    for number in 0..members.count() {
+        let port = members.settings.base_port + ADMIN + number;
+        let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await;
+        let mut stream = stream.expect("it is served");
+        let request = b"GET /metrics HTTP/1.1\r\nhost: dev\r\nconnection: close\r\n\r\n";
+        stream.write_all(request).await.expect("it is read");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).await.expect("it is answered");
+        let counts = text.lines().filter_map(|line| line.strip_prefix(counter)?.strip_prefix(' '));
+        all.extend(counts.filter_map(|count| count.parse::<u64>().ok()));
+    }
+    all
+}
+
 /// How a named election stands, as a member sees it.
 fn named(members: &Members, number: u16) -> watch::Receiver<Election> {
     let elections = members.group(number).expect("it lives").named_elections();
@@ -254,6 +272,26 @@ async fn applications_stand_in_an_election_and_one_of_them_leads_after_the_other
         until("another, or nobody", named(&members, 0), other).await;
     }
     assert!(tokens.is_sorted() && tokens.len() == 3, "{tokens:?}");
+    let elected = r#"conclave_elections_total{algorithm="Ring",election="reports",result="elected",group="dev"}"#;
+    assert!(counted(&members, elected).await.iter().sum::<u64>() >= 3);
+    // Two candidates were left for the second ballot, which costs them two messages each. Once the lead is known
+    // the last is not acknowledged.
+    let sent = |kind: &str| {
+        format!(
+            r#"conclave_election_messages_sent_total{{election="reports",kind="{kind}",group="dev"}}"#
+        )
+    };
+    for kind in ["textbook", "acknowledgement", "notice"] {
+        let counts = counted(&members, &sent(kind)).await;
+        assert!(counts.len() == 3 && counts.iter().sum::<u64>() >= 3, "{kind}: {counts:?}");
+    }
+    let policy = Policy { generation: 2, timing, ..Policy::default() };
+    members.policy.send_replace(Some(policy));
+    for number in 0..3 {
+        let status = group(number).status();
+        until("the policy lists none", status, |status| status.policy_generation == 2).await;
+    }
+    assert_eq!(counted(&members, &sent("textbook")).await, Vec::<u64>::new());
     members.end().await;
 }
 

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 
 use conclave_protocols::clock::{ClockMap, Source};
-use conclave_protocols::member::{Event, Member};
+use conclave_protocols::elections::election_of;
+use conclave_protocols::member::{ElectionEvent, Event, Member, OfElection, OfService};
 use conclave_protocols::policy::Arbiter;
-use conclave_protocols::protocol::{InputOf, OutboxOf};
+use conclave_protocols::protocol::{Effect, InputOf, OutboxOf};
 use conclave_protocols::record::{MEMBERS_MAX, Record};
 use conclave_protocols::{Incarnation, LocalTime, MemberId, Protocol, register};
 use tracing::{debug, info, warn};
@@ -16,6 +17,7 @@ use crate::group::LastElection;
 use crate::group::costs::{election_cost, lock_costs};
 use crate::group::node::requests::LEAVING;
 use crate::group::node::{Ending, Surroundings, name_of};
+use crate::metrics::DEFAULT;
 use crate::telemetry;
 use crate::wire::Payload;
 
@@ -34,6 +36,12 @@ impl Surroundings for Process<'_> {
         } else {
             member.handle(now, input, out);
         }
+        // A view sends and elects before it is reported.
+        for effect in out.effects() {
+            if let Effect::Tell(Event::Installed(record)) = effect {
+                self.metrics.ballots.list(&record.policy);
+            }
+        }
         self.note_effects(now, member, out);
     }
 
@@ -43,6 +51,11 @@ impl Surroundings for Process<'_> {
             let lock = payload.lock().cloned();
             // The page may miss something.
             let _ = sent.try_send(Sent::Message(Spoken { to, protocol, name, lock }));
+        }
+        if let Payload::Member(message) = &payload
+            && let Some(about) = message.of_election()
+        {
+            self.metrics.ballots.sent(about);
         }
         self.links.send(to, payload);
     }
@@ -64,9 +77,16 @@ impl Surroundings for Process<'_> {
             Event::Confirmed(at) => self.publisher.confirmed(at),
             Event::Elected { winner, messages, took } => {
                 self.publisher.elected(messages, took);
-                let algorithm = self.publisher.election.borrow().algorithm;
                 let last = LastElection { messages, duration: took };
-                self.metrics.elections.ended(algorithm, winner == self.me, last);
+                self.metrics.ballots.ended(DEFAULT, winner == self.me, last);
+            }
+            Event::Service(OfService::Election(OfElection {
+                election,
+                event: ElectionEvent::Elected { winner, messages, took },
+            })) => {
+                let name = election_of(&election).unwrap_or_default();
+                let last = LastElection { messages, duration: took };
+                self.metrics.ballots.ended(name, winner == self.me, last);
             }
             Event::Ignored(reason) => {
                 if reason == "full" && !std::mem::replace(&mut self.is_full, true) {
