@@ -44,17 +44,17 @@ impl LeaderElector {
         limits: Limits,
         shutdown: CancellationToken,
     ) {
-        let router = router(Api::new(group, metrics, limits, None), &self.election);
+        let router = router(&Api::new(group, metrics, limits, None), &self.election);
         serve_router(self.listeners, router, limits, shutdown).await;
     }
 }
 
 /// The two routes, within the guard of the API.
-pub(super) fn router(api: Api, election: &str) -> Router {
+pub(super) fn router(api: &Api, election: &str) -> Router {
     let router = Router::new().route("/", get(leader)).route("/sse", get(leaders));
     let me = api.group.status.borrow().pod.as_str().into();
     let shown = Shown { api: api.clone(), election: election.into(), me };
-    guarded(router.fallback(not_found), &api).with_state(shown)
+    guarded(router.fallback(not_found), api).with_state(shown)
 }
 
 /// What a handler has: the election that it shows, and the name of this pod.

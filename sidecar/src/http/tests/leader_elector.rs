@@ -21,7 +21,7 @@ use crate::http::{Api, LeaderElector, Listeners};
 
 fn elector(double: &Double, election: &str) -> Router {
     let api = Api::new(double.group.clone(), double.metrics.clone(), double.limits, None);
-    router(api, election)
+    router(&api, election)
 }
 
 /// What `GET /` answers.
