@@ -204,7 +204,9 @@ async fn a_stream_outlasts_its_election() {
     drop(first);
     answers.expect("").await;
     answers.expect_silence().await;
-    let _second = list(following());
+    let second = list(isolated());
+    answers.expect_silence().await;
+    second.send_replace(Election { index: 314, ..following() });
     answers.expect("shop-1").await;
     // What was reported of it holds nobody up that is to lead the group.
     assert_eq!(double.group.believers.watch().borrow().until, LocalTime(0));
