@@ -8,6 +8,7 @@
 mod args;
 mod container;
 mod documents;
+mod leader_elector;
 mod pod;
 mod problem;
 mod room;
@@ -19,6 +20,7 @@ pub use container::{
     ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, API_URL, CERTIFICATE_TOKEN_PATH,
     SOCKET_PATH,
 };
+pub use leader_elector::{LEADER_ELECTOR_PORT, LEADER_ELECTOR_PORT_NAME};
 pub use pod::{INJECTED_LABEL, inject_pod};
 pub use problem::Problem;
 

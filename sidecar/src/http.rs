@@ -10,6 +10,7 @@ mod elections;
 mod fields;
 mod guard;
 mod hold;
+mod leader_elector;
 mod locks;
 mod members;
 mod openapi;
@@ -25,6 +26,7 @@ mod unread;
 mod watched;
 
 pub(crate) use guard::{is_from_page, names_an_address};
+pub use leader_elector::LeaderElector;
 pub use openapi::document;
 pub use problem_type::{ProblemType, Row};
 pub use scope::Scope;
@@ -104,13 +106,16 @@ pub async fn serve(
 /// The routes, within their guard.
 pub fn router(api: Api) -> Router {
     let (router, _) = openapi::routes().split_for_parts();
+    guarded(router.fallback(not_found), &api).with_state(api)
+}
+
+/// What stands around all routes, of every port that applications call.
+fn guarded<S: Clone + Send + Sync + 'static>(router: Router<S>, api: &Api) -> Router<S> {
     router
-        .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(axum::middleware::from_fn_with_state(api.clone(), tokens::admit))
         .layer(axum::middleware::from_fn_with_state(api.clone(), guard::guard))
         .layer(axum::middleware::from_fn_with_state(api.clone(), count::count))
-        .with_state(api)
 }
 
 async fn not_found() -> Problem {

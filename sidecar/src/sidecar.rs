@@ -19,7 +19,7 @@ use crate::discovery::{Discovery, Endpoints};
 use crate::group::Group;
 use crate::group::slot::{self, Slot};
 use crate::group::task::{Beginning, Sent};
-use crate::http::{self, Limits, Listeners};
+use crate::http::{self, LeaderElector, Limits, Listeners};
 use crate::identity::Held;
 use crate::kubernetes::write_termination_message;
 use crate::links::{Cuts, Links, Local, Warnings};
@@ -36,6 +36,8 @@ pub struct Sockets {
     pub peers: Vec<std::net::SocketAddr>,
     /// For probes, metrics and the page.
     pub admin: Listeners,
+    /// For an application that was written for leader-elector.
+    pub leader_elector: Option<LeaderElector>,
 }
 
 /// A sidecar that serves its application, in a group or not.
@@ -108,6 +110,10 @@ impl Sidecar {
         tracker.spawn(http::serve_router(sockets.admin, admin, limits, servers.clone()));
         let (api, metered) = (group.clone(), metrics.clone());
         tracker.spawn(http::serve(sockets.api, api, metered, limits, servers.clone()));
+        if let Some(elector) = sockets.leader_elector {
+            let (group, metrics) = (group.clone(), metrics.clone());
+            tracker.spawn(elector.serve(group, metrics, limits, servers.clone()));
+        }
         Self { slot, group, peers: sockets.peers, metrics, tracker, servers }
     }
 

@@ -3,6 +3,7 @@
 use conclave_crds::{PEER_PORT, PEER_PORT_NAME, SIDECAR_CONTAINER};
 use serde_json::{Value, json};
 
+use super::leader_elector;
 use super::settings::Settings;
 
 /// The port of the API, on the loopback addresses only.
@@ -97,7 +98,8 @@ fn ports(settings: &Settings) -> Vec<Value> {
     let port = |name: &str, number: u16| json!({"name": name, "containerPort": number});
     let api = (!settings.socket_only).then(|| port(API_PORT_NAME, API_PORT));
     let others = [port(PEER_PORT_NAME, PEER_PORT), port(ADMIN_PORT_NAME, ADMIN_PORT)];
-    api.into_iter().chain(others).collect()
+    let elector = leader_elector::port(settings).map(|(number, name)| port(name, number));
+    api.into_iter().chain(others).chain(elector).collect()
 }
 
 fn environment(group: &str, settings: &Settings) -> Vec<Value> {
@@ -123,6 +125,7 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
         let names = settings.elections.join(",");
         environment.push(json!({"name": "CONCLAVE_ELECTIONS", "value": names}));
     }
+    environment.extend(leader_elector::setting(settings));
     if let Some(level) = &settings.log_level {
         environment.push(json!({"name": "CONCLAVE_LOG", "value": level}));
     }

@@ -3,13 +3,13 @@
 use conclave_crds::{GROUP_LABEL, SIDECAR_CONTAINER};
 use serde_json::{Map, Value, json};
 
-use super::Options;
 use super::container::{
     API_TOKENS_VOLUME, API_URL, RUN_PATH, RUN_VOLUME, SOCKET_PATH, TOKEN_VOLUME, container, volumes,
 };
 use super::problem::Problem;
 use super::room::{self, CONTAINERS};
 use super::settings::Settings;
+use super::{Options, leader_elector};
 
 /// The pod label that says that the sidecar was injected, with the value `true`. The PodMonitor of
 /// the chart selects it.
@@ -62,18 +62,22 @@ fn label<'a>(pod: &'a Value, key: &str) -> Option<&'a str> {
 
 /// Takes out what was injected before.
 fn take_out(pod: &mut Value) {
+    let had_elector = leader_elector::is_in(pod);
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
     drop_items(spec, "initContainers", |container| container["name"] == SIDECAR_CONTAINER);
     drop_items(spec, "volumes", |volume| VOLUMES.iter().any(|name| volume["name"] == *name));
-    containers_mut(spec).for_each(take_out_of);
+    containers_mut(spec).for_each(|container| take_out_of(container, had_elector));
 }
 
-/// Takes out of a container what was injected before, or was written as if it had been.
-fn take_out_of(container: &mut Map<String, Value>) {
+/// Takes out of a container what was injected before, or was written as if it had been. The variables of
+/// leader-elector are ours only where this sidecar is in its place: else they are those of another.
+fn take_out_of(container: &mut Map<String, Value>, with_elector: bool) {
     drop_items(container, "volumeMounts", |mount| mount["name"] == RUN_VOLUME);
-    drop_items(container, "env", |variable| {
-        *variable == url_variable() || *variable == socket_variable()
-    });
+    let mut ours = vec![url_variable(), socket_variable()];
+    if with_elector {
+        ours.extend(leader_elector::variables());
+    }
+    drop_items(container, "env", |variable| ours.contains(variable));
 }
 
 /// Drops some items of a list, and the list if it is empty then.
@@ -99,9 +103,8 @@ fn put_in(
         let wants_socket = settings.mount_socket.iter().any(|wanted| wanted == name(container));
         let path = format!("spec.containers[{}]", name(container));
         // Nobody can know later who wrote it, so it must not stay where it is now.
-        take_out_of(container);
-        tell(container, wants_socket, !settings.socket_only)
-            .map_err(|problem| problem.below(&path))?;
+        take_out_of(container, settings.leader_elector.is_some());
+        tell(container, wants_socket, settings).map_err(|problem| problem.below(&path))?;
     }
     let below_spec = |problem: Problem| problem.below("spec");
     // First, so that the application's own init containers find it running.
@@ -117,18 +120,23 @@ fn put_in(
 fn tell(
     container: &mut Map<String, Value>,
     wants_socket: bool,
-    has_url: bool,
+    settings: &Settings,
 ) -> Result<(), Problem> {
     if wants_socket {
         let mount = json!({"name": RUN_VOLUME, "mountPath": RUN_PATH});
         list(container, "volumeMounts")?.push(mount);
     }
-    let wanted = [wants_socket.then(socket_variable), has_url.then(url_variable)];
-    if wanted.iter().all(Option::is_none) {
+    let mut wanted = Vec::new();
+    if settings.leader_elector.is_some() {
+        wanted.extend(leader_elector::variables());
+    }
+    wanted.extend(wants_socket.then(socket_variable));
+    wanted.extend((!settings.socket_only).then(url_variable));
+    if wanted.is_empty() {
         return Ok(());
     }
     let variables = list(container, "env")?;
-    for variable in wanted.into_iter().flatten() {
+    for variable in wanted {
         if variables.iter().all(|other| other["name"] != variable["name"]) {
             variables.insert(0, variable);
         }

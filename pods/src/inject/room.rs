@@ -4,6 +4,7 @@ use conclave_crds::{PEER_PORT, PEER_PORT_NAME, SIDECAR_CONTAINER};
 use serde_json::Value;
 
 use super::container::{ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, RUN_PATH};
+use super::leader_elector;
 use super::pod::VOLUMES;
 use super::problem::Problem;
 use super::settings::Settings;
@@ -18,7 +19,8 @@ pub(super) fn check(pod: &Value, settings: &Settings) -> Result<(), Problem> {
     let items = |list: &str| spec[list].as_array().into_iter().flatten().enumerate();
     for list in CONTAINERS {
         for (index, container) in items(list) {
-            check_container(container).map_err(|p| p.below(&format!("spec.{list}[{index}]")))?;
+            check_container(container, settings)
+                .map_err(|p| p.below(&format!("spec.{list}[{index}]")))?;
         }
     }
     for (index, volume) in items("volumes") {
@@ -26,19 +28,21 @@ pub(super) fn check(pod: &Value, settings: &Settings) -> Result<(), Problem> {
             return Err(in_use(&format!("spec.volumes[{index}].name"), &volume["name"]));
         }
     }
+    leader_elector::check(settings)?;
     check_mounts(spec, settings)
 }
 
-fn check_container(container: &Value) -> Result<(), Problem> {
+fn check_container(container: &Value, settings: &Settings) -> Result<(), Problem> {
+    let ports = || PORTS.into_iter().chain(leader_elector::port(settings));
     if container["name"] == SIDECAR_CONTAINER {
         return Err(in_use("name", &container["name"]));
     }
     for (index, port) in container["ports"].as_array().into_iter().flatten().enumerate() {
-        if PORTS.iter().any(|(number, _)| port["containerPort"] == *number) {
+        if ports().any(|(number, _)| port["containerPort"] == number) {
             let field = format!("ports[{index}].containerPort");
             return Err(in_use(&field, &port["containerPort"]));
         }
-        if PORTS.iter().any(|(_, name)| port["name"] == *name) {
+        if ports().any(|(_, name)| port["name"] == name) {
             return Err(in_use(&format!("ports[{index}].name"), &port["name"]));
         }
     }
@@ -70,6 +74,6 @@ fn in_use(field: &str, value: &Value) -> Problem {
 /// The lists of containers in a pod.
 pub(super) const CONTAINERS: [&str; 2] = ["initContainers", "containers"];
 
-/// The sidecar's ports.
+/// The ports that every sidecar has.
 pub(super) const PORTS: [(u16, &str); 3] =
     [(API_PORT, API_PORT_NAME), (PEER_PORT, PEER_PORT_NAME), (ADMIN_PORT, ADMIN_PORT_NAME)];

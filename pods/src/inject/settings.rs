@@ -26,6 +26,8 @@ pub(super) struct Settings {
     pub(super) api_tokens: Option<String>,
     /// The elections that its application stands in from the beginning.
     pub(super) elections: Vec<String>,
+    /// The election that is shown to an application that was written for leader-elector.
+    pub(super) leader_elector: Option<String>,
 }
 
 impl Settings {
@@ -58,6 +60,7 @@ impl Settings {
             "mount-socket" => self.mount_socket = list(text),
             "socket-only" => self.socket_only = truth(text)?,
             "api-tokens" => self.api_tokens = Some(secret(text)?),
+            "leader-elector" => self.leader_elector = Some(election(text)?),
             _ => return Err(format!("is unknown; there are {}", KNOWN.join(", "))),
         }
         Ok(())
@@ -72,14 +75,24 @@ fn list(text: &str) -> Vec<String> {
 
 fn elections(text: &str) -> Result<Vec<String>, String> {
     let names = list(text);
-    let is_wrong = |name: &&String| !is_label(name) || name.len() > LABEL_MAX;
-    if names.is_empty() || names.iter().any(|name| is_wrong(&name)) {
+    if names.is_empty() || !names.iter().all(|name| is_election(name)) {
         return Err(format!("must be names of elections, separated by commas, and is `{text}`"));
     }
     if names.iter().any(|name| name == "default") {
         return Err("may not name `default`: every member stands in it".to_owned());
     }
     Ok(names)
+}
+
+fn election(text: &str) -> Result<String, String> {
+    if !is_election(text) {
+        return Err(format!("must be `default` or the name of an election, and is `{text}`"));
+    }
+    Ok(text.to_owned())
+}
+
+fn is_election(name: &str) -> bool {
+    is_label(name) && name.len() <= LABEL_MAX
 }
 
 fn image(text: &str) -> Result<String, String> {
@@ -140,7 +153,7 @@ const ELECTIONS: &str = "conclave.dev/elections";
 
 const LABEL_MAX: usize = 63;
 
-pub(super) const KNOWN: [&str; 8] = [
+pub(super) const KNOWN: [&str; 9] = [
     "image",
     "log-level",
     "cpu-request",
@@ -149,6 +162,7 @@ pub(super) const KNOWN: [&str; 8] = [
     "mount-socket",
     "socket-only",
     "api-tokens",
+    "leader-elector",
 ];
 
 const SECRET_NAME_MAX: usize = 253;

@@ -1,5 +1,6 @@
 //! `conclave sidecar`: one member, beside an application in a pod.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::info;
 
-use crate::http::{Listeners, TokenFile};
+use crate::http::{LeaderElector, Listeners, TokenFile};
 use crate::identity::{AuthorityClient, Held, Issuer, Renewal};
 use crate::kubernetes::{Place, Resource, Says};
 use crate::metrics::Metrics;
@@ -24,7 +25,7 @@ use crate::os_clock::{ClockFault, OsClock};
 use crate::register::{KubernetesRegister, Register, Sight};
 use crate::sidecar::{Membership, Sidecar, Sockets};
 use crate::telemetry::{self, LogFormat};
-use conclave_pods::inject::CERTIFICATE_TOKEN_PATH;
+use conclave_pods::inject::{CERTIFICATE_TOKEN_PATH, LEADER_ELECTOR_PORT};
 
 /// The settings of the sidecar, by the pod's manifest.
 #[derive(Args, Debug)]
@@ -62,6 +63,9 @@ pub(super) struct SidecarArgs {
     /// The elections that the application stands in from the beginning.
     #[arg(long, env = "CONCLAVE_ELECTIONS", value_delimiter = ',')]
     elections: Vec<String>,
+    /// The election that port 4040 shows, in which the application stands: for one that was written for leader-elector.
+    #[arg(long, env = "CONCLAVE_LEADER_ELECTOR", value_name = "ELECTION")]
+    leader_elector: Option<String>,
     /// The container's termination message file: who this process was, should it die.
     #[arg(long, env = "CONCLAVE_TERMINATION_MESSAGE_PATH", default_value = "/dev/termination-log")]
     termination_message_path: PathBuf,
@@ -112,6 +116,15 @@ fn check(args: &SidecarArgs) -> anyhow::Result<()> {
     }
     if args.api_socket_only && args.socket.is_none() {
         complaints.push("CONCLAVE_API_SOCKET_ONLY needs a socket: expected CONCLAVE_SOCKET");
+    }
+    if args.leader_elector.as_ref().is_some_and(String::is_empty) {
+        complaints.push("CONCLAVE_LEADER_ELECTOR is empty: expected the name of an election");
+    }
+    if args.leader_elector.is_some() && (args.api_socket_only || args.api_token_path.is_some()) {
+        complaints.push(
+            "CONCLAVE_LEADER_ELECTOR opens a port that asks for no token: it goes neither with \
+             CONCLAVE_API_TOKEN_PATH nor with CONCLAVE_API_SOCKET_ONLY",
+        );
     }
     anyhow::ensure!(
         complaints.is_empty(),
@@ -182,7 +195,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             pod: args.pod_uid,
             name: args.pod_name.clone(),
             addresses: peer_addresses(&args),
-            elections: args.elections.clone(),
+            elections: elections(&args),
             held,
             policy: resource.policy,
             status: used,
@@ -234,7 +247,8 @@ async fn bind(args: &SidecarArgs) -> anyhow::Result<Sockets> {
     let api = bind_api(args).await?;
     let anywhere = SocketAddr::from((any(&args.pod_ips), port + 2));
     let admin = Listeners::on(anywhere).await.with_context(|| format!("listen on {anywhere}"))?;
-    Ok(Sockets { api, peers: vec![SocketAddr::from((any(&args.pod_ips), port + 1))], admin })
+    let peers = vec![SocketAddr::from((any(&args.pod_ips), port + 1))];
+    Ok(Sockets { api, peers, admin, leader_elector: bind_leader_elector(args).await? })
 }
 
 async fn bind_api(args: &SidecarArgs) -> anyhow::Result<Listeners> {
@@ -252,6 +266,24 @@ async fn bind_api(args: &SidecarArgs) -> anyhow::Result<Listeners> {
         api = api.for_tokens(tokens);
     }
     Ok(api)
+}
+
+async fn bind_leader_elector(args: &SidecarArgs) -> anyhow::Result<Option<LeaderElector>> {
+    let Some(election) = args.leader_elector.clone() else { return Ok(None) };
+    let listeners = Listeners::on_loopback(LEADER_ELECTOR_PORT).await.with_context(|| {
+        format!(
+            "listen on port {LEADER_ELECTOR_PORT} in the place of leader-elector, which must not be \
+             in the pod any more"
+        )
+    })?;
+    Ok(Some(LeaderElector { listeners, election }))
+}
+
+/// The elections that the application stands in from the beginning. In `default` every member stands.
+fn elections(args: &SidecarArgs) -> Vec<String> {
+    let shown = args.leader_elector.iter().filter(|name| *name != "default");
+    let all: BTreeSet<_> = args.elections.iter().chain(shown).cloned().collect();
+    all.into_iter().collect()
 }
 
 /// Both families, unless the pod knows no IPv6.

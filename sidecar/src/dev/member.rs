@@ -430,7 +430,7 @@ impl Born {
         let api = Listeners::on_loopback(base).await.with_context(|| format!("port {base}"))?;
         let admin = base + ADMIN;
         let admin = Listeners::on_loopback(admin).await.with_context(|| format!("port {admin}"))?;
-        Ok(Sockets { api, peers: vec![self.peer_address()], admin })
+        Ok(Sockets { api, peers: vec![self.peer_address()], admin, leader_elector: None })
     }
 }
 

@@ -198,12 +198,7 @@ impl FromRequestParts<Api> for ElectionPath {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
         let path = Path::<String>::from_request_parts(parts, api).await;
         let Path(name) = path.map_err(|error| Problem::invalid("election", error.body_text()))?;
-        if name == NAME {
-            return Ok(Self(api.group.election()));
-        }
-        let named = api.group.named_elections();
-        let named = named.borrow().get(&name).cloned();
-        named.map(Self).ok_or_else(|| ElectionError::NoElection.into())
+        find(api, &name).map(Self).ok_or_else(|| ElectionError::NoElection.into())
     }
 }
 
@@ -278,6 +273,15 @@ impl Watched for Election {
 }
 
 impl ElectionView {
+    /// The pod that leads, and for how many milliseconds it has led: the pod `me` of this member only while it surely
+    /// leads, and another while this member follows it. A nominee hears of its own lead before it has it.
+    pub(super) fn led_by(&self, me: &str) -> Option<(&str, u64)> {
+        let leader = self.leader.as_ref()?;
+        let follows = self.state == LeadershipName::Following;
+        let known = if leader.pod == me { self.is_leader } else { follows };
+        known.then_some((leader.pod.as_str(), leader.since_ms))
+    }
+
     /// Whether the same member leads, and this one stands as it did.
     fn stands_as(&self, other: &Self) -> bool {
         let leader = |view: &Self| view.leader.as_ref().map(|leader| leader.uid.clone());
@@ -315,6 +319,14 @@ impl From<Leadership> for LeadershipName {
             Leadership::Isolated => Self::Isolated,
         }
     }
+}
+
+/// The election of that name, if there is one.
+pub(super) fn find(api: &Api, name: &str) -> Option<watch::Receiver<Election>> {
+    if name == NAME {
+        return Some(api.group.election());
+    }
+    api.group.named_elections().borrow().get(name).cloned()
 }
 
 /// How an election stands now.

@@ -86,9 +86,11 @@ pub enum Via {
 }
 
 impl Listeners {
-    /// Listens on both loopback addresses; fails only if neither works. With port 0 both get the
-    /// port that the first is given.
+    /// Listens on both loopback addresses; fails if another process has one of them, or if neither works.
+    /// With port 0 both get the port that the first is given.
     pub async fn on_loopback(port: u16) -> io::Result<Self> {
+        // A port that was drawn may be in use at the other address, and clients are not bound to it.
+        let is_taken = |error: &io::Error| port != 0 && error.kind() == io::ErrorKind::AddrInUse;
         let first = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
         let port = match &first {
             Ok(listener) => listener.local_addr()?.port(),
@@ -97,6 +99,8 @@ impl Listeners {
         let second = TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await;
         match (first, second) {
             (Ok(first), Ok(second)) => Ok(Self { tcp: vec![first, second], ..Self::default() }),
+            // Else clients would call the one or the other, by the address that they take.
+            (Ok(_), Err(error)) | (Err(error), Ok(_)) if is_taken(&error) => Err(error),
             (Ok(one), Err(error)) | (Err(error), Ok(one)) => {
                 warn!(%error, port, "only one loopback address can be listened on");
                 Ok(Self { tcp: vec![one], ..Self::default() })

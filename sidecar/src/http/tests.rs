@@ -18,6 +18,8 @@ mod guarding;
 #[cfg(test)]
 mod hanging_up;
 #[cfg(test)]
+mod leader_elector;
+#[cfg(test)]
 mod members;
 #[cfg(test)]
 mod safety;

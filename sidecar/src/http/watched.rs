@@ -11,9 +11,10 @@ use axum::http::header::ACCEPT;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use conclave_protocols::LocalTime;
-use futures::stream;
+use futures::StreamExt;
+use futures::stream::{self, Stream};
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 use super::problem::Problem;
 use super::{Api, fields::Fields};
@@ -120,6 +121,31 @@ pub(super) fn events<T: Watched, C: Send + 'static>(
     state: watch::Receiver<T>,
     caller: C,
 ) -> Result<Response, Problem> {
+    let caller = (caller, api.long_call()?);
+    Ok(sse(api, changes(api, state, caller, event)))
+}
+
+/// One event, under its name.
+fn event<V: Serialize>(name: &str, index: u64, view: &V) -> Option<Event> {
+    let event = Event::default().event(name).id(index.to_string()).retry(RETRY);
+    // Our views are plain data: they always have a JSON form.
+    event.json_data(view).ok()
+}
+
+/// Every change of `state`, the present one first, as `write` puts it: from the name of the event, the index and
+/// the view it makes what is sent, or nothing. The stream keeps `caller` alive.
+pub(super) fn changes<T, E, W, C>(
+    api: &Api,
+    state: watch::Receiver<T>,
+    caller: C,
+    write: W,
+) -> impl Stream<Item = E> + Send + 'static + use<T, E, W, C>
+where
+    T: Watched,
+    E: Send + 'static,
+    W: Fn(&'static str, u64, &T::View) -> Option<E> + Send + 'static,
+    C: Send + 'static,
+{
     let reader = Reader {
         clock: api.group.os_clock(),
         state,
@@ -130,15 +156,20 @@ pub(super) fn events<T: Watched, C: Send + 'static>(
         leads: false,
         ready: VecDeque::new(),
         over: false,
+        write,
         _caller: caller,
-        _permit: api.long_call()?,
     };
-    let events = stream::unfold(reader, |mut reader| async move {
+    stream::unfold(reader, |mut reader| async move {
         let event = reader.next().await?;
-        Some((Ok::<_, Infallible>(event), reader))
-    });
+        Some((event, reader))
+    })
+}
+
+/// The answer that sends these events, and comments while there are none.
+pub(super) fn sse(api: &Api, events: impl Stream<Item = Event> + Send + 'static) -> Response {
+    let events = events.map(Ok::<_, Infallible>);
     let alive = KeepAlive::new().interval(api.limits.keep_alive).text("keep-alive");
-    Ok(Sse::new(events).keep_alive(alive).into_response())
+    Sse::new(events).keep_alive(alive).into_response()
 }
 
 /// Whether a caller wants a stream.
@@ -151,7 +182,7 @@ pub(super) fn wants_events(headers: &HeaderMap) -> bool {
 }
 
 /// Who reads a stream, and how far it has come.
-struct Reader<T: Watched, C> {
+struct Reader<T: Watched, E, W, C> {
     clock: OsClock,
     state: watch::Receiver<T>,
     seen: Option<Seen>,
@@ -160,14 +191,18 @@ struct Reader<T: Watched, C> {
     believer: Believer,
     /// The last state read says that this member leads.
     leads: bool,
-    ready: VecDeque<Event>,
+    ready: VecDeque<E>,
     over: bool,
+    write: W,
     _caller: C,
-    _permit: OwnedSemaphorePermit,
 }
 
-impl<T: Watched, C> Reader<T, C> {
-    async fn next(&mut self) -> Option<Event> {
+impl<T, E, W, C> Reader<T, E, W, C>
+where
+    T: Watched,
+    W: Fn(&'static str, u64, &T::View) -> Option<E>,
+{
+    async fn next(&mut self) -> Option<E> {
         loop {
             if let Some(event) = self.ready.pop_front() {
                 return Some(event);
@@ -200,9 +235,7 @@ impl<T: Watched, C> Reader<T, C> {
         }
         self.notified = deadline.map(|deadline| Notified::at(now.boottime, deadline));
         for name in T::events(self.before.as_ref(), &view) {
-            let event = Event::default().event(name).id(seen.index.to_string()).retry(RETRY);
-            // Our views are plain data: they always have a JSON form.
-            self.ready.extend(event.json_data(&view));
+            self.ready.extend((self.write)(name, seen.index, &view));
         }
         self.over |= T::is_final(&view);
         self.seen = Some(seen);

@@ -7,7 +7,7 @@ use prometheus::{HistogramVec, IntCounterVec};
 
 use super::definitions::{Definitions, doubling};
 
-/// Requests on port 7070 and the Unix socket.
+/// Requests on the ports for applications and the Unix socket.
 #[derive(Clone)]
 pub(crate) struct HttpMetrics {
     requests: IntCounterVec,

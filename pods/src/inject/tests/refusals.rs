@@ -42,6 +42,33 @@ fn names_and_ports_of_the_sidecar_are_taken() {
 }
 
 #[test]
+fn a_leader_elector_that_is_still_in_the_pod_has_its_port() {
+    let old = json!({"name": "elector", "ports": [{"containerPort": 4040}]});
+    let with = |annotations: Value| {
+        let mut pod = pod(|pod| {
+            pod["metadata"]["annotations"] = annotations;
+            pod["spec"]["containers"][0] = old.clone();
+        });
+        inject_pod(&mut pod, &Options::default()).map_err(|problem| problem.to_string())
+    };
+    let error = with(json!({"config.conclave.dev/leader-elector": "default"})).expect_err("taken");
+    assert!(error.starts_with("`spec.containers[0].ports[0].containerPort` may not be `4040`"));
+    assert_eq!(with(json!({})), Ok(true));
+}
+
+#[test]
+fn the_port_of_leader_elector_is_not_opened_where_callers_are_restricted() {
+    for (key, value) in [("api-tokens", "tokens"), ("socket-only", "true")] {
+        let key = format!("config.conclave.dev/{key}");
+        let elector = "config.conclave.dev/leader-elector";
+        let annotations = json!({ key.clone(): value, elector: "default" });
+        let error = refusal(|pod| pod["metadata"]["annotations"] = annotations);
+        assert!(error.starts_with(&format!("`metadata.annotations[{elector}]` opens a port that")));
+        assert!(error.ends_with(&format!("does not go with `{key}`")), "{error}");
+    }
+}
+
+#[test]
 fn an_annotation_that_puts_the_application_forward_names_elections() {
     for (value, expected) in [
         ("", "must be names of elections, separated by commas, and is ``"),
@@ -69,6 +96,8 @@ fn an_annotation_that_is_unknown_or_wrong_is_named() {
         ("api-tokens", "a..b", "must be the name of a Secret"),
         ("api-tokens", "Tokens", "must be the name of a Secret"),
         ("api-tokens", "-tokens", "must be the name of a Secret"),
+        ("leader-elector", "", "must be `default` or the name of an election, and is ``"),
+        ("leader-elector", "a,b", "must be `default` or the name of an election"),
     ] {
         let key = format!("config.conclave.dev/{key}");
         let error = refusal(|pod| pod["metadata"]["annotations"] = json!({ key.clone(): value }));

@@ -174,6 +174,62 @@ fn only_the_sidecar_sees_the_tokens_that_its_api_asks_for() {
     assert_eq!(again, injected(|pod| pod["metadata"]["annotations"] = json!({})), "and gone again");
 }
 
+const LEADER_ELECTOR: &str = "config.conclave.dev/leader-elector";
+
+#[test]
+fn an_application_that_was_written_for_leader_elector_finds_what_it_looks_for() {
+    let pod = injected(|pod| {
+        pod["metadata"]["annotations"] = json!({ LEADER_ELECTOR: "reports" });
+        pod["spec"]["initContainers"] = json!([{"name": "migrate"}]);
+        let own = json!({"name": "ELECTOR_PATH", "value": "localhost:6060"});
+        pod["spec"]["containers"] = json!([{"name": "till"}, {"name": "own", "env": [own]}]);
+    });
+    let election = json!({"name": "CONCLAVE_LEADER_ELECTOR", "value": "reports"});
+    assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_LEADER_ELECTOR", &election)));
+    let ports = sidecar(&pod)["ports"].as_array().expect("ports");
+    assert!(ports.contains(&json!({"name": "conclave-leader", "containerPort": 4040})));
+    let value = |container: &Value, name: &str| {
+        let variables = environment(container);
+        let found = variables.into_iter().find(|(other, _)| *other == name);
+        found.map(|(_, variable)| variable["value"].clone())
+    };
+    for container in [&pod["spec"]["initContainers"][1], &pod["spec"]["containers"][0]] {
+        assert_eq!(value(container, "ELECTOR_PATH"), Some("localhost:4040".into()));
+        assert_eq!(value(container, "ELECTOR_GET_URL"), Some("http://localhost:4040/".into()));
+        assert_eq!(value(container, "ELECTOR_SSE_URL"), Some("http://localhost:4040/sse".into()));
+    }
+    let own = &pod["spec"]["containers"][1];
+    assert_eq!(value(own, "ELECTOR_PATH"), Some("localhost:6060".into()));
+    assert_eq!(environment(own).len(), 4, "and nothing twice");
+}
+
+#[test]
+fn the_variables_of_leader_elector_go_with_its_annotation() {
+    let mut pod = annotated(LEADER_ELECTOR, "default");
+    let once = pod.clone();
+    assert_eq!(inject_pod(&mut pod, &Options::default()), Ok(true));
+    assert_eq!(pod, once, "twice is once");
+    pod["metadata"]["annotations"] = json!({});
+    assert_eq!(inject_pod(&mut pod, &Options::default()), Ok(true));
+    assert_eq!(pod, injected(|pod| pod["metadata"]["annotations"] = json!({})), "and gone again");
+}
+
+/// It may be another sidecar's, which is still in the pod.
+#[test]
+fn without_the_annotation_the_variables_of_leader_elector_stay_as_they_are() {
+    for name in ["ELECTOR_PATH", "ELECTOR_GET_URL", "ELECTOR_SSE_URL"] {
+        let shown = annotated(LEADER_ELECTOR, "default");
+        let variables = environment(&shown["spec"]["containers"][0]);
+        let (_, ours) = variables.into_iter().find(|(other, _)| *other == name).expect("one");
+        let mut pod = injected(|pod| pod["spec"]["containers"][0]["env"] = json!([ours]));
+        for _ in 0..2 {
+            let env = environment(&pod["spec"]["containers"][0]);
+            assert_eq!(env[1..], [(name, ours)], "beside the address of the API");
+            assert_eq!(inject_pod(&mut pod, &Options::default()), Ok(true));
+        }
+    }
+}
+
 #[test]
 fn annotations_change_the_sidecar() {
     let with = |key: &str, value: &str| annotated(&format!("config.conclave.dev/{key}"), value);
@@ -215,9 +271,13 @@ fn the_api_server_knows_every_field_of_the_pod() {
             "config.conclave.dev/api-tokens": "till",
         });
     });
-    let read: k8s_openapi::api::core::v1::Pod = serde_json::from_value(pod.clone()).expect("a pod");
-    // A field that the type does not have is lost on the way.
-    assert_eq!(serde_json::to_value(read).expect("JSON"), pod);
+    let shown = annotated(LEADER_ELECTOR, "default");
+    for pod in [pod, shown] {
+        let read: k8s_openapi::api::core::v1::Pod =
+            serde_json::from_value(pod.clone()).expect("a pod");
+        // A field that the type does not have is lost on the way.
+        assert_eq!(serde_json::to_value(read).expect("JSON"), pod);
+    }
 }
 
 #[test]
@@ -233,7 +293,8 @@ fn the_page_for_operators_names_every_label_annotation_and_port() {
     for key in settings::KNOWN {
         assert!(page.contains(&format!("| `{}{key}` |", settings::PREFIX)), "{key}");
     }
-    for (number, name) in room::PORTS {
+    let elector = (LEADER_ELECTOR_PORT, LEADER_ELECTOR_PORT_NAME);
+    for (number, name) in room::PORTS.into_iter().chain([elector]) {
         assert!(page.contains(&format!("| {number} | `{name}` |")), "{name}");
     }
     for label in [GROUP_LABEL, INJECTED_LABEL, LEADER_LABEL] {
@@ -243,9 +304,14 @@ fn the_page_for_operators_names_every_label_annotation_and_port() {
 
 #[test]
 fn a_variable_that_the_application_wrote_as_we_do_changes_nothing_the_second_time() {
-    for own in [("CONCLAVE_SOCKET", SOCKET_PATH), ("CONCLAVE_URL", API_URL)] {
+    for own in [
+        ("CONCLAVE_SOCKET", SOCKET_PATH),
+        ("CONCLAVE_URL", API_URL),
+        ("ELECTOR_PATH", "localhost:4040"),
+    ] {
         let (name, value) = own;
         let mut once = injected(|pod| {
+            pod["metadata"]["annotations"] = json!({ LEADER_ELECTOR: "default" });
             let first = json!({"name": "FIRST", "value": "1"});
             let own = json!({"name": name, "value": value});
             pod["spec"]["containers"][0]["env"] = json!([first, own]);

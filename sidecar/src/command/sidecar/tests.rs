@@ -47,6 +47,45 @@ fn without_a_socket_it_cannot_be_alone() {
     assert!(check(&args(7070, &["--api-socket-only", "--socket", "/run/x"])).is_ok());
 }
 
+#[test]
+fn the_port_of_leader_elector_is_open_to_the_whole_pod() {
+    let refusal = |more: &[&str]| {
+        let line = [&["--leader-elector", "default"][..], more].concat();
+        check(&args(7070, &line)).err().map(|error| error.to_string())
+    };
+    assert_eq!(refusal(&[]), None);
+    for more in [&["--api-token-path", "/run/x"][..], &["--api-socket-only", "--socket", "/run/x"]]
+    {
+        let error = refusal(more).expect("refused");
+        assert!(error.contains("CONCLAVE_LEADER_ELECTOR opens a port that asks for no"), "{error}");
+    }
+    let error = check(&args(7070, &["--leader-elector", ""])).unwrap_err().to_string();
+    assert!(error.contains("CONCLAVE_LEADER_ELECTOR is empty"), "{error}");
+}
+
+#[test]
+fn an_application_stands_in_the_named_election_that_it_is_shown() {
+    for (line, expected) in [
+        (&["--elections", "reports,mails"][..], &["mails", "reports"][..]),
+        (&["--leader-elector", "default"], &[]),
+        (&["--leader-elector", "reports"], &["reports"]),
+        (&["--leader-elector", "reports", "--elections", "mails,reports"], &["mails", "reports"]),
+    ] {
+        assert_eq!(elections(&args(7070, line)), expected, "{line:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_leader_elector_that_is_still_in_the_pod_is_named() {
+    assert!(bind_leader_elector(&args(7070, &[])).await.unwrap().is_none());
+    // If it cannot be bound, another process has it: that will do.
+    let _taken = tokio::net::TcpListener::bind(("127.0.0.1", LEADER_ELECTOR_PORT)).await;
+    let bound = bind_leader_elector(&args(7070, &["--leader-elector", "default"])).await;
+    let error = format!("{:#}", bound.unwrap_err());
+    assert!(error.starts_with("listen on port 4040 in the place of leader-elector"), "{error}");
+    assert!(error.contains("in use"), "{error}");
+}
+
 #[tokio::test]
 async fn a_file_of_tokens_that_is_wrong_stops_the_start() {
     let folder = tempfile::tempdir().unwrap();

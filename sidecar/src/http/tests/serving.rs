@@ -55,6 +55,15 @@ async fn both_loopback_addresses_and_a_unix_socket_are_served() {
     }
 }
 
+/// Else a client would find the one process or the other, by the address that it takes.
+#[tokio::test]
+async fn a_port_that_another_process_has_at_one_loopback_address_is_an_error() {
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let error = Listeners::on_loopback(port).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+}
+
 #[tokio::test]
 async fn over_tcp_a_host_is_needed_from_http_1_1_on() {
     let double = Double::new();
