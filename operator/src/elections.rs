@@ -123,7 +123,7 @@ pub(crate) fn status(observed: &Observed) -> Vec<ElectionStatus> {
         let slice = slice_name(&conclave.name_any(), name);
         let slice = own_slices(observed).find(|found| found.name_any() == slice);
         let known = before.iter().find(|known| known.name == *name);
-        let token = slice.and_then(token).or(known.and_then(|known| known.token));
+        let token = slice.and_then(token).or_else(|| known?.token);
         let endpoint = slice.and_then(|slice| slice.endpoints.first()).filter(|_| token.is_some());
         let leader = endpoint.and_then(|endpoint| leader_of(endpoint, &observed.pods));
         let since =

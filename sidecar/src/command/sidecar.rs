@@ -199,16 +199,16 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             dead,
             termination_message: Some(args.termination_message_path.clone()),
         };
-        let lives = CancellationToken::new();
+        let over = CancellationToken::new();
         let me = PodEndpoint {
             name: args.pod_name.clone(),
             uid: args.pod_uid,
             ips: args.pod_ips.clone(),
         };
-        let leaders = Leaders::new(place.clone(), uid, me, sidecar.group(), lives.clone());
+        let leaders = Leaders::new(place.clone(), uid, me, sidecar.group(), over.clone());
         let leaders = tokio::spawn(leaders.run(elections));
         let lived = sidecar.live(membership, end.clone()).await;
-        lives.cancel();
+        over.cancel();
         if timeout(LAST_WORD, leaders).await.is_err() {
             warn!("this pod ends before it could take itself off the slice of an election");
         }

@@ -207,8 +207,10 @@ fn lead(election: &Election, now: LocalTime) -> Option<u64> {
     if !election.leads_at(now) || election.arbiter != Arbiter::Quorum {
         return None;
     }
-    let epoch = (election.name == DEFAULT_ELECTION).then_some(election.epoch.0);
-    epoch.or(election.token.map(FencingToken::get))
+    if election.name == DEFAULT_ELECTION {
+        return Some(election.epoch.0);
+    }
+    election.token.map(FencingToken::get)
 }
 
 /// Whether a lead is over. That of the group goes on from view to view.

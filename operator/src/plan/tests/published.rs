@@ -180,6 +180,16 @@ fn the_leader_is_reported_once_and_its_endpoint_stays() {
     assert_eq!(known(&observed, "reports").since, Some(Time(observed.now)));
 }
 
+/// The record has the group's leader, and so have `status.leader` and the Event of its own.
+#[test]
+fn the_leader_of_the_group_is_announced_by_the_record_alone() {
+    let mut observed = publishing(&[election("default", Some(8080))]);
+    lead(slice(&mut observed, "conclave-orders.default"), 1, 17);
+    assert_eq!(announced(&take_turns(&mut observed)), Vec::<String>::new());
+    assert_eq!(known(&observed, "default").token, Some(17));
+    assert_eq!(observed.conclave.status.and_then(|status| status.leaders), None);
+}
+
 #[test]
 fn a_lead_that_is_over_is_no_event_and_is_not_announced_again() {
     let mut observed = publishing(&[election("reports", None)]);
@@ -207,9 +217,9 @@ fn a_pod_that_is_gone_is_taken_off_its_slice() {
         Some("5".to_owned());
     observed.pods.retain(|pod| pod.name != "b");
     let done = take_turns(&mut observed);
-    let emptied = done.iter().find_map(|change| match change {
-        Change::EmptySlice(slice) => Some((slice.name.as_str(), slice.version.as_deref())),
-        _ => None,
+    let emptied = done.iter().find_map(|change| {
+        let Change::EmptySlice(slice) = change else { return None };
+        Some((slice.name.as_str(), slice.version.as_deref()))
     });
     assert_eq!(emptied, Some(("conclave-orders.reports", Some("5"))), "and no other version");
     assert_eq!(known(&observed, "reports").leader, None);
@@ -217,8 +227,8 @@ fn a_pod_that_is_gone_is_taken_off_its_slice() {
 
 #[test]
 fn what_is_wanted_no_longer_goes_away() {
-    let reports = election("reports", Some(8080));
-    let mut observed = publishing(&[election("default", Some(8081)), reports.clone()]);
+    let mut observed =
+        publishing(&[election("default", Some(8081)), election("reports", Some(8080))]);
     assert_eq!(observed.children.published.services.len(), 2);
     lead(slice(&mut observed, "conclave-orders.reports"), 2, 7);
     take_turns(&mut observed);

@@ -20,6 +20,8 @@ use crate::os_clock::OsClock;
 #[derive(Clone)]
 struct Server(Arc<Mutex<State>>);
 
+type Between = Box<dyn FnOnce(&mut State) + Send>;
+
 struct State {
     /// The slice, if there is one.
     slice: Option<Value>,
@@ -29,7 +31,7 @@ struct State {
     written: usize,
     conflicts: usize,
     /// What somebody else does between the next read and whatever follows it.
-    between: Option<Box<dyn FnOnce(&mut State) + Send>>,
+    between: Option<Between>,
 }
 
 impl State {
