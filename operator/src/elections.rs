@@ -82,8 +82,10 @@ pub(crate) fn changes(observed: &Observed) -> Vec<Change> {
     }
     changes
         .extend(published(&conclave.spec).filter_map(|election| apply_slice(observed, election)));
+    let wanted = slices_wanted(conclave);
     let is_stale = |endpoint: &_| leader_of(endpoint, &observed.pods).is_none();
-    let left = own_slices(observed).filter(|slice| slice.endpoints.iter().any(is_stale));
+    let left = own_slices(observed)
+        .filter(|slice| wanted.contains(&slice.name_any()) && slice.endpoints.iter().any(is_stale));
     changes.extend(left.map(|slice| Change::EmptySlice(ObjectRef::of(slice))));
     changes
 }
@@ -98,8 +100,7 @@ pub(crate) fn no_longer_wanted(observed: &Observed) -> Vec<Change> {
     let group = conclave.name_any();
     let services: BTreeSet<_> =
         with_service(conclave).map(|(election, _)| service_name(&group, election)).collect();
-    let slices: BTreeSet<_> =
-        published(&conclave.spec).map(|election| slice_name(&group, &election.name)).collect();
+    let slices = slices_wanted(conclave);
     let seen = observed.children.published.services.iter();
     let services = seen
         .filter(|service| is_of(conclave, *service) && !services.contains(&service.name_any()))
@@ -162,6 +163,12 @@ pub(crate) fn wants_services(conclave: &Conclave) -> bool {
 fn is_taken(observed: &Observed, name: &str) -> bool {
     let found = find(&observed.children.published.services, name);
     found.is_some_and(|found| !is_of(&observed.conclave, found))
+}
+
+/// The names of the slices of published elections.
+pub(crate) fn slices_wanted(conclave: &Conclave) -> BTreeSet<String> {
+    let group = conclave.name_any();
+    published(&conclave.spec).map(|election| slice_name(&group, &election.name)).collect()
 }
 
 fn with_service(conclave: &Conclave) -> impl Iterator<Item = (&ElectionSpec, &ElectionService)> {

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_crds::{
     Conclave, Evidence, GROUP_LABEL, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION, object_name,
-    published, slice_name,
 };
 use conclave_protocols::record::Record;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -21,7 +20,7 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::record;
+use crate::{elections, record};
 
 /// The headless Service by which members find one another, before they are ready too.
 pub fn service(conclave: &Conclave) -> Service {
@@ -50,14 +49,13 @@ pub fn role(conclave: &Conclave) -> Role {
     let name = conclave.name_any();
     let mut rules = vec![
         rule("coordination.k8s.io", "leases", Some(object_name(&name)), &["update"]),
-        rule(&Conclave::group(&()), &Conclave::plural(&()), Some(name.clone()), &[]),
+        rule(&Conclave::group(&()), &Conclave::plural(&()), Some(name), &[]),
         rule("discovery.k8s.io", "endpointslices", None, &[]),
     ];
-    let slices: Vec<_> =
-        published(&conclave.spec).map(|election| slice_name(&name, &election.name)).collect();
+    let slices = elections::slices_wanted(conclave);
     if !slices.is_empty() {
         rules.push(PolicyRule {
-            resource_names: Some(slices),
+            resource_names: Some(slices.into_iter().collect()),
             verbs: vec!["patch".to_owned()],
             ..rule("discovery.k8s.io", "endpointslices", None, &[])
         });
@@ -241,7 +239,7 @@ mod tests {
             |name: &str| ElectionSpec { name: name.to_owned(), ..ElectionSpec::default() };
         conclave.spec.elections = ["default", "reports", "mails"].map(election).into();
         let rules = role(&conclave).rules.unwrap_or_default();
-        let names = ["conclave-orders.reports", "conclave-orders.mails"].map(str::to_owned);
+        let names = ["conclave-orders.mails", "conclave-orders.reports"].map(str::to_owned);
         assert_eq!(rules[2].verbs, ["get", "list", "watch"]);
         assert_eq!(rules[3].resources, rules[2].resources);
         assert_eq!(

@@ -252,9 +252,19 @@ impl Slice<'_> {
             };
             let done = timeout(CALL, call).await.unwrap_or(Err(WriteError::Timeout));
             let Err(error) = done else { return };
-            debug!(error = &error as &dyn Error, slice = self.name, "write a slice");
+            self.report(&error, pause);
             sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// One that goes on for long is for people.
+    fn report(&self, error: &WriteError, pause: Duration) {
+        let error = error as &dyn Error;
+        if pause < LONGEST_PAUSE {
+            debug!(error, slice = self.name, "write a slice");
+        } else {
+            warn!(error, slice = self.name, "who leads is not written to the slice");
         }
     }
 

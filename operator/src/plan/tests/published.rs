@@ -233,8 +233,11 @@ fn what_is_wanted_no_longer_goes_away() {
     lead(slice(&mut observed, "conclave-orders.reports"), 2, 7);
     take_turns(&mut observed);
 
+    // Its pod is gone; what is deleted need not be emptied.
+    lead(slice(&mut observed, "conclave-orders.default"), 9, 17);
     observed.conclave.spec.elections = vec![election("reports", None)];
     let changes = plan(&observed);
+    assert!(!names(&changes).contains(&"empty"));
     assert_eq!(names(&changes)[1..4], ["delete service", "delete service", "delete slice"]);
     take_turns(&mut observed);
     let kept = slice(&mut observed, "conclave-orders.reports");
