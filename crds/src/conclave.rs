@@ -39,8 +39,15 @@ use crate::status::ConclaveStatus;
         type_ = "string",
         json_path = ".status.conditions[?(@.type==\"Ready\")].status"
     ),
+    printcolumn(
+        name = "Leaders",
+        type_ = "string",
+        description = "Who leads each election beside `default`",
+        json_path = ".status.leaders"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    validation = limits::name_rule()
+    validation = limits::name_rule(),
+    validation = limits::service_rule()
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConclaveSpec {
@@ -57,7 +64,8 @@ pub struct ConclaveSpec {
     /// applications put forward.
     #[schemars(length(max = limits::ELECTIONS_MAX), extend(
         "x-kubernetes-list-type" = "map",
-        "x-kubernetes-list-map-keys" = ["name"]
+        "x-kubernetes-list-map-keys" = ["name"],
+        "x-kubernetes-validations" = [limits::distinct_services_rule()]
     ))]
     pub elections: Vec<ElectionSpec>,
     /// How locks are granted. Where several patterns fit, an exact name beats the longest literal
@@ -130,6 +138,10 @@ pub struct ElectionSpec {
     /// Whether a candidate of a higher priority takes over: not from a leader that goes on (`Never`), or as
     /// `handoff` has it (`Graceful`).
     pub preemption: Preemption,
+    /// A Service that leads to the pod that leads, if there is to be one. It follows the leader and may
+    /// lag: an application that it reaches asks its sidecar whether it leads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<ElectionService>,
 }
 
 impl Default for ElectionSpec {
@@ -139,8 +151,31 @@ impl Default for ElectionSpec {
             algorithm: ElectionAlgorithm::default(),
             handoff: Handoff::default(),
             preemption: Preemption::default(),
+            service: None,
         }
     }
+}
+
+/// A Service that leads to the leader of an election.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(extend("x-kubernetes-validations" = limits::service_rules()))]
+#[serde(rename_all = "camelCase")]
+pub struct ElectionService {
+    /// The name of the Service; that of the group, a dash and that of the election, if none is given.
+    #[schemars(length(max = limits::SERVICE_NAME_MAX))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The port of the Service.
+    #[schemars(range(min = limits::PORT_MIN, max = limits::PORT_MAX))]
+    #[serde(default = "http")]
+    pub port: i32,
+    /// The port on which the applications listen.
+    #[schemars(range(min = limits::PORT_MIN, max = limits::PORT_MAX))]
+    pub target_port: i32,
+}
+
+fn http() -> i32 {
+    80
 }
 
 /// How the locks of some names are granted.

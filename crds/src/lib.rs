@@ -15,6 +15,7 @@ mod manifest;
 mod names;
 mod period;
 mod policy;
+mod publishing;
 pub mod schema;
 mod status;
 
@@ -23,7 +24,10 @@ pub use conclave_protocols::policy::{
     Preemption,
 };
 
-pub use conclave::{ClockSpec, Conclave, ConclaveSpec, ElectionSpec, LockSpec, TimingSpec};
+pub use conclave::{
+    ClockSpec, Conclave, ConclaveSpec, ElectionService, ElectionSpec, LockSpec, TimingSpec,
+};
+pub use limits::DEFAULT_ELECTION;
 pub use manifest::{ManifestError, read};
 pub use names::{
     GROUP_LABEL, LEADER_LABEL, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION, SIDECAR_CONTAINER,
@@ -31,4 +35,5 @@ pub use names::{
 };
 pub use period::{Period, PeriodError};
 pub use policy::{PolicyError, policy};
-pub use status::{AuthorityStatus, ConclaveStatus, LeaderStatus, WaitsStatus};
+pub use publishing::{ELECTION_LABEL, TOKEN_ANNOTATION, published, service_name, slice_name};
+pub use status::{AuthorityStatus, ConclaveStatus, ElectionStatus, LeaderStatus, WaitsStatus};

@@ -33,11 +33,18 @@ pub(crate) const DRIFT_PPM_MAX: i32 = 10_000;
 pub(crate) const NAME_LENGTH_MAX: usize = 40;
 
 /// The election that nominates the leader of the group.
-pub(crate) const DEFAULT_ELECTION: &str = "default";
+pub const DEFAULT_ELECTION: &str = "default";
 /// How many elections a group has at most.
 pub(crate) const ELECTIONS_MAX: usize = 16;
 /// How long the name of one is at most: that of a label.
 pub(crate) const ELECTION_NAME_MAX: usize = 63;
+
+/// How long the name of a Service is at most.
+pub(crate) const SERVICE_NAME_MAX: usize = 63;
+/// The first port.
+pub(crate) const PORT_MIN: i32 = 1;
+/// The last port.
+pub(crate) const PORT_MAX: i32 = 65_535;
 
 /// How much longer than the leader lease a lock must last: the time for an election and for the new
 /// leader to hear of the holds of the members that live.
@@ -59,6 +66,11 @@ pub(crate) mod must {
         "must be `afterStop` in the election `default`";
     pub(crate) const BE_NEVER_IN_DEFAULT: &str = "must be `Never` in the election `default`, in which \
          no application states a priority";
+    pub(crate) const BE_A_NAME_OF_A_SERVICE: &str = "must be a DNS-1035 label of at most 63 \
+         characters that does not begin with `conclave-`";
+    pub(crate) const BE_GIVEN: &str = "must be given where the name of the group, a dash and that of \
+         the election have more than 63 characters, and in a group named `conclave`";
+    pub(crate) const BE_NO_OTHER_SERVICES: &str = "must not be that of another election's Service";
     pub(crate) const END_WITH_THE_STAR: &str = "may have `*` only at the end of a pattern";
     pub(crate) const ASK_EACH_TIME: &str =
         "must be `Disabled` with `Lamport`, `Maekawa` and `Voting`, which ask for each entry";
@@ -106,11 +118,54 @@ pub(crate) fn name_rule() -> Rule {
 
 /// The same as [`name_rule`], for a name.
 pub(crate) fn is_label(name: &str) -> bool {
+    name.len() <= NAME_LENGTH_MAX && is_dns_1035(name)
+}
+
+fn is_dns_1035(name: &str) -> bool {
     let inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
-    name.len() <= NAME_LENGTH_MAX
-        && name.starts_with(|c: char| c.is_ascii_lowercase())
+    name.starts_with(|c: char| c.is_ascii_lowercase())
         && !name.ends_with('-')
         && name.bytes().all(inner)
+}
+
+/// The rule for the names of Services that come from the name of the group. It counts and compares with a
+/// short text alone: the API server takes the name of a resource for one of any length, and adds up the cost.
+pub(crate) fn service_rule() -> Rule {
+    let room = SERVICE_NAME_MAX - 1;
+    let text = format!(
+        "self.spec.elections.all(e, !has(e.service) || has(e.service.name) || \
+         (self.metadata.name.size() + e.name.size() <= {room} && self.metadata.name != 'conclave'))"
+    );
+    Rule::new(text).message(format!("`service.name` {}", must::BE_GIVEN).as_str())
+}
+
+/// The same, for an election of a group.
+pub(crate) fn has_room_for_service(group: &str, election: &str) -> bool {
+    group.len() + election.len() < SERVICE_NAME_MAX && group != "conclave"
+}
+
+/// The rules for one `service`.
+pub(crate) fn service_rules() -> Vec<Rule> {
+    let text = "!has(self.name) || (self.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && \
+                !self.name.startsWith('conclave-'))";
+    vec![rule(text, "name", must::BE_A_NAME_OF_A_SERVICE)]
+}
+
+/// The same, for a name.
+pub(crate) fn is_service_name(name: &str) -> bool {
+    name.len() <= SERVICE_NAME_MAX && is_dns_1035(name) && !name.starts_with("conclave-")
+}
+
+/// The rule for the names of Services in the list of elections. Those that come from the name of the group are
+/// compared by [`policy()`](crate::policy()) alone.
+pub(crate) fn distinct_services_rule() -> Rule {
+    let named = |e: &str| format!("has({e}.service) && has({e}.service.name)");
+    let text = format!(
+        "self.all(a, !({}) || self.filter(b, {} && b.service.name == a.service.name).size() == 1)",
+        named("a"),
+        named("b")
+    );
+    Rule::new(text).message(format!("`service.name` {}", must::BE_NO_OTHER_SERVICES).as_str())
 }
 
 /// The rules for `timing`.

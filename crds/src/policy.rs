@@ -10,6 +10,7 @@ use conclave_protocols::policy::{
 
 use crate::conclave::{ClockSpec, Conclave, ElectionSpec, LockSpec, TimingSpec};
 use crate::limits::{self, must};
+use crate::publishing::service_name;
 
 /// Why a resource is no policy. Nothing follows from it: the group keeps the policy it has.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -40,6 +41,7 @@ pub fn policy(conclave: &Conclave) -> Result<Policy, PolicyError> {
         return Err(PolicyError::new("metadata.name", must::BE_A_LABEL));
     }
     let spec = &conclave.spec;
+    services(name, &spec.elections)?;
     Ok(Policy {
         generation: conclave.metadata.generation.unwrap_or_default(),
         arbiter: spec.arbiter,
@@ -105,6 +107,34 @@ fn elections(specs: &[ElectionSpec]) -> Result<Vec<ElectionPolicy>, PolicyError>
         ElectionPolicy { handoff, preemption, ..ElectionPolicy::new(&spec.name, spec.algorithm) }
     };
     Ok(others.map(policy).collect())
+}
+
+/// Members do not go by the Services of elections; but a resource with a wrong one is wrong.
+fn services(group: &str, specs: &[ElectionSpec]) -> Result<(), PolicyError> {
+    let mut names = BTreeSet::new();
+    for (index, spec) in specs.iter().enumerate() {
+        let Some(service) = &spec.service else { continue };
+        let wrong = |field: &str, must: &str| {
+            PolicyError::new(&format!("spec.elections[{index}].service.{field}"), must)
+        };
+        let name = service.name.clone().unwrap_or_else(|| service_name(group, spec));
+        if service.name.is_none() && !limits::has_room_for_service(group, &spec.name) {
+            return Err(wrong("name", must::BE_GIVEN));
+        }
+        if !limits::is_service_name(&name) {
+            return Err(wrong("name", must::BE_A_NAME_OF_A_SERVICE));
+        }
+        if !names.insert(name) {
+            return Err(wrong("name", must::BE_NO_OTHER_SERVICES));
+        }
+        let (min, max) = (limits::PORT_MIN, limits::PORT_MAX);
+        for (field, port) in [("port", service.port), ("targetPort", service.target_port)] {
+            if !(min..=max).contains(&port) {
+                return Err(wrong(field, &format!("must be between {min} and {max}")));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn locks(specs: &[LockSpec]) -> Result<Vec<LockPolicy>, PolicyError> {

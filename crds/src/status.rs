@@ -1,9 +1,10 @@
 //! What the operator observes of a group.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
 
+use crate::limits::{ELECTION_NAME_MAX, ELECTIONS_MAX};
 use crate::period::Period;
 
 /// What is observed of a group. The operator alone writes it, and it may lag: applications ask
@@ -44,6 +45,17 @@ pub struct ConclaveStatus {
     #[schemars(length(max = 16))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness: Option<String>,
+    /// Who leads each election that is published: all but `default`, and that if it has a Service.
+    #[schemars(length(max = ELECTIONS_MAX), extend(
+        "x-kubernetes-list-type" = "map",
+        "x-kubernetes-list-map-keys" = ["name"]
+    ))]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub elections: Vec<ElectionStatus>,
+    /// The same in one text without `default`, such as `reports=orders-1,mails=-`.
+    #[schemars(length(max = LEADERS_MAX))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaders: Option<String>,
     /// Who certifies the members to one another.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authority: Option<AuthorityStatus>,
@@ -71,6 +83,28 @@ pub struct LeaderStatus {
     #[schemars(length(max = 64))]
     pub uid: String,
 }
+
+/// Who leads an election.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ElectionStatus {
+    /// The name of the election.
+    #[schemars(length(max = ELECTION_NAME_MAX))]
+    pub name: String,
+    /// Who leads, if anybody is known to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leader: Option<LeaderStatus>,
+    /// The fencing token of the lead; for `default` the epoch.
+    #[schemars(range(min = 0))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<i64>,
+    /// When the operator first saw that lead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+/// The length of a name, of a pod's name, and of what joins them, for each election.
+const LEADERS_MAX: usize = ELECTIONS_MAX * (ELECTION_NAME_MAX + 253 + 2);
 
 /// Who certifies the members of a group to one another: where sidecars ask for a certificate, and
 /// which certificates they trust.

@@ -2,8 +2,8 @@
 //! name the same fields.
 
 use conclave_crds::{
-    Caching, Conclave, ConclaveSpec, ElectionSpec, Handoff, LockAlgorithm, LockSpec, Period,
-    Preemption, TimingSpec, policy,
+    Caching, Conclave, ConclaveSpec, ElectionService, ElectionSpec, Handoff, LockAlgorithm,
+    LockSpec, Period, Preemption, TimingSpec, policy,
 };
 
 /// Whether the CEL rules allow a resource, and their message if not.
@@ -121,6 +121,67 @@ fn only_an_election_of_applications_says_how_a_leader_is_followed() {
     refused(&with("default", Handoff::BeforeStop, never), refusal);
     let refusal = "preemption` must be `Never` in the election `default`";
     refused(&with("default", after, Preemption::Graceful), refusal);
+}
+
+/// A group whose elections have Services, of these names if they are given.
+fn with_services(group: &str, elections: &[(&str, Option<&str>)]) -> Conclave {
+    let election = |(name, service): &(&str, Option<&str>)| ElectionSpec {
+        name: (*name).to_owned(),
+        service: Some(ElectionService {
+            name: service.map(str::to_owned),
+            port: 80,
+            target_port: 8080,
+        }),
+        ..ElectionSpec::default()
+    };
+    let elections = elections.iter().map(election).collect();
+    Conclave::new(group, ConclaveSpec { elections, ..ConclaveSpec::default() })
+}
+
+#[test]
+fn a_service_has_a_name_that_no_object_of_a_group_has() {
+    let reports = |service| with_services("orders", &[("reports", service)]);
+    let longest = "a".repeat(63);
+    for name in [None, Some("reports"), Some("a"), Some(&*longest)] {
+        allowed(&reports(name));
+    }
+    for name in ["conclave-orders", "Reports", "1st", "reports-", "a.b", ""] {
+        refused(&reports(Some(name)), "name` must be a DNS-1035 label of at most 63");
+    }
+}
+
+#[test]
+fn a_name_that_comes_from_the_group_has_room_and_is_no_other_objects() {
+    let (long, fits) = ("e".repeat(57), "e".repeat(56));
+    allowed(&with_services("orders", &[(&fits, None), ("default", None)]));
+    refused(&with_services("orders", &[(&long, None)]), "service.name` must be given where");
+    allowed(&with_services("orders", &[(&long, Some("long"))]));
+    // `conclave-orders` is the headless Service of the group `orders`.
+    refused(&with_services("conclave", &[("orders", None)]), "service.name` must be given where");
+    allowed(&with_services("conclave", &[("orders", Some("orders"))]));
+}
+
+#[test]
+fn two_elections_share_no_service() {
+    allowed(&with_services("orders", &[("a", Some("one")), ("b", Some("two")), ("c", None)]));
+    let twice = with_services("orders", &[("a", Some("one")), ("b", Some("one"))]);
+    refused(&twice, "service.name` must not be that of another election's Service");
+    let derived = with_services("orders", &[("a", None), ("b", Some("orders-a"))]);
+    let error = policy(&derived).expect_err("two Services of one name").to_string();
+    assert!(error.starts_with("`spec.elections[1].service.name` must not be"), "{error}");
+}
+
+#[test]
+fn the_ports_of_a_service_are_ports() {
+    let mut conclave = with_services("orders", &[("reports", None)]);
+    let service = conclave.spec.elections[0].service.as_mut().expect("there is one");
+    service.target_port = 0;
+    let error = policy(&conclave).expect_err("no port").to_string();
+    assert_eq!(error, "`spec.elections[0].service.targetPort` must be between 1 and 65535");
+    let given: ElectionSpec =
+        serde_json::from_str(r#"{"name": "reports", "service": {"targetPort": 8080}}"#)
+            .expect("an election");
+    assert_eq!(given.service, with_services("orders", &[("a", None)]).spec.elections[0].service);
 }
 
 #[test]

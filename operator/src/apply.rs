@@ -5,8 +5,9 @@ use std::fmt::Debug;
 use conclave_crds::{AuthorityStatus, Conclave, ConclaveStatus, LEADER_LABEL};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, Patch, PatchParams, PostParams};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +16,7 @@ use tracing::{error, info, warn};
 
 use crate::events::Events;
 use crate::notices::Notice;
-use crate::plan::{Change, PodRef};
+use crate::plan::{Change, ObjectRef, PodRef};
 use crate::{AUTHORITY_FIELD_MANAGER, FIELD_MANAGER};
 
 /// What carries out changes.
@@ -42,6 +43,10 @@ impl Hands {
             Change::SetStatus(status) => self.set_status(conclave, status).await,
             Change::CreateLease(lease) => self.create_lease(lease).await,
             Change::MarkLease(lease) => self.mark_lease(lease).await,
+            Change::ApplySlice(slice) => self.apply_slice(slice).await,
+            Change::EmptySlice(slice) => self.empty_slice(conclave, slice).await,
+            Change::DeleteService(service) => self.delete::<Service>(conclave, service).await,
+            Change::DeleteSlice(slice) => self.delete::<EndpointSlice>(conclave, slice).await,
             Change::UnlabelLeader(pod) => self.label(conclave, pod, Value::Null).await,
             Change::LabelLeader(pod) => self.label(conclave, pod, json!("true")).await,
             Change::Announce(notice) => {
@@ -126,6 +131,48 @@ impl Hands {
             PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
         api.replace(&lease.name_any(), &params, lease).await?;
         info!(name = lease.name_any(), "lease marked");
+        Ok(())
+    }
+
+    /// Without endpoints: they are the leader's, and stay as they are.
+    async fn apply_slice(&self, slice: &EndpointSlice) -> kube::Result<()> {
+        let api: Api<EndpointSlice> = self.api(slice.namespace());
+        let mut body = json!(slice);
+        if let Some(fields) = body.as_object_mut() {
+            fields.remove("endpoints");
+        }
+        api.patch(&slice.name_any(), &applied(), &Patch::Apply(body)).await?;
+        info!(name = slice.name_any(), "slice applied");
+        Ok(())
+    }
+
+    /// With the version that was read: another pod that has begun to lead meanwhile stays.
+    async fn empty_slice(&self, conclave: &Conclave, slice: &ObjectRef) -> kube::Result<()> {
+        let api: Api<EndpointSlice> = self.api(conclave.namespace());
+        let body = json!({ "metadata": { "resourceVersion": slice.version }, "endpoints": [] });
+        let params =
+            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
+        api.patch(&slice.name, &params, &Patch::Merge(body)).await?;
+        info!(name = slice.name, "the pod in the slice is gone: emptied");
+        Ok(())
+    }
+
+    /// That object alone: one that is gone already needs nothing, and another of its name stays.
+    async fn delete<K>(&self, conclave: &Conclave, object: &ObjectRef) -> kube::Result<()>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+            + Clone
+            + Debug
+            + DeserializeOwned,
+    {
+        let api: Api<K> = self.api(conclave.namespace());
+        let only = Preconditions { uid: object.uid.clone(), ..Preconditions::default() };
+        let params = DeleteParams::default().preconditions(only);
+        match api.delete(&object.name, &params).await {
+            Ok(_) => info!(kind = %K::kind(&()), name = object.name, "deleted"),
+            Err(kube::Error::Api(status)) if status.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use conclave_crds::{AuthorityStatus, Conclave, GROUP_LABEL};
+use conclave_crds::{AuthorityStatus, Conclave, ELECTION_LABEL, GROUP_LABEL};
 use futures::future::join_all;
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::core::PartialObjectMeta;
@@ -118,8 +119,10 @@ async fn run_in(context: Arc<Context>, scope: Option<&str>, stop: CancellationTo
     let client = &context.client;
     // Of what belongs to a group only the metadata is kept: all that is to be seen is a change.
     let labelled = || watcher::Config::default().labels(GROUP_LABEL);
+    let published = || watcher::Config::default().labels(ELECTION_LABEL);
     Controller::new(api::<Conclave>(client, scope), watcher::Config::default())
         .owns(api::<PartialObjectMeta<Service>>(client, scope), labelled())
+        .owns(api::<PartialObjectMeta<EndpointSlice>>(client, scope), published())
         .owns(api::<PartialObjectMeta<Lease>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<Role>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<RoleBinding>>(client, scope), labelled())

@@ -14,6 +14,7 @@ mod conditions;
 pub mod config;
 mod connections;
 pub mod controller;
+pub mod elections;
 mod events;
 pub mod injector;
 pub mod leadership;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use conclave_crds::ConclaveStatus;
+use conclave_crds::{ConclaveStatus, DEFAULT_ELECTION, ElectionStatus, LeaderStatus};
 use conclave_protocols::policy::Timing;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType};
@@ -10,7 +10,7 @@ use kube::runtime::events::{Event, EventType};
 use crate::conditions;
 use crate::observe::{MemberPod, Observed};
 use crate::record::Loss;
-use crate::status::{ACCEPTED, SIDECARS_PRESENT};
+use crate::status::{ACCEPTED, SERVICES_PRESENT, SIDECARS_PRESENT};
 
 /// Something that happened to a group.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -29,6 +29,15 @@ pub enum Notice {
         /// Its UID.
         uid: String,
     },
+    /// A pod leads a named election that did not before, or leads it anew.
+    LeaderElected {
+        /// The name of the election.
+        election: String,
+        /// Who leads.
+        leader: LeaderStatus,
+        /// The fencing token of the lead.
+        token: i64,
+    },
     /// A member is new in the view.
     MemberJoined(MemberPod),
     /// A member is no longer in the view.
@@ -37,6 +46,8 @@ pub enum Notice {
     PolicyChanged(i64),
     /// The specification is not understood.
     InvalidSpec(String),
+    /// The name of an election's Service belongs to somebody else.
+    NameTaken(String),
     /// A pod has the label and no sidecar.
     SidecarMissing(String),
     /// The record was lost, and a mark put in its place.
@@ -77,6 +88,10 @@ impl Notice {
             Self::LeaderLost { pod, .. } => {
                 (Warning, "LeaderLost", "Elect", format!("{pod} does not lead any more"))
             }
+            Self::LeaderElected { election, leader, token } => {
+                let note = format!("{} leads `{election}` with token {token}", leader.pod);
+                (Normal, "LeaderElected", "Elect", note)
+            }
             Self::MemberJoined(member) => {
                 (Normal, "MemberJoined", "Join", format!("{} joined", member.pod))
             }
@@ -87,6 +102,7 @@ impl Notice {
                 let note = format!("the members run generation {generation}");
                 (Normal, "PolicyChanged", "Switch", note)
             }
+            Self::NameTaken(message) => (Warning, "NameTaken", "Publish", message.clone()),
             Self::InvalidSpec(message) => (Warning, "InvalidSpec", "Validate", message.clone()),
             Self::SidecarMissing(message) => (Warning, "SidecarMissing", "Inject", message.clone()),
             Self::RegisterLost { loss, waits } => {
@@ -101,11 +117,13 @@ impl Notice {
             Self::LeaderChanged { pod, uid } | Self::LeaderLost { pod, uid } => {
                 Some((pod.clone(), uid.clone()))
             }
+            Self::LeaderElected { leader, .. } => Some((leader.pod.clone(), leader.uid.clone())),
             Self::MemberJoined(member) | Self::MemberLeft(member) => {
                 Some((member.pod.clone(), member.incarnation.pod.to_string()))
             }
             Self::PolicyChanged(_)
             | Self::InvalidSpec(_)
+            | Self::NameTaken(_)
             | Self::SidecarMissing(_)
             | Self::RegisterLost { .. } => None,
         }
@@ -131,6 +149,7 @@ fn after_a_loss(loss: &Loss, waits: Timing) -> String {
 pub(crate) fn notices(observed: &Observed, after: &ConclaveStatus) -> Vec<Notice> {
     let before = observed.conclave.status.clone().unwrap_or_default();
     let mut notices = leader(&before, after);
+    notices.extend(elected(&before, after));
     notices.extend(members(observed));
     if let (Some(from), Some(to)) = (before.policy_generation, after.policy_generation)
         && from != to
@@ -139,6 +158,7 @@ pub(crate) fn notices(observed: &Observed, after: &ConclaveStatus) -> Vec<Notice
     }
     notices.extend(turned_false(&before, after, ACCEPTED).map(Notice::InvalidSpec));
     notices.extend(turned_false(&before, after, SIDECARS_PRESENT).map(Notice::SidecarMissing));
+    notices.extend(turned_false(&before, after, SERVICES_PRESENT).map(Notice::NameTaken));
     notices
 }
 
@@ -162,6 +182,21 @@ fn leader(before: &ConclaveStatus, after: &ConclaveStatus) -> Vec<Notice> {
         }
         (Some(_) | None, Some(_)) | (None, None) => Vec::new(),
     }
+}
+
+/// The leads of named elections that the status did not have. A token is given once, so what was announced is
+/// not announced again, whichever replica acts.
+fn elected(before: &ConclaveStatus, after: &ConclaveStatus) -> Vec<Notice> {
+    let is_news = |election: &&ElectionStatus| {
+        let known = before.elections.iter().find(|known| known.name == election.name);
+        election.name != DEFAULT_ELECTION && known.is_none_or(|known| known.token != election.token)
+    };
+    let notice = |election: &ElectionStatus| {
+        let (election, leader, token) =
+            (election.name.clone(), election.leader.clone()?, election.token?);
+        Some(Notice::LeaderElected { election, leader, token })
+    };
+    after.elections.iter().filter(is_news).filter_map(notice).collect()
 }
 
 /// Who joined and who left. Nothing, if this process has not seen the group before: it does not

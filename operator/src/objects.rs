@@ -20,7 +20,7 @@ use kube::{Resource, ResourceExt};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::record;
+use crate::{elections, record};
 
 /// The headless Service by which members find one another, before they are ready too.
 pub fn service(conclave: &Conclave) -> Service {
@@ -43,7 +43,8 @@ pub fn service(conclave: &Conclave) -> Service {
 }
 
 /// What a member may do at the API server, and no more: read and replace the register, read its
-/// `Conclave`, find its peers, and read what became of their containers if that is evidence.
+/// `Conclave`, find its peers, write itself to the slices of elections that it leads, and read what became of
+/// the containers of its peers if that is evidence.
 pub fn role(conclave: &Conclave) -> Role {
     let name = conclave.name_any();
     let mut rules = vec![
@@ -51,6 +52,14 @@ pub fn role(conclave: &Conclave) -> Role {
         rule(&Conclave::group(&()), &Conclave::plural(&()), Some(name), &[]),
         rule("discovery.k8s.io", "endpointslices", None, &[]),
     ];
+    let slices = elections::slices_wanted(conclave);
+    if !slices.is_empty() {
+        rules.push(PolicyRule {
+            resource_names: Some(slices.into_iter().collect()),
+            verbs: vec!["patch".to_owned()],
+            ..rule("discovery.k8s.io", "endpointslices", None, &[])
+        });
+    }
     match conclave.spec.evidence {
         Evidence::None => {}
         Evidence::ContainerStatus => rules.push(rule("", "pods", None, &[])),
@@ -141,7 +150,7 @@ fn contains(observed: &Value, wanted: &Value) -> bool {
 }
 
 /// The name, the labels and the owner that all objects of a group have.
-fn metadata(conclave: &Conclave) -> ObjectMeta {
+pub(crate) fn metadata(conclave: &Conclave) -> ObjectMeta {
     let mut labels = members(conclave);
     labels.insert("app.kubernetes.io/managed-by".to_owned(), crate::FIELD_MANAGER.to_owned());
     labels.insert("app.kubernetes.io/part-of".to_owned(), "conclave".to_owned());
@@ -181,7 +190,7 @@ fn ports(protocol: &str, first: u16, last: u16) -> NetworkPolicyPort {
 
 #[cfg(test)]
 mod tests {
-    use conclave_crds::ConclaveSpec;
+    use conclave_crds::{ConclaveSpec, ElectionSpec};
 
     use super::*;
 
@@ -221,6 +230,23 @@ mod tests {
         assert_eq!(with[..without.len()], without[..]);
         assert_eq!(with[without.len()..], [rule("", "pods", None, &[])]);
         assert_eq!(with[3].verbs, ["get", "list", "watch"]);
+    }
+
+    #[test]
+    fn a_member_writes_to_the_slices_of_published_elections_alone() {
+        let mut conclave = orders();
+        let election =
+            |name: &str| ElectionSpec { name: name.to_owned(), ..ElectionSpec::default() };
+        conclave.spec.elections = ["default", "reports", "mails"].map(election).into();
+        let rules = role(&conclave).rules.unwrap_or_default();
+        let names = ["conclave-orders.mails", "conclave-orders.reports"].map(str::to_owned);
+        assert_eq!(rules[2].verbs, ["get", "list", "watch"]);
+        assert_eq!(rules[3].resources, rules[2].resources);
+        assert_eq!(
+            (&rules[3].resource_names, &*rules[3].verbs),
+            (&Some(names.into()), &["patch".to_owned()][..])
+        );
+        assert_eq!(rules.len(), 4);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 
+use crate::elections::{self, Published};
 use crate::record::Register;
 
 /// All that the plan is made from.
@@ -51,6 +52,8 @@ pub struct Children {
     pub role_binding: Option<RoleBinding>,
     /// Who reaches the peer port.
     pub network_policy: Option<NetworkPolicy>,
+    /// What was made for elections.
+    pub published: Published,
 }
 
 /// A member, as events name it.
@@ -118,6 +121,9 @@ pub async fn observe(
     let conclaves: Api<Conclave> = Api::namespaced(client.clone(), namespace);
     let Some(conclave) = conclaves.get_opt(name).await? else { return Ok(None) };
 
+    // Before the pods: one that stands in a slice was there before that was read.
+    let published = elections::read(client, &conclave).await?;
+
     let object = object_name(name);
     let leases: Api<Lease> = Api::namespaced(client.clone(), namespace);
     let services: Api<Service> = Api::namespaced(client.clone(), namespace);
@@ -139,7 +145,7 @@ pub async fn observe(
         lease,
         nonce: draw(),
         conclave,
-        children: Children { service, role, role_binding, network_policy },
+        children: Children { service, role, role_binding, network_policy, published },
         pods: pods.iter().map(PodSeen::from).collect(),
         members_before,
         authority,

@@ -5,9 +5,12 @@ use std::collections::BTreeSet;
 use conclave_crds::{AuthorityStatus, ConclaveStatus};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::ResourceExt;
 
+use crate::elections;
 use crate::notices::{Notice, notices};
 use crate::objects::{self, covers};
 use crate::observe::{Observed, PodSeen};
@@ -19,7 +22,7 @@ use crate::status;
 pub enum Change {
     /// Tell the group who certifies its members, if nobody has changed the resource since.
     SetAuthority(AuthorityStatus),
-    /// Make the headless Service as it should be.
+    /// Make a Service as it should be.
     ApplyService(Box<Service>),
     /// Make the Role as it should be.
     ApplyRole(Box<Role>),
@@ -34,6 +37,14 @@ pub enum Change {
     /// Put a mark in the place of a record that was lost, if nobody has changed the Lease since it was
     /// read.
     MarkLease(Box<Lease>),
+    /// Make of an election's slice what is the operator's.
+    ApplySlice(Box<EndpointSlice>),
+    /// Take a pod that is gone off a slice, if nobody has changed that since it was read.
+    EmptySlice(ObjectRef),
+    /// Delete the Service of an election that has none any more.
+    DeleteService(ObjectRef),
+    /// Delete the slice of an election that is not published any more.
+    DeleteSlice(ObjectRef),
     /// Take the leader's label from a pod.
     UnlabelLeader(PodRef),
     /// Give the leader's label to a pod.
@@ -49,6 +60,23 @@ pub struct PodRef {
     pub name: String,
     /// Its UID.
     pub uid: String,
+}
+
+/// An object as it was read, and no other of the same name.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ObjectRef {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+}
+
+impl ObjectRef {
+    pub(crate) fn of(object: &impl ResourceExt) -> Self {
+        Self { name: object.name_any(), uid: object.uid(), version: object.resource_version() }
+    }
 }
 
 /// What to do, in this order, so that a group is as it should be. If one change fails, those after
@@ -71,6 +99,8 @@ pub fn plan(observed: &Observed) -> Vec<Change> {
     changes.extend(register(observed));
     changes.extend(labels(observed));
     changes.extend(notices(observed, &status).into_iter().map(Change::Announce));
+    // Last, so that a Service that is refused keeps nothing else from the group.
+    changes.extend(elections::changes(observed));
     changes
 }
 
@@ -101,6 +131,7 @@ fn children(observed: &Observed) -> Vec<Change> {
     if !covers(children.network_policy.as_ref(), &policy) {
         changes.push(Change::ApplyNetworkPolicy(Box::new(policy)));
     }
+    changes.extend(elections::no_longer_wanted(observed));
     changes
 }
 

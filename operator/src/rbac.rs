@@ -46,8 +46,8 @@ pub const PERMISSIONS: &[Permission] = &[
     Permission {
         group: "",
         resource: "services",
-        verbs: &["get", "list", "watch", "create", "patch"],
-        why: "the headless Service",
+        verbs: &["get", "list", "watch", "create", "patch", "delete"],
+        why: "the headless Service; the Services of elections, deleted when they are wanted no longer",
     },
     Permission {
         group: "coordination.k8s.io",
@@ -76,8 +76,8 @@ pub const PERMISSIONS: &[Permission] = &[
     Permission {
         group: "discovery.k8s.io",
         resource: "endpointslices",
-        verbs: &["get", "list", "watch"],
-        why: "only granted to members",
+        verbs: &["get", "list", "watch", "create", "patch", "delete"],
+        why: "the slices of elections; members find one another by others, and patch those of their elections",
     },
     Permission {
         group: "events.k8s.io",
@@ -127,7 +127,7 @@ pub const CLUSTER: &[Permission] = &[
 
 #[cfg(test)]
 mod tests {
-    use conclave_crds::{Conclave, ConclaveSpec, Evidence};
+    use conclave_crds::{Conclave, ConclaveSpec, ElectionSpec, Evidence};
 
     use super::*;
     use crate::objects;
@@ -135,7 +135,9 @@ mod tests {
     #[test]
     fn the_operator_has_whatever_it_grants() {
         let evidence = Evidence::ContainerStatus;
-        let spec = ConclaveSpec { evidence, ..ConclaveSpec::default() };
+        let reports = ElectionSpec { name: "reports".to_owned(), ..ElectionSpec::default() };
+        let elections = vec![reports];
+        let spec = ConclaveSpec { evidence, elections, ..ConclaveSpec::default() };
         let role = objects::role(&Conclave::new("orders", spec));
         for rule in role.rules.unwrap_or_default() {
             let (groups, resources) = (rule.api_groups.unwrap_or_default(), rule.resources);

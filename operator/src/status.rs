@@ -5,6 +5,7 @@ use conclave_protocols::ids::Epoch;
 use conclave_protocols::policy::{Arbiter, Timing};
 
 use crate::conditions::{self, Finding, Verdict};
+use crate::elections;
 use crate::observe::{Observed, PodSeen};
 use crate::record::{RecordView, Register};
 
@@ -16,6 +17,8 @@ pub(crate) const LEADER_ELECTED: &str = "LeaderElected";
 pub(crate) const POLICY_IN_FORCE: &str = "PolicyInForce";
 /// All pods of the group have the sidecar.
 pub(crate) const SIDECARS_PRESENT: &str = "SidecarsPresent";
+/// Every election that wants a Service has it.
+pub(crate) const SERVICES_PRESENT: &str = "ServicesPresent";
 /// The sum of the others.
 pub(crate) const READY: &str = "Ready";
 
@@ -29,6 +32,7 @@ pub(crate) fn status(observed: &Observed) -> ConclaveStatus {
     let members = view.map(|view| count(view.members.len()));
     let ready_members = view.map(|view| count(ready_members(view, &observed.pods)));
     let generation = observed.conclave.metadata.generation;
+    let elections = elections::status(observed);
     ConclaveStatus {
         observed_generation: generation,
         policy_generation: in_use(&observed.register).or(before.policy_generation),
@@ -40,6 +44,8 @@ pub(crate) fn status(observed: &Observed) -> ConclaveStatus {
         members,
         ready_members,
         readiness: members.zip(ready_members).map(|(all, ready)| format!("{ready}/{all}")),
+        leaders: elections::leaders(&elections),
+        elections,
         authority: observed.authority.clone().or(before.authority),
         conditions: conditions::conditions(
             findings(observed),
@@ -70,7 +76,20 @@ fn findings(observed: &Observed) -> Vec<Finding> {
     let sidecars = sidecars(&observed.pods);
     let alive = alive(observed);
     let ready = ready(&[&accepted, &elected, &alive]);
-    vec![ready, accepted, elected, in_force, sidecars]
+    let mut findings = vec![ready, accepted, elected, in_force, sidecars];
+    findings.extend(elections::wants_services(&observed.conclave).then(|| services(observed)));
+    findings
+}
+
+fn services(observed: &Observed) -> Finding {
+    let taken = elections::taken(observed);
+    if taken.is_empty() {
+        let message = "every election that wants a Service has it";
+        return finding(SERVICES_PRESENT, Verdict::True, "Present", message);
+    }
+    let names = some_of(taken.iter().map(String::as_str));
+    let message = format!("these Services belong to somebody else, and are left alone: {names}");
+    finding(SERVICES_PRESENT, Verdict::False, "NameTaken", message)
 }
 
 fn accepted(conclave: &Conclave) -> Finding {

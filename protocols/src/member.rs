@@ -110,7 +110,9 @@ pub mod message {
                 | OfElection::Withdraw
                 | OfElection::Call { .. }
                 | OfElection::State { .. }
-                | OfElection::Known(_) => ElectionPart::Notice,
+                | OfElection::Known(_)
+                | OfElection::Transfer(_)
+                | OfElection::HandOver => ElectionPart::Notice,
             };
             let election = Some(election_of(&message.name)?);
             Some(AboutElection { election, part })

@@ -24,6 +24,7 @@ pub(crate) use self::elections::{Connection, ElectionRequest, Keepalive, Stands}
 pub use self::elections::{
     Election, ElectionError, LastElection, Leader, Leadership, NamedElections, Stood,
 };
+pub(crate) use self::timers::sleep_until;
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId};
 use crate::os_clock::OsClock;
 

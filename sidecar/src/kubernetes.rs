@@ -3,7 +3,9 @@
 
 mod containers;
 mod endpoints;
+mod leaders;
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::time::Duration;
 
@@ -21,6 +23,7 @@ use tokio::time::timeout;
 use tracing::{debug, info, warn};
 
 pub use self::containers::write_termination_message;
+pub use self::leaders::{Leaders, PodEndpoint};
 use crate::register::Sight;
 
 /// A group's resource, as far as a member needs it to begin.
@@ -34,6 +37,8 @@ pub struct Resource {
     pub status: StatusEpoch,
     /// Where certificates come from; nothing before the operator has announced it.
     pub authority: Option<AuthorityStatus>,
+    /// The elections whose leader writes itself to a slice.
+    pub published: BTreeSet<String>,
 }
 
 /// What a resource says, for those that want to know at once.
@@ -45,6 +50,8 @@ pub struct Says {
     pub status: watch::Sender<StatusEpoch>,
     /// Where certificates come from.
     pub authority: watch::Sender<Option<AuthorityStatus>>,
+    /// The elections whose leader writes itself to a slice.
+    pub published: watch::Sender<BTreeSet<String>>,
 }
 
 /// Where the resource of a group is.
@@ -115,8 +122,9 @@ impl Place {
         let lease = object_name(name);
         let what = format!("Lease {namespace}/{lease}");
         self.leases().get(&lease).await.map_err(|error| absent(&what, &error))?;
+        let published = names(&conclave);
         let authority = conclave.status.and_then(|status| status.authority);
-        Ok(Resource { uid, policy, status, authority })
+        Ok(Resource { uid, policy, status, authority, published })
     }
 
     /// Follows the resource. Says nothing more once it is gone.
@@ -188,6 +196,7 @@ impl Says {
         match conclave_crds::policy(&conclave) {
             Ok(policy) => {
                 self.policy.send_if_modified(|last| set(last, Some(policy)));
+                self.published.send_if_modified(|last| set(last, names(&conclave)));
             }
             Err(error) => warn!(%error, "the resource cannot be used"),
         }
@@ -198,6 +207,11 @@ impl Says {
             self.authority.send_if_modified(|last| set(last, Some(sent)));
         }
     }
+}
+
+/// The names of the elections that are published.
+fn names(conclave: &Conclave) -> BTreeSet<String> {
+    conclave_crds::published(&conclave.spec).map(|election| election.name.clone()).collect()
 }
 
 fn set<T: PartialEq>(last: &mut T, now: T) -> bool {
@@ -233,6 +247,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use axum::http::{Request, Response, StatusCode};
+    use conclave_crds::ElectionSpec;
     use kube::client::Body;
 
     use super::*;
@@ -242,7 +257,8 @@ mod tests {
         let (policy, mut policies) = watch::channel(None);
         let (status, mut used) = watch::channel(StatusEpoch::default());
         let (authority, mut authorities) = watch::channel(None);
-        let says = Says { policy, status, authority };
+        let (published, mut elections) = watch::channel(BTreeSet::new());
+        let says = Says { policy, status, authority, published };
         let conclave = |status: serde_json::Value| -> Conclave {
             let conclave = serde_json::json!({
                 "apiVersion": "conclave.dev/v1alpha1",
@@ -273,6 +289,15 @@ mod tests {
 
         says.tell(at("10.0.0.2:443"));
         assert!(authorities.has_changed().expect("it goes on"));
+
+        assert!(!elections.has_changed().expect("it goes on"), "`default` stands in the record");
+        let mut published = at("10.0.0.2:443");
+        published
+            .spec
+            .elections
+            .push(ElectionSpec { name: "reports".to_owned(), ..ElectionSpec::default() });
+        says.tell(published);
+        assert_eq!(*elections.borrow_and_update(), BTreeSet::from(["reports".to_owned()]));
     }
 
     #[test]

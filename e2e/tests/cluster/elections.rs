@@ -110,7 +110,7 @@ fn a_leader_that_is_killed_is_followed(
     Ok(token)
 }
 
-fn path(name: &str) -> String {
+pub(crate) fn path(name: &str) -> String {
     format!("/v1/elections/{name}")
 }
 
@@ -126,7 +126,7 @@ fn withdraw(group: &Group<'_>, pod: &Pod, name: &str) -> Result<()> {
 }
 
 /// The one of these pods that leads, and its token; once the others know.
-fn lead(group: &Group<'_>, name: &str, pods: &[Pod]) -> Result<(Pod, u64)> {
+pub(crate) fn lead(group: &Group<'_>, name: &str, pods: &[Pod]) -> Result<(Pod, u64)> {
     wait::until(&format!("a leader of {name}"), SOON, || {
         let seen = |pod: &Pod| group.get(pod, &path(name));
         let seen: Vec<Answer> = pods.iter().map(seen).collect::<Result<_>>()?;

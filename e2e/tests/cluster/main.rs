@@ -11,6 +11,7 @@ mod install;
 mod locks;
 mod none;
 mod register;
+mod services;
 mod smoke;
 mod trust;
 mod versions;

@@ -8,10 +8,12 @@ use kube::ResourceExt;
 
 use super::*;
 use crate::conditions;
+use crate::elections::Published;
 use crate::observe::{Children, MemberPod};
 use crate::record::{MemberView, PolicyView, RecordView};
 
 mod in_force;
+mod published;
 
 /// A group of three pods that has settled: `a` leads.
 fn settled() -> Observed {
@@ -29,6 +31,7 @@ fn settled() -> Observed {
             role: Some(objects::role(&conclave)),
             role_binding: Some(objects::role_binding(&conclave, &accounts(&pods))),
             network_policy: Some(objects::network_policy(&conclave)),
+            published: Published::default(),
         },
         conclave,
         pods,
@@ -90,6 +93,10 @@ fn new_status(changes: &[Change]) -> ConclaveStatus {
         | Change::SetAuthority(_)
         | Change::CreateLease(_)
         | Change::MarkLease(_)
+        | Change::ApplySlice(_)
+        | Change::EmptySlice(_)
+        | Change::DeleteService(_)
+        | Change::DeleteSlice(_)
         | Change::UnlabelLeader(_)
         | Change::LabelLeader(_)
         | Change::Announce(_) => None,
@@ -118,6 +125,10 @@ fn names(changes: &[Change]) -> Vec<&'static str> {
         Change::SetStatus(_) => "status",
         Change::CreateLease(_) => "lease",
         Change::MarkLease(_) => "mark",
+        Change::ApplySlice(_) => "slice",
+        Change::EmptySlice(_) => "empty",
+        Change::DeleteService(_) => "delete service",
+        Change::DeleteSlice(_) => "delete slice",
         Change::UnlabelLeader(_) => "unlabel",
         Change::LabelLeader(_) => "label",
         Change::Announce(_) => "announce",
@@ -141,6 +152,10 @@ fn created_record(changes: &[Change]) -> Option<Record> {
         | Change::ApplyRoleBinding(_)
         | Change::ApplyNetworkPolicy(_)
         | Change::SetStatus(_)
+        | Change::ApplySlice(_)
+        | Change::EmptySlice(_)
+        | Change::DeleteService(_)
+        | Change::DeleteSlice(_)
         | Change::UnlabelLeader(_)
         | Change::LabelLeader(_)
         | Change::Announce(_) => None,

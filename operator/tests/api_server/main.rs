@@ -2,6 +2,7 @@
 
 mod calls;
 mod certificates;
+mod elections;
 mod keeping;
 mod refusals;
 mod server;

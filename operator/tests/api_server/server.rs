@@ -27,6 +27,7 @@ struct State {
     refusals: BTreeMap<(String, String), StatusCode>,
     hanging: BTreeSet<(String, String)>,
     answers: BTreeMap<String, Value>,
+    applied: BTreeMap<(String, String), Value>,
     calls: Vec<Call>,
     version: u64,
 }
@@ -91,6 +92,7 @@ impl ApiServer {
         let body = body.collect_bytes().await.expect("the body is in memory");
         let body = serde_json::from_slice(&body).unwrap_or_default();
         let path = head.uri.path().to_owned();
+        let query = head.uri.query().unwrap_or_default().to_owned();
         let call = Call { method: head.method, path, body };
         let key = (call.method.to_string(), call.path.clone());
         let hangs = self.state().hanging.remove(&key);
@@ -99,7 +101,7 @@ impl ApiServer {
         }
         let mut state = self.state();
         state.calls.push(call.clone());
-        let (status, object) = state.answer(&call);
+        let (status, object) = state.answer(&call, &query);
         let mut response = Response::new(Body::from(object.to_string().into_bytes()));
         *response.status_mut() = status;
         response
@@ -107,13 +109,15 @@ impl ApiServer {
 }
 
 impl State {
-    fn answer(&mut self, call: &Call) -> (StatusCode, Value) {
+    fn answer(&mut self, call: &Call, query: &str) -> (StatusCode, Value) {
         let Call { method, path, body } = call;
         if let Some(status) = self.refusals.get(&(method.to_string(), path.clone())) {
             return refusal(method, *status);
         }
         match method.as_str() {
-            "GET" if path.ends_with("/pods") => (StatusCode::OK, self.list(path)),
+            "GET" if LISTED.iter().any(|kind| path.ends_with(kind)) => {
+                (StatusCode::OK, self.list(path, &selector(query)))
+            }
             "GET" => match self.objects.get(path) {
                 Some(object) => (StatusCode::OK, object.clone()),
                 None => refusal(method, StatusCode::NOT_FOUND),
@@ -130,10 +134,20 @@ impl State {
                 (StatusCode::CREATED, self.store(&path, body.clone()))
             }
             _ if self.is_stale(call) => refusal(method, StatusCode::CONFLICT),
+            "DELETE" => match self.objects.remove(path) {
+                Some(object) => (StatusCode::OK, object),
+                None => refusal(method, StatusCode::NOT_FOUND),
+            },
             "PUT" => (StatusCode::OK, self.store(path, body.clone())),
             "PATCH" => {
+                let at = path;
                 let path = path.strip_suffix("/status").unwrap_or(path);
                 let mut object = self.objects.get(path).cloned().unwrap_or_default();
+                if query.contains("force=true") {
+                    let manager = (at.clone(), query.to_owned());
+                    let before = self.applied.insert(manager, body.clone());
+                    forget(&mut object, &before.unwrap_or_default(), body);
+                }
                 merge(&mut object, body);
                 (StatusCode::OK, self.store(path, object))
             }
@@ -149,11 +163,16 @@ impl State {
         !carried.is_null() && present != Some(carried)
     }
 
-    fn list(&self, path: &str) -> Value {
-        let within = |at: &&String| at.starts_with(&format!("{path}/"));
-        let paths = self.objects.keys().filter(within);
-        let items: Vec<_> = paths.map(|at| self.objects[at].clone()).collect();
-        json!({ "apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": items })
+    fn list(&self, path: &str, selector: &[String]) -> Value {
+        let within = |at: &str| at.starts_with(&format!("{path}/"));
+        let has = |object: &Value, wanted: &str| match wanted.split_once('=') {
+            Some((label, value)) => object["metadata"]["labels"][label] == value,
+            None => !object["metadata"]["labels"][wanted].is_null(),
+        };
+        let all = self.objects.iter().filter(|(at, _)| within(at)).map(|(_, object)| object);
+        let items: Vec<_> =
+            all.filter(|object| selector.iter().all(|wanted| has(object, wanted))).collect();
+        json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items })
     }
 
     fn store(&mut self, path: &str, mut object: Value) -> Value {
@@ -164,7 +183,29 @@ impl State {
     }
 }
 
-/// A merge patch (RFC 7386), which is what server-side apply amounts to where one manager owns all.
+/// What is listed, and not read by name.
+const LISTED: [&str; 3] = ["/pods", "/services", "/endpointslices"];
+
+/// The labels that a list is asked for, each with its value or alone.
+fn selector(query: &str) -> Vec<String> {
+    let given = query.split('&').find_map(|pair| pair.strip_prefix("labelSelector="));
+    let text = given.unwrap_or_default().replace("%2F", "/").replace("%3D", "=");
+    text.split("%2C").filter(|wanted| !wanted.is_empty()).map(str::to_owned).collect()
+}
+
+/// Takes out what a manager applied before and does not any more.
+fn forget(object: &mut Value, before: &Value, now: &Value) {
+    let (Some(fields), Some(before)) = (object.as_object_mut(), before.as_object()) else { return };
+    for (key, before) in before {
+        match (now.get(key), fields.get_mut(key)) {
+            (None, _) => drop(fields.remove(key)),
+            (Some(now), Some(field)) => forget(field, before, now),
+            (Some(_), None) => {}
+        }
+    }
+}
+
+/// A merge patch (RFC 7386): with [`forget`] it is what server-side apply amounts to where one manager owns all.
 fn merge(object: &mut Value, patch: &Value) {
     let (Value::Object(fields), false) = (patch, object.is_array()) else {
         *object = patch.clone();

@@ -6,8 +6,8 @@ use std::time::Duration;
 use conclave_protocols::elections::hold_of;
 use conclave_protocols::member::message::{ElectionPart, Message, Note};
 use conclave_protocols::member::{
-    Command, ElectionCommand, ElectionEvent, Event, LockCommand, LockEvent, Member, Node,
-    OfElection, OfLock, OfService, ServiceCommand, Timer,
+    Candidacy, Command, ElectionCommand, ElectionEvent, Event, LockCommand, LockEvent, Member,
+    Node, OfElection, OfLock, OfService, ServiceCommand, Timer,
 };
 use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, Policy};
 use conclave_protocols::protocol::{Effect, Input, InputOf, Outbox, OutboxOf};
@@ -50,7 +50,7 @@ pub(crate) struct Pod {
 impl Whole {
     /// A group of one member.
     pub(crate) fn new(algorithm: ElectionAlgorithm) -> Self {
-        let elections = vec![ElectionPolicy { name: NAME.to_owned(), algorithm }];
+        let elections = vec![ElectionPolicy::new(NAME, algorithm)];
         let policy = Policy { election: algorithm, elections, ..Policy::default() };
         let mut sim = Simulator::new(0);
         sim.set_delay(T, T);
@@ -141,7 +141,8 @@ impl Whole {
     }
 
     pub(crate) fn stand(&mut self, member: Incarnation, priority: i32) {
-        let stand = ElectionCommand::Stand { election: lead(), priority };
+        let candidacy = Candidacy { priority, ..Candidacy::default() };
+        let stand = ElectionCommand::Stand { election: lead(), candidacy };
         self.sim.command(Node::Member(member), Command::Service(stand.into()));
     }
 
@@ -207,7 +208,8 @@ impl Pod {
                 self.candidate = false;
                 return self.exit();
             }
-            ServiceCommand::Lock(_) => {}
+            ServiceCommand::Election(ElectionCommand::Transfer { .. })
+            | ServiceCommand::Lock(_) => {}
         }
         None
     }
@@ -251,6 +253,7 @@ impl Pod {
                 let other = leader.is_some_and(|leader| leader != self.member.me());
                 if other && !self.leads { self.exit() } else { None }
             }
+            ElectionEvent::HandOver => self.exit(),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -13,12 +14,13 @@ use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::http::{LeaderElector, Listeners, TokenFile};
 use crate::identity::{AuthorityClient, Held, Issuer, Renewal};
-use crate::kubernetes::{Place, Resource, Says};
+use crate::kubernetes::{Leaders, Place, PodEndpoint, Resource, Says};
 use crate::metrics::Metrics;
 use crate::one_thread;
 use crate::os_clock::{ClockFault, OsClock};
@@ -135,6 +137,9 @@ fn check(args: &SidecarArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// How long a pod that has left its group may take to take itself off the slices of elections.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
 /// Deaths that may wait for the group task.
 const DEATHS: usize = 64;
 
@@ -169,7 +174,8 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
         let (policy, policies) = watch::channel(Some(resource.policy.clone()));
         let (authority, trusted) = watch::channel(resource.authority.clone());
         let (status, used) = watch::channel(resource.status);
-        let says = Says { policy, status, authority };
+        let (published, elections) = watch::channel(resource.published.clone());
+        let says = Says { policy, status, authority, published };
         let (sighted, sight) = watch::channel(Sight::default());
         let (found, endpoints) = watch::channel(None);
         let (died, dead) = mpsc::channel(DEATHS);
@@ -195,7 +201,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             pod: args.pod_uid,
             name: args.pod_name.clone(),
             addresses: peer_addresses(&args),
-            elections: elections(&args),
+            elections: stands(&args),
             held,
             policy: resource.policy,
             status: used,
@@ -206,7 +212,19 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             dead,
             termination_message: Some(args.termination_message_path.clone()),
         };
+        let over = CancellationToken::new();
+        let me = PodEndpoint {
+            name: args.pod_name.clone(),
+            uid: args.pod_uid,
+            ips: args.pod_ips.clone(),
+        };
+        let leaders = Leaders::new(place.clone(), uid, me, sidecar.group(), over.clone());
+        let leaders = tokio::spawn(leaders.run(elections));
         let lived = sidecar.live(membership, end.clone()).await;
+        over.cancel();
+        if timeout(LAST_WORD, leaders).await.is_err() {
+            warn!("this pod ends before it could take itself off the slice of an election");
+        }
         watches.abort_all();
         lived.context("listen for the other members")?;
     }
@@ -280,7 +298,7 @@ async fn bind_leader_elector(args: &SidecarArgs) -> anyhow::Result<Option<Leader
 }
 
 /// The elections that the application stands in from the beginning. In `default` every member stands.
-fn elections(args: &SidecarArgs) -> Vec<String> {
+fn stands(args: &SidecarArgs) -> Vec<String> {
     let shown = args.leader_elector.iter().filter(|name| *name != "default");
     let all: BTreeSet<_> = args.elections.iter().chain(shown).cloned().collect();
     all.into_iter().collect()

@@ -51,7 +51,7 @@ impl<N: Clone + Ord + Hash> PodTimers<N> {
 }
 
 /// Returns when a timer is due; never if there is none.
-pub(super) async fn sleep_until(clock: OsClock, due: Option<LocalTime>) {
+pub(crate) async fn sleep_until(clock: OsClock, due: Option<LocalTime>) {
     match due {
         Some(due) => tokio::time::sleep(clock.until(due)).await,
         None => std::future::pending().await,

@@ -150,10 +150,7 @@ mod tests {
     use crate::http::tests::double::Double;
 
     fn policy(elections: &[(&str, ElectionAlgorithm)]) -> Policy {
-        let named = |(name, algorithm): &(&str, _)| ElectionPolicy {
-            name: (*name).to_owned(),
-            algorithm: *algorithm,
-        };
+        let named = |(name, algorithm): &(&str, _)| ElectionPolicy::new(name, *algorithm);
         Policy { elections: elections.iter().map(named).collect(), ..Policy::default() }
     }
 

@@ -71,7 +71,7 @@ fn an_application_stands_in_the_named_election_that_it_is_shown() {
         (&["--leader-elector", "reports"], &["reports"]),
         (&["--leader-elector", "reports", "--elections", "mails,reports"], &["mails", "reports"]),
     ] {
-        assert_eq!(elections(&args(7070, line)), expected, "{line:?}");
+        assert_eq!(stands(&args(7070, line)), expected, "{line:?}");
     }
 }
 
