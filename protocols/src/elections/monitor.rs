@@ -150,7 +150,7 @@ impl Monitored {
         beat: bool,
     ) -> Option<NoticeOf> {
         let stated = |leader| Some((leader, self.candidates.get(&leader)?.profile.clone()));
-        self.profile = leader.and_then(stated).or(self.profile.take());
+        self.profile = leader.and_then(stated).or_else(|| self.profile.take());
         let of_leader = self.profile.as_ref().filter(|(of, _)| Some(*of) == leader);
         let profile = of_leader.map(|(_, profile)| profile.clone()).unwrap_or_default();
         let candidates = self.candidates.iter().map(|(rank, of)| (*rank, of.priority)).collect();

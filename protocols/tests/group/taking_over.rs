@@ -24,14 +24,14 @@ impl Named {
     /// What a member was notified last that the leader states of itself.
     fn profile_seen_by(&self, member: usize) -> Profile {
         let of = self.bench.notified.iter().rev().filter(|(index, _)| *index == member);
-        let states = of.filter_map(|(_, event)| match event {
-            Event::Service(OfService::Election(OfElection {
-                event: ElectionEvent::State { profile, .. },
-                ..
-            })) => Some(profile.clone()),
-            _ => None,
+        let mut states = of.filter_map(|(_, event)| {
+            let Event::Service(OfService::Election(OfElection { event, .. })) = event else {
+                return None;
+            };
+            let ElectionEvent::State { profile, .. } = event else { return None };
+            Some(profile.clone())
         });
-        states.into_iter().next().expect("it was notified")
+        states.next().expect("it was notified")
     }
 }
 

@@ -210,7 +210,7 @@ impl Watched for Election {
     }
 
     fn deadline(&self) -> Option<LocalTime> {
-        Election::deadline(self)
+        Self::deadline(self)
     }
 
     fn view(&self, now: Moment) -> ElectionView {
