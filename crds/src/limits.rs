@@ -69,7 +69,8 @@ pub(crate) mod must {
     pub(crate) const BE_A_NAME_OF_A_SERVICE: &str = "must be a DNS-1035 label of at most 63 \
          characters that does not begin with `conclave-`";
     pub(crate) const BE_GIVEN: &str = "must be given where the name of the group, a dash and that of \
-         the election have more than 63 characters, and in a group named `conclave`";
+         the election have more than 63 characters, and in a group whose name is `conclave` or \
+         begins with `conclave-`";
     pub(crate) const BE_NO_OTHER_SERVICES: &str = "must not be that of another election's Service";
     pub(crate) const END_WITH_THE_STAR: &str = "may have `*` only at the end of a pattern";
     pub(crate) const ASK_EACH_TIME: &str =
@@ -134,14 +135,16 @@ pub(crate) fn service_rule() -> Rule {
     let room = SERVICE_NAME_MAX - 1;
     let text = format!(
         "self.spec.elections.all(e, !has(e.service) || has(e.service.name) || \
-         (self.metadata.name.size() + e.name.size() <= {room} && self.metadata.name != 'conclave'))"
+         (self.metadata.name.size() + e.name.size() <= {room} && \
+         self.metadata.name != 'conclave' && !self.metadata.name.startsWith('conclave-')))"
     );
     Rule::new(text).message(format!("`service.name` {}", must::BE_GIVEN).as_str())
 }
 
 /// The same, for an election of a group.
 pub(crate) fn has_room_for_service(group: &str, election: &str) -> bool {
-    group.len() + election.len() < SERVICE_NAME_MAX && group != "conclave"
+    let ours = group == "conclave" || group.starts_with("conclave-");
+    group.len() + election.len() < SERVICE_NAME_MAX && !ours
 }
 
 /// The rules for one `service`.

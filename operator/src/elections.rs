@@ -54,15 +54,21 @@ pub(crate) async fn read(client: &Client, conclave: &Conclave) -> kube::Result<P
     let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), &namespace);
     let labels = format!("{GROUP_LABEL}={},{ELECTION_LABEL}", conclave.name_any());
     let of_group = ListParams::default().labels(&labels);
-    let (made, slices) = try_join!(services.list(&of_group), slices.list(&of_group))?;
-    let (mut made, slices) = (made.items, slices.items);
+    let lists = try_join!(services.list(&of_group), slices.list(&of_group))?;
+    let (mut made, mut of_elections) = (lists.0.items, lists.1.items);
     for (election, _) in with_service(conclave) {
         let name = service_name(&conclave.name_any(), election);
         if !made.iter().any(|service| service.name_any() == name) {
             made.extend(services.get_opt(&name).await?);
         }
     }
-    Ok(Published { services: made, slices })
+    for name in slices_wanted(conclave) {
+        // One without our labels is somebody else's.
+        if find(&of_elections, &name).is_none() {
+            of_elections.extend(slices.get_opt(&name).await?);
+        }
+    }
+    Ok(Published { services: made, slices: of_elections })
 }
 
 /// What is to be as it should be. While the specification is not understood all stays as it is.
@@ -72,22 +78,20 @@ pub(crate) fn changes(observed: &Observed) -> Vec<Change> {
         return Vec::new();
     }
     let seen = &observed.children.published;
-    let mut changes = Vec::new();
-    for (election, wanted) in with_service(conclave) {
+    let services = with_service(conclave).filter_map(|(election, wanted)| {
         let wanted = service(conclave, election, wanted);
         let found = find(&seen.services, &wanted.name_any());
-        if found.is_none_or(|found| is_of(conclave, found)) && !covers(found, &wanted) {
-            changes.push(Change::ApplyService(Box::new(wanted)));
-        }
-    }
-    changes
-        .extend(published(&conclave.spec).filter_map(|election| apply_slice(observed, election)));
+        let may = found.is_none_or(|found| is_of(conclave, found)) && !covers(found, &wanted);
+        may.then(|| Change::ApplyService(Box::new(wanted)))
+    });
+    let slices = published(&conclave.spec).filter_map(|election| apply_slice(observed, election));
     let wanted = slices_wanted(conclave);
     let is_stale = |endpoint: &_| leader_of(endpoint, &observed.pods).is_none();
     let left = own_slices(observed)
         .filter(|slice| wanted.contains(&slice.name_any()) && slice.endpoints.iter().any(is_stale));
-    changes.extend(left.map(|slice| Change::EmptySlice(ObjectRef::of(slice))));
-    changes
+    let left = left.map(|slice| Change::EmptySlice(ObjectRef::of(slice)));
+    // A Service may be refused, such as by a quota: then the leaders are known all the same.
+    left.chain(slices).chain(services).collect()
 }
 
 /// Takes away what is there, and belongs to the group, and is not wanted any more. A status without elections comes

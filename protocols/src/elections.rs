@@ -44,9 +44,14 @@ pub struct Elections {
     /// For which of them it tells the leader again, and when.
     unlisted: BTreeMap<HoldName, LocalTime>,
     ballots: Ballots,
+    /// What those that lead state of themselves.
+    profiles: Profiles,
     /// If it leads the group.
     monitor: Monitor,
 }
+
+/// What leaders state of themselves. It outlasts views: one that drains leads on, and stands no longer.
+type Profiles = BTreeMap<HoldName, (Incarnation, Profile)>;
 
 /// One call of the elections.
 type Cx<'a> = core::Cx<'a, Elections>;
@@ -135,6 +140,10 @@ impl Elections {
         let member = |rank| cx.holds.seat()?.member(rank);
         let candidates = state.candidates.iter().filter_map(|(rank, _)| member(*rank)).collect();
         let (leader, profile) = (state.leader.and_then(member), state.profile.clone());
+        match leader {
+            Some(leader) => self.profiles.insert(name.clone(), (leader, profile.clone())),
+            None => self.profiles.remove(name),
+        };
         tell(cx, name, ElectionEvent::State { leader, profile, candidates });
         let listed = state.candidates.iter().find(|(member, _)| *member == rank);
         let own = self.candidacies.get(name);
@@ -156,7 +165,7 @@ impl Elections {
     /// At the leader of the group: sees to elections without a leader, and tells all what has changed.
     /// `beat`: also who stands.
     pub(crate) fn look(&mut self, cx: &mut Cx<'_>, beat: bool) {
-        let Seen { notices, calls, hand_overs } = self.monitor.look(cx, beat);
+        let Seen { notices, calls, hand_overs } = self.monitor.look(cx, &self.profiles, beat);
         let Some(rank) = cx.holds.seat().map(Seat::rank) else { return };
         for NoticeOf { name, number, state, to, news } in notices {
             for peer in to {
@@ -196,6 +205,7 @@ impl Service for Elections {
             candidacies: BTreeMap::new(),
             unlisted: BTreeMap::new(),
             ballots: Ballots::default(),
+            profiles: Profiles::new(),
             monitor: Monitor::default(),
         }
     }

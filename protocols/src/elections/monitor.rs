@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::message::State;
-use super::{Candidacy, Cx, Profile};
+use super::{Candidacy, Cx, Profile, Profiles, TRANSFER_LEASES};
 use crate::core::Seat;
 use crate::election::Timing;
 use crate::ids::{HoldName, MemberId};
@@ -20,8 +20,6 @@ pub(super) struct Monitor {
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 struct Monitored {
     candidates: BTreeMap<MemberId, Candidacy>,
-    /// What the leader states of itself: it may stand no longer.
-    profile: Option<(MemberId, Profile)>,
     /// The candidate that is to lead next, and until when that is tried.
     next: Option<(MemberId, LocalTime)>,
     /// The leader that was asked to give the lead to another, and when it is asked again.
@@ -30,6 +28,8 @@ struct Monitored {
     ballots: u64,
     /// Until then the latest one may come to something.
     until: Option<LocalTime>,
+    /// Who was called to it.
+    called: BTreeSet<MemberId>,
     /// How it stood when the members were notified last, if they were.
     notified: Option<State>,
     /// How many such notices there were.
@@ -81,8 +81,10 @@ impl Monitor {
     pub(super) fn withdraws(&mut self, member: MemberId, name: &HoldName) {
         if let Some(election) = self.all.get_mut(name) {
             election.candidates.remove(&member);
-            // It may have been the nominee.
-            election.until = None;
+            if election.called.contains(&member) {
+                // It may have been the nominee.
+                election.until = None;
+            }
         }
     }
 
@@ -114,8 +116,9 @@ impl Monitor {
         self.all.values().flat_map(times).flatten().min()
     }
 
-    /// Looks at each election. `beat`: also whether the members know who stands.
-    pub(super) fn look(&mut self, cx: &Cx<'_>, beat: bool) -> Seen {
+    /// Looks at each election. `beat`: also whether the members know who stands. `profiles`: what leaders stated of
+    /// themselves, as far as is known from before.
+    pub(super) fn look(&mut self, cx: &Cx<'_>, profiles: &Profiles, beat: bool) -> Seen {
         let mut seen = Seen::default();
         let Some(seat) = cx.holds.seat().filter(|seat| seat.leads()) else { return seen };
         for policy in &seat.policy().elections {
@@ -123,12 +126,19 @@ impl Monitor {
             let election = self.all.entry(name.clone()).or_default();
             let holder = cx.holds.holder(cx.now, &name).map(|holder| holder.member);
             let leader = holder.and_then(|holder| seat.rank_of(holder));
-            seen.notices.extend(election.notify(cx, seat, &name, leader, beat));
+            let known = profiles.get(&name).filter(|(of, _)| Some(*of) == holder);
+            let profile = known.map(|(_, profile)| profile.clone()).unwrap_or_default();
+            seen.notices.extend(election.notify(cx, seat, &name, (leader, profile), beat));
+            election.until = election.until.filter(|until| *until > cx.now && holder.is_none());
+            // Else nobody could take the lead.
+            if !cx.holds.is_open(cx.now, &name) {
+                election.asked = None;
+                continue;
+            }
             if let Some(leader) = election.hand_over(cx, seat, policy.preemption, leader) {
                 seen.hand_overs.push((name.clone(), leader));
             }
-            election.until = election.until.filter(|until| *until > cx.now && holder.is_none());
-            if holder.is_some() || election.until.is_some() || !cx.holds.is_open(cx.now, &name) {
+            if holder.is_some() || election.until.is_some() {
                 continue;
             }
             if let Some(candidates) = election.call(cx, seat, policy.algorithm) {
@@ -146,13 +156,12 @@ impl Monitored {
         cx: &Cx<'_>,
         seat: &Seat,
         name: &HoldName,
-        leader: Option<MemberId>,
+        (leader, known): (Option<MemberId>, Profile),
         beat: bool,
     ) -> Option<NoticeOf> {
-        let stated = |leader| Some((leader, self.candidates.get(&leader)?.profile.clone()));
-        self.profile = leader.and_then(stated).or_else(|| self.profile.take());
-        let of_leader = self.profile.as_ref().filter(|(of, _)| Some(*of) == leader);
-        let profile = of_leader.map(|(_, profile)| profile.clone()).unwrap_or_default();
+        // It may stand no longer, or not have said so in this view.
+        let stated = leader.and_then(|leader| self.candidates.get(&leader));
+        let profile = stated.map_or(known, |stated| stated.profile.clone());
         let candidates = self.candidates.iter().map(|(rank, of)| (*rank, of.priority)).collect();
         let state = State { leader, profile, candidates };
         let news = self.notified.as_ref().is_none_or(|notified| {
@@ -182,11 +191,13 @@ impl Monitored {
         leader: Option<MemberId>,
     ) -> Option<MemberId> {
         self.next = self.next.filter(|(next, until)| *until > cx.now && Some(*next) != leader);
-        let leader = leader.filter(|leader| {
-            let to = self.next.is_some_and(|(next, _)| self.may_lead(cx, next));
-            to || preemption == Preemption::Graceful && self.is_outranked(cx, *leader)
-        });
-        let Some(leader) = leader else {
+        if self.next.is_none() && preemption == Preemption::Graceful {
+            let higher = leader.and_then(|leader| self.outranking(cx, leader));
+            self.next =
+                higher.map(|higher| (higher, cx.now.after(patience(seat) * TRANSFER_LEASES)));
+        }
+        let next = self.next.is_some_and(|(next, _)| self.may_lead(cx, next));
+        let Some(leader) = leader.filter(|_| next) else {
             self.asked = None;
             return None;
         };
@@ -197,13 +208,13 @@ impl Monitored {
         (!waits).then_some(leader)
     }
 
-    /// Whether another candidate states a higher priority. A leader that stands no longer has none to compare.
-    fn is_outranked(&self, cx: &Cx<'_>, leader: MemberId) -> bool {
-        let own = self.candidates.get(&leader).map(|of| of.priority);
-        let higher = |(rank, of): (&MemberId, &Candidacy)| {
-            own.is_some_and(|own| of.priority > own) && !cx.holds.is_silent(*rank)
-        };
-        self.candidates.iter().any(higher)
+    /// The candidate of the highest priority, if that is higher than the leader's. A leader that stands no longer has
+    /// none to compare.
+    fn outranking(&self, cx: &Cx<'_>, leader: MemberId) -> Option<MemberId> {
+        let own = self.candidates.get(&leader)?.priority;
+        let living = self.candidates.iter().filter(|(rank, _)| !cx.holds.is_silent(**rank));
+        let (priority, highest) = living.map(|(rank, of)| (of.priority, *rank)).max()?;
+        (priority > own).then_some(highest)
     }
 
     fn may_lead(&self, cx: &Cx<'_>, candidate: MemberId) -> bool {
@@ -227,7 +238,9 @@ impl Monitored {
         called.sort_unstable();
         self.ballots += 1;
         self.until = Some(cx.now.after(window(algorithm, called.len(), patience(seat))));
-        Some(called.into_iter().map(|(_, member)| member).collect())
+        let called: Vec<MemberId> = called.into_iter().map(|(_, member)| member).collect();
+        self.called = called.iter().copied().collect();
+        Some(called)
     }
 }
 

@@ -9,7 +9,7 @@ use conclave_protocols::member::{
 };
 use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, Preemption, Timing};
 
-use crate::bench::SECOND;
+use crate::bench::{Link, SECOND};
 use crate::named_elections::{BOTH, Named};
 
 impl Named {
@@ -152,6 +152,56 @@ fn a_lost_request_to_hand_over_is_made_again() {
         named.wait(SECOND * 4);
         // The group's leader asked itself: that message is not lost.
         assert_eq!(named.leader(), Some(3), "without {lost}");
+    }
+}
+
+/// The two hear nothing of each other: a ballot of both would be won by the lower one, over and over.
+#[test]
+fn a_candidate_of_a_higher_priority_takes_over_from_one_that_does_not_hear_it() {
+    let preemption = Preemption::Graceful;
+    let policy =
+        ElectionPolicy { preemption, ..ElectionPolicy::new("reports", ElectionAlgorithm::Bully) };
+    let mut named = Named::of(4, policy);
+    let (one, other) = (named.bench.node(1), named.bench.node(2));
+    named.bench.way(one, other, Link::Cut);
+    named.bench.way(other, one, Link::Cut);
+    named.stand(1, 0);
+    named.stand(2, 5);
+    named.wait(SECOND * 10);
+    assert_eq!((named.leader(), named.asked_to_yield), (Some(2), 1));
+}
+
+/// A withdrawal of one that was not called to it does not end the ballot of the candidate that is to lead next.
+#[test]
+fn a_transfer_is_not_undone_by_a_candidate_that_withdraws() {
+    let mut named = Named::group(5, ElectionAlgorithm::Bully);
+    for (member, priority) in [(3, 9), (2, 0), (1, 5), (4, 7)] {
+        named.stand(member, priority);
+    }
+    // The call is on its way.
+    let (leader, next) = (named.bench.node(0), named.bench.node(2));
+    named.bench.way(leader, next, Link::Held);
+    named.transfer(1, 2);
+    named.withdraw(4);
+    named.bench.free(leader, next);
+    named.wait(SECOND);
+    assert_eq!(named.leader(), Some(2));
+}
+
+/// It drains: it stands no longer, and leads on. A new view begins, with another leader of the group.
+#[test]
+fn what_a_leader_states_of_itself_outlasts_a_view() {
+    let mut named = Named::group(3, ElectionAlgorithm::Bully);
+    named.stand_as(2, Candidacy { priority: 0, profile: profile("here") });
+    let election = hold_of("reports").expect("a name");
+    named.bench.command(2, Command::Service(ElectionCommand::Withdraw { election }.into()));
+    named.wait(SECOND);
+    named.bench.command(0, Command::Drain);
+    named.wait(SECOND * 3);
+    assert_ne!(named.bench.leader(), Some(0));
+    assert_eq!(named.leader(), Some(2));
+    for member in 0..3 {
+        assert_eq!(named.profile_seen_by(member), profile("here"), "{member}");
     }
 }
 

@@ -173,6 +173,9 @@ impl Candidacies {
         record: Option<&Record>,
     ) -> Result<(), ElectionError> {
         let (election, named) = self.find(name)?;
+        if !named.listed {
+            return Err(ElectionError::NoElection);
+        }
         let candidate = named.candidate(to, record);
         let to = candidate.ok_or_else(|| ElectionError::NoCandidate(to.to_owned()))?;
         self.intents.push(ElectionCommand::Transfer { election, to }.into());
@@ -233,6 +236,9 @@ impl Candidacies {
             self.intents.push(LockCommand::Exit { lock: hold.clone() }.into());
         }
         named.ended(then);
+        if named.listed {
+            named.show(self.stands);
+        }
         self.tidy(hold);
     }
 
@@ -335,6 +341,8 @@ impl Candidacies {
             }
             ElectionEvent::State { leader, profile, candidates } => {
                 let leader = *leader;
+                // Unless it leads, that is from before it gave the lead up, or it is yet to be granted it.
+                let leader = leader.filter(|leader| *leader != self.me || named.term.is_some());
                 let other = leader.is_some_and(|leader| leader != self.me);
                 if other && named.asked && named.term.is_none() {
                     // Another nominee was faster.

@@ -31,6 +31,15 @@ pub(crate) struct Stands {
     pub(crate) keepalive: Keepalive,
 }
 
+impl Stands {
+    /// Whether the application states no more than that it is alive.
+    pub(crate) fn is_repeated_by(&self, again: &Self) -> bool {
+        let both = (&self.keepalive, &again.keepalive);
+        matches!(both, (Keepalive::Client(_), Keepalive::Client(_)))
+            && self.candidacy == again.candidacy
+    }
+}
+
 /// How long it stands, and leads.
 #[derive(Clone, Debug)]
 pub(crate) enum Keepalive {

@@ -115,6 +115,8 @@ pub(super) async fn put_candidacy(
     let keepalive = keepalive(&mut fields, streams)?;
     fields.finish(&FIELDS)?;
     named(&name)?;
+    // Before anything changes: a caller that is turned away stands and leads as before.
+    let permit = streams.then(|| api.long_call()).transpose()?;
     // Whenever this call ends from here on, a candidacy by its connection does.
     let candidate = match &keepalive {
         Keepalive::Connection(connection) => {
@@ -124,8 +126,8 @@ pub(super) async fn put_candidacy(
     };
     let candidacy = Candidacy { priority, profile: Profile { address, metadata } };
     let stood = api.group.stand_as(&name, Stands { candidacy, keepalive }).await?;
-    if streams {
-        return watched::events(&api, stood.election, candidate);
+    if let Some(permit) = permit {
+        return Ok(watched::permitted_events(&api, stood.election, (candidate, permit)));
     }
     let status = if stood.created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(elections::present(&api, &stood.election))).into_response())

@@ -278,7 +278,8 @@ impl ElectionView {
     pub(super) fn led_by(&self, me: &str) -> Option<(&str, u64)> {
         let leader = self.leader.as_ref()?;
         let follows = self.state == LeadershipName::Following;
-        let known = if leader.pod == me { self.is_leader } else { follows };
+        let leads = self.is_leader && self.state == LeadershipName::Leading;
+        let known = if leader.pod == me { leads } else { follows };
         known.then_some((leader.pod.as_str(), leader.since_ms))
     }
 

@@ -14,7 +14,7 @@ use conclave_protocols::LocalTime;
 use futures::StreamExt;
 use futures::stream::{self, Stream};
 use serde::Serialize;
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::problem::Problem;
 use super::{Api, fields::Fields};
@@ -121,8 +121,17 @@ pub(super) fn events<T: Watched, C: Send + 'static>(
     state: watch::Receiver<T>,
     caller: C,
 ) -> Result<Response, Problem> {
-    let caller = (caller, api.long_call()?);
-    Ok(sse(api, changes(api, state, caller, event)))
+    let permit = api.long_call()?;
+    Ok(permitted_events(api, state, (caller, permit)))
+}
+
+/// The same for a caller that has its permit.
+pub(super) fn permitted_events<T: Watched, C: Send + 'static>(
+    api: &Api,
+    state: watch::Receiver<T>,
+    caller: (C, OwnedSemaphorePermit),
+) -> Response {
+    sse(api, changes(api, state, caller, event))
 }
 
 /// One event, under its name.

@@ -90,7 +90,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Between two looks of a leader at its slice, which somebody may have deleted.
 const LOOK_AGAIN: Duration = Duration::from_mins(1);
 
-/// For how long a pod that leads no longer tries to take itself off a slice.
+/// For how long a pod that ends tries to take itself off a slice.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Leaders {
@@ -234,9 +234,23 @@ impl Slice<'_> {
 
     /// Takes this pod off the slice, if it is there by a lead up to this one. The next leader does not need it.
     async fn take_off(&self, token: u64) {
-        let taken_off = timeout(PATIENCE, self.persist(Wanted::Off(token))).await;
-        if taken_off.is_err() {
-            warn!(slice = self.name, "this pod does not lead, and may still be in the slice");
+        let end = &self.leaders.end;
+        let taken_off = async {
+            self.persist(Wanted::Off(token)).await;
+            // A call that was given up may have been carried out since.
+            if end.run_until_cancelled(sleep(CALL)).await.is_some() {
+                self.persist(Wanted::Off(token)).await;
+            }
+        };
+        let too_late = async {
+            end.cancelled().await;
+            sleep(PATIENCE).await;
+        };
+        tokio::select! {
+            () = taken_off => {}
+            () = too_late => {
+                warn!(slice = self.name, "this pod does not lead, and may still be in the slice");
+            }
         }
     }
 

@@ -60,7 +60,10 @@ impl Named {
             Keepalive::Client(ttl) => Some(now.after(ttl)),
             Keepalive::Sidecar | Keepalive::Connection(_) => None,
         };
-        self.rests = None;
+        let repeats = self.stands.as_ref().is_some_and(|before| before.is_repeated_by(&stands));
+        if !repeats {
+            self.rests = None;
+        }
         let created = self.stands.replace(stands).is_none();
         self.show_deadline();
         if self.term.is_some() {

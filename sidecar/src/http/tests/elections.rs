@@ -235,6 +235,17 @@ async fn a_candidacy_lasts_as_its_application_states() {
     }
 }
 
+/// It leads, perhaps, by what it asked for before; that stays as it is.
+#[tokio::test]
+async fn a_candidacy_by_a_stream_that_is_turned_away_changes_nothing() {
+    let mut double = Double::new();
+    double.limits.long_calls = 0;
+    let line = "PUT /v1/elections/reports/candidacy";
+    let answer = soon(double.call(line, &["Accept: text/event-stream"], "")).await.unwrap();
+    assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (429, "queue-full"));
+    assert!(double.requests.try_recv().is_err(), "the group was asked");
+}
+
 #[tokio::test]
 async fn what_a_leader_states_of_itself_is_shown() {
     let double = Double::new();

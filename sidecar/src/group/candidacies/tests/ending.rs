@@ -45,7 +45,7 @@ fn who_resigns_stands_again_after_the_cooldown() {
     assert_eq!(std::mem::take(&mut candidacies.intents), [withdraw, exit]);
     let again = candidacies.resign("reports", None, until, None);
     assert_eq!(again, Err(ElectionError::NotLeader));
-    // Whoever nominates it meanwhile has not heard so yet.
+    // The one that nominates it meanwhile has not heard so yet.
     nominate(&mut candidacies, ME);
     assert!(!enters(&mut candidacies));
     candidacies.tick(LocalTime(until.0 - 1));
@@ -131,7 +131,7 @@ fn who_may_hand_over_before_it_stops_does_so_at_once() {
 }
 
 #[test]
-fn an_application_that_must_repeat_itself_leads_no_longer_than_it_said() {
+fn an_application_that_must_repeat_itself_leads_no_longer_than_its_ttl() {
     let ttl = Duration::from_millis(500);
     let mut candidacies = leader(Handoff::AfterStop, Keepalive::Client(ttl));
     assert_eq!(deadline(&candidacies), NOW.after(ttl), "whatever its lease");
@@ -150,7 +150,36 @@ fn an_application_that_must_repeat_itself_leads_no_longer_than_it_said() {
 }
 
 #[test]
-fn a_lease_that_ends_sooner_counts_whatever_the_application_said() {
+fn a_lease_that_ends_sooner_counts_more_than_the_ttl() {
     let candidacies = leader(Handoff::AfterStop, Keepalive::Client(Duration::from_secs(60)));
     assert_eq!(deadline(&candidacies), NOW.after(Duration::from_secs(3)));
+}
+
+#[test]
+fn a_keepalive_does_not_end_a_cooldown_and_a_change_does() {
+    let ttl = Duration::from_secs(5);
+    for (priority, stands_again) in [(3, false), (4, true)] {
+        let mut candidacies = leader(Handoff::AfterStop, Keepalive::Client(ttl));
+        candidacies.resign("reports", None, NOW.after(ttl * 2), None).expect("it leads");
+        candidacies.intents.clear();
+        let candidacy = Candidacy { priority, ..Candidacy::default() };
+        let keepalive = Keepalive::Client(ttl);
+        let again = candidacies.stand(NOW, "reports", Stands { candidacy, keepalive });
+        assert!(again.is_ok_and(|stood| !stood.created));
+        assert_eq!(!candidacies.intents.is_empty(), stands_again, "{priority}");
+    }
+}
+
+/// The group's leader has not heard yet that it resigned.
+#[test]
+fn who_gave_the_lead_up_is_not_shown_as_the_leader_by_a_late_message() {
+    let mut candidacies = leader(Handoff::AfterStop, Keepalive::Sidecar);
+    candidacies.stands(member::Leadership::Following(OTHER, NOW));
+    candidacies.resign("reports", None, NOW, None).expect("it leads");
+    assert_eq!(shown(&candidacies).leadership, Leadership::Electing);
+    let info = MemberInfo { incarnation: ME, ..record(4).members.swap_remove(0) };
+    let record = Record { members: vec![info], ..record(4) };
+    state(&mut candidacies, Some(ME), Some(&record));
+    let election = shown(&candidacies);
+    assert_eq!((election.leadership, election.leader), (Leadership::Electing, None));
 }
