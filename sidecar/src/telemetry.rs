@@ -67,6 +67,14 @@ pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     subscriber(format, filter, std::io::stdout)?.try_init().map_err(TelemetryError::Twice)
 }
 
+/// The same on standard error, where standard output is that of another program.
+pub(crate) fn init_on_standard_error(
+    format: LogFormat,
+    filter: &str,
+) -> Result<(), TelemetryError> {
+    subscriber(format, filter, std::io::stderr)?.try_init().map_err(TelemetryError::Twice)
+}
+
 fn subscriber<W>(
     format: LogFormat,
     filter: &str,
