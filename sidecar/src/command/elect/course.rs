@@ -66,7 +66,7 @@ enum Phase {
     /// COMMAND does not run.
     Waits,
     Runs(Limits),
-    /// COMMAND had SIGTERM, since its time was nearly over. Whatever deadline comes now, it ends.
+    /// COMMAND had SIGTERM, since its time was nearly over. A later deadline does not save it, an earlier one counts.
     Stops(Limits),
     /// COMMAND was killed, and has not ended yet.
     Dies,
@@ -142,7 +142,12 @@ impl Course {
     fn stop(&mut self, now: LocalTime, limits: Limits, input: Input) -> Option<Action> {
         match input {
             Input::Ended(status) => self.end(status),
-            Input::Leads(lead) if limits.goes_on(now, lead) => self.keep_time(now, limits),
+            Input::Leads(lead) if limits.goes_on(now, lead) => {
+                let next = self.limits(now, lead);
+                let limits = Limits { kill: limits.kill.min(next.kill), ..next };
+                self.phase = Phase::Stops(limits);
+                self.keep_time(now, limits)
+            }
             Input::Leads(_) | Input::LeadsNot | Input::Broken => self.kill(),
             Input::Signal(signal) => self.pass_on(signal),
             Input::Time => self.keep_time(now, limits),

@@ -74,7 +74,9 @@ mod tests {
     }
 
     fn leads(until: &str, more: &str) -> String {
-        format!(r#"{{"is_leader": true, "safe_until_boottime_ns": "{until}"{more}, "leader": null}}"#)
+        format!(
+            r#"{{"is_leader": true, "safe_until_boottime_ns": "{until}"{more}, "leader": null}}"#
+        )
     }
 
     #[test]

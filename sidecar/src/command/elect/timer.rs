@@ -15,7 +15,10 @@ use tokio::io::unix::AsyncFd;
 pub(super) struct Timer(AsyncFd<OwnedFd>);
 
 impl Timer {
-    #[expect(deprecated, reason = "an `OwnedFd` is always the same open file; the other way is unsafe code")]
+    #[expect(
+        deprecated,
+        reason = "an `OwnedFd` is always the same open file; the other way is unsafe code"
+    )]
     pub(super) fn new() -> io::Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = timerfd_create(TimerfdClockId::Boottime, flags)?;

@@ -98,7 +98,8 @@ impl Work {
 /// The children of this process; none where the kernel does not list them.
 fn children() -> BTreeSet<i32> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
     let pids = |list: String| {
         list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
     };

@@ -19,9 +19,11 @@ fn lead() -> LockName {
 /// One election, in which the application stands.
 fn candidacies() -> Candidacies {
     let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &[]);
+    assert!(!candidacies.is_informed(), "it was in no view");
     let algorithm = ElectionAlgorithm::Bully;
     let elections = vec![ElectionPolicy { name: "reports".to_owned(), algorithm }];
     candidacies.set_policy(&Policy { elections, ..Policy::default() });
+    assert!(candidacies.is_informed());
     assert!(candidacies.stand("reports", 3, None).expect("it is listed").created);
     let stand = ElectionCommand::Stand { election: lead(), priority: 3 };
     assert_eq!(std::mem::take(&mut candidacies.intents), [stand.into()]);

@@ -74,7 +74,8 @@ impl PodNode {
         if self.ending.is_some() {
             return Err(AskError::Closed);
         }
-        if self.member.record().is_none() {
+        // It may have learned of a view that it is not in.
+        if !self.candidacies.is_informed() {
             return not_ready(NO_VIEW);
         }
         self.candidacies.stand(election, priority, connection).ok_or(AskError::NoElection)

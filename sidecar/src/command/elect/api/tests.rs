@@ -107,9 +107,7 @@ async fn in_the_election_of_the_group_it_follows_and_asks_for_nothing() {
     served.double.election.send_replace(leading());
     assert!(matches!(soon(follower.next()).await, Seen::Stated(Input::Leads(_))));
     drop(served._end);
-    let over = async {
-        while matches!(follower.next().await, Seen::Stated(_)) {}
-    };
+    let over = async { while matches!(follower.next().await, Seen::Stated(_)) {} };
     soon(over).await;
     assert!(served.double.requests.try_recv().is_err());
 }

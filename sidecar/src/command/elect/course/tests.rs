@@ -79,6 +79,9 @@ fn an_earlier_deadline_counts() {
     let mut course = running(false);
     assert_eq!(course.handle(at(100), leads(400)), None);
     assert_eq!(course.wake(), Some(at(300)));
+    assert_eq!(course.handle(at(300), Input::Time), TERM);
+    assert_eq!(course.handle(at(310), leads(322)), None);
+    assert_eq!(course.wake(), Some(at(321)), "when it ends, too");
 }
 
 #[test]
