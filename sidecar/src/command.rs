@@ -1,7 +1,9 @@
 //! The command line.
 
+mod copy;
 mod dev;
 mod drain;
+mod elect;
 mod inject;
 mod sidecar;
 
@@ -25,6 +27,12 @@ enum Command {
     Sidecar(Box<sidecar::SidecarArgs>),
     /// Tells the sidecar of this pod that the pod is about to end: it hands its leadership on.
     Drain(drain::DrainArgs),
+    /// Runs a command as long as this pod leads in an election.
+    Elect(Box<elect::ElectArgs>),
+    #[command(name = "elect-command", hide = true)]
+    Bound(elect::bound::BoundArgs),
+    /// Copies this program: from its image, which has no shell, to a volume of the pod.
+    Copy(copy::CopyArgs),
     /// Adds the sidecar to the workloads in manifests, and writes them to standard output.
     Inject(InjectArgs),
     /// Runs a whole group in this process, to try out; no Kubernetes is needed.
@@ -36,6 +44,9 @@ pub fn run(cli: Cli) -> ExitCode {
     match cli.command {
         Command::Sidecar(args) => sidecar::run(*args),
         Command::Drain(args) => drain::run(&args),
+        Command::Elect(args) => elect::run(*args),
+        Command::Bound(args) => elect::bound::run(&args),
+        Command::Copy(args) => copy::run(&args),
         Command::Inject(args) => inject::run(&args),
         Command::Dev(args) => dev::run(&args),
     }

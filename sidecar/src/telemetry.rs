@@ -1,5 +1,7 @@
 //! Logs: one line for each record, on standard output.
 
+use std::io::IsTerminal;
+
 use conclave_protocols::trace::Line;
 use tracing::{Level, Subscriber};
 use tracing_subscriber::filter::{EnvFilter, ParseError};
@@ -64,13 +66,23 @@ pub enum TelemetryError {
 
 /// Begins to log what `filter` lets through: a level, or directives as in `RUST_LOG`.
 pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
-    subscriber(format, filter, std::io::stdout)?.try_init().map_err(TelemetryError::Twice)
+    subscriber(format, filter, std::io::stdout, true)?.try_init().map_err(TelemetryError::Twice)
+}
+
+/// The same on standard error, where standard output is that of another program.
+pub(crate) fn init_on_standard_error(
+    format: LogFormat,
+    filter: &str,
+) -> Result<(), TelemetryError> {
+    let is_read = std::io::stderr().is_terminal();
+    subscriber(format, filter, std::io::stderr, is_read)?.try_init().map_err(TelemetryError::Twice)
 }
 
 fn subscriber<W>(
     format: LogFormat,
     filter: &str,
     writer: W,
+    may_colour: bool,
 ) -> Result<impl Subscriber + Send + Sync, TelemetryError>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
@@ -78,6 +90,8 @@ where
     let allowed = EnvFilter::try_new(filter)
         .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
     let layer = fmt::layer().with_writer(writer).with_span_events(FmtSpan::CLOSE);
+    // Where it may, the environment decides (`NO_COLOR`).
+    let layer = if may_colour { layer } else { layer.with_ansi(false) };
     let layer = match format {
         LogFormat::Json => layer.json().flatten_event(true).boxed(),
         LogFormat::Text => layer.boxed(),
@@ -135,7 +149,7 @@ mod tests {
     fn logged(filter: &str, act: impl FnOnce()) -> String {
         let path = tempfile::NamedTempFile::new().expect("a file");
         let file = Arc::new(path.reopen().expect("the same file"));
-        let subscriber = subscriber(LogFormat::Json, filter, file).expect("a filter");
+        let subscriber = subscriber(LogFormat::Json, filter, file, true).expect("a filter");
         tracing::subscriber::with_default(subscriber, act);
         let mut text = String::new();
         path.reopen().expect("the same file").read_to_string(&mut text).expect("a text");

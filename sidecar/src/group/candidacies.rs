@@ -31,6 +31,8 @@ pub(super) struct Candidacies {
     pod: String,
     me: Incarnation,
     all: BTreeMap<LockName, Named>,
+    /// The member was in a view: before, nobody knows which elections there are.
+    is_informed: bool,
     /// What others see of them.
     shown: watch::Sender<NamedElections>,
     /// What the member goes by.
@@ -56,6 +58,7 @@ impl Candidacies {
             pod: pod.to_owned(),
             me,
             all: BTreeMap::new(),
+            is_informed: false,
             shown,
             arbiter: Arbiter::Quorum,
             stands: member::Leadership::Isolated,
@@ -79,6 +82,11 @@ impl Candidacies {
             Some((election_of(hold)?.to_owned(), named.state.subscribe()))
         });
         self.shown.send_replace(shown.collect());
+    }
+
+    /// Whether it is known which elections there are.
+    pub(super) fn is_informed(&self) -> bool {
+        self.is_informed
     }
 
     /// The application stands.
@@ -280,6 +288,7 @@ impl Candidacies {
     }
 
     fn set_policy(&mut self, policy: &Policy) {
+        self.is_informed = true;
         let listed: BTreeMap<LockName, &ElectionPolicy> = policy
             .elections
             .iter()

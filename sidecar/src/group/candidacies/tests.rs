@@ -21,9 +21,11 @@ fn lead() -> LockName {
 /// One election, in which the application stands.
 fn candidacies() -> Candidacies {
     let mut candidacies = Candidacies::new("shop-0", ME, watch::Sender::default(), &[]);
+    assert!(!candidacies.is_informed(), "it was in no view");
     let algorithm = ElectionAlgorithm::Bully;
     let elections = vec![ElectionPolicy::new("reports", algorithm)];
     candidacies.set_policy(&Policy { elections, ..Policy::default() });
+    assert!(candidacies.is_informed());
     assert!(stand(&mut candidacies, Keepalive::Sidecar).expect("it is listed").created);
     assert_eq!(std::mem::take(&mut candidacies.intents), [stands(3)]);
     candidacies

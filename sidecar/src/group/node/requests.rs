@@ -89,7 +89,8 @@ impl PodNode {
         if self.ending.is_some() {
             return Err(ElectionError::Closed);
         }
-        if self.member.record().is_none() {
+        // It may have learned of a view that it is not in.
+        if !self.candidacies.is_informed() {
             return Err(ElectionError::NotReady(NO_VIEW.to_owned()));
         }
         self.candidacies.stand(now, election, stands)
