@@ -160,16 +160,16 @@ impl Elect {
         match self.course.handle(OsClock::default().now(), input) {
             None => {}
             Some(Action::Start(token)) => {
-                info!(token, "leads: COMMAND starts");
                 self.work.start(token).context("start COMMAND")?;
+                info!(token, "leads: COMMAND runs");
             }
             Some(Action::Send(signal)) => {
-                info!(signal = signal.as_raw(), "signals COMMAND");
                 self.work.send(signal);
+                info!(signal = signal.as_raw(), "COMMAND was sent a signal");
             }
             Some(Action::Kill) => {
-                warn!("the lead is over: COMMAND is killed");
                 self.work.kill();
+                warn!("the lead is over: COMMAND was killed");
             }
             Some(Action::StandAnew) => {
                 self.follower = Some(Follower::begin(Arc::clone(&self.call), PAUSE));

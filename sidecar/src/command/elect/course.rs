@@ -77,6 +77,9 @@ enum Phase {
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     lead: Lead,
+    /// The longest that any deadline of this lead was ahead when it was stated: what is kept free before a deadline
+    /// does not shrink because it is stated again later.
+    longest: Duration,
     /// When COMMAND gets SIGTERM.
     stop: LocalTime,
     /// When it is killed.
@@ -115,8 +118,9 @@ impl Course {
 
     fn wait(&mut self, now: LocalTime, input: Input) -> Option<Action> {
         match input {
-            Input::Leads(lead) if now < lead.until => {
-                self.phase = Phase::Runs(self.limits(now, lead));
+            // If a shorter lead goes on, a later deadline follows.
+            Input::Leads(lead) if now.after(LEAST) <= lead.until => {
+                self.phase = Phase::Runs(self.limits(now, lead, Duration::ZERO));
                 Some(Action::Start(lead.token))
             }
             Input::Broken => Some(Action::StandAnew),
@@ -129,7 +133,7 @@ impl Course {
         match input {
             Input::Ended(status) => Some(self.exit(status)),
             Input::Leads(lead) if limits.goes_on(now, lead) => {
-                let limits = self.limits(now, lead);
+                let limits = self.limits(now, lead, limits.longest);
                 self.phase = Phase::Runs(limits);
                 self.keep_time(now, limits)
             }
@@ -143,7 +147,7 @@ impl Course {
         match input {
             Input::Ended(status) => Some(self.end(status)),
             Input::Leads(lead) if limits.goes_on(now, lead) => {
-                let next = self.limits(now, lead);
+                let next = self.limits(now, lead, limits.longest);
                 let limits = Limits { kill: limits.kill.min(next.kill), ..next };
                 self.phase = Phase::Stops(limits);
                 self.keep_time(now, limits)
@@ -204,12 +208,13 @@ impl Course {
 
     /// Events come when a third of what they stated before is over, so a grace of at most a third disturbs no lead
     /// that goes on.
-    fn limits(&self, now: LocalTime, lead: Lead) -> Limits {
+    fn limits(&self, now: LocalTime, lead: Lead, longest: Duration) -> Limits {
         let left = now.until(lead.until);
-        let margin = (left / 12).min(MARGIN);
-        let grace = self.grace.min(left / 3).max(margin);
+        let longest = longest.max(left);
+        let margin = (longest / 12).min(MARGIN);
+        let grace = self.grace.min(longest / 3).max(margin);
         let before = |span| now.after(left.saturating_sub(span));
-        Limits { lead, stop: before(grace), kill: before(margin) }
+        Limits { lead, longest, stop: before(grace), kill: before(margin) }
     }
 }
 
@@ -229,6 +234,9 @@ fn ends(signal: Signal) -> bool {
 pub(super) fn by_signal(signal: i32) -> u8 {
     u8::try_from(signal).unwrap_or(0).saturating_add(128)
 }
+
+/// COMMAND does not start for less.
+const LEAST: Duration = Duration::from_millis(100);
 
 /// How long before the deadline COMMAND is killed at the earliest: a busy machine takes its time for it.
 const MARGIN: Duration = Duration::from_secs(1);

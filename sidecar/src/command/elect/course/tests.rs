@@ -77,11 +77,32 @@ fn whatever_ends_the_lead_kills_at_once() {
 #[test]
 fn an_earlier_deadline_counts() {
     let mut course = running(false);
-    assert_eq!(course.handle(at(100), leads(400)), None);
+    assert_eq!(course.handle(at(100), leads(700)), None);
     assert_eq!(course.wake(), Some(at(300)));
     assert_eq!(course.handle(at(300), Input::Time), TERM);
-    assert_eq!(course.handle(at(310), leads(322)), None);
-    assert_eq!(course.wake(), Some(at(321)), "when it ends, too");
+    assert_eq!(course.handle(at(310), leads(322)), KILL, "when it ends, too");
+}
+
+/// What is kept free before a deadline is a part of the lease, and not of what is left when it is stated again.
+#[test]
+fn a_deadline_that_is_stated_again_is_not_nearer_to_the_end_of_command() {
+    let mut course = Course::new(Duration::from_secs(5), false);
+    assert_eq!(course.handle(at(0), leads(1_200)), Some(Action::Start(Some(7))));
+    let stop = course.wake();
+    for now in [300, 600, 790] {
+        assert_eq!(course.handle(at(now), leads(1_200)), None);
+        assert_eq!(course.wake(), stop);
+    }
+    assert_eq!(course.handle(at(800), leads(1_200)), TERM);
+    assert_eq!(course.handle(at(1_099), leads(1_200)), None);
+    assert_eq!(course.handle(at(1_100), leads(1_200)), KILL);
+}
+
+#[test]
+fn command_does_not_start_for_a_lead_that_is_nearly_over() {
+    let mut course = Course::new(Duration::ZERO, false);
+    assert_eq!(course.handle(at(0), leads(99)), None);
+    assert!(course.handle(at(50), leads(150)).is_some());
 }
 
 #[test]
