@@ -165,8 +165,8 @@ impl Monitored {
         let candidates = self.candidates.iter().map(|(rank, of)| (*rank, of.priority)).collect();
         let state = State { leader, profile, candidates };
         let news = self.notified.as_ref().is_none_or(|notified| {
-            let of = |state: &State| (state.leader, state.profile.clone());
-            of(notified) != of(&state) || beat && *notified != state
+            let same = notified.leader == state.leader && notified.profile == state.profile;
+            !same || beat && *notified != state
         });
         if news {
             self.notified = Some(state);
