@@ -72,7 +72,7 @@ pub use self::nominator::{Nominator, NominatorOut};
 use self::promises::Promises;
 use self::replacing::Sighting;
 use self::restored::Lineage;
-pub use self::service::{CarriedHolds, Cx, Notice, Service};
+pub use self::service::{CarriedHolds, Cx, Notice, PartNumber, Service};
 use self::switching::InForce;
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::Policy;

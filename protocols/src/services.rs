@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::{self, CarriedHolds, Holds, Lines, Notice, Seat, Service};
+use crate::core::{self, CarriedHolds, Holds, Lines, Notice, PartNumber, Seat, Service};
 use crate::elections::message::ElectionMessage;
 use crate::elections::{self, Elections};
 use crate::ids::{HoldName, Incarnation, MemberId, RequestNumber};
@@ -157,6 +157,13 @@ impl Service for Services {
     fn fire(&mut self, cx: &mut Cx<'_>) {
         self.with_locks(cx, Service::fire);
         self.with_elections(cx, Service::fire);
+    }
+
+    fn part(message: &ServiceMessage) -> PartNumber {
+        match message {
+            ServiceMessage::Lock(_) => PartNumber(0),
+            ServiceMessage::Election(_) => PartNumber(1),
+        }
     }
 
     fn repairs(policy: &Policy, message: &ServiceMessage) -> bool {

@@ -2,18 +2,20 @@
 //!
 //! Most algorithms lean on links that lose nothing. A message that follows a gap is not heard, nor any
 //! after it: the view is to be changed. What a service repairs by what promises list needs only the order.
+//! Messages are numbered for each pair of members and each service, so that a gap of one is none of another.
 
 use std::collections::BTreeMap;
 
 use super::message::Envelope;
+use super::service::PartNumber;
 use crate::ids::{Epoch, Incarnation, MemberId};
 
 /// What was sent and received in the view.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) struct Links<B> {
-    /// How many messages went to each.
-    sent: BTreeMap<MemberId, u64>,
-    received: BTreeMap<MemberId, Received>,
+    /// How many messages of each service went to each member.
+    sent: BTreeMap<(MemberId, PartNumber), u64>,
+    received: BTreeMap<(MemberId, PartNumber), Received>,
     /// What others sent in a view that this member has yet to enter, in order.
     early: Vec<(Incarnation, Envelope<B>)>,
 }
@@ -46,17 +48,23 @@ impl<B> Links<B> {
         self.early.retain(|(_, envelope)| !envelope.epoch.is_unarbitrated());
     }
 
-    /// The number of the next message to a member.
-    pub(super) fn next(&mut self, to: MemberId) -> u64 {
-        let number = self.sent.entry(to).or_default();
+    /// The number of a service's next message to a member.
+    pub(super) fn next(&mut self, to: MemberId, of: PartNumber) -> u64 {
+        let number = self.sent.entry((to, of)).or_default();
         *number += 1;
         *number
     }
 
-    /// Whether a message is to be heard: none that was sent later was heard before, and none is missing,
-    /// unless its service `repairs` what is.
-    pub(super) fn accept(&mut self, from: MemberId, number: u64, repairs: bool) -> bool {
-        let link = self.received.entry(from).or_default();
+    /// Whether a message of a service is to be heard: none of its that was sent later was heard before, and none is
+    /// missing, unless the service `repairs` what is.
+    pub(super) fn accept(
+        &mut self,
+        from: MemberId,
+        of: PartNumber,
+        number: u64,
+        repairs: bool,
+    ) -> bool {
+        let link = self.received.entry((from, of)).or_default();
         let is_late = number <= link.latest;
         link.broken |= number > link.latest.saturating_add(1);
         link.latest = link.latest.max(number);

@@ -373,7 +373,7 @@ pub struct HandOver {
 pub struct Envelope<B> {
     /// The view.
     pub epoch: Epoch,
-    /// Counts the messages of the service from the sender to the receiver in this view, from one.
+    /// Counts the messages of its [part](super::Service::part) of the service from the sender to the receiver in this view, from one.
     pub number: u64,
     /// What it carries.
     pub body: B,

@@ -42,7 +42,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
     fn send_envelope(&mut self, to: MemberId, body: S::Message, out: &mut Out<S, N>) {
         let Some(seat) = self.holds.seat() else { return };
         let Some(receiver) = seat.member(to) else { return };
-        let (epoch, number) = (seat.view().epoch, self.links.next(to));
+        let (epoch, number) = (seat.view().epoch, self.links.next(to, S::part(&body)));
         say(receiver, PeerMessage::Service(Box::new(Envelope { epoch, number, body })), out);
     }
 
@@ -119,7 +119,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let Envelope { epoch, number, body } = envelope;
         let Some(rank) = self.holds.rank_of(from, epoch) else { return };
         let repairs = self.holds.seat().is_some_and(|seat| S::repairs(seat.policy(), &body));
-        if self.links.accept(rank, number, repairs) {
+        if self.links.accept(rank, S::part(&body), number, repairs) {
             self.holds.hear(rank, now);
             self.with_service(now, out, |service, cx| service.receive(cx, rank, body));
         }

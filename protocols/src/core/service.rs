@@ -18,8 +18,8 @@ use crate::view::Carried;
 pub trait Service: Value {
     /// What the application on this member may ask for.
     type Command: Value;
-    /// What members send to each other. It arrives in order; a gap ends the view, unless the service
-    /// [repairs](Service::repairs) it.
+    /// What members send to each other. It arrives in order, that of each [part](Service::part) for itself; a gap ends
+    /// the view, unless the service [repairs](Service::repairs) it.
     type Message: Value + Named + Serialize + DeserializeOwned;
     /// What the application on this member gets to know.
     type Event: Value;
@@ -49,6 +49,11 @@ pub trait Service: Value {
 
     /// That time has come.
     fn fire(&mut self, cx: &mut Cx<'_, Self>);
+
+    /// Which of the services that this one consists of sends such a message.
+    fn part(_message: &Self::Message) -> PartNumber {
+        PartNumber::default()
+    }
 
     /// Whether what is lost of such messages is found again by what promises list; else a view in which one is
     /// lost ends.
@@ -81,6 +86,10 @@ pub trait Service: Value {
         false
     }
 }
+
+/// A service among those that a service consists of.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PartNumber(pub u8);
 
 /// Who holds and who waits when a view begins, by the ranks of that view.
 pub type CarriedHolds = std::collections::BTreeMap<HoldName, Carried>;

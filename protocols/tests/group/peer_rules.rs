@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use conclave_protocols::elections::hold_of;
 use conclave_protocols::member::message::{Envelope, Message, PeerMessage, ServiceMessage};
-use conclave_protocols::member::{Command, LockEvent, Node};
-use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy};
+use conclave_protocols::member::{Candidacy, Command, ElectionCommand, LockEvent, Node};
+use conclave_protocols::policy::{
+    ElectionAlgorithm, ElectionPolicy, LockAlgorithm, LockPolicy, Policy,
+};
 use conclave_protocols::time::hold;
 use conclave_protocols::{Epoch, FencingToken, Incarnation};
 
@@ -302,6 +305,31 @@ fn rule_31_after_a_gap_a_link_is_not_heard_and_the_view_is_changed() {
         bench.lost = None;
         until_held(&mut bench, asks, "a", SECOND * 8);
         assert!(bench.record().epoch > epoch, "{algorithm:?}");
+    }
+}
+
+/// An election finds by itself what it lost, and locks have lost nothing.
+#[test]
+fn rule_31_what_an_election_lost_is_no_gap_for_locks() {
+    for algorithm in among_members() {
+        let elections = vec![ElectionPolicy::new("reports", ElectionAlgorithm::Bully)];
+        let mut bench = Bench::group(3, Policy { elections, ..policy(algorithm) });
+        bench.wait(SECOND * 5);
+        let epoch = bench.record().epoch;
+        bench.lost = Some("stand");
+        for member in [1, 2] {
+            let election = hold_of("reports").expect("a name");
+            let stand = ElectionCommand::Stand { election, candidacy: Candidacy::default() };
+            bench.command(member, Command::Service(stand.into()));
+        }
+        bench.wait(MILLI * 100);
+        bench.lost = None;
+        for member in [1, 2, 0, 2, 1, 0] {
+            bench.enter(member, "a");
+            until_held(&mut bench, member, "a", SECOND * 2);
+            bench.exit(member, "a");
+        }
+        assert_eq!(bench.record().epoch, epoch, "{algorithm:?}");
     }
 }
 
