@@ -4,6 +4,7 @@
 mod failover;
 mod footprint;
 mod holds;
+mod named;
 mod server;
 
 use std::thread;

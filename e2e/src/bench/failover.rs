@@ -1,6 +1,6 @@
 //! `cargo xtask bench --cluster`: how long a group is without a leader and without grants when its
-//! leader is killed, and when it hands over; with client-go's leader election in the same run, on the
-//! same API server.
+//! leader is killed, and when it hands over, and how long a named election is without one; with client-go's leader
+//! election in the same run, on the same API server.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::print;
+use super::{named, print};
 use crate::binaries::LEADER_ELECTION;
 use crate::cluster::{Cluster, Pod, Signal};
 use crate::http::Http;
@@ -19,11 +19,11 @@ use crate::load::{Habit, HandOvers, Load};
 use crate::product::{self, Group, SIDECAR};
 
 /// How many leaders are lost in each way.
-const LOSSES: usize = 50;
+pub(super) const LOSSES: usize = 50;
 
-/// The waits of each group that is measured.
+/// The waits of each group that is measured, as a part of its resource.
 const PROFILES: [(&str, &str); 2] =
-    [("default", "{}"), ("fast", "{timing: {leaderLease: 600ms, heartbeat: 120ms}}")];
+    [("default", ""), ("fast", "timing: {leaderLease: 600ms, heartbeat: 120ms},")];
 
 const SOON: Duration = Duration::from_secs(120);
 
@@ -36,7 +36,9 @@ pub(super) fn run() -> Result<()> {
         let beside = scope.spawn(move || client_go(cluster));
         let groups: Vec<_> = PROFILES
             .iter()
-            .map(|(profile, spec)| scope.spawn(move || conclave(cluster, profile, spec)))
+            .flat_map(|(profile, timing)| {
+                [conclave, named::run].map(|one| scope.spawn(move || one(cluster, profile, timing)))
+            })
             .collect();
         for group in groups {
             group.join().ok().context("a measurement panicked")??;
@@ -54,9 +56,9 @@ enum Loss {
     Drained,
 }
 
-fn conclave(cluster: &Cluster, profile: &str, spec: &str) -> Result<()> {
+fn conclave(cluster: &Cluster, profile: &str, timing: &str) -> Result<()> {
     cluster.in_namespace(&format!("bench-{profile}"), |namespace| {
-        let group = Group::form(namespace, spec, 5)?;
+        let group = Group::form(namespace, &format!("{{{timing}}}"), 5)?;
         for loss in [Loss::Killed, Loss::Drained] {
             lose_leaders(cluster, &group, profile, loss)?;
         }
@@ -74,7 +76,7 @@ fn lose_leaders(cluster: &Cluster, group: &Group<'_>, profile: &str, loss: Loss)
         for pod in group.pods()? {
             if busy.insert(pod.uid.clone()) {
                 let own = Habit::Takes(format!("of-{}", pod.name), Duration::from_millis(20));
-                load.add(cluster, &pod, &[Habit::WatchesItself, own])?;
+                load.add(cluster, &pod, &[Habit::Watches("default".to_owned()), own])?;
             }
         }
         thread::sleep(Duration::from_secs(1));
@@ -257,6 +259,7 @@ fn await_leaders(elections: &mut [Election], hear: &Receiver<News>) -> Result<Ve
     while elections.iter().any(|election| election.leader.is_none()) {
         let (number, candidate, at) = hear.recv_timeout(SOON).context("nobody was elected")?;
         let election = elections.get_mut(number).context("an unknown election")?;
+        ensure!(election.leader.is_none(), "two believe that they lead election {number}");
         election.leader = Some(candidate);
         if let Some(killed) = election.killed.take() {
             times.push(at.saturating_duration_since(killed));

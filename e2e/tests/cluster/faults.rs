@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Cut, Pod, Signal};
 use conclave_e2e::faults::{BRIEF, CALM, FAST, under_load, with_group};
-use conclave_e2e::load::{HandOvers, LeaderWatch, Load};
+use conclave_e2e::load::{HandOvers, LEADS_GROUP, LeaderWatch, Load};
 use conclave_e2e::product::{Group, SIDECAR, SOON};
 use conclave_e2e::wait;
 use jiff::{SignedDuration, Timestamp};
@@ -180,7 +180,7 @@ fn all_pods_are_deleted_by_force() -> Result<()> {
 fn rollouts_leave_no_long_hole_without_a_leader() -> Result<()> {
     with_group("faults-rollout", "{}", 3, |cluster, group| {
         let name = group.namespace.name().to_owned();
-        let watch = LeaderWatch::start(move || pods_of(&name));
+        let watch = LeaderWatch::start(LEADS_GROUP, move || pods_of(&name));
         group.namespace.kubectl(&["rollout", "restart", "deployment/shop"])?;
         group.namespace.await_deployment("shop")?;
         group.await_members(3)?;

@@ -9,6 +9,7 @@ mod faults;
 mod group;
 mod install;
 mod locks;
+mod nodes;
 mod none;
 mod register;
 mod services;
