@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use conclave_protocols::trace::Line;
 use tracing::{Level, Subscriber};
+use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::filter::{EnvFilter, ParseError};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -69,13 +70,16 @@ pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     subscriber(format, filter, std::io::stdout, true)?.try_init().map_err(TelemetryError::Twice)
 }
 
-/// The same on standard error, where standard output is that of another program.
+/// The same on standard error, where standard output is that of another program. Nobody who logs waits for its reader:
+/// what there is no room for is lost. What is left is written when the value ends that this returns.
 pub(crate) fn init_on_standard_error(
     format: LogFormat,
     filter: &str,
-) -> Result<(), TelemetryError> {
+) -> Result<WorkerGuard, TelemetryError> {
     let is_read = std::io::stderr().is_terminal();
-    subscriber(format, filter, std::io::stderr, is_read)?.try_init().map_err(TelemetryError::Twice)
+    let (writer, written) = tracing_appender::non_blocking(std::io::stderr());
+    subscriber(format, filter, writer, is_read)?.try_init().map_err(TelemetryError::Twice)?;
+    Ok(written)
 }
 
 fn subscriber<W>(

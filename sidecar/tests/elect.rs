@@ -3,6 +3,7 @@
 #[path = "elect/dev.rs"]
 mod dev;
 
+use std::io::Write as _;
 use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
@@ -129,16 +130,31 @@ fn the_leader_of_the_group_runs_command_and_hands_it_on() {
 fn a_signal_is_passed_on_and_the_status_is_that_of_command() {
     let _alone = ONE_GROUP.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let dev = Dev::start();
-    let script =
-        "trap 'echo hup >> hup' HUP; trap 'exit 9' TERM; echo > runs; while :; do sleep 0.02; done";
+    let script = "trap 'echo hup >> got' HUP; trap 'echo usr1 >> got' USR1; trap 'exit 9' TERM; \
+                  echo > runs; while :; do sleep 0.02; done";
     let mut elect = dev.elect(0, "reports", &[], script);
     dev.line("runs", 0);
     elect.signal(Signal::HUP);
-    assert_eq!(dev.line("hup", 0), "hup");
+    assert_eq!(dev.line("got", 0), "hup");
+    elect.signal(Signal::USR1);
+    assert_eq!(dev.line("got", 1), "usr1");
     elect.signal(Signal::TERM);
     assert_eq!(elect.ends().code(), Some(9));
     let mut killed = dev.elect(0, "reports", &[], "kill -9 $$");
     assert_eq!(killed.ends().code(), Some(137));
+}
+
+/// Else the deadline would pass while it waits for a reader.
+#[test]
+fn nobody_has_to_read_what_it_logs() {
+    let _alone = ONE_GROUP.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let dev = Dev::start();
+    let (_unread, mut pipe) = std::io::pipe().expect("a pipe");
+    pipe.write_all(&[b' '; 65_536]).expect("as much as one holds");
+    let mut elect = dev.elect_logging_to(pipe.into(), 0, "reports", &[], REPORT);
+    assert_eq!(report(&dev, 0)[0], "0");
+    dev.write("end-0");
+    assert_eq!(elect.ends().code(), Some(7));
 }
 
 #[test]

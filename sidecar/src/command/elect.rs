@@ -10,9 +10,11 @@ mod timer;
 mod work;
 
 use std::ffi::OsString;
+use std::future::poll_fn;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -47,12 +49,8 @@ pub(super) struct ElectArgs {
     /// Ends with the first lead that is lost, instead of waiting for the next one.
     #[arg(long)]
     once: bool,
-    /// Where the sidecar's API is.
-    #[arg(long, env = "CONCLAVE_URL", default_value = "http://localhost:7070")]
-    url: String,
-    /// The Unix socket of the API: it is called there rather than at the URL.
-    #[arg(long, env = "CONCLAVE_SOCKET")]
-    socket: Option<PathBuf>,
+    #[command(flatten)]
+    place: PlaceArgs,
     /// A file with a token of the API.
     #[arg(long, value_name = "FILE", env = "CONCLAVE_TOKEN_FILE")]
     token_file: Option<PathBuf>,
@@ -67,10 +65,48 @@ pub(super) struct ElectArgs {
     command: Vec<OsString>,
 }
 
+/// Where the sidecar's API is. What is said on the command line comes before what is in the environment.
+#[derive(Args, Debug)]
+#[group(multiple = false)]
+struct PlaceArgs {
+    #[arg(
+        long,
+        help = "Where the sidecar's API is [env: CONCLAVE_URL] [default: http://localhost:7070]"
+    )]
+    url: Option<String>,
+    #[arg(
+        long,
+        help = "The Unix socket of the API: it is called there rather than at the URL [env: CONCLAVE_SOCKET]"
+    )]
+    socket: Option<PathBuf>,
+}
+
+impl PlaceArgs {
+    fn place(&self, environment: impl Fn(&str) -> Option<OsString>) -> anyhow::Result<Place> {
+        let set = |name| environment(name).filter(|value| !value.is_empty());
+        if let Some(url) = &self.url {
+            return Place::of_url(url);
+        }
+        let socket = || set("CONCLAVE_SOCKET").map(PathBuf::from);
+        if let Some(path) = self.socket.clone().or_else(socket) {
+            return Ok(Place::Socket(path));
+        }
+        let url = set("CONCLAVE_URL").unwrap_or_else(|| DEFAULT_URL.into());
+        let url = url.into_string();
+        let url = url.map_err(|url| anyhow::anyhow!("CONCLAVE_URL={} is no URL", url.display()))?;
+        Place::of_url(&url)
+    }
+}
+
 pub(super) fn run(args: ElectArgs) -> ExitCode {
-    let lived = prepare(&args)
-        .and_then(|call| one_thread::live(live(args, call)).context("start the runtime"));
-    match lived.flatten() {
+    let logged = telemetry::init_on_standard_error(args.log_format, &args.log);
+    let lived = logged.map_err(anyhow::Error::new).and_then(|logged| {
+        let call = prepare(&args)?;
+        let status = one_thread::live(live(args, call)).context("start the runtime")?;
+        drop(logged);
+        status
+    });
+    match lived {
         Ok(status) => ExitCode::from(status),
         Err(error) => {
             super::complain(&error);
@@ -84,13 +120,8 @@ fn duration(text: &str) -> Result<Duration, conclave_crds::PeriodError> {
 }
 
 fn prepare(args: &ElectArgs) -> anyhow::Result<Call> {
-    telemetry::init_on_standard_error(args.log_format, &args.log)?;
-    let place = match &args.socket {
-        Some(path) => Place::Socket(path.clone()),
-        None => Place::of_url(&args.url)?,
-    };
     Ok(Call {
-        place,
+        place: args.place.place(|name| std::env::var_os(name))?,
         token_file: args.token_file.clone(),
         election: args.election.clone(),
         priority: args.priority,
@@ -197,32 +228,29 @@ struct Signals {
 }
 
 /// The signals that are passed on.
-struct Asked {
-    terminate: unix::Signal,
-    interrupt: unix::Signal,
-    hang_up: unix::Signal,
-}
+struct Asked(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
     fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            child: signal(SignalKind::child())?,
-            asked: Asked {
-                terminate: signal(SignalKind::terminate())?,
-                interrupt: signal(SignalKind::interrupt())?,
-                hang_up: signal(SignalKind::hangup())?,
-            },
-        })
+        let listen = |passed_on: Signal| {
+            let kind = SignalKind::from_raw(passed_on.as_raw());
+            signal(kind).map(|listened| (passed_on, listened))
+        };
+        let asked = PASSED_ON.into_iter().map(listen).collect::<Result<_, _>>()?;
+        Ok(Self { child: signal(SignalKind::child())?, asked: Asked(asked) })
     }
 }
 
 impl Asked {
     async fn next(&mut self) -> Signal {
-        tokio::select! {
-            () = received(&mut self.terminate) => Signal::TERM,
-            () = received(&mut self.interrupt) => Signal::INT,
-            () = received(&mut self.hang_up) => Signal::HUP,
-        }
+        let Self(all) = self;
+        poll_fn(|cx| {
+            let mut arrived = all.iter_mut().filter_map(|(name, listened)| {
+                matches!(listened.poll_recv(cx), Poll::Ready(Some(()))).then_some(*name)
+            });
+            arrived.next().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 }
 
@@ -234,5 +262,39 @@ async fn received(signal: &mut unix::Signal) {
     }
 }
 
+/// What a terminal, an operator of systems or another program may send to a process to have it do something.
+const PASSED_ON: [Signal; 6] =
+    [Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP, Signal::USR1, Signal::USR2];
+
+/// Where a sidecar is by default.
+const DEFAULT_URL: &str = "http://localhost:7070";
+
 /// Before it stands again: as long as a client waits that lost its stream.
 const PAUSE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(args: [Option<&str>; 2], environment: [&str; 2]) -> anyhow::Result<Place> {
+        let [url, socket] = args;
+        let args = PlaceArgs { url: url.map(str::to_owned), socket: socket.map(PathBuf::from) };
+        args.place(|name| {
+            let [url, socket] = environment;
+            Some(OsString::from(if name == "CONCLAVE_URL" { url } else { socket }))
+        })
+    }
+
+    #[test]
+    fn the_command_line_comes_before_the_environment_and_a_socket_before_a_url() {
+        let socket = |path: &str| Place::Socket(PathBuf::from(path));
+        let url = |text: &str| Place::of_url(text).unwrap();
+        let near = "http://localhost:1";
+        assert_eq!(place([None, None], ["", ""]).unwrap(), url(DEFAULT_URL));
+        assert_eq!(place([None, None], [near, ""]).unwrap(), url(near));
+        assert_eq!(place([None, None], [near, "/a"]).unwrap(), socket("/a"));
+        assert_eq!(place([Some(near), None], ["", "/a"]).unwrap(), url(near));
+        assert_eq!(place([None, Some("/b")], [near, "/a"]).unwrap(), socket("/b"));
+        assert!(place([None, None], ["elsewhere", ""]).is_err());
+    }
+}

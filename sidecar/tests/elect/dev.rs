@@ -55,9 +55,21 @@ impl Dev {
 
     /// Runs a script of the shell while the member leads, in the folder of the test.
     pub(crate) fn elect(&self, member: u16, election: &str, more: &[&str], script: &str) -> Elect {
+        self.elect_logging_to(Stdio::inherit(), member, election, more, script)
+    }
+
+    /// The same, of which somebody may read what it logs.
+    pub(crate) fn elect_logging_to(
+        &self,
+        log: Stdio,
+        member: u16,
+        election: &str,
+        more: &[&str],
+        script: &str,
+    ) -> Elect {
         let url = format!("http://localhost:{}", self.base + member);
         let mut command = conclave();
-        command.current_dir(&self.folder).env("MEMBER", member.to_string());
+        command.current_dir(&self.folder).env("MEMBER", member.to_string()).stderr(log);
         command
             .args(["elect", election, "--url", &url])
             .args(more)

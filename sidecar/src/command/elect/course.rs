@@ -225,9 +225,9 @@ impl Limits {
     }
 }
 
-/// Whether a signal asks a process to end. SIGHUP may mean other things to COMMAND.
+/// Whether a signal asks a process to end. The others may mean other things to COMMAND.
 fn ends(signal: Signal) -> bool {
-    signal == Signal::TERM || signal == Signal::INT
+    [Signal::TERM, Signal::INT, Signal::QUIT].contains(&signal)
 }
 
 /// The status of a process that a signal ended, as a shell has it.

@@ -37,7 +37,7 @@ impl Work {
     /// From now on what COMMAND leaves behind becomes a child of this process.
     pub(super) fn new(election: &str, command: Vec<OsString>) -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
-        Ok(Self { election: election.to_owned(), command, others: children(), run: None })
+        Ok(Self { election: election.to_owned(), command, others: children()?, run: None })
     }
 
     /// Starts COMMAND in a process group of its own. It is killed when the thread ends that calls this.
@@ -86,8 +86,12 @@ impl Work {
 
     /// Kills the children that COMMAND made; how many there were.
     fn kill_children(&self) -> usize {
+        let all = children().unwrap_or_else(|error| {
+            error!(%error, "cannot list what COMMAND left behind");
+            BTreeSet::new()
+        });
         let ours: Vec<Pid> =
-            children().difference(&self.others).filter_map(|pid| Pid::from_raw(*pid)).collect();
+            all.difference(&self.others).filter_map(|pid| Pid::from_raw(*pid)).collect();
         for pid in &ours {
             report(Signal::KILL, kill_process(*pid, Signal::KILL));
         }
@@ -95,15 +99,23 @@ impl Work {
     }
 }
 
-/// The children of this process; none where the kernel does not list them.
-fn children() -> BTreeSet<i32> {
-    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let lists =
-        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let pids = |list: String| {
-        list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
-    };
-    lists.flat_map(pids).collect()
+/// The children of this process. A kernel without `CONFIG_PROC_CHILDREN` does not list them.
+fn children() -> io::Result<BTreeSet<i32>> {
+    let mut children = BTreeSet::new();
+    for thread in fs::read_dir("/proc/self/task")? {
+        let thread = thread?.path();
+        match fs::read_to_string(thread.join("children")) {
+            Ok(list) => {
+                children.extend(
+                    list.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()),
+                );
+            }
+            // The thread has ended meanwhile.
+            Err(_) if !thread.exists() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(children)
 }
 
 fn report(signal: Signal, sent: Result<(), rustix::io::Errno>) {
