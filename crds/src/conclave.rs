@@ -47,7 +47,8 @@ use crate::status::ConclaveStatus;
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = limits::name_rule(),
-    validation = limits::service_rule()
+    validation = limits::service_rule(),
+    validation = limits::timeout_rule()
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConclaveSpec {
@@ -59,6 +60,9 @@ pub struct ConclaveSpec {
     pub evidence: Evidence,
     /// Waits and periods.
     pub timing: TimingSpec,
+    /// How members guess which of them have crashed. A guess only leaves a candidate out of ballots; who leads
+    /// and who holds ends by leases alone.
+    pub failure_detection: FailureDetectionSpec,
     /// Elections. The one named `default` nominates the leader of the group among all members, and is there
     /// whether it is listed or not. In each other one the members are candidates that their
     /// applications put forward.
@@ -85,6 +89,7 @@ impl Default for ConclaveSpec {
             arbiter: Arbiter::default(),
             evidence: Evidence::default(),
             timing: TimingSpec::default(),
+            failure_detection: FailureDetectionSpec::default(),
             elections: vec![ElectionSpec::default()],
             locks: vec![LockSpec::default()],
             clock: ClockSpec::default(),
@@ -118,6 +123,23 @@ impl Default for TimingSpec {
             api_outage: Period::new("60s"),
         }
     }
+}
+
+/// How members guess which of them have crashed: by the silence of those whose heartbeats, or answers to them, they
+/// expect at each `timing.heartbeat`.
+#[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[schemars(extend("x-kubernetes-validations" = limits::failure_detection_rules()))]
+#[serde(rename_all = "camelCase", default)]
+pub struct FailureDetectionSpec {
+    /// Who was silent for so long is suspected: at least twice `timing.heartbeat`, and at most
+    /// `timing.leaderLease`. Three heartbeats and a half, if none is given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Period>,
+    /// A shorter silence is suspected, too, if one of so many heartbeats would come as late, going by the last 100:
+    /// with 8, one of 10^8. From 1 to 16; by the timeout alone, if none is given.
+    #[schemars(range(min = limits::PHI_MIN, max = limits::PHI_MAX))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phi: Option<i32>,
 }
 
 /// How one election is held.

@@ -25,7 +25,8 @@ pub use conclave_protocols::policy::{
 };
 
 pub use conclave::{
-    ClockSpec, Conclave, ConclaveSpec, ElectionService, ElectionSpec, LockSpec, TimingSpec,
+    ClockSpec, Conclave, ConclaveSpec, ElectionService, ElectionSpec, FailureDetectionSpec,
+    LockSpec, TimingSpec,
 };
 pub use limits::DEFAULT_ELECTION;
 pub use manifest::{ManifestError, read};
@@ -34,6 +35,6 @@ pub use names::{
     object_name,
 };
 pub use period::{Period, PeriodError};
-pub use policy::{PolicyError, policy};
+pub use policy::{PolicyError, detection, policy};
 pub use publishing::{ELECTION_LABEL, TOKEN_ANNOTATION, published, service_name, slice_name};
 pub use status::{AuthorityStatus, ConclaveStatus, ElectionStatus, LeaderStatus, WaitsStatus};

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use conclave_protocols::detection::Threshold;
 use kube::core::Rule;
 
 use crate::period::{Period, PeriodError};
@@ -22,7 +23,14 @@ pub(crate) const MEMBER_LEASE: Limits = Limits { field: "memberLease", min: "2s"
 pub(crate) const API_OUTAGE: Limits = Limits { field: "apiOutage", min: "3s", max: "1h" };
 pub(crate) const MAX_HOLD: Limits = Limits { field: "maxHold", min: "1s", max: "24h" };
 pub(crate) const LOCK_DELAY: Limits = Limits { field: "lockDelay", min: "0s", max: "1h" };
+/// What else is asked of it depends on other fields.
+pub(crate) const TIMEOUT: Limits = Limits { field: "timeout", min: "100ms", max: "1m" };
 pub(crate) const PRECISION: Limits = Limits { field: "precision", min: "1ms", max: "10s" };
+
+/// One of ten heartbeats.
+pub(crate) const PHI_MIN: i32 = Threshold::MIN as i32;
+/// One of 10^16.
+pub(crate) const PHI_MAX: i32 = Threshold::MAX as i32;
 
 /// A clock that is exact is none.
 pub(crate) const DRIFT_PPM_MIN: i32 = 1;
@@ -59,6 +67,8 @@ pub(crate) mod must {
          lower-case letters, digits and dashes, with a letter first and no dash last";
     pub(crate) const HOLD_FIVE_HEARTBEATS: &str = "must be at least five times `heartbeat`";
     pub(crate) const OUTLAST_THE_LEADER_LEASE: &str = "must be at least 2s more than `leaderLease`";
+    pub(crate) const LIE_BETWEEN_BEATS_AND_LEASE: &str =
+        "must be at least twice `timing.heartbeat` and at most `timing.leaderLease`";
     pub(crate) const BE_A_NAME_OF_AN_ELECTION: &str = "must be 1 to 63 lower-case letters, \
          digits and dashes, and neither begin nor end with a dash";
     pub(crate) const BE_NO_OTHER_ELECTIONS: &str = "must not be that of another election";
@@ -193,6 +203,29 @@ pub(crate) fn timing_rules() -> Vec<Rule> {
             must::OUTLAST_THE_LEADER_LEASE,
         ),
     ]
+}
+
+/// The rules for `failureDetection` by itself.
+pub(crate) fn failure_detection_rules() -> Vec<Rule> {
+    let Limits { field, min, max } = &TIMEOUT;
+    let text = format!(
+        "!has(self.{field}) || (duration(self.{field}) >= duration('{min}') && \
+         duration(self.{field}) <= duration('{max}'))"
+    );
+    vec![rule(&text, field, &TIMEOUT.expectation())]
+}
+
+/// The rule for the timeout of detection. A shorter one would suspect who loses one heartbeat, or none; after a longer
+/// one a lead has ended by its lease.
+pub(crate) fn timeout_rule() -> Rule {
+    let (timeout, timing) = ("duration(self.spec.failureDetection.timeout)", "self.spec.timing");
+    let text = format!(
+        "!has(self.spec.failureDetection.timeout) || \
+         ({timeout} >= duration({timing}.heartbeat) + duration({timing}.heartbeat) && \
+         {timeout} <= duration({timing}.leaderLease))"
+    );
+    let must = must::LIE_BETWEEN_BEATS_AND_LEASE;
+    Rule::new(text).message(format!("`failureDetection.timeout` {must}").as_str())
 }
 
 /// The rules for one entry of `elections`. That no two have one name is the list's to see to.

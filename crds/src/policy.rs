@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use conclave_protocols::detection::{Stated, Threshold};
 use conclave_protocols::policy::{
     Caching, ClockPolicy, ElectionAlgorithm, ElectionPolicy, Handoff, LockAlgorithm, LockPolicy,
     Policy, Preemption, Timing,
 };
 
-use crate::conclave::{ClockSpec, Conclave, ElectionSpec, LockSpec, TimingSpec};
+use crate::conclave::{ClockSpec, Conclave, ConclaveSpec, ElectionSpec, LockSpec, TimingSpec};
 use crate::limits::{self, must};
 use crate::publishing::service_name;
 
@@ -42,6 +43,7 @@ pub fn policy(conclave: &Conclave) -> Result<Policy, PolicyError> {
     }
     let spec = &conclave.spec;
     services(name, &spec.elections)?;
+    detection(spec)?;
     Ok(Policy {
         generation: conclave.metadata.generation.unwrap_or_default(),
         arbiter: spec.arbiter,
@@ -69,6 +71,32 @@ fn timing(spec: &TimingSpec) -> Result<Timing, PolicyError> {
         return Err(PolicyError::new("spec.timing.memberLease", must::OUTLAST_THE_LEADER_LEASE));
     }
     Ok(timing)
+}
+
+/// How members are to guess which of them have crashed. Each guesses for itself, so it is no part of the policy that they
+/// share.
+///
+/// # Errors
+///
+/// The field that is wrong, and what was expected.
+pub fn detection(spec: &ConclaveSpec) -> Result<Stated, PolicyError> {
+    let path = "spec.failureDetection";
+    let of = &spec.failure_detection;
+    let timeout = of.timeout.as_ref().map(|timeout| limits::TIMEOUT.check(path, timeout));
+    let timeout = timeout.transpose()?;
+    let timing = timing(&spec.timing)?;
+    let fits = |timeout: Duration| (timing.heartbeat * 2..=timing.leader_lease).contains(&timeout);
+    if timeout.is_some_and(|timeout| !fits(timeout)) {
+        let field = format!("{path}.timeout");
+        return Err(PolicyError::new(&field, must::LIE_BETWEEN_BEATS_AND_LEASE));
+    }
+    let (min, max) = (limits::PHI_MIN, limits::PHI_MAX);
+    let level = |phi: i32| {
+        let level = u8::try_from(phi).ok().and_then(Threshold::new);
+        let must = format!("must be between {min} and {max}, and is {phi}");
+        level.ok_or_else(|| PolicyError::new(&format!("{path}.phi"), must))
+    };
+    Ok(Stated { timeout, threshold: of.phi.map(level).transpose()? })
 }
 
 /// There is one of this name whether it is listed or not.
@@ -192,7 +220,6 @@ mod tests {
     use conclave_protocols::policy::{Evidence, Policy};
 
     use super::*;
-    use crate::conclave::ConclaveSpec;
 
     #[test]
     fn an_empty_specification_is_the_default_policy() {
@@ -210,6 +237,23 @@ mod tests {
         assert_eq!(evidence("{}"), Ok(Evidence::None));
         assert_eq!(evidence(r#"{"evidence": "ContainerStatus"}"#), Ok(Evidence::ContainerStatus));
         assert!(serde_json::from_str::<ConclaveSpec>(r#"{"evidence": "PodGone"}"#).is_err());
+    }
+
+    #[test]
+    fn failures_are_detected_as_the_resource_states() {
+        let detection = |spec: &str| {
+            let spec: ConclaveSpec = serde_json::from_str(spec).expect("a specification");
+            detection(&spec).map_err(|error| error.to_string())
+        };
+        assert_eq!(detection("{}"), Ok(Stated::default()));
+        let stated =
+            Stated { timeout: Some(Duration::from_millis(600)), threshold: Threshold::new(8) };
+        assert_eq!(
+            detection(r#"{"failureDetection": {"timeout": "600ms", "phi": 8}}"#),
+            Ok(stated)
+        );
+        let error = detection(r#"{"failureDetection": {"phi": 260}}"#).expect_err("too high");
+        assert_eq!(error, "`spec.failureDetection.phi` must be between 1 and 16, and is 260");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! name the same fields.
 
 use conclave_crds::{
-    Caching, Conclave, ConclaveSpec, ElectionService, ElectionSpec, Handoff, LockAlgorithm,
-    LockSpec, Period, Preemption, TimingSpec, policy,
+    Caching, Conclave, ConclaveSpec, ElectionService, ElectionSpec, FailureDetectionSpec, Handoff,
+    LockAlgorithm, LockSpec, Period, Preemption, TimingSpec, policy,
 };
 
 /// Whether the CEL rules allow a resource, and their message if not.
@@ -47,6 +47,27 @@ fn the_name_is_a_short_label() {
     }
     for name in ["2orders", "orders-", "Orders", "a.b", &"a".repeat(41)] {
         refused(&named(name), "`metadata.name` must be a DNS-1035 label");
+    }
+}
+
+#[test]
+fn a_timeout_of_detection_lies_between_two_heartbeats_and_the_leader_lease() {
+    let with = |timeout: Option<&str>| {
+        let timeout = timeout.map(Period::new);
+        let failure_detection = FailureDetectionSpec { timeout, phi: Some(16) };
+        Conclave::new("orders", ConclaveSpec { failure_detection, ..ConclaveSpec::default() })
+    };
+    for timeout in [None, Some("500ms"), Some("1500ms")] {
+        allowed(&with(timeout));
+    }
+    for timeout in ["499ms", "1501ms"] {
+        let text = "must be at least twice `timing.heartbeat` and at most `timing.leaderLease`";
+        refused(&with(Some(timeout)), text);
+        let error = policy(&with(Some(timeout))).expect_err(timeout);
+        assert_eq!(error.field(), "spec.failureDetection.timeout");
+    }
+    for timeout in ["99ms", "61s"] {
+        refused(&with(Some(timeout)), "must be between 100ms and 1m");
     }
 }
 

@@ -124,6 +124,31 @@ fn the_core_names_no_algorithm_and_no_lock() -> Result<()> {
     Ok(())
 }
 
+/// A suspicion is a guess: nothing that grants, promises, ends or leads asks for it. Named elections do, to nominate.
+#[test]
+fn only_named_elections_ask_whom_a_member_suspects() -> Result<()> {
+    let mut found = BTreeSet::new();
+    for file in files(&["protocols/src"], &["rs"])? {
+        let asks = identifiers(&code(&fs::read_to_string(&file)?))
+            .any(|identifier| ["is_suspected", "suspects"].contains(&identifier));
+        if asks {
+            found.insert(file.strip_prefix(cache::workspace())?.display().to_string());
+        }
+    }
+    ensure!(found.iter().eq(MAY_ASK), "{found:#?} ask, and these may: {MAY_ASK:#?}");
+    Ok(())
+}
+
+/// Where whom a member suspects is found out and handed on, and what asks for it.
+const MAY_ASK: &[&str] = &[
+    "protocols/src/core/detecting.rs",
+    "protocols/src/core/service.rs",
+    "protocols/src/detection.rs",
+    "protocols/src/detection/tests.rs",
+    "protocols/src/elections.rs",
+    "protocols/src/elections/monitor.rs",
+];
+
 /// Parts of identifiers that are of a service, or of an election.
 const OF_SERVICES: &[&str] = &[
     "lock",

@@ -25,6 +25,7 @@ mod calls;
 mod candidacy;
 mod candidate;
 mod changing;
+mod detecting;
 mod evidence;
 mod freezing;
 mod holds;
@@ -57,6 +58,7 @@ use self::advisory::Discovered;
 use self::belief::Belief;
 use self::calls::Calls;
 use self::candidate::Candidate;
+use self::detecting::Detection;
 use self::evidence::Dead;
 pub use self::holds::{Claim, GROUP_MAX, Holder, Holds, Lines, Seat, Taken};
 pub use self::interface::{
@@ -122,6 +124,7 @@ pub struct Member<S: Service, N: Nominator> {
     /// What the leader of the view listed last.
     listed: Option<Listed>,
     lineage: Lineage,
+    detection: Detection,
 }
 
 /// What a member is at the moment.
@@ -187,6 +190,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             admissions: Admissions::default(),
             listed: None,
             lineage: Lineage::default(),
+            detection: Detection::default(),
             me,
         }
     }
@@ -246,6 +250,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
                 self.with_service(now, out, |service, cx| service.command(cx, command));
             }
             Command::Policy(policy) => self.on_policy(now, *policy, out),
+            Command::Detection(stated) => self.detect_by(now, stated, out),
             Command::Status(status) => self.on_status(now, status, out),
             Command::Peers(peers) => self.found(now, peers, out),
             Command::Evidence(member) => self.on_evidence(now, member),
@@ -264,6 +269,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         out: &mut Out<S, N>,
     ) {
         self.hear_of(now, from);
+        self.take_for_a_sign(now, from, &message, out);
         if message.since() > self.me.protocol.1 {
             return out.tell(Event::Ignored("version"));
         }
@@ -302,6 +308,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Timer::Holds => self.arm_holds(now, out),
             Timer::Service => self.service_timer(now, out),
             Timer::Grace => self.grace_is_over(now, out),
+            Timer::Detection => self.detection_is_due(now, out),
             Timer::Leave => self.leave_is_due(now, out),
             Timer::Nominator(timer) => self.nomination_timer(now, timer, out),
         }
@@ -339,6 +346,7 @@ impl<S: Service, N: Nominator> Protocol for Member<S, N> {
             Input::Message { .. } => out.tell(Event::Ignored("misrouted")),
             Input::Timer(timer) => self.on_timer(now, timer, out),
         }
+        self.watch_peers(now, out);
         self.tell_leadership(now, out);
         self.tell_admission(now, out);
     }

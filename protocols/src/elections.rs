@@ -7,7 +7,8 @@
 //! ```text
 //! to stand:            tell the leader of the group, until it lists this candidate
 //! leader of the group, when nobody holds the lead:
-//!                      number a ballot, freeze the candidates that it hears of, and call them to it
+//!                      number a ballot, freeze the candidates that it hears of, and call them to it;
+//!                      leave out those that it suspects, unless it suspects them all
 //! on a call:           take part in the algorithm among these candidates; the one that follows the caller
 //!                      in the ring of ranks begins
 //! on the outcome:      the nominee asks for the hold, as for a lock
@@ -276,6 +277,10 @@ impl Service for Elections {
                 if election_of(&name).is_some() {
                     self.look(cx, false);
                 }
+            }
+            Notice::Suspected(member) => {
+                self.monitor.suspects(cx, member);
+                self.look(cx, false);
             }
             Notice::Open | Notice::Silent(_) => self.look(cx, false),
             Notice::Idle(_)

@@ -10,6 +10,7 @@
 pub mod clock;
 pub mod core;
 pub mod cost;
+pub mod detection;
 pub mod election;
 pub mod elections;
 #[cfg(any(test, feature = "testing"))]

@@ -16,6 +16,8 @@ mod closing;
 mod dead_follower;
 #[path = "group/delays.rs"]
 mod delays;
+#[path = "group/detection.rs"]
+mod detection;
 #[path = "group/ending.rs"]
 mod ending;
 #[path = "group/evidence.rs"]

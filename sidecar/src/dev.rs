@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
+use conclave_protocols::detection::Stated;
 use conclave_protocols::policy::Policy;
 
 use self::member::Members;
@@ -26,6 +27,8 @@ pub struct Settings {
     pub group: String,
     /// Its policies.
     pub policy: Policy,
+    /// How its members guess which of them have crashed.
+    pub detection: Stated,
     /// The port of the first member's API.
     pub base_port: u16,
 }

@@ -222,4 +222,6 @@ pub struct MemberStatus {
     pub me: bool,
     /// Whether a session to it is open; `true` for this member.
     pub connected: bool,
+    /// Whether this member watches it and guesses that it has crashed.
+    pub suspected: bool,
 }

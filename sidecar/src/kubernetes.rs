@@ -10,6 +10,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use conclave_crds::{AuthorityStatus, Conclave, ConclaveStatus, object_name};
+use conclave_protocols::detection::Stated;
 use conclave_protocols::member::StatusEpoch;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::{Epoch, PodUid};
@@ -33,6 +34,8 @@ pub struct Resource {
     pub uid: PodUid,
     /// What it says.
     pub policy: Policy,
+    /// How members guess which of them have crashed.
+    pub detection: Stated,
     /// What its status says was used.
     pub status: StatusEpoch,
     /// Where certificates come from; nothing before the operator has announced it.
@@ -48,6 +51,8 @@ pub struct Says {
     pub policy: watch::Sender<Option<Policy>>,
     /// What its status says was used.
     pub status: watch::Sender<StatusEpoch>,
+    /// How members guess which of them have crashed.
+    pub detection: watch::Sender<Stated>,
     /// Where certificates come from.
     pub authority: watch::Sender<Option<AuthorityStatus>>,
     /// The elections whose leader writes itself to a slice.
@@ -116,6 +121,8 @@ impl Place {
         let uid = uid.ok_or_else(|| format!("{what} has no UID that can be read"))?;
         let policy = conclave_crds::policy(&conclave)
             .map_err(|error| format!("{what} cannot be used: {error}"))?;
+        let detection = conclave_crds::detection(&conclave.spec)
+            .map_err(|error| format!("{what} cannot be used: {error}"))?;
         // The operator writes the status before it makes the Lease.
         let status = conclave.status.as_ref().and_then(used);
         let status = status.ok_or_else(|| format!("{what} was not seen by the operator yet"))?;
@@ -124,7 +131,7 @@ impl Place {
         self.leases().get(&lease).await.map_err(|error| absent(&what, &error))?;
         let published = names(&conclave);
         let authority = conclave.status.and_then(|status| status.authority);
-        Ok(Resource { uid, policy, status, authority, published })
+        Ok(Resource { uid, policy, detection, status, authority, published })
     }
 
     /// Follows the resource. Says nothing more once it is gone.
@@ -193,8 +200,10 @@ async fn lease_is_gone(sight: &mut watch::Receiver<Sight>) {
 impl Says {
     /// Hands on what is new. An authority that is no longer announced stays the last one.
     fn tell(&self, conclave: Conclave) {
-        match conclave_crds::policy(&conclave) {
-            Ok(policy) => {
+        let detection = conclave_crds::detection(&conclave.spec);
+        match conclave_crds::policy(&conclave).and_then(|policy| Ok((policy, detection?))) {
+            Ok((policy, detection)) => {
+                self.detection.send_if_modified(|last| set(last, detection));
                 self.policy.send_if_modified(|last| set(last, Some(policy)));
                 self.published.send_if_modified(|last| set(last, names(&conclave)));
             }
@@ -248,6 +257,7 @@ mod tests {
 
     use axum::http::{Request, Response, StatusCode};
     use conclave_crds::ElectionSpec;
+    use conclave_protocols::detection::Threshold;
     use kube::client::Body;
 
     use super::*;
@@ -258,7 +268,8 @@ mod tests {
         let (status, mut used) = watch::channel(StatusEpoch::default());
         let (authority, mut authorities) = watch::channel(None);
         let (published, mut elections) = watch::channel(BTreeSet::new());
-        let says = Says { policy, status, authority, published };
+        let (detection, mut detections) = watch::channel(Stated::default());
+        let says = Says { policy, status, detection, authority, published };
         let conclave = |status: serde_json::Value| -> Conclave {
             let conclave = serde_json::json!({
                 "apiVersion": "conclave.dev/v1alpha1",
@@ -296,8 +307,11 @@ mod tests {
             .spec
             .elections
             .push(ElectionSpec { name: "reports".to_owned(), ..ElectionSpec::default() });
+        assert!(!detections.has_changed().expect("it goes on"));
+        published.spec.failure_detection.phi = Some(8);
         says.tell(published);
         assert_eq!(*elections.borrow_and_update(), BTreeSet::from(["reports".to_owned()]));
+        assert_eq!(detections.borrow_and_update().threshold, Threshold::new(8));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use conclave_protocols::detection::Stated;
 use conclave_protocols::member::StatusEpoch;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MemberInfo;
@@ -73,6 +74,8 @@ pub struct Membership {
     pub register: Register,
     /// What the resource says from now on; nothing once the group is dissolved.
     pub policies: watch::Receiver<Option<Policy>>,
+    /// How it guesses which members have crashed.
+    pub detection: watch::Receiver<Stated>,
     /// The pods of the group; read only where no register names the members.
     pub endpoints: Endpoints,
     /// Changes when somebody else may have changed the register.
@@ -223,6 +226,7 @@ impl Sidecar {
             links: Links::new(local, listeners, &sender),
             inbox,
             policies: membership.policies,
+            detection: membership.detection,
             found: is_found,
             sight: membership.sight,
             dead: membership.dead,

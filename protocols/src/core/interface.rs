@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::detection::Stated;
 use crate::ids::{Epoch, Incarnation};
 use crate::policy::{LeaseClass, Policy};
 use crate::record::{MemberInfo, Record};
@@ -23,6 +24,9 @@ pub enum Command<C> {
     Service(C),
     /// The group's resource states this now.
     Policy(Box<Policy>),
+    /// So it is to be guessed from now on which members have crashed. Each member guesses for itself, so no view
+    /// carries that.
+    Detection(Stated),
     /// The status of the group's resource states this now.
     Status(StatusEpoch),
     /// Discovery found these others, all of them. Only the arbiter `None` needs to be notified: there,
@@ -63,6 +67,8 @@ pub enum Timer<T> {
     Service,
     /// The end of the grace period.
     Grace,
+    /// Somebody was silent for so long as to be suspected.
+    Detection,
     /// A successor did not answer.
     Leave,
     /// A timer of the nominator.
@@ -101,6 +107,15 @@ pub enum Event<E> {
     Service(E),
     /// All that this member holds goes on, but for what it was notified of otherwise ([`Term`]).
     Lease(Lease),
+    /// This member guesses that one has crashed which it watches. Nothing that must be safe follows from it.
+    Suspected(Incarnation),
+    /// It does so no longer.
+    Trusted {
+        /// Of whom.
+        member: Incarnation,
+        /// It has heard that one: for so long it was mistaken. Nothing if it watches it no more.
+        mistaken: Option<Duration>,
+    },
     /// A message made no sense, and was ignored.
     Ignored(&'static str),
     /// This member leaves, and could not do this.

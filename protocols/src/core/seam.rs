@@ -18,7 +18,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
     ) -> R {
         let mut effects = Vec::new();
         let (service, holds) = (&mut self.service, &mut self.holds);
-        let mut cx = Cx { now, holds, out: &mut effects };
+        let detector = self.detection.detector();
+        let mut cx = Cx { now, holds, detector, out: &mut effects };
         hear_notices(service, &mut cx);
         let result = act(service, &mut cx);
         hear_notices(service, &mut cx);

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::holds::{Holds, Lines, Seat};
+use crate::detection::Detector;
 use crate::ids::{HoldName, Incarnation, MemberId, RequestNumber};
 use crate::policy::{LeaseClass, Policy};
 use crate::protocol::{Named, Value};
@@ -144,6 +145,8 @@ pub enum Notice {
     },
     /// At the leader: that member was not heard of for long, and is not to be granted anything.
     Silent(MemberId),
+    /// At the leader: it guesses that this member has crashed.
+    Suspected(MemberId),
     /// At the leader: that member left, and waits for nothing.
     Left(MemberId),
     /// This member is about to leave the lead or the group, and is to keep nothing that it does not use.
@@ -170,6 +173,7 @@ impl Notice {
             | Self::Extended { .. }
             | Self::Beat { .. }
             | Self::Silent(_)
+            | Self::Suspected(_)
             | Self::Left(_) => false,
         }
     }
@@ -182,6 +186,7 @@ pub struct Cx<'a, S: Service> {
     pub now: LocalTime,
     /// What this member knows of holds.
     pub holds: &'a mut Holds,
+    pub(super) detector: &'a Detector<Incarnation>,
     pub(super) out: &'a mut Vec<ServiceEffect<S>>,
 }
 
@@ -203,6 +208,14 @@ impl<S: Service> Cx<'_, S> {
         self.out.push(ServiceEffect::Tell(event));
     }
 
+    /// Whether this member guesses that another has crashed. A guess may choose who is nominated; who holds, and who
+    /// may be granted something, is not for it to decide.
+    #[must_use]
+    pub fn is_suspected(&self, member: MemberId) -> bool {
+        let member = self.holds.seat().and_then(|seat| seat.member(member));
+        member.is_some_and(|member| self.detector.is_suspected(member))
+    }
+
     /// Calls a service that is a part of this one: what it sends and reports is this one's.
     pub fn with_part<P: Service, R>(
         &mut self,
@@ -211,7 +224,8 @@ impl<S: Service> Cx<'_, S> {
         act: impl FnOnce(&mut Cx<'_, P>) -> R,
     ) -> R {
         let mut out = Vec::new();
-        let result = act(&mut Cx { now: self.now, holds: self.holds, out: &mut out });
+        let detector = self.detector;
+        let result = act(&mut Cx { now: self.now, holds: self.holds, detector, out: &mut out });
         self.out.extend(out.into_iter().map(|effect| match effect {
             ServiceEffect::Send(to, body) => ServiceEffect::Send(to, message(body)),
             ServiceEffect::Tell(about) => ServiceEffect::Tell(event(about)),

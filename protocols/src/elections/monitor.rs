@@ -88,6 +88,16 @@ impl Monitor {
         }
     }
 
+    /// That member may have crashed: a ballot that it was called to is not waited for, if another could lead.
+    pub(super) fn suspects(&mut self, cx: &Cx<'_>, member: MemberId) {
+        for election in self.all.values_mut() {
+            let others = election.candidates.keys().any(|candidate| may_live(cx, *candidate));
+            if election.called.contains(&member) && others {
+                election.until = None;
+            }
+        }
+    }
+
     pub(super) fn left(&mut self, member: MemberId) {
         for election in self.all.values_mut() {
             election.candidates.remove(&member);
@@ -212,16 +222,17 @@ impl Monitored {
     /// none to compare.
     fn outranking(&self, cx: &Cx<'_>, leader: MemberId) -> Option<MemberId> {
         let own = self.candidates.get(&leader)?.priority;
-        let living = self.candidates.iter().filter(|(rank, _)| !cx.holds.is_silent(**rank));
+        let living = self.candidates.iter().filter(|(rank, _)| may_live(cx, **rank));
         let (priority, highest) = living.map(|(rank, of)| (of.priority, *rank)).max()?;
         (priority > own).then_some(highest)
     }
 
     fn may_lead(&self, cx: &Cx<'_>, candidate: MemberId) -> bool {
-        self.candidates.contains_key(&candidate) && !cx.holds.is_silent(candidate)
+        self.candidates.contains_key(&candidate) && may_live(cx, candidate)
     }
 
-    /// The candidates of the next ballot, those that are to win last.
+    /// The candidates of the next ballot, those that are to win last. Who is suspected is left out; if all are, that is
+    /// no reason to have no leader.
     fn call(
         &mut self,
         cx: &Cx<'_>,
@@ -229,7 +240,10 @@ impl Monitored {
         algorithm: ElectionAlgorithm,
     ) -> Option<Vec<MemberId>> {
         let next = self.next.take().map(|(next, _)| next).filter(|next| self.may_lead(cx, *next));
-        let living = self.candidates.iter().filter(|(rank, _)| !cx.holds.is_silent(**rank));
+        let trusts = self.candidates.keys().any(|candidate| may_live(cx, *candidate));
+        let living = self.candidates.iter().filter(|(rank, _)| {
+            if trusts { may_live(cx, **rank) } else { !cx.holds.is_silent(**rank) }
+        });
         let called = living.filter(|(rank, _)| next.is_none_or(|next| next == **rank));
         let mut called: Vec<(i32, MemberId)> = called.map(|(r, of)| (of.priority, *r)).collect();
         if called.is_empty() {
@@ -242,6 +256,11 @@ impl Monitored {
         self.called = called.iter().copied().collect();
         Some(called)
     }
+}
+
+/// Whether a candidate is neither silent nor suspected.
+fn may_live(cx: &Cx<'_>, candidate: MemberId) -> bool {
+    !cx.holds.is_silent(candidate) && !cx.is_suspected(candidate)
 }
 
 /// A member that does not answer for so long is asked again.

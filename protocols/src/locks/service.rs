@@ -106,6 +106,8 @@ impl Service for Locks {
                 self.tell_who_waits(cx, asked);
             }
             Notice::Silent(member) => self.pass_over(member),
+            // A guess takes nobody's place in a queue.
+            Notice::Suspected(_) => {}
             Notice::Left(member) => self.forget_member(member),
             Notice::Drains => self.keep_nothing(cx),
             Notice::Leaves => {

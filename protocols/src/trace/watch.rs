@@ -279,6 +279,8 @@ impl Watch {
             | core::Event::Full(_)
             | core::Event::Confirmed(_)
             | core::Event::Elected { .. }
+            | core::Event::Suspected(_)
+            | core::Event::Trusted { .. }
             | core::Event::Ignored(_)
             | core::Event::Undone(_) => {}
             core::Event::Left => self.note(Event::Ended),

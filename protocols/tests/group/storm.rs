@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use conclave_protocols::detection::{Stated, Threshold};
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{ElectionAlgorithm, Evidence, Policy, Timing};
 
@@ -57,13 +58,16 @@ pub(crate) struct Storm {
     pub(crate) losses: bool,
     /// Whether many crash.
     pub(crate) deadly: bool,
+    /// Whether members guess at random which others have crashed.
+    pub(crate) guesses: bool,
 }
 
 impl Storm {
     pub(crate) fn of(members: usize, timing: Timing) -> Self {
         let policy = Policy { timing, ..Policy::default() };
         let pause = timing.leader_lease * 5 / 2;
-        Self { members, policy, length: 60, pause, edits: false, losses: false, deadly: false }
+        let (edits, losses, deadly, guesses) = (false, false, false, false);
+        Self { members, policy, length: 60, pause, edits, losses, deadly, guesses }
     }
 
     /// One run. Every step is checked by the world; in the end somebody leads, everybody belongs to
@@ -73,6 +77,9 @@ impl Storm {
         world.trace = trace;
         for _ in 0..self.length {
             self.something_happens(&mut world);
+            if self.guesses {
+                guess(&mut world);
+            }
             let span = world.sim.random().below(self.pause);
             world.run_for(span);
             if self.policy.evidence == Evidence::ContainerStatus {
@@ -83,6 +90,11 @@ impl Storm {
             println!("{:?} FAIR WEATHER", world.sim.now());
         }
         world.heal();
+        if self.guesses {
+            for member in world.living().collect::<Vec<_>>() {
+                world.command(member, Command::Detection(Stated::default()));
+            }
+        }
         clear_up(&mut world, &["a", "b", "c"]);
         world.check_history();
         world
@@ -185,6 +197,22 @@ fn slow(world: &mut World) {
     let slow = Duration::from_millis(20 << world.sim.random().up_to(7));
     let unsure = world.sim.random().up_to(6);
     world.register(Ask::Mood(Mood { slow, unsure, ..Mood::default() }));
+}
+
+/// One member guesses by another timeout from now on: all that it hears are suspected at once, or some at random, as
+/// the moments fall at which it is set.
+fn guess(world: &mut World) {
+    let all = world.count() as u64;
+    let member = usize::try_from(world.sim.random().up_to(all)).expect("small");
+    let timeout = match world.sim.random().up_to(3) {
+        0 => None,
+        1 => Some(Duration::ZERO),
+        _ => Some(world.sim.random().below(Timing::default().leader_lease)),
+    };
+    let threshold = Threshold::new(u8::try_from(world.sim.random().up_to(20)).expect("small"));
+    if world.member(member).is_some() {
+        world.command(member, Command::Detection(Stated { timeout, threshold }));
+    }
 }
 
 /// What must come true when nothing is wrong any more.

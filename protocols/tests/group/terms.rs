@@ -84,6 +84,8 @@ impl Terms {
             | Event::Grace(_)
             | Event::Full(_)
             | Event::Confirmed(_)
+            | Event::Suspected(_)
+            | Event::Trusted { .. }
             | Event::Ignored(_)
             | Event::Undone(_) => Vec::new(),
         }

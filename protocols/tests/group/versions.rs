@@ -36,6 +36,8 @@ fn grants(bench: &Bench, member: usize) -> Vec<Option<bool>> {
         | Event::Elected { .. }
         | Event::Service(_)
         | Event::Lease(_)
+        | Event::Suspected(_)
+        | Event::Trusted { .. }
         | Event::Ignored(_)
         | Event::Undone(_)
         | Event::Left => None,

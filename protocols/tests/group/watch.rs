@@ -31,6 +31,8 @@ pub(crate) struct Seen {
     pub(crate) refused: u64,
     pub(crate) views: u64,
     pub(crate) elections: u64,
+    /// How often somebody was suspected.
+    pub(crate) suspicions: u64,
     /// Leader leases whose end applications took at once.
     pub(crate) ends: u64,
     pub(crate) faults: BTreeMap<Fault, u64>,
@@ -84,6 +86,7 @@ impl World {
                     self.view(index, &record);
                 }
                 Event::Elected { .. } => self.seen.elections += 1,
+                Event::Suspected(_) => self.seen.suspicions += 1,
                 Event::Left => {
                     self.seen.gone.insert(index);
                     self.left.insert(index);
@@ -97,6 +100,7 @@ impl World {
                 | Event::Grace(_)
                 | Event::Full(_)
                 | Event::Confirmed(_)
+                | Event::Trusted { .. }
                 | Event::Ignored(_)
                 | Event::Undone(_) => {}
             }

@@ -380,6 +380,7 @@ impl Service for Line {
                     }
                 }
             }
+            Notice::Suspected(_) => {}
             Notice::Idle(name) => {
                 cx.holds.forget(&name);
             }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use conclave_crds::Conclave;
+use conclave_protocols::detection::Stated;
 use conclave_protocols::policy::{Policy, Timing};
 
 use crate::dev;
@@ -44,15 +45,18 @@ pub(super) fn run(args: &DevArgs) -> ExitCode {
 
 fn settings(args: &DevArgs) -> anyhow::Result<dev::Settings> {
     telemetry::init(LogFormat::Text, &args.log)?;
-    let (group, policy) = match &args.file {
-        None => ("dev".to_owned(), Policy { timing: Timing::FAST, ..Policy::default() }),
+    let (group, policy, detection) = match &args.file {
+        None => {
+            let policy = Policy { timing: Timing::FAST, ..Policy::default() };
+            ("dev".to_owned(), policy, Stated::default())
+        }
         Some(file) => {
             let text = std::fs::read_to_string(file)
                 .with_context(|| format!("read {}", file.display()))?;
             let conclave: Conclave =
                 conclave_crds::read(&text).with_context(|| file.display().to_string())?;
             let name = conclave.metadata.name.clone().unwrap_or_else(|| "dev".to_owned());
-            (name, conclave_crds::policy(&conclave)?)
+            (name, conclave_crds::policy(&conclave)?, conclave_crds::detection(&conclave.spec)?)
         }
     };
     anyhow::ensure!(
@@ -61,5 +65,5 @@ fn settings(args: &DevArgs) -> anyhow::Result<dev::Settings> {
         args.base_port,
         u16::MAX - 300
     );
-    Ok(dev::Settings { members: args.members, group, policy, base_port: args.base_port })
+    Ok(dev::Settings { members: args.members, group, policy, detection, base_port: args.base_port })
 }

@@ -172,10 +172,11 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             metrics.clone(),
         );
         let (policy, policies) = watch::channel(Some(resource.policy.clone()));
+        let (detection, detections) = watch::channel(resource.detection);
         let (authority, trusted) = watch::channel(resource.authority.clone());
         let (status, used) = watch::channel(resource.status);
         let (published, elections) = watch::channel(resource.published.clone());
-        let says = Says { policy, status, authority, published };
+        let says = Says { policy, status, detection, authority, published };
         let (sighted, sight) = watch::channel(Sight::default());
         let (found, endpoints) = watch::channel(None);
         let (died, dead) = mpsc::channel(DEATHS);
@@ -207,6 +208,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             status: used,
             register: Register::Kubernetes(Box::new(register)),
             policies,
+            detection: detections,
             endpoints,
             sight,
             dead,

@@ -384,6 +384,7 @@ impl Born {
             status: watch::channel(StatusEpoch::default()).1,
             register: Register::Memory(self.register.by(self.cut.clone())),
             policies: self.policies.clone(),
+            detection: watch::channel(self.settings.detection).1,
             endpoints,
             sight,
             dead,

@@ -402,6 +402,8 @@ impl PodNode {
             | Event::Grants(_)
             | Event::Confirmed(_)
             | Event::Elected { .. }
+            | Event::Suspected(_)
+            | Event::Trusted { .. }
             | Event::Ignored(_)
             | Event::Undone(_) => {}
         }

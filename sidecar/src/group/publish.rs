@@ -69,6 +69,7 @@ impl Publisher {
         now: LocalTime,
         record: &Record,
         is_open: impl Fn(Incarnation) -> bool,
+        is_suspected: impl Fn(Incarnation) -> bool,
     ) {
         self.status.send_modify(|status| {
             status.missing = None;
@@ -77,7 +78,7 @@ impl Publisher {
             status.evidence = record.policy.evidence;
             status.policy_generation = record.policy.generation;
             status.speaks = record.speaks();
-            status.members = members(record, *self.me.borrow(), is_open);
+            status.members = members(record, *self.me.borrow(), is_open, is_suspected);
             status.tolerates = tolerated(record);
             status.outage_survived = survived(record);
             status.view_changes += 1;
@@ -192,6 +193,18 @@ impl Publisher {
         });
     }
 
+    /// Whether this member guesses that another has crashed.
+    pub(super) fn suspects(&self, peer: Incarnation, suspected: bool) {
+        self.status.send_if_modified(|status| {
+            let mut members = status.members.iter_mut();
+            let member = members.find(|member| incarnation(member) == peer);
+            let member = member.filter(|member| member.suspected != suspected);
+            let changed = member.map(|member| member.suspected = suspected).is_some();
+            status.index += u64::from(changed);
+            changed
+        });
+    }
+
     /// To whom links are open.
     pub(super) fn connected(&self, is_open: impl Fn(Incarnation) -> bool) {
         self.status.send_if_modified(|status| {
@@ -227,6 +240,7 @@ fn members(
     record: &Record,
     me: Option<Incarnation>,
     is_open: impl Fn(Incarnation) -> bool,
+    is_suspected: impl Fn(Incarnation) -> bool,
 ) -> Vec<MemberStatus> {
     let status = |(rank, info): (usize, &conclave_protocols::record::MemberInfo)| MemberStatus {
         pod: info.name.clone(),
@@ -237,6 +251,7 @@ fn members(
         leader: record.leader == Some(info.incarnation),
         me: Some(info.incarnation) == me,
         connected: Some(info.incarnation) == me || is_open(info.incarnation),
+        suspected: is_suspected(info.incarnation),
     };
     record.members.iter().enumerate().map(status).collect()
 }

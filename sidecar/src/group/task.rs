@@ -10,6 +10,7 @@ mod surroundings;
 use std::time::Duration;
 
 use conclave_protocols::clock::ClockMap;
+use conclave_protocols::detection::Stated;
 use conclave_protocols::member::{Command, Lease, StatusEpoch};
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MemberInfo;
@@ -48,6 +49,8 @@ pub(crate) struct Beginning {
     pub(crate) inbox: mpsc::Receiver<(Incarnation, Payload)>,
     /// What the group's resource says; nothing once the group is dissolved.
     pub(crate) policies: watch::Receiver<Option<Policy>>,
+    /// How the member guesses which others have crashed.
+    pub(crate) detection: watch::Receiver<Stated>,
     /// Whom discovery found, where no register names the members.
     pub(crate) found: watch::Receiver<Option<Vec<MemberInfo>>>,
     /// Changes when somebody else may have changed the register.
@@ -133,11 +136,15 @@ impl Slot {
             sent: beginning.sent,
             is_full: false,
         };
+        // The member is to hear of it first of all.
+        let mut detection = beginning.detection;
+        detection.mark_changed();
         let sources = Sources {
             asked: &mut self.asked,
             answered,
             inbox: beginning.inbox,
             policies: beginning.policies,
+            detection,
             status,
             found: beginning.found,
             sight: beginning.sight,
@@ -153,6 +160,7 @@ struct Sources<'a> {
     answered: mpsc::Receiver<register::Message>,
     inbox: mpsc::Receiver<(Incarnation, Payload)>,
     policies: watch::Receiver<Option<Policy>>,
+    detection: watch::Receiver<Stated>,
     status: watch::Receiver<StatusEpoch>,
     found: watch::Receiver<Option<Vec<MemberInfo>>>,
     sight: watch::Receiver<Sight>,
@@ -188,6 +196,9 @@ impl Task<'_> {
                         info!("the group was dissolved");
                         Arrival::End
                     }
+                }
+                Ok(()) = sources.detection.changed() => {
+                    Arrival::Command(Command::Detection(*sources.detection.borrow_and_update()))
                 }
                 Ok(()) = sources.status.changed() => {
                     Arrival::Command(Command::Status(*sources.status.borrow_and_update()))

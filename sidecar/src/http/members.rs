@@ -48,6 +48,9 @@ struct MemberView {
     me: bool,
     /// Whether a session to it is open.
     connected: bool,
+    /// Whether the member that answers guesses that this one has crashed. The leader watches all others, and
+    /// each of them the leader. It may be wrong.
+    suspected: bool,
 }
 
 /// How a member stands.
@@ -233,6 +236,7 @@ impl MemberView {
             leader: leader == Some(member.uid.as_str()),
             me: member.me,
             connected: member.connected,
+            suspected: member.suspected,
         }
     }
 }

@@ -13,6 +13,10 @@ pub(crate) struct MemberMetrics {
     ready: IntGauge,
     tolerates: IntGauge,
     view_changes: IntCounter,
+    /// Members that this one guessed to have crashed.
+    pub(crate) suspicions: IntCounter,
+    /// Of those, the ones that it heard later.
+    pub(crate) mistaken_suspicions: IntCounter,
     /// How late the member was woken.
     pub(crate) pauses: Histogram,
 }
@@ -43,6 +47,14 @@ impl MemberMetrics {
             ),
             view_changes: define
                 .counter("conclave_view_changes_total", "Views that this member has entered."),
+            suspicions: define.counter(
+                "conclave_suspicions_total",
+                "How often this member has guessed of another, which it watches, that it has crashed.",
+            ),
+            mistaken_suspicions: define.counter(
+                "conclave_mistaken_suspicions_total",
+                "How many of these guesses were wrong: the member was heard again.",
+            ),
             pauses: define.histogram(
                 "conclave_pause_seconds",
                 "By how much this process was late when it should have done something, if noticeably: \

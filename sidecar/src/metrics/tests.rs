@@ -87,6 +87,7 @@ fn a_scrape_shows_what_was_counted_and_how_the_group_stands() {
     metrics.elections.expect(ElectionAlgorithm::Bully, 1, 3);
     metrics.locks.expect(LockAlgorithm::Central, 3);
     metrics.register.answered("get", "ok", Duration::from_millis(3));
+    metrics.members.suspicions.inc();
 
     let text = metrics.scrape(&double.group);
     let mut lines = text.lines().collect::<Vec<_>>();
@@ -107,6 +108,8 @@ fn a_scrape_shows_what_was_counted_and_how_the_group_stands() {
         r#"conclave_epoch{group="orders"} 12"#,
         r#"conclave_members{state="connected",group="orders"} 2"#,
         r#"conclave_view_changes_total{group="orders"} 5"#,
+        r#"conclave_suspicions_total{group="orders"} 1"#,
+        r#"conclave_mistaken_suspicions_total{group="orders"} 0"#,
         r#"conclave_leader_transitions_total{group="orders"} 4"#,
         r#"conclave_election_leading{election="default",group="orders"} 1"#,
         r#"conclave_election_leading{election="reports",group="orders"} 0"#,

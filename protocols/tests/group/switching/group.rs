@@ -316,6 +316,8 @@ impl Group {
                 | Event::Full(_)
                 | Event::Confirmed(_)
                 | Event::Elected { .. }
+                | Event::Suspected(_)
+                | Event::Trusted { .. }
                 | Event::Ignored(_)
                 | Event::Undone(_) => {}
             }

@@ -3,13 +3,14 @@
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use conclave_protocols::detection::Stated;
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, ElectionPolicy, Timing};
 use conclave_protocols::{LocalTime, LockName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 use crate::claims::{Ask, Claim, ClaimState, Held, Wait};
-use crate::group::{Election, Status};
+use crate::group::{Election, MemberStatus, Status};
 use crate::http::tests::events::Events;
 use crate::http::{Api, Limits, router};
 
@@ -75,7 +76,8 @@ fn settings(policy: Policy) -> Settings {
     static GROUPS: AtomicU16 = AtomicU16::new(0);
     let process = u16::try_from(std::process::id() % 100).expect("small");
     let base_port = 20_000 + process * 120 + GROUPS.fetch_add(1, Ordering::Relaxed) * 12;
-    Settings { members: 3, group: "dev".to_owned(), policy, base_port }
+    let detection = Stated::default();
+    Settings { members: 3, group: "dev".to_owned(), policy, detection, base_port }
 }
 
 /// The leader leases are too brief for two groups on a busy machine.
@@ -345,6 +347,38 @@ async fn a_leader_that_drains_waits_for_those_it_notified_and_for_nobody_else() 
         group.drain().await;
         let next = succeeded(&members, former).await;
         assert_eq!(next >= until, is_asked, "asked: {is_asked}");
+    }
+    members.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_that_is_cut_off_for_a_while_is_suspected_and_that_is_counted_as_a_mistake() {
+    let _alone = ONE_GROUP.lock().await;
+    let policy = Policy { generation: 1, timing: BRIEF, ..Policy::default() };
+    let members = Members::start(settings(policy)).await.expect("the ports are free");
+    all_go_by(&members, Arbiter::Quorum).await;
+    let leads = |number: &u16| {
+        let status = members.group(*number).expect("it lives").status().borrow().clone();
+        status.members.iter().any(|member| member.me && member.leader)
+    };
+    let leader = (0..members.count()).find(leads).expect("one leads");
+    let cut_off = (leader + 1) % members.count();
+    let uid = pod_uid(cut_off).to_string();
+    let suspects = |suspected| {
+        let uid = uid.clone();
+        move |status: &Status| {
+            let is_so = |member: &MemberStatus| member.uid == uid && member.suspected == suspected;
+            status.members.len() == 3 && status.members.iter().any(is_so)
+        }
+    };
+    let status = || members.group(leader).expect("it lives").status();
+    members.cut(cut_off, true);
+    until("it is suspected", status(), suspects(true)).await;
+    members.cut(cut_off, false);
+    until("it is trusted again", status(), suspects(false)).await;
+    for counter in ["conclave_suspicions_total", "conclave_mistaken_suspicions_total"] {
+        let counts = counted(&members, &format!(r#"{counter}{{group="dev"}}"#)).await;
+        assert!(counts.len() == 3 && counts[usize::from(leader)] > 0, "{counter}: {counts:?}");
     }
     members.end().await;
 }

@@ -367,6 +367,8 @@ impl Surroundings for Around {
             | Event::Full(_)
             | Event::Confirmed(_)
             | Event::Elected { .. }
+            | Event::Suspected(_)
+            | Event::Trusted { .. }
             | Event::Ignored(_)
             | Event::Undone(_) => {}
         }

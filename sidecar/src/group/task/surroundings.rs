@@ -67,7 +67,7 @@ impl Surroundings for Process<'_> {
     fn notify(&mut self, now: LocalTime, member: &Member, event: Event) {
         match event {
             Event::Met(info) => self.links.meet(&info),
-            Event::Installed(record) => self.entered(now, &record),
+            Event::Installed(record) => self.entered(now, member, &record),
             Event::Leadership(leadership) => {
                 debug!(?leadership, "leadership");
                 self.publisher.stands(now, member, leadership);
@@ -93,6 +93,20 @@ impl Surroundings for Process<'_> {
                     warn!(members = MEMBERS_MAX, "the group is full: another pod wants to join");
                 }
                 self.metrics.peers.messages_ignored.with_label_values(&[reason]).inc();
+            }
+            Event::Suspected(peer) => {
+                let name = name_of(member.record(), peer);
+                debug!(member = name, "suspected: it may have crashed");
+                self.metrics.members.suspicions.inc();
+                self.publisher.suspects(peer, true);
+            }
+            Event::Trusted { member: peer, mistaken } => {
+                if let Some(mistaken) = mistaken {
+                    let name = name_of(member.record(), peer);
+                    debug!(member = name, ?mistaken, "it was suspected, and lives");
+                    self.metrics.members.mistaken_suspicions.inc();
+                }
+                self.publisher.suspects(peer, false);
             }
             Event::Undone(what) => warn!("this pod ends before it could {what}"),
             Event::Service(_) | Event::Lease(_) | Event::Full(_) | Event::Left => {}
@@ -123,7 +137,7 @@ impl Surroundings for Process<'_> {
 
 impl Process<'_> {
     /// The member entered a view.
-    fn entered(&mut self, now: LocalTime, record: &Record) {
+    fn entered(&mut self, now: LocalTime, member: &Member, record: &Record) {
         self.is_full = false;
         for info in &record.members {
             self.links.meet(info);
@@ -136,7 +150,8 @@ impl Process<'_> {
             leader = name_of(Some(record), record.leader.unwrap_or(self.me)),
             "view"
         );
-        self.publisher.installed(now, record, |peer| self.links.is_open(peer));
+        let (is_open, suspects) = (|peer| self.links.is_open(peer), |peer| member.suspects(peer));
+        self.publisher.installed(now, record, is_open, suspects);
         for (algorithm, messages) in lock_costs(record, self.me) {
             self.metrics.locks.expect(algorithm, messages);
         }

@@ -334,5 +334,6 @@ fn member(pod: &str, rank: u32) -> MemberStatus {
         leader: rank == 1,
         me: rank == 0,
         connected: true,
+        suspected: rank == 1,
     }
 }

@@ -17,7 +17,8 @@ async fn members_are_those_of_the_view() {
     assert_eq!(members["members"].as_array().map(Vec::len), Some(2));
     let expected = json!({
         "pod": "shop-1", "uid": "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01", "run": 7,
-        "addresses": ["10.1.2.3:7071"], "rank": 1, "leader": true, "me": false, "connected": true
+        "addresses": ["10.1.2.3:7071"], "rank": 1, "leader": true, "me": false, "connected": true,
+        "suspected": true
     });
     assert_eq!(members["members"][1], expected);
 }
