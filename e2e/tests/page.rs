@@ -1,5 +1,7 @@
 //! The page of `conclave dev` in a real browser, used as a visitor uses it.
 
+#[path = "page/ballots.rs"]
+mod ballots;
 #[path = "page/browser.rs"]
 mod browser;
 #[path = "page/dev.rs"]

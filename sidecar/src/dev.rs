@@ -4,6 +4,7 @@
 //! process can. Their clocks are off and drift, so that there is something to synchronise.
 
 mod chronicle;
+mod elections;
 mod member;
 mod page;
 mod watch;

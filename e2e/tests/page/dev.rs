@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::wait;
+use minreq::Method;
+use serde_json::Value;
 use tempfile::NamedTempFile;
 
 /// A running `conclave dev`. It ends when the value goes.
@@ -50,6 +52,56 @@ impl Dev {
             Ok(())
         })?;
         Ok(dev)
+    }
+
+    /// Lets the application of a member stand in an election.
+    pub(crate) fn stand(&self, member: u16, election: &str) -> Result<()> {
+        let path = format!("elections/{election}/candidacy");
+        // A member learns late that it belongs to a group.
+        wait::until("a candidacy", SOON, || self.ask(Method::Put, member, &path)).map(drop)
+    }
+
+    /// Lets it stand no longer.
+    pub(crate) fn withdraw(&self, member: u16, election: &str) -> Result<()> {
+        self.ask(Method::Delete, member, &format!("elections/{election}/candidacy")).map(drop)
+    }
+
+    /// Waits until a member leads in an election; returns which.
+    pub(crate) fn leads(&self, election: &str) -> Result<u16> {
+        wait::until("a leader", SOON, || {
+            let seen = self.ask(Method::Get, 0, &format!("elections/{election}"))?;
+            let pod = seen["leader"]["pod"].as_str().context("nobody leads")?;
+            Ok(pod.strip_prefix("dev-").context("a member")?.parse()?)
+        })
+    }
+
+    /// How many stand in an election.
+    pub(crate) fn candidates(&self, election: &str) -> Result<u64> {
+        let seen = self.ask(Method::Get, 0, &format!("elections/{election}"))?;
+        seen["candidates"].as_u64().context("a number of candidates")
+    }
+
+    /// How many messages a member sent in the last election that it took part in.
+    pub(crate) fn last_election(&self, member: u16, election: &str) -> Result<u64> {
+        let seen = self.ask(Method::Get, member, &format!("elections/{election}"))?;
+        seen["last_election"]["messages"].as_u64().context("no last election")
+    }
+
+    /// A metric of a member, by the begin of its line.
+    pub(crate) fn metric(&self, member: u16, begin: &str) -> Result<u64> {
+        let url = format!("http://127.0.0.1:{}/metrics", self.base + ADMIN + member);
+        let answer = minreq::get(url).with_timeout(5).send()?;
+        let line = answer.as_str()?.lines().find(|line| line.starts_with(begin));
+        let value = line.and_then(|line| line.rsplit(' ').next()).context("no such metric")?;
+        Ok(value.parse()?)
+    }
+
+    fn ask(&self, method: Method, member: u16, path: &str) -> Result<Value> {
+        let url = format!("http://127.0.0.1:{}/v1/{path}", self.base + member);
+        let answer = minreq::Request::new(method, url).with_timeout(5).send()?;
+        let (code, body) = (answer.status_code, answer.as_bytes());
+        ensure!((200..300).contains(&code), "{path}: {code}, {}", String::from_utf8_lossy(body));
+        if body.is_empty() { Ok(Value::Null) } else { Ok(serde_json::from_slice(body)?) }
     }
 
     /// Where the page is.
@@ -96,6 +148,9 @@ fn free_base() -> Result<u16> {
 const FIRST: u16 = 20_000;
 const STEP: u16 = 400;
 const BASES: u16 = 30;
+
+/// From a member's API to its metrics.
+const ADMIN: u16 = 200;
 
 /// From the base port to the page.
 const PAGE: u16 = 300;

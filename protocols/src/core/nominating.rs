@@ -62,7 +62,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
         Nomination::new(self.electorate()?, self.me.incarnation)
     }
 
-    fn electorate(&self) -> Option<Record> {
+    /// Who takes part in a nomination that begins now.
+    pub fn electorate(&self) -> Option<Record> {
         if self.is_advisory() { self.peers_record() } else { self.record.clone() }
     }
 

@@ -19,7 +19,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::chronicle::Chronicle;
-use super::watch::{Journal, listen_in};
+use super::elections::Elections;
+use super::watch::{Journal, Listener};
 use super::{ADMIN, PEERS, Settings};
 use crate::discovery::Endpoint;
 use crate::group::Group;
@@ -43,6 +44,7 @@ pub(super) struct Members {
     changed: watch::Sender<u64>,
     pub(super) journal: Arc<Journal>,
     pub(super) chronicle: Arc<Chronicle>,
+    pub(super) elections: Arc<Elections>,
 }
 
 /// One member: its thread, and the strings that it hangs on.
@@ -128,6 +130,7 @@ impl Members {
             changed: watch::Sender::new(0),
             journal: Arc::new(Journal::default()),
             chronicle: Arc::new(Chronicle::default()),
+            elections: Arc::new(Elections::default()),
             settings,
         };
         for number in 0..count {
@@ -266,6 +269,7 @@ impl Members {
             clock: OsClock::with_fault(fault),
             journal: Arc::clone(&self.journal),
             chronicle: Arc::clone(&self.chronicle),
+            elections: Arc::clone(&self.elections),
             end: CancellationToken::new(),
             kill: CancellationToken::new(),
             pause: Arc::new(Pause::default()),
@@ -329,6 +333,7 @@ struct Born {
     clock: OsClock,
     journal: Arc<Journal>,
     chronicle: Arc<Chronicle>,
+    elections: Arc<Elections>,
     end: CancellationToken,
     kill: CancellationToken,
     pause: Arc<Pause>,
@@ -336,14 +341,17 @@ struct Born {
 
 impl Born {
     fn live(self, ready: oneshot::Sender<anyhow::Result<Group>>) {
-        let (kill, number, chronicle) =
-            (self.kill.clone(), self.number, Arc::clone(&self.chronicle));
+        let (kill, number) = (self.kill.clone(), self.number);
+        let (chronicle, elections) = (Arc::clone(&self.chronicle), Arc::clone(&self.elections));
+        elections.lives(number);
         // A killed member stops wherever it is: its runtime is dropped with all it holds.
         let life = async move { kill.run_until_cancelled(self.run(ready)).await };
         if let Err(error) = one_thread::live(life) {
             tracing::error!(%error, member = number, "the member did not live to its end");
         }
-        chronicle.died(OsClock::default().now(), number);
+        let now = OsClock::default().now();
+        chronicle.died(now, number);
+        elections.died(now, number);
     }
 
     async fn run(self, ready: oneshot::Sender<anyhow::Result<Group>>) {
@@ -362,8 +370,12 @@ impl Born {
         let mut sidecar = Sidecar::serve(&self.settings.group, &pod, sockets, self.clock, metrics);
         let _ = ready.send(Ok(sidecar.group()));
         let (sent, heard) = mpsc::channel(1024);
-        let (journal, chronicle) = (Arc::clone(&self.journal), Arc::clone(&self.chronicle));
-        tokio::spawn(listen_in(self.number, heard, journal, chronicle));
+        let listener = Listener {
+            journal: Arc::clone(&self.journal),
+            chronicle: Arc::clone(&self.chronicle),
+            elections: Arc::clone(&self.elections),
+        };
+        tokio::spawn(listener.listen_in(self.number, heard));
         // Nobody but the members writes to this register, and all pods are known from the start.
         let (_still, sight) = watch::channel(Sight::default());
         let (_known, endpoints) = watch::channel(Some(self.endpoints()));

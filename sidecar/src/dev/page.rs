@@ -1,10 +1,11 @@
-//! The page of `conclave dev`: who leads, who holds, what was sent, how a lock was got; and buttons
-//! to disturb it.
+//! The page of `conclave dev`: who leads, who holds, what was sent, how a leader was elected and a lock
+//! was got; and buttons to disturb it.
 //!
 //! The page is three kinds of files without a framework. A stream of snapshots feeds it, so that it
 //! keeps no state of its own but what the visitor chose.
 
 mod actions;
+mod ballots;
 mod entries;
 mod events;
 mod failover;
@@ -36,6 +37,7 @@ pub(super) fn router(members: Arc<Members>) -> Router {
     files::routes()
         .route("/events", get(events::stream))
         .route("/locks/{lock}/entry", get(entries::last))
+        .route("/elections/{election}/ballots/{number}", get(ballots::one))
         .route("/members/{number}/{action}", post(actions::on_member))
         .route("/members/{number}/locks/{lock}", post(actions::ask))
         .route("/members/{number}/locks/{lock}/{claim}", delete(actions::release))

@@ -8,6 +8,7 @@ use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
 use super::chronicle::Chronicle;
+use super::elections::Elections;
 use super::member::number_of;
 use crate::group::task::{Sent, Spoken};
 
@@ -98,19 +99,24 @@ impl Line {
     }
 }
 
-/// Writes down what a member says and does, until it ends.
-pub(super) async fn listen_in(
-    number: u16,
-    mut heard: mpsc::Receiver<Sent>,
-    journal: Arc<Journal>,
-    chronicle: Arc<Chronicle>,
-) {
-    while let Some(sent) = heard.recv().await {
-        match sent {
-            Sent::Message(sent) if AT_REST.contains(&sent.name) => {}
-            Sent::Message(sent) => journal.write(number, &sent),
-            Sent::Step(step) => chronicle.note(number, step),
-            Sent::Lease(lease) => chronicle.extend(number, lease),
+/// Where what members say and do is written down.
+pub(super) struct Listener {
+    pub(super) journal: Arc<Journal>,
+    pub(super) chronicle: Arc<Chronicle>,
+    pub(super) elections: Arc<Elections>,
+}
+
+impl Listener {
+    /// Writes down what a member says and does, until it ends.
+    pub(super) async fn listen_in(self, number: u16, mut heard: mpsc::Receiver<Sent>) {
+        while let Some(sent) = heard.recv().await {
+            match sent {
+                Sent::Message(sent) if AT_REST.contains(&sent.name) => {}
+                Sent::Message(sent) => self.journal.write(number, &sent),
+                Sent::Step(step) => self.chronicle.note(number, step),
+                Sent::Ballot(step) => self.elections.note(number, step),
+                Sent::Lease(lease) => self.chronicle.extend(number, lease),
+            }
         }
     }
 }

@@ -4,6 +4,7 @@
 //! Whatever must come before something else is the node's affair ([`super::node`]); the sources are taken
 //! in any order.
 
+pub(crate) mod ballots;
 pub(crate) mod steps;
 mod surroundings;
 
@@ -21,6 +22,7 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug_span, info, warn};
 
+use self::ballots::BallotStep;
 use self::steps::Step;
 use super::Request;
 use super::believers::Notified;
@@ -69,6 +71,8 @@ pub(crate) enum Sent {
     Message(Spoken),
     /// Something happened to a lock.
     Step(Step),
+    /// Something happened in an election.
+    Ballot(BallotStep),
     /// All that it holds goes on.
     Lease(Lease),
 }

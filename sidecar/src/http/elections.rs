@@ -102,7 +102,7 @@ struct LeaderView {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
 #[schema(as = LastElection)]
 struct LastElectionView {
-    /// Messages that this member sent in it.
+    /// Messages that this member sent in it until it knew the outcome, as the textbook counts them.
     messages: u64,
     /// How long it took here.
     duration_ms: u64,

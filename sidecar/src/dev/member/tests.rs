@@ -124,6 +124,60 @@ async fn of_an_entry_into_a_lock_all_messages_are_known_with_both_their_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_an_election_every_message_is_known_and_what_went_to_the_dead_did_not_arrive() {
+    let _alone = ONE_GROUP.lock().await;
+    for election in [ElectionAlgorithm::Bully, ElectionAlgorithm::Ring] {
+        let policy = Policy { generation: 1, timing: BRIEF, election, ..Policy::default() };
+        let members = Members::start(settings(policy)).await.expect("the ports are free");
+        all_go_by(&members, Arbiter::Quorum).await;
+        let status = members.group(0).expect("it lives").status().borrow().clone();
+        let leader = status.members.iter().find(|member| member.leader).expect("one leads");
+        let dead = leader.uid.parse().ok().and_then(number_of).expect("one of us");
+        members.kill(dead);
+        let drawn = tokio::time::timeout(PATIENCE, elected(&members, dead)).await.expect("it ends");
+        assert_eq!(drawn["algorithm"], serde_json::json!(election));
+        assert_eq!(drawn["electorate"].as_array().map(Vec::len), Some(3), "{drawn:#}");
+        let messages = drawn["messages"].as_array().expect("messages");
+        for message in messages {
+            let arrived = !message["received_ns"].is_null();
+            assert_eq!(arrived, message["to"] != dead, "{message:#}");
+            assert!(!arrived || message["sent_ns"].as_i64() < message["received_ns"].as_i64());
+        }
+        let counted = messages.iter().filter(|message| message["part"] == "textbook").count();
+        assert_eq!(drawn["counted"], counted);
+        for end in drawn["ends"].as_array().expect("ends") {
+            let until = end["at_ns"].as_i64();
+            let is_own = |message: &&serde_json::Value| {
+                message["from"] == end["member"]
+                    && message["part"] == "textbook"
+                    && message["sent_ns"].as_i64() <= until
+            };
+            let own = messages.iter().filter(is_own).count() as u64;
+            assert!(end["messages"].as_u64().is_some_and(|count| count <= own), "{drawn:#}");
+        }
+        members.end().await;
+    }
+}
+
+/// The nomination of the group's leader after the death of another, once it has come to something.
+async fn elected(members: &Members, dead: u16) -> serde_json::Value {
+    loop {
+        let now = OsClock::default().now();
+        let drawable = serde_json::to_value(members.elections.drawable(now)).expect("plain data");
+        let latest = drawable[0]["ballots"].as_array().and_then(|ballots| ballots.last());
+        if let Some(latest) = latest.filter(|latest| latest["ended"] == true) {
+            let number = latest["number"].as_u64().expect("a number");
+            let diagram = members.elections.diagram("default", number, now).expect("it is there");
+            let diagram = serde_json::to_value(diagram).expect("plain data");
+            if diagram["deaths"][0]["member"] == dead {
+                return diagram;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_group_whose_arbiter_is_taken_away_and_given_back_goes_on() {
     let _alone = ONE_GROUP.lock().await;
     let policy = Policy { generation: 1, timing: BRIEF, ..Policy::default() };

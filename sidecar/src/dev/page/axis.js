@@ -10,15 +10,16 @@ const ROOM = 14;
 const LEGIBLE = { least: 80, each: 6, most: 160 };
 const WIDEST = 9000;
 
-/** Lays moments out, in nanoseconds, over a width or more; `flights` is how long messages took. */
-export function axisOf(moments, flights, width) {
+/** Lays moments out, in nanoseconds, over a width or more; `flights` is how long messages took. `share` of them may be
+ * drawn smaller than is legible, and all together as wide as `widest`. */
+export function axisOf(moments, flights, width, { share = 0.5, widest = WIDEST } = {}) {
   const sorted = [...new Set(moments)].sort((a, b) => a - b);
-  const flight = median(flights);
+  const flight = quantile(flights, share);
   const parts = split(sorted, flight === null ? Infinity : QUIET * flight);
   const fixed = CUT * (parts.length - 1) + 2 * ROOM * parts.length;
   const lasts = parts.reduce((sum, part) => sum + part.to - part.from, 0);
   const wanted = Math.min(LEGIBLE.most, Math.max(LEGIBLE.least, LEGIBLE.each * flights.length));
-  const legible = flight === null ? 0 : Math.min(wanted / flight, (WIDEST - fixed) / lasts);
+  const legible = flight === null ? 0 : Math.min(wanted / flight, (widest - fixed) / lasts);
   const scale = lasts === 0 ? 0 : Math.max((width - fixed) / lasts, legible);
   let left = 0;
   for (const part of parts) {
@@ -31,9 +32,10 @@ export function axisOf(moments, flights, width) {
   return { parts, scale, width: last.right, x: (ns) => place(parts, scale, ns) };
 }
 
-function median(numbers) {
+/** The number that this share of the others is below. */
+function quantile(numbers, share) {
   const sorted = numbers.filter((number) => number > 0).sort((a, b) => a - b);
-  return sorted.length === 0 ? null : sorted[Math.floor(sorted.length / 2)];
+  return sorted.length === 0 ? null : sorted[Math.floor(sorted.length * share)];
 }
 
 /** The parts that are to scale. */

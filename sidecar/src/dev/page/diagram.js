@@ -1,6 +1,7 @@
 // The last entry into a lock, as a space-time diagram. It stands still until the next one has ended.
 
-import { heightOf, spaced, spacetime } from "./spacetime.js";
+import { heightOf, spaced } from "./spacetime.js";
+import { entryOf } from "./stay.js";
 import { exactly, make, mark, nanos, say } from "./tools.js";
 
 const at = (id) => document.getElementById(id);
@@ -81,8 +82,8 @@ function redraw() {
   const { entry, group, lock } = shown;
   shown.width = place.clientWidth;
   const room = shown.width - EDGES;
-  const words = { title: `Space-time diagram of an entry into ${lock}`, words: story(entry, group) };
-  place.replaceChildren(...spacetime(entry, group, room, words));
+  const words = { id: "entry", title: `Space-time diagram of an entry into ${lock}`, words: story(entry, group) };
+  place.replaceChildren(...entryOf(entry, group, room, words));
   mark(place, "data-entry", entry.number);
   mark(place, "data-ended", entry.ended ? "yes" : "no");
   say(at("diagram-story"), story(entry, group));
@@ -102,7 +103,7 @@ function story(entry, group) {
   return `${podOf(group, entry.member)} ${waited}, ${stay} ${order}${end}. ${by}${count}${gap}.`;
 }
 
-function podOf(group, number) {
+export function podOf(group, number) {
   return group.members.find((member) => member.number === number)?.pod ?? `member ${number}`;
 }
 
@@ -124,6 +125,6 @@ function events({ messages, stays }, group) {
   return all.sort((one, other) => one.ns - other.ns || one.order - other.order);
 }
 
-function row({ ns, member, what }) {
+export function row({ ns, member, what }) {
   return make("tr", {}, make("td", {}, exactly(ns)), make("td", {}, member), make("td", {}, what));
 }

@@ -2,6 +2,7 @@
 
 import { drawClocks } from "./clocks.js";
 import { drawDiagram, forgetDiagram } from "./diagram.js";
+import { drawElection, forgetElection } from "./election.js";
 import { drawLocks } from "./locks.js";
 import { drawMembers } from "./members.js";
 import { ask, mark, millis, nanos, say, trouble } from "./tools.js";
@@ -20,6 +21,7 @@ stream.addEventListener("open", () => {
   // A new stream begins with all that was sent.
   forgetTraffic();
   forgetDiagram();
+  forgetElection();
   trouble("");
   mark(document.body, "data-gone", null);
 });
@@ -35,6 +37,7 @@ function draw(group) {
   drawLocks(group);
   drawClocks(group);
   drawTraffic(group);
+  drawElection(group);
   drawDiagram(group);
 }
 

@@ -13,6 +13,7 @@ use serde::Serialize;
 use self::clocks::ClockView;
 use self::locks::ClaimView;
 use super::super::chronicle::Drawable;
+use super::super::elections;
 use super::super::member::{Members, Outside, number_of};
 use super::super::watch::Line;
 use super::failover::FailoverView;
@@ -39,6 +40,8 @@ pub(super) struct Snapshot {
     claims: Vec<ClaimView>,
     /// Which entries there are to draw.
     entries: Vec<Drawable>,
+    /// Which ballots.
+    elections: Vec<elections::Drawable>,
     /// What was sent since the snapshot before.
     sent: Vec<Line>,
 }
@@ -119,6 +122,7 @@ impl Snapshot {
             failover: seen.failover.view(Instant::now()),
             claims: numbers.flat_map(|number| locks::claims(seen, number, now)).collect(),
             entries: members.chronicle.drawable(now),
+            elections: members.elections.drawable(now),
             members: views,
             sent,
         }

@@ -6,18 +6,14 @@ import { draw, exactly, nanos, tint } from "./tools.js";
 const TOP = 14;
 const FOOT = 30;
 const NAMES = 92;
-/** Half as high as the bar of a member that is in its critical section. */
-const HALF = 8;
 /** How wide a letter is, about; rather too wide. */
-const LETTER = 7.8;
+export const LETTER = 7.8;
 /** How far beyond the edge something goes that goes on. */
 const BEYOND = 6;
 /** Between the times at the axis. */
 const FAR = 84;
 /** Where along its arrow a label may be, the best first. */
 const SHARES = [0.5, 0.42, 0.58, 0.34, 0.66, 0.27, 0.73, 0.2, 0.8];
-/** How far from the middle of a bar to its end a text may be, the best first. */
-const SHIFTS = [0, -0.3, 0.3, -0.6, 0.6, -1, 1];
 
 /** How far the members' lines are apart. */
 function laneOf(members) {
@@ -28,27 +24,26 @@ export function heightOf(members) {
   return TOP + members.length * laneOf(members) + FOOT;
 }
 
-/** Draws an entry: the names, and the plot beside them. */
-export function spacetime(entry, group, width, words) {
-  const sheet = new Sheet(entry, group, width - NAMES);
-  return [sheet.names(), sheet.plot(words)];
-}
-
-class Sheet {
-  constructor(entry, { members }, width) {
-    this.entry = entry;
+/** What all diagrams have: lines, arrows, an axis. What is drawn on the lines is for each kind to say. */
+export class Sheet {
+  /** Messages on the lines of members, from the top. `moments` are others that are to be in sight, `half` is how far
+   * from the middle of a line arrows end, `tail` how much room there is to the right of all that happened, `scale` what
+   * the axis is to heed. */
+  constructor({ messages, until_ns: until }, members, width, { moments, half, tail = 0, scale }) {
+    this.messages = messages;
     this.members = members;
+    this.half = half;
     this.lane = laneOf(members);
     this.height = heightOf(members);
-    const { messages, stays, until_ns: until } = entry;
     const ends = messages.flatMap((message) => [message.sent_ns, message.received_ns ?? message.sent_ns]);
     this.from = Math.min(0, ...ends);
     this.to = Math.max(until, ...ends);
     const known = (ns) => ns !== null && ns >= this.from && ns <= this.to;
-    const turns = stays.flatMap((stay) => [stay.asked_ns, stay.entered_ns, stay.until_ns]).filter(known);
     const took = messages.filter((message) => message.received_ns !== null);
     const flights = took.map((message) => message.received_ns - message.sent_ns);
-    this.axis = axisOf([this.from, 0, until, this.to, ...ends, ...turns], flights, width);
+    const all = [this.from, 0, until, this.to, ...ends, ...moments.filter(known)];
+    this.axis = axisOf(all, flights, width - NAMES - tail, scale);
+    this.axis.width += tail;
     /** What labels must not lie on, and what they had better not lie on. */
     this.taken = [];
     this.ways = messages.flatMap((message) => this.ends(message) ?? []);
@@ -59,28 +54,31 @@ class Sheet {
     return place === -1 ? null : TOP + (place + 0.5) * this.lane;
   }
 
-  names() {
+  /** The names of the members; `role` says what each is, in a word, and its class, if it is anything. */
+  names(role) {
     const texts = this.members.map(({ number, pod }) => {
-      const leads = number === this.entry.leader;
-      const text = draw("text", { x: NAMES - 10, y: this.y(number) + (leads ? -2 : 4), class: leads ? "name leads" : "name" });
+      const { word, name } = role(number) ?? { word: null, name: "" };
+      const text = draw("text", { x: NAMES - 10, y: this.y(number) + (word ? -2 : 4), class: `name ${name}` });
       text.append(short(pod));
-      if (leads) text.append(draw("tspan", { x: NAMES - 10, dy: 13, class: "role" }, "leader"));
+      if (word) text.append(draw("tspan", { x: NAMES - 10, dy: 13, class: "role" }, word));
       return text;
     });
     return draw("svg", { class: "names", width: NAMES, height: this.height, "aria-hidden": "true" }, ...texts);
   }
 
-  plot({ title, words }) {
+  /** The plot: what lies below the cuts of the axis, what above them, and what above the arrows. */
+  plot({ id, title, words }, below, above, top = []) {
     const { width } = this.axis;
-    const lanes = this.members.map(({ number }) => this.line(0, this.y(number), width, this.y(number), "lane"));
-    const bars = this.entry.stays.flatMap((stay) => this.bars(stay));
-    const tokens = this.entry.stays.flatMap((stay) => this.token(stay));
-    const arrows = this.entry.messages.map((message) => this.arrow(message));
-    const labels = this.entry.messages.flatMap((message) => this.label(message));
+    const arrows = this.messages.map((message) => this.arrow(message));
+    const labels = this.messages.flatMap((message) => this.label(message));
     const size = { width, height: this.height, viewBox: `0 0 ${width} ${this.height}` };
-    return draw("svg", { class: "plot", role: "img", "aria-labelledby": "plot-title plot-words", ...size },
-      draw("title", { id: "plot-title" }, title), draw("desc", { id: "plot-words" }, words),
-      ...lanes, ...bars, ...this.cuts(), ...tokens, ...arrows, ...labels, ...this.ticks());
+    return draw("svg", { class: "plot", role: "img", "aria-labelledby": `${id}-title ${id}-words`, ...size },
+      draw("title", { id: `${id}-title` }, title), draw("desc", { id: `${id}-words` }, words),
+      ...this.lanes(), ...below, ...this.cuts(), ...above, ...arrows, ...labels, ...top, ...this.ticks());
+  }
+
+  lanes() {
+    return this.members.map(({ number }) => this.line(0, this.y(number), this.axis.width, this.y(number), "lane"));
   }
 
   line(x1, y1, x2, y2, name) {
@@ -93,70 +91,13 @@ class Sheet {
     return ns < this.from ? -BEYOND : this.axis.x(ns);
   }
 
-  /** A hollow bar while a member waits, a thick one while it is in its critical section. */
-  bars(stay) {
-    const y = this.y(stay.member);
-    if (y === null) return [];
-    const inSection = this.spanInSection(stay);
-    const waits = [this.x(stay.asked_ns), inSection ? inSection[0] : this.x(stay.until_ns)];
-    const group = tint(draw("g", { class: "stay", "data-member": stay.member, "data-end": stay.end ?? "none" }), stay.member);
-    group.append(draw("title", {}, this.storyOf(stay)));
-    if (waits[1] > waits[0]) group.append(this.bar(waits, y, HALF - 3, "waits"));
-    if (inSection) group.append(this.bar(inSection, y, HALF, "in-section"));
-    if (stay.end === "lost" || stay.end === "died") group.append(this.cross(this.x(stay.until_ns), y));
-    return [group];
-  }
-
-  /** From where to where it is in its critical section; nothing if it is not, while the diagram lasts. */
-  spanInSection({ entered_ns: entered, until_ns: until }) {
-    if (entered === null || entered > this.to) return null;
-    return [this.x(entered), Math.max(this.x(until), this.x(entered) + 2)];
-  }
-
-  bar([from, to], y, half, name) {
-    this.taken.push({ left: from, right: to, top: y - half, bottom: y + half });
-    return draw("rect", { class: name, x: from, y: y - half, width: to - from, height: 2 * half, rx: 2.5 });
-  }
-
   cross(x, y) {
     const d = `M${x - 5} ${y - 5} L${x + 5} ${y + 5} M${x - 5} ${y + 5} L${x + 5} ${y - 5}`;
     return draw("path", { class: "cross", d });
   }
 
-  storyOf({ member, asked_ns: asked, entered_ns: entered, until_ns: until, token, end }) {
-    const lines = [`${this.nameOf(member)} asked at ${exactly(asked)}`];
-    if (entered !== null) lines.push(`in the critical section from ${exactly(entered)}${token === null ? ", without a token" : ` with token ${token}`}`);
-    if (until !== null) lines.push(`${ENDS[end](entered !== null)} at ${exactly(until)}`);
-    return lines.join("\n");
-  }
-
   nameOf(number) {
     return this.members.find((member) => member.number === number)?.pod ?? `member ${number}`;
-  }
-
-  /** The token, in the widest part of its bar that is not cut, or above it. */
-  token(stay) {
-    const span = this.spanInSection(stay);
-    const y = this.y(stay.member);
-    if (span === null || y === null || stay.token === null) return [];
-    const whole = `token ${stay.token}`;
-    const runs = this.axis.parts.map(({ left, right }) => [Math.max(left, span[0]), Math.min(right, span[1])]);
-    const [from, to] = runs.reduce((best, run) => (run[1] - run[0] > best[1] - best[0] ? run : best));
-    const text = [whole, String(stay.token)].find((text) => text.length * LETTER + 8 <= to - from);
-    if (text) return [draw("text", { class: "token", x: this.placeInBar(from, to, y, text), y: y + 4 }, text)];
-    const half = (whole.length * LETTER) / 2;
-    const middle = Math.min(span[0] + half, this.axis.width - half - 3);
-    const places = [y + HALF + 12, y - HALF - 4].map((y) => [middle, y]);
-    return this.write(places, whole, "token above", null);
-  }
-
-  /** Where in a bar a text is crossed by no arrow; if there is no such place, in its middle. */
-  placeInBar(from, to, y, text) {
-    const half = (text.length * LETTER) / 2;
-    const room = (to - from) / 2 - half - 4;
-    const places = SHIFTS.map((shift) => (from + to) / 2 + shift * room);
-    const boxes = places.map((x) => ({ x, left: x - half, right: x + half, top: y - HALF, bottom: y + HALF }));
-    return (boxes.find((box) => !this.ways.some((way) => crosses(way, box))) ?? boxes[0]).x;
   }
 
   /** A text in the first place where it lies on nothing else, at worst on an arrow; else none: the
@@ -181,17 +122,20 @@ class Sheet {
     const [begin, end] = [this.y(from), this.y(to)];
     if (begin === null || end === null) return null;
     const down = end > begin ? 1 : -1;
-    const start = { x: this.x(sent), y: begin + down * (HALF + 1) };
-    const arrives = { x: this.x(received), y: end - down * (HALF + 1) };
+    const start = { x: this.x(sent), y: begin + down * (this.half + 1) };
+    const arrives = { x: this.x(received), y: end - down * (this.half + 1) };
     if (received !== null) return { message, start, end: arrives };
-    // One that did not arrive ends halfway.
-    const middle = { x: start.x + 26, y: (start.y + arrives.y) / 2 };
-    return { message, start, end: middle };
+    return { message, start, end: { x: start.x + 26, y: this.lostAt(start.y, arrives.y) } };
+  }
+
+  /** Where one that did not arrive ends: halfway. */
+  lostAt(begin, end) {
+    return (begin + end) / 2;
   }
 
   arrow(message) {
     const ends = this.ends(message);
-    const attributes = { class: "message", "data-name": message.name, "data-from": message.from, "data-to": message.to };
+    const attributes = { class: `message ${message.part ?? ""}`, "data-name": message.name, "data-from": message.from, "data-to": message.to };
     const group = tint(draw("g", attributes), message.from);
     if (ends === null) return group;
     const { start, end } = ends;
@@ -205,7 +149,8 @@ class Sheet {
   }
 
   tell({ from, to, name, epoch, sent_ns: sent, received_ns: received }) {
-    const way = `${spaced(name)}: ${this.nameOf(from)} → ${this.nameOf(to)}, view ${epoch}`;
+    const view = epoch === undefined ? "" : `, view ${epoch}`;
+    const way = `${spaced(name)}: ${this.nameOf(from)} → ${this.nameOf(to)}${view}`;
     const took = received === null ? "did not arrive in time" : `received at ${exactly(received)}, after ${exactly(received - sent)}`;
     return `${way}\nsent at ${exactly(sent)}, ${took}`;
   }
@@ -242,13 +187,6 @@ class Sheet {
   }
 }
 
-/** How a stay ended, of a member that was in and of one that was not. */
-const ENDS = {
-  left: (entered) => (entered ? "left" : "gave up"),
-  lost: () => "lost it",
-  died: () => "ended as a process",
-};
-
 /** The tip of an arrow. */
 function head(start, end) {
   const angle = Math.atan2(end.y - start.y, end.x - start.x);
@@ -261,7 +199,7 @@ function meet(one, other) {
 }
 
 /** Whether an arrow runs through a box. */
-function crosses({ start, end }, box) {
+export function crosses({ start, end }, box) {
   let [from, to] = [0, 1];
   const sides = [
     [start.x, end.x - start.x, box.left, box.right],

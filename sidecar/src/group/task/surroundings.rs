@@ -30,6 +30,7 @@ impl Surroundings for Process<'_> {
         out: &mut OutboxOf<Member>,
     ) {
         self.note_input(now, &input);
+        let begins = self.hear_ballot(now, member, &input);
         if let Some(recorder) = &mut self.recorder {
             let lines = recorder.handle(member, now, input, out);
             lines.iter().for_each(telemetry::trace);
@@ -43,6 +44,7 @@ impl Surroundings for Process<'_> {
             }
         }
         self.note_effects(now, member, out);
+        self.note_ballots(now, member, begins, out);
     }
 
     fn send(&mut self, to: Incarnation, payload: Payload) {
