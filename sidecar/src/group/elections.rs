@@ -43,8 +43,10 @@ impl Stands {
 /// How long it stands, and leads.
 #[derive(Clone, Debug)]
 pub(crate) enum Keepalive {
-    /// Until it withdraws, or the sidecar ends.
+    /// Until it withdraws, or the sidecar ends, or a process of it.
     Sidecar,
+    /// While the containers of the pod run: its annotation says so.
+    Annotation,
     /// For as long as that lasts.
     Connection(Connection),
     /// For so long after the application stated it last.
@@ -193,6 +195,24 @@ pub enum Leadership {
     Isolated,
 }
 
+/// Whether the application of a pod stands in an election, and if it was put forward and does not, why.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum CandidacyState {
+    /// It was not put forward.
+    #[default]
+    None,
+    /// It stands.
+    Stands,
+    /// It resigned, and its cooldown lasts.
+    Resting,
+    /// It does not answer well when its health is asked.
+    Unhealthy,
+    /// A container of it does not run.
+    Stopped,
+    /// Its pod is about to end.
+    Terminating,
+}
+
 /// An election, as this member sees it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Election {
@@ -213,6 +233,8 @@ pub struct Election {
     pub token: Option<FencingToken>,
     /// Who leads, while this member knows of somebody's unexpired leader lease.
     pub leader: Option<Leader>,
+    /// Whether the application of this pod stands, in a named election.
+    pub candidacy: CandidacyState,
     /// How many may be elected.
     pub candidates: u32,
     /// Changes of leader seen by this process.
@@ -235,6 +257,7 @@ impl Election {
             safe_until: None,
             token: None,
             leader: None,
+            candidacy: CandidacyState::default(),
             candidates: 0,
             transitions: 0,
             last: None,

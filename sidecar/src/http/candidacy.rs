@@ -122,7 +122,7 @@ pub(super) async fn put_candidacy(
         Keepalive::Connection(connection) => {
             Some(Candidate::new(&api.group, &name, connection.clone()))
         }
-        Keepalive::Sidecar | Keepalive::Client(_) => None,
+        Keepalive::Sidecar | Keepalive::Annotation | Keepalive::Client(_) => None,
     };
     let candidacy = Candidacy { priority, profile: Profile { address, metadata } };
     let stood = api.group.stand_as(&name, Stands { candidacy, keepalive }).await?;

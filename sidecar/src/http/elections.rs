@@ -17,7 +17,7 @@ use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use super::safety::Safety;
 use super::watched::{self, Patience, Watched};
-use crate::group::{Election, ElectionError, LastElection, Leader, Leadership};
+use crate::group::{CandidacyState, Election, ElectionError, LastElection, Leader, Leadership};
 use crate::os_clock::Moment;
 
 /// An election, as this member sees it.
@@ -51,6 +51,9 @@ pub(super) struct ElectionView {
     token: Option<u64>,
     /// Who leads; null if nobody is known to.
     leader: Option<LeaderView>,
+    /// Whether this pod's application stands; only where it was put forward, in an election other than `default`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    candidacy: Option<CandidacyName>,
     /// How many may be elected.
     candidates: u32,
     /// Changes of leader that this sidecar has seen.
@@ -75,6 +78,23 @@ enum LeadershipName {
     HandingOver,
     /// It has lost touch with its group, or its leader lease has run out.
     Isolated,
+}
+
+/// Whether an application that was put forward stands, and if not, why.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = CandidacyState)]
+enum CandidacyName {
+    /// It stands.
+    Stands,
+    /// It resigned, and its cooldown lasts.
+    Resting,
+    /// It does not answer well when its health is asked.
+    Unhealthy,
+    /// A container of it does not run.
+    Stopped,
+    /// Its pod is about to end.
+    Terminating,
 }
 
 /// Who leads.
@@ -232,6 +252,7 @@ impl Watched for Election {
                 .map_or_else(Safety::default, |until| Safety::until(until, now)),
             token: self.token.filter(|_| leads).map(FencingToken::get),
             leader: leader.map(|leader| LeaderView::at(leader, now.boottime)),
+            candidacy: CandidacyName::of(self.candidacy),
             candidates: self.candidates,
             transitions: self.transitions,
             last_election: self.last.map(Into::into),
@@ -256,6 +277,12 @@ impl Watched for Election {
         // With another token it leads anew.
         if led && (!now.is_leader || before.is_some_and(|before| before.token != now.token)) {
             events.push("lost");
+        }
+        if now.terminates() && before.is_none_or(|before| !before.terminates()) {
+            events.push("terminating");
+            if now.state != LeadershipName::HandingOver {
+                return events;
+            }
         }
         events.push(match (now.is_leader, now.state, &now.leader) {
             (true, LeadershipName::HandingOver, _) => "handing-over",
@@ -283,10 +310,16 @@ impl ElectionView {
         known.then_some((leader.pod.as_str(), leader.since_ms))
     }
 
+    /// Whether this member leads in a pod that is about to end.
+    fn terminates(&self) -> bool {
+        self.is_leader && self.candidacy == Some(CandidacyName::Terminating)
+    }
+
     /// Whether the same member leads, and this one stands as it did.
     fn stands_as(&self, other: &Self) -> bool {
         let leader = |view: &Self| view.leader.as_ref().map(|leader| leader.uid.clone());
-        let of = |view: &Self| (view.is_leader, view.state, view.token, leader(view));
+        let of =
+            |view: &Self| (view.is_leader, view.state, view.terminates(), view.token, leader(view));
         of(self) == of(other)
     }
 }
@@ -300,6 +333,19 @@ impl LeaderView {
             address: leader.profile.address.clone(),
             metadata: raw(leader.profile.metadata.as_ref()),
             since_ms: millis(now - leader.since),
+        }
+    }
+}
+
+impl CandidacyName {
+    fn of(state: CandidacyState) -> Option<Self> {
+        match state {
+            CandidacyState::None => None,
+            CandidacyState::Stands => Some(Self::Stands),
+            CandidacyState::Resting => Some(Self::Resting),
+            CandidacyState::Unhealthy => Some(Self::Unhealthy),
+            CandidacyState::Stopped => Some(Self::Stopped),
+            CandidacyState::Terminating => Some(Self::Terminating),
         }
     }
 }

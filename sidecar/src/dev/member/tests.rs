@@ -75,7 +75,7 @@ fn settings(policy: Policy) -> Settings {
     static GROUPS: AtomicU16 = AtomicU16::new(0);
     let process = u16::try_from(std::process::id() % 100).expect("small");
     let base_port = 20_000 + process * 120 + GROUPS.fetch_add(1, Ordering::Relaxed) * 12;
-    Settings { members: 3, group: "dev".to_owned(), policy, base_port }
+    Settings { members: 3, group: "dev".to_owned(), policy, base_port, health: None }
 }
 
 /// The leader leases are too brief for two groups on a busy machine.
