@@ -10,6 +10,7 @@ use conclave_protocols::{Epoch, FencingToken, LocalTime};
 use tokio::sync::{oneshot, watch};
 
 use super::{Group, Request};
+use crate::os_clock::OsClock;
 
 /// Named elections, by name. The channel of one closes when it is gone, or this member's life in the group is over.
 pub type NamedElections = BTreeMap<String, watch::Receiver<Election>>;
@@ -261,7 +262,7 @@ impl Election {
             candidates: 0,
             transitions: 0,
             last: None,
-            index: 1,
+            index: first_index(),
         }
     }
 
@@ -303,6 +304,13 @@ impl Election {
         let leads = self.leadership == Leadership::Leading || self.deadline().is_some();
         leads && !self.leads_at(now)
     }
+}
+
+/// Larger than whatever an election of the same name had before in this pod, so that a client that knows an index of then
+/// does not take it for one of now.
+fn first_index() -> u64 {
+    // None changes a thousand times a second.
+    OsClock::default().now().0 / 1_000_000
 }
 
 /// Who leads.

@@ -16,6 +16,7 @@ use super::claim_view::{Guarantee, millis, raw};
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use super::safety::Safety;
+use super::trail;
 use super::watched::{self, Patience, Watched};
 use crate::group::{CandidacyState, Election, ElectionError, LastElection, Leader, Leadership};
 use crate::os_clock::Moment;
@@ -60,6 +61,12 @@ pub(super) struct ElectionView {
     transitions: u64,
     /// The last election in which this member took part.
     last_election: Option<LastElectionView>,
+    /// After `Last-Event-ID`: this event was missed, and is over.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    past: bool,
+    /// After `Last-Event-ID`: there may have been events before this one that are not known any more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    missed: bool,
 }
 
 /// How a member stands in an election.
@@ -166,7 +173,8 @@ pub(super) async fn list_elections(State(api): State<Api>) -> Json<ElectionList>
     params(
         ("election" = String, Path, description = "`default` is the group's leadership; others are what the resource lists."),
         ("wait" = Option<String>, Query, description = "How long to wait for a change."),
-        ("index" = Option<u64>, Query, description = "The index that the caller has seen.")
+        ("index" = Option<u64>, Query, description = "The index that the caller has seen."),
+        ("Last-Event-ID" = Option<String>, Header, description = "With a stream: the `id` of the event that the caller read last.")
     ),
     responses(
         (status = 200, description = "Also while nobody leads.", body = ElectionView),
@@ -184,7 +192,8 @@ pub(super) async fn get_election(
     let patience = Patience::of(&mut query)?;
     query.finish(&["wait", "index"])?;
     if watched::wants_events(&headers) {
-        return watched::events(&api, election, ());
+        let permit = api.long_call()?;
+        return Ok(trail::events(&api, election, &headers, ((), permit)));
     }
     patience.wait(&api, &mut election).await?;
     Ok(Json(present(&api, &election)).into_response())
@@ -256,6 +265,8 @@ impl Watched for Election {
             candidates: self.candidates,
             transitions: self.transitions,
             last_election: self.last.map(Into::into),
+            past: false,
+            missed: false,
         }
     }
 
@@ -300,6 +311,16 @@ impl Watched for Election {
 }
 
 impl ElectionView {
+    /// The same as something that is over: nobody may take it for the present, whatever its deadline was.
+    pub(super) fn past(self) -> Self {
+        Self { is_leader: false, safety: Safety::default(), past: true, ..self }
+    }
+
+    /// The same after events that are not known any more.
+    pub(super) fn after_others(self) -> Self {
+        Self { missed: true, ..self }
+    }
+
     /// The pod that leads, and for how many milliseconds it has led: the pod `me` of this member only while it surely
     /// leads, and another while this member follows it. A nominee hears of its own lead before it has it.
     pub(super) fn led_by(&self, me: &str) -> Option<(&str, u64)> {
