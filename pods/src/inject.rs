@@ -5,6 +5,7 @@
 //! injected before is taken out first, so that a new image or a new setting takes effect. A document
 //! in which nothing is to be changed keeps its text, comments and all.
 
+mod application;
 mod args;
 mod container;
 mod documents;

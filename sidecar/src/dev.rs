@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::Context;
+use conclave_pods::health::HealthCheck;
 use conclave_protocols::detection::Stated;
 use conclave_protocols::policy::Policy;
 
@@ -32,6 +33,8 @@ pub struct Settings {
     pub detection: Stated,
     /// The port of the first member's API.
     pub base_port: u16,
+    /// How the health of the first member's application is asked; that of the others at the next ports.
+    pub health: Option<HealthCheck>,
 }
 
 /// From the first member's API to the first member's peer port, admin port, and to the page.

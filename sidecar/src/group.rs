@@ -20,10 +20,11 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 pub(crate) use self::believers::{Believer, Believers};
-pub(crate) use self::elections::{Connection, ElectionRequest, Keepalive, Stands};
 pub use self::elections::{
-    Election, ElectionError, LastElection, Leader, Leadership, NamedElections, Stood,
+    CandidacyState, Election, ElectionError, LastElection, Leader, Leadership, NamedElections,
+    Stood,
 };
+pub(crate) use self::elections::{Connection, ElectionRequest, Keepalive, Stands};
 pub(crate) use self::timers::sleep_until;
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId};
 use crate::os_clock::OsClock;

@@ -22,6 +22,7 @@ mod scope;
 mod server;
 mod time;
 mod tokens;
+mod trail;
 mod unread;
 mod watched;
 
@@ -45,6 +46,7 @@ use tokio_util::sync::CancellationToken;
 use crate::group::Group;
 use crate::metrics::Metrics;
 use problem::Problem;
+use trail::Trails;
 
 /// What every handler has. Each layer of a call clones it, and takes one count.
 #[derive(Clone)]
@@ -56,6 +58,7 @@ pub struct Parts {
     metrics: Metrics,
     limits: Limits,
     long_calls: Arc<Semaphore>,
+    trails: Trails,
     tokens: Option<TokenFile>,
 }
 
@@ -72,7 +75,8 @@ impl Api {
     /// a file of them.
     pub fn new(group: Group, metrics: Metrics, limits: Limits, tokens: Option<TokenFile>) -> Self {
         let long_calls = Arc::new(Semaphore::new(limits.long_calls));
-        Self(Arc::new(Parts { group, metrics, limits, long_calls, tokens }))
+        let trails = Trails::default();
+        Self(Arc::new(Parts { group, metrics, limits, long_calls, trails, tokens }))
     }
 
     /// What is missing before locks can be asked for.

@@ -4,6 +4,7 @@
 mod containers;
 mod endpoints;
 mod leaders;
+mod own_pod;
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -25,6 +26,7 @@ use tracing::{debug, info, warn};
 
 pub use self::containers::write_termination_message;
 pub use self::leaders::{Leaders, PodEndpoint};
+pub use self::own_pod::OwnPod;
 use crate::register::Sight;
 
 /// A group's resource, as far as a member needs it to begin.

@@ -1,6 +1,7 @@
 //! The sidecar: runs the protocols beside an application.
 
 pub mod admin;
+pub mod application;
 pub mod claims;
 pub mod command;
 pub mod dev;

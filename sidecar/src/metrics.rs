@@ -5,6 +5,7 @@
 //! ever a label. The table in `docs/metrics.md` is made
 //! from these definitions.
 
+mod application;
 mod ballots;
 mod certificates;
 mod clock;
@@ -18,6 +19,7 @@ mod peers;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use application::ApplicationMetrics;
 pub(crate) use ballots::{BallotMetrics, DEFAULT};
 pub(crate) use certificates::CertificateMetrics;
 pub(crate) use clock::ClockMetrics;
@@ -46,6 +48,8 @@ pub struct Metrics {
     pub(crate) elections: ElectionMetrics,
     /// Elections that were held, by name.
     pub(crate) ballots: BallotMetrics,
+    /// The application, where its health is asked.
+    pub(crate) application: ApplicationMetrics,
     /// The group clock.
     pub(crate) clock: ClockMetrics,
     /// What goes to other members and comes from them.
@@ -67,6 +71,7 @@ impl Metrics {
             locks: LockMetrics::new(&mut definitions),
             elections: ElectionMetrics::new(&mut definitions),
             ballots: BallotMetrics::new(&mut definitions),
+            application: ApplicationMetrics::new(&mut definitions),
             clock: ClockMetrics::new(&mut definitions),
             peers: PeerMetrics::new(&mut definitions),
             certificates: CertificateMetrics::new(&mut definitions),

@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 use tracing::warn;
 
 use crate::admin::{self, Admin};
+use crate::application::Application;
 use crate::discovery::{Discovery, Endpoints};
 use crate::group::Group;
 use crate::group::slot::{self, Slot};
@@ -82,6 +83,8 @@ pub struct Membership {
     pub sight: watch::Receiver<Sight>,
     /// Processes that are surely dead.
     pub dead: mpsc::Receiver<Incarnation>,
+    /// What is known of the application besides its own word.
+    pub application: watch::Receiver<Application>,
     /// The file whose content is reported when this process has ended.
     pub termination_message: Option<PathBuf>,
 }
@@ -230,6 +233,7 @@ impl Sidecar {
             found: is_found,
             sight: membership.sight,
             dead: membership.dead,
+            application: membership.application,
             sent: strings.sent,
             end,
         };

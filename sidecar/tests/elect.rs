@@ -1,5 +1,7 @@
 //! `conclave elect` beside real sidecars, with commands that are real processes.
 
+#[path = "elect/application.rs"]
+mod application;
 #[path = "elect/dev.rs"]
 mod dev;
 

@@ -125,6 +125,7 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
         let names = settings.elections.join(",");
         environment.push(json!({"name": "CONCLAVE_ELECTIONS", "value": names}));
     }
+    environment.extend(settings.application.environment());
     environment.extend(leader_elector::setting(settings));
     if let Some(level) = &settings.log_level {
         environment.push(json!({"name": "CONCLAVE_LOG", "value": level}));

@@ -4,10 +4,10 @@ use conclave_crds::{PEER_PORT, PEER_PORT_NAME, SIDECAR_CONTAINER};
 use serde_json::Value;
 
 use super::container::{ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, RUN_PATH};
-use super::leader_elector;
 use super::pod::VOLUMES;
 use super::problem::Problem;
 use super::settings::Settings;
+use super::{application, leader_elector};
 
 /// Whether the sidecar has its place in the pod, which has none yet.
 pub(super) fn check(pod: &Value, settings: &Settings) -> Result<(), Problem> {
@@ -29,6 +29,7 @@ pub(super) fn check(pod: &Value, settings: &Settings) -> Result<(), Problem> {
         }
     }
     leader_elector::check(settings)?;
+    application::check(spec, settings)?;
     check_mounts(spec, settings)
 }
 

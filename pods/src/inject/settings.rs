@@ -3,6 +3,7 @@
 use serde_json::Value;
 use tracing_subscriber::EnvFilter;
 
+use super::application::Application;
 use super::problem::Problem;
 
 /// The annotations `config.conclave.dev/...` of a pod, and those of its application, checked.
@@ -28,6 +29,8 @@ pub(super) struct Settings {
     pub(super) elections: Vec<String>,
     /// The election that is shown to an application that was written for leader-elector.
     pub(super) leader_elector: Option<String>,
+    /// How the application's health is asked, and which container it is.
+    pub(super) application: Application,
 }
 
 impl Settings {
@@ -51,6 +54,9 @@ impl Settings {
     }
 
     fn set(&mut self, setting: &str, text: &str) -> Result<(), String> {
+        if self.application.set(setting, text)? {
+            return Ok(());
+        }
         match setting {
             "image" => self.image = Some(image(text)?),
             "log-level" => self.log_level = Some(log_level(text)?),
@@ -153,7 +159,7 @@ const ELECTIONS: &str = "conclave.dev/elections";
 
 const LABEL_MAX: usize = 63;
 
-pub(super) const KNOWN: [&str; 9] = [
+pub(super) const KNOWN: [&str; 15] = [
     "image",
     "log-level",
     "cpu-request",
@@ -163,6 +169,12 @@ pub(super) const KNOWN: [&str; 9] = [
     "socket-only",
     "api-tokens",
     "leader-elector",
+    "app-health-port",
+    "app-health-path",
+    "app-health-interval",
+    "app-health-timeout",
+    "app-health-threshold",
+    "app-container",
 ];
 
 const SECRET_NAME_MAX: usize = 253;

@@ -9,6 +9,7 @@ use conclave_crds::Conclave;
 use conclave_protocols::detection::Stated;
 use conclave_protocols::policy::{Policy, Timing};
 
+use crate::application::HealthArgs;
 use crate::dev;
 use crate::telemetry::{self, LogFormat};
 
@@ -24,6 +25,9 @@ pub(super) struct DevArgs {
     /// The port of the first member's API; the others follow it.
     #[arg(long, env = "CONCLAVE_BASE_PORT", default_value_t = 7070)]
     base_port: u16,
+    /// How the health of the applications is asked: that of the first member at the port, the others at the next ones.
+    #[command(flatten)]
+    health: HealthArgs,
     /// What is logged.
     #[arg(long, env = "CONCLAVE_LOG", default_value = "warn")]
     log: String,
@@ -65,5 +69,15 @@ fn settings(args: &DevArgs) -> anyhow::Result<dev::Settings> {
         args.base_port,
         u16::MAX - 300
     );
-    Ok(dev::Settings { members: args.members, group, policy, detection, base_port: args.base_port })
+    let health = args.health.check();
+    if let Some(check) = &health {
+        anyhow::ensure!(
+            check.port.checked_add(args.members).is_some(),
+            "health port {}: expected room for {} ports",
+            check.port,
+            args.members
+        );
+    }
+    let (members, base_port) = (args.members, args.base_port);
+    Ok(dev::Settings { members, group, policy, detection, base_port, health })
 }

@@ -18,9 +18,10 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
+use crate::application::{Application, HealthArgs, look_after};
 use crate::http::{LeaderElector, Listeners, TokenFile};
 use crate::identity::{AuthorityClient, Held, Issuer, Renewal};
-use crate::kubernetes::{Leaders, Place, PodEndpoint, Resource, Says};
+use crate::kubernetes::{Leaders, OwnPod, Place, PodEndpoint, Resource, Says};
 use crate::metrics::Metrics;
 use crate::one_thread;
 use crate::os_clock::{ClockFault, OsClock};
@@ -68,6 +69,12 @@ pub(super) struct SidecarArgs {
     /// The election that port 4040 shows, in which the application stands: for one that was written for leader-elector.
     #[arg(long, env = "CONCLAVE_LEADER_ELECTOR", value_name = "ELECTION")]
     leader_elector: Option<String>,
+    /// How the application's health is asked.
+    #[command(flatten)]
+    health: HealthArgs,
+    /// The container that is the application; if none is named, all but the sidecar.
+    #[arg(long, env = "CONCLAVE_APP_CONTAINER", value_name = "CONTAINER")]
+    app_container: Option<String>,
     /// The container's termination message file: who this process was, should it die.
     #[arg(long, env = "CONCLAVE_TERMINATION_MESSAGE_PATH", default_value = "/dev/termination-log")]
     termination_message_path: PathBuf,
@@ -158,6 +165,8 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
     let sockets = bind(&args).await?;
     let mut sidecar = Sidecar::serve(&args.group, &args.pod_name, sockets, clock, metrics.clone());
     info!(group = args.group, pod = args.pod_name, "serving");
+    let application = watch::Sender::new(Application::default());
+    tokio::spawn(look_after(args.health.check(), application.clone(), metrics.clone()));
     let client = Client::try_default().await.context("find the API server")?;
     let place = Place::new(client.clone(), &args.pod_namespace, &args.group);
     while !end.is_cancelled() {
@@ -185,6 +194,11 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
         watches.spawn(place.clone().discover(sidecar.group().status(), found));
         watches.spawn(place.clone().watch_for_evidence(sidecar.group().status(), died));
         watches.spawn(register.clone().watch(sighted));
+        watches.spawn(place.clone().watch_own_pod(
+            own_pod(&args),
+            sidecar.group(),
+            application.clone(),
+        ));
         let client = AuthorityClient::new(&args.group, args.token_path.clone());
         let issuer = Issuer::Authority(client);
         let renewal = Renewal::new(issuer, uid, args.pod_uid, trusted, metrics.clone());
@@ -212,6 +226,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             endpoints,
             sight,
             dead,
+            application: application.subscribe(),
             termination_message: Some(args.termination_message_path.clone()),
         };
         let over = CancellationToken::new();
@@ -304,6 +319,11 @@ fn stands(args: &SidecarArgs) -> Vec<String> {
     let shown = args.leader_elector.iter().filter(|name| *name != "default");
     let all: BTreeSet<_> = args.elections.iter().chain(shown).cloned().collect();
     all.into_iter().collect()
+}
+
+fn own_pod(args: &SidecarArgs) -> OwnPod {
+    let container = args.app_container.clone();
+    OwnPod { name: args.pod_name.clone(), uid: args.pod_uid, container }
 }
 
 /// Both families, unless the pod knows no IPv6.

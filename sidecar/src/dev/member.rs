@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use anyhow::Context;
 use conclave_crds::AuthorityStatus;
 use conclave_pods::PeerId;
+use conclave_pods::health::HealthCheck;
 use conclave_protocols::PodUid;
 use conclave_protocols::member::StatusEpoch;
 use conclave_protocols::policy::Policy;
@@ -22,6 +23,7 @@ use super::chronicle::Chronicle;
 use super::elections::Elections;
 use super::watch::{Journal, Listener};
 use super::{ADMIN, PEERS, Settings};
+use crate::application::{Application, look_after};
 use crate::discovery::Endpoint;
 use crate::group::Group;
 use crate::http::Listeners;
@@ -367,6 +369,10 @@ impl Born {
         let pod = format!("{}-{}", self.settings.group, self.number);
         let metrics = Metrics::new(&self.settings.group);
         let renewal = self.renewal(metrics.clone());
+        let (application, known) = watch::channel(Application::default());
+        let health = self.health();
+        let looking = look_after(health, application, metrics.clone());
+        let _looking = AbortOnDropHandle::new(tokio::spawn(looking));
         let mut sidecar = Sidecar::serve(&self.settings.group, &pod, sockets, self.clock, metrics);
         let _ = ready.send(Ok(sidecar.group()));
         let (sent, heard) = mpsc::channel(1024);
@@ -400,6 +406,7 @@ impl Born {
             endpoints,
             sight,
             dead,
+            application: known,
             termination_message: None,
         };
         let cuts = Cuts::new(self.cut.clone(), self.apart.clone());
@@ -409,6 +416,12 @@ impl Born {
             tracing::error!(%error, member = self.number, "listen for peers");
         }
         sidecar.end().await;
+    }
+
+    /// How the health of this member's application is asked.
+    fn health(&self) -> Option<HealthCheck> {
+        let check = self.settings.health.clone()?;
+        Some(HealthCheck { port: check.port + self.number, ..check })
     }
 
     /// Has certificates, as a member in a pod has them from the operator.

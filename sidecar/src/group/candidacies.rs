@@ -3,6 +3,7 @@
 //! A lead is a hold. This member asks for it when it was nominated, and only then; so it has the deadline and
 //! the token of a hold, and ends as one does.
 
+mod application;
 mod named;
 #[cfg(test)]
 mod tests;
@@ -22,9 +23,10 @@ use tokio::sync::watch;
 use self::named::Named;
 use super::publish::leader_info;
 use super::{
-    Connection, ElectionError, Keepalive, LastElection, Leader, Leadership, NamedElections, Stands,
-    Stood,
+    CandidacyState, Connection, ElectionError, Keepalive, LastElection, Leader, Leadership,
+    NamedElections, Stands, Stood,
 };
+use crate::application::Application;
 
 /// All named elections of the group.
 pub(super) struct Candidacies {
@@ -41,6 +43,8 @@ pub(super) struct Candidacies {
     stands: member::Leadership,
     /// This pod is about to end, and is not to begin to lead.
     drains: bool,
+    /// What is known of the application besides its own word.
+    application: Application,
     /// What the member is to do.
     pub(super) intents: Vec<ServiceCommand>,
 }
@@ -63,13 +67,15 @@ impl Candidacies {
             arbiter: Arbiter::Quorum,
             stands: member::Leadership::Isolated,
             drains: false,
+            application: Application::default(),
             intents: Vec::new(),
         };
         for name in stands {
             let Some(hold) = hold_of(name) else { continue };
             let mut named = Named::new(name, &Policy::default(), Arbiter::Quorum);
             let candidacy = Candidacy::default();
-            named.stands = Some(Stands { candidacy, keepalive: Keepalive::Sidecar });
+            named.annotated = Some(Stands { candidacy, keepalive: Keepalive::Annotation });
+            named.stands.clone_from(&named.annotated);
             candidacies.all.insert(hold.clone(), named);
             candidacies.announce(&hold);
         }
@@ -114,8 +120,11 @@ impl Candidacies {
 
     /// Lets the member know as what the application stands now, if that is news.
     fn announce(&mut self, hold: &LockName) {
+        let Some(state) = self.all.get(hold).map(|named| self.state_of(named)) else { return };
         let Some(named) = self.all.get_mut(hold) else { return };
-        let candidacy = named.candidacy().filter(|_| !self.drains);
+        named.change(|election| std::mem::replace(&mut election.candidacy, state) != state);
+        let stands = named.stands.as_ref().filter(|_| state == CandidacyState::Stands);
+        let candidacy = stands.map(|stands| stands.candidacy.clone());
         if named.announced == candidacy {
             return;
         }
@@ -200,6 +209,19 @@ impl Candidacies {
                 self.give_up(&hold, Leadership::Following);
             }
         }
+    }
+
+    /// This pod ends: its application leads until it has stopped, and no longer than the deadline that it was notified of.
+    pub(super) fn end(&mut self) {
+        self.drain();
+        for hold in self.all.keys().cloned().collect::<Vec<_>>() {
+            self.hand_over(&hold);
+        }
+    }
+
+    /// Whether the application leads in some election.
+    pub(super) fn leads(&self) -> bool {
+        self.all.values().any(|named| named.term.is_some())
     }
 
     /// This member is to give the lead to another, if it has it.

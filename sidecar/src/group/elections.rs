@@ -10,6 +10,7 @@ use conclave_protocols::{Epoch, FencingToken, LocalTime};
 use tokio::sync::{oneshot, watch};
 
 use super::{Group, Request};
+use crate::os_clock::OsClock;
 
 /// Named elections, by name. The channel of one closes when it is gone, or this member's life in the group is over.
 pub type NamedElections = BTreeMap<String, watch::Receiver<Election>>;
@@ -43,8 +44,10 @@ impl Stands {
 /// How long it stands, and leads.
 #[derive(Clone, Debug)]
 pub(crate) enum Keepalive {
-    /// Until it withdraws, or the sidecar ends.
+    /// Until it withdraws, or the sidecar ends, or a process of it.
     Sidecar,
+    /// While the containers of the pod run: its annotation says so.
+    Annotation,
     /// For as long as that lasts.
     Connection(Connection),
     /// For so long after the application stated it last.
@@ -193,6 +196,24 @@ pub enum Leadership {
     Isolated,
 }
 
+/// Whether the application of a pod stands in an election, and if it was put forward and does not, why.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum CandidacyState {
+    /// It was not put forward.
+    #[default]
+    None,
+    /// It stands.
+    Stands,
+    /// It resigned, and its cooldown lasts.
+    Resting,
+    /// It does not answer well when its health is asked.
+    Unhealthy,
+    /// A container of it does not run.
+    Stopped,
+    /// Its pod is about to end.
+    Terminating,
+}
+
 /// An election, as this member sees it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Election {
@@ -213,6 +234,8 @@ pub struct Election {
     pub token: Option<FencingToken>,
     /// Who leads, while this member knows of somebody's unexpired leader lease.
     pub leader: Option<Leader>,
+    /// Whether the application of this pod stands, in a named election.
+    pub candidacy: CandidacyState,
     /// How many may be elected.
     pub candidates: u32,
     /// Changes of leader seen by this process.
@@ -235,10 +258,11 @@ impl Election {
             safe_until: None,
             token: None,
             leader: None,
+            candidacy: CandidacyState::default(),
             candidates: 0,
             transitions: 0,
             last: None,
-            index: 1,
+            index: first_index(),
         }
     }
 
@@ -280,6 +304,13 @@ impl Election {
         let leads = self.leadership == Leadership::Leading || self.deadline().is_some();
         leads && !self.leads_at(now)
     }
+}
+
+/// Larger than whatever an election of the same name had before in this pod, so that a client that knows an index of then
+/// does not take it for one of now.
+fn first_index() -> u64 {
+    // None changes a thousand times a second.
+    OsClock::default().now().0 / 1_000_000
 }
 
 /// Who leads.

@@ -9,11 +9,11 @@
 //! 2. What has arrived goes to the part that it is for.
 //! 3. What the claims want of the member by then is handed to it, until they want nothing more.
 
+mod ending;
 pub(super) mod requests;
 mod time;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use conclave_protocols::clock::{self, ClockMap, VirtualClock};
 use conclave_protocols::elections::election_of;
@@ -36,6 +36,7 @@ use super::believers::Notified;
 use super::book::{Book, Due, Intent};
 use super::candidacies::Candidacies;
 use super::timers::PodTimers;
+use crate::application::Application;
 use crate::claims::ClaimId;
 use crate::metrics::LockMetrics;
 use crate::wire::Payload;
@@ -64,6 +65,8 @@ pub(super) enum Arrival {
     Command(Command),
     /// What was reported to applications about this member's leadership.
     Notified(Notified),
+    /// What is known of the application besides its own word.
+    Application(Application),
     /// The node is to leave its group.
     End,
 }
@@ -78,6 +81,7 @@ impl Arrival {
             Self::Request(_) => "request",
             Self::Command(_) => "command",
             Self::Notified(_) => "notified",
+            Self::Application(_) => "application",
             Self::End => "end",
         }
     }
@@ -121,6 +125,8 @@ pub(super) trait Surroundings {
 pub(super) enum Ending {
     /// It hands over, and goes on otherwise.
     Drains,
+    /// It hands over, and leaves its group when its application leads no more.
+    Waits,
     /// It leaves its group.
     Leaves,
 }
@@ -133,6 +139,8 @@ enum PodTimer {
     Claim(LockName, ClaimId, Due),
     /// Leaving takes too long.
     Leave,
+    /// The application takes too long to stop.
+    Stop,
     /// Something about a candidacy is over.
     Candidacies,
     /// This member hands over: may some application believe in it yet?
@@ -152,10 +160,6 @@ pub(super) struct PodNode {
     ending: Option<Ending>,
     left: bool,
 }
-
-/// How long leaving may take, whatever the member still waits for: a part of a pod's usual grace period.
-/// While the register answers it takes milliseconds. Where Kubernetes leaves less time, it ends the process.
-const LEAVE: Duration = Duration::from_secs(10);
 
 impl PodNode {
     /// A node that has yet to be started, with the group clock as it is without a group.
@@ -218,9 +222,11 @@ impl PodNode {
                 self.notified = notified;
                 self.heed_believers(at, around);
             }
-            Arrival::End => self.leave(at, around),
+            Arrival::Application(application) => self.candidacies.heed(application),
+            Arrival::End => self.end(at, around),
         }
         self.grant_intents(at, around);
+        self.leave_if_stopped(at, around);
     }
 
     /// Fires every timer that is due.
@@ -231,6 +237,7 @@ impl PodNode {
                 PodTimer::Clock(timer) => self.feed_clock(at, Input::Timer(timer), around),
                 PodTimer::Claim(lock, id, due) => self.book.on_due(at.now, &lock, &id, due),
                 PodTimer::Candidacies => self.candidacies.tick(at.now),
+                PodTimer::Stop => self.leave(at, around),
                 PodTimer::Leave => {
                     warn!(
                         "this pod ends before it has left its group: the others take it for dead"
@@ -276,17 +283,6 @@ impl PodNode {
             let command = Command::Notified(self.notified.until);
             self.feed(at, Input::Command(command), around);
         }
-    }
-
-    /// Leaves the group: the claims end first, then the member says what it holds.
-    fn leave(&mut self, at: Moment, around: &mut impl Surroundings) {
-        self.ending = Some(Ending::Leaves);
-        around.ends(Ending::Leaves);
-        self.book.close(at.now);
-        self.candidacies.drain();
-        self.grant_intents(at, around);
-        self.timers.set(PodTimer::Leave, at.now.after(LEAVE));
-        self.feed(at, Input::Command(Command::Leave), around);
     }
 
     /// Carries out what the claims want of the member, and of the timers.

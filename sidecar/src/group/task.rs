@@ -31,6 +31,7 @@ use super::node::{Arrival, Moment, PodNode};
 use super::publish::Publisher;
 use super::slot::{Slot, virtual_clock};
 use super::timers::sleep_until;
+use crate::application::Application;
 use crate::links::Links;
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
@@ -59,6 +60,8 @@ pub(crate) struct Beginning {
     pub(crate) sight: watch::Receiver<Sight>,
     /// Processes that are surely dead.
     pub(crate) dead: mpsc::Receiver<Incarnation>,
+    /// What is known of the application.
+    pub(crate) application: watch::Receiver<Application>,
     /// What the member sends and does, for the page that draws it.
     pub(crate) sent: Option<mpsc::Sender<Sent>>,
     pub(crate) end: CancellationToken,
@@ -118,13 +121,15 @@ impl Slot {
     /// Lives in the group until it has left it.
     pub(crate) async fn live(&mut self, beginning: Beginning) {
         let Beginning { me, elections, policy, mut status, register, links, end, .. } = beginning;
+        let mut application = beginning.application;
         let (answers, answered) = mpsc::channel(ANSWERS);
         self.publisher.begins(me.incarnation, &policy);
         self.metrics.ballots.list(&policy);
         let incarnation = me.incarnation;
         let clock = virtual_clock(self.clock, &policy);
         let status_epoch = *status.borrow_and_update();
-        let named = Candidacies::new(&me.name, incarnation, self.named.clone(), &elections);
+        let mut named = Candidacies::new(&me.name, incarnation, self.named.clone(), &elections);
+        named.heed(*application.borrow_and_update());
         let node = PodNode::new(me, policy, status_epoch, self.metrics.locks.clone(), clock, named);
         let process = Process {
             me: incarnation,
@@ -153,6 +158,7 @@ impl Slot {
             found: beginning.found,
             sight: beginning.sight,
             dead: beginning.dead,
+            application,
             believers: self.believers.watch(),
         };
         Task { node, process }.run(sources, end).await;
@@ -169,6 +175,7 @@ struct Sources<'a> {
     found: watch::Receiver<Option<Vec<MemberInfo>>>,
     sight: watch::Receiver<Sight>,
     dead: mpsc::Receiver<Incarnation>,
+    application: watch::Receiver<Application>,
     believers: watch::Receiver<Notified>,
 }
 
@@ -214,6 +221,9 @@ impl Task<'_> {
                 Ok(()) = sources.sight.changed() => Arrival::Command(Command::Look),
                 Ok(()) = sources.believers.changed() => {
                     Arrival::Notified(*sources.believers.borrow_and_update())
+                }
+                Ok(()) = sources.application.changed() => {
+                    Arrival::Application(*sources.application.borrow_and_update())
                 }
                 Some(dead) = sources.dead.recv() => Arrival::Command(Command::Evidence(dead)),
             };

@@ -18,6 +18,7 @@ use super::fields::{Fields, QueryFields};
 use super::locks::METADATA_BYTES;
 use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
+use super::trail;
 use super::watched;
 use crate::group::{Connection, Group, Keepalive, Stands};
 
@@ -89,7 +90,8 @@ const COOLDOWN: Duration = Duration::from_secs(10);
         ("priority" = Option<i32>, Query, description = "As in the body."),
         ("address" = Option<String>, Query, description = "As in the body."),
         ("keepalive" = Option<String>, Query, description = "As in the body."),
-        ("ttl" = Option<String>, Query, description = "As in the body.")
+        ("ttl" = Option<String>, Query, description = "As in the body."),
+        ("Last-Event-ID" = Option<String>, Header, description = "With a stream: the `id` of the event that the caller read last.")
     ),
     request_body(content = Option<CandidacyBody>, content_type = "application/json"),
     responses(
@@ -122,12 +124,12 @@ pub(super) async fn put_candidacy(
         Keepalive::Connection(connection) => {
             Some(Candidate::new(&api.group, &name, connection.clone()))
         }
-        Keepalive::Sidecar | Keepalive::Client(_) => None,
+        Keepalive::Sidecar | Keepalive::Annotation | Keepalive::Client(_) => None,
     };
     let candidacy = Candidacy { priority, profile: Profile { address, metadata } };
     let stood = api.group.stand_as(&name, Stands { candidacy, keepalive }).await?;
     if let Some(permit) = permit {
-        return Ok(watched::permitted_events(&api, stood.election, (candidate, permit)));
+        return Ok(trail::events(&api, stood.election, &headers, (candidate, permit)));
     }
     let status = if stood.created { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(elections::present(&api, &stood.election))).into_response())

@@ -16,8 +16,9 @@ use super::claim_view::{Guarantee, millis, raw};
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use super::safety::Safety;
+use super::trail;
 use super::watched::{self, Patience, Watched};
-use crate::group::{Election, ElectionError, LastElection, Leader, Leadership};
+use crate::group::{CandidacyState, Election, ElectionError, LastElection, Leader, Leadership};
 use crate::os_clock::Moment;
 
 /// An election, as this member sees it.
@@ -51,12 +52,21 @@ pub(super) struct ElectionView {
     token: Option<u64>,
     /// Who leads; null if nobody is known to.
     leader: Option<LeaderView>,
+    /// Whether this pod's application stands; only where it was put forward, in an election other than `default`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    candidacy: Option<CandidacyName>,
     /// How many may be elected.
     candidates: u32,
     /// Changes of leader that this sidecar has seen.
     transitions: u64,
     /// The last election in which this member took part.
     last_election: Option<LastElectionView>,
+    /// After `Last-Event-ID`: this event was missed, and is over.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    past: bool,
+    /// After `Last-Event-ID`: there may have been events before this one that are not known any more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    missed: bool,
 }
 
 /// How a member stands in an election.
@@ -75,6 +85,23 @@ enum LeadershipName {
     HandingOver,
     /// It has lost touch with its group, or its leader lease has run out.
     Isolated,
+}
+
+/// Whether an application that was put forward stands, and if not, why.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = CandidacyState)]
+enum CandidacyName {
+    /// It stands.
+    Stands,
+    /// It resigned, and its cooldown lasts.
+    Resting,
+    /// It does not answer well when its health is asked.
+    Unhealthy,
+    /// A container of it does not run.
+    Stopped,
+    /// Its pod is about to end.
+    Terminating,
 }
 
 /// Who leads.
@@ -146,7 +173,8 @@ pub(super) async fn list_elections(State(api): State<Api>) -> Json<ElectionList>
     params(
         ("election" = String, Path, description = "`default` is the group's leadership; others are what the resource lists."),
         ("wait" = Option<String>, Query, description = "How long to wait for a change."),
-        ("index" = Option<u64>, Query, description = "The index that the caller has seen.")
+        ("index" = Option<u64>, Query, description = "The index that the caller has seen."),
+        ("Last-Event-ID" = Option<String>, Header, description = "With a stream: the `id` of the event that the caller read last.")
     ),
     responses(
         (status = 200, description = "Also while nobody leads.", body = ElectionView),
@@ -164,7 +192,8 @@ pub(super) async fn get_election(
     let patience = Patience::of(&mut query)?;
     query.finish(&["wait", "index"])?;
     if watched::wants_events(&headers) {
-        return watched::events(&api, election, ());
+        let permit = api.long_call()?;
+        return Ok(trail::events(&api, election, &headers, ((), permit)));
     }
     patience.wait(&api, &mut election).await?;
     Ok(Json(present(&api, &election)).into_response())
@@ -232,9 +261,12 @@ impl Watched for Election {
                 .map_or_else(Safety::default, |until| Safety::until(until, now)),
             token: self.token.filter(|_| leads).map(FencingToken::get),
             leader: leader.map(|leader| LeaderView::at(leader, now.boottime)),
+            candidacy: CandidacyName::of(self.candidacy),
             candidates: self.candidates,
             transitions: self.transitions,
             last_election: self.last.map(Into::into),
+            past: false,
+            missed: false,
         }
     }
 
@@ -257,6 +289,12 @@ impl Watched for Election {
         if led && (!now.is_leader || before.is_some_and(|before| before.token != now.token)) {
             events.push("lost");
         }
+        if now.terminates() && before.is_none_or(|before| !before.terminates()) {
+            events.push("terminating");
+            if now.state != LeadershipName::HandingOver {
+                return events;
+            }
+        }
         events.push(match (now.is_leader, now.state, &now.leader) {
             (true, LeadershipName::HandingOver, _) => "handing-over",
             (true, ..) => "elected",
@@ -273,6 +311,16 @@ impl Watched for Election {
 }
 
 impl ElectionView {
+    /// The same as something that is over: nobody may take it for the present, whatever its deadline was.
+    pub(super) fn past(self) -> Self {
+        Self { is_leader: false, safety: Safety::default(), past: true, ..self }
+    }
+
+    /// The same after events that are not known any more.
+    pub(super) fn after_others(self) -> Self {
+        Self { missed: true, ..self }
+    }
+
     /// The pod that leads, and for how many milliseconds it has led: the pod `me` of this member only while it surely
     /// leads, and another while this member follows it. A nominee hears of its own lead before it has it.
     pub(super) fn led_by(&self, me: &str) -> Option<(&str, u64)> {
@@ -283,10 +331,16 @@ impl ElectionView {
         known.then_some((leader.pod.as_str(), leader.since_ms))
     }
 
+    /// Whether this member leads in a pod that is about to end.
+    fn terminates(&self) -> bool {
+        self.is_leader && self.candidacy == Some(CandidacyName::Terminating)
+    }
+
     /// Whether the same member leads, and this one stands as it did.
     fn stands_as(&self, other: &Self) -> bool {
         let leader = |view: &Self| view.leader.as_ref().map(|leader| leader.uid.clone());
-        let of = |view: &Self| (view.is_leader, view.state, view.token, leader(view));
+        let of =
+            |view: &Self| (view.is_leader, view.state, view.terminates(), view.token, leader(view));
         of(self) == of(other)
     }
 }
@@ -300,6 +354,19 @@ impl LeaderView {
             address: leader.profile.address.clone(),
             metadata: raw(leader.profile.metadata.as_ref()),
             since_ms: millis(now - leader.since),
+        }
+    }
+}
+
+impl CandidacyName {
+    fn of(state: CandidacyState) -> Option<Self> {
+        match state {
+            CandidacyState::None => None,
+            CandidacyState::Stands => Some(Self::Stands),
+            CandidacyState::Resting => Some(Self::Resting),
+            CandidacyState::Unhealthy => Some(Self::Unhealthy),
+            CandidacyState::Stopped => Some(Self::Stopped),
+            CandidacyState::Terminating => Some(Self::Terminating),
         }
     }
 }

@@ -22,6 +22,8 @@ mod leader_elector;
 #[cfg(test)]
 mod members;
 #[cfg(test)]
+mod reconnecting;
+#[cfg(test)]
 mod safety;
 #[cfg(test)]
 mod serving;

@@ -14,7 +14,7 @@ use conclave_protocols::LocalTime;
 use futures::StreamExt;
 use futures::stream::{self, Stream};
 use serde::Serialize;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 
 use super::problem::Problem;
 use super::{Api, fields::Fields};
@@ -50,14 +50,14 @@ pub(super) trait Watched: Clone + Send + Sync + 'static {
 
 /// How far a reader has read: the index, and whether the deadline had passed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Seen {
-    index: u64,
+pub(super) struct Seen {
+    pub(super) index: u64,
     expired: bool,
 }
 
 /// A deadline that a stream has sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-struct Notified {
+pub(super) struct Notified {
     deadline: LocalTime,
     /// From when on a later one is news.
     stale: LocalTime,
@@ -122,20 +122,11 @@ pub(super) fn events<T: Watched, C: Send + 'static>(
     caller: C,
 ) -> Result<Response, Problem> {
     let permit = api.long_call()?;
-    Ok(permitted_events(api, state, (caller, permit)))
-}
-
-/// The same for a caller that has its permit.
-pub(super) fn permitted_events<T: Watched, C: Send + 'static>(
-    api: &Api,
-    state: watch::Receiver<T>,
-    caller: (C, OwnedSemaphorePermit),
-) -> Response {
-    sse(api, changes(api, state, caller, event))
+    Ok(sse(api, changes(api, state, (caller, permit), event)))
 }
 
 /// One event, under its name.
-fn event<V: Serialize>(name: &str, index: u64, view: &V) -> Option<Event> {
+pub(super) fn event<V: Serialize>(name: &str, index: u64, view: &V) -> Option<Event> {
     let event = Event::default().event(name).id(index.to_string()).retry(RETRY);
     // Our views are plain data: they always have a JSON form.
     event.json_data(view).ok()
@@ -254,7 +245,7 @@ where
 
 /// Waits until the state differs from `seen`, or its deadline from the one that was `notified` for long
 /// enough; says whether more can follow.
-async fn changed<T: Watched>(
+pub(super) async fn changed<T: Watched>(
     state: &mut watch::Receiver<T>,
     seen: Seen,
     notified: Option<Notified>,
@@ -301,7 +292,7 @@ fn is_due(notified: Option<Notified>, deadline: Option<LocalTime>, now: LocalTim
     due(notified, deadline, now).is_some_and(|due| due <= now)
 }
 
-fn seen_at<T: Watched>(value: &T, now: LocalTime) -> Seen {
+pub(super) fn seen_at<T: Watched>(value: &T, now: LocalTime) -> Seen {
     let expired = value.deadline().is_some_and(|deadline| deadline <= now);
     Seen { index: value.index(), expired }
 }

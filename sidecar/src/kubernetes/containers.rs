@@ -29,7 +29,7 @@ use super::Place;
 use crate::group::Status;
 
 /// What the kubelet says of a container that it cannot find: nothing is known about its process.
-const UNKNOWN: &str = "ContainerStatusUnknown";
+pub(super) const UNKNOWN: &str = "ContainerStatusUnknown";
 
 /// Writes who this process is to the file whose content the kubelet reports when the container has
 /// terminated. The kubelet has made the file; it is not made here.

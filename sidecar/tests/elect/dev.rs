@@ -27,8 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// From the first API to the page.
 const PAGE: u16 = 300;
 
+/// From the first API to where the application of the first member has its health, in some tests.
+pub(crate) const HEALTH: u16 = 40;
+
 /// A lease so long that a busy machine does not end it.
-const MANIFEST: &str = "
+pub(crate) const MANIFEST: &str = "
 apiVersion: conclave.dev/v1alpha1
 kind: Conclave
 metadata: {name: dev}
@@ -40,16 +43,21 @@ spec:
 
 impl Dev {
     pub(crate) fn start() -> Self {
+        Self::start_as(MANIFEST, |_, _| {})
+    }
+
+    /// A group of that manifest, started with more arguments, which may depend on its first port.
+    pub(crate) fn start_as(manifest_text: &str, more: impl FnOnce(&mut Command, u16)) -> Self {
         let folder = TempDir::new().expect("a folder");
         let manifest = folder.path().join("manifest");
-        std::fs::write(&manifest, MANIFEST).expect("it is written");
+        std::fs::write(&manifest, manifest_text).expect("it is written");
         let base = free_base();
-        let process = conclave()
+        let mut command = conclave();
+        command
             .args(["dev", "--members", "3", "--base-port", &base.to_string(), "--file"])
-            .arg(manifest)
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("it starts");
+            .arg(manifest);
+        more(&mut command, base);
+        let process = command.stdout(Stdio::null()).spawn().expect("it starts");
         Self { process, base, folder }
     }
 
@@ -90,7 +98,7 @@ impl Dev {
     }
 
     /// What is answered; nothing if nobody listens.
-    fn call(&self, port: u16, line: &str) -> String {
+    pub(crate) fn call(&self, port: u16, line: &str) -> String {
         let port = self.base + port;
         let mut text = String::new();
         let Ok(mut stream) = TcpStream::connect((Ipv4Addr::LOCALHOST, port)) else { return text };
@@ -100,7 +108,12 @@ impl Dev {
         text
     }
 
-    fn path(&self, file: &str) -> PathBuf {
+    /// The port of a member's API.
+    pub(crate) fn port(&self, member: u16) -> u16 {
+        self.base + member
+    }
+
+    pub(crate) fn path(&self, file: &str) -> PathBuf {
         self.folder.path().join(file)
     }
 
@@ -180,7 +193,7 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 fn free_base() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-    let ports = [0, 1, 2, 100, 101, 102, 200, 201, 202, PAGE];
+    let ports = [0, 1, 2, HEALTH, HEALTH + 1, HEALTH + 2, 100, 101, 102, 200, 201, 202, PAGE];
     let start = u16::try_from(std::process::id() % 30).expect("small");
     let base = || 20_000 + 400 * ((start + NEXT.fetch_add(1, Ordering::Relaxed)) % 30);
     let mut bases = (0..30).map(|_| base());

@@ -98,11 +98,50 @@ fn an_annotation_that_is_unknown_or_wrong_is_named() {
         ("api-tokens", "-tokens", "must be the name of a Secret"),
         ("leader-elector", "", "must be `default` or the name of an election, and is ``"),
         ("leader-elector", "a,b", "must be `default` or the name of an election"),
+        ("app-health-port", "http", "must be a port, a number from 1 to 65535, and is `http`"),
+        ("app-health-path", "healthz", "must be a path such as `/healthz`, of at most"),
+        ("app-health-interval", "2", "must be a duration from 100ms to 1h, and is `2`"),
+        ("app-health-timeout", "0s", "must be a duration from 100ms to 1h, and is `0s`"),
+        ("app-health-threshold", "0", "must be a number from 1 to 100, and is `0`"),
+        ("app-health-path", "/", "says nothing without `config.conclave.dev/app-health-port`"),
+        ("app-health-port", "7072", "must be a port of the application, and 7072 is the sidecar's"),
+        ("app-container", "tlil", "must name a container that goes on, and there is no `tlil`"),
     ] {
         let key = format!("config.conclave.dev/{key}");
         let error = refusal(|pod| pod["metadata"]["annotations"] = json!({ key.clone(): value }));
         assert!(error.starts_with(&format!("`metadata.annotations[{key}]` {expected}")), "{error}");
     }
+}
+
+#[test]
+fn an_answer_about_health_comes_before_the_next_question() {
+    let prefix = "config.conclave.dev/app-health-";
+    for (more, given, longest) in
+        [(json!({"timeout": "3s"}), "3s", "2s"), (json!({"interval": "500ms"}), "1s", "500ms")]
+    {
+        let mut annotations = json!({ format!("{prefix}port"): "8080" });
+        for (key, value) in more.as_object().expect("annotations") {
+            annotations[format!("{prefix}{key}")] = value.clone();
+        }
+        let error = refusal(|pod| pod["metadata"]["annotations"] = annotations);
+        let expected = format!(
+            "`metadata.annotations[{prefix}timeout]` must be at most the interval (`{prefix}interval`), \
+             {longest}, and is `{given}`"
+        );
+        assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn the_application_is_no_container_that_ends_before_the_others_begin() {
+    let with = |policy: Value| {
+        let mut pod = pod(|pod| {
+            pod["metadata"]["annotations"] = json!({"config.conclave.dev/app-container": "first"});
+            pod["spec"]["initContainers"] = json!([{"name": "first", "restartPolicy": policy}]);
+        });
+        inject_pod(&mut pod, &Options::default()).is_ok()
+    };
+    assert!(!with(Value::Null) && with(json!("Always")));
 }
 
 #[test]

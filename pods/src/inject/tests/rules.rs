@@ -248,6 +248,9 @@ fn annotations_change_the_sidecar() {
     let pod = annotated("conclave.dev/elections", "reports, mails");
     let elections = json!({"name": "CONCLAVE_ELECTIONS", "value": "reports,mails"});
     assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_ELECTIONS", &elections)));
+    let pod = annotated("config.conclave.dev/app-container", "till");
+    let container = json!({"name": "CONCLAVE_APP_CONTAINER", "value": "till"});
+    assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_APP_CONTAINER", &container)));
 }
 
 #[test]

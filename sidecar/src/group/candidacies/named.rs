@@ -17,6 +17,10 @@ pub(super) struct Named {
     pub(super) handoff: Handoff,
     /// How the application stands.
     pub(super) stands: Option<Stands>,
+    /// When it said so last.
+    pub(super) since: LocalTime,
+    /// How it stands by the pod's annotation.
+    pub(super) annotated: Option<Stands>,
     /// If it has to state that again, until then.
     pub(super) alive_until: Option<LocalTime>,
     /// Until then it is no candidate, because it resigned.
@@ -43,6 +47,8 @@ impl Named {
             listed: false,
             handoff: Handoff::default(),
             stands: None,
+            since: LocalTime(0),
+            annotated: None,
             alive_until: None,
             rests: None,
             announced: None,
@@ -56,9 +62,10 @@ impl Named {
 
     /// The application stands from now on. Whether it did not before.
     pub(super) fn stand(&mut self, now: LocalTime, stands: Stands) -> bool {
+        self.since = now;
         self.alive_until = match stands.keepalive {
             Keepalive::Client(ttl) => Some(now.after(ttl)),
-            Keepalive::Sidecar | Keepalive::Connection(_) => None,
+            Keepalive::Sidecar | Keepalive::Annotation | Keepalive::Connection(_) => None,
         };
         let repeats = self.stands.as_ref().is_some_and(|before| before.is_repeated_by(&stands));
         if !repeats {
@@ -74,12 +81,6 @@ impl Named {
             });
         }
         created
-    }
-
-    /// As what it stands now.
-    pub(super) fn candidacy(&self) -> Option<Candidacy> {
-        let stands = self.stands.as_ref().filter(|_| self.rests.is_none());
-        stands.map(|stands| stands.candidacy.clone())
     }
 
     pub(super) fn profile(&self) -> Profile {

@@ -75,6 +75,7 @@ fn shown(candidacies: &Candidacies) -> Election {
     candidacies.shown.borrow()["reports"].borrow().clone()
 }
 
+mod application;
 mod ending;
 
 #[test]

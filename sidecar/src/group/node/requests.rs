@@ -98,7 +98,7 @@ impl PodNode {
 
     /// Else it says why not.
     fn takes_requests(&self) -> Result<(), String> {
-        if self.ending == Some(Ending::Leaves) {
+        if matches!(self.ending, Some(Ending::Waits | Ending::Leaves)) {
             return Err(LEAVING.to_owned());
         }
         if self.member.is_one_too_many() {

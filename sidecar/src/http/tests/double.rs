@@ -17,8 +17,8 @@ use tower::ServiceExt;
 
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder};
 use crate::group::{
-    Asked, Believers, Election, ElectionRequest, Group, LastElection, Leader, Leadership,
-    MemberStatus, NamedElections, Request, Status,
+    Asked, Believers, CandidacyState, Election, ElectionRequest, Group, LastElection, Leader,
+    Leadership, MemberStatus, NamedElections, Request, Status,
 };
 use crate::http::{Api, Limits, router};
 use crate::metrics::Metrics;
@@ -268,6 +268,7 @@ pub(crate) fn following() -> Election {
         safe_until: None,
         token: None,
         leader: Some(leader("shop-1")),
+        candidacy: CandidacyState::None,
         candidates: 2,
         transitions: 4,
         last: Some(LastElection { messages: 7, duration: Duration::from_millis(38) }),

@@ -208,6 +208,7 @@ async fn a_candidacy_lasts_as_its_application_states() {
             Keepalive::Sidecar => "sidecar".to_owned(),
             Keepalive::Connection(_) => "connection".to_owned(),
             Keepalive::Client(ttl) => format!("{ttl:?}"),
+            Keepalive::Annotation => "annotation".to_owned(),
         };
         assert_eq!(lasts, expected, "{line} {headers:?}");
         assert_eq!(soon(call).await.unwrap().status.as_u16(), 503, "the group is gone");

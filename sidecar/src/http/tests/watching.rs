@@ -204,6 +204,34 @@ async fn a_view_change_in_which_the_leader_stays_is_an_event_of_its_own() {
 }
 
 #[tokio::test]
+async fn an_application_that_leads_in_a_pod_that_ends_is_notified_once() {
+    use crate::group::{CandidacyState, Election, Leadership};
+    let double = Double::new();
+    let candidacy = CandidacyState::Stands;
+    double.election.send_replace(Election { candidacy, ..leading() });
+    let open = || Events::open(double.router(), "GET /v1/elections/default");
+    let mut events = open().await;
+    assert_eq!(events.expect("elected").await["candidacy"], "stands");
+    let candidacy = CandidacyState::Terminating;
+    let ends = Election { candidacy, index: 313, ..leading() };
+    double.election.send_replace(ends.clone());
+    let data = events.expect("terminating").await;
+    assert_eq!((&data["state"], &data["is_leader"]), (&"leading".into(), &true.into()));
+    let mut late = open().await;
+    late.expect("terminating").await;
+    let leadership = Leadership::HandingOver;
+    double.election.send_replace(Election { leadership, index: 314, ..ends.clone() });
+    events.expect("handing-over").await;
+    let mut later = open().await;
+    later.expect("terminating").await;
+    later.expect("handing-over").await;
+    // One that does not lead has nothing to stop.
+    double.election.send_replace(Election { candidacy, index: 315, ..following() });
+    events.expect("lost").await;
+    events.expect("leader").await;
+}
+
+#[tokio::test]
 async fn a_stream_is_waited_for_until_it_has_sent_the_end() {
     use crate::group::{Election, Leadership};
     let double = Double::new();

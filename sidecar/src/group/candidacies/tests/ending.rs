@@ -3,7 +3,7 @@
 use super::*;
 
 /// It leads, in a view with another candidate.
-fn leader(handoff: Handoff, keepalive: Keepalive) -> Candidacies {
+pub(super) fn leader(handoff: Handoff, keepalive: Keepalive) -> Candidacies {
     let mut candidacies = candidacies();
     let election = ElectionPolicy::new("reports", ElectionAlgorithm::Bully);
     let elections = vec![ElectionPolicy { handoff, ..election }];
@@ -21,7 +21,7 @@ fn hand_over(candidacies: &mut Candidacies) {
     candidacies.on_election(NOW, &lead(), &ElectionEvent::HandOver, None);
 }
 
-fn deadline(candidacies: &Candidacies) -> LocalTime {
+pub(super) fn deadline(candidacies: &Candidacies) -> LocalTime {
     shown(candidacies).safe_until.expect("it leads")
 }
 
