@@ -152,7 +152,7 @@ fn nobody_has_to_read_what_it_logs() {
     let _alone = ONE_GROUP.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let dev = Dev::start();
     let (_unread, mut pipe) = std::io::pipe().expect("a pipe");
-    pipe.write_all(&[b' '; 65_536]).expect("as much as one holds");
+    pipe.write_all(&vec![b' '; 65_536]).expect("as much as one holds");
     let mut elect = dev.elect_logging_to(pipe.into(), 0, "reports", &[], REPORT);
     assert_eq!(report(&dev, 0)[0], "0");
     dev.write("end-0");

@@ -237,7 +237,7 @@ mod tests {
                     rule.forgive(Duration::from_nanos(1));
                     assert!(rule.deadline() >= rule.heard());
                 }
-                rule.window = vec![Duration::MAX, Duration::ZERO].repeat(6).into();
+                rule.window = [Duration::MAX, Duration::ZERO].repeat(6).into();
                 assert!(rule.deadline() >= rule.heard());
             }
         }
