@@ -22,7 +22,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub(crate) use self::believers::{Believer, Believers};
 pub(crate) use self::elections::{Connection, ElectionRequest, Keepalive, Stands};
 pub use self::elections::{
-    Election, ElectionError, LastElection, Leader, Leadership, NamedElections, Stood,
+    Election, ElectionError, ElectionLease, LastElection, Leader, Leadership, NamedElections, Stood,
 };
 pub(crate) use self::timers::sleep_until;
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId};

@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use crate::http::{LeaderElector, Listeners, TokenFile};
 use crate::identity::{AuthorityClient, Held, Issuer, Renewal};
 use crate::kubernetes::{Leaders, Place, PodEndpoint, Resource, Says};
+use crate::lease::{KubernetesLeases, Leases};
 use crate::metrics::Metrics;
 use crate::one_thread;
 use crate::os_clock::{ClockFault, OsClock};
@@ -160,6 +161,8 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
     info!(group = args.group, pod = args.pod_name, "serving");
     let client = Client::try_default().await.context("find the API server")?;
     let place = Place::new(client.clone(), &args.pod_namespace, &args.group);
+    let leases = KubernetesLeases::new(client.clone(), &args.pod_namespace);
+    let leases = Leases::Kubernetes(leases);
     while !end.is_cancelled() {
         let Some(resource) = wait_for_group(&mut sidecar, &place, &end).await else { break };
         let uid = resource.uid;
@@ -206,6 +209,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             policy: resource.policy,
             status: used,
             register: Register::Kubernetes(Box::new(register)),
+            leases: leases.clone(),
             policies,
             endpoints,
             sight,

@@ -213,6 +213,8 @@ pub struct Election {
     pub token: Option<FencingToken>,
     /// Who leads, while this member knows of somebody's unexpired leader lease.
     pub leader: Option<Leader>,
+    /// The Lease that its leader must have besides, if it must.
+    pub lease: Option<ElectionLease>,
     /// How many may be elected.
     pub candidates: u32,
     /// Changes of leader seen by this process.
@@ -235,6 +237,7 @@ impl Election {
             safe_until: None,
             token: None,
             leader: None,
+            lease: None,
             candidates: 0,
             transitions: 0,
             last: None,
@@ -295,6 +298,15 @@ pub struct Leader {
     pub profile: Profile,
     /// Since when, by this member's clock.
     pub since: LocalTime,
+}
+
+/// The Lease of an election, as this member sees it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ElectionLease {
+    /// Its name.
+    pub name: String,
+    /// Its `holderIdentity`; nothing if nobody has it, or that is not known.
+    pub holder: Option<String>,
 }
 
 /// What an election cost.

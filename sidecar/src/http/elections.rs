@@ -17,7 +17,7 @@ use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use super::safety::Safety;
 use super::watched::{self, Patience, Watched};
-use crate::group::{Election, ElectionError, LastElection, Leader, Leadership};
+use crate::group::{Election, ElectionError, ElectionLease, LastElection, Leader, Leadership};
 use crate::os_clock::Moment;
 
 /// An election, as this member sees it.
@@ -51,6 +51,9 @@ pub(super) struct ElectionView {
     token: Option<u64>,
     /// Who leads; null if nobody is known to.
     leader: Option<LeaderView>,
+    /// The Lease that its leader must have besides; only where the resource names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<LeaseView>,
     /// How many may be elected.
     candidates: u32,
     /// Changes of leader that this sidecar has seen.
@@ -96,6 +99,17 @@ struct LeaderView {
     metadata: Option<serde_json::Value>,
     /// For how long, as this member knows.
     since_ms: u64,
+}
+
+/// The Lease of an election, as this member sees it. It may lag.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[schema(as = ElectionLease)]
+struct LeaseView {
+    /// Its name.
+    #[schema(example = "reports")]
+    name: String,
+    /// Its `holderIdentity`; null if nobody has it, or this member does not know.
+    holder: Option<String>,
 }
 
 /// What an election cost.
@@ -232,6 +246,7 @@ impl Watched for Election {
                 .map_or_else(Safety::default, |until| Safety::until(until, now)),
             token: self.token.filter(|_| leads).map(FencingToken::get),
             leader: leader.map(|leader| LeaderView::at(leader, now.boottime)),
+            lease: self.lease.clone().map(Into::into),
             candidates: self.candidates,
             transitions: self.transitions,
             last_election: self.last.map(Into::into),
@@ -301,6 +316,12 @@ impl LeaderView {
             metadata: raw(leader.profile.metadata.as_ref()),
             since_ms: millis(now - leader.since),
         }
+    }
+}
+
+impl From<ElectionLease> for LeaseView {
+    fn from(ElectionLease { name, holder }: ElectionLease) -> Self {
+        Self { name, holder }
     }
 }
 

@@ -76,6 +76,7 @@ fn shown(candidacies: &Candidacies) -> Election {
 }
 
 mod ending;
+mod leases;
 
 #[test]
 fn the_nominee_asks_once_and_leads_when_it_is_granted_the_lead() {

@@ -268,6 +268,7 @@ pub(crate) fn following() -> Election {
         safe_until: None,
         token: None,
         leader: Some(leader("shop-1")),
+        lease: None,
         candidates: 2,
         transitions: 4,
         last: Some(LastElection { messages: 7, duration: Duration::from_millis(38) }),
