@@ -69,7 +69,7 @@ pub struct ConclaveSpec {
     #[schemars(length(max = limits::ELECTIONS_MAX), extend(
         "x-kubernetes-list-type" = "map",
         "x-kubernetes-list-map-keys" = ["name"],
-        "x-kubernetes-validations" = [limits::distinct_services_rule()]
+        "x-kubernetes-validations" = [limits::distinct_services_rule(), limits::distinct_leases_rule()]
     ))]
     pub elections: Vec<ElectionSpec>,
     /// How locks are granted. Where several patterns fit, an exact name beats the longest literal
@@ -164,6 +164,11 @@ pub struct ElectionSpec {
     /// lag: an application that it reaches asks its sidecar whether it leads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ElectionService>,
+    /// A Lease of the namespace that the leader must have too, so that programs with client-go's leader election
+    /// take turns with the members. It is made if it is not there, and never deleted.
+    #[schemars(length(min = 1, max = limits::LEASE_NAME_MAX))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_name: Option<String>,
 }
 
 impl Default for ElectionSpec {
@@ -174,6 +179,7 @@ impl Default for ElectionSpec {
             handoff: Handoff::default(),
             preemption: Preemption::default(),
             service: None,
+            lease_name: None,
         }
     }
 }

@@ -36,5 +36,7 @@ pub use names::{
 };
 pub use period::{Period, PeriodError};
 pub use policy::{PolicyError, detection, policy};
-pub use publishing::{ELECTION_LABEL, TOKEN_ANNOTATION, published, service_name, slice_name};
+pub use publishing::{
+    ELECTION_LABEL, TOKEN_ANNOTATION, lease_names, published, service_name, slice_name,
+};
 pub use status::{AuthorityStatus, ConclaveStatus, ElectionStatus, LeaderStatus, WaitsStatus};

@@ -47,6 +47,9 @@ pub(crate) const ELECTIONS_MAX: usize = 16;
 /// How long the name of one is at most: that of a label.
 pub(crate) const ELECTION_NAME_MAX: usize = 63;
 
+/// How long the name of a Lease is at most.
+pub(crate) const LEASE_NAME_MAX: usize = 253;
+
 /// How long the name of a Service is at most.
 pub(crate) const SERVICE_NAME_MAX: usize = 63;
 /// The first port.
@@ -82,6 +85,13 @@ pub(crate) mod must {
          the election have more than 63 characters, and in a group whose name is `conclave` or \
          begins with `conclave-`";
     pub(crate) const BE_NO_OTHER_SERVICES: &str = "must not be that of another election's Service";
+    pub(crate) const BE_A_NAME_OF_A_LEASE: &str = "must be a DNS-1123 subdomain of at most 253 \
+         characters that does not begin with `conclave-`, as the names of registers do";
+    pub(crate) const BE_OF_NO_DEFAULT: &str = "must not be given in the election `default`: the \
+         leader of the group has the group's register alone";
+    pub(crate) const BE_AFTER_STOP_WITH_A_LEASE: &str = "must be `afterStop` with `leaseName`: who \
+         takes the Lease next does not know that the leader before may still believe";
+    pub(crate) const BE_NO_OTHER_LEASES: &str = "must not be that of another election's Lease";
     pub(crate) const END_WITH_THE_STAR: &str = "may have `*` only at the end of a pattern";
     pub(crate) const ASK_EACH_TIME: &str =
         "must be `Disabled` with `Lamport`, `Maekawa` and `Voting`, which ask for each entry";
@@ -181,6 +191,25 @@ pub(crate) fn distinct_services_rule() -> Rule {
     Rule::new(text).message(format!("`service.name` {}", must::BE_NO_OTHER_SERVICES).as_str())
 }
 
+/// The rule for the names of Leases in the list of elections.
+pub(crate) fn distinct_leases_rule() -> Rule {
+    let text = "self.all(a, !has(a.leaseName) || \
+                self.filter(b, has(b.leaseName) && b.leaseName == a.leaseName).size() == 1)";
+    Rule::new(text).message(format!("`leaseName` {}", must::BE_NO_OTHER_LEASES).as_str())
+}
+
+/// Whether a Lease may have that name: it is no group's register.
+pub(crate) fn is_lease_name(name: &str) -> bool {
+    let end = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let label = |label: &str| {
+        let bytes = label.as_bytes();
+        let ends = [bytes.first(), bytes.last()];
+        ends.into_iter().all(|byte| byte.is_some_and(|b| end(*b)))
+            && bytes.iter().all(|b| end(*b) || *b == b'-')
+    };
+    name.len() <= LEASE_NAME_MAX && name.split('.').all(label) && !name.starts_with("conclave-")
+}
+
 /// The rules for `timing`.
 pub(crate) fn timing_rules() -> Vec<Rule> {
     let heartbeats = vec!["duration(self.heartbeat)"; HEARTBEATS_IN_LEADER_LEASE as usize];
@@ -233,10 +262,19 @@ pub(crate) fn election_rules() -> Vec<Rule> {
     let text = "self.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')";
     let handoff = "self.name != 'default' || self.handoff == 'afterStop'";
     let preemption = "self.name != 'default' || self.preemption == 'Never'";
+    let lease = "!has(self.leaseName) || (!self.leaseName.startsWith('conclave-') && \
+                 self.leaseName.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$'))";
     vec![
         rule(text, "name", must::BE_A_NAME_OF_AN_ELECTION),
         rule(handoff, "handoff", must::BE_AFTER_STOP_IN_DEFAULT),
         rule(preemption, "preemption", must::BE_NEVER_IN_DEFAULT),
+        rule(lease, "leaseName", must::BE_A_NAME_OF_A_LEASE),
+        rule("!has(self.leaseName) || self.name != 'default'", "leaseName", must::BE_OF_NO_DEFAULT),
+        rule(
+            "!has(self.leaseName) || self.handoff == 'afterStop'",
+            "handoff",
+            must::BE_AFTER_STOP_WITH_A_LEASE,
+        ),
     ]
 }
 

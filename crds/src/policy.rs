@@ -44,6 +44,7 @@ pub fn policy(conclave: &Conclave) -> Result<Policy, PolicyError> {
     let spec = &conclave.spec;
     services(name, &spec.elections)?;
     detection(spec)?;
+    leases(&spec.elections)?;
     Ok(Policy {
         generation: conclave.metadata.generation.unwrap_or_default(),
         arbiter: spec.arbiter,
@@ -132,7 +133,9 @@ fn elections(specs: &[ElectionSpec]) -> Result<Vec<ElectionPolicy>, PolicyError>
     let others = specs.iter().filter(|spec| spec.name != limits::DEFAULT_ELECTION);
     let policy = |spec: &ElectionSpec| {
         let (handoff, preemption) = (spec.handoff, spec.preemption);
-        ElectionPolicy { handoff, preemption, ..ElectionPolicy::new(&spec.name, spec.algorithm) }
+        let lease = spec.lease_name.clone();
+        let default = ElectionPolicy::new(&spec.name, spec.algorithm);
+        ElectionPolicy { handoff, preemption, lease, ..default }
     };
     Ok(others.map(policy).collect())
 }
@@ -160,6 +163,30 @@ fn services(group: &str, specs: &[ElectionSpec]) -> Result<(), PolicyError> {
             if !(min..=max).contains(&port) {
                 return Err(wrong(field, &format!("must be between {min} and {max}")));
             }
+        }
+    }
+    Ok(())
+}
+
+/// A Lease is one election's, and no group's register.
+fn leases(specs: &[ElectionSpec]) -> Result<(), PolicyError> {
+    let mut names = BTreeSet::new();
+    for (index, spec) in specs.iter().enumerate() {
+        let Some(name) = &spec.lease_name else { continue };
+        let wrong = |field: &str, must: &str| {
+            Err(PolicyError::new(&format!("spec.elections[{index}].{field}"), must))
+        };
+        if !limits::is_lease_name(name) {
+            return wrong("leaseName", must::BE_A_NAME_OF_A_LEASE);
+        }
+        if spec.name == limits::DEFAULT_ELECTION {
+            return wrong("leaseName", must::BE_OF_NO_DEFAULT);
+        }
+        if spec.handoff != Handoff::AfterStop {
+            return wrong("handoff", must::BE_AFTER_STOP_WITH_A_LEASE);
+        }
+        if !names.insert(name) {
+            return wrong("leaseName", must::BE_NO_OTHER_LEASES);
         }
     }
     Ok(())

@@ -22,6 +22,11 @@ pub fn published(spec: &ConclaveSpec) -> impl Iterator<Item = &ElectionSpec> {
     spec.elections.iter().filter(is_published)
 }
 
+/// The names of the Leases that leaders must have besides.
+pub fn lease_names(spec: &ConclaveSpec) -> impl Iterator<Item = &str> {
+    spec.elections.iter().filter_map(|election| election.lease_name.as_deref())
+}
+
 /// The name of an election's Service.
 ///
 /// ```

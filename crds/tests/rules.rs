@@ -192,6 +192,57 @@ fn two_elections_share_no_service() {
     assert!(error.starts_with("`spec.elections[1].service.name` must not be"), "{error}");
 }
 
+/// A group whose elections need these Leases.
+fn with_leases(elections: &[(&str, Option<&str>)]) -> Conclave {
+    let election = |(name, lease): &(&str, Option<&str>)| ElectionSpec {
+        name: (*name).to_owned(),
+        lease_name: lease.map(str::to_owned),
+        ..ElectionSpec::default()
+    };
+    let elections = elections.iter().map(election).collect();
+    Conclave::new("orders", ConclaveSpec { elections, ..ConclaveSpec::default() })
+}
+
+#[test]
+fn a_lease_of_an_election_is_no_groups_register() {
+    let longest = "a".repeat(253);
+    for name in ["reports", "a", "0.b-c.9", "conclave", "my-conclave-orders", &longest] {
+        allowed(&with_leases(&[("reports", Some(name))]));
+    }
+    let names =
+        ["conclave-orders", "conclave-mails", "Reports", "-a", "a-", "a..b", ".a", "a.", "a_b"];
+    for name in names {
+        refused(
+            &with_leases(&[("reports", Some(name))]),
+            "leaseName` must be a DNS-1123 subdomain",
+        );
+    }
+    for name in ["", &"a".repeat(254)] {
+        let error =
+            policy(&with_leases(&[("reports", Some(name))])).expect_err("no name").to_string();
+        assert!(error.starts_with("`spec.elections[0].leaseName` must be a DNS-1123"), "{error}");
+    }
+}
+
+#[test]
+fn only_an_election_of_applications_shares_a_lease_and_no_two_share_one() {
+    allowed(&with_leases(&[
+        ("default", None),
+        ("a", Some("one")),
+        ("b", Some("two")),
+        ("c", None),
+    ]));
+    let twice = with_leases(&[("a", Some("one")), ("b", Some("one"))]);
+    refused(&twice, "leaseName` must not be that of another election's Lease");
+    let default = with_leases(&[("default", Some("one"))]);
+    refused(&default, "leaseName` must not be given in the election `default`");
+    let mut early = with_leases(&[("a", Some("one"))]);
+    early.spec.elections[0].handoff = Handoff::BeforeStop;
+    refused(&early, "handoff` must be `afterStop` with `leaseName`");
+    let named = policy(&with_leases(&[("a", Some("one"))])).expect("a policy");
+    assert_eq!(named.elections[0].lease.as_deref(), Some("one"));
+}
+
 #[test]
 fn the_ports_of_a_service_are_ports() {
     let mut conclave = with_services("orders", &[("reports", None)]);

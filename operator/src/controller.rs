@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use conclave_crds::{AuthorityStatus, Conclave, ELECTION_LABEL, GROUP_LABEL};
+use conclave_crds::{AuthorityStatus, Conclave, ELECTION_LABEL, GROUP_LABEL, lease_names};
 use futures::future::join_all;
 use futures::{Stream, StreamExt, stream};
 use k8s_openapi::NamespaceResourceScope;
@@ -178,7 +178,8 @@ async fn reconcile(conclave: Arc<Conclave>, context: Arc<Context>) -> kube::Resu
         Err(_) => Outcome::Error,
     };
     context.metrics.reconciled(outcome, begun.elapsed());
-    result.map(|()| Action::requeue(RESYNC))
+    let shares = lease_names(&conclave.spec).next().is_some();
+    result.map(|()| Action::requeue(if shares { LOOK_FOR_LEASES } else { RESYNC }))
 }
 
 /// When to try again. A conflict means that the group has changed since it was read.
@@ -240,6 +241,8 @@ const WORKERS: u16 = 8;
 /// How long changes are gathered: a rollout is many at once.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 /// How often a group is looked at although nothing moved.
+/// Nothing says that a Lease of an election was deleted: it is not the group's.
+const LOOK_FOR_LEASES: Duration = Duration::from_mins(1);
 const RESYNC: Duration = Duration::from_mins(10);
 const RETRY_CONFLICT: Duration = Duration::from_millis(500);
 const RETRY_ERROR: Duration = Duration::from_secs(10);

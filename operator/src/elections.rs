@@ -9,10 +9,12 @@ use std::collections::BTreeSet;
 
 use conclave_crds::{
     Conclave, DEFAULT_ELECTION, ELECTION_LABEL, ElectionService, ElectionSpec, ElectionStatus,
-    GROUP_LABEL, LeaderStatus, TOKEN_ANNOTATION, policy, published, service_name, slice_name,
+    GROUP_LABEL, LeaderStatus, TOKEN_ANNOTATION, lease_names, policy, published, service_name,
+    slice_name,
 };
 use futures::try_join;
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
 use k8s_openapi::api::discovery::v1::{EndpointPort, EndpointSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -41,6 +43,8 @@ pub struct Published {
     pub services: Vec<Service>,
     /// The slices of the group's elections.
     pub slices: Vec<EndpointSlice>,
+    /// The Leases that the group's leaders must have besides, as far as they are there.
+    pub leases: BTreeSet<String>,
 }
 
 /// Reads what was made for the elections of a group. A group that publishes none, and did not, costs no call.
@@ -68,7 +72,12 @@ pub(crate) async fn read(client: &Client, conclave: &Conclave) -> kube::Result<P
             of_elections.extend(slices.get_opt(&name).await?);
         }
     }
-    Ok(Published { services: made, slices: of_elections })
+    let all: Api<Lease> = Api::namespaced(client.clone(), &namespace);
+    let mut leases = BTreeSet::new();
+    for name in lease_names(&conclave.spec) {
+        leases.extend(all.get_metadata_opt(name).await?.map(|lease| lease.name_any()));
+    }
+    Ok(Published { services: made, slices: of_elections, leases })
 }
 
 /// What is to be as it should be. While the specification is not understood all stays as it is.
@@ -90,8 +99,11 @@ pub(crate) fn changes(observed: &Observed) -> Vec<Change> {
     let left = own_slices(observed)
         .filter(|slice| wanted.contains(&slice.name_any()) && slice.endpoints.iter().any(is_stale));
     let left = left.map(|slice| Change::EmptySlice(ObjectRef::of(slice)));
+    let leases = lease_names(&conclave.spec).filter(|name| !seen.leases.contains(*name));
+    let leases = leases.map(|name| objects::shared_lease(conclave, name));
+    let leases = leases.map(|lease| Change::CreateLease(Box::new(lease)));
     // A Service may be refused, such as by a quota: then the leaders are known all the same.
-    left.chain(slices).chain(services).collect()
+    left.chain(slices).chain(leases).chain(services).collect()
 }
 
 /// Takes away what is there, and belongs to the group, and is not wanted any more. A status without elections comes

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_crds::{
-    Conclave, Evidence, GROUP_LABEL, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION, object_name,
+    Conclave, Evidence, GROUP_LABEL, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION, lease_names,
+    object_name,
 };
 use conclave_protocols::record::Record;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -43,7 +44,7 @@ pub fn service(conclave: &Conclave) -> Service {
 }
 
 /// What a member may do at the API server, and no more: read and replace the register, read its
-/// `Conclave`, find its peers, write itself to the slices of elections that it leads, and read what became of
+/// `Conclave`, find its peers, take the Leases of elections, write itself to the slices of elections that it leads, and read what became of
 /// the containers of its peers if that is evidence.
 pub fn role(conclave: &Conclave) -> Role {
     let name = conclave.name_any();
@@ -52,6 +53,12 @@ pub fn role(conclave: &Conclave) -> Role {
         rule(&Conclave::group(&()), &Conclave::plural(&()), Some(name), &[]),
         rule("discovery.k8s.io", "endpointslices", None, &[]),
     ];
+    let leases: BTreeSet<&str> = lease_names(&conclave.spec).collect();
+    if !leases.is_empty() {
+        let names = leases.into_iter().map(str::to_owned).collect();
+        let any = rule("coordination.k8s.io", "leases", None, &["update"]);
+        rules.push(PolicyRule { resource_names: Some(names), ..any });
+    }
     let slices = elections::slices_wanted(conclave);
     if !slices.is_empty() {
         rules.push(PolicyRule {
@@ -119,6 +126,19 @@ pub fn network_policy(conclave: &Conclave) -> NetworkPolicy {
 /// The register of a group that never had one.
 pub fn new_lease(conclave: &Conclave) -> Lease {
     Lease { metadata: metadata(conclave), spec: Some(LeaseSpec::default()) }
+}
+
+/// A Lease that members and other programs take in turn. It is nobody's: it stays when the group goes, because others
+/// may have it.
+pub fn shared_lease(conclave: &Conclave, name: &str) -> Lease {
+    let mut metadata = metadata(conclave);
+    metadata.name = Some(name.to_owned());
+    metadata.owner_references = None;
+    if let Some(labels) = &mut metadata.labels {
+        // The operator hears of what belongs to a group, and of no renewal.
+        labels.remove(GROUP_LABEL);
+    }
+    Lease { metadata, spec: Some(LeaseSpec::default()) }
 }
 
 /// A Lease with this record, and with everything else that it has.

@@ -53,7 +53,8 @@ pub const PERMISSIONS: &[Permission] = &[
         group: "coordination.k8s.io",
         resource: "leases",
         verbs: &["get", "list", "watch", "create", "update"],
-        why: "the register is created once, and marked where its record was lost; members update it",
+        why: "the register is created once, and marked where its record was lost; members update it, and the \
+              Leases of elections, which are created too",
     },
     Permission {
         group: "rbac.authorization.k8s.io",
@@ -135,7 +136,8 @@ mod tests {
     #[test]
     fn the_operator_has_whatever_it_grants() {
         let evidence = Evidence::ContainerStatus;
-        let reports = ElectionSpec { name: "reports".to_owned(), ..ElectionSpec::default() };
+        let (name, lease_name) = ("reports".to_owned(), Some("reports".to_owned()));
+        let reports = ElectionSpec { name, lease_name, ..ElectionSpec::default() };
         let elections = vec![reports];
         let spec = ConclaveSpec { evidence, elections, ..ConclaveSpec::default() };
         let role = objects::role(&Conclave::new("orders", spec));

@@ -296,6 +296,9 @@ pub struct ElectionPolicy {
     pub handoff: Handoff,
     /// Whether a candidate of a higher priority takes over from a leader.
     pub preemption: Preemption,
+    /// The Lease that its leader must have besides the hold, if it must.
+    #[serde(default)]
+    pub lease: Option<String>,
 }
 
 impl ElectionPolicy {
@@ -303,7 +306,7 @@ impl ElectionPolicy {
     #[must_use]
     pub fn new(name: &str, algorithm: ElectionAlgorithm) -> Self {
         let (handoff, preemption) = (Handoff::default(), Preemption::default());
-        Self { name: name.to_owned(), algorithm, handoff, preemption }
+        Self { name: name.to_owned(), algorithm, handoff, preemption, lease: None }
     }
 }
 

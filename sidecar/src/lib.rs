@@ -13,6 +13,7 @@ pub mod group;
 pub mod http;
 pub mod identity;
 pub mod kubernetes;
+pub mod lease;
 pub(crate) mod links;
 pub mod metrics;
 mod one_thread;

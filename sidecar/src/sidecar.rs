@@ -24,6 +24,7 @@ use crate::group::task::{Beginning, Sent};
 use crate::http::{self, LeaderElector, Limits, Listeners};
 use crate::identity::Held;
 use crate::kubernetes::write_termination_message;
+use crate::lease::Leases;
 use crate::links::{Cuts, Links, Local, Warnings};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
@@ -73,6 +74,8 @@ pub struct Membership {
     pub status: watch::Receiver<StatusEpoch>,
     /// The group's register.
     pub register: Register,
+    /// The Leases that elections need besides.
+    pub leases: Leases,
     /// What the resource says from now on; nothing once the group is dissolved.
     pub policies: watch::Receiver<Option<Policy>>,
     /// How it guesses which members have crashed.
@@ -226,6 +229,8 @@ impl Sidecar {
             policy: membership.policy,
             status: membership.status,
             register: membership.register,
+            group: membership.group,
+            leases: membership.leases,
             links: Links::new(local, listeners, &sender),
             inbox,
             policies: membership.policies,

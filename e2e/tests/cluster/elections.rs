@@ -114,12 +114,12 @@ pub(crate) fn path(name: &str) -> String {
     format!("/v1/elections/{name}")
 }
 
-fn stand(group: &Group<'_>, pod: &Pod, name: &str, priority: i32) -> Result<u16> {
+pub(crate) fn stand(group: &Group<'_>, pod: &Pod, name: &str, priority: i32) -> Result<u16> {
     let path = format!("{}/candidacy?priority={priority}", path(name));
     Ok(group.curl(pod, &["--request", "PUT"], &path)?.status)
 }
 
-fn withdraw(group: &Group<'_>, pod: &Pod, name: &str) -> Result<()> {
+pub(crate) fn withdraw(group: &Group<'_>, pod: &Pod, name: &str) -> Result<()> {
     let answer = group.curl(pod, &["--request", "DELETE"], &format!("{}/candidacy", path(name)))?;
     ensure!(answer.status == 204, "{answer:?}");
     Ok(())

@@ -8,6 +8,7 @@ mod evidence;
 mod faults;
 mod group;
 mod install;
+mod interoperation;
 mod locks;
 mod nodes;
 mod none;

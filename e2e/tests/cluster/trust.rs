@@ -182,7 +182,8 @@ fn await_refusal(group: &Group<'_>, pod: &Pod, reason: &str) -> Result<()> {
 fn the_pods_of_a_group_have_exactly_the_rights_that_are_documented() -> Result<()> {
     let cluster = Cluster::from_env()?;
     cluster.in_namespace("trust-rights", |namespace| {
-        let _group = Group::start(namespace, "{elections: [{name: reports}]}", 1)?;
+        let _group =
+            Group::start(namespace, "{elections: [{name: reports, leaseName: reports}]}", 1)?;
         namespace.kubectl(&["create", "serviceaccount", "bare"])?;
         let name = namespace.name();
         let bare = cluster.rights([name, "bare"], name)?;
@@ -192,6 +193,7 @@ fn the_pods_of_a_group_have_exactly_the_rights_that_are_documented() -> Result<(
             "endpointslices.discovery.k8s.io [] [] [get list watch]",
             "endpointslices.discovery.k8s.io [] [conclave-orders.reports] [patch]",
             "leases.coordination.k8s.io [] [conclave-orders] [get list watch update]",
+            "leases.coordination.k8s.io [] [reports] [get list watch update]",
         ];
         ensure!(more.iter().eq(&documented), "the pods of a group may {more:#?}");
         Ok(())

@@ -22,6 +22,7 @@ use crate::application::{Application, HealthArgs, look_after};
 use crate::http::{LeaderElector, Listeners, TokenFile};
 use crate::identity::{AuthorityClient, Held, Issuer, Renewal};
 use crate::kubernetes::{Leaders, OwnPod, Place, PodEndpoint, Resource, Says};
+use crate::lease::{KubernetesLeases, Leases};
 use crate::metrics::Metrics;
 use crate::one_thread;
 use crate::os_clock::{ClockFault, OsClock};
@@ -169,6 +170,8 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
     tokio::spawn(look_after(args.health.check(), application.clone(), metrics.clone()));
     let client = Client::try_default().await.context("find the API server")?;
     let place = Place::new(client.clone(), &args.pod_namespace, &args.group);
+    let leases = KubernetesLeases::new(client.clone(), &args.pod_namespace);
+    let leases = Leases::Kubernetes(leases);
     while !end.is_cancelled() {
         let Some(resource) = wait_for_group(&mut sidecar, &place, &end).await else { break };
         let uid = resource.uid;
@@ -221,6 +224,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             policy: resource.policy,
             status: used,
             register: Register::Kubernetes(Box::new(register)),
+            leases: leases.clone(),
             policies,
             detection: detections,
             endpoints,

@@ -28,6 +28,7 @@ use crate::discovery::Endpoint;
 use crate::group::Group;
 use crate::http::Listeners;
 use crate::identity::{Issuer, LocalAuthority, Renewal};
+use crate::lease::{Leases, MemoryLeases};
 use crate::links::Cuts;
 use crate::metrics::Metrics;
 use crate::one_thread;
@@ -39,6 +40,7 @@ use crate::sidecar::{Membership, Sidecar, Sockets, Strings};
 pub(super) struct Members {
     settings: Settings,
     register: MemoryRegister,
+    leases: MemoryLeases,
     register_cut: watch::Sender<bool>,
     authority: Arc<LocalAuthority>,
     policy: watch::Sender<Option<Policy>>,
@@ -120,6 +122,7 @@ impl Members {
     /// Starts all of them.
     pub(super) async fn start(settings: Settings) -> anyhow::Result<Self> {
         let (register_cut, cut) = watch::channel(false);
+        let leases = MemoryLeases::new(cut.clone());
         let register = MemoryRegister::start(cut);
         let authority = LocalAuthority::new().context("make an authority")?;
         let count = settings.members;
@@ -127,6 +130,7 @@ impl Members {
             authority: Arc::new(authority),
             policy: watch::Sender::new(Some(settings.policy.clone())),
             register,
+            leases,
             register_cut,
             each: Mutex::new((0..count).map(DevMember::new).collect()),
             changed: watch::Sender::new(0),
@@ -264,6 +268,7 @@ impl Members {
             number,
             settings: self.settings.clone(),
             register: self.register.clone(),
+            leases: self.leases.clone(),
             authority: Arc::clone(&self.authority),
             cut,
             apart,
@@ -328,6 +333,7 @@ struct Born {
     number: u16,
     settings: Settings,
     register: MemoryRegister,
+    leases: MemoryLeases,
     authority: Arc<LocalAuthority>,
     cut: watch::Receiver<bool>,
     apart: watch::Receiver<BTreeSet<PodUid>>,
@@ -401,6 +407,7 @@ impl Born {
             policy: self.settings.policy.clone(),
             status: watch::channel(StatusEpoch::default()).1,
             register: Register::Memory(self.register.by(self.cut.clone())),
+            leases: Leases::Memory(self.leases.by(self.cut.clone())),
             policies: self.policies.clone(),
             detection: watch::channel(self.settings.detection).1,
             endpoints,

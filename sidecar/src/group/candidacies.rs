@@ -7,6 +7,7 @@ mod application;
 mod named;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
 use self::named::Named;
+use self::turns::Turns;
 use super::publish::leader_info;
 use super::{
     CandidacyState, Connection, ElectionError, Keepalive, LastElection, Leader, Leadership,
@@ -45,6 +47,8 @@ pub(super) struct Candidacies {
     drains: bool,
     /// What is known of the application besides its own word.
     application: Application,
+    /// The Leases that leaders must have besides.
+    turns: Turns,
     /// What the member is to do.
     pub(super) intents: Vec<ServiceCommand>,
 }
@@ -68,6 +72,7 @@ impl Candidacies {
             stands: member::Leadership::Isolated,
             drains: false,
             application: Application::default(),
+            turns: Turns::new(pod, me),
             intents: Vec::new(),
         };
         for name in stands {
@@ -164,7 +169,7 @@ impl Candidacies {
     ) -> Result<(), ElectionError> {
         let me = self.me;
         let (hold, named) = self.find(name)?;
-        if named.term.is_none() {
+        if !named.leads() {
             return Err(ElectionError::NotLeader);
         }
         let to = to.map(|to| {
@@ -205,7 +210,7 @@ impl Candidacies {
         self.drains = true;
         for hold in self.all.keys().cloned().collect::<Vec<_>>() {
             self.announce(&hold);
-            if self.all.get(&hold).is_some_and(|named| named.term.is_none()) {
+            if self.all.get(&hold).is_some_and(|named| !named.leads()) {
                 self.give_up(&hold, Leadership::Following);
             }
         }
@@ -230,14 +235,18 @@ impl Candidacies {
             return;
         };
         match named.handoff {
-            Handoff::AfterStop => named.end_by_its_deadline(),
-            Handoff::BeforeStop => self.give_up(hold, Leadership::Following),
+            _ if named.waits_for_lease() => self.give_up(hold, Leadership::Following),
+            // A program that takes the Lease does not know how the next leader begins.
+            Handoff::BeforeStop if named.leased.is_none() => {
+                self.give_up(hold, Leadership::Following);
+            }
+            Handoff::AfterStop | Handoff::BeforeStop => named.end_by_its_deadline(),
         }
     }
 
     /// When something is over.
     pub(super) fn next_due(&self) -> Option<LocalTime> {
-        self.all.values().filter_map(Named::next_due).min()
+        self.all.values().filter_map(Named::next_due).chain(self.turns.next_due()).min()
     }
 
     /// Ends what is over by now.
@@ -257,6 +266,7 @@ impl Candidacies {
                 self.give_up(&hold, then);
             }
         }
+        self.tick_leases(now);
     }
 
     /// It leads no longer, or is not to begin.
@@ -266,9 +276,12 @@ impl Candidacies {
             self.intents.push(LockCommand::Exit { lock: hold.clone() }.into());
         }
         named.ended(then);
+        named.settle_lease();
         if named.listed {
             named.show(self.stands);
         }
+        // The application has stopped, or its deadline is over.
+        self.turns.give_back(hold, LocalTime::default());
         self.tidy(hold);
     }
 
@@ -304,6 +317,7 @@ impl Candidacies {
         if std::mem::replace(&mut self.arbiter, arbiter) == arbiter {
             return;
         }
+        self.turns.go_by(arbiter);
         for named in self.all.values_mut() {
             named.change(|election| std::mem::replace(&mut election.arbiter, arbiter) != arbiter);
         }
@@ -323,7 +337,7 @@ impl Candidacies {
                 named.end_by_its_deadline();
             }
         }
-        let unlisted = self.all.iter().filter(|(_, named)| !named.listed && named.term.is_none());
+        let unlisted = self.all.iter().filter(|(_, named)| !named.listed && !named.leads());
         for hold in unlisted.map(|(hold, _)| hold.clone()).collect::<Vec<_>>() {
             self.give_up(&hold, Leadership::Isolated);
         }
@@ -332,11 +346,13 @@ impl Candidacies {
             let new = || Named::new(name, policy, self.arbiter);
             let named = self.all.entry(hold.clone()).or_insert_with(new);
             (named.listed, named.handoff) = (true, election.handoff);
+            named.lease.clone_from(&election.lease);
             let algorithm = election.algorithm;
             named.change(|election| {
                 std::mem::replace(&mut election.algorithm, algorithm) != algorithm
             });
         }
+        self.follow_leases();
         self.show();
     }
 
@@ -412,12 +428,11 @@ impl Candidacies {
                 let me = record.and_then(|record| leader_info(now, record, self.me));
                 let profile = named.profile();
                 let me = me.map(|me| Leader { profile, ..me });
-                let until = named.until();
-                named.change(|election| {
-                    election.token = token;
-                    election.safe_until = until;
-                    election.set(Leadership::Leading) | election.set_leader(me) | true
-                });
+                if named.leased.is_none() {
+                    named.begin(token, me);
+                } else {
+                    self.wants_lease(now, hold, token, me);
+                }
             }
             LockEvent::Extended { deadline, .. } => named.extend(|term| term.extend(deadline)),
             LockEvent::Renewed { renewed, listed } => {
@@ -425,7 +440,11 @@ impl Candidacies {
             }
             LockEvent::Lost(_) => {
                 named.asked = false;
+                // Until then its application may go by what it was notified of.
+                let until = named.until();
                 named.ended(Leadership::Isolated);
+                named.settle_lease();
+                self.turns.give_back(hold, until.unwrap_or(now));
                 self.tidy(hold);
             }
             LockEvent::Queued(_) | LockEvent::Left { .. } => {}

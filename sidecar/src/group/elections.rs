@@ -236,6 +236,8 @@ pub struct Election {
     pub leader: Option<Leader>,
     /// Whether the application of this pod stands, in a named election.
     pub candidacy: CandidacyState,
+    /// The Lease that its leader must have besides, if it must.
+    pub lease: Option<ElectionLease>,
     /// How many may be elected.
     pub candidates: u32,
     /// Changes of leader seen by this process.
@@ -259,6 +261,7 @@ impl Election {
             token: None,
             leader: None,
             candidacy: CandidacyState::default(),
+            lease: None,
             candidates: 0,
             transitions: 0,
             last: None,
@@ -326,6 +329,15 @@ pub struct Leader {
     pub profile: Profile,
     /// Since when, by this member's clock.
     pub since: LocalTime,
+}
+
+/// The Lease of an election, as this member sees it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct ElectionLease {
+    /// Its name.
+    pub name: String,
+    /// Its `holderIdentity`; nothing if nobody has it, or that is not known.
+    pub holder: Option<String>,
 }
 
 /// What an election cost.

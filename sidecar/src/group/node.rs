@@ -38,6 +38,7 @@ use super::candidacies::Candidacies;
 use super::timers::PodTimers;
 use crate::application::Application;
 use crate::claims::ClaimId;
+use crate::lease::{News, Order};
 use crate::metrics::LockMetrics;
 use crate::wire::Payload;
 
@@ -59,6 +60,8 @@ pub(super) enum Arrival {
     Payload(Incarnation, Payload),
     /// An answer of the register.
     Register(register::Message),
+    /// Of a Lease that an election needs.
+    Lease(News),
     /// From the application.
     Request(Request),
     /// For the member: what the group's resource, discovery or the kubelet says.
@@ -78,6 +81,7 @@ impl Arrival {
             Self::Nothing => "timer",
             Self::Payload(_, payload) => payload.names().1,
             Self::Register(_) => "register",
+            Self::Lease(_) => "lease",
             Self::Request(_) => "request",
             Self::Command(_) => "command",
             Self::Notified(_) => "notified",
@@ -103,6 +107,9 @@ pub(super) trait Surroundings {
 
     /// Calls the register.
     fn call(&mut self, call: register::Message);
+
+    /// Does something with Leases that elections need.
+    fn order(&mut self, order: Order);
 
     /// The member reported something. What concerns a claim is reported to the claim instead.
     fn notify(&mut self, now: LocalTime, member: &Member, event: Event);
@@ -216,6 +223,7 @@ impl PodNode {
                 let message = Message::Register(answer);
                 self.feed(at, Input::Message { from: Node::Register, message }, around);
             }
+            Arrival::Lease(news) => self.candidacies.on_lease(at.now, &news),
             Arrival::Request(request) => self.on_request(at, request, around),
             Arrival::Command(command) => self.feed(at, Input::Command(command), around),
             Arrival::Notified(notified) => {
@@ -288,6 +296,9 @@ impl PodNode {
     /// Carries out what the claims want of the member, and of the timers.
     fn grant_intents(&mut self, at: Moment, around: &mut impl Surroundings) {
         self.carry_out_intents(at, around);
+        for order in self.candidacies.take_orders() {
+            around.order(order);
+        }
         match self.candidacies.next_due() {
             Some(due) => self.timers.set(PodTimer::Candidacies, due),
             None => self.timers.clear(&PodTimer::Candidacies),

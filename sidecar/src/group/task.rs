@@ -16,7 +16,8 @@ use conclave_protocols::member::{Command, Lease, StatusEpoch};
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::trace::Recorder;
-use conclave_protocols::{Incarnation, LockName, register};
+use conclave_protocols::{Incarnation, LockName, PodUid, register};
+use futures::future::join;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +33,7 @@ use super::publish::Publisher;
 use super::slot::{Slot, virtual_clock};
 use super::timers::sleep_until;
 use crate::application::Application;
+use crate::lease::{LeaseWays, Leases, News};
 use crate::links::Links;
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
@@ -48,6 +50,10 @@ pub(crate) struct Beginning {
     /// What the status of the group's resource says was used.
     pub(crate) status: watch::Receiver<StatusEpoch>,
     pub(crate) register: Register,
+    /// The UID of the group's resource.
+    pub(crate) group: PodUid,
+    /// The Leases that elections need.
+    pub(crate) leases: Leases,
     pub(crate) links: Links,
     pub(crate) inbox: mpsc::Receiver<(Incarnation, Payload)>,
     /// What the group's resource says; nothing once the group is dissolved.
@@ -105,6 +111,7 @@ struct Process<'a> {
     peers: Vec<MemberInfo>,
     register: Register,
     answers: mpsc::Sender<register::Message>,
+    leases: LeaseWays,
     publisher: &'a Publisher,
     map: &'a watch::Sender<ClockMap>,
     metrics: &'a Metrics,
@@ -123,12 +130,14 @@ impl Slot {
         let Beginning { me, elections, policy, mut status, register, links, end, .. } = beginning;
         let mut application = beginning.application;
         let (answers, answered) = mpsc::channel(ANSWERS);
+        let (heard, of_leases) = mpsc::channel(ANSWERS);
         self.publisher.begins(me.incarnation, &policy);
         self.metrics.ballots.list(&policy);
         let incarnation = me.incarnation;
         let clock = virtual_clock(self.clock, &policy);
         let status_epoch = *status.borrow_and_update();
-        let mut named = Candidacies::new(&me.name, incarnation, self.named.clone(), &elections);
+        let named = Candidacies::new(&me.name, incarnation, self.named.clone(), &elections);
+        let mut named = named.of_group(beginning.group);
         named.heed(*application.borrow_and_update());
         let node = PodNode::new(me, policy, status_epoch, self.metrics.locks.clone(), clock, named);
         let process = Process {
@@ -138,6 +147,7 @@ impl Slot {
             peers: Vec::new(),
             register,
             answers,
+            leases: LeaseWays::new(beginning.leases, heard),
             publisher: &self.publisher,
             map: &self.map,
             metrics: &self.metrics,
@@ -151,6 +161,7 @@ impl Slot {
         let sources = Sources {
             asked: &mut self.asked,
             answered,
+            of_leases,
             inbox: beginning.inbox,
             policies: beginning.policies,
             detection,
@@ -168,6 +179,7 @@ impl Slot {
 struct Sources<'a> {
     asked: &'a mut mpsc::Receiver<Request>,
     answered: mpsc::Receiver<register::Message>,
+    of_leases: mpsc::Receiver<News>,
     inbox: mpsc::Receiver<(Incarnation, Payload)>,
     policies: watch::Receiver<Option<Policy>>,
     detection: watch::Receiver<Stated>,
@@ -198,6 +210,7 @@ impl Task<'_> {
                     Arrival::Nothing
                 }
                 Some(answer) = sources.answered.recv() => Arrival::Register(answer),
+                Some(news) = sources.of_leases.recv() => Arrival::Lease(news),
                 Some((from, payload)) = sources.inbox.recv() => Arrival::Payload(from, payload),
                 Some(request) = sources.asked.recv() => Arrival::Request(request),
                 Ok(()) = sources.policies.changed() => {
@@ -234,8 +247,9 @@ impl Task<'_> {
             let step = debug_span!(target: PATH, "step", of = arrival.name());
             step.in_scope(|| self.node.handle(at, arrival, &mut self.process));
         }
-        // What was sent last is on its way before the links end.
-        tokio::time::sleep(FLUSH).await;
+        // What was sent last is on its way before the links end, and a Lease is given back.
+        let settled = tokio::time::timeout(LAST_CALLS, self.process.leases.settled());
+        let _ = join(settled, tokio::time::sleep(FLUSH)).await;
     }
 }
 
@@ -280,6 +294,9 @@ const LONG: Duration = Duration::from_secs(1);
 
 /// How often it is shown to whom links are open.
 const LINKS: Duration = Duration::from_secs(1);
+
+/// How long calls for Leases may take that a member makes as it leaves.
+const LAST_CALLS: Duration = Duration::from_secs(1);
 
 /// How long links stay after the member has left.
 const FLUSH: Duration = Duration::from_millis(50);

@@ -18,7 +18,9 @@ use super::problem::{Problem, ProblemBody};
 use super::safety::Safety;
 use super::trail;
 use super::watched::{self, Patience, Watched};
-use crate::group::{CandidacyState, Election, ElectionError, LastElection, Leader, Leadership};
+use crate::group::{
+    CandidacyState, Election, ElectionError, ElectionLease, LastElection, Leader, Leadership,
+};
 use crate::os_clock::Moment;
 
 /// An election, as this member sees it.
@@ -55,6 +57,9 @@ pub(super) struct ElectionView {
     /// Whether this pod's application stands; only where it was put forward, in an election other than `default`.
     #[serde(skip_serializing_if = "Option::is_none")]
     candidacy: Option<CandidacyName>,
+    /// The Lease that its leader must have besides; only where the resource names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<LeaseView>,
     /// How many may be elected.
     candidates: u32,
     /// Changes of leader that this sidecar has seen.
@@ -123,6 +128,17 @@ struct LeaderView {
     metadata: Option<serde_json::Value>,
     /// For how long, as this member knows.
     since_ms: u64,
+}
+
+/// The Lease of an election, as this member sees it. It may lag.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize, ToSchema)]
+#[schema(as = ElectionLease)]
+struct LeaseView {
+    /// Its name.
+    #[schema(example = "reports")]
+    name: String,
+    /// Its `holderIdentity`; null if nobody has it, or this member does not know.
+    holder: Option<String>,
 }
 
 /// What an election cost.
@@ -262,6 +278,7 @@ impl Watched for Election {
             token: self.token.filter(|_| leads).map(FencingToken::get),
             leader: leader.map(|leader| LeaderView::at(leader, now.boottime)),
             candidacy: CandidacyName::of(self.candidacy),
+            lease: self.lease.clone().map(Into::into),
             candidates: self.candidates,
             transitions: self.transitions,
             last_election: self.last.map(Into::into),
@@ -368,6 +385,12 @@ impl CandidacyName {
             CandidacyState::Stopped => Some(Self::Stopped),
             CandidacyState::Terminating => Some(Self::Terminating),
         }
+    }
+}
+
+impl From<ElectionLease> for LeaseView {
+    fn from(ElectionLease { name, holder }: ElectionLease) -> Self {
+        Self { name, holder }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The elections that are published: their Services, their slices, and what is reported of their leaders.
 
 use conclave_crds::{
-    ELECTION_LABEL, ElectionService, ElectionSpec, ElectionStatus, TOKEN_ANNOTATION,
+    ELECTION_LABEL, ElectionService, ElectionSpec, ElectionStatus, GROUP_LABEL, TOKEN_ANNOTATION,
 };
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::discovery::v1::Endpoint;
@@ -41,7 +41,8 @@ fn take_turns(observed: &mut Observed) -> Vec<Change> {
 }
 
 fn take_effect(observed: &mut Observed, change: &Change, uid: &str) {
-    let Children { role, published: Published { services, slices }, .. } = &mut observed.children;
+    let Children { role, published, .. } = &mut observed.children;
+    let Published { services, slices, leases } = published;
     match change {
         Change::ApplyRole(wanted) => *role = Some(wanted.as_ref().clone()),
         Change::SetStatus(status) => observed.conclave.status = Some(status.as_ref().clone()),
@@ -53,11 +54,11 @@ fn take_effect(observed: &mut Observed, change: &Change, uid: &str) {
         }
         Change::DeleteService(gone) => services.retain(|found| found.uid() != gone.uid),
         Change::DeleteSlice(gone) => slices.retain(|found| found.uid() != gone.uid),
+        Change::CreateLease(lease) => assert!(leases.insert(lease.name_any())),
         Change::Announce(_) => {}
         other @ (Change::SetAuthority(_)
         | Change::ApplyRoleBinding(_)
         | Change::ApplyNetworkPolicy(_)
-        | Change::CreateLease(_)
         | Change::MarkLease(_)
         | Change::UnlabelLeader(_)
         | Change::LabelLeader(_)) => panic!("nobody asked for {other:?}"),
@@ -246,7 +247,7 @@ fn what_is_wanted_no_longer_goes_away() {
 
     observed.conclave.spec.elections = vec![];
     take_turns(&mut observed);
-    let Published { services, slices } = &observed.children.published;
+    let Published { services, slices, .. } = &observed.children.published;
     assert!(services.is_empty() && slices.is_empty());
     assert_eq!(observed.conclave.status.map(|status| status.elections), Some(Vec::new()));
 }
@@ -295,4 +296,46 @@ fn a_specification_that_is_not_understood_takes_nothing_away() {
     assert_eq!(names(&plan(&observed)), ["status", "announce"]);
     take_turns(&mut observed);
     assert!(known(&observed, "reports").leader.is_some());
+}
+
+#[test]
+fn a_lease_that_others_may_have_is_made_once_and_is_nobodys() {
+    let reports =
+        ElectionSpec { lease_name: Some("reports".to_owned()), ..election("reports", None) };
+    let mut observed = settled();
+    observed.conclave.spec.elections = vec![reports];
+    let created = |changes: Vec<Change>| -> Vec<Lease> {
+        let of = |change| if let Change::CreateLease(lease) = change { Some(*lease) } else { None };
+        changes.into_iter().filter_map(of).collect()
+    };
+    let made = created(take_turns(&mut observed));
+    let [lease] = &made[..] else { panic!("{made:?}") };
+    assert_eq!((lease.name_any(), lease.owner_references()), ("reports".to_owned(), &[][..]));
+    assert_eq!(lease.labels().get(GROUP_LABEL), None, "its renewals would wake the operator");
+    let rules = observed.children.role.clone().and_then(|role| role.rules).unwrap_or_default();
+    let may_update = |name: &str| {
+        let names = Some(vec![name.to_owned()]);
+        let rule = rules.iter().find(|rule| rule.resource_names == names).expect("a rule");
+        rule.verbs.clone()
+    };
+    assert_eq!(may_update("reports"), ["get", "list", "watch", "update"]);
+    assert_eq!(may_update("conclave-orders"), may_update("reports"));
+
+    // Somebody deleted it, or the election goes another way.
+    observed.children.published.leases.clear();
+    assert_eq!(created(take_turns(&mut observed)), made);
+    observed.conclave.spec.elections[0].lease_name = None;
+    let changes = take_turns(&mut observed);
+    assert!(matches!(&changes[..], [Change::ApplyRole(_)]), "only the right goes: {changes:?}");
+}
+
+#[test]
+fn a_lease_that_is_there_already_is_left_as_it_is() {
+    let reports =
+        ElectionSpec { lease_name: Some("reports".to_owned()), ..election("reports", None) };
+    let mut observed = settled();
+    observed.conclave.spec.elections = vec![reports];
+    observed.children.published.leases.insert("reports".to_owned());
+    let changes = take_turns(&mut observed);
+    assert!(!changes.iter().any(|change| matches!(change, Change::CreateLease(_))), "{changes:?}");
 }

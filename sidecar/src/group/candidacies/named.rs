@@ -3,9 +3,10 @@
 use conclave_protocols::member::{self, Candidacy, Profile, Term};
 use conclave_protocols::policy::{Arbiter, Handoff, Policy};
 use conclave_protocols::record::Record;
-use conclave_protocols::{Epoch, Incarnation, LocalTime};
+use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime};
 use tokio::sync::watch;
 
+use super::turns::Leased;
 use crate::group::{Connection, Election, Keepalive, Leader, Leadership, Stands};
 
 /// One election.
@@ -15,6 +16,10 @@ pub(super) struct Named {
     pub(super) listed: bool,
     /// When the next begins to lead if this member is to give the lead to another.
     pub(super) handoff: Handoff,
+    /// The Lease that its leader must have besides the hold, by the policy.
+    pub(super) lease: Option<String>,
+    /// What this lead needs of that.
+    pub(super) leased: Option<Leased>,
     /// How the application stands.
     pub(super) stands: Option<Stands>,
     /// When it said so last.
@@ -46,6 +51,8 @@ impl Named {
             state,
             listed: false,
             handoff: Handoff::default(),
+            lease: None,
+            leased: None,
             stands: None,
             since: LocalTime(0),
             annotated: None,
@@ -105,7 +112,11 @@ impl Named {
     /// Until when it leads, if it does.
     pub(super) fn until(&self) -> Option<LocalTime> {
         let term = self.term.as_ref().map(Term::until)?;
-        Some([self.last, self.alive_until].into_iter().flatten().fold(term, LocalTime::min))
+        let lease = match &self.leased {
+            Some(leased) => Some(leased.until?),
+            None => None,
+        };
+        Some([self.last, self.alive_until, lease].into_iter().flatten().fold(term, LocalTime::min))
     }
 
     /// When something is over.
@@ -115,7 +126,7 @@ impl Named {
 
     /// It leads no longer than its application was notified of.
     pub(super) fn end_by_its_deadline(&mut self) {
-        if self.last.is_none() && self.term.is_some() {
+        if self.last.is_none() && self.leads() {
             self.last = self.until();
             self.change(|election| election.set(Leadership::HandingOver));
         }
@@ -123,7 +134,7 @@ impl Named {
 
     /// Shows what is known, unless this member leads: nobody knows of a leader who follows nobody.
     pub(super) fn show(&mut self, stands: member::Leadership) {
-        if self.term.is_some() {
+        if self.leads() {
             return;
         }
         let (known, otherwise) = match stands {
@@ -133,6 +144,9 @@ impl Named {
             member::Leadership::Electing => (None, Leadership::Electing),
             member::Leadership::Isolated => (None, Leadership::Isolated),
         };
+        let is_named =
+            |leader: &Leader| self.leased.as_ref().is_none_or(|leased| leased.names(leader));
+        let known = known.filter(is_named);
         let stands = if known.is_some() { Leadership::Following } else { otherwise };
         self.change(|election| election.set(stands) | election.set_leader(known));
     }
@@ -154,7 +168,17 @@ impl Named {
         }
     }
 
-    fn show_deadline(&mut self) {
+    /// It leads from now on, as that is shown.
+    pub(super) fn begin(&mut self, token: Option<FencingToken>, me: Option<Leader>) {
+        let until = self.until();
+        self.change(|election| {
+            election.token = token;
+            election.safe_until = until;
+            election.set(Leadership::Leading) | election.set_leader(me) | true
+        });
+    }
+
+    pub(super) fn show_deadline(&mut self) {
         let Some(until) = self.until() else { return };
         self.state.send_if_modified(|election| election.safe_until.replace(until) != Some(until));
     }
@@ -162,6 +186,9 @@ impl Named {
     /// This member leads no longer, if it did.
     pub(super) fn ended(&mut self, then: Leadership) {
         self.last = None;
+        if let Some(leased) = &mut self.leased {
+            leased.until = None;
+        }
         if self.term.take().is_some() {
             self.known.1 = None;
             self.change(|election| {

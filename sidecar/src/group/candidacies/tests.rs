@@ -77,6 +77,7 @@ fn shown(candidacies: &Candidacies) -> Election {
 
 mod application;
 mod ending;
+mod leases;
 
 #[test]
 fn the_nominee_asks_once_and_leads_when_it_is_granted_the_lead() {

@@ -22,6 +22,7 @@ use crate::group::Request;
 use crate::group::believers::Notified;
 use crate::group::candidacies::Candidacies;
 use crate::group::node::{Arrival, Ending, Moment, PodNode, Surroundings};
+use crate::lease::Order;
 use crate::metrics::LockMetrics;
 use crate::wire::Payload;
 
@@ -339,6 +340,8 @@ impl Surroundings for Around {
     fn call(&mut self, call: register::Message) {
         self.out.send(Node::Register, Parcel::Register(call));
     }
+
+    fn order(&mut self, _: Order) {}
 
     fn notify(&mut self, _now: LocalTime, member: &Member, event: Event) {
         match event {

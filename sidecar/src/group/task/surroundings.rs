@@ -17,6 +17,7 @@ use crate::group::LastElection;
 use crate::group::costs::{election_cost, lock_costs};
 use crate::group::node::requests::LEAVING;
 use crate::group::node::{Ending, Surroundings, name_of};
+use crate::lease::Order;
 use crate::metrics::DEFAULT;
 use crate::telemetry;
 use crate::wire::Payload;
@@ -64,6 +65,10 @@ impl Surroundings for Process<'_> {
 
     fn call(&mut self, call: register::Message) {
         self.register.call(call, self.answers.clone());
+    }
+
+    fn order(&mut self, order: Order) {
+        self.leases.carry_out(order);
     }
 
     fn notify(&mut self, now: LocalTime, member: &Member, event: Event) {

@@ -269,6 +269,7 @@ pub(crate) fn following() -> Election {
         token: None,
         leader: Some(leader("shop-1")),
         candidacy: CandidacyState::None,
+        lease: None,
         candidates: 2,
         transitions: 4,
         last: Some(LastElection { messages: 7, duration: Duration::from_millis(38) }),

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::double::*;
 use crate::group::{
-    Election, ElectionError, ElectionRequest, Keepalive, Leader, Leadership, Stood,
+    Election, ElectionError, ElectionLease, ElectionRequest, Keepalive, Leader, Leadership, Stood,
 };
 
 #[tokio::test]
@@ -185,6 +185,28 @@ async fn a_named_election_is_shown_like_any_other() {
     assert_eq!(names, [&"default", &"reports"]);
     // What was reported of it holds nobody up that is to lead the group.
     assert_eq!(double.group.believers.watch().borrow().until, LocalTime(0));
+}
+
+#[tokio::test]
+async fn the_lease_that_a_leader_needs_and_its_holder_are_shown() {
+    let double = Double::new();
+    assert!(double.get("/v1/elections/default").await.json().get("lease").is_none());
+    let jobs = |holder: Option<&str>| {
+        let holder = holder.map(str::to_owned);
+        Some(ElectionLease { name: "jobs".to_owned(), holder })
+    };
+    let (name, lease) = ("reports".to_owned(), jobs(Some("import-1")));
+    let waits = Leadership::Electing;
+    let election = Election { name, lease, leadership: waits, leader: None, ..following() };
+    let (election, seen) = tokio::sync::watch::channel(election);
+    double.named.send_replace([("reports".to_owned(), seen)].into());
+    let answer = double.get("/v1/elections/reports/self").await;
+    let shown = answer.json();
+    assert_eq!((answer.status.as_u16(), &shown["leader"]), (503, &serde_json::Value::Null));
+    assert_eq!(shown["lease"], json!({"name": "jobs", "holder": "import-1"}));
+    election.send_modify(|election| election.lease = jobs(None));
+    let shown = double.get("/v1/elections/reports").await.json();
+    assert_eq!(shown["lease"], json!({"name": "jobs", "holder": null}));
 }
 
 #[tokio::test]
