@@ -300,7 +300,8 @@ impl PodNode {
             around.order(order);
         }
         match self.candidacies.next_due() {
-            Some(due) => self.timers.set(PodTimer::Candidacies, due),
+            // What is due since long ago, such as a Lease that anybody may take, is due now: nothing was held up.
+            Some(due) => self.timers.set(PodTimer::Candidacies, due.max(at.now)),
             None => self.timers.clear(&PodTimer::Candidacies),
         }
     }
