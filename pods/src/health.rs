@@ -39,7 +39,7 @@ pub fn health_port(text: &str) -> Result<u16, String> {
 
 /// A path that a request can ask for. An error says what is expected.
 pub fn health_path(text: &str) -> Result<String, String> {
-    let is_fit = |c: char| c.is_ascii_graphic() && c != '#';
+    let is_fit = |c: char| c.is_ascii_graphic() && !"#<>`".contains(c);
     if !text.starts_with('/') || !text.chars().all(is_fit) || text.len() > PATH_MAX {
         return Err(format!(
             "must be a path such as `/healthz`, of at most {PATH_MAX} visible characters, and is `{text}`"

@@ -19,8 +19,6 @@ pub struct Application {
     pub containers: Containers,
     /// By then a process of it was over, by this machine's `CLOCK_BOOTTIME`: the last that was reported.
     pub ended: Option<LocalTime>,
-    /// Several containers may be the one that leads: the end of one is not that of the lead.
-    pub is_ambiguous: bool,
 }
 
 /// How an application answers when its health is asked.

@@ -142,18 +142,18 @@ impl Candidacies {
     }
 
     /// A connection is over. If the application stands by it, it stands and leads no longer.
-    pub(super) fn hung_up(&mut self, name: &str, connection: &Connection) {
+    pub(super) fn hung_up(&mut self, now: LocalTime, name: &str, connection: &Connection) {
         let stands = self.find(name).is_ok_and(|(_, named)| named.stands_by(connection));
         if stands {
             // It was just found.
-            let _ = self.withdraw(name);
+            let _ = self.withdraw(now, name);
         }
     }
 
     /// The application does not stand any more, and does not lead.
-    pub(super) fn withdraw(&mut self, name: &str) -> Result<(), ElectionError> {
+    pub(super) fn withdraw(&mut self, now: LocalTime, name: &str) -> Result<(), ElectionError> {
         let (hold, named) = self.find(name)?;
-        named.stands = None;
+        (named.stands, named.alive_until, named.since) = (None, None, now);
         self.announce(&hold);
         self.give_up(&hold, Leadership::Following);
         Ok(())
@@ -256,9 +256,10 @@ impl Candidacies {
             named.rests = named.rests.filter(|until| *until > now);
             let abandoned = named.alive_until.is_some_and(|until| until <= now);
             if abandoned {
-                named.stands = None;
-                named.alive_until = None;
+                (named.stands, named.alive_until) = (None, None);
+                self.stands_by_annotation(&hold);
             }
+            let Some(named) = self.all.get(&hold) else { continue };
             let ends = abandoned || named.last.is_some_and(|last| last <= now);
             let then = if named.listed { Leadership::Following } else { Leadership::Isolated };
             self.announce(&hold);
@@ -425,6 +426,7 @@ impl Candidacies {
                     return;
                 }
                 named.term = Some(term);
+                named.began = now;
                 let me = record.and_then(|record| leader_info(now, record, self.me));
                 let profile = named.profile();
                 let me = me.map(|me| Leader { profile, ..me });

@@ -24,6 +24,8 @@ pub(crate) struct Slot {
     pub(super) metrics: Metrics,
     pub(super) believers: Believers,
     pub(super) named: watch::Sender<NamedElections>,
+    /// The pod is about to end, whatever group it comes into.
+    pub(super) drained: bool,
 }
 
 /// Makes a slot and the handle to the group.
@@ -42,7 +44,7 @@ pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> 
         clock,
         believers: believers.clone(),
     };
-    (group, Slot { asked, publisher, map, clock, metrics, believers, named })
+    (group, Slot { asked, publisher, map, clock, metrics, believers, named, drained: false })
 }
 
 impl Slot {
@@ -63,7 +65,7 @@ impl Slot {
         }
     }
 
-    fn turn_away(&self, request: Request) {
+    fn turn_away(&mut self, request: Request) {
         let missing = self.publisher.status.borrow().missing.clone().unwrap_or_default();
         match request {
             Request::Ask(_, reply) => answered(reply, Err(AskError::NotReady(missing))),
@@ -73,7 +75,8 @@ impl Slot {
             }
             Request::Claims(reply) => answered(reply, Vec::new()),
             Request::Election(_, request) => request.refuse(ElectionError::NotReady(missing)),
-            Request::Abandon(..) | Request::Drain => {}
+            Request::Abandon(..) => {}
+            Request::Drain => self.drained = true,
         }
     }
 }

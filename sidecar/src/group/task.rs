@@ -172,7 +172,7 @@ impl Slot {
             application,
             believers: self.believers.watch(),
         };
-        Task { node, process }.run(sources, end).await;
+        self.drained = Task { node, process }.run(sources, end, self.drained).await;
     }
 }
 
@@ -192,8 +192,18 @@ struct Sources<'a> {
 }
 
 impl Task<'_> {
-    async fn run(mut self, mut sources: Sources<'_>, end: CancellationToken) {
+    /// `drained`: the pod was about to end before. Whether it is afterwards.
+    async fn run(
+        mut self,
+        mut sources: Sources<'_>,
+        end: CancellationToken,
+        mut drained: bool,
+    ) -> bool {
         self.node.start(self.process.moment(), &mut self.process);
+        if drained {
+            let drain = Arrival::Request(Request::Drain);
+            self.node.handle(self.process.moment(), drain, &mut self.process);
+        }
         let mut leaving = false;
         let mut links = tokio::time::interval(LINKS);
         links.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -212,7 +222,10 @@ impl Task<'_> {
                 Some(answer) = sources.answered.recv() => Arrival::Register(answer),
                 Some(news) = sources.of_leases.recv() => Arrival::Lease(news),
                 Some((from, payload)) = sources.inbox.recv() => Arrival::Payload(from, payload),
-                Some(request) = sources.asked.recv() => Arrival::Request(request),
+                Some(request) = sources.asked.recv() => {
+                    drained |= matches!(request, Request::Drain);
+                    Arrival::Request(request)
+                }
                 Ok(()) = sources.policies.changed() => {
                     if let Some(policy) = sources.policies.borrow_and_update().clone() {
                         Arrival::Command(Command::Policy(Box::new(policy)))
@@ -250,6 +263,7 @@ impl Task<'_> {
         // What was sent last is on its way before the links end, and a Lease is given back.
         let settled = tokio::time::timeout(LAST_CALLS, self.process.leases.settled());
         let _ = join(settled, tokio::time::sleep(FLUSH)).await;
+        drained
     }
 }
 

@@ -128,7 +128,11 @@ impl Trail {
         }
         let view = state.view(now);
         match kept.last.take() {
-            Some((_, before)) => {
+            Some((last, before)) => {
+                if last.index == seen.index {
+                    // Who has read one event of that number may have missed the other.
+                    kept.complete_after = seen.index.saturating_add(1);
+                }
                 for name in Election::events(Some(&before), &view) {
                     kept.push(Past { name, index: seen.index, view: view.clone().past() });
                 }

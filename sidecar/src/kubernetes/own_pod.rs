@@ -87,7 +87,6 @@ impl Place {
                     application.send_if_modified(|now| {
                         let before = *now;
                         now.containers = report.containers;
-                        now.is_ambiguous = report.is_ambiguous;
                         now.ended = now.ended.max(ended);
                         *now != before
                     });
@@ -118,8 +117,6 @@ struct Seen(BTreeMap<String, i32>);
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Report {
     containers: Containers,
-    /// Several containers may be the one that leads.
-    is_ambiguous: bool,
     /// A process of the application is over that was not at the last look.
     ended: Option<End>,
     /// The pod is about to end.
@@ -136,22 +133,25 @@ enum End {
 impl Seen {
     fn read(&mut self, pod: &Pod, only: Option<&str>) -> Report {
         let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref());
-        let mut report = Report {
-            is_deleted: pod.metadata.deletion_timestamp.is_some(),
-            is_ambiguous: application(pod, only).count() > 1,
-            ..Report::default()
-        };
+        let mut report =
+            Report { is_deleted: pod.metadata.deletion_timestamp.is_some(), ..Report::default() };
+        let are_several = application(pod, only).count() > 1;
         let (mut some, mut missing) = (false, false);
         for container in application(pod, only) {
             let ends = ends(container);
-            // At the first look there is nothing that it could have asked of this sidecar before.
+            let (is_running, is_done) = (is_running(container), is_done(container, policy));
             let before = self.0.insert(container.name.clone(), ends);
-            if before.is_some_and(|before| before < ends) {
-                report.ended = report.ended.max(Some(last_end(container)));
+            let end = last_end(container).filter(|end| match before {
+                Some(before) => before < ends,
+                // At the first look an end counts for what was asked before it, if it is known when that was.
+                None => *end != End::Unknown,
+            });
+            // One that has done its work was not the one that stands, if there are others.
+            if !(is_done && are_several) {
+                report.ended = report.ended.max(end);
             }
-            let is_running = is_running(container);
             some |= is_running;
-            missing |= !is_running && !is_done(container, policy);
+            missing |= !is_running && !is_done;
         }
         report.containers = match (some, missing) {
             _ if self.0.is_empty() => Containers::Unknown,
@@ -195,10 +195,12 @@ fn ends(container: &ContainerStatus) -> i32 {
     container.restart_count.saturating_add(i32::from(end(container).is_some()))
 }
 
-fn last_end(container: &ContainerStatus) -> End {
-    let states = container.state.iter().chain(&container.last_state);
-    let mut ends = states.filter_map(|state| state.terminated.as_ref());
-    ends.find_map(|end| end.finished_at.clone()).map_or(End::Unknown, End::At)
+/// When the last process was over that is; nothing if none is, as far as the kubelet says.
+fn last_end(container: &ContainerStatus) -> Option<End> {
+    let mut states = container.state.iter().chain(&container.last_state);
+    let end = states.find_map(|state| state.terminated.as_ref());
+    let at = end.map(|end| end.finished_at.clone().map_or(End::Unknown, End::At));
+    at.or_else(|| (container.restart_count > 0).then_some(End::Unknown))
 }
 
 /// Whether no process of the container comes any more, though nothing has failed.

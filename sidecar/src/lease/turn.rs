@@ -58,8 +58,10 @@ pub(crate) struct Turn {
     may_read: LocalTime,
     /// When a nominee reads again that has to wait.
     look: LocalTime,
-    /// When the API server last answered, or the turn began.
+    /// When it last showed that this member has to wait, or had it take the Lease; or when the turn began.
     reached: LocalTime,
+    /// There was no Lease at the last call, or it was not to be read or written.
+    barred: bool,
     calls: u64,
     random: Random,
 }
@@ -99,9 +101,20 @@ impl Turn {
             may_read: LocalTime::default(),
             look: LocalTime::default(),
             reached: LocalTime::default(),
+            barred: false,
             calls: 0,
             random: Random::new(seed),
         }
+    }
+
+    /// Its calls have numbers above that one, which no other turn's have.
+    pub(crate) fn numbered_from(self, calls: u64) -> Self {
+        Self { calls, ..self }
+    }
+
+    /// Whether it waits for the answer to that call.
+    pub(crate) fn awaits(&self, id: u64) -> bool {
+        self.pending.as_ref().is_some_and(|pending| pending.id == id)
     }
 
     /// The name of the Lease.
@@ -127,7 +140,8 @@ impl Turn {
         self.stage == Stage::Rests && self.pending.is_none()
     }
 
-    /// Whether this member has the hold, and does not reach the API server: another nominee may.
+    /// Whether this member has the hold, and cannot take a Lease that is free: another nominee may. It may not reach the
+    /// API server, or not be let write.
     pub(crate) fn is_out_of_reach(&self, now: LocalTime) -> bool {
         matches!(self.stage, Stage::Wants(_)) && now - self.reached >= LEASE
     }
@@ -170,13 +184,21 @@ impl Turn {
         self.doubt |= holder(self.seen()) != now || record.is_none();
     }
 
-    /// What became of a call.
-    pub(crate) fn answer(&mut self, now: LocalTime, id: u64, outcome: Outcome) {
-        let Some(pending) = self.pending.take_if(|pending| pending.id == id) else { return };
+    /// What became of a call. Whether it has just turned out that there is no Lease, or that it is not to be written.
+    pub(crate) fn answer(&mut self, now: LocalTime, id: u64, outcome: Outcome) -> bool {
+        let Some(pending) = self.pending.take_if(|pending| pending.id == id) else { return false };
+        let barred = match &outcome {
+            Outcome::Absent | Outcome::Refused => true,
+            // What was read may not be written all the same.
+            Outcome::Is(_) if pending.write.is_none() => self.barred,
+            Outcome::Unknown => self.barred,
+            Outcome::Is(_) | Outcome::Conflict => false,
+        };
+        let is_news = !std::mem::replace(&mut self.barred, barred) && barred;
         match outcome {
             Outcome::Is(record) => self.learn(now, &pending, record),
             Outcome::Absent => {
-                (self.seen, self.mine, self.reached) = (None, false, now);
+                (self.seen, self.mine) = (None, false);
                 self.is_anothers();
                 self.pause(now);
             }
@@ -185,6 +207,7 @@ impl Turn {
             Outcome::Unknown if pending.write.is_some() => self.doubt = true,
             Outcome::Unknown => self.pause(now),
         }
+        is_news
     }
 
     fn pause(&mut self, now: LocalTime) {
@@ -198,7 +221,6 @@ impl Turn {
     }
 
     fn learn(&mut self, now: LocalTime, pending: &Pending, record: Record) {
-        self.reached = now;
         self.doubt = false;
         if self.seen().map(Record::version) != Some(record.version()) {
             self.seen = Some((record, now));
@@ -206,12 +228,20 @@ impl Turn {
         match &pending.write {
             None => {
                 self.look = now.after(self.jitter());
+                let waits = matches!(self.stage, Stage::Wants(token) if self.may_take(token) > now);
+                self.reached = if waits { now } else { self.reached };
                 self.mine = self.is_mine();
                 if !self.mine {
                     self.is_anothers();
                 }
             }
-            Some(Write::Take(mark)) => self.took(now, pending.sent, mark.token),
+            Some(Write::Take(mark)) => {
+                let is_it = self.seen().and_then(Record::mark).as_ref() == Some(mark);
+                if is_it {
+                    self.reached = now;
+                    self.took(now, pending.sent, mark.token);
+                }
+            }
             Some(Write::Release) => {
                 self.mine = false;
                 self.is_anothers();

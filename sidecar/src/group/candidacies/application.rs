@@ -1,6 +1,7 @@
 //! What the sidecar and the kubelet know of the application, and what that is for its candidacies.
 
 use conclave_protocols::{LocalTime, LockName};
+use tracing::warn;
 
 use super::Candidacies;
 use super::named::Named;
@@ -37,21 +38,33 @@ impl Candidacies {
             if !named.is_over(by) {
                 continue;
             }
+            let keepalive = named.stands.as_ref().map(|stands| &stands.keepalive);
+            if matches!(keepalive, Some(Keepalive::Sidecar)) {
+                let election = named.state.borrow().name.clone();
+                warn!(election, "a container of the application ended, and so does its candidacy");
+            }
             named.stands.clone_from(&named.annotated);
-            named.rests = None;
+            (named.rests, named.alive_until) = (None, None);
             self.announce(&hold);
             self.end_of_container(&hold);
         }
     }
 
-    /// A container of the application is not there any more. If it is the one that led, nobody here believes; another
-    /// one that may have goes by the deadline.
+    /// A container of the application is not there any more. Its next process may have been notified of the lead before
+    /// that was reported, and goes by the deadline.
     fn end_of_container(&mut self, hold: &LockName) {
-        let leads = self.all.get(hold).is_some_and(|named| named.term.is_some());
-        if leads && self.application.is_ambiguous {
+        if self.all.get(hold).is_some_and(|named| named.term.is_some()) {
             self.hand_over(hold);
         } else {
             self.give_up(hold, Leadership::Following);
+        }
+    }
+
+    /// What the application asked for is over. If so is the process that did, the annotation says what is the case.
+    pub(super) fn stands_by_annotation(&mut self, hold: &LockName) {
+        let Some(named) = self.all.get_mut(hold) else { return };
+        if self.application.ended.is_some_and(|by| named.since <= by) {
+            named.stands.clone_from(&named.annotated);
         }
     }
 
@@ -78,10 +91,11 @@ impl Named {
     fn is_over(&self, by: LocalTime) -> bool {
         match self.stands.as_ref().map(|stands| &stands.keepalive) {
             Some(Keepalive::Sidecar) => self.since <= by,
-            Some(Keepalive::Annotation) => true,
+            // A lead that began later is none of that process.
+            Some(Keepalive::Annotation) => !self.leads() || self.began <= by,
             Some(Keepalive::Connection(_) | Keepalive::Client(_)) => false,
             // The process that was over withdrew; the next one is put forward again.
-            None => self.annotated.is_some(),
+            None => self.annotated.is_some() && self.since <= by,
         }
     }
 }

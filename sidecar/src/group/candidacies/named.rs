@@ -24,6 +24,8 @@ pub(super) struct Named {
     pub(super) stands: Option<Stands>,
     /// When it said so last.
     pub(super) since: LocalTime,
+    /// When this member's last lead began.
+    pub(super) began: LocalTime,
     /// How it stands by the pod's annotation.
     pub(super) annotated: Option<Stands>,
     /// If it has to state that again, until then.
@@ -55,6 +57,7 @@ impl Named {
             leased: None,
             stands: None,
             since: LocalTime(0),
+            began: LocalTime(0),
             annotated: None,
             alive_until: None,
             rests: None,

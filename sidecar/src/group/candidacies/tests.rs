@@ -110,7 +110,7 @@ fn who_does_not_stand_does_not_ask_and_does_not_lead() {
     nominate(&mut candidacies, ME);
     grant(&mut candidacies);
     assert!(enters(&mut candidacies));
-    assert!(candidacies.withdraw("reports").is_ok() && exits(&mut candidacies));
+    assert!(candidacies.withdraw(NOW, "reports").is_ok() && exits(&mut candidacies));
     assert!(!shown(&candidacies).leads_at(NOW));
     nominate(&mut candidacies, ME);
     assert!(!enters(&mut candidacies));
@@ -129,7 +129,7 @@ fn who_stands_by_a_connection_stands_and_leads_for_as_long_as_it_lasts() {
         grant(&mut candidacies);
         let again = again.map_or(Keepalive::Sidecar, Keepalive::Connection);
         stand(&mut candidacies, again).expect("it is listed");
-        candidacies.hung_up("reports", &one);
+        candidacies.hung_up(NOW, "reports", &one);
         assert_eq!((exits(&mut candidacies), shown(&candidacies).leads_at(NOW)), (ends, !ends));
     }
 }
@@ -144,7 +144,7 @@ fn who_drains_gives_the_lead_up_when_its_connection_ends() {
     grant(&mut candidacies);
     candidacies.drain();
     assert!(!exits(&mut candidacies));
-    candidacies.hung_up("reports", &connection);
+    candidacies.hung_up(NOW, "reports", &connection);
     assert!(exits(&mut candidacies) && !shown(&candidacies).leads_at(NOW));
 }
 
@@ -201,8 +201,8 @@ fn an_election_that_is_not_listed_any_more_ends_when_its_leader_surely_does() {
     assert!(candidacies.shown.borrow().is_empty());
     let refused = stand(&mut candidacies, Keepalive::Sidecar).map(|stood| stood.created);
     assert_eq!(refused, Err(ElectionError::NoElection));
-    assert_eq!(candidacies.withdraw("reports"), Ok(()));
-    assert_eq!(candidacies.withdraw("reports"), Err(ElectionError::NoElection));
+    assert_eq!(candidacies.withdraw(NOW, "reports"), Ok(()));
+    assert_eq!(candidacies.withdraw(NOW, "reports"), Err(ElectionError::NoElection));
 }
 
 fn record(epoch: u64) -> Record {
@@ -259,7 +259,7 @@ fn who_is_put_forward_from_the_beginning_stands_once_the_election_is_listed() {
     nominate(&mut candidacies, ME);
     assert!(enters(&mut candidacies));
     // The application may think better of it.
-    assert!(candidacies.withdraw("reports").is_ok() && exits(&mut candidacies));
+    assert!(candidacies.withdraw(NOW, "reports").is_ok() && exits(&mut candidacies));
 }
 
 /// A member that joins hears of an election before it has the view's policy.

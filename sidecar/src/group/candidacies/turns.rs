@@ -5,22 +5,28 @@ use std::time::Duration;
 
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::{FencingToken, Incarnation, LocalTime, LockName, PodUid};
+use tracing::warn;
 
 use super::Candidacies;
 use super::named::Named;
 use crate::group::{ElectionLease, Leader, Leadership};
-use crate::lease::{self, News, Order, Record, Turn};
+use crate::lease::{self, News, Order, Outcome, Record, Turn};
 
 /// This member's turns with Leases.
 pub(super) struct Turns {
     group: PodUid,
     me: Incarnation,
     holder: String,
-    /// By election: one whose election is gone stays until its Lease is given back.
-    all: BTreeMap<LockName, Turn>,
+    /// By election and Lease: one that is needed no more stays until its Lease is given back.
+    all: BTreeMap<TurnName, Turn>,
+    /// How many there were.
+    made: u64,
     followed: BTreeSet<String>,
     orders: Vec<Order>,
 }
+
+/// An election's hold, and the name of the Lease.
+type TurnName = (LockName, String);
 
 /// What the leader of an election must have besides the hold.
 #[derive(Debug)]
@@ -55,7 +61,7 @@ impl Turns {
     pub(super) fn new(pod: &str, me: Incarnation) -> Self {
         let (group, holder) = (PodUid(0), lease::identity(pod, me));
         let (all, followed, orders) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
-        Self { group, me, holder, all, followed, orders }
+        Self { group, me, holder, all, made: 0, followed, orders }
     }
 
     /// When something is to be done.
@@ -73,22 +79,32 @@ impl Turns {
 
     /// This member has the hold.
     fn want(&mut self, now: LocalTime, hold: &LockName, election: &str, leased: &Leased) {
-        let of_lease = |turn: &Turn| turn.lease() == leased.name;
-        if !self.all.get(hold).is_some_and(of_lease) {
-            let seed = self.me.run ^ now.0;
-            let turn = Turn::new(&leased.name, self.group, election, &self.holder, seed);
-            self.all.insert(hold.clone(), turn);
-        }
-        if let Some(turn) = self.all.get_mut(hold) {
-            turn.want(now, leased.token.map(FencingToken::get));
-        }
+        let seed = self.me.run ^ now.0;
+        let turn = self.all.entry((hold.clone(), leased.name.clone())).or_insert_with(|| {
+            self.made += 1;
+            // Two elections of one process are two holders: a Lease may go from one to the other.
+            let holder = format!("{}_{election}", self.holder);
+            Turn::new(&leased.name, self.group, election, &holder, seed)
+                .numbered_from(self.made << 32)
+        });
+        turn.want(now, leased.token.map(FencingToken::get));
+    }
+
+    /// Whether some Lease is being given back.
+    fn are_under_way(&self) -> bool {
+        self.all.values().any(|turn| !turn.rests())
+    }
+
+    /// The Leases that are looked at: those that the policy names, and those that are yet to be given back.
+    fn needed(&self, listed: BTreeSet<String>) -> BTreeSet<String> {
+        let left = self.all.values().filter(|turn| !turn.rests());
+        listed.into_iter().chain(left.map(|turn| turn.lease().to_owned())).collect()
     }
 
     /// This member does not have the hold any more.
     pub(super) fn give_back(&mut self, hold: &LockName, from: LocalTime) {
-        if let Some(turn) = self.all.get_mut(hold) {
-            turn.give_back(from);
-        }
+        let of_hold = self.all.iter_mut().filter(|((of, _), _)| of == hold);
+        of_hold.for_each(|(_, turn)| turn.give_back(from));
     }
 }
 
@@ -170,13 +186,13 @@ impl Candidacies {
                 named.settle_lease();
             }
         }
-        let is_listed = |hold: &LockName, turn: &Turn| {
-            let named = self.all.get(hold).and_then(|named| named.lease.as_deref());
-            named == Some(turn.lease())
+        let listed = |hold: &LockName| self.all.get(hold).filter(|named| named.listed);
+        let is_listed = |(hold, lease): &TurnName| {
+            listed(hold).is_some_and(|named| named.lease.as_ref() == Some(lease))
         };
-        self.turns.all.retain(|hold, turn| !turn.rests() || is_listed(hold, turn));
+        self.turns.all.retain(|name, turn| !turn.rests() || is_listed(name));
         let all = self.all.values().filter(|named| named.listed);
-        let names: BTreeSet<String> = all.filter_map(|named| named.lease.clone()).collect();
+        let names = self.turns.needed(all.filter_map(|named| named.lease.clone()).collect());
         if self.turns.followed != names {
             self.turns.followed.clone_from(&names);
             self.turns.orders.push(Order::Follow(names));
@@ -196,57 +212,75 @@ impl Candidacies {
         (leased.until, leased.token, leased.me) = (None, token, me);
         let election = named.state.borrow().name.clone();
         self.turns.want(now, hold, &election, leased);
-        self.turn(now, hold);
+        let name = (hold.clone(), leased.name.clone());
+        self.turn(now, &name);
+    }
+
+    /// Whether a Lease is yet to be given back.
+    pub(in crate::group) fn gives_back(&self) -> bool {
+        self.turns.are_under_way()
     }
 
     /// Something was heard of a Lease.
     pub(in crate::group) fn on_lease(&mut self, now: LocalTime, news: &News) {
-        let (News::Answer { lease: name, .. } | News::Seen { lease: name, .. }) = news;
-        let group = self.turns.group;
-        let turn = self.turns.all.iter_mut().find(|(_, turn)| turn.lease() == name);
-        let record = match news {
-            News::Seen { record, .. } => record.clone(),
-            News::Answer { id, outcome, .. } => {
-                let Some((_, turn)) = turn else { return };
-                turn.answer(now, *id, outcome.clone());
-                turn.seen().cloned()
+        match news {
+            News::Seen { lease, record } => {
+                self.learn(lease, record.as_ref());
+                let all = self.turns.all.iter_mut().filter(|((_, name), _)| name == lease);
+                all.for_each(|(_, turn)| turn.saw(record.as_ref()));
+                self.tick_leases(now);
             }
-        };
+            News::Answer { lease, id, outcome } => {
+                let mut all = self.turns.all.iter_mut();
+                let Some((name, turn)) = all.find(|(_, turn)| turn.awaits(*id)) else { return };
+                let name = name.clone();
+                if turn.answer(now, *id, outcome.clone()) {
+                    warn!(lease, "the Lease of an election is not there, or may not be written");
+                }
+                match outcome {
+                    Outcome::Is(record) => self.learn(lease, Some(record)),
+                    Outcome::Absent => self.learn(lease, None),
+                    Outcome::Conflict | Outcome::Refused | Outcome::Unknown => {}
+                }
+                self.turn(now, &name);
+            }
+        }
+    }
+
+    /// That Lease is this now, or there is none.
+    fn learn(&mut self, lease: &str, record: Option<&Record>) {
+        let group = self.turns.group;
         let needs =
-            |named: &&mut Named| named.leased.as_ref().is_some_and(|leased| leased.name == *name);
+            |named: &&mut Named| named.leased.as_ref().is_some_and(|leased| leased.name == lease);
         for named in self.all.values_mut().filter(needs) {
-            named.learn(record.as_ref(), group);
+            named.learn(record, group);
             named.show(self.stands);
         }
-        let turn = self.turns.all.iter_mut().find(|(_, turn)| turn.lease() == name);
-        let Some((hold, turn)) = turn else { return };
-        if matches!(*news, News::Seen { .. }) {
-            turn.saw(record.as_ref());
-        }
-        let hold = hold.clone();
-        self.turn(now, &hold);
     }
 
     /// Does what is due with Leases by now.
     pub(super) fn tick_leases(&mut self, now: LocalTime) {
-        for hold in self.turns.all.keys().cloned().collect::<Vec<_>>() {
-            self.turn(now, &hold);
+        for name in self.turns.all.keys().cloned().collect::<Vec<_>>() {
+            self.turn(now, &name);
         }
     }
 
     /// Does what is due with one Lease, and what follows for the lead.
-    fn turn(&mut self, now: LocalTime, hold: &LockName) {
-        let Some(turn) = self.turns.all.get_mut(hold) else { return };
+    fn turn(&mut self, now: LocalTime, name: &TurnName) {
+        let Some(turn) = self.turns.all.get_mut(name) else { return };
         self.turns.orders.extend(turn.tick(now).map(Order::Call));
         let (until, is_out_of_reach) = (turn.until(), turn.is_out_of_reach(now));
+        let (hold, lease) = name;
         let Some(named) = self.all.get_mut(hold).filter(|named| named.term.is_some()) else {
             return;
         };
-        let Some(leased) = &mut named.leased else { return };
+        let leased = named.leased.as_mut().filter(|leased| leased.name == *lease);
+        let Some(leased) = leased else { return };
         match (std::mem::replace(&mut leased.until, until), until) {
             (None, Some(_)) => {
                 let me = leased.me.take().map(|me| Leader { since: now, ..me });
                 let token = leased.token;
+                named.began = now;
                 named.begin(token, me);
             }
             (Some(_), Some(_)) => named.show_deadline(),

@@ -21,7 +21,7 @@ impl PodNode {
     pub(super) fn end(&mut self, at: Moment, around: &mut impl Surroundings) {
         self.candidacies.end();
         self.grant_intents(at, around);
-        if !self.candidacies.leads() || self.ending == Some(Ending::Leaves) {
+        if !self.keeps_it() || self.ending == Some(Ending::Leaves) {
             return self.leave(at, around);
         }
         self.ending = Some(Ending::Waits);
@@ -32,10 +32,15 @@ impl PodNode {
 
     /// The application for which this node has waited leads no more.
     pub(super) fn leave_if_stopped(&mut self, at: Moment, around: &mut impl Surroundings) {
-        if self.ending == Some(Ending::Waits) && !self.candidacies.leads() {
+        if self.ending == Some(Ending::Waits) && !self.keeps_it() {
             self.leave(at, around);
             self.grant_intents(at, around);
         }
+    }
+
+    /// Whether its application leads, or a Lease is yet to be given back.
+    fn keeps_it(&self) -> bool {
+        self.candidacies.leads() || self.candidacies.gives_back()
     }
 
     /// Leaves the group: the claims end first, then the member says what it holds.

@@ -66,8 +66,10 @@ impl PodNode {
             ElectionRequest::Stand(stands, reply) => {
                 answered(reply, self.stand(now, name, stands));
             }
-            ElectionRequest::HungUp(connection) => self.candidacies.hung_up(name, &connection),
-            ElectionRequest::Withdraw(reply) => answered(reply, self.candidacies.withdraw(name)),
+            ElectionRequest::HungUp(connection) => self.candidacies.hung_up(now, name, &connection),
+            ElectionRequest::Withdraw(reply) => {
+                answered(reply, self.candidacies.withdraw(now, name));
+            }
             ElectionRequest::Resign(to, cooldown, reply) => {
                 let record = self.member.record();
                 let until = now.after(cooldown);

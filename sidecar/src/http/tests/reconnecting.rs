@@ -1,5 +1,7 @@
 //! Streams that broke, and what their clients missed.
 
+use std::time::Duration;
+
 use axum::Router;
 use serde_json::Value;
 use tower::ServiceExt;
@@ -94,6 +96,21 @@ async fn a_client_of_which_nothing_is_known_is_notified_that_it_may_have_missed_
     assert_eq!(events.expect("lost").await["past"], true);
     assert_eq!(events.expect("leader").await["past"], true);
     assert!(is_now(&events.expect("leader").await));
+}
+
+/// Two events have one index then, and nobody knows which of them the client has read.
+#[tokio::test]
+async fn a_client_whose_lead_was_over_by_its_deadline_alone_is_notified_that_it_may_have_missed_it()
+{
+    let double = Double::new();
+    let router = heard(&double).await;
+    let safe_until = Some(double.group.os_clock().now().after(Duration::from_millis(50)));
+    change(&double, Election { safe_until, ..leading() }).await;
+    let mut events = Events::open(router.clone(), "GET /v1/elections/default").await;
+    events.expect("elected").await;
+    events.expect("lost").await;
+    drop(events);
+    assert_eq!(again(&router, "312").await.expect("no-leader").await["missed"], true);
 }
 
 #[tokio::test]

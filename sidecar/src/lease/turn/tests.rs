@@ -79,7 +79,7 @@ fn no_two_believe_at_once_without_an_arbiter_either() {
 /// never goes on for too long; the program had begun before, and goes on.
 #[test]
 fn a_program_of_client_go_believes_for_too_long_and_a_member_never_does() {
-    let found = search(Weather { stamps: Stamps::AtTheReply, ..FIXED }, 0..3_000);
+    let found = search(Weather { stamps: Stamps::AtTheReply, ..FIXED }, 13_000..16_000);
     assert!(!found.overlaps.is_empty(), "{found:?}");
     let (_, (longest, ..)) = &found.overlaps[0];
     assert!(*longest > 200_000_000, "{longest}");
@@ -299,7 +299,7 @@ fn a_lease_that_is_gone_or_forbidden_is_asked_for_every_two_seconds() {
             }
         }
         assert!((6..=8).contains(&calls), "{outcome:?}: {calls}");
-        assert_eq!(turn.is_out_of_reach(at(15)), outcome != Outcome::Absent);
+        assert!(turn.is_out_of_reach(at(15)), "another nominee may take it");
     }
 }
 

@@ -4,12 +4,8 @@ use super::ending::{deadline, leader};
 use super::*;
 use crate::application::{Containers, Health};
 
-const SICK: Application = Application {
-    health: Health::Unhealthy,
-    containers: Containers::Unknown,
-    ended: None,
-    is_ambiguous: false,
-};
+const SICK: Application =
+    Application { health: Health::Unhealthy, containers: Containers::Unknown, ended: None };
 const WELL: Application = Application { health: Health::Healthy, ..SICK };
 
 fn withdraws() -> ServiceCommand {
@@ -127,10 +123,14 @@ fn a_process_that_is_over_leads_nothing_and_the_next_one_must_ask_anew() {
         let mut candidacies = leader(Handoff::AfterStop, keepalive.clone());
         let containers = Containers::Running;
         let report = Application { containers, ended: Some(ended), ..Application::default() };
+        let deadline = deadline(&candidacies);
         candidacies.heed(report);
-        let expected = if ends { vec![withdraws(), exit()] } else { vec![] };
+        let expected = if ends { vec![withdraws()] } else { vec![] };
         assert_eq!(intents(&mut candidacies), expected, "{keepalive:?} {ended:?}");
-        assert_eq!(shown(&candidacies).leads_at(NOW), !ends);
+        // The next process may have been notified of the lead before that was reported.
+        let election = shown(&candidacies);
+        assert_eq!((election.leads_at(NOW), election.safe_until), (true, Some(deadline)));
+        assert_eq!(election.leadership == Leadership::HandingOver, ends);
         // The same report again is no news.
         let stood = stand(&mut candidacies, Keepalive::Sidecar).expect("it is listed");
         assert_eq!(stood.created, ends);
@@ -145,26 +145,57 @@ fn who_is_put_forward_by_the_annotation_stands_while_its_containers_run() {
     let mut candidacies = annotated();
     let stopped =
         Application { containers: Containers::Stopped, ended: Some(NOW), ..Application::default() };
+    let end = deadline(&candidacies);
     candidacies.heed(stopped);
-    assert_eq!(intents(&mut candidacies), [withdraws(), exit()]);
+    assert_eq!(intents(&mut candidacies), [withdraws()]);
     assert_eq!(candidacy(&candidacies), CandidacyState::Stopped);
+    candidacies.tick(end);
+    assert_eq!(intents(&mut candidacies), [exit()]);
     candidacies.heed(Application { containers: Containers::Running, ..stopped });
     assert_eq!(intents(&mut candidacies), [stands(0)]);
-    // It is reported at once that it ended and runs again: another process leads, with another token.
+    // It is reported at once that it ended and runs again: the next process leads by another token.
+    let again = Application { containers: Containers::Running, ..stopped };
     let mut candidacies = annotated();
-    candidacies.heed(Application { containers: Containers::Running, ..stopped });
+    candidacies.heed(again);
+    assert_eq!(shown(&candidacies).leadership, Leadership::HandingOver);
+    candidacies.tick(end);
     assert_eq!(intents(&mut candidacies), [exit()]);
+    assert_eq!(candidacy(&candidacies), CandidacyState::Stands);
+    // The report is of a process that was over before this lead began.
+    let mut candidacies = annotated();
+    candidacies.heed(Application { ended: Some(LocalTime(NOW.0 - 1)), ..again });
+    assert_eq!(shown(&candidacies).leadership, Leadership::Leading);
+    assert!(candidacies.intents.is_empty());
+}
+
+#[test]
+fn after_a_ttl_of_a_process_that_is_over_the_annotation_counts_again() {
+    let ttl = Duration::from_secs(10);
+    let at = |seconds| NOW.after(Duration::from_secs(seconds));
+    for (ended, expected) in [(Some(at(1)), Some(stands(0))), (None, None)] {
+        let mut candidacies = annotated();
+        stand(&mut candidacies, Keepalive::Client(ttl)).expect("it is listed");
+        candidacies.heed(Application { ended, ..Application::default() });
+        candidacies.intents.clear();
+        candidacies.tick(at(10));
+        let stands = intents(&mut candidacies).into_iter().find(|intent| *intent != exit());
+        assert_eq!(stands, Some(expected.unwrap_or_else(withdraws)));
+    }
+    // Nothing of a `ttl` is left when its candidacy is over.
+    let mut candidacies = annotated();
+    stand(&mut candidacies, Keepalive::Client(ttl)).expect("it is listed");
+    candidacies.withdraw(NOW, "reports").expect("it stands");
+    candidacies.heed(Application { ended: Some(at(1)), ..Application::default() });
+    candidacies.intents.clear();
+    candidacies.tick(at(10));
+    assert!(candidacies.intents.is_empty());
     assert_eq!(candidacy(&candidacies), CandidacyState::Stands);
 }
 
 #[test]
-fn another_container_that_may_have_led_goes_by_its_deadline() {
-    let stopped = Application {
-        containers: Containers::Stopped,
-        ended: Some(NOW),
-        is_ambiguous: true,
-        ..Application::default()
-    };
+fn a_process_that_may_have_been_notified_of_the_lead_goes_by_its_deadline() {
+    let stopped =
+        Application { containers: Containers::Stopped, ended: Some(NOW), ..Application::default() };
     for (mut candidacies, asked) in
         [(annotated(), false), (leader(Handoff::AfterStop, Keepalive::Sidecar), true)]
     {
@@ -185,8 +216,8 @@ fn what_the_process_that_is_over_made_of_the_annotation_ends_with_it() {
     stand(&mut candidacies, Keepalive::Sidecar).expect("it is listed");
     assert_eq!(intents(&mut candidacies), [stands(3)]);
     candidacies.heed(report);
-    assert_eq!(intents(&mut candidacies), [stands(0), exit()]);
-    candidacies.withdraw("reports").expect("it stands");
+    assert_eq!(intents(&mut candidacies), [stands(0)]);
+    candidacies.withdraw(NOW, "reports").expect("it stands");
     candidacies.intents.clear();
     candidacies.heed(Application { ended: Some(NOW.after(Duration::from_secs(1))), ..report });
     assert_eq!(intents(&mut candidacies), [stands(0)]);

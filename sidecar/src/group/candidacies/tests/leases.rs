@@ -153,7 +153,7 @@ fn a_lead_that_is_given_back_in_order_leaves_the_lease_to_anybody() {
     let (mut candidacies, mut server) = nominee();
     server.serve(NOW, &mut candidacies);
     assert!(server.holder().is_some());
-    candidacies.withdraw("reports").expect("it stands");
+    candidacies.withdraw(NOW, "reports").expect("it stands");
     assert!(!shown(&candidacies).leads_at(NOW) && exits(&mut candidacies));
     server.serve(NOW, &mut candidacies);
     assert_eq!(server.holder(), None);
@@ -261,4 +261,75 @@ fn a_lead_ends_by_its_deadline_when_its_election_is_to_have_a_lease_or_another()
     candidacies.tick(until);
     assert!(exits(&mut candidacies));
     assert!(shown(&candidacies).lease.is_some(), "the next lead needs it");
+}
+
+/// A policy with these elections, each with a Lease.
+fn elections(all: &[(&str, &str)]) -> Policy {
+    let election = |(name, lease): &(&str, &str)| {
+        let lease = Some((*lease).to_owned());
+        ElectionPolicy { lease, ..ElectionPolicy::new(name, ElectionAlgorithm::Bully) }
+    };
+    Policy { elections: all.iter().map(election).collect(), ..Policy::default() }
+}
+
+/// This member stands in that election, and has its hold from now on.
+fn takes(candidacies: &mut Candidacies, name: &str, at: LocalTime, epoch: u64) {
+    let hold = hold_of(name).expect("a name");
+    let stands = Stands { candidacy: Candidacy::default(), keepalive: Keepalive::Sidecar };
+    candidacies.stand(at, name, stands).expect("it is listed");
+    let event = ElectionEvent::Elected { winner: ME, messages: 0, took: Duration::ZERO };
+    candidacies.on_election(at, &hold, &event, None);
+    let token = FencingToken::before(Epoch(epoch)).successor(Epoch(9));
+    let term = Term::new(at, at.after(Duration::from_hours(1)), false).of(LeaseClass::Leader);
+    let event = LockEvent::Entered { token, epoch: Epoch(epoch), term, messages: 2 };
+    candidacies.on_lead(at, &hold, &event, None);
+}
+
+fn leads(candidacies: &Candidacies, name: &str, at: LocalTime) -> bool {
+    let hold = hold_of(name).expect("a name");
+    candidacies.all[&hold].state.borrow().leads_at(at)
+}
+
+/// The election that had the Lease comes first in order, and last.
+#[test]
+fn a_lease_that_goes_to_another_election_is_taken_by_its_leader_when_the_one_before_gave_it_back() {
+    for (before, after) in [("imports", "reports"), ("reports", "imports")] {
+        let (mut candidacies, mut server) = (candidacies(), Server::new());
+        candidacies.set_policy(&elections(&[(before, "one")]));
+        takes(&mut candidacies, before, NOW, 4);
+        server.serve(NOW, &mut candidacies);
+        assert!(leads(&candidacies, before, NOW));
+        let end = candidacies.next_due().expect("a deadline");
+        candidacies.set_policy(&elections(&[(after, "one")]));
+        takes(&mut candidacies, after, NOW, 5);
+        // The one before goes by its deadline, and nobody else may believe until then.
+        let mut at = NOW;
+        let mut led = false;
+        while !leads(&candidacies, after, at) {
+            led |= leads(&candidacies, before, at);
+            assert!(at < in_seconds(60), "{after} never led");
+            at = at.after(Duration::from_millis(200));
+            server.serve(at, &mut candidacies);
+        }
+        assert!(led && !leads(&candidacies, before, at), "{before} and {after}, {end:?}");
+        assert!(server.holder().expect("itself").ends_with(after));
+    }
+}
+
+#[test]
+fn a_nominee_that_may_read_the_lease_and_not_write_it_leaves_the_lead_to_another() {
+    let (mut candidacies, server) = nominee();
+    for second in 0..20 {
+        let at = in_seconds(second);
+        candidacies.tick(at);
+        for order in candidacies.take_orders() {
+            let Order::Call(Call { lease, id, what }) = order else { continue };
+            let outcome = match what {
+                Do::Read => Outcome::Is(server.lease.clone()),
+                Do::Write(..) => Outcome::Refused,
+            };
+            candidacies.on_lease(at, &News::Answer { lease, id, outcome });
+        }
+    }
+    assert!(exits(&mut candidacies));
 }

@@ -62,6 +62,8 @@ struct Member {
     life: u64,
     alive: bool,
     paused: Option<True>,
+    /// From when on its application does not believe any more, of which it learns when it goes on.
+    gives_back: Option<LocalTime>,
     /// When its timer goes off: what was set before counts no more.
     wakes: True,
     /// What waits for it to go on.
@@ -101,6 +103,7 @@ impl World {
             life: 0,
             alive: false,
             paused: None,
+            gives_back: None,
             wakes: 0,
             late: Vec::new(),
             hold: None,
@@ -194,6 +197,7 @@ impl World {
                 let member = &mut self.members[who];
                 member.turn = turn(who, run);
                 (member.alive, member.life) = (true, member.life + 1);
+                member.gives_back = None;
             }
             Happens::Wakes(PROGRAM, life)
                 if (life, self.program_wakes) == (self.program_life, self.now) =>
@@ -235,6 +239,14 @@ impl World {
                     return;
                 }
                 member.paused = None;
+                let gives_back = member.gives_back.take();
+                // Its node may look at the Lease before it sees that the hold is over.
+                if self.up_to(2) == 0 {
+                    self.member_did(who);
+                }
+                if let Some(from) = gives_back {
+                    self.members[who].turn.give_back(from);
+                }
                 self.member_did(who);
                 for what in std::mem::take(&mut self.members[who].late) {
                     self.happen(what);
@@ -410,7 +422,7 @@ impl World {
                 // By the time that it goes on, it has lost the hold.
                 let from = member.clock.read(over);
                 self.stops(who, over);
-                self.members[who].turn.give_back(from);
+                self.members[who].gives_back = Some(from);
                 self.later(pause, Happens::Resumes(who, life));
             }
         }
