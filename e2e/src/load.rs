@@ -6,8 +6,8 @@
 //! checked at the end: so every operation of a run counts, not only those that a test looks at.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,12 @@ pub const LEADS_GROUP: &str = "conclave_leader{";
 
 /// Where a pod's metrics are.
 const ADMIN: u16 = 7072;
+
+/// How long a pod may take to end.
+const ENDS: Duration = Duration::from_secs(15);
+
+/// How often a watch lists the pods.
+const LISTS: Duration = Duration::from_millis(300);
 
 /// What a client waits after something went wrong.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -337,29 +343,34 @@ pub struct LeaderWatch {
 }
 
 impl LeaderWatch {
-    /// Watches whatever pods `pods` lists at each look. `gauge`: how its line begins, up to the value.
-    pub fn start(gauge: &'static str, pods: impl Fn() -> Vec<Pod> + Send + 'static) -> Self {
+    /// Watches whatever pods `pods` lists, which may take its time, or fail. `gauge`: how its line begins, up to the value.
+    pub fn start(
+        gauge: &'static str,
+        pods: impl Fn() -> Result<Vec<Pod>> + Send + Sync + 'static,
+    ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::spawn(move || {
-            let (mut led, mut longest) = (Instant::now(), Duration::ZERO);
-            let mut known = pods();
-            let mut listed = Instant::now();
-            while !stopped.load(Ordering::Relaxed) {
-                if listed.elapsed() > Duration::from_millis(300) {
-                    known = pods();
-                    listed = Instant::now();
+            let known = Mutex::new(Vec::new());
+            see(&known, &pods);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !stopped.load(Ordering::Relaxed) {
+                        thread::sleep(LISTS);
+                        see(&known, &pods);
+                    }
+                });
+                let (mut led, mut longest) = (Instant::now(), Duration::ZERO);
+                while !stopped.load(Ordering::Relaxed) {
+                    let known = known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    if somebody_leads(&known, gauge) {
+                        led = Instant::now();
+                    }
+                    longest = longest.max(led.elapsed());
+                    thread::sleep(PAUSE);
                 }
-                if known
-                    .iter()
-                    .any(|pod| leads((pod.address, ADMIN).into(), gauge).unwrap_or(false))
-                {
-                    led = Instant::now();
-                }
-                longest = longest.max(led.elapsed());
-                thread::sleep(PAUSE);
-            }
-            longest
+                longest
+            })
         });
         Self { stop, thread }
     }
@@ -369,6 +380,28 @@ impl LeaderWatch {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().ok().context("the watch panicked")
     }
+}
+
+/// Lists the pods. One that is about to end is listed no more, and may lead for a while yet.
+fn see(known: &Mutex<Vec<(Pod, Instant)>>, pods: &impl Fn() -> Result<Vec<Pod>>) {
+    // While a pod starts it has no address yet.
+    let Ok(listed) = pods() else { return };
+    let now = Instant::now();
+    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+    // Its address may be another's by then.
+    known.retain(|(pod, seen)| {
+        now - *seen < ENDS && listed.iter().all(|other| other.uid != pod.uid)
+    });
+    known.extend(listed.into_iter().map(|pod| (pod, now)));
+}
+
+/// All are asked at once: one that has ended does not answer for a while.
+fn somebody_leads(pods: &[(Pod, Instant)], gauge: &str) -> bool {
+    let ask = |pod: &Pod| leads((pod.address, ADMIN).into(), gauge).unwrap_or(false);
+    thread::scope(|scope| {
+        let asked: Vec<_> = pods.iter().map(|(pod, _)| scope.spawn(move || ask(pod))).collect();
+        asked.into_iter().fold(false, |any, asked| any | asked.join().unwrap_or(false))
+    })
 }
 
 fn leads(admin: SocketAddr, gauge: &str) -> Result<bool> {

@@ -204,10 +204,8 @@ fn rollouts_leave_no_long_hole_without_a_leader() -> Result<()> {
     })
 }
 
-fn pods_of(namespace: &str) -> Vec<Pod> {
-    let cluster = Cluster::from_env().expect("it was there just now");
-    // While a pod starts it has no address yet.
-    cluster.pods_in(namespace, "app=shop").unwrap_or_default()
+fn pods_of(namespace: &str) -> Result<Vec<Pod>> {
+    Cluster::from_env()?.pods_in(namespace, "app=shop")
 }
 
 #[test]

@@ -1,25 +1,29 @@
-//! A node is drained: its pods are evicted, and the lead of theirs is another's at once.
+//! A node is drained: its pods are evicted, and what one of them led another leads at once.
 
-use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Namespace, Pod};
 use conclave_e2e::load::{LEADS_GROUP, LeaderWatch};
-use conclave_e2e::product::{Group, SOON};
-use conclave_e2e::wait;
+use conclave_e2e::product::{APPLICATION, Group};
 
 use crate::elections::lead;
 
-/// All pods stand, by their annotation.
+/// Five pods on three nodes: no node has the majority.
+const PODS: usize = 5;
+
 const SPEC: &str = "{elections: [{name: reports}]}";
 
 /// The gauge by which a pod reports that it leads the election.
 const LEADS_NAMED: &str = r#"conclave_election_leading{election="reports""#;
 
-/// So long nobody may lead when the pod of the leader is evicted in order.
+/// For so long nobody may lead when the pod of the leader is evicted in order.
 const HOLE: Duration = Duration::from_secs(1);
+
+/// An application that stands by a stream, and ends with its container.
+const STANDS: &str = "curl --silent --no-buffer --request PUT --header 'Accept: text/event-stream' \
+     http://localhost:7070/v1/elections/reports/candidacy > /dev/null 2>&1 &";
 
 #[test]
 fn the_node_of_the_leader_is_drained() -> Result<()> {
@@ -28,55 +32,50 @@ fn the_node_of_the_leader_is_drained() -> Result<()> {
         return Ok(());
     }
     cluster.in_namespace("nodes", |namespace| {
-        Group::traced(namespace, SPEC, 3, |group| {
-            let annotation = r#"{"spec": {"template": {"metadata": {"annotations": {
-                "conclave.dev/elections": "reports"}}}}}"#;
-            namespace.kubectl(&["patch", "deployment/shop", "--patch", annotation])?;
-            namespace.await_deployment("shop")?;
-            group.await_members(3)?;
+        Group::traced(namespace, SPEC, PODS, |group| {
+            // One pod leads the group, and the election: it stood first.
+            let pods = group.pods()?;
             let leader = group.await_leader()?;
-            drain_under_watch(group, "the group", &leader, LEADS_GROUP)?;
-            let (leader, _) = lead(group, "reports", &group.pods()?)?;
-            drain_under_watch(group, "reports", &leader, LEADS_NAMED)
+            stand(namespace, &leader)?;
+            ensure!(lead(group, "reports", &pods)?.0.uid == leader.uid, "it is alone");
+            let others = pods.iter().filter(|pod| pod.uid != leader.uid);
+            others.clone().try_for_each(|pod| stand(namespace, pod))?;
+            ensure!(lead(group, "reports", &pods)?.0.uid == leader.uid, "another leads already");
+            // An application that asks who leads the group may believe that until its deadline.
+            thread::sleep(Duration::from_secs(2));
+            let watch = |gauge| {
+                let name = namespace.name().to_owned();
+                LeaderWatch::start(gauge, move || pods_of(&name))
+            };
+            let watches = [("the group", watch(LEADS_GROUP)), ("reports", watch(LEADS_NAMED))];
+            drain(namespace, &leader.node)?;
+            namespace.await_deployment("shop")?;
+            group.await_members(PODS)?;
+            ensure!(group.pods()?.iter().all(|pod| pod.uid != leader.uid), "it was not evicted");
+            for (what, watch) in watches {
+                let hole = watch.longest_hole()?;
+                println!("the leader's node is drained: {what} {} ms without", hole.as_millis());
+                ensure!(hole < HOLE, "{hole:?} without a leader of {what}");
+            }
+            Ok(())
         })
     })
 }
 
-/// Drains the node of a leader, of this group's pods alone, and sees for how long nobody leads.
-fn drain_under_watch(
-    group: &Group<'_>,
-    what: &str,
-    leader: &Pod,
-    gauge: &'static str,
-) -> Result<()> {
-    let namespace = group.namespace;
-    // Those of other tests stay where they are.
-    namespace.kubectl(&["label", "pods", "--all", "drained=nodes"])?;
-    let name = namespace.name().to_owned();
-    let watch = LeaderWatch::start(gauge, move || pods_of(&name));
-    let drained = drain(namespace, &leader.node);
-    namespace.cluster().kubectl(&["uncordon", &leader.node])?;
-    drained?;
-    namespace.await_deployment("shop")?;
-    group.await_members(3)?;
-    thread::sleep(Duration::from_secs(1));
-    let hole = watch.longest_hole()?;
-    println!(
-        "the node of the leader of {what} is drained: at most {} ms without",
-        hole.as_millis()
-    );
-    let now: BTreeSet<String> = group.pods()?.into_iter().map(|pod| pod.uid).collect();
-    ensure!(!now.contains(&leader.uid), "{} was not evicted", leader.name);
-    ensure!(hole < HOLE, "{hole:?} without a leader of {what}");
-    wait::until("another leader", SOON, || group.await_leader().map(drop))
+fn stand(namespace: &Namespace<'_>, pod: &Pod) -> Result<()> {
+    namespace.exec(&pod.name, APPLICATION, &["bash", "-c", STANDS]).map(drop)
 }
 
+/// Of this group's pods alone: those of other tests stay where they are.
 fn drain(namespace: &Namespace<'_>, node: &str) -> Result<()> {
-    let drain = ["drain", node, "--pod-selector=drained=nodes", "--timeout=60s"];
-    namespace.cluster().kubectl(&drain).context("drain the node").map(drop)
+    let cluster = namespace.cluster();
+    namespace.kubectl(&["label", "pods", "--all", "drained=nodes"])?;
+    let own = "--pod-selector=drained=nodes";
+    let drained = cluster.kubectl(&["drain", node, own, "--delete-emptydir-data", "--timeout=60s"]);
+    cluster.kubectl(&["uncordon", node])?;
+    drained.context("drain the node").map(drop)
 }
 
-fn pods_of(namespace: &str) -> Vec<Pod> {
-    let cluster = Cluster::from_env().expect("it was there just now");
-    cluster.pods_in(namespace, "app=shop").unwrap_or_default()
+fn pods_of(namespace: &str) -> Result<Vec<Pod>> {
+    Cluster::from_env()?.pods_in(namespace, "app=shop")
 }

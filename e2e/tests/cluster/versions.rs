@@ -96,8 +96,6 @@ fn pods_of(namespace: &Namespace<'_>, deployment: &str) -> Result<Vec<Pod>> {
 }
 
 /// The pods of the group at the moment.
-fn watched(namespace: &str) -> Vec<Pod> {
-    let cluster = Cluster::from_env().expect("it was there just now");
-    // While a pod starts it has no address yet.
-    cluster.pods_in(namespace, SELECTOR).unwrap_or_default()
+fn watched(namespace: &str) -> Result<Vec<Pod>> {
+    Cluster::from_env()?.pods_in(namespace, SELECTOR)
 }
