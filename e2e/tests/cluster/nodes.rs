@@ -18,8 +18,9 @@ const SPEC: &str = "{elections: [{name: reports}]}";
 /// The gauge by which a pod reports that it leads the election.
 const LEADS_NAMED: &str = r#"conclave_election_leading{election="reports""#;
 
-/// For so long nobody may lead when the pod of the leader is evicted in order.
-const HOLE: Duration = Duration::from_secs(1);
+/// For less than that nobody may lead when the pod of the leader is evicted in order, on a busy machine too: twice the
+/// leader lease, as in a rollout. What it was is printed.
+const HOLE: Duration = Duration::from_secs(3);
 
 /// An application that stands by a stream, and ends with its container.
 const STANDS: &str = "curl --silent --no-buffer --request PUT --header 'Accept: text/event-stream' \
