@@ -18,9 +18,9 @@ const SPEC: &str = "{elections: [{name: reports}]}";
 /// The gauge by which a pod reports that it leads the election.
 const LEADS_NAMED: &str = r#"conclave_election_leading{election="reports""#;
 
-/// For less than that nobody may lead when the pod of the leader is evicted in order, on a busy machine too: twice the
-/// leader lease, as in a rollout. What it was is printed.
-const HOLE: Duration = Duration::from_secs(3);
+/// For less than that nobody may lead when the pod of the leader is evicted in order, on a busy machine too: the pod's
+/// grace period and a leader lease. What it was is printed.
+const HOLE: Duration = Duration::from_millis(6_500);
 
 /// An application that stands by a stream, and ends with its container.
 const STANDS: &str = "curl --silent --no-buffer --request PUT --header 'Accept: text/event-stream' \
