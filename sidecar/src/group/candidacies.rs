@@ -142,18 +142,24 @@ impl Candidacies {
     }
 
     /// A connection is over. If the application stands by it, it stands and leads no longer.
-    pub(super) fn hung_up(&mut self, now: LocalTime, name: &str, connection: &Connection) {
+    pub(super) fn hung_up(&mut self, name: &str, connection: &Connection) {
         let stands = self.find(name).is_ok_and(|(_, named)| named.stands_by(connection));
         if stands {
             // It was just found.
-            let _ = self.withdraw(now, name);
+            let _ = self.stand_down(name);
         }
     }
 
     /// The application does not stand any more, and does not lead.
     pub(super) fn withdraw(&mut self, now: LocalTime, name: &str) -> Result<(), ElectionError> {
+        let (_, named) = self.find(name)?;
+        named.since = now;
+        self.stand_down(name)
+    }
+
+    fn stand_down(&mut self, name: &str) -> Result<(), ElectionError> {
         let (hold, named) = self.find(name)?;
-        (named.stands, named.alive_until, named.since) = (None, None, now);
+        (named.stands, named.alive_until) = (None, None);
         self.announce(&hold);
         self.give_up(&hold, Leadership::Following);
         Ok(())

@@ -168,7 +168,7 @@ impl Kept {
         if self.past.len() > KEPT
             && let Some(gone) = self.past.pop_front()
         {
-            self.complete_after = gone.index;
+            self.complete_after = self.complete_after.max(gone.index);
         }
     }
 }

@@ -100,6 +100,8 @@ async fn answer(api: &Api<Lease>, name: &str, what: Do) -> Outcome {
         Err(kube::Error::Api(status)) => match status.code {
             404 => Outcome::Absent,
             409 => Outcome::Conflict,
+            // It may be let through next time.
+            401 | 408 | 429 => unknown(&kube::Error::Api(status), name),
             400..=499 => Outcome::Refused,
             _ => unknown(&kube::Error::Api(status), name),
         },

@@ -85,6 +85,17 @@ struct Pending {
     write: Option<Write>,
 }
 
+impl Pending {
+    /// Whether that Lease is what was to be written.
+    fn is_carried_out_in(&self, record: &Record) -> bool {
+        match &self.write {
+            None => true,
+            Some(Write::Take(mark)) => record.mark().as_ref() == Some(mark),
+            Some(Write::Release) => record.holder().is_none(),
+        }
+    }
+}
+
 impl Turn {
     /// The turn of a process, which `holder` names, in the election of a group.
     pub(crate) fn new(lease: &str, group: PodUid, election: &str, holder: &str, seed: u64) -> Self {
@@ -191,8 +202,9 @@ impl Turn {
             Outcome::Absent | Outcome::Refused => true,
             // What was read may not be written all the same.
             Outcome::Is(_) if pending.write.is_none() => self.barred,
+            Outcome::Is(record) => !pending.is_carried_out_in(record),
             Outcome::Unknown => self.barred,
-            Outcome::Is(_) | Outcome::Conflict => false,
+            Outcome::Conflict => false,
         };
         let is_news = !std::mem::replace(&mut self.barred, barred) && barred;
         match outcome {
@@ -236,10 +248,12 @@ impl Turn {
                 }
             }
             Some(Write::Take(mark)) => {
-                let is_it = self.seen().and_then(Record::mark).as_ref() == Some(mark);
-                if is_it {
+                if self.seen().is_some_and(|record| pending.is_carried_out_in(record)) {
                     self.reached = now;
                     self.took(now, pending.sent, mark.token);
+                } else {
+                    // Something on the way changed what was written.
+                    self.pause(now);
                 }
             }
             Some(Write::Release) => {

@@ -129,7 +129,7 @@ fn who_stands_by_a_connection_stands_and_leads_for_as_long_as_it_lasts() {
         grant(&mut candidacies);
         let again = again.map_or(Keepalive::Sidecar, Keepalive::Connection);
         stand(&mut candidacies, again).expect("it is listed");
-        candidacies.hung_up(NOW, "reports", &one);
+        candidacies.hung_up("reports", &one);
         assert_eq!((exits(&mut candidacies), shown(&candidacies).leads_at(NOW)), (ends, !ends));
     }
 }
@@ -144,7 +144,7 @@ fn who_drains_gives_the_lead_up_when_its_connection_ends() {
     grant(&mut candidacies);
     candidacies.drain();
     assert!(!exits(&mut candidacies));
-    candidacies.hung_up(NOW, "reports", &connection);
+    candidacies.hung_up("reports", &connection);
     assert!(exits(&mut candidacies) && !shown(&candidacies).leads_at(NOW));
 }
 

@@ -66,7 +66,7 @@ impl PodNode {
             ElectionRequest::Stand(stands, reply) => {
                 answered(reply, self.stand(now, name, stands));
             }
-            ElectionRequest::HungUp(connection) => self.candidacies.hung_up(now, name, &connection),
+            ElectionRequest::HungUp(connection) => self.candidacies.hung_up(name, &connection),
             ElectionRequest::Withdraw(reply) => {
                 answered(reply, self.candidacies.withdraw(now, name));
             }

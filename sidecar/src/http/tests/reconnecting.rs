@@ -111,6 +111,18 @@ async fn a_client_whose_lead_was_over_by_its_deadline_alone_is_notified_that_it_
     events.expect("lost").await;
     drop(events);
     assert_eq!(again(&router, "312").await.expect("no-leader").await["missed"], true);
+    // Also when older events are forgotten at that moment.
+    for index in 313..480 {
+        change(&double, Election { index, ..if index % 2 == 0 { leading() } else { following() } })
+            .await;
+    }
+    let safe_until = Some(double.group.os_clock().now().after(Duration::from_millis(50)));
+    change(&double, Election { safe_until, index: 480, ..leading() }).await;
+    let mut events = Events::open(router.clone(), "GET /v1/elections/default").await;
+    events.expect("elected").await;
+    events.expect("lost").await;
+    drop(events);
+    assert_eq!(again(&router, "480").await.expect("no-leader").await["missed"], true);
 }
 
 #[tokio::test]

@@ -327,3 +327,27 @@ fn a_nominee_that_gives_up_leaves_the_lease_where_its_application_may_believe_ye
     let what = turn.tick(at(4)).map(|call| call.what);
     assert!(matches!(what, Some(Do::Write(_, Write::Release))), "{what:?}");
 }
+
+/// An admission webhook takes the mark off whatever is written.
+#[test]
+fn a_lease_that_is_written_otherwise_than_asked_is_no_lead_and_is_tried_every_two_seconds() {
+    let mut turn = turn(0, 1);
+    turn.want(at(0), Some(1));
+    let (mut lease, mut calls, mut now) = (new_lease(), 0_u64, at(0));
+    while let Some(due) = turn.next_due().filter(|due| *due < at(14)) {
+        // What is due at once is due now.
+        now = now.max(due);
+        let Some(Call { id, what, .. }) = turn.tick(now) else { break };
+        calls += 1;
+        assert!(calls <= 16, "without pause");
+        if let Do::Write(record, write) = what {
+            lease = record.with(&write, Timestamp::UNIX_EPOCH);
+            lease.metadata.annotations = None;
+            lease.metadata.resource_version = Some(format!("{}", 100 + calls));
+        }
+        turn.answer(now, id, Outcome::Is(Record::new(lease.clone())));
+        assert_eq!(turn.until(), None);
+    }
+    assert!(calls >= 6, "{calls}");
+    assert!(turn.is_out_of_reach(at(15)));
+}

@@ -247,3 +247,15 @@ fn a_pod_that_ends_leads_up_to_its_deadline_and_stands_in_nothing() {
     assert_eq!(intents(&mut candidacies), [exit()]);
     assert!(!candidacies.leads());
 }
+
+/// The kubelet states whole seconds, and the end of a stream may be noticed after that of its process.
+#[test]
+fn a_stream_that_ends_with_its_process_leaves_the_annotation_to_the_next() {
+    let mut candidacies = annotated();
+    let connection = Connection::default();
+    stand(&mut candidacies, Keepalive::Connection(connection.clone())).expect("it is listed");
+    candidacies.hung_up("reports", &connection);
+    candidacies.intents.clear();
+    candidacies.heed(Application { ended: Some(NOW), ..Application::default() });
+    assert_eq!(intents(&mut candidacies), [stands(0)]);
+}
