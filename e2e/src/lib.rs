@@ -18,6 +18,7 @@ pub mod faults;
 pub mod fuzz;
 pub mod http;
 pub mod image;
+pub mod leader_watch;
 pub mod load;
 pub mod packages;
 pub mod preflight;

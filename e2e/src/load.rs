@@ -5,11 +5,10 @@
 //! this machine by which their deadlines are stated. What all of them wrote is a [`History`], which is
 //! checked at the end: so every operation of a run counts, not only those that a test looks at.
 
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use conclave_protocols::history::{History, Operation};
@@ -22,18 +21,6 @@ use crate::second_opinion;
 
 /// Where a pod's API is.
 const API: u16 = 7070;
-
-/// The gauge of the group's own leader.
-pub const LEADS_GROUP: &str = "conclave_leader{";
-
-/// Where a pod's metrics are.
-const ADMIN: u16 = 7072;
-
-/// How long a pod may take to end.
-const ENDS: Duration = Duration::from_secs(15);
-
-/// How often a watch lists the pods.
-const LISTS: Duration = Duration::from_millis(300);
 
 /// What a client waits after something went wrong.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -333,79 +320,4 @@ impl Client {
 
 fn number(body: &Value, field: &str) -> Result<u64> {
     body[field].as_u64().with_context(|| format!("no number `{field}` in {body}"))
-}
-
-/// Looks from outside at the gauge by which pods report that they lead, until it is stopped.
-#[derive(Debug)]
-pub struct LeaderWatch {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Duration>,
-}
-
-impl LeaderWatch {
-    /// Watches whatever pods `pods` lists, which may take its time, or fail. `gauge`: how its line begins, up to the value.
-    pub fn start(
-        gauge: &'static str,
-        pods: impl Fn() -> Result<Vec<Pod>> + Send + Sync + 'static,
-    ) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let thread = thread::spawn(move || {
-            let known = Mutex::new(Vec::new());
-            see(&known, &pods);
-            thread::scope(|scope| {
-                scope.spawn(|| {
-                    while !stopped.load(Ordering::Relaxed) {
-                        thread::sleep(LISTS);
-                        see(&known, &pods);
-                    }
-                });
-                let (mut led, mut longest) = (Instant::now(), Duration::ZERO);
-                while !stopped.load(Ordering::Relaxed) {
-                    let known = known.lock().unwrap_or_else(PoisonError::into_inner).clone();
-                    if somebody_leads(&known, gauge) {
-                        led = Instant::now();
-                    }
-                    longest = longest.max(led.elapsed());
-                    thread::sleep(PAUSE);
-                }
-                longest
-            })
-        });
-        Self { stop, thread }
-    }
-
-    /// The longest time that nobody was seen to lead.
-    pub fn longest_hole(self) -> Result<Duration> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().ok().context("the watch panicked")
-    }
-}
-
-/// Lists the pods. One that is about to end is listed no more, and may lead for a while yet.
-fn see(known: &Mutex<Vec<(Pod, Instant)>>, pods: &impl Fn() -> Result<Vec<Pod>>) {
-    // While a pod starts it has no address yet.
-    let Ok(listed) = pods() else { return };
-    let now = Instant::now();
-    let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    // Its address may be another's by then.
-    known.retain(|(pod, seen)| {
-        now - *seen < ENDS && listed.iter().all(|other| other.uid != pod.uid)
-    });
-    known.extend(listed.into_iter().map(|pod| (pod, now)));
-}
-
-/// All are asked at once: one that has ended does not answer for a while.
-fn somebody_leads(pods: &[(Pod, Instant)], gauge: &str) -> bool {
-    let ask = |pod: &Pod| leads((pod.address, ADMIN).into(), gauge).unwrap_or(false);
-    thread::scope(|scope| {
-        let asked: Vec<_> = pods.iter().map(|(pod, _)| scope.spawn(move || ask(pod))).collect();
-        asked.into_iter().fold(false, |any, asked| any | asked.join().unwrap_or(false))
-    })
-}
-
-fn leads(admin: SocketAddr, gauge: &str) -> Result<bool> {
-    let metrics = Http::connect_to(admin)?.call("GET", "/metrics")?.body;
-    let mut gauges = metrics.lines().filter(|line| line.starts_with(gauge));
-    Ok(gauges.any(|line| line.ends_with(" 1")))
 }

@@ -1,13 +1,16 @@
-//! Evidence of death on a real cluster: kubelets report containers that have terminated.
+//! Evidence of death on a real cluster: kubelets report containers that have terminated, of sidecars and of
+//! applications.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::load::{HandOvers, Load};
-use conclave_e2e::product::{Group, SIDECAR, SOON};
+use conclave_e2e::product::{APPLICATION, Group, SIDECAR, SOON};
 use conclave_e2e::wait;
+
+use crate::elections::{lead, path, stand};
 
 const EVIDENCE: &str = "{evidence: ContainerStatus, \
      timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 60s}}";
@@ -55,5 +58,52 @@ fn two_of_three_that_the_kubelet_reports_dead_cost_no_outage() -> Result<()> {
             diary.check()?;
         }
         group.await_members(3)
+    })
+}
+
+const AN_ELECTION: &str = "{evidence: ContainerStatus, elections: [{name: reports}]}";
+
+/// It stands by nothing but its `PUT`: without the report of its kubelet its sidecar would have it lead for ever.
+#[test]
+fn an_application_whose_container_is_killed_leads_no_more() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if !cluster.is_ours_or_skip("the death of an application") {
+        return Ok(());
+    }
+    cluster.in_namespace("evidence-application", |namespace| {
+        Group::traced(namespace, AN_ELECTION, 3, |group| {
+            let mut pods = group.pods()?;
+            pods.iter().try_for_each(|pod| {
+                ensure!(stand(group, pod, "reports", 0)? == 201);
+                Ok(())
+            })?;
+            let (leader, first) = lead(group, "reports", &pods)?;
+            let killed = Instant::now();
+            cluster.signal_container(&leader, APPLICATION, Signal::KILL)?;
+            pods.retain(|pod| pod.uid != leader.uid);
+            let (next, second) = lead(group, "reports", &pods)?;
+            println!(
+                "{} leads {} ms after the application of {} was killed",
+                next.name,
+                killed.elapsed().as_millis(),
+                leader.name
+            );
+            ensure!(second > first, "{first}, then {second}");
+            let shown = group.get(&next, &path("reports"))?;
+            ensure!(shown.number("candidates")? == 2, "{shown:?}");
+            // Its next process stands anew, and follows.
+            wait::until("the next process", SOON, || {
+                ensure!(
+                    stand(group, &leader, "reports", 0)? == 201,
+                    "it stands by the word of the former"
+                );
+                Ok(())
+            })?;
+            pods.push(leader);
+            ensure!(lead(group, "reports", &pods)?.0.uid == next.uid, "the former leads again");
+            let shown = group.get(&next, &path("reports"))?;
+            ensure!(shown.number("candidates")? == 3, "{shown:?}");
+            Ok(())
+        })
     })
 }

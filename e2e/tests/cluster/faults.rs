@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Cut, Pod, Signal};
 use conclave_e2e::faults::{BRIEF, CALM, FAST, under_load, with_group};
-use conclave_e2e::load::{HandOvers, LEADS_GROUP, LeaderWatch, Load};
+use conclave_e2e::leader_watch::{LEADS_GROUP, LeaderWatch};
+use conclave_e2e::load::{HandOvers, Load};
 use conclave_e2e::product::{Group, SIDECAR, SOON};
 use conclave_e2e::wait;
 use jiff::{SignedDuration, Timestamp};
@@ -180,12 +181,12 @@ fn all_pods_are_deleted_by_force() -> Result<()> {
 fn rollouts_leave_no_long_hole_without_a_leader() -> Result<()> {
     with_group("faults-rollout", "{}", 3, |cluster, group| {
         let name = group.namespace.name().to_owned();
-        let watch = LeaderWatch::start(LEADS_GROUP, move || pods_of(&name));
+        let watch = LeaderWatch::start([LEADS_GROUP], move || pods_of(&name));
         group.namespace.kubectl(&["rollout", "restart", "deployment/shop"])?;
         group.namespace.await_deployment("shop")?;
         group.await_members(3)?;
         thread::sleep(Duration::from_secs(2));
-        let hole = watch.longest_hole()?;
+        let [hole] = watch.longest_holes()?;
         println!("rolling update: at most {} ms without a leader", hole.as_millis());
         ensure!(hole < Duration::from_secs(3), "{hole:?} without a leader");
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Namespace, Pod};
 use conclave_e2e::image;
-use conclave_e2e::load::{HandOvers, LEADS_GROUP, LeaderWatch, Load};
+use conclave_e2e::leader_watch::{LEADS_GROUP, LeaderWatch};
+use conclave_e2e::load::{HandOvers, Load};
 use conclave_e2e::product::{self, Group, SELECTOR, SOON};
 use conclave_e2e::wait;
 
@@ -43,7 +44,7 @@ fn a_group_is_upgraded_and_rolled_back_under_load() -> Result<()> {
         );
         let load = Load::start(&cluster, &pods_of(namespace, "till")?, HandOvers::Some)?;
         let name = namespace.name().to_owned();
-        let watch = LeaderWatch::start(LEADS_GROUP, move || watched(&name));
+        let watch = LeaderWatch::start([LEADS_GROUP], move || watched(&name));
         let began = load.now();
         thread::sleep(WHILE);
         roll(&group, image::NEXT, 3)?;
@@ -54,7 +55,7 @@ fn a_group_is_upgraded_and_rolled_back_under_load() -> Result<()> {
         thread::sleep(WHILE);
         let end = load.now();
         let diary = load.end()?;
-        let hole = watch.longest_hole()?;
+        let [hole] = watch.longest_holes()?;
         println!(
             "upgrade and back under load: {} grants, longest pause of all grants {} ms, at most {} \
              ms without a leader",

@@ -2,7 +2,9 @@
 
 use super::candidate::Knows;
 use super::leader::ViewStart;
+use super::message::Leave;
 use super::{Going, Member, Nominator, Out, PeerMessage, Role, Service, Timer, say};
+use crate::ids::Incarnation;
 use crate::record::Record;
 use crate::register::Version;
 use crate::time::LocalTime;
@@ -84,13 +86,26 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let former = candidate.former_leader(me).filter(|former| written.rank(*former).is_none());
         let epoch = written.epoch;
         let beside = candidate.is_beside() || self.known_beside(&written).is_some();
+        let base = candidate.base().map(|base| base.epoch);
+        let left =
+            |(_, leave): &(&Incarnation, &Leave)| base.is_some_and(|base| leave.counts_in(base));
+        let left: Vec<Incarnation> = self.leaves.iter().filter(left).map(|(m, _)| *m).collect();
+        let takes_over = candidate.former_leader(me).is_some();
         if let Some(from) = candidate.belief_of_the_former_ends(now, me) {
             self.belief.begins(from);
+        }
+        if takes_over {
+            // Who is about to end leads for a moment: nobody is notified, so that nobody waits for that.
+            self.belief.set_ends(self.going != Going::Stays);
         }
         self.take_lead(now, sent, ViewStart { record: written, carried, grace_until }, out);
         if let Role::Leader(leader) = &mut self.role {
             for info in late {
                 leader.note_joiner(now, info);
+            }
+            // While this was written.
+            for member in left {
+                leader.left_before(member);
             }
         }
         if let Some(former) = former {

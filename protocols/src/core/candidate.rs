@@ -338,7 +338,7 @@ impl Candidate {
         }
         let former = self.former_leader(me)?;
         let (table, received) = self.inherited.as_ref()?;
-        if self.seals.contains_key(&former) || table.stays.contains(&former) {
+        if self.seals.contains_key(&former) || !table.believed {
             return Some(now);
         }
         Some(received.after(leader_lease))

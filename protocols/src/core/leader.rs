@@ -275,6 +275,14 @@ impl Leader {
         of_view
     }
 
+    /// A member left the view before, while this one was written: it never entered this, and what it held there is known.
+    pub(super) fn left_before(&mut self, member: Incarnation) {
+        if self.record.rank(member).is_some() {
+            self.parted.insert(member);
+            self.leaves(member);
+        }
+    }
+
     /// That member is not to be in the next view.
     pub(super) fn leaves(&mut self, member: Incarnation) {
         self.joiners.remove(member);
@@ -322,6 +330,7 @@ impl Leader {
             member_lease: self.member_lease(now),
             stays: self.stays(now),
             joins: self.joins(now),
+            believed: true,
         }
     }
 

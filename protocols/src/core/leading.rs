@@ -142,6 +142,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if self.leaves_to_a_successor(now, out) {
             return;
         }
+        self.hand_on(now, out);
         if self.leader_lease().is_none_or(|until| until <= now) {
             return;
         }
@@ -191,11 +192,12 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// A leader lease that a majority no longer promises is given up after a while.
     fn give_up_a_lapsed_leader_lease(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        let me = self.me.incarnation;
         let lost = self.record.as_ref().is_some_and(|record| self.lacks_a_majority(record));
         let Some(leader) = self.leader() else { return };
         if leader.has_lapsed(now, lost) {
             // Those that left cannot elect, and its table is as good as with its seal (rule 13).
-            let knows = lost && leader.record().policy.is_all_led();
+            let knows = lost && leader.is_whole(now, me);
             // A candidate whose register is silent would forget the table.
             if knows && !leader.record().closing {
                 leader.plan_change();

@@ -88,10 +88,14 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 
     fn drain_lead(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        let me = self.me.incarnation;
-        let successor = self.leader().and_then(|leader| leader.successor(now, me, true));
-        self.belief.set_ends(successor.is_some());
-        if successor.is_none() || self.waits_for_believers(now, out) {
+        let (me, ends) = (self.me.incarnation, self.belief.ends());
+        let Some(leader) = self.leader() else { return };
+        let successor = leader.successor(now, me, true);
+        // In a view that has just begun others are about to promise, and are to be in the next one.
+        let heartbeat = leader.timing().heartbeat;
+        let waits = ends && leader.awaits_somebody(now, me, heartbeat).is_some();
+        self.belief.set_ends(successor.is_some() || waits);
+        if waits || successor.is_none() || self.waits_for_believers(now, out) {
             return;
         }
         if !self.freezes_first(now, Then::Drain, out) {
@@ -107,6 +111,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
+    /// A member promised for the first time. A leader that took over while it drains itself waits for all to do so.
+    pub(super) fn hand_on(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        if self.belief.ends() && !self.is_believed(now) && self.may_believe(now) {
+            self.hand_over_in_time(now, out);
+        }
+    }
+
     /// Hands the leader lease to the most senior member that lives. False if there is none.
     pub(super) fn hand_over(&mut self, now: LocalTime, stay: bool, out: &mut Out<S, N>) -> bool {
         let me = self.me.incarnation;
@@ -116,6 +127,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if !stay {
             table.stays.retain(|member| *member != me);
         }
+        table.believed = self.is_believed(now) || !self.may_believe(now);
         // What it promised itself counts for nobody else.
         self.promises.end(now);
         if let Some(legacy) = &mut self.legacy {

@@ -366,6 +366,8 @@ pub struct HandOver {
     pub stays: Vec<Incarnation>,
     /// Who wants to join it.
     pub joins: Vec<MemberInfo>,
+    /// Whether an application may still believe in this leader, or in one before it (rule 36).
+    pub believed: bool,
 }
 
 /// A message of a service.

@@ -106,6 +106,66 @@ fn rule_37_a_leader_whose_successor_is_gone_is_believed_again() {
     assert!(led_until(&bench, 0) > bench.now);
 }
 
+/// Two pods of one node end: the first hands over to the second before it has heard that this ends too.
+fn two_of_a_node() -> Bench {
+    let mut bench = Bench::group(4, Policy::default());
+    bench.wait(SECOND);
+    bench.command_believed(1, Command::Drain);
+    bench.command(0, Command::Drain);
+    assert_eq!(bench.sent(0, 1, "hand_over").len(), 1);
+    bench
+}
+
+#[test]
+fn rule_37_who_drains_and_took_over_hands_on_before_anybody_is_notified() {
+    let mut bench = two_of_a_node();
+    let begun = bench.now;
+    while bench.leader() != Some(2) {
+        if let Some(Leadership::HandingOver) = bench.leadership(1) {
+            bench.command_believed(1, Command::Notified(LocalTime(0)));
+        }
+        bench.wait(MILLI);
+        assert!(bench.now < begun.after(MILLI * 200), "no heartbeat passes");
+    }
+    let led = |(member, event): &(usize, Event)| {
+        *member == 1 && matches!(event, Event::Leadership(Leadership::Leading(_)))
+    };
+    assert!(!bench.notified.iter().any(led));
+    assert!(led_until(&bench, 2) > bench.now, "and the third is believed in at once");
+}
+
+#[test]
+fn rule_36_the_successor_of_a_leader_that_left_and_nobody_believed_in_does_not_wait() {
+    let mut bench = Bench::group(4, Policy::default());
+    bench.wait(SECOND);
+    for other in [1, 2, 3] {
+        bench.link(bench.node(0), bench.node(other), Link::Held);
+    }
+    bench.command(0, Command::Drain);
+    let epoch = bench.record().epoch;
+    bench.command_believed(0, Command::Leave);
+    for other in [1, 2, 3] {
+        bench.free(bench.node(0), bench.node(other));
+    }
+    bench.wait(MILLI * 100);
+    assert!(bench.record().epoch > epoch);
+    let next = bench.leader().expect("somebody leads");
+    assert!(led_until(&bench, next) > bench.now);
+}
+
+/// It stays the leader, and is believed, if all that could follow it are silent.
+#[test]
+fn rule_37_who_drains_and_took_over_leads_if_nobody_promises() {
+    let mut bench = two_of_a_node();
+    for other in [2, 3] {
+        bench.command_believed(other, Command::Drain);
+    }
+    bench.command(1, Command::Notified(LocalTime(0)));
+    bench.wait(SECOND * 3);
+    let leader = bench.leader().expect("somebody leads");
+    assert!(led_until(&bench, leader) > bench.now, "all drain, so one of them stays");
+}
+
 #[test]
 fn rule_37_nobody_seals_while_its_own_applications_may_believe() {
     let mut bench = three();

@@ -441,6 +441,7 @@ fn a_member_that_is_known_as_holder_and_waiter_opens_no_admission_when_it_leaves
         member_lease: wait,
         stays: (1..5).map(|member| who(&bench, member)).collect(),
         joins: Vec::new(),
+        believed: true,
     };
     let leader = who(&bench, 0);
     bench.stop(0);

@@ -265,6 +265,7 @@ fn hand_over() -> HandOver {
         member_lease: Duration::from_secs(10),
         stays: vec![one(1), one(2)],
         joins: vec![member(3)],
+        believed: true,
     }
 }
 
