@@ -142,7 +142,6 @@ impl<S: Service, N: Nominator> Member<S, N> {
         if self.leaves_to_a_successor(now, out) {
             return;
         }
-        self.hand_on(now, out);
         if self.leader_lease().is_none_or(|until| until <= now) {
             return;
         }

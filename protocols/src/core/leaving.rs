@@ -111,13 +111,6 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// A member promised for the first time. A leader that took over while it drains itself waits for all to do so.
-    pub(super) fn hand_on(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        if self.belief.ends() && !self.is_believed(now) && self.may_believe(now) {
-            self.hand_over_in_time(now, out);
-        }
-    }
-
     /// Hands the leader lease to the most senior member that lives. False if there is none.
     pub(super) fn hand_over(&mut self, now: LocalTime, stay: bool, out: &mut Out<S, N>) -> bool {
         let me = self.me.incarnation;
@@ -202,7 +195,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// A member of a view that has just begun lives, and stays: its leader, which leaves, waited for that.
+    /// A member of a view that has just begun lives, and stays: its leader, which leaves or drains, waited for that.
     pub(super) fn leaves_to_a_successor(&mut self, now: LocalTime, out: &mut Out<S, N>) -> bool {
         let me = self.me.incarnation;
         let successor = self.leader().filter(|leader| !leader.is_frozen());
@@ -210,6 +203,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let leaves = self.going == Going::Leaves && successor.is_some();
         if leaves {
             self.leave_as_leader(now, out);
+        } else if self.belief.ends() && !self.is_believed(now) && self.may_believe(now) {
+            // Who took over while it drains waited for all to promise, and for nothing else.
+            self.hand_over_in_time(now, out);
         }
         leaves
     }
