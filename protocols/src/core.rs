@@ -45,6 +45,7 @@ mod promises;
 mod promising;
 mod registering;
 mod replacing;
+mod resting;
 mod restored;
 mod sealing;
 mod seam;
@@ -107,6 +108,8 @@ pub struct Member<S: Service, N: Nominator> {
     /// How often in a row it withdrew without an answer of the register.
     withdrawals: u32,
     going: Going,
+    /// Who is to lead next when this member gives its leader lease up, if that one could.
+    next_leader: Option<Incarnation>,
     /// By then a member that leaves is gone, whatever is still to be done.
     leave_until: LocalTime,
     /// What it knows of the latest view that it led and will lead no more.
@@ -145,11 +148,13 @@ enum Role {
     Gone,
 }
 
-/// Whether a member is about to end.
+/// Whether a member is to lead, and whether it is about to end.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Going {
-    /// Not that it knew of.
+    /// It may lead, and is not about to end that it knew of.
     Stays,
+    /// It gave the lead up: until then another should lead, if there is one.
+    Rests(LocalTime),
     /// Soon: another should lead, if there is one.
     Drains,
     /// Now.
@@ -180,6 +185,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             abstains_until: LocalTime::default(),
             withdrawals: 0,
             going: Going::Stays,
+            next_leader: None,
             leave_until: LocalTime::default(),
             legacy: None,
             leaves: BTreeMap::new(),
@@ -255,6 +261,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             Command::Peers(peers) => self.found(now, peers, out),
             Command::Evidence(member) => self.on_evidence(now, member),
             Command::Look => self.look(now, out),
+            Command::Resign { to, cooldown } => self.rest(now, to, cooldown, out),
             Command::Drain => self.drain(now, out),
             Command::Notified(until) => self.believed_until(now, until, out),
             Command::Leave => self.leave(now, out),
@@ -335,6 +342,7 @@ impl<S: Service, N: Nominator> Protocol for Member<S, N> {
         if self.role == Role::Gone {
             return;
         }
+        self.look_at_rest(now);
         match input {
             Input::Command(command) => self.command(now, command, out),
             Input::Message { from: Node::Member(from), message: Message::Peer(message) } => {

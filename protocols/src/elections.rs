@@ -18,6 +18,9 @@
 //!                      ask the leader to give the lead up, then call a ballot of that candidate alone
 //! ```
 //!
+//! The election `default` nominates the leader of the group itself, and is held by the core ([`crate::member`]). Only a
+//! transfer goes this way: it is for the leader to hand over.
+//!
 //! The algorithms of [`crate::election`] run as they are: their ranks are places in the ballot's list, which is in
 //! the order of priority, then of rank. At rest an election sends nothing.
 
@@ -56,6 +59,9 @@ type Profiles = BTreeMap<HoldName, (Incarnation, Profile)>;
 
 /// One call of the elections.
 type Cx<'a> = core::Cx<'a, Elections>;
+
+/// The election that nominates the leader of the group.
+pub const DEFAULT: &str = "default";
 
 /// The name of the hold that is the lead in an election; nothing if no election may have that name.
 #[must_use]
@@ -122,6 +128,7 @@ impl Elections {
                 }
             }
             What::Known(number) => self.monitor.knows(from, name, number),
+            What::Transfer(to) if is_default(name) => cx.transfer(to),
             What::Transfer(to) => {
                 let lease = cx.holds.seat().map(|seat| seat.policy().timing.leader_lease);
                 let until = cx.now.after(lease.unwrap_or_default() * TRANSFER_LEASES);
@@ -254,7 +261,8 @@ impl Service for Elections {
             What::Call { .. } | What::State { .. } | What::HandOver => from == seat.view().leader,
             What::Nominate { .. } => true,
         };
-        if may && algorithm(seat.policy(), &name).is_some() {
+        let leads_the_group = is_default(&name) && matches!(what, What::Transfer(_));
+        if may && (leads_the_group || algorithm(seat.policy(), &name).is_some()) {
             self.hear(cx, from, &name, what);
         }
     }
@@ -290,6 +298,7 @@ impl Service for Elections {
             | Notice::Renewed { .. }
             | Notice::Doubt(_)
             | Notice::Extended { .. }
+            | Notice::Rests
             | Notice::Drains => {}
         }
     }
@@ -317,6 +326,11 @@ impl Service for Elections {
 /// For so many leader leases a transfer is tried: the leader has its deadline to give the lead up, and the candidate a
 /// ballot.
 const TRANSFER_LEASES: u32 = 3;
+
+/// Whether it is the election of the group's leader.
+fn is_default(name: &HoldName) -> bool {
+    election_of(name) == Some(DEFAULT)
+}
 
 /// How one of the candidates is nominated; nothing if there is no such election.
 fn algorithm(policy: &Policy, name: &HoldName) -> Option<ElectionAlgorithm> {

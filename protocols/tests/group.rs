@@ -52,6 +52,8 @@ mod overtaken;
 mod peer_carry;
 #[path = "group/peer_rules.rs"]
 mod peer_rules;
+#[path = "group/resting.rs"]
+mod resting;
 #[path = "group/restored.rs"]
 mod restored;
 #[path = "group/rules.rs"]

@@ -60,7 +60,7 @@ pub(crate) enum Request {
     Find(LockName, ClaimId, oneshot::Sender<Result<watch::Receiver<Claim>, ClaimError>>),
     Renew(LockName, ClaimId, Option<Duration>, oneshot::Sender<Result<Claim, ClaimError>>),
     Release(LockName, ClaimId, oneshot::Sender<Result<Claim, ClaimError>>),
-    /// About a named election.
+    /// About an election.
     Election(String, ElectionRequest),
     /// Show the claims that wait or hold.
     Claims(oneshot::Sender<Vec<watch::Receiver<Claim>>>),

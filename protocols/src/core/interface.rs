@@ -36,6 +36,13 @@ pub enum Command<C> {
     Evidence(Incarnation),
     /// Somebody may have changed the register.
     Look,
+    /// For that long another should lead, if there is one: this one, if it could. Holds go on, and the member stays.
+    Resign {
+        /// Whom it names.
+        to: Option<Incarnation>,
+        /// For how long, and no less than three leader leases.
+        cooldown: Duration,
+    },
     /// The pod is about to end: another should lead. Holds go on.
     Drain,
     /// While this member hands over, no application was notified of a later end of its leader lease.

@@ -122,7 +122,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
         out.arm(Timer::Join, timing.heartbeat * 2);
         // Rule 11: a joiner that reaches no member of the recorded view starts without an election.
-        // Joiners that started together do not all try at once, and one that is about to end last.
+        // Joiners that started together do not all try at once, and one that rests or is about to end last.
         let stagger = timing.heartbeat * u32::try_from(self.me.incarnation.run % 8).unwrap_or(0);
         let patience = if self.going == Going::Stays { 2 } else { 5 };
         let alone = now - heard > timing.leader_lease * patience + stagger;

@@ -42,7 +42,7 @@ pub(super) struct Leader {
     leavers: BTreeSet<Incarnation>,
     /// Those of them that reported what they hold.
     parted: BTreeSet<Incarnation>,
-    /// Members that are about to end.
+    /// Members that are about to end, or rest.
     draining: BTreeSet<Incarnation>,
     /// Members that sealed this view and follow nobody in it.
     sealed: BTreeSet<Incarnation>,
@@ -170,6 +170,8 @@ impl Leader {
         self.heard.insert(from, now);
         if promise.drains {
             self.draining.insert(from);
+        } else {
+            self.draining.remove(&from);
         }
         self.sealed.remove(&from);
         Answer::Counts(sent)
@@ -291,20 +293,22 @@ impl Leader {
 
     // ----- who follows this leader
 
-    /// The most senior member that lives. One that is about to end is better than nobody only if
-    /// this one ends first.
+    /// The member that is named, if it lives, or else the most senior that does. One that rests or is about to end
+    /// is better than nobody only if this one ends first.
     pub(super) fn successor(
         &self,
         now: LocalTime,
         me: Incarnation,
+        named: Option<Incarnation>,
         stay: bool,
     ) -> Option<Incarnation> {
         let lives = |m: &Incarnation| {
             !self.leavers.contains(m) && self.promised.get(m).is_some_and(|until| *until > now)
         };
         let living: Vec<Incarnation> = self.record.others(me).rev().filter(lives).collect();
-        let remains = living.iter().find(|m| !self.draining.contains(m));
-        remains.or_else(|| living.first().filter(|_| !stay)).copied()
+        let mut remain = living.iter().filter(|m| !self.draining.contains(m));
+        let named = remain.clone().find(|m| named == Some(**m));
+        named.or_else(|| remain.next()).or_else(|| living.first().filter(|_| !stay)).copied()
     }
 
     /// Until when somebody of a view that has just begun may report for the first time that it lives.

@@ -80,17 +80,18 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// The pod is about to end: another should lead, if there is one that stays.
     pub(super) fn drain(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        if self.going == Going::Stays {
+        if matches!(self.going, Going::Stays | Going::Rests(_)) {
             self.going = Going::Drains;
             self.notice(now, Notice::Drains, out);
             self.drain_lead(now, out);
         }
     }
 
-    fn drain_lead(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        let (me, ends) = (self.me.incarnation, self.belief.ends());
+    /// Hands over, or begins to, if there is somebody.
+    pub(super) fn drain_lead(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        let (me, ends, successor) =
+            (self.me.incarnation, self.belief.ends(), self.successor(now, true));
         let Some(leader) = self.leader() else { return };
-        let successor = leader.successor(now, me, true);
         // In a view that has just begun others are about to promise, and are to be in the next one.
         let heartbeat = leader.timing().heartbeat;
         let waits = ends && leader.awaits_somebody(now, me, heartbeat).is_some();
@@ -103,19 +104,20 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// Once a heartbeat: a leader that is about to end hands over as soon as there is somebody.
+    /// Once a heartbeat: a leader that is about to end, or rests, hands over as soon as there is somebody.
     pub(super) fn hand_over_in_time(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        let (drains, begun) = (self.going == Going::Drains, self.belief.ends());
+        let drains = matches!(self.going, Going::Drains | Going::Rests(_));
+        let begun = self.belief.ends();
         if drains && self.leader().is_some_and(|leader| begun || !leader.has_just_begun(now)) {
             self.drain_lead(now, out);
         }
     }
 
-    /// Hands the leader lease to the most senior member that lives. False if there is none.
+    /// Hands the leader lease to the member that was named, or else to the most senior that lives. False if
+    /// there is none.
     pub(super) fn hand_over(&mut self, now: LocalTime, stay: bool, out: &mut Out<S, N>) -> bool {
         let me = self.me.incarnation;
-        let successor = self.leader().and_then(|leader| leader.successor(now, me, stay));
-        let Some(successor) = successor else { return false };
+        let Some(successor) = self.successor(now, stay) else { return false };
         let Some(mut table) = self.retire(now, out) else { return false };
         if !stay {
             table.stays.retain(|member| *member != me);
@@ -181,8 +183,8 @@ impl<S: Service, N: Nominator> Member<S, N> {
     pub(super) fn leave_as_leader(&mut self, now: LocalTime, out: &mut Out<S, N>) {
         let (me, patience, advisory) =
             (self.me.incarnation, self.register_patience(), self.is_advisory());
+        let successor = self.successor(now, false);
         let Some(leader) = self.leader() else { return };
-        let successor = leader.successor(now, me, false);
         let waits = leader.awaits_somebody(now, me, patience);
         if let Some(until) = waits.filter(|_| successor.is_none() && !advisory) {
             out.arm(Timer::Leave, now.until(until));
@@ -197,10 +199,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// A member of a view that has just begun lives, and stays: its leader, which leaves or drains, waited for that.
     pub(super) fn leaves_to_a_successor(&mut self, now: LocalTime, out: &mut Out<S, N>) -> bool {
-        let me = self.me.incarnation;
-        let successor = self.leader().filter(|leader| !leader.is_frozen());
-        let successor = successor.and_then(|leader| leader.successor(now, me, true));
-        let leaves = self.going == Going::Leaves && successor.is_some();
+        let successor = self.successor(now, true);
+        let frozen = self.leader().is_none_or(|leader| leader.is_frozen());
+        let leaves = self.going == Going::Leaves && successor.is_some() && !frozen;
         if leaves {
             self.leave_as_leader(now, out);
         } else if self.belief.ends() && !self.is_believed(now) && self.may_believe(now) {

@@ -277,7 +277,7 @@ pub struct Promise {
     pub listed: u64,
     /// For people: what a leader that has just begun does not know of this, some at a time.
     pub notes: Vec<(HoldName, Note)>,
-    /// It is about to end, and should not be given the leader lease.
+    /// It is about to end, or rests, and should not be given the leader lease.
     pub drains: bool,
 }
 

@@ -38,15 +38,15 @@ impl<S: Service, N: Nominator> Member<S, N> {
     }
 
     /// For how long this member still takes part in none: it could not reach the register
-    /// just now, or is about to end and lets others lead, if there are any.
+    /// just now, or rests or is about to end and lets others lead, if there are any.
     fn abstains(&self, now: LocalTime) -> Option<Duration> {
         let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
-        let until = match self.going {
-            Going::Stays => self.abstains_until,
-            Going::Drains | Going::Leaves => {
-                self.abstains_until.max(self.promises.until().after(timing.leader_lease * 3))
-            }
-        };
+        let last = self.promises.until().after(timing.leader_lease * 3);
+        let until = self.abstains_until.max(match self.going {
+            Going::Stays => LocalTime::default(),
+            Going::Rests(until) => last.min(until),
+            Going::Drains | Going::Leaves => last,
+        });
         (now < until).then(|| now.until(until))
     }
 

@@ -23,7 +23,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         hear_notices(service, &mut cx);
         let result = act(service, &mut cx);
         hear_notices(service, &mut cx);
-        let mut notified = false;
+        let (mut notified, mut next) = (false, None);
         for effect in effects {
             match effect {
                 ServiceEffect::Send(to, body) => self.send_envelope(to, body, out),
@@ -31,12 +31,18 @@ impl<S: Service, N: Nominator> Member<S, N> {
                     notified = true;
                     out.tell(Event::Service(event));
                 }
+                ServiceEffect::Transfer(to) => {
+                    next = self.holds.seat().and_then(|seat| seat.member(to));
+                }
             }
         }
         if notified {
             self.arm_holds(now, out);
         }
         self.arm_service(now, out);
+        if let Some(next) = next {
+            self.transfer(now, next, out);
+        }
         result
     }
 

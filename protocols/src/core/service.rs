@@ -149,6 +149,8 @@ pub enum Notice {
     Suspected(MemberId),
     /// At the leader: that member left, and waits for nothing.
     Left(MemberId),
+    /// This member is to give the lead up, and gives back what it does not use.
+    Rests,
     /// This member is about to leave the lead or the group, and is to keep nothing that it does not use.
     Drains,
     /// This member leaves the group: its application gives back what it has, and gets nothing any more.
@@ -163,6 +165,7 @@ impl Notice {
             | Self::KeptNoMore(_)
             | Self::Void(_)
             | Self::Renewed { .. }
+            | Self::Rests
             | Self::Drains
             | Self::Leaves => true,
             Self::Open
@@ -195,6 +198,7 @@ pub struct Cx<'a, S: Service> {
 pub(super) enum ServiceEffect<S: Service> {
     Send(MemberId, S::Message),
     Tell(S::Event),
+    Transfer(MemberId),
 }
 
 impl<S: Service> Cx<'_, S> {
@@ -206,6 +210,11 @@ impl<S: Service> Cx<'_, S> {
     /// Lets the application know.
     pub fn tell(&mut self, event: S::Event) {
         self.out.push(ServiceEffect::Tell(event));
+    }
+
+    /// At the leader of the group: that member is to lead it next.
+    pub fn transfer(&mut self, to: MemberId) {
+        self.out.push(ServiceEffect::Transfer(to));
     }
 
     /// Whether this member guesses that another has crashed. A guess may choose who is nominated; who holds, and who
@@ -229,6 +238,7 @@ impl<S: Service> Cx<'_, S> {
         self.out.extend(out.into_iter().map(|effect| match effect {
             ServiceEffect::Send(to, body) => ServiceEffect::Send(to, message(body)),
             ServiceEffect::Tell(about) => ServiceEffect::Tell(event(about)),
+            ServiceEffect::Transfer(to) => ServiceEffect::Transfer(to),
         }));
         result
     }

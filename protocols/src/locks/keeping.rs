@@ -149,6 +149,11 @@ impl Locks {
     /// and keeps nothing from now on.
     pub(super) fn keep_nothing(&mut self, cx: &mut Cx<'_>) {
         self.drains = true;
+        self.give_back_all(cx);
+    }
+
+    /// Gives back everything that it keeps.
+    pub(super) fn give_back_all(&mut self, cx: &mut Cx<'_>) {
         for name in cx.holds.kept() {
             self.give_back(cx, &name);
         }

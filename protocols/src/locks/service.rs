@@ -109,6 +109,7 @@ impl Service for Locks {
             // A guess takes nobody's place in a queue.
             Notice::Suspected(_) => {}
             Notice::Left(member) => self.forget_member(member),
+            Notice::Rests => self.give_back_all(cx),
             Notice::Drains => self.keep_nothing(cx),
             Notice::Leaves => {
                 self.leaves = true;

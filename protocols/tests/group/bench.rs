@@ -221,7 +221,7 @@ impl Bench {
 
     /// No application asked who leads, so none is waited for.
     pub(crate) fn command(&mut self, member: usize, command: Command) {
-        let drains = command == Command::Drain;
+        let drains = matches!(command, Command::Drain | Command::Resign { .. });
         self.command_believed(member, command);
         if drains {
             self.command_believed(member, Command::Notified(self.now));

@@ -1,11 +1,11 @@
 //! Anything at all on the bench: holds and waits of three or four members, while links are held or cut, messages of
-//! one kind are lost, members freeze, the leader drains and locks change their algorithm. Whatever happened, one
+//! one kind are lost, members freeze, the leader drains or resigns and locks change their algorithm. Whatever happened, one
 //! member holds at a time, tokens rise, and in the end everybody gets everything.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use conclave_protocols::member::{Command, Event, LockEvent, OfLock, OfService};
+use conclave_protocols::member::{Command, Event, LockEvent, Member, OfLock, OfService};
 use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy};
 use conclave_protocols::random::Random;
 
@@ -18,7 +18,7 @@ const LOST: [&str; 5] = ["grant", "release", "request", "wanted", "promise"];
 
 #[test]
 fn whatever_happens_tokens_rise_and_in_the_end_everybody_gets_everything() {
-    let entries: usize = (1..=SEEDS).map(run).sum();
+    let entries: usize = (1..=SEEDS).map(|seed| run(seed, true)).sum();
     assert!(entries > 10_000, "only {entries} entries");
 }
 
@@ -30,18 +30,21 @@ const SEEDS: u64 = 500;
 #[test]
 fn a_leader_that_gave_a_lock_back_before_it_led_does_not_keep_it_in_its_table() {
     for seed in [9_463, 13_102, 300_260] {
-        run(seed);
+        run(seed, false);
     }
 }
 
-/// All that happens by one seed. Returns how often somebody entered.
-fn run(seed: u64) -> usize {
+/// All that happens by one seed; leaders may resign besides. Returns how often somebody entered.
+fn run(seed: u64, resigns: bool) -> usize {
     let mut chance = Random::new(seed);
     let members = if chance.once_in(2) { 3 } else { 4 };
     let mut bench = Bench::group(members, policy(&mut chance, 1));
     let mut still = BTreeSet::new();
     for _ in 0..220 {
         step(&mut bench, &mut chance, &mut still);
+        if resigns && chance.once_in(50) {
+            resign(&mut bench, &mut chance, &still);
+        }
         for lock in LOCKS {
             let holders: Vec<usize> = (0..members).filter(|one| bench.holds(*one, lock)).collect();
             assert!(holders.len() <= 1, "seed {seed}: {holders:?} hold {lock}");
@@ -100,6 +103,16 @@ fn step(bench: &mut Bench, chance: &mut Random, still: &mut BTreeSet<usize>) {
             }
         }
         _ => {}
+    }
+}
+
+/// The leader gives its lead up, perhaps to one that is named, and stays.
+fn resign(bench: &mut Bench, chance: &mut Random, still: &BTreeSet<usize>) {
+    let to = index(chance, bench.members.len() + 1);
+    let cooldown = Duration::from_millis(chance.up_to(20_000));
+    if let Some(leader) = bench.leader().filter(|leader| !still.contains(leader)) {
+        let to = bench.members.get(to).map(Member::me);
+        bench.command(leader, Command::Resign { to, cooldown });
     }
 }
 

@@ -9,6 +9,8 @@ mod kinds;
 mod links;
 #[path = "swarm/plan.rs"]
 pub(crate) mod plan;
+#[path = "swarm/resigning.rs"]
+mod resigning;
 #[path = "swarm/run.rs"]
 mod run;
 
@@ -60,11 +62,11 @@ impl Tally {
 
     /// Everything happened as often as it must in so many runs.
     fn check_often(&self) {
-        let (usual, times) = USUAL;
+        let (runs, times) = USUAL;
         let is_often =
-            |count: Option<&u64>| count.copied().unwrap_or(0) * usual >= self.runs * times;
-        for kind in Kind::WITHIN.iter().chain(&Kind::MORE).chain(&Kind::LATER).chain(&Kind::BEYOND)
-        {
+            |count: Option<&u64>| count.copied().unwrap_or(0) * runs >= self.runs * times;
+        let usual = Kind::WITHIN.iter().chain(&Kind::MORE).chain(&Kind::LATER);
+        for kind in usual.chain(&Kind::LATEST).chain(&Kind::BEYOND) {
             assert!(is_often(self.effects.get(kind)), "{kind:?} is rare: {:?}", self.effects);
         }
         for what in BESIDES {

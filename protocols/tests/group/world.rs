@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use conclave_protocols::elections::hold_of;
+use conclave_protocols::elections::{DEFAULT, hold_of};
 use conclave_protocols::history::{ClaimNumber, History, Operation, Scope};
 use conclave_protocols::member::message::Note;
 use conclave_protocols::member::{
@@ -414,6 +414,17 @@ impl World {
 
     pub(crate) fn drain(&mut self, member: usize) {
         self.command(member, Command::Drain);
+    }
+
+    pub(crate) fn resign(&mut self, member: usize, to: Option<usize>, cooldown: Duration) {
+        let to = to.map(|to| self.members[to].0);
+        self.command(member, Command::Resign { to, cooldown });
+    }
+
+    /// A member asks the leader of the group to give the lead to another.
+    pub(crate) fn transfer(&mut self, asks: usize, to: usize) {
+        let (election, to) = (hold_of(DEFAULT).expect("a name"), self.members[to].0);
+        self.command(asks, Command::Service(ElectionCommand::Transfer { election, to }.into()));
     }
 
     pub(crate) fn set_policy(&mut self, policy: &Policy) {

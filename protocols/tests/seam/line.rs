@@ -388,6 +388,7 @@ impl Service for Line {
             Notice::KeptNoMore(_)
             | Notice::Extended { .. }
             | Notice::Beat { .. }
+            | Notice::Rests
             | Notice::Drains => {}
         }
     }

@@ -22,6 +22,7 @@ use conclave_protocols::{Incarnation, LocalTime, LockName};
 use tokio::sync::watch;
 
 use self::named::Named;
+pub(super) use self::named::is_of_pod;
 use self::turns::Turns;
 use super::publish::leader_info;
 use super::{

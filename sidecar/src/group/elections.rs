@@ -63,7 +63,7 @@ pub struct Stood {
     pub election: watch::Receiver<Election>,
 }
 
-/// What is asked of the group task about a named election.
+/// What is asked of the group task about an election.
 #[derive(Debug)]
 pub(crate) enum ElectionRequest {
     /// The application stands in it.
@@ -92,7 +92,7 @@ impl ElectionRequest {
     }
 }
 
-/// Why something about a named election was not done.
+/// Why something about an election was not done.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ElectionError {
     /// The group has none of this name.

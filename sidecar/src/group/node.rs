@@ -10,6 +10,7 @@
 //! 3. What the claims want of the member by then is handed to it, until they want nothing more.
 
 mod ending;
+mod lead;
 pub(super) mod requests;
 mod time;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use conclave_protocols::elections::DEFAULT;
 use conclave_protocols::member::{self, Member, Profile};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::record::Record;
@@ -43,7 +44,7 @@ impl Publisher {
             view_changes: 0,
             index: 1,
         };
-        let election = Election::new("default", &policy);
+        let election = Election::new(DEFAULT, &policy);
         Self {
             me: watch::Sender::new(None),
             status: watch::Sender::new(status),

@@ -8,6 +8,7 @@
 
 mod applications;
 mod pod;
+mod register;
 mod run;
 mod world;
 
@@ -142,6 +143,8 @@ const ALL: &[&str] = &[
     "crash",
     "end",
     "terminate",
+    "resign",
+    "transfer",
     "freeze",
     "isolate",
     "split",

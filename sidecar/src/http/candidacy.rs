@@ -1,5 +1,5 @@
-//! Standing in a named election, and giving the lead to another: `/v1/elections/{name}/candidacy`, `resign` and
-//! `transfer`.
+//! Standing in a named election, and giving the lead in any to another: `/v1/elections/{name}/candidacy`, `resign`
+//! and `transfer`.
 
 use std::time::Duration;
 
@@ -211,7 +211,7 @@ pub(super) async fn delete_candidacy(
     operation_id = "resign",
     tag = "elections",
     params(
-        ("election" = String, Path, description = "One that the resource lists, other than `default`."),
+        ("election" = String, Path, description = "`default` is the group's leadership; others are what the resource lists."),
         ("to" = Option<String>, Query, description = "As in the body."),
         ("cooldown" = Option<String>, Query, description = "As in the body.")
     ),
@@ -233,7 +233,6 @@ pub(super) async fn resign(
     let to = fields.line("to")?;
     let cooldown = fields.duration("cooldown")?.unwrap_or(COOLDOWN);
     fields.finish(&["to", "cooldown"])?;
-    named(&name)?;
     api.group.resign(&name, to, cooldown).await?;
     Ok(StatusCode::ACCEPTED)
 }
@@ -247,7 +246,7 @@ pub(super) async fn resign(
     operation_id = "transfer",
     tag = "elections",
     params(
-        ("election" = String, Path, description = "One that the resource lists, other than `default`."),
+        ("election" = String, Path, description = "`default` is the group's leadership; others are what the resource lists."),
         ("to" = Option<String>, Query, description = "As in the body.")
     ),
     request_body(content = Option<TransferBody>, content_type = "application/json"),
@@ -266,7 +265,6 @@ pub(super) async fn transfer(
 ) -> Result<StatusCode, Problem> {
     let to = fields.line("to")?;
     fields.finish(&["to"])?;
-    named(&name)?;
     let to = to.ok_or_else(|| Problem::invalid("to", "the name or the UID of a pod"))?;
     api.group.transfer(&name, to).await?;
     Ok(StatusCode::ACCEPTED)

@@ -5,6 +5,7 @@ use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+pub(super) use conclave_protocols::elections::DEFAULT as NAME;
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm};
 use conclave_protocols::{FencingToken, LocalTime};
 use serde::Serialize;
@@ -428,6 +429,3 @@ pub(super) fn present(api: &Api, election: &watch::Receiver<Election>) -> Electi
     api.group.believers.answered(election.led_until(now.boottime));
     election.view(now)
 }
-
-/// The election that nominates the leader of the group.
-pub(super) const NAME: &str = "default";

@@ -136,6 +136,7 @@ impl Run {
                 self.gather();
                 self.leave_unheard()
             }
+            Kind::Resign => self.resign(),
             Kind::CutGroups => {
                 self.gather();
                 self.cut_groups()
@@ -167,7 +168,7 @@ impl Run {
 
     /// Two that live, or one twice. One in two times the leader is among them: others send little
     /// to each other.
-    fn any_two(&mut self) -> (usize, usize) {
+    pub(super) fn any_two(&mut self) -> (usize, usize) {
         let mut living: Vec<usize> = self.world.living().collect();
         if living.is_empty() {
             living.push(self.world.join());
@@ -257,7 +258,7 @@ impl Run {
     }
 
     /// There are two at least, and time for one of them to lead.
-    fn gather(&mut self) {
+    pub(super) fn gather(&mut self) {
         while self.world.living().count() < 2 {
             self.world.join();
         }

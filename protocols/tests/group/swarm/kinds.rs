@@ -76,6 +76,8 @@ pub(crate) enum Kind {
     /// Somebody joins, and one has not heard of that when the register is brought back to before; the
     /// status of the resource reports it.
     RestoredUnheard,
+    /// The leader resigns, or a transfer is asked for.
+    Resign,
     /// A member and its clock stand still. Outside of what exclusion is promised for.
     ClockStands,
     /// A clock jumps forward. Outside of what exclusion is promised for.
@@ -137,6 +139,9 @@ impl Kind {
     /// And more, later still.
     pub(crate) const LATER: [Self; 1] = [Self::RestoredUnheard];
 
+    /// And the latest.
+    pub(crate) const LATEST: [Self; 1] = [Self::Resign];
+
     /// Those that go beyond them.
     pub(crate) const BEYOND: [Self; 3] = [Self::ClockStands, Self::ClockJumps, Self::ClocksRunWild];
 
@@ -156,6 +161,7 @@ impl Kind {
             | Self::CutGroups
             | Self::Repeat
             | Self::RestoredUnheard
+            | Self::Resign
             | Self::Drain
             | Self::Crash => plan.members > 1,
             Self::SplitLeaderOff => plan.members > 3,

@@ -125,11 +125,20 @@ impl Plan {
         plan
     }
 
+    /// The same; in some runs leaders resign.
+    pub(crate) fn with_resignations(seed: u64) -> Self {
+        let mut plan = Self::any(seed);
+        let mut random = Random::new(seed ^ 0x2e51_6a90_77b4_0d3f);
+        let count = u64::from(random.once_in(6));
+        plan.add(&Kind::LATEST, count, &mut random);
+        plan
+    }
+
     /// The same; in some runs several applications of a member take a lock in one turn.
     pub(crate) fn in_turns(seed: u64) -> Self {
         let mut random = Random::new(seed ^ 0x7042_5a90_c1d3_11e6);
         let turn = [1, 2, 5][usize::try_from(random.up_to(3)).expect("small")];
-        Self { turn, ..Self::any(seed) }
+        Self { turn, ..Self::with_resignations(seed) }
     }
 
     /// Some of these kinds, each a few times at any place among the others.

@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use conclave_protocols::detection::Stated;
+use conclave_protocols::elections::DEFAULT;
 use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, ElectionPolicy, Timing};
 use conclave_protocols::{LocalTime, LockName};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 use crate::claims::{Ask, Claim, ClaimState, Held, Wait};
-use crate::group::{Election, MemberStatus, Status};
+use crate::group::{Election, ElectionError, Leadership, MemberStatus, Status};
 use crate::http::tests::events::Events;
 use crate::http::{Api, Limits, router};
 
@@ -402,6 +403,54 @@ async fn a_leader_that_drains_waits_for_those_it_notified_and_for_nobody_else() 
         let next = succeeded(&members, former).await;
         assert_eq!(next >= until, is_asked, "asked: {is_asked}");
     }
+    members.end().await;
+}
+
+/// An application was sent a deadline. The one that resigns says that it has stopped; a transfer waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_of_the_group_resigns_and_its_lead_is_transferred_by_any_member() {
+    let _alone = ONE_GROUP.lock().await;
+    let leader_lease = Duration::from_secs(4);
+    let (heartbeat, member_lease) = (Duration::from_millis(500), leader_lease * 2);
+    let timing = Timing { leader_lease, heartbeat, member_lease, ..BRIEF };
+    let policy = Policy { generation: 1, timing, ..Policy::default() };
+    let members = Members::start(settings(policy)).await.expect("the ports are free");
+    all_go_by(&members, Arbiter::Quorum).await;
+    let leads = |election: &Election| election.leadership == Leadership::Leading;
+    until("the first leads", members.group(0).expect("it lives").election(), leads).await;
+    let pod = |number: u16| Some(members.group(number)?.status().borrow().pod.clone());
+    for (former, to, resigns) in [(0, 2, true), (2, 1, false)] {
+        let group = members.group(former).expect("it lives");
+        let until = group.election().borrow().safe_until.expect("it leads");
+        group.believers.answered(Some(until));
+        let to = pod(to).expect("it lives");
+        if resigns {
+            let resigned = group.resign(DEFAULT, Some(to.clone()), Duration::from_secs(60));
+            resigned.await.expect("it is a member");
+        } else {
+            // Until the member that is asked follows the leader, nobody hears of it.
+            while group.election().borrow().leadership == Leadership::Leading {
+                let other = members.group(0).expect("it lives");
+                other.transfer(DEFAULT, to.clone()).await.expect("it is a member");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        let next = succeeded(&members, former).await;
+        assert_eq!(next < until, resigns);
+        let leader = leading(&members)[0];
+        assert_eq!(pod(leader), Some(to));
+    }
+    let (leader, rests) = (members.group(1).expect("it lives"), pod(0).expect("it lives"));
+    let no_candidate = |pod: &str| Err(ElectionError::NoCandidate(pod.to_owned()));
+    let (second, third) = (Duration::from_secs(1), members.group(2).expect("it lives"));
+    assert_eq!(third.resign(DEFAULT, None, second).await, Err(ElectionError::NotLeader));
+    for to in [rests.clone(), pod(1).expect("it lives"), "nobody".to_owned()] {
+        let resigned = leader.resign(DEFAULT, Some(to.clone()), second).await;
+        assert_eq!(resigned, no_candidate(&to));
+    }
+    assert_eq!(leader.transfer(DEFAULT, rests.clone()).await, no_candidate(&rests));
+    assert_eq!(third.transfer(DEFAULT, "nobody".to_owned()).await, no_candidate("nobody"));
+    assert_eq!(third.transfer(DEFAULT, pod(1).expect("it lives")).await, Ok(()), "it leads");
     members.end().await;
 }
 

@@ -2,7 +2,7 @@
 
 use conclave_protocols::member::{self, Candidacy, Profile, Term};
 use conclave_protocols::policy::{Arbiter, Handoff, Policy};
-use conclave_protocols::record::Record;
+use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime};
 use tokio::sync::watch;
 
@@ -107,7 +107,7 @@ impl Named {
     pub(super) fn candidate(&self, pod: &str, record: Option<&Record>) -> Option<Incarnation> {
         let is_it = |candidate: &&Incarnation| {
             let info = record.and_then(|record| record.member(record.rank(**candidate)?));
-            info.is_some_and(|info| info.name == pod || candidate.pod.to_string() == pod)
+            info.is_some_and(|info| is_of_pod(info, pod))
         };
         self.candidates.iter().find(is_it).copied()
     }
@@ -207,4 +207,9 @@ impl Election {
     pub(super) fn set(&mut self, leadership: Leadership) -> bool {
         std::mem::replace(&mut self.leadership, leadership) != leadership
     }
+}
+
+/// Whether a member's pod has that name or UID.
+pub(in crate::group) fn is_of_pod(info: &MemberInfo, pod: &str) -> bool {
+    info.name == pod || info.incarnation.pod.to_string() == pod
 }

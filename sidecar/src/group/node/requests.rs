@@ -1,5 +1,6 @@
 //! What an application asks of its node.
 
+use conclave_protocols::elections::DEFAULT;
 use conclave_protocols::member::Command;
 use conclave_protocols::record::MEMBERS_MAX;
 use conclave_protocols::{Input, LocalTime};
@@ -32,6 +33,9 @@ impl PodNode {
                 answered(reply, self.book.release(now, &lock, &id));
             }
             Request::Claims(reply) => answered(reply, self.book.claims(now)),
+            Request::Election(name, request) if name == DEFAULT => {
+                self.on_default_request(at, request, around);
+            }
             Request::Election(name, request) => self.on_election_request(now, &name, request),
             Request::Abandon(lock, id) => self.book.abandon(now, &lock, &id),
             Request::Drain => {

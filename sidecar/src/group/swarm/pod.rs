@@ -5,23 +5,24 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_protocols::clock::{ClockMap, Params, Reading, Source, VirtualClock};
+use conclave_protocols::elections::DEFAULT;
 use conclave_protocols::member::{Event, Leadership, Member, Node, StatusEpoch};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
-use conclave_protocols::random::Random;
 use conclave_protocols::record::MemberInfo;
-use conclave_protocols::register::{self, MemoryRegister};
-use conclave_protocols::trace::{self, Log, Watch};
+use conclave_protocols::register;
+use conclave_protocols::trace::{Log, Watch};
 use conclave_protocols::{
     Epoch, Incarnation, Input, LocalTime, LockName, MemberId, Named, Protocol,
 };
 use tokio::sync::{oneshot, watch};
 
+use super::register::Register;
 use crate::claims::{Ask, Claim, ClaimId, ClaimState, Wait};
-use crate::group::Request;
 use crate::group::believers::Notified;
 use crate::group::candidacies::Candidacies;
 use crate::group::node::{Arrival, Ending, Moment, PodNode, Surroundings};
+use crate::group::{ElectionError, ElectionRequest, Request};
 use crate::lease::Order;
 use crate::metrics::LockMetrics;
 use crate::wire::Payload;
@@ -45,6 +46,10 @@ pub(super) enum Call {
     /// The caller hung up.
     HangUp(Number),
     Drain,
+    /// Its application gives the group's lead up, and may name a pod.
+    Resign(Option<String>, Duration),
+    /// It wants that pod to lead the group.
+    Transfer(String),
     /// The pod ends in order.
     End,
     /// Of the register: one call in so many has an unknown outcome; none if zero.
@@ -97,6 +102,8 @@ pub(super) enum Seen {
         until: LocalTime,
     },
     LeadsNot,
+    /// The group's lead is to pass on: by what it was asked for.
+    Yields(&'static str),
     View(Epoch),
     /// The group clock has another course.
     Adjusted,
@@ -139,7 +146,7 @@ impl Named for Parcel {
     }
 }
 
-type Out = OutboxOf<Place>;
+pub(super) type Out = OutboxOf<Place>;
 
 pub(super) struct Pod {
     node: PodNode,
@@ -228,6 +235,11 @@ impl Pod {
         self.node.member()
     }
 
+    /// Whether its application was notified that it leads, and of no end of that.
+    pub(super) fn leads(&self) -> bool {
+        self.around.leads
+    }
+
     pub(super) fn has_left(&self) -> bool {
         self.gone
     }
@@ -277,8 +289,28 @@ impl Pod {
                 self.handle(now, Arrival::Request(Request::Abandon(lock, id)));
             }
             Call::Drain => self.handle(now, Arrival::Request(Request::Drain)),
+            Call::Resign(to, cooldown) => {
+                let resign = |reply| ElectionRequest::Resign(to, cooldown, reply);
+                self.yields(now, "resign", resign);
+            }
+            Call::Transfer(to) => {
+                self.yields(now, "transfer", |reply| ElectionRequest::Transfer(to, reply));
+            }
             Call::End => self.handle(now, Arrival::End),
             Call::Unsure(_) => {}
+        }
+    }
+
+    fn yields(
+        &mut self,
+        now: LocalTime,
+        what: &'static str,
+        request: impl FnOnce(oneshot::Sender<Result<(), ElectionError>>) -> ElectionRequest,
+    ) {
+        let name = DEFAULT.to_owned();
+        let done = self.request(now, |reply| Request::Election(name, request(reply)));
+        if done.is_ok() {
+            self.around.out.tell(Seen::Yields(what));
         }
     }
 
@@ -399,46 +431,6 @@ fn shows(state: &ClaimState) -> Option<Shows> {
         ClaimState::Released => Some(Shows::Released),
         ClaimState::Lost(reason) => Some(Shows::Lost(reason.name())),
         ClaimState::Refused(_) => Some(Shows::Refused),
-    }
-}
-
-/// A register that may not say whether it did what it was asked.
-pub(super) struct Register {
-    memory: MemoryRegister,
-    random: Random,
-    unsure: u64,
-    /// How often it was.
-    pub(super) unsaid: u64,
-    log: Log,
-}
-
-impl Register {
-    pub(super) fn new(seed: u64, log: Log) -> Self {
-        let (memory, random) = (MemoryRegister::default(), Random::new(seed));
-        Self { memory, random, unsure: 0, unsaid: 0, log }
-    }
-
-    pub(super) fn epoch(&self) -> Epoch {
-        self.memory.record().map(|record| record.epoch).unwrap_or_default()
-    }
-
-    fn answer_for_sure(
-        &mut self,
-        from: Node,
-        call: &register::Message,
-    ) -> Option<register::Message> {
-        trace::answer(&mut self.memory, from, call, Epoch(0), &self.log)
-    }
-
-    fn answer(&mut self, from: Node, call: &register::Message, out: &mut Out) {
-        if self.unsure > 0 && self.random.once_in(self.unsure) {
-            self.unsaid += 1;
-            if self.random.once_in(2) {
-                self.answer_for_sure(from, call);
-            }
-        } else if let Some(answer) = self.answer_for_sure(from, call) {
-            out.send(from, Parcel::Register(answer));
-        }
     }
 }
 

@@ -35,6 +35,8 @@ enum Fault {
     End,
     Terminate,
     Drain,
+    Resign,
+    Transfer,
     Freeze,
     Isolate,
     Split,
@@ -43,7 +45,7 @@ enum Fault {
     RegisterUnsure,
 }
 
-const FAULTS: [Fault; 10] = [
+const FAULTS: [Fault; 12] = [
     Fault::Crash,
     Fault::End,
     Fault::Terminate,
@@ -54,6 +56,8 @@ const FAULTS: [Fault; 10] = [
     Fault::HoldBack,
     Fault::RegisterAway,
     Fault::RegisterUnsure,
+    Fault::Resign,
+    Fault::Transfer,
 ];
 
 const BRIEF: Timing = Timing {
@@ -139,6 +143,11 @@ impl Run {
                 self.world.terminate(one);
             }
             Fault::Drain => self.world.call(one, Call::Drain),
+            Fault::Resign => self.resign(&living),
+            Fault::Transfer => {
+                let to = living[self.world.any(living.len())];
+                self.world.call(one, Call::Transfer(format!("pod-{to}")));
+            }
             Fault::Freeze => self.freeze(one),
             Fault::Isolate => {
                 self.world.count("isolate");
@@ -184,6 +193,17 @@ impl Run {
             self.heal();
             self.live(span);
         }
+    }
+
+    /// The leader's application has stopped, or did before another began to lead.
+    fn resign(&mut self, living: &[usize]) {
+        let leads = |pod: &&usize| self.world.pod(**pod).is_some_and(super::pod::Pod::leads);
+        let leader = living.iter().find(leads).copied().unwrap_or(living[0]);
+        let to = living[self.world.any(living.len())];
+        let to = self.world.sim.random().once_in(2).then(|| format!("pod-{to}"));
+        let longest = self.world.policy.timing.leader_lease * 20;
+        let cooldown = self.world.sim.random().below(longest);
+        self.world.call(leader, Call::Resign(to, cooldown));
     }
 
     fn freeze(&mut self, pod: usize) {

@@ -13,7 +13,8 @@ use conclave_protocols::trace::{self, Entry, Log, Rules, Watch};
 use conclave_protocols::version;
 use conclave_protocols::{Epoch, Incarnation, LocalTime, LockName, PodUid};
 
-use super::pod::{Call, Clocks, Limits, Number, Place, Pod, Question, Register, Seen, Shows};
+use super::pod::{Call, Clocks, Limits, Number, Place, Pod, Question, Seen, Shows};
+use super::register::Register;
 use crate::metrics::Metrics;
 
 pub(super) struct World {
@@ -296,6 +297,7 @@ impl World {
                 let (who, until) = (format!("pod {pod}"), clock.true_time(until));
                 self.record(Operation::Leads { who, epoch: epoch.0, until });
             }
+            Seen::Yields(what) => self.count(what),
             Seen::LeadsNot => self.record(Operation::Resigned { who: format!("pod {pod}") }),
             Seen::View(epoch) => {
                 self.views += 1;

@@ -1,0 +1,75 @@
+//! A leader that gives its leader lease to another and stays: on its application's word, or because somebody asks for
+//! a transfer. It hands over as one that drains does (rule 37 of `docs/views.md`), and is put last for a while.
+
+use std::time::Duration;
+
+use super::service::Notice;
+use super::{Event, Going, Member, Nominator, Out, Role, Service};
+use crate::ids::Incarnation;
+use crate::time::LocalTime;
+
+/// For so many leader leases at least a leader tries to hand over: its applications may believe for one, and what is
+/// held may have to be asked for.
+const TRIES: u32 = 3;
+
+impl<S: Service, N: Nominator> Member<S, N> {
+    /// Whether that member could lead next, as far as this one knows. A leader knows which live and which do not rest,
+    /// the others only who is in the view.
+    pub fn may_lead_next(&self, now: LocalTime, member: Incarnation) -> bool {
+        let me = self.me.incarnation;
+        match &self.role {
+            Role::Leader(leader) => leader.successor(now, me, Some(member), true) == Some(member),
+            Role::Joiner { .. }
+            | Role::Follower
+            | Role::Candidate(_)
+            | Role::Resigned(_)
+            | Role::Gone => {
+                self.record.as_ref().is_some_and(|record| record.rank(member).is_some())
+            }
+        }
+    }
+
+    /// For that long another is to lead, if there is one. Who is about to end in any case only names its successor.
+    pub(super) fn rest(
+        &mut self,
+        now: LocalTime,
+        to: Option<Incarnation>,
+        cooldown: Duration,
+        out: &mut Out<S, N>,
+    ) {
+        let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
+        let until = now.after(cooldown.max(timing.leader_lease * TRIES));
+        self.next_leader = to.or(self.next_leader);
+        self.going = match self.going {
+            Going::Stays => Going::Rests(until),
+            // A transfer takes no cooldown back.
+            Going::Rests(before) => Going::Rests(until.max(before)),
+            Going::Drains | Going::Leaves => return,
+        };
+        self.notice(now, Notice::Rests, out);
+        self.drain_lead(now, out);
+    }
+
+    /// Somebody wants that member to lead next.
+    pub(super) fn transfer(&mut self, now: LocalTime, to: Incarnation, out: &mut Out<S, N>) {
+        if to != self.me.incarnation && self.may_lead_next(now, to) {
+            self.rest(now, Some(to), Duration::ZERO, out);
+        } else {
+            out.tell(Event::Ignored("transfer"));
+        }
+    }
+
+    /// Once the time is over it is a candidate like others, and a leader that found nobody leads on.
+    pub(super) fn look_at_rest(&mut self, now: LocalTime) {
+        if matches!(self.going, Going::Rests(until) if until <= now) {
+            (self.going, self.next_leader) = (Going::Stays, None);
+            self.belief.set_ends(false);
+        }
+    }
+
+    /// Who would lead next if this member, which leads, gave its leader lease up.
+    pub(super) fn successor(&self, now: LocalTime, stay: bool) -> Option<Incarnation> {
+        let Role::Leader(leader) = &self.role else { return None };
+        leader.successor(now, self.me.incarnation, self.next_leader, stay)
+    }
+}
