@@ -32,10 +32,14 @@ pub fn write(path: &Path) -> Result<()> {
 ///
 /// Its program lies where that of the product is to be: this comes first.
 pub fn write_next(path: &Path) -> Result<()> {
-    // With the operator, of which nothing is built, the crates that both need are those of the
-    // product.
+    // With the operator, of which nothing is built, build scripts and procedural macros are those of
+    // the product.
     let features = ["--features", "conclave-sidecar/next-version"];
-    build(&["conclave-sidecar", "conclave-operator"], &["conclave"], &features)?;
+    build(
+        &["conclave-sidecar", "conclave-operator"],
+        &["conclave"],
+        &[&features, QUICKLY].concat(),
+    )?;
     image(NEXT, &["conclave"]).write(path)
 }
 
@@ -77,5 +81,14 @@ pub fn binary(name: &str) -> PathBuf {
         .map_or_else(|| cache::workspace().join("target"), PathBuf::from);
     target.join(TARGET).join("release").join(name)
 }
+
+/// How the profile of the product is changed for a program that one test runs and nobody uses: what makes
+/// that one smaller and faster takes most of the time to build it. Another profile would have all build scripts and
+/// procedural macros built once more.
+const QUICKLY: &[&str] = &[
+    "--config=profile.release.lto='off'",
+    "--config=profile.release.codegen-units=16",
+    "--config=profile.release.opt-level=1",
+];
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";

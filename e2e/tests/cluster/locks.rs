@@ -25,7 +25,7 @@ const TIMING: &str = "{leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, ap
 const PODS: usize = 5;
 
 /// How often each of the two clients in a pod counts.
-const EACH: u64 = 100;
+const EACH: u64 = 50;
 
 /// The same, between two looks at what the counter shows.
 const ROUND: u64 = 10;

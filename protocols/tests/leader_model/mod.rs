@@ -6,6 +6,7 @@
 //! | --- | --- |
 //! | `nodes` | nodes, sets of nodes, small numbers |
 //! | `state` | register, nodes, leaders, candidates, messages on their way |
+//! | `packed` | how a state is hashed |
 //! | `scope` | the bounds of a search |
 //! | `rules` | one switch for each rule |
 //! | `model` | the actions, and which of them may come next |
@@ -46,6 +47,7 @@ mod locks;
 mod member;
 mod model;
 mod nodes;
+mod packed;
 mod peers;
 mod properties;
 mod recovery;

@@ -1,10 +1,13 @@
 //! What one state of the model consists of. Every time is a number of remaining ticks, so that
 //! states repeat and a search needs no horizon.
 
+use std::hash::{Hash, Hasher};
+
 pub(crate) use super::nodes::{
     LOCKS, LockId, Members, NOBODY, NODES, NodeId, PerNode, TOKEN_BITS, Ticks, Timing, Token, View,
     all_nodes, epoch_of,
 };
+use super::packed::Packed;
 
 /// What the register holds (rule 1). No two records are ever equal, so the record itself stands
 /// for its version in a compare-and-swap.
@@ -358,7 +361,7 @@ pub(crate) enum Event {
 }
 
 /// One state of the whole group.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct State {
     pub(crate) register: Record,
     pub(crate) nodes: PerNode<Node>,
@@ -371,6 +374,27 @@ pub(crate) struct State {
     pub(crate) crashes: u8,
     pub(crate) losses: u8,
     pub(crate) event: Event,
+}
+
+impl Hash for State {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        // A field more does not compile before it is here too.
+        let Self {
+            register,
+            nodes,
+            largest,
+            token_went_back,
+            grants,
+            raises,
+            crashes,
+            losses,
+            event,
+        } = self;
+        let mut packed = Packed::into(hasher);
+        (register, nodes, largest, token_went_back).hash(&mut packed);
+        (grants, raises, crashes, losses, event).hash(&mut packed);
+        packed.end();
+    }
 }
 
 impl Record {

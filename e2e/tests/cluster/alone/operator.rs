@@ -86,7 +86,7 @@ fn the_authority_is_replaced_under_load() -> Result<()> {
         return Ok(());
     }
     cluster.in_namespace("trust-rotation", |namespace| {
-        let short = "authority.overlap=10s,authority.certificateLifetime=60s";
+        let short = "authority.overlap=10s,authority.certificateLifetime=40s";
         product::helm_install(&cluster, &["--set", short])?;
         let group = Group::form(namespace, "{}", 3)?;
         let before = bundle(namespace)?;
