@@ -148,13 +148,24 @@ enum Role {
     Gone,
 }
 
+/// For how long another should lead.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Rest {
+    /// When that was asked for.
+    since: LocalTime,
+    /// A leader that could not hand over by then leads on.
+    tries: LocalTime,
+    /// A member that does not lead is like others from then on.
+    until: LocalTime,
+}
+
 /// Whether a member is to lead, and whether it is about to end.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Going {
     /// It may lead, and is not about to end that it knew of.
     Stays,
-    /// It gave the lead up: until then another should lead, if there is one.
-    Rests(LocalTime),
+    /// It gives the lead up, or gave it up: another should lead, if there is one.
+    Rests(Rest),
     /// Soon: another should lead, if there is one.
     Drains,
     /// Now.

@@ -47,6 +47,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
             }
             Some(Task::Raise(_) | Task::Arbitrate) | None => self.consider_change(now, out),
         }
+        self.rests_as_the_register_answers(now, out);
     }
 
     /// Resigns to itself (rule 13) and begins the next view, with those that promise and those that

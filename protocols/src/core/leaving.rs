@@ -93,10 +93,15 @@ impl<S: Service, N: Nominator> Member<S, N> {
             (self.me.incarnation, self.belief.ends(), self.successor(now, true));
         let Some(leader) = self.leader() else { return };
         // In a view that has just begun others are about to promise, and are to be in the next one.
-        let heartbeat = leader.timing().heartbeat;
-        let waits = ends && leader.awaits_somebody(now, me, heartbeat).is_some();
+        let patience = leader.timing().heartbeat * 2;
+        let waits = ends && leader.awaits_somebody(now, me, patience).is_some();
         self.belief.set_ends(successor.is_some() || waits);
-        if waits || successor.is_none() || self.waits_for_believers(now, out) {
+        if waits || successor.is_none() {
+            return;
+        }
+        // Both are to be asked for.
+        let register = self.rests_for_the_register(now, out);
+        if self.waits_for_believers(now, out) || register {
             return;
         }
         if !self.freezes_first(now, Then::Drain, out) {

@@ -44,7 +44,7 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let last = self.promises.until().after(timing.leader_lease * 3);
         let until = self.abstains_until.max(match self.going {
             Going::Stays => LocalTime::default(),
-            Going::Rests(until) => last.min(until),
+            Going::Rests(rest) => last.min(rest.until),
             Going::Drains | Going::Leaves => last,
         });
         (now < until).then(|| now.until(until))

@@ -100,6 +100,11 @@ impl Promises {
         self.confirmed = self.confirmed.max(Some((view, at)));
     }
 
+    /// Whether the register confirmed a view at that time or later.
+    pub(super) fn are_confirmed_since(&self, since: LocalTime) -> bool {
+        self.confirmed.is_some_and(|(_, at)| at >= since)
+    }
+
     /// Rule 8: whether the register confirmed that view, or one before it, within `hold(E)`, and is not known
     /// to hold a later one. A confirmation stays good when a newer view begins: that view was written after the
     /// moment that the confirmation counts from.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::service::Notice;
-use super::{Event, Going, Member, Nominator, Out, Role, Service};
+use super::{Event, Going, Member, Nominator, Out, Rest, Role, Service};
 use crate::ids::Incarnation;
 use crate::time::LocalTime;
 
@@ -38,16 +38,41 @@ impl<S: Service, N: Nominator> Member<S, N> {
         out: &mut Out<S, N>,
     ) {
         let timing = self.record.as_ref().map_or(self.policy.timing, |record| record.timing);
-        let until = now.after(cooldown.max(timing.leader_lease * TRIES));
+        let tries = now.after(timing.leader_lease * TRIES);
+        let rest = Rest { since: now, tries, until: tries.max(now.after(cooldown)) };
         self.next_leader = to.or(self.next_leader);
         self.going = match self.going {
-            Going::Stays => Going::Rests(until),
-            // A transfer takes no cooldown back.
-            Going::Rests(before) => Going::Rests(until.max(before)),
+            Going::Stays => Going::Rests(rest),
+            // A transfer takes no cooldown back, and who asks over and over prolongs nothing.
+            Going::Rests(before) => {
+                Going::Rests(Rest { until: rest.until.max(before.until), ..before })
+            }
             Going::Drains | Going::Leaves => return,
         };
         self.notice(now, Notice::Rests, out);
+        if matches!(self.role, Role::Candidate(_)) && self.belief.goes_on(now) {
+            // Between two views of its own: it hands over in the next.
+            self.belief.set_ends(true);
+        }
         self.drain_lead(now, out);
+    }
+
+    /// Whether a leader that rests has yet to hear that the register answers: without that its successor could not begin
+    /// a view. It asks.
+    pub(super) fn rests_for_the_register(&mut self, now: LocalTime, out: &mut Out<S, N>) -> bool {
+        let Going::Rests(rest) = self.going else { return false };
+        let waits = !self.is_advisory() && !self.promises.are_confirmed_since(rest.since);
+        if waits {
+            self.read_register(now, out);
+        }
+        waits
+    }
+
+    /// The register answered: a leader that rests may have waited for that.
+    pub(super) fn rests_as_the_register_answers(&mut self, now: LocalTime, out: &mut Out<S, N>) {
+        if matches!(self.going, Going::Rests(_)) && self.belief.ends() {
+            self.drain_lead(now, out);
+        }
     }
 
     /// Somebody wants that member to lead next.
@@ -59,9 +84,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// Once the time is over it is a candidate like others, and a leader that found nobody leads on.
+    /// Once the time is over it is a candidate like others, and a leader that found nobody in time leads on.
     pub(super) fn look_at_rest(&mut self, now: LocalTime) {
-        if matches!(self.going, Going::Rests(until) if until <= now) {
+        let leads = matches!(self.role, Role::Leader(_));
+        let is_over = |rest: Rest| now >= if leads { rest.tries } else { rest.until };
+        if matches!(self.going, Going::Rests(rest) if is_over(rest)) {
             (self.going, self.next_leader) = (Going::Stays, None);
             self.belief.set_ends(false);
         }

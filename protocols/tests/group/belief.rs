@@ -153,6 +153,27 @@ fn rule_36_the_successor_of_a_leader_that_left_and_nobody_believed_in_does_not_w
     assert!(led_until(&bench, next) > bench.now);
 }
 
+#[test]
+fn rule_37_who_drains_and_took_over_waits_for_slow_members_before_it_hands_on() {
+    let mut bench = Bench::group(5, Policy::default());
+    bench.wait(SECOND);
+    bench.command_believed(1, Command::Drain);
+    for slow in [3, 4] {
+        bench.link(bench.node(1), bench.node(slow), Link::Held);
+    }
+    bench.command(0, Command::Drain);
+    for tick in 0..200 {
+        bench.wait(MILLI * 10);
+        assert_eq!(bench.record().members.len(), 5, "after {tick} hundredths of a second");
+        if tick == 35 {
+            for slow in [3, 4] {
+                bench.free(bench.node(1), bench.node(slow));
+            }
+        }
+    }
+    assert_eq!(bench.leader(), Some(2));
+}
+
 /// It stays the leader, and is believed, if all that could follow it are silent.
 #[test]
 fn rule_37_who_drains_and_took_over_leads_if_nobody_promises() {

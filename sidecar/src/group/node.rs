@@ -214,6 +214,11 @@ impl PodNode {
         self.carry_out(at, out, around);
     }
 
+    /// What was reported to applications by now: before a timer asks for that.
+    pub(super) fn knows_of(&mut self, notified: Notified) {
+        self.notified = notified;
+    }
+
     /// Deals with what has arrived, after all that is due.
     pub(super) fn handle(&mut self, at: Moment, arrival: Arrival, around: &mut impl Surroundings) {
         self.fire(at, around);

@@ -258,6 +258,7 @@ impl Task<'_> {
                 self.process.note_pause(at.now - due);
             }
             let step = debug_span!(target: PATH, "step", of = arrival.name());
+            self.node.knows_of(*sources.believers.borrow());
             step.in_scope(|| self.node.handle(at, arrival, &mut self.process));
         }
         // What was sent last is on its way before the links end, and a Lease is given back.

@@ -406,6 +406,47 @@ async fn a_leader_that_drains_waits_for_those_it_notified_and_for_nobody_else() 
     members.end().await;
 }
 
+/// By one thread: the group's task has heard of nothing when it is asked to hand over.
+#[tokio::test]
+async fn who_was_notified_a_moment_ago_or_still_listens_is_waited_for() {
+    let _alone = ONE_GROUP.lock().await;
+    let leader_lease = Duration::from_secs(3);
+    let (heartbeat, member_lease) = (Duration::from_millis(500), leader_lease * 2);
+    let timing = Timing { leader_lease, heartbeat, member_lease, ..BRIEF };
+    let policy = Policy { generation: 1, timing, ..Policy::default() };
+    for how in ["drained", "transferred", "resigned"] {
+        let members = Members::start(settings(policy.clone())).await.expect("the ports are free");
+        all_go_by(&members, Arbiter::Quorum).await;
+        succeeded(&members, members.count()).await;
+        // The others have promised it by then.
+        tokio::time::sleep(heartbeat * 2).await;
+        let former = leading(&members)[0];
+        let group = members.group(former).expect("it lives");
+        let until = group.election().borrow().safe_until.expect("it leads");
+        let mut listens = group.believers.stream();
+        match how {
+            "resigned" => {
+                listens.says(Some(until));
+                let resigned = group.resign(DEFAULT, None, Duration::from_secs(10));
+                resigned.await.expect("it leads");
+            }
+            "drained" => {
+                group.believers.answered(Some(until));
+                group.drain().await;
+            }
+            _ => {
+                group.believers.answered(Some(until));
+                let other = members.group((former + 1) % members.count()).expect("it lives");
+                let other = other.status().borrow().pod.clone();
+                group.transfer(DEFAULT, other).await.expect("it leads");
+            }
+        }
+        assert!(succeeded(&members, former).await >= until, "{how}");
+        drop(listens);
+        members.end().await;
+    }
+}
+
 /// An application was sent a deadline. The one that resigns says that it has stopped; a transfer waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_leader_of_the_group_resigns_and_its_lead_is_transferred_by_any_member() {

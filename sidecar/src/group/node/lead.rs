@@ -1,5 +1,7 @@
 //! The election `default`: this member, which leads the group, gives the lead to another, or asks for that.
 
+use std::time::Duration;
+
 use conclave_protocols::elections::{DEFAULT, hold_of};
 use conclave_protocols::member::{Command, ElectionCommand, Leadership};
 use conclave_protocols::{Incarnation, Input, LocalTime};
@@ -22,8 +24,10 @@ impl PodNode {
                 let named = self.names(at.now, to.as_deref());
                 if let Ok(to) = named {
                     self.feed(at, Input::Command(Command::Resign { to, cooldown }), around);
-                    // The application has stopped: it is not waited for.
-                    self.feed(at, Input::Command(Command::Notified(at.now)), around);
+                    // The application has stopped. Another may still follow its stream, and is notified by that.
+                    if self.notified.streams == 0 {
+                        self.feed(at, Input::Command(Command::Notified(at.now)), around);
+                    }
                 }
                 answered(reply, named.map(|_| ()));
             }
@@ -68,9 +72,20 @@ impl PodNode {
             return Ok(());
         }
         let to = self.candidate(at.now, to)?;
-        let election = hold_of(DEFAULT).ok_or(ElectionError::NoElection)?;
-        let transfer = ElectionCommand::Transfer { election, to };
-        self.feed(at, Input::Command(Command::Service(transfer.into())), around);
+        let command = match self.leadership {
+            Leadership::Leading(_) | Leadership::HandingOver => {
+                Command::Resign { to: Some(to), cooldown: Duration::ZERO }
+            }
+            Leadership::Following(..) => {
+                let election = hold_of(DEFAULT).ok_or(ElectionError::NoElection)?;
+                Command::Service(ElectionCommand::Transfer { election, to }.into())
+            }
+            Leadership::Electing | Leadership::Isolated => {
+                let why = "this member knows nobody that leads the group at the moment";
+                return Err(ElectionError::NotReady(why.to_owned()));
+            }
+        };
+        self.feed(at, Input::Command(command), around);
         Ok(())
     }
 
