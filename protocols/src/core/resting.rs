@@ -68,9 +68,10 @@ impl<S: Service, N: Nominator> Member<S, N> {
         waits
     }
 
-    /// The register answered: a leader that rests may have waited for that.
+    /// The register answered, and confirmed the view: a leader that rests may have waited for that.
     pub(super) fn rests_as_the_register_answers(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        if matches!(self.going, Going::Rests(_)) && self.belief.ends() {
+        let confirmed = |rest: Rest| self.promises.are_confirmed_since(rest.since);
+        if matches!(self.going, Going::Rests(rest) if confirmed(rest)) && self.belief.ends() {
             self.drain_lead(now, out);
         }
     }
