@@ -43,15 +43,16 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.next_leader = to.or(self.next_leader);
         self.going = match self.going {
             Going::Stays => Going::Rests(rest),
-            // A transfer takes no cooldown back, and who asks over and over prolongs nothing.
+            // A transfer takes no cooldown back, and who asks over and over keeps nobody from being believed for longer.
             Going::Rests(before) => {
-                Going::Rests(Rest { until: rest.until.max(before.until), ..before })
+                let of = if self.belief.ends() { before } else { rest };
+                Going::Rests(Rest { until: rest.until.max(before.until), ..of })
             }
             Going::Drains | Going::Leaves => return,
         };
         self.notice(now, Notice::Rests, out);
-        if matches!(self.role, Role::Candidate(_)) && self.belief.goes_on(now) {
-            // Between two views of its own: it hands over in the next.
+        if matches!(self.role, Role::Candidate(_) | Role::Leader(_)) && self.belief.goes_on(now) {
+            // Between two views of its own, or in one that has just begun, it hands over once members have promised.
             self.belief.set_ends(true);
         }
         self.drain_lead(now, out);

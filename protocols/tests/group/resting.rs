@@ -166,9 +166,8 @@ fn with_nobody_alive_who_does_not_rest_the_leader_leads_on() {
     assert!(matches!(bench.leadership(1), Some(Leadership::Leading(_))), "nor does it seem to");
 }
 
-/// The register is slow to answer, so that the old leader is between two views of its own.
-#[test]
-fn a_leader_that_resigns_between_two_views_hands_over_in_the_next() {
+/// The register is slow to answer, so that the old leader of two, which a third joins, is between two views of its own.
+fn between_two_views() -> Bench {
     let mut bench = group(2);
     let (leader, register) = (bench.node(0), conclave_protocols::member::Node::Register);
     bench.way(register, leader, Link::Held);
@@ -182,14 +181,40 @@ fn a_leader_that_resigns_between_two_views_hands_over_in_the_next() {
             bench.let_one_pass(register, leader);
         }
     }
+    bench
+}
+
+#[test]
+fn a_leader_that_resigns_between_two_views_hands_over_in_the_next() {
+    let mut bench = between_two_views();
     let epoch = bench.record().epoch;
     bench.resign(0, Some(1), SECOND * 10);
     assert_ne!(bench.leadership(0).map(leads), Some(true), "its applications are notified at once");
-    bench.free(register, leader);
+    bench.free(conclave_protocols::member::Node::Register, bench.node(0));
     assert!(bench.record().epoch > epoch, "its own view comes first");
     bench.wait(SECOND * 4);
     assert_eq!(bench.leader(), Some(1));
     assert_eq!(bench.record().members.len(), 3);
+}
+
+/// Nobody has promised in it yet.
+#[test]
+fn a_leader_that_resigns_as_its_next_view_begins_is_not_believed_again() {
+    let mut bench = between_two_views();
+    let (leader, others) = (bench.node(0), [1, 2].map(|other| bench.node(other)));
+    for other in others {
+        bench.way(leader, other, Link::Held);
+    }
+    bench.free(conclave_protocols::member::Node::Register, leader);
+    assert_eq!(bench.sent(0, 2, "heartbeat").len(), 1, "its view has begun");
+    assert!(bench.leadership(0).is_some_and(leads), "it goes on");
+    bench.resign(0, Some(1), SECOND * 10);
+    assert!(!bench.leadership(0).is_some_and(leads), "its applications are notified at once");
+    for other in others {
+        bench.free(leader, other);
+    }
+    bench.wait(Duration::from_millis(600));
+    assert_eq!(bench.leader(), Some(1), "it does not wait until its view is a second old");
 }
 
 #[test]
@@ -262,6 +287,17 @@ fn a_leader_that_drains_after_it_resigned_hands_over_to_the_one_named() {
         bench.command(0, Command::Leave);
         bench.wait(SECOND * 3);
         assert_eq!((bench.leader(), bench.record().members.len()), (Some(to), 2));
+    }
+}
+
+#[test]
+fn a_leader_that_resigns_while_it_drains_hands_over_to_the_one_named() {
+    for to in [1, 2] {
+        let mut bench = group(3);
+        bench.command_believed(0, Command::Drain);
+        assert_eq!(bench.leader(), Some(0), "applications believe");
+        bench.resign(0, Some(to), SECOND);
+        assert_eq!(bench.leader(), Some(to));
     }
 }
 

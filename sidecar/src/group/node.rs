@@ -214,7 +214,8 @@ impl PodNode {
         self.carry_out(at, out, around);
     }
 
-    /// What was reported to applications by now: before a timer asks for that.
+    /// What was reported to applications by now: before a timer asks for that. One thread runs the group's task and
+    /// answers applications, so nothing is reported within a step.
     pub(super) fn knows_of(&mut self, notified: Notified) {
         self.notified = notified;
     }

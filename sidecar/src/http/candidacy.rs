@@ -255,7 +255,7 @@ pub(super) async fn resign(
         (status = 400, description = "`invalid`", body = ProblemBody),
         (status = 403, description = "`not-allowed`", body = ProblemBody),
         (status = 404, description = "`not-found`: no such election, or no such candidate", body = ProblemBody),
-        (status = 503, description = "`terminating`", body = ProblemBody)
+        (status = 503, description = "`not-ready`, `terminating`", body = ProblemBody)
     )
 )]
 pub(super) async fn transfer(
