@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Parser, ValueEnum};
 use conclave_crds::Period;
 use conclave_pods::inject::DEFAULT_IMAGE;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 
 use crate::authority::Lifetimes;
 
@@ -113,7 +113,7 @@ pub struct Config {
     /// How logs are written.
     pub log_format: LogFormat,
     /// What is logged.
-    pub log: EnvFilter,
+    pub log: Targets,
 }
 
 /// How long a turn lasts, with the relations that make it safe.
@@ -141,7 +141,7 @@ impl TryFrom<Flags> for Config {
         let lifetimes = lifetimes(&flags, &mut wrong);
         let metrics_address = address("metrics-address", &flags.metrics_address, &mut wrong);
         let authority_address = address("authority-address", &flags.authority_address, &mut wrong);
-        let log = EnvFilter::try_new(&flags.log);
+        let log = flags.log.parse::<Targets>();
         if let Err(error) = &log {
             wrong.push(format!("`log` is no filter: {error}"));
         }

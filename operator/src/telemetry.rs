@@ -5,19 +5,27 @@ use std::error::Error;
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::config::LogFormat;
 
 /// Writes logs to standard output from now on. A second call changes nothing.
-pub fn init(format: LogFormat, filter: EnvFilter) {
+pub fn init(format: LogFormat, filter: Targets) {
     let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+        .with_max_level(LevelFilter::TRACE)
         .with_ansi(std::io::stdout().is_terminal());
     // The only error is that somebody, a test for instance, was first.
     drop(match format {
-        LogFormat::Json => builder.json().flatten_event(true).with_span_list(false).try_init(),
-        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => builder
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .finish()
+            .with(filter)
+            .try_init(),
+        LogFormat::Text => builder.finish().with(filter).try_init(),
     });
 }
 

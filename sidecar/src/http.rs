@@ -17,6 +17,7 @@ mod openapi;
 mod paths;
 mod problem;
 mod problem_type;
+mod routes;
 mod safety;
 mod scope;
 mod server;
@@ -109,8 +110,7 @@ pub async fn serve(
 
 /// The routes, within their guard.
 pub fn router(api: Api) -> Router {
-    let (router, _) = openapi::routes().split_for_parts();
-    guarded(router.fallback(not_found), &api).with_state(api)
+    guarded(routes::router().fallback(not_found), &api).with_state(api)
 }
 
 /// What stands around all routes, of every port that applications call.

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use conclave_protocols::trace::Line;
 use tracing::{Level, Subscriber};
 use tracing_appender::non_blocking::WorkerGuard;
-use tracing_subscriber::filter::{EnvFilter, ParseError};
+use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::SubscriberExt;
@@ -65,7 +65,7 @@ pub enum TelemetryError {
     Twice(#[source] TryInitError),
 }
 
-/// Begins to log what `filter` lets through: a level, or directives as in `RUST_LOG`.
+/// Begins to log what `filter` lets through: a level, or levels of targets.
 pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
     subscriber(format, filter, std::io::stdout, true)?.try_init().map_err(TelemetryError::Twice)
 }
@@ -91,7 +91,8 @@ fn subscriber<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let allowed = EnvFilter::try_new(filter)
+    let allowed: Targets = filter
+        .parse()
         .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
     let layer = fmt::layer().with_writer(writer).with_span_events(FmtSpan::CLOSE);
     // Where it may, the environment decides (`NO_COLOR`).

@@ -1,7 +1,7 @@
 //! What a pod's annotations say about its sidecar.
 
 use serde_json::Value;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 
 use super::application::Application;
 use super::problem::Problem;
@@ -112,7 +112,7 @@ fn log_level(text: &str) -> Result<String, String> {
     let filter = if text.is_empty() {
         "it is empty".to_owned()
     } else {
-        match EnvFilter::try_new(text) {
+        match text.parse::<Targets>() {
             Ok(_) => return Ok(text.to_owned()),
             Err(error) => error.to_string(),
         }

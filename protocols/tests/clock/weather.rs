@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use conclave_protocols::clock::{Params, State};
 use conclave_protocols::policy::ClockPolicy;
+use conclave_protocols::random::Random;
 
-use crate::world::{EPOCH_NS, MS, Random, SECOND, World};
+use crate::world::{EPOCH_NS, MS, SECOND, World, between};
 
 const HOURS_NS: i64 = 3 * 3_600_000_000_000;
 const SEEDS: u64 = 60;
@@ -19,15 +20,15 @@ fn params() -> Params {
 /// Five members, up to 100 ms off, the second by hours. Half of the seeds have clocks at the limits
 /// of what is assumed.
 fn world(seed: u64) -> World {
-    let mut random = Random(seed ^ 0x5eed);
+    let mut random = Random::new(seed ^ 0x5eed);
     let rates = [(); 5].map(|()| {
         if seed.is_multiple_of(2) {
-            [-50_000, 50_000][usize::from(random.below(2) == 1)]
+            [-50_000, 50_000][usize::from(random.up_to(2) == 1)]
         } else {
-            random.between(-50_000, 50_000)
+            between(&mut random, -50_000, 50_000)
         }
     });
-    let mut off = [(); 5].map(|()| random.between(-100_000_000, 100_000_000));
+    let mut off = [(); 5].map(|()| between(&mut random, -100_000_000, 100_000_000));
     off[1] = HOURS_NS;
     World::new(seed, params(), &rates, &off)
 }

@@ -5,26 +5,15 @@ use std::time::Duration;
 
 use conclave_protocols::clock::{Berkeley, ClockMap, Event, Message, Params, Timer, VirtualClock};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
+use conclave_protocols::random::Random;
 use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
 
-/// Steele, Lea and Flood's `SplitMix64`.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-
-    pub(crate) fn between(&mut self, low: i64, high: i64) -> i64 {
-        low + i64::try_from(self.below(high.abs_diff(low) + 1)).expect("a small range")
-    }
+/// A number from `low` to `high`.
+pub(crate) fn between(random: &mut Random, low: i64, high: i64) -> i64 {
+    low + i64::try_from(random.up_to(high.abs_diff(low) + 1)).expect("a small range")
 }
 
 /// One member: an oscillator, a protocol, and the map that its readers have.
@@ -73,12 +62,12 @@ impl World {
     /// Members whose raw clocks run at these rates and whose wall clocks are off by this much; the
     /// last is the daemon of the first view.
     pub(crate) fn new(seed: u64, params: Params, rates_ppb: &[i64], off_ns: &[i64]) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let leader = u32::try_from(rates_ppb.len() - 1).expect("a small group");
         let view = View { epoch: Epoch(1), size: leader + 1, leader: MemberId(leader) };
         let members = view.members().zip(rates_ppb.iter().zip(off_ns));
         let members = members.map(|(me, (rate_ppb, off_ns))| {
-            let raw_zero = random.below(1 << 50);
+            let raw_zero = random.up_to(1 << 50);
             let utc_offset = EPOCH_NS + off_ns - i64::try_from(raw_zero).expect("below 2^50");
             let clock = VirtualClock::new(utc_offset, params.rates());
             Member {
@@ -112,7 +101,7 @@ impl World {
             self.soon(20 * MS, Happening::Seals { member: *member });
         }
         for member in members {
-            let after = 20 * MS + self.random.below(300 * MS);
+            let after = 20 * MS + self.random.up_to(300 * MS);
             self.at(self.now + after, Happening::Enters { member: *member, view });
         }
     }
@@ -135,7 +124,7 @@ impl World {
     }
 
     fn step(&mut self, end: u64) {
-        let step = self.now + 1 + self.random.below(10 * MS);
+        let step = self.now + 1 + self.random.up_to(10 * MS);
         let next = self.queue.first_key_value().map_or(u64::MAX, |((at, _), _)| *at);
         self.now = next.min(step).min(end);
         if next <= self.now {
@@ -237,7 +226,7 @@ impl World {
                     self.members[member].timers.remove(&timer);
                 }
                 Effect::Tell(Event::Adjusted(map)) => {
-                    let at = self.now + self.random.below(ClockMap::SWITCH_NS);
+                    let at = self.now + self.random.up_to(ClockMap::SWITCH_NS);
                     let at = at.max(self.members[member].last_publication);
                     self.members[member].last_publication = at;
                     self.at(at, Happening::Publishes { member, map });
@@ -249,22 +238,22 @@ impl World {
     /// One in ten is lost, one in ten comes twice, one in twenty is slow. One way from each member is
     /// quick, the other is not.
     fn send(&mut self, from: usize, to: usize, epoch: u64, message: &Message) {
-        let copies = match self.random.below(10) {
+        let copies = match self.random.up_to(10) {
             0 => 0,
             1 => 2,
             _ => 1,
         };
         for _ in 0..copies {
             let usual = if (from + to).is_multiple_of(2) == (from < to) { 20_000 } else { 700_000 };
-            let slow = if self.random.below(20) == 0 { 400 * MS } else { 100_000 };
-            let delay = usual + self.random.below(slow);
+            let slow = if self.random.up_to(20) == 0 { 400 * MS } else { 100_000 };
+            let delay = usual + self.random.up_to(slow);
             let message = message.clone();
             self.at(self.now + delay, Happening::Arrives { to, from, epoch, message });
         }
     }
 
     fn soon(&mut self, within: u64, happening: Happening) {
-        let at = self.now + self.random.below(within);
+        let at = self.now + self.random.up_to(within);
         self.at(at, happening);
     }
 

@@ -21,6 +21,7 @@ use tracing::{info, warn};
 use super::Api;
 use super::problem::Problem;
 use super::problem_type::ProblemType;
+use super::routes;
 use super::scope::Scope;
 
 /// A file of tokens, each on a line of its own after its scope: `use 1sGxOBQaStJ3vS8b`.
@@ -138,7 +139,7 @@ impl Token {
 pub(super) async fn admit(State(api): State<Api>, mut request: Request, next: Next) -> Response {
     let Some(file) = &api.tokens else { return next.run(request).await };
     let route = request.extensions().get::<MatchedPath>().map(MatchedPath::as_str);
-    let needed = route.map(Scope::of_route);
+    let needed = route.map(routes::needed);
     if let Err(refusal) = check(file, request.headers(), needed) {
         return refusal.into_response();
     }

@@ -1,0 +1,42 @@
+//! Every route of the API.
+
+use axum::Router;
+use axum::routing::{MethodRouter, get, post, put};
+
+use super::{Api, Scope, candidacy, claim, elections, locks, members, openapi, time};
+
+/// Each path, with the scope that it needs and the handlers of its methods.
+#[rustfmt::skip] // One route, one line.
+const ROUTES: [(&str, Scope, fn() -> MethodRouter<Api>); 14] = [
+    ("/v1/locks/{name}", Scope::Use, || post(locks::claim_lock)),
+    ("/v1/locks/{name}/claims/{claim}", Scope::Use,
+        || put(locks::put_claim).get(claim::get_claim).delete(claim::release_claim)),
+    ("/v1/locks/{name}/claims/{claim}/renew", Scope::Use, || post(claim::renew_claim)),
+    ("/v1/locks/{name}/claims/{claim}/check", Scope::Use, || get(claim::check_claim)),
+    ("/v1/elections", Scope::Use, || get(elections::list_elections)),
+    ("/v1/elections/{election}", Scope::Use, || get(elections::get_election)),
+    ("/v1/elections/{election}/self", Scope::Use, || get(elections::is_leader)),
+    ("/v1/elections/{election}/candidacy", Scope::Use,
+        || put(candidacy::put_candidacy).delete(candidacy::delete_candidacy)),
+    ("/v1/elections/{election}/resign", Scope::Use, || post(candidacy::resign)),
+    ("/v1/elections/{election}/transfer", Scope::Admin, || post(candidacy::transfer)),
+    ("/v1/time", Scope::Use, || get(time::get_time)),
+    ("/v1/members", Scope::Inspect, || get(members::list_members)),
+    ("/v1/status", Scope::Inspect, || get(members::get_status)),
+    ("/openapi.json", Scope::Inspect, || get(openapi::get_document)),
+];
+
+/// All of them.
+pub(super) fn router() -> Router<Api> {
+    ROUTES.iter().fold(Router::new(), |router, (path, _, handlers)| router.route(path, handlers()))
+}
+
+/// The scope that a path needs, by its template; none for one that is not in the list.
+pub(super) fn listed(path: &str) -> Option<Scope> {
+    ROUTES.iter().find(|(listed, ..)| *listed == path).map(|(_, scope, _)| *scope)
+}
+
+/// The scope that a path needs. One that is not in the list needs all.
+pub(super) fn needed(path: &str) -> Scope {
+    listed(path).unwrap_or(Scope::Admin)
+}
