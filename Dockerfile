@@ -16,7 +16,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry \
     --mount=type=cache,target=/src/target \
     set -eu; \
     target="$(rustc -vV | sed -n 's/^host: //p')"; \
-    RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --target "$target" \
+    RUSTFLAGS="-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs" cargo build --release --locked --target "$target" \
         --package conclave-sidecar --bin conclave \
         --package conclave-operator --bin conclave-operator; \
     mkdir /out; \

@@ -57,7 +57,7 @@ fn build(packages: &[&str], binaries: &[&str], more: &[&str]) -> Result<()> {
         .current_dir(cache::workspace())
         // A target that is named has a directory of its own, and its flags do not reach build
         // scripts and procedural macros, which cannot be linked statically.
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .env("RUSTFLAGS", FLAGS)
         .args(["build", "--quiet", "--release", "--locked", "--target", TARGET]);
     cargo.args(packages.iter().flat_map(|package| ["--package", package]));
     cargo.args(binaries.iter().flat_map(|binary| ["--bin", binary]));
@@ -90,5 +90,9 @@ const QUICKLY: &[&str] = &[
     "--config=profile.release.codegen-units=16",
     "--config=profile.release.opt-level=1",
 ];
+
+/// A static program. What it relocates when it starts stays in memory, so the list of that is written in its short
+/// form, which glibc knows since 2.36. The Dockerfile has the same flags.
+const FLAGS: &str = "-C target-feature=+crt-static -C link-arg=-Wl,-z,pack-relative-relocs";
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
