@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::application::{Application, HealthArgs, look_after};
+use crate::descriptors;
 use crate::http::{LeaderElector, Listeners, TokenFile};
 use crate::identity::{AuthorityClient, Held, Issuer, Renewal};
 use crate::kubernetes::{Leaders, OwnPod, Place, PodEndpoint, Resource, Says};
@@ -102,6 +103,7 @@ pub(super) fn run(args: SidecarArgs) -> ExitCode {
         super::complain(&error);
         return ExitCode::from(super::BAD_SETTINGS);
     }
+    descriptors::allow_enough();
     let lived = one_thread::live(live(args)).context("run the sidecar");
     match lived.flatten() {
         Ok(()) => ExitCode::SUCCESS,
@@ -163,7 +165,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
         offset_ns: i64::from(args.clock_offset_ms) * 1_000_000,
         drift_ppm: args.clock_drift_ppm,
     });
-    let sockets = bind(&args).await?;
+    let sockets = bind(&args)?;
     let mut sidecar = Sidecar::serve(&args.group, &args.pod_name, sockets, clock, metrics.clone());
     info!(group = args.group, pod = args.pod_name, "serving");
     let application = watch::Sender::new(Application::default());
@@ -247,7 +249,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             warn!("this pod ends before it could take itself off the slice of an election");
         }
         watches.abort_all();
-        lived.context("listen for the other members")?;
+        lived.with_context(|| port_setting(&args))?;
     }
     sidecar.end().await;
     Ok(())
@@ -281,21 +283,25 @@ async fn end_on_signal(mut signal: tokio::signal::unix::Signal, end: Cancellatio
     }
 }
 
-async fn bind(args: &SidecarArgs) -> anyhow::Result<Sockets> {
+fn bind(args: &SidecarArgs) -> anyhow::Result<Sockets> {
     let port = args.base_port;
-    let api = bind_api(args).await?;
+    let api = bind_api(args)?;
     let anywhere = SocketAddr::from((any(&args.pod_ips), port + 2));
-    let admin = Listeners::on(anywhere).await.with_context(|| format!("listen on {anywhere}"))?;
+    let admin = Listeners::on(anywhere).with_context(|| port_setting(args))?;
     let peers = vec![SocketAddr::from((any(&args.pod_ips), port + 1))];
-    Ok(Sockets { api, peers, admin, leader_elector: bind_leader_elector(args).await? })
+    Ok(Sockets { api, peers, admin, leader_elector: bind_leader_elector(args)? })
 }
 
-async fn bind_api(args: &SidecarArgs) -> anyhow::Result<Listeners> {
-    let port = args.base_port;
+/// What moves the ports, for whom one of them is taken.
+fn port_setting(args: &SidecarArgs) -> String {
+    format!("CONCLAVE_BASE_PORT (--base-port) is {}", args.base_port)
+}
+
+fn bind_api(args: &SidecarArgs) -> anyhow::Result<Listeners> {
     let mut api = if args.api_socket_only {
         Listeners::default()
     } else {
-        Listeners::on_loopback(port).await.with_context(|| format!("listen on port {port}"))?
+        Listeners::on_loopback(args.base_port).with_context(|| port_setting(args))?
     };
     if let Some(path) = &args.socket {
         api = api.and_unix(path).with_context(|| format!("listen on {}", path.display()))?;
@@ -307,14 +313,12 @@ async fn bind_api(args: &SidecarArgs) -> anyhow::Result<Listeners> {
     Ok(api)
 }
 
-async fn bind_leader_elector(args: &SidecarArgs) -> anyhow::Result<Option<LeaderElector>> {
+fn bind_leader_elector(args: &SidecarArgs) -> anyhow::Result<Option<LeaderElector>> {
     let Some(election) = args.leader_elector.clone() else { return Ok(None) };
-    let listeners = Listeners::on_loopback(LEADER_ELECTOR_PORT).await.with_context(|| {
-        format!(
-            "listen on port {LEADER_ELECTOR_PORT} in the place of leader-elector, which must not be \
-             in the pod any more"
-        )
-    })?;
+    let listeners = Listeners::on_loopback(LEADER_ELECTOR_PORT).context(
+        "CONCLAVE_LEADER_ELECTOR (--leader-elector) opens the port of leader-elector, which must \
+         not be in the pod any more",
+    )?;
     Ok(Some(LeaderElector { listeners, election }))
 }
 
