@@ -48,7 +48,8 @@ pub(crate) fn check(call: &Call) -> Result<()> {
 
 /// Programs that are not of this repository, and of which nothing here can say what they take.
 const OF_OTHERS: &[&str] = &[
-    "cd", "crane", "ctr", "docker", "echo", "go", "kind", "mkdir", "sh", "skopeo", "sudo", "tar", "wait",
+    "cd", "crane", "ctr", "docker", "echo", "go", "kind", "mkdir", "sh", "skopeo", "sudo", "tar",
+    "wait",
 ];
 
 fn conclave(arguments: &[&str]) -> Result<()> {
@@ -113,7 +114,8 @@ fn helm(arguments: &[&str]) -> Result<()> {
     let chart = cache::workspace().join("charts/conclave");
     let read = std::fs::read_to_string(chart.join("values.yaml"))?;
     let values: Value = serde_saphyr::from_str(&read)?;
-    if verb != "uninstall" {
+    // A sentence may name the verb alone.
+    if verb != "uninstall" && arguments.len() > 1 {
         ensure!(arguments.contains(&"charts/conclave"), "which chart?");
     }
     for pair in arguments.windows(2) {
