@@ -82,6 +82,9 @@ fn row(path: &str, object: &Value, name: &str, field: &Value) -> String {
         Value::Null if is_required(object, name) => "required".to_owned(),
         Value::Null => "none".to_owned(),
         Value::Object(_) => "see there".to_owned(),
+        Value::Array(entries) if entries.iter().all(Value::is_object) => {
+            format!("{} entry, of defaults", entries.len())
+        }
         Value::String(text) => format!("`{text}`"),
         other => format!("`{other}`"),
     };

@@ -21,19 +21,20 @@ pub(crate) fn check(arguments: &[&str]) -> Result<()> {
     let by_default = if body.is_some() { "POST" } else { "GET" };
     let method = after(&["-X", "--request"]).unwrap_or(by_default);
     let port = host.split_once(':').map(|(_, port)| port.parse()).transpose()?;
+    let is_api = path.starts_with("v1/") || path == "openapi.json";
     match port {
-        None | Some(API_MIN..=API_MAX) => api(method, path),
+        None | Some(API_MIN..=API_MAX) if is_api => api(method, path),
         Some(4040) => known(path, &["", "sse"]),
         Some(7072 | 8080) => known(path, &["startupz", "readyz", "livez", "metrics", "drain"]),
-        Some(other) => bail!("who serves port {other}?"),
+        other => bail!("who serves /{path} at port {other:?}?"),
     }
 }
 
 const LOCAL: &[&str] = &["localhost", "127.0.0.1"];
 
-/// The APIs of `conclave dev` follow one another; its page is further on.
+/// The API of a pod, and those of `conclave dev`.
 const API_MIN: u16 = 7070;
-const API_MAX: u16 = 7071 + 9;
+const API_MAX: u16 = API_MIN + 4;
 
 fn known(path: &str, paths: &[&str]) -> Result<()> {
     ensure!(paths.contains(&path), "nobody serves /{path}");
