@@ -114,7 +114,7 @@ fn every_term_of_the_glossary_is_in_order_has_a_source_and_is_used() -> Result<(
         .collect();
     let used = format!(" {} ", used.join(" "));
     for ((_, text), term) in entries.iter().zip(&terms) {
-        ensure!(text.contains("Source: "), "the term `{term}` has no source");
+        ensure!(text.contains("Source:"), "the term `{term}` has no source");
         ensure!(used.contains(&format!(" {term} ")), "nothing uses the term `{term}`");
     }
     Ok(())

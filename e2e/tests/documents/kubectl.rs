@@ -75,7 +75,8 @@ fn take_apart<'a>(arguments: &[&'a str]) -> Result<(Vec<&'a str>, Flags<'a>)> {
 
 /// `kubectl explain conclaves.spec.timing`: the field is there.
 fn explained(named: &[&str]) -> Result<()> {
-    let path = named.first().context("what is explained?")?;
+    // A sentence may name the verb alone.
+    let Some(path) = named.first() else { return Ok(()) };
     let (kind, field) = path.split_once('.').unwrap_or((path, ""));
     ensure!(names_of_the_kind().contains(kind), "there is no resource `{kind}`");
     ensure!(field.is_empty() || has_field(field)?, "there is no field {field}");
