@@ -54,7 +54,7 @@ const INTRODUCTION: &str = "\
 # The resource `Conclave`
 
 One `Conclave` is one group of pods. Its API version is `conclave.dev/v1alpha1`, its short name is `ccv`, and it
-belongs to a namespace. You write `spec`, and every field of it has a default. The operator writes `status`.
+belongs to a namespace. You write `spec`, and `spec: {}` is enough. The operator writes `status`.
 
 This page is made from the schema in `crds/conclave.dev_conclaves.yaml`, and a test compares the two. The API server
 refuses a resource that breaks a bound, and its message names the field. `kubectl explain` shows the same
@@ -83,7 +83,7 @@ fn row(path: &str, object: &Value, name: &str, field: &Value) -> String {
         Value::Null => "none".to_owned(),
         Value::Object(_) => "see there".to_owned(),
         Value::Array(entries) if entries.iter().all(Value::is_object) => {
-            format!("{} entry, of defaults", entries.len())
+            format!("{} with the defaults below", entries.len())
         }
         Value::String(text) => format!("`{text}`"),
         other => format!("`{other}`"),
