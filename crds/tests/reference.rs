@@ -86,7 +86,7 @@ fn row(path: &str, object: &Value, name: &str, field: &Value) -> String {
             format!("{} with the defaults below", entries.len())
         }
         Value::String(text) => format!("`{text}`"),
-        other => format!("`{other}`"),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) => format!("`{}`", field["default"]),
     };
     let cells =
         [format!("`{name}`"), kind(path, name, field), default, bounds(object, name, field)];
