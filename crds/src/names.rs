@@ -19,7 +19,7 @@ pub const PEER_PORT: u16 = 7071;
 /// The name of [`PEER_PORT`] in a Service or a container.
 pub const PEER_PORT_NAME: &str = "conclave-peer";
 
-/// The name of a group's Lease, headless Service, Role, RoleBinding and NetworkPolicy.
+/// The name of a group's Lease, headless Service, Role and RoleBinding.
 ///
 /// ```
 /// assert_eq!(conclave_crds::object_name("orders"), "conclave-orders");

@@ -14,6 +14,7 @@ pub mod campaign;
 pub mod cluster;
 pub mod command;
 pub mod counter;
+pub mod documented;
 pub mod faults;
 pub mod fuzz;
 pub mod http;

@@ -5,7 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use conclave_e2e::cache;
+use conclave_e2e::{cache, documented};
+use k8s_openapi::api::networking::v1::{NetworkPolicy, NetworkPolicyPeer, NetworkPolicySpec};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use serde_json::{Value, json};
 
 #[test]
 fn every_file_that_a_document_names_exists() -> Result<()> {
@@ -50,6 +53,60 @@ fn every_test_that_the_threat_model_names_exists() -> Result<()> {
         named.into_iter().filter(|name| !sources.contains(&format!("fn {name}("))).collect();
     ensure!(missing.is_empty(), "there is no test {missing:?}");
     Ok(())
+}
+
+/// Where all is denied, the policy to paste opens the peer port to the group, and no other to anybody.
+#[test]
+fn the_policy_for_the_group_alone_opens_nothing_to_others() -> Result<()> {
+    let spec = policy("orders-peers")?;
+    assert_eq!(spec.policy_types, Some(["Ingress", "Egress"].map(str::to_owned).into()));
+    let ingress = spec.ingress.unwrap_or_default();
+    let outgoing = spec.egress.unwrap_or_default();
+    let ports = ingress.iter().flat_map(|rule| rule.ports.iter().flatten());
+    let ports: Vec<_> = ports.map(|port| (port.port.clone(), port.end_port)).collect();
+    assert_eq!(ports, [(Some(IntOrString::Int(7071)), None)]);
+    assert_eq!(ingress.into_iter().map(|rule| rule.from).collect::<Vec<_>>(), [Some(group()?)]);
+    ensure!(outgoing.iter().all(|rule| rule.ports.is_some()), "{outgoing:#?}");
+    assert_eq!(outgoing[0].to, Some(group()?));
+    Ok(())
+}
+
+/// Where nothing is denied, the policy to paste closes the peer port to all others, and no other port.
+#[test]
+fn the_policy_that_closes_the_peer_port_closes_no_other() -> Result<()> {
+    let spec = policy("orders-peer-port")?;
+    assert_eq!(spec.policy_types, Some(vec!["Ingress".to_owned()]));
+    let (all, some): (Vec<_>, Vec<_>) =
+        spec.ingress.unwrap_or_default().into_iter().partition(|rule| rule.from.is_none());
+    assert_eq!(some.into_iter().map(|rule| rule.from).collect::<Vec<_>>(), [Some(group()?)]);
+    let mut open = Vec::new();
+    for port in all.into_iter().flat_map(|rule| rule.ports.unwrap_or_default()) {
+        open.push((port.protocol.unwrap_or_default(), port.port, port.end_port));
+    }
+    let range = |protocol: &str, first, last| {
+        (protocol.to_owned(), Some(IntOrString::Int(first)), Some(last))
+    };
+    let closed = |protocol| [range(protocol, 1, 7_070), range(protocol, 7_072, 65_535)];
+    assert_eq!(open, [&closed("TCP")[..], &closed("UDP"), &[range("SCTP", 1, 65_535)]].concat());
+    Ok(())
+}
+
+/// A policy that is printed, for the pods of the group `orders`. Kubernetes knows every field of it.
+fn policy(name: &str) -> Result<NetworkPolicySpec> {
+    let printed: Value = serde_saphyr::from_str(&documented::manifest(name)?)?;
+    let known: NetworkPolicy = serde_json::from_value(printed.clone())?;
+    assert_eq!(serde_json::to_value(&known)?, printed);
+    let spec = known.spec.unwrap_or_default();
+    assert_eq!(serde_json::to_value(&spec.pod_selector)?, labelled());
+    Ok(spec)
+}
+
+fn group() -> Result<Vec<NetworkPolicyPeer>> {
+    Ok(serde_json::from_value(json!([{ "podSelector": labelled() }]))?)
+}
+
+fn labelled() -> Value {
+    json!({ "matchLabels": { "conclave.dev/group": "orders" } })
 }
 
 fn read_sources(directory: &Path, sources: &mut String) -> Result<()> {

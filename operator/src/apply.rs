@@ -39,7 +39,6 @@ impl Hands {
             Change::ApplyService(service) => self.apply_object(service.as_ref()).await,
             Change::ApplyRole(role) => self.apply_object(role.as_ref()).await,
             Change::ApplyRoleBinding(binding) => self.apply_object(binding.as_ref()).await,
-            Change::ApplyNetworkPolicy(policy) => self.apply_object(policy.as_ref()).await,
             Change::SetStatus(status) => self.set_status(conclave, status).await,
             Change::CreateLease(lease) => self.create_lease(lease).await,
             Change::MarkLease(lease) => self.mark_lease(lease).await,

@@ -11,7 +11,6 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::core::PartialObjectMeta;
 use kube::runtime::controller::{Action, Config, Error};
@@ -126,7 +125,6 @@ async fn run_in(context: Arc<Context>, scope: Option<&str>, stop: CancellationTo
         .owns(api::<PartialObjectMeta<Lease>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<Role>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<RoleBinding>>(client, scope), labelled())
-        .owns(api::<PartialObjectMeta<NetworkPolicy>>(client, scope), labelled())
         .watches(api::<PartialObjectMeta<Pod>>(client, scope), labelled(), |pod| group_of(&pod))
         .reconcile_all_on(changes(context.authority.clone()))
         .trigger_backoff(Pause)

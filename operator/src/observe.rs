@@ -10,7 +10,6 @@ use futures::try_join;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
@@ -50,8 +49,6 @@ pub struct Children {
     pub role: Option<Role>,
     /// Who may do it.
     pub role_binding: Option<RoleBinding>,
-    /// Who reaches the peer port.
-    pub network_policy: Option<NetworkPolicy>,
     /// What was made for elections.
     pub published: Published,
 }
@@ -129,15 +126,13 @@ pub async fn observe(
     let services: Api<Service> = Api::namespaced(client.clone(), namespace);
     let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
     let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
-    let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), namespace);
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let of_group = ListParams::default().labels(&format!("{GROUP_LABEL}={name}"));
-    let (lease, service, role, role_binding, network_policy, pods) = try_join!(
+    let (lease, service, role, role_binding, pods) = try_join!(
         leases.get_opt(&object),
         services.get_opt(&object),
         roles.get_opt(&object),
         bindings.get_opt(&object),
-        policies.get_opt(&object),
         pods.list(&of_group),
     )?;
     Ok(Some(Observed {
@@ -145,7 +140,7 @@ pub async fn observe(
         lease,
         nonce: draw(),
         conclave,
-        children: Children { service, role, role_binding, network_policy, published },
+        children: Children { service, role, role_binding, published },
         pods: pods.iter().map(PodSeen::from).collect(),
         members_before,
         authority,

@@ -6,7 +6,6 @@ use conclave_crds::{AuthorityStatus, ConclaveStatus};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::ResourceExt;
 
@@ -28,8 +27,6 @@ pub enum Change {
     ApplyRole(Box<Role>),
     /// Make the RoleBinding as it should be.
     ApplyRoleBinding(Box<RoleBinding>),
-    /// Make the NetworkPolicy as it should be.
-    ApplyNetworkPolicy(Box<NetworkPolicy>),
     /// Replace the status, if nobody has changed the resource since it was read.
     SetStatus(Box<ConclaveStatus>),
     /// Create the register. If somebody else has, so be it.
@@ -126,10 +123,6 @@ fn children(observed: &Observed) -> Vec<Change> {
     let binding = objects::role_binding(conclave, &accounts(&observed.pods));
     if !covers(children.role_binding.as_ref(), &binding) {
         changes.push(Change::ApplyRoleBinding(Box::new(binding)));
-    }
-    let policy = objects::network_policy(conclave);
-    if !covers(children.network_policy.as_ref(), &policy) {
-        changes.push(Change::ApplyNetworkPolicy(Box::new(policy)));
     }
     changes.extend(elections::no_longer_wanted(observed));
     changes

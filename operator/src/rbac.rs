@@ -69,12 +69,6 @@ pub const PERMISSIONS: &[Permission] = &[
         why: "the RoleBinding of a group",
     },
     Permission {
-        group: "networking.k8s.io",
-        resource: "networkpolicies",
-        verbs: &["get", "list", "watch", "create", "patch"],
-        why: "the NetworkPolicy of a group",
-    },
-    Permission {
         group: "discovery.k8s.io",
         resource: "endpointslices",
         verbs: &["get", "list", "watch", "create", "patch", "delete"],

@@ -30,7 +30,6 @@ fn settled() -> Observed {
             service: Some(objects::service(&conclave)),
             role: Some(objects::role(&conclave)),
             role_binding: Some(objects::role_binding(&conclave, &accounts(&pods))),
-            network_policy: Some(objects::network_policy(&conclave)),
             published: Published::default(),
         },
         conclave,
@@ -89,7 +88,6 @@ fn new_status(changes: &[Change]) -> ConclaveStatus {
         Change::ApplyService(_)
         | Change::ApplyRole(_)
         | Change::ApplyRoleBinding(_)
-        | Change::ApplyNetworkPolicy(_)
         | Change::SetAuthority(_)
         | Change::CreateLease(_)
         | Change::MarkLease(_)
@@ -121,7 +119,6 @@ fn names(changes: &[Change]) -> Vec<&'static str> {
         Change::ApplyService(_) => "service",
         Change::ApplyRole(_) => "role",
         Change::ApplyRoleBinding(_) => "role binding",
-        Change::ApplyNetworkPolicy(_) => "network policy",
         Change::SetStatus(_) => "status",
         Change::CreateLease(_) => "lease",
         Change::MarkLease(_) => "mark",
@@ -150,7 +147,6 @@ fn created_record(changes: &[Change]) -> Option<Record> {
         | Change::ApplyService(_)
         | Change::ApplyRole(_)
         | Change::ApplyRoleBinding(_)
-        | Change::ApplyNetworkPolicy(_)
         | Change::SetStatus(_)
         | Change::ApplySlice(_)
         | Change::EmptySlice(_)
@@ -178,7 +174,7 @@ fn a_new_group_gets_everything_and_its_epoch_before_its_register() {
     observed.pods = Vec::new();
     observed.members_before = None;
     let changes = plan(&observed);
-    let expected = ["service", "role", "role binding", "network policy", "status", "lease"];
+    let expected = ["service", "role", "role binding", "status", "lease"];
     assert_eq!(names(&changes), expected);
     assert_eq!(new_status(&changes).epoch, Some(0));
     assert_eq!(created_record(&changes), None);
@@ -375,8 +371,8 @@ fn a_child_that_somebody_changed_is_put_right() {
     if let Some(spec) = observed.children.service.as_mut().and_then(|s| s.spec.as_mut()) {
         spec.publish_not_ready_addresses = Some(false);
     }
-    observed.children.network_policy = None;
-    assert_eq!(names(&plan(&observed)), ["service", "network policy"]);
+    observed.children.role = None;
+    assert_eq!(names(&plan(&observed)), ["service", "role"]);
 }
 
 #[test]

@@ -20,7 +20,6 @@ const SERVICE: &str = "/api/v1/namespaces/shop/services/conclave-orders";
 const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/roles/conclave-orders";
 const BINDING: &str =
     "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings/conclave-orders";
-const POLICY: &str = "/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies/conclave-orders";
 const PODS: &str = "/api/v1/namespaces/shop/pods";
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/shop/events";
 const LEADER: &str = "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01";
@@ -88,28 +87,27 @@ fn record() -> Value {
 }
 
 #[tokio::test]
-async fn a_new_group_takes_seven_reads_and_six_writes_and_then_none() {
+async fn a_new_group_takes_six_reads_and_five_writes_and_then_none() {
     let (server, context) = cluster();
     context.bring_about("shop", "orders").await.expect("it works");
     let (mut reads, writes) = server.take_calls();
     assert_eq!(reads.remove(0), CONCLAVE, "everything else must be at least as new");
     reads.sort();
-    let mut expected = [LEASE, SERVICE, ROLE, BINDING, POLICY, PODS];
+    let mut expected = [LEASE, SERVICE, ROLE, BINDING, PODS];
     expected.sort_unstable();
     assert_eq!(reads, expected);
     let expected = [
         ("PATCH", SERVICE),
         ("PATCH", ROLE),
         ("PATCH", BINDING),
-        ("PATCH", POLICY),
         ("PATCH", STATUS),
         ("POST", LEASES),
     ];
     assert_eq!(named(&writes), expected);
-    assert_eq!(writes[4].body["status"]["epoch"], 0);
-    assert_eq!(writes[4].body["metadata"]["resourceVersion"], "1");
-    assert_eq!(writes[5].body["spec"], json!({}));
-    assert_eq!(writes[5].body["metadata"]["ownerReferences"][0]["uid"], "group-uid");
+    assert_eq!(writes[3].body["status"]["epoch"], 0);
+    assert_eq!(writes[3].body["metadata"]["resourceVersion"], "1");
+    assert_eq!(writes[4].body["spec"], json!({}));
+    assert_eq!(writes[4].body["metadata"]["ownerReferences"][0]["uid"], "group-uid");
 
     // The register is there now: the status says so, and that is all.
     context.bring_about("shop", "orders").await.expect("it works");

@@ -58,7 +58,6 @@ fn take_effect(observed: &mut Observed, change: &Change, uid: &str) {
         Change::Announce(_) => {}
         other @ (Change::SetAuthority(_)
         | Change::ApplyRoleBinding(_)
-        | Change::ApplyNetworkPolicy(_)
         | Change::MarkLease(_)
         | Change::UnlabelLeader(_)
         | Change::LabelLeader(_)) => panic!("nobody asked for {other:?}"),
