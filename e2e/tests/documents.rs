@@ -93,7 +93,8 @@ fn the_policy_that_closes_the_peer_port_closes_no_other() -> Result<()> {
 
 /// A policy that is printed, for the pods of the group `orders`. Kubernetes knows every field of it.
 fn policy(name: &str) -> Result<NetworkPolicySpec> {
-    let printed: Value = serde_saphyr::from_str(&documented::manifest(name)?)?;
+    let printed: Value =
+        serde_saphyr::from_str(&documented::manifest(documented::OPERATING, name)?)?;
     let known: NetworkPolicy = serde_json::from_value(printed.clone())?;
     assert_eq!(serde_json::to_value(&known)?, printed);
     let spec = known.spec.unwrap_or_default();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Namespace, Pod};
 use conclave_e2e::product::{self, APPLICATION, Group, SIDECAR, SOON};
-use conclave_e2e::wait;
+use conclave_e2e::{documented, wait};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
 
@@ -25,6 +25,37 @@ fn a_label_is_all_that_a_deployment_needs() -> Result<()> {
         let held = group.lock(&pods[0], "report", "5s")?;
         group.unlock(&pods[0], &held)?;
         the_webhook_and_the_command_make_the_same_pod(&cluster, namespace)
+    })
+}
+
+/// What the page about trust begins with: an account of the group's own, whose token is mounted nowhere unasked.
+#[test]
+fn the_application_has_no_credentials_and_its_sidecar_has() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    product::install(&cluster)?;
+    cluster.in_namespace("trust-credentials", |namespace| {
+        namespace.apply(CONCLAVE)?;
+        namespace.apply(&documented::manifest(documented::SECURITY, "shop")?)?;
+        let own = DEPLOYMENT.replace("containers:", "serviceAccountName: shop\n      containers:");
+        namespace.apply(&labelled(&cluster, &own))?;
+        namespace.await_deployment("shop")?;
+        let group = Group::of(namespace, "orders");
+        group.await_members(3)?;
+        let pod = &group.pods()?[0];
+        let held = group.lock(pod, "report", "5s")?;
+        group.unlock(pod, &held)?;
+
+        let tokens = "shopt -s nullglob; echo /var/run/secrets/*/*";
+        let tokens = namespace.exec(&pod.name, APPLICATION, &["bash", "-c", tokens])?;
+        ensure!(tokens.trim().is_empty(), "the application has {tokens}");
+        let name = namespace.name();
+        let register = "leases.coordination.k8s.io [] [conclave-orders] [get list watch update]";
+        let may = |account| {
+            Ok::<_, anyhow::Error>(cluster.rights([name, account], name)?.contains(register))
+        };
+        ensure!(may("shop")?, "the account of the group may not write its register");
+        ensure!(!may("default")?, "every pod of the namespace may write the register");
+        Ok(())
     })
 }
 

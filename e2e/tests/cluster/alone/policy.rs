@@ -48,7 +48,7 @@ fn among_strangers(cluster: &Cluster) -> Result<()> {
             }
             product::install(cluster)?;
             namespace.apply(DENIED)?;
-            namespace.apply(&documented::manifest("orders-peers")?)?;
+            namespace.apply(&documented::manifest(documented::OPERATING, "orders-peers")?)?;
             let group = Group::form(namespace, "{}", 3)?;
             what_is_pasted_lets_the_group_work_and_opens_nothing_else(&group, &strangers)?;
             nothing_else_lets_the_members_through(&group)?;
@@ -117,7 +117,7 @@ fn what_is_pasted_closes_the_peer_port_and_nothing_else(
     group: &Group<'_>,
     strangers: &[Callers<'_>],
 ) -> Result<()> {
-    group.namespace.apply(&documented::manifest("orders-peer-port")?)?;
+    group.namespace.apply(&documented::manifest(documented::OPERATING, "orders-peer-port")?)?;
     let pods = group.pods()?;
     for some in strangers {
         some.await_shut_out(&pods)?;
