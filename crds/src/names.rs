@@ -3,10 +3,6 @@
 /// The pod label that says which group a pod belongs to: the name of a `Conclave` in its namespace.
 pub const GROUP_LABEL: &str = "conclave.dev/group";
 
-/// The pod label that the operator gives to the pod that leads, with the value `true`: a hint for
-/// routing, which may lag.
-pub const LEADER_LABEL: &str = "conclave.dev/leader";
-
 /// The annotation of a group's Lease that holds the record: versioned JSON.
 pub const RECORD_ANNOTATION: &str = "conclave.dev/record";
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Debug;
 
-use conclave_crds::{AuthorityStatus, Conclave, ConclaveStatus, LEADER_LABEL};
+use conclave_crds::{AuthorityStatus, Conclave, ConclaveStatus};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt};
@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 
 use crate::events::Events;
 use crate::notices::Notice;
-use crate::plan::{Change, ObjectRef, PodRef};
+use crate::plan::{Change, ObjectRef};
 use crate::{AUTHORITY_FIELD_MANAGER, FIELD_MANAGER};
 
 /// What carries out changes.
@@ -46,8 +46,6 @@ impl Hands {
             Change::EmptySlice(slice) => self.empty_slice(conclave, slice).await,
             Change::DeleteService(service) => self.delete::<Service>(conclave, service).await,
             Change::DeleteSlice(slice) => self.delete::<EndpointSlice>(conclave, slice).await,
-            Change::UnlabelLeader(pod) => self.label(conclave, pod, Value::Null).await,
-            Change::LabelLeader(pod) => self.label(conclave, pod, json!("true")).await,
             Change::Announce(notice) => {
                 self.announce(conclave, notice).await;
                 Ok(())
@@ -169,21 +167,6 @@ impl Hands {
         let params = DeleteParams::default().preconditions(only);
         match api.delete(&object.name, &params).await {
             Ok(_) => info!(kind = %K::kind(&()), name = object.name, "deleted"),
-            Err(kube::Error::Api(status)) if status.is_not_found() => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    /// The UID in the patch is a condition: another pod of the same name is not touched. A pod that
-    /// is gone needs no label.
-    async fn label(&self, conclave: &Conclave, pod: &PodRef, value: Value) -> kube::Result<()> {
-        let api: Api<Pod> = self.api(conclave.namespace());
-        let body = json!({ "metadata": { "uid": pod.uid, "labels": { LEADER_LABEL: value } } });
-        let params =
-            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        match api.patch(&pod.name, &params, &Patch::Merge(body)).await {
-            Ok(_) => info!(pod = pod.name, %value, "leader label"),
             Err(kube::Error::Api(status)) if status.is_not_found() => {}
             Err(error) => return Err(error),
         }

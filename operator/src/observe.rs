@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use conclave_crds::{
-    AuthorityStatus, Conclave, GROUP_LABEL, LEADER_LABEL, SIDECAR_CONTAINER, object_name,
-};
+use conclave_crds::{AuthorityStatus, Conclave, GROUP_LABEL, SIDECAR_CONTAINER, object_name};
 use conclave_protocols::ids::Incarnation;
 use futures::try_join;
 use jiff::Timestamp;
@@ -77,8 +75,6 @@ pub struct PodSeen {
     pub is_over: bool,
     /// It has the sidecar.
     pub has_sidecar: bool,
-    /// It has the leader's label.
-    pub has_leader_label: bool,
 }
 
 impl From<&Pod> for PodSeen {
@@ -100,7 +96,6 @@ impl From<&Pod> for PodSeen {
                 .any(|condition| condition.type_ == "Ready" && condition.status == "True"),
             is_over: matches!(phase, Some("Succeeded" | "Failed")),
             has_sidecar: init.iter().chain(main).any(|c| c.name == SIDECAR_CONTAINER),
-            has_leader_label: pod.labels().contains_key(LEADER_LABEL),
         }
     }
 }

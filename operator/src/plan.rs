@@ -42,21 +42,8 @@ pub enum Change {
     DeleteService(ObjectRef),
     /// Delete the slice of an election that is not published any more.
     DeleteSlice(ObjectRef),
-    /// Take the leader's label from a pod.
-    UnlabelLeader(PodRef),
-    /// Give the leader's label to a pod.
-    LabelLeader(PodRef),
     /// Tell people.
     Announce(Notice),
-}
-
-/// A pod, and no other of the same name.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PodRef {
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
 }
 
 /// An object as it was read, and no other of the same name.
@@ -94,7 +81,6 @@ pub fn plan(observed: &Observed) -> Vec<Change> {
         changes.push(Change::SetStatus(Box::new(status.clone())));
     }
     changes.extend(register(observed));
-    changes.extend(labels(observed));
     changes.extend(notices(observed, &status).into_iter().map(Change::Announce));
     // Last, so that a Service that is refused keeps nothing else from the group.
     changes.extend(elections::changes(observed));
@@ -163,23 +149,6 @@ fn register(observed: &Observed) -> Vec<Change> {
         Change::CreateLease(Box::new(lease))
     };
     vec![change, Change::Announce(Notice::RegisterLost { loss, waits: mark.timing })]
-}
-
-/// The leader's label goes from a pod that has it wrongly, and then to the one that leads. While the record
-/// cannot be read, it stays where it is.
-fn labels(observed: &Observed) -> Vec<Change> {
-    if matches!(observed.register, Register::Unreadable(_) | Register::Later(_)) {
-        return Vec::new();
-    }
-    let leader = status::leader(observed).map(|(pod, _)| pod);
-    let leads = |pod: &&PodSeen| leader.is_some_and(|leader| leader.uid == pod.uid);
-    let reference = |pod: &PodSeen| PodRef { name: pod.name.clone(), uid: pod.uid.clone() };
-    let former = observed.pods.iter().filter(|pod| pod.has_leader_label && !leads(pod));
-    let newly = leader.filter(|pod| !pod.has_leader_label);
-    former
-        .map(|pod| Change::UnlabelLeader(reference(pod)))
-        .chain(newly.map(|pod| Change::LabelLeader(reference(pod))))
-        .collect()
 }
 
 #[cfg(test)]

@@ -39,9 +39,8 @@ pub const PERMISSIONS: &[Permission] = &[
     Permission {
         group: "",
         resource: "pods",
-        verbs: &["get", "list", "watch", "patch"],
-        why: "`observe` and the watch, granted to members where containers are evidence; `apply` \
-              sets the leader's label",
+        verbs: &["get", "list", "watch"],
+        why: "`observe` and the watch, granted to members where containers are evidence",
     },
     Permission {
         group: "",

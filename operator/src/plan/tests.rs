@@ -38,7 +38,6 @@ fn settled() -> Observed {
         authority: None,
         now: Timestamp::UNIX_EPOCH,
     };
-    observed.pods[0].has_leader_label = true;
     observed.conclave.status = Some(status::status(&observed));
     observed.members_before = crate::notices::present(&observed);
     observed
@@ -52,7 +51,6 @@ fn pod(name: &str, uid: u128) -> PodSeen {
         is_ready: true,
         is_over: false,
         has_sidecar: true,
-        has_leader_label: false,
     }
 }
 
@@ -77,10 +75,6 @@ fn view(epoch: u64, leader: Option<u128>) -> RecordView {
     }
 }
 
-fn reference(name: &str, uid: u128) -> PodRef {
-    PodRef { name: name.to_owned(), uid: PodUid(uid).to_string() }
-}
-
 /// The status that a plan sets.
 fn new_status(changes: &[Change]) -> ConclaveStatus {
     let status = changes.iter().find_map(|change| match change {
@@ -95,8 +89,6 @@ fn new_status(changes: &[Change]) -> ConclaveStatus {
         | Change::EmptySlice(_)
         | Change::DeleteService(_)
         | Change::DeleteSlice(_)
-        | Change::UnlabelLeader(_)
-        | Change::LabelLeader(_)
         | Change::Announce(_) => None,
     });
     status.expect("the status changes")
@@ -126,8 +118,6 @@ fn names(changes: &[Change]) -> Vec<&'static str> {
         Change::EmptySlice(_) => "empty",
         Change::DeleteService(_) => "delete service",
         Change::DeleteSlice(_) => "delete slice",
-        Change::UnlabelLeader(_) => "unlabel",
-        Change::LabelLeader(_) => "label",
         Change::Announce(_) => "announce",
     };
     changes.iter().map(name).collect()
@@ -152,8 +142,6 @@ fn created_record(changes: &[Change]) -> Option<Record> {
         | Change::EmptySlice(_)
         | Change::DeleteService(_)
         | Change::DeleteSlice(_)
-        | Change::UnlabelLeader(_)
-        | Change::LabelLeader(_)
         | Change::Announce(_) => None,
     });
     let annotations = lease.expect("a Lease is created").metadata.annotations.as_ref()?;
@@ -238,7 +226,6 @@ fn the_register_of_an_earlier_resource_is_waited_out() {
     let mut observed = settled();
     observed.register = Register::Foreign;
     observed.conclave.status = None;
-    observed.pods[0].has_leader_label = false;
     let changes = plan(&observed);
     assert_eq!(names(&changes), ["status"]);
     let status = new_status(&changes);
@@ -265,18 +252,11 @@ fn a_register_that_was_not_lost_is_never_written() {
 }
 
 #[test]
-fn the_label_leaves_the_former_leader_before_the_next_one_gets_it() {
+fn another_leader_is_announced_after_the_status_has_it() {
     let observed = Observed { register: Register::View(view(18, Some(2))), ..settled() };
     let changes = plan(&observed);
     let announced = Notice::LeaderChanged { pod: "b".to_owned(), uid: PodUid(2).to_string() };
-    assert_eq!(
-        changes[1..],
-        [
-            Change::UnlabelLeader(reference("a", 1)),
-            Change::LabelLeader(reference("b", 2)),
-            Change::Announce(announced),
-        ]
-    );
+    assert_eq!(changes[1..], [Change::Announce(announced)]);
     let status = new_status(&changes);
     assert_eq!((status.epoch, status.ceiling), (Some(18), Some(33)));
     let leader = LeaderStatus { pod: "b".to_owned(), uid: PodUid(2).to_string() };
@@ -408,16 +388,8 @@ fn without_an_arbiter_nobody_is_the_leader_for_all() {
         view.policy.arbiter = Arbiter::None;
     }
     let changes = plan(&observed);
-    assert!(changes.contains(&Change::UnlabelLeader(reference("a", 1))));
     let status = new_status(&changes);
     assert_eq!(condition(&status, status::LEADER_ELECTED), is("Unknown", "LocalViews"));
-}
-
-#[test]
-fn a_record_that_cannot_be_read_moves_no_label() {
-    for register in [Register::Unreadable("cut".to_owned()), Register::Later("new".to_owned())] {
-        assert!(!names(&plan(&with(register))).contains(&"unlabel"));
-    }
 }
 
 #[test]

@@ -56,11 +56,9 @@ fn take_effect(observed: &mut Observed, change: &Change, uid: &str) {
         Change::DeleteSlice(gone) => slices.retain(|found| found.uid() != gone.uid),
         Change::CreateLease(lease) => assert!(leases.insert(lease.name_any())),
         Change::Announce(_) => {}
-        other @ (Change::SetAuthority(_)
-        | Change::ApplyRoleBinding(_)
-        | Change::MarkLease(_)
-        | Change::UnlabelLeader(_)
-        | Change::LabelLeader(_)) => panic!("nobody asked for {other:?}"),
+        other @ (Change::SetAuthority(_) | Change::ApplyRoleBinding(_) | Change::MarkLease(_)) => {
+            panic!("nobody asked for {other:?}")
+        }
     }
 }
 

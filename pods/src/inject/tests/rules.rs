@@ -1,6 +1,6 @@
 //! What the sidecar looks like.
 
-use conclave_crds::{GROUP_LABEL, LEADER_LABEL};
+use conclave_crds::GROUP_LABEL;
 
 use super::*;
 
@@ -300,7 +300,7 @@ fn the_page_for_operators_names_every_label_annotation_and_port() {
     for (number, name) in room::PORTS.into_iter().chain([elector]) {
         assert!(page.contains(&format!("| {number} | `{name}` |")), "{name}");
     }
-    for label in [GROUP_LABEL, INJECTED_LABEL, LEADER_LABEL] {
+    for label in [GROUP_LABEL, INJECTED_LABEL] {
         assert!(page.contains(&format!("| `{label}: ")), "{label}");
     }
 }
