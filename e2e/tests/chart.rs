@@ -170,7 +170,8 @@ fn every_object_says_what_it_belongs_to() -> Result<()> {
         ensure!(marks.iter().all(has) && labels["helm.sh/chart"].is_string(), "{object}");
         let kind = object["kind"].as_str().unwrap_or_default();
         let is_in_namespace = object["metadata"]["namespace"].is_string();
-        let is_of_cluster = kind.starts_with("Cluster") || kind == "MutatingWebhookConfiguration";
+        let is_of_cluster = ["Cluster", "MutatingWebhook", "ValidatingAdmissionPolicy"];
+        let is_of_cluster = is_of_cluster.iter().any(|begin| kind.starts_with(begin));
         assert_eq!(is_in_namespace, !is_of_cluster, "{object}");
     }
     Ok(())
@@ -194,6 +195,8 @@ fn nothing_in_the_chart_belongs_to_a_group() -> Result<()> {
         ("RoleBinding", 1),
         ("Service", 2),
         ("ServiceAccount", 1),
+        ("ValidatingAdmissionPolicy", 1),
+        ("ValidatingAdmissionPolicyBinding", 1),
     ];
     assert_eq!(kinds, expected.map(|(kind, count)| (kind.to_owned(), count)).into());
     Ok(())

@@ -158,7 +158,8 @@ fn an_administrator_can_render_what_belongs_to_the_cluster_alone() -> Result<()>
     let kinds: Vec<_> = objects.iter().filter_map(|object| object["kind"].as_str()).collect();
     let roles = ["ClusterRole", "ClusterRole", "ClusterRole"];
     let others = ["ClusterRoleBinding", "MutatingWebhookConfiguration"];
-    assert_eq!(kinds, [&roles[..], &others].concat());
+    let guard = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
+    assert_eq!(kinds, [&roles[..], &others, &guard].concat());
     let expressions = &objects[4]["webhooks"][0]["namespaceSelector"]["matchExpressions"];
     assert_eq!(expressions[2]["values"], serde_json::json!(["shop", "till"]));
 
@@ -166,6 +167,30 @@ fn an_administrator_can_render_what_belongs_to_the_cluster_alone() -> Result<()>
     assert!(of_kind(&without, "MutatingWebhookConfiguration")?.is_empty());
     let operator = of_kind(&without, "Deployment")?[0].to_string();
     ensure!(!operator.contains("--webhook-name"), "{operator}");
+    let roles = of_kind(&without, "ClusterRole")?;
+    let of_webhooks = |role: &Value| role["rules"].to_string().contains("webhookconfigurations");
+    ensure!(!roles.iter().any(of_webhooks), "it may change a webhook that is not there");
+    Ok(())
+}
+
+#[test]
+fn the_operator_is_guarded_where_the_cluster_can_and_unless_that_is_not_wanted() -> Result<()> {
+    const GUARD: &str = "ValidatingAdmissionPolicy";
+    // The last one counts.
+    for (options, made) in [
+        (&[][..], 1),
+        (&["--kube-version", "1.30.0"], 1),
+        (&["--kube-version", "1.29.9"], 0),
+        (&["--set", "rbac.guard=false"], 0),
+    ] {
+        assert_eq!(of_kind(options, GUARD)?.len(), made, "{options:?}");
+    }
+    let elsewhere = ["--namespace", "team", "--set", "serviceAccount.name=bot,nameOverride=ccv"];
+    let guard = of_kind(&elsewhere, GUARD)?.pop().context("no policy")?;
+    let conditions = guard["spec"]["matchConditions"].to_string();
+    for part in ["system:serviceaccount:team:bot", r#"\"team\""#, r#"\"conclave-ccv-operator\""#] {
+        ensure!(conditions.contains(part), "{part} is not in {conditions}");
+    }
     Ok(())
 }
 

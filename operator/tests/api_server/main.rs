@@ -3,6 +3,7 @@
 mod calls;
 mod certificates;
 mod elections;
+mod guard;
 mod keeping;
 mod refusals;
 mod server;

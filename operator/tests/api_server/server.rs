@@ -9,6 +9,8 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use crate::guard::{self, Write};
+
 /// One call: the method, the path without its query, and the body.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Call {
@@ -131,14 +133,19 @@ impl State {
                 if self.objects.contains_key(&path) {
                     return refusal(method, StatusCode::CONFLICT);
                 }
+                self.hold_against_policy(&path, Some(body));
                 (StatusCode::CREATED, self.store(&path, body.clone()))
             }
             _ if self.is_stale(call) => refusal(method, StatusCode::CONFLICT),
-            "DELETE" => match self.objects.remove(path) {
-                Some(object) => (StatusCode::OK, object),
-                None => refusal(method, StatusCode::NOT_FOUND),
-            },
-            "PUT" => (StatusCode::OK, self.store(path, body.clone())),
+            "DELETE" if self.objects.contains_key(path) => {
+                self.hold_against_policy(path, None);
+                (StatusCode::OK, self.objects.remove(path).unwrap_or_default())
+            }
+            "DELETE" => refusal(method, StatusCode::NOT_FOUND),
+            "PUT" => {
+                self.hold_against_policy(path, Some(body));
+                (StatusCode::OK, self.store(path, body.clone()))
+            }
             "PATCH" => {
                 let at = path;
                 let path = path.strip_suffix("/status").unwrap_or(path);
@@ -149,10 +156,17 @@ impl State {
                     forget(&mut object, &before.unwrap_or_default(), body);
                 }
                 merge(&mut object, body);
+                self.hold_against_policy(at, Some(&object));
                 (StatusCode::OK, self.store(path, object))
             }
             other => panic!("nobody should call {other}"),
         }
+    }
+
+    /// A cluster where the chart is installed would refuse nothing of it.
+    fn hold_against_policy(&self, path: &str, after: Option<&Value>) {
+        let objections = guard::objections(Write { path, before: self.objects.get(path), after });
+        assert!(objections.is_empty(), "the policy of the chart refuses {path}: {objections:?}");
     }
 
     /// The call carries a version that is not the present one.
