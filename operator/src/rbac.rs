@@ -16,7 +16,8 @@ pub struct Permission {
 /// What the operator may do in the namespaces that it looks after.
 ///
 /// Kubernetes lets nobody grant what he does not have, so everything in the Role of a group
-/// ([`objects::role`](crate::objects::role)) is here too.
+/// ([`objects::role`](crate::objects::role)) is here too. Such a right names no object, so a policy of the chart
+/// (`charts/conclave/templates/cluster.yaml`) has the API server refuse what no group owns.
 pub const PERMISSIONS: &[Permission] = &[
     Permission {
         group: "conclave.dev",
