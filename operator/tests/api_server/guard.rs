@@ -87,8 +87,9 @@ fn place(path: &str) -> Option<(GroupVersionResource, &str, &str)> {
 
 /// As the chart renders it.
 static POLICY: LazyLock<Value> = LazyLock::new(|| {
-    let rendered = include_str!("../../../charts/conclave/snapshots/default.yaml");
-    let objects: Vec<Value> = serde_saphyr::from_multiple(rendered).expect("YAML");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/conclave/snapshots/default.yaml");
+    let rendered = std::fs::read_to_string(file).expect("the rendered chart");
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&rendered).expect("YAML");
     let mut policies =
         objects.into_iter().filter(|object| object["kind"] == "ValidatingAdmissionPolicy");
     policies.next().expect("the chart has a policy")
