@@ -1,4 +1,4 @@
-//! The NetworkPolicies that the page for operators gives to paste, enforced by Cilium, or by the network of a
+//! The network policies that the page for operators gives to paste, enforced by Cilium, or by the network of a
 //! user's cluster.
 //!
 //! On one day in eight a run starts Cilium, or any with `CONCLAVE_POLICIES=true`.
