@@ -148,11 +148,11 @@ fn the_operators_token_changes_nothing_that_belongs_to_no_group() {
 
 #[test]
 fn the_operators_token_grants_nobody_else_more_than_a_group_needs() {
-    let rule = |names: Value| {
+    let lease_rule = |names: Value| {
         json!({ "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "update"],
                 "resourceNames": names })
     };
-    let role = |names| owned(json!({ "rules": [rule(names)] }));
+    let role = |names| owned(json!({ "rules": [lease_rule(names)] }));
     let named = role(json!(["conclave-orders"]));
     assert_eq!(objections(Write { path: ROLE, before: None, after: Some(&named) }), [""; 0]);
     refused(ROLE, None, Some(&role(json!([]))), "named objects alone");
