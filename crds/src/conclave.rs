@@ -73,7 +73,7 @@ pub struct ConclaveSpec {
     ))]
     pub elections: Vec<ElectionSpec>,
     /// How locks are granted. Where several patterns fit, an exact name beats the longest literal
-    /// prefix; a lock that no pattern fits cannot be taken.
+    /// prefix; a lock that no pattern fits cannot be taken. So with an empty list no lock can be taken at all.
     #[schemars(length(max = 16), extend(
         "x-kubernetes-list-type" = "atomic",
         "x-kubernetes-validations" = [limits::distinct_patterns_rule()]

@@ -99,6 +99,41 @@ fn a_misspelt_or_impossible_value_is_refused_with_its_name() -> Result<()> {
     Ok(())
 }
 
+/// Values that fit the schema one by one, and with which the operator would end again and again.
+#[test]
+fn lengths_of_time_that_do_not_fit_each_other_are_refused_with_the_rule() -> Result<()> {
+    let election = "operator.leaderElection";
+    for (values, expected) in [
+        (
+            "authority.lifetime=1h".to_owned(),
+            "authority.lifetime must be at least six times authority.overlap (1h) and \
+             authority.certificateLifetime (24h) together, which is 150h0m0s, and is 1h",
+        ),
+        ("authority.lifetime=149h59m59s999ms".to_owned(), "which is 150h0m0s"),
+        ("authority.certificateLifetime=9s999ms".to_owned(), "must be at least 10s, and is 9s999ms"),
+        ("authority.overlap=0s".to_owned(), "authority.overlap must not be 0"),
+        (
+            format!("{election}.renewDeadline=15s"),
+            "operator.leaderElection.leaseDuration must be longer than renewDeadline (15s), and is 15s",
+        ),
+        (
+            format!("{election}.retryPeriod=9s"),
+            "operator.leaderElection.renewDeadline must be more than 1.2 times retryPeriod (9s)",
+        ),
+        (format!("{election}.retryPeriod=0s"), "must not be 0"),
+    ] {
+        for version in HELMS {
+            let error = render_by(version, &["--set", &values]).err().context(values.clone())?;
+            let error = error.to_string();
+            ensure!(error.contains(expected), "{values}: {error}");
+        }
+    }
+    for fits in ["authority.lifetime=150h", "authority.lifetime=9000m,authority.overlap=59m60s"] {
+        render(&["--set", fits]).context(fits)?;
+    }
+    Ok(())
+}
+
 #[test]
 fn only_several_replicas_have_a_disruption_budget() -> Result<()> {
     assert_eq!(of_kind(&[], "PodDisruptionBudget")?.len(), 1);

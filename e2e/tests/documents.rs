@@ -86,5 +86,15 @@ fn linked(text: &str) -> impl Iterator<Item = &str> {
     targets.filter(|path| !path.is_empty() && !path.contains("://"))
 }
 
-const CRATES: &[&str] =
-    &["protocols/", "sidecar/", "operator/", "crds/", "pods/", "e2e/", "charts/", "docs/", "fuzz/"];
+const CRATES: &[&str] = &[
+    "protocols/",
+    "sidecar/",
+    "operator/",
+    "crds/",
+    "pods/",
+    "kubernetes/",
+    "e2e/",
+    "charts/",
+    "docs/",
+    "fuzz/",
+];

@@ -141,7 +141,7 @@ impl TryFrom<Flags> for Config {
         let lifetimes = lifetimes(&flags, &mut wrong);
         let metrics_address = address("metrics-address", &flags.metrics_address, &mut wrong);
         let authority_address = address("authority-address", &flags.authority_address, &mut wrong);
-        let log = EnvFilter::try_new(&flags.log);
+        let log = EnvFilter::try_new(conclave_kubernetes::filter(&flags.log));
         if let Err(error) = &log {
             wrong.push(format!("`log` is no filter: {error}"));
         }
@@ -207,11 +207,13 @@ fn lifetimes(flags: &Flags, wrong: &mut Vec<String>) -> Option<Lifetimes> {
         Lifetimes { authority: authority?, overlap: overlap?, certificate: certificate? };
     // The last third of its life must be enough for a rotation, and for one that begins late.
     if lifetimes.authority < (lifetimes.overlap + lifetimes.certificate) * 6 {
-        wrong.push(
-            "`authority-lifetime` must be at least six times `authority-overlap` and \
-             `certificate-lifetime` together"
-                .to_owned(),
-        );
+        let [overlap, certificate, lifetime] =
+            [&flags.authority_overlap, &flags.certificate_lifetime, &flags.authority_lifetime];
+        let least = Period::from((lifetimes.overlap + lifetimes.certificate) * 6);
+        wrong.push(format!(
+            "`authority-lifetime` must be at least six times `authority-overlap` ({overlap}) and \
+             `certificate-lifetime` ({certificate}) together, which is {least}, and is {lifetime}"
+        ));
     }
     if lifetimes.certificate < CERTIFICATE_MIN || lifetimes.overlap.is_zero() {
         wrong.push(
@@ -268,7 +270,9 @@ mod tests {
     #[test]
     fn an_authority_lives_long_enough_for_a_rotation() {
         let error = config(&["--authority-lifetime", "149h"]).expect_err("too short");
-        assert!(error.contains("six times"), "{error}");
+        let rule = "at least six times `authority-overlap` (1h) and `certificate-lifetime` (24h) \
+                    together, which is 150h, and is 149h";
+        assert!(error.contains(rule), "{error}");
         config(&["--authority-lifetime", "150h"]).expect("just long enough");
         let error = config(&["--certificate-lifetime", "9s"]).expect_err("too short");
         assert!(error.contains("`certificate-lifetime`"), "{error}");

@@ -29,6 +29,7 @@ use crate::notices::{self, Notice};
 use crate::observe::{MemberPod, observe};
 use crate::plan::{Change, plan};
 use crate::status::without_sidecar;
+use crate::strays::Strays;
 use crate::telemetry::chain;
 
 /// What a reconciliation needs beside its group.
@@ -38,6 +39,7 @@ pub struct Context {
     metrics: Metrics,
     authority: watch::Receiver<Option<AuthorityStatus>>,
     seen: Seen,
+    strays: Strays,
 }
 
 impl Context {
@@ -49,7 +51,8 @@ impl Context {
         authority: watch::Receiver<Option<AuthorityStatus>>,
     ) -> Arc<Self> {
         let hands = Hands::new(client.clone(), replica);
-        Arc::new(Self { client, hands, metrics, authority, seen: Seen::default() })
+        let strays = Strays::new(client.clone(), replica);
+        Arc::new(Self { client, hands, metrics, authority, seen: Seen::default(), strays })
     }
 
     /// Brings one group to where it should be. A resource that is gone needs nothing.
@@ -62,6 +65,7 @@ impl Context {
         };
         self.metrics.uninjected(namespace, group, without_sidecar(&observed.pods).count());
         self.metrics.keeps(namespace, group);
+        self.strays.forget(namespace, group);
         let mut conclave = observed.conclave.clone();
         for change in plan(&observed) {
             self.hands.apply(&mut conclave, &change).await?;
@@ -73,6 +77,11 @@ impl Context {
             self.seen.remember(namespace, group, members);
         }
         Ok(())
+    }
+
+    /// What reports pods whose group is not there.
+    pub fn strays(&self) -> &Strays {
+        &self.strays
     }
 
     /// A group is gone.
@@ -198,13 +207,16 @@ fn retry(conclave: Arc<Conclave>, error: &kube::Error, _: Arc<Context>) -> Actio
 }
 
 fn report(
-    context: &Context,
+    context: &Arc<Context>,
     result: Result<(ObjectRef<Conclave>, Action), Error<kube::Error, watcher::Error>>,
 ) {
     match result {
         Ok((group, _)) => debug!(%group, "reconciled"),
         Err(Error::ObjectNotFound(group)) => {
-            context.forget(group.namespace.as_deref().unwrap_or_default(), &group.name);
+            let namespace = group.namespace.unwrap_or_default();
+            context.forget(&namespace, &group.name);
+            let context = Arc::clone(context);
+            tokio::spawn(async move { context.strays.notice(&namespace, &group.name).await });
         }
         // `retry` has reported it.
         Err(Error::ReconcilerFailed(..)) => {}

@@ -27,6 +27,7 @@ pub mod rbac;
 pub mod record;
 pub mod server;
 mod status;
+pub mod strays;
 pub mod telemetry;
 
 /// The field manager of everything that the operator applies.

@@ -91,7 +91,7 @@ fn subscriber<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let allowed = EnvFilter::try_new(filter)
+    let allowed = EnvFilter::try_new(conclave_kubernetes::filter(filter))
         .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
     let layer = fmt::layer().with_writer(writer).with_span_events(FmtSpan::CLOSE);
     // Where it may, the environment decides (`NO_COLOR`).

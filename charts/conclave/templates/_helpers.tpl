@@ -78,3 +78,41 @@ yes
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* A length of time such as 1m30s, in milliseconds. */}}
+{{- define "conclave.milliseconds" -}}
+{{- $sum := 0 -}}
+{{- range regexFindAll "[0-9]+(ms|h|m|s)" . -1 -}}
+{{- $unit := index (dict "h" 3600000 "m" 60000 "s" 1000 "ms" 1) (regexFind "[a-z]+" .) -}}
+{{- $sum = add $sum (mul (atoi (regexFind "[0-9]+" .)) $unit) -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}
+
+{{/* Refuses lengths of time with which the operator would not start: the rules of `config.rs`. */}}
+{{- define "conclave.checkPeriods" -}}
+{{- $authority := .Values.authority -}}
+{{- $lifetime := include "conclave.milliseconds" $authority.lifetime | int64 -}}
+{{- $overlap := include "conclave.milliseconds" $authority.overlap | int64 -}}
+{{- $certificate := include "conclave.milliseconds" $authority.certificateLifetime | int64 -}}
+{{- $least := mul 6 (add $overlap $certificate) -}}
+{{- if lt $certificate 10000 -}}
+{{- fail (printf "authority.certificateLifetime must be at least 10s, and is %s" $authority.certificateLifetime) -}}
+{{- end -}}
+{{- if eq $overlap 0 -}}
+{{- fail "authority.overlap must not be 0" -}}
+{{- end -}}
+{{- if lt $lifetime $least -}}
+{{- fail (printf "authority.lifetime must be at least six times authority.overlap (%s) and authority.certificateLifetime (%s) together, which is %s, and is %s" $authority.overlap $authority.certificateLifetime (duration (div (add $least 999) 1000)) $authority.lifetime) -}}
+{{- end -}}
+{{- $election := .Values.operator.leaderElection -}}
+{{- $lease := include "conclave.milliseconds" $election.leaseDuration | int64 -}}
+{{- $deadline := include "conclave.milliseconds" $election.renewDeadline | int64 -}}
+{{- $retry := include "conclave.milliseconds" $election.retryPeriod | int64 -}}
+{{- if le $lease $deadline -}}
+{{- fail (printf "operator.leaderElection.leaseDuration must be longer than renewDeadline (%s), and is %s" $election.renewDeadline $election.leaseDuration) -}}
+{{- end -}}
+{{- if or (eq $retry 0) (le (mul 5 $deadline) (mul 6 $retry)) -}}
+{{- fail (printf "operator.leaderElection.renewDeadline must be more than 1.2 times retryPeriod (%s), which must not be 0, and is %s" $election.retryPeriod $election.renewDeadline) -}}
+{{- end -}}
+{{- end -}}

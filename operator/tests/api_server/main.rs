@@ -6,5 +6,6 @@ mod elections;
 mod keeping;
 mod refusals;
 mod server;
+mod strays;
 mod tls;
 mod turns;

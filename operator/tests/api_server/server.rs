@@ -64,6 +64,11 @@ impl ApiServer {
         self.state().refusals.insert(key, status);
     }
 
+    /// Refuses it no more.
+    pub(crate) fn allow(&self, method: &Method, path: &str) {
+        self.state().refusals.remove(&(method.to_string(), path.to_owned()));
+    }
+
     /// Never answers the next call of this method to this path.
     pub(crate) fn hang(&self, method: &Method, path: &str) {
         let key = (method.to_string(), path.to_owned());
@@ -96,7 +101,8 @@ impl ApiServer {
         let call = Call { method: head.method, path, body };
         let key = (call.method.to_string(), call.path.clone());
         let hangs = self.state().hanging.remove(&key);
-        if hangs {
+        // Nothing changes by itself here, so a watch has nothing to report.
+        if hangs || query.contains("watch=true") {
             std::future::pending::<()>().await;
         }
         let mut state = self.state();
@@ -115,11 +121,11 @@ impl State {
             return refusal(method, *status);
         }
         match method.as_str() {
-            "GET" if LISTED.iter().any(|kind| path.ends_with(kind)) => {
-                (StatusCode::OK, self.list(path, &selector(query)))
-            }
             "GET" => match self.objects.get(path) {
                 Some(object) => (StatusCode::OK, object.clone()),
+                None if LISTED.iter().any(|kind| path.ends_with(kind)) => {
+                    (StatusCode::OK, self.list(path, &selector(query)))
+                }
                 None => refusal(method, StatusCode::NOT_FOUND),
             },
             "POST" if self.answers.contains_key(path) => {
@@ -184,7 +190,16 @@ impl State {
 }
 
 /// What is listed, and not read by name.
-const LISTED: [&str; 3] = ["/pods", "/services", "/endpointslices"];
+const LISTED: [&str; 8] = [
+    "/conclaves",
+    "/endpointslices",
+    "/leases",
+    "/networkpolicies",
+    "/pods",
+    "/rolebindings",
+    "/roles",
+    "/services",
+];
 
 /// The labels that a list is asked for, each with its value or alone.
 fn selector(query: &str) -> Vec<String> {

@@ -10,7 +10,6 @@ use anyhow::Context;
 use clap::Args;
 use conclave_protocols::PodUid;
 use conclave_protocols::policy::Policy;
-use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -168,12 +167,17 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
     info!(group = args.group, pod = args.pod_name, "serving");
     let application = watch::Sender::new(Application::default());
     tokio::spawn(look_after(args.health.check(), application.clone(), metrics.clone()));
-    let client = Client::try_default().await.context("find the API server")?;
+    let client = conclave_kubernetes::client("conclave-sidecar").await;
+    let client = client.context("find the API server")?;
     let place = Place::new(client.clone(), &args.pod_namespace, &args.group);
     let leases = KubernetesLeases::new(client.clone(), &args.pod_namespace);
     let leases = Leases::Kubernetes(leases);
+    let mut was_deleted = false;
     while !end.is_cancelled() {
-        let Some(resource) = wait_for_group(&mut sidecar, &place, &end).await else { break };
+        let found = wait_for_group(&mut sidecar, &place, was_deleted, &end).await;
+        let Some(resource) = found else { break };
+        // If there is a next time.
+        was_deleted = true;
         let uid = resource.uid;
         let register = KubernetesRegister::new(
             client.clone(),
@@ -257,10 +261,11 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
 async fn wait_for_group(
     sidecar: &mut Sidecar,
     place: &Place,
+    was_deleted: bool,
     end: &CancellationToken,
 ) -> Option<Resource> {
     let (missing, lacks) = watch::channel(String::new());
-    let wait = end.run_until_cancelled(place.wait(&missing));
+    let wait = end.run_until_cancelled(place.wait(&missing, was_deleted));
     sidecar.turn_away_until_found(wait, lacks).await
 }
 

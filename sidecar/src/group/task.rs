@@ -21,7 +21,7 @@ use futures::future::join;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug_span, info, warn};
+use tracing::{debug_span, warn};
 
 use self::ballots::BallotStep;
 use self::steps::Step;
@@ -230,7 +230,7 @@ impl Task<'_> {
                     if let Some(policy) = sources.policies.borrow_and_update().clone() {
                         Arrival::Command(Command::Policy(Box::new(policy)))
                     } else {
-                        info!("the group was dissolved");
+                        warn!("the Conclave of this group was deleted: the group is dissolved");
                         Arrival::End
                     }
                 }

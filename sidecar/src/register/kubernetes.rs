@@ -196,7 +196,7 @@ impl KubernetesRegister {
             }
             Ok((serde_json::from_slice(&body)?, date.map(|date| date.timestamp())))
         };
-        tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| CallError::Timeout)?
+        conclave_kubernetes::within(PATIENCE, exchange).await.map_err(|_| CallError::Timeout)?
     }
 }
 
