@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use conclave_crds::Period;
-use conclave_pods::inject::DEFAULT_IMAGE;
+use conclave_pods::inject::{DEFAULT_IMAGE, Resources};
 use tracing_subscriber::EnvFilter;
 
 use crate::authority::Lifetimes;
@@ -66,6 +66,9 @@ pub struct Flags {
     /// The image of the sidecars, where the annotation of a pod names no other.
     #[arg(long, env = "CONCLAVE_SIDECAR_IMAGE", default_value = DEFAULT_IMAGE)]
     sidecar_image: String,
+    /// What sidecars ask for and may use.
+    #[command(flatten)]
+    sidecar_resources: Resources,
     /// How logs are written.
     #[arg(long, env = "CONCLAVE_LOG_FORMAT", value_enum, default_value = "json")]
     log_format: LogFormat,
@@ -110,6 +113,8 @@ pub struct Config {
     pub lifetimes: Lifetimes,
     /// The image of the sidecars.
     pub sidecar_image: String,
+    /// What they ask for and may use.
+    pub sidecar_resources: Resources,
     /// How logs are written.
     pub log_format: LogFormat,
     /// What is logged.
@@ -145,6 +150,7 @@ impl TryFrom<Flags> for Config {
         if let Err(error) = &log {
             wrong.push(format!("`log` is no filter: {error}"));
         }
+        wrong.extend(flags.sidecar_resources.check().err());
         if flags.lease_name.is_empty() {
             wrong.push("`lease-name` may not be empty".to_owned());
         }
@@ -178,6 +184,7 @@ impl TryFrom<Flags> for Config {
                 webhook_certificate_path,
                 lifetimes,
                 sidecar_image: flags.sidecar_image,
+                sidecar_resources: flags.sidecar_resources,
                 log_format: flags.log_format,
                 log,
             }),
@@ -287,6 +294,23 @@ mod tests {
         let both = [&mounted[..], &["--webhook-name", "conclave-operator"]].concat();
         let error = config(&both).expect_err("both");
         assert!(error.contains("`webhook-name` must be empty"), "{error}");
+    }
+
+    #[test]
+    fn a_sidecar_asks_for_no_more_than_it_may_use() {
+        let with = |flags: &[&str]| config(flags).map(|config| config.sidecar_resources);
+        assert_eq!(with(&[]), Ok(Resources::default()));
+        assert!(with(&["--sidecar-cpu-limit", "50m"]).is_ok());
+        let error = with(&["--sidecar-cpu-limit", "50m", "--sidecar-cpu-request", "60m"]);
+        let expected = "`sidecar-cpu-request` must be at most `sidecar-cpu-limit`, which is 50m, and is 60m";
+        assert!(error.as_ref().is_err_and(|error| error.contains(expected)), "{error:?}");
+        let error = with(&["--sidecar-memory-request", "65Mi"]);
+        assert!(error.as_ref().is_err_and(|error| error.contains("is 64Mi, and is 65Mi")), "{error:?}");
+        for (flag, wrong) in [("cpu-limit", "49m"), ("memory-limit", "64"), ("cpu-request", "17")] {
+            let flag = format!("--sidecar-{flag}");
+            let error = Flags::try_parse_from(["conclave-operator", &flag, wrong]).expect_err(wrong);
+            assert!(error.to_string().contains("must be between"), "{error}");
+        }
     }
 
     #[test]

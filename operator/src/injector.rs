@@ -16,7 +16,7 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
 use conclave_crds::GROUP_LABEL;
-use conclave_pods::inject::{Options, inject_pod};
+use conclave_pods::inject::{Options, Resources, inject_pod};
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -70,9 +70,15 @@ struct GroupVersionResource {
 impl Injector {
     /// Injects a sidecar with this image, where a pod's annotation names no other.
     pub fn new(image: String) -> Self {
-        let options = Arc::new(Options { group: None, image });
+        let options = Arc::new(Options { image, ..Options::default() });
         let [free, room] = [REVIEWS, ROOM].map(|permits| Arc::new(Semaphore::new(permits)));
         Self { options, free, room, teller: None, groups: None }
+    }
+
+    /// Has sidecars ask for these, where a pod's annotations say nothing else.
+    pub fn with_resources(mut self, resources: Resources) -> Self {
+        Arc::make_mut(&mut self.options).resources = resources;
+        self
     }
 
     /// Has the creator of a pod warned if its group is not there.

@@ -139,6 +139,7 @@ async fn serve(
         .await
         .with_context(|| format!("{} cannot be opened", config.authority_address))?;
     let injector = Injector::new(config.sidecar_image.clone())
+        .with_resources(config.sidecar_resources.clone())
         .telling(teller)
         .knowing(Groups::new(client.clone()));
     let issuing = Issuing::new(client.clone(), keeper.authority(), lifetime);

@@ -12,6 +12,7 @@ mod documents;
 mod leader_elector;
 mod pod;
 mod problem;
+mod resources;
 mod room;
 mod settings;
 mod workload;
@@ -24,6 +25,7 @@ pub use container::{
 pub use leader_elector::{LEADER_ELECTOR_PORT, LEADER_ELECTOR_PORT_NAME};
 pub use pod::{INJECTED_LABEL, inject_pod};
 pub use problem::Problem;
+pub use resources::Resources;
 
 use serde_json::Value;
 
@@ -37,11 +39,13 @@ pub struct Options {
     pub group: Option<String>,
     /// The image of the sidecar, where a pod's annotation names no other.
     pub image: String,
+    /// What the sidecar asks for and may use, where a pod's annotations say nothing else.
+    pub resources: Resources,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { group: None, image: DEFAULT_IMAGE.to_owned() }
+        Self { group: None, image: DEFAULT_IMAGE.to_owned(), resources: Resources::default() }
     }
 }
 

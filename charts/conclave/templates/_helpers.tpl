@@ -89,7 +89,7 @@ yes
 {{- $sum -}}
 {{- end -}}
 
-{{/* Refuses lengths of time with which the operator would not start: the rules of `config.rs`. */}}
+{{/* Refuses lengths of time with which the operator would not start (`operator/src/config.rs`). */}}
 {{- define "conclave.checkPeriods" -}}
 {{- $authority := .Values.authority -}}
 {{- $lifetime := include "conclave.milliseconds" $authority.lifetime | int64 -}}
@@ -114,5 +114,45 @@ yes
 {{- end -}}
 {{- if or (eq $retry 0) (le (mul 5 $deadline) (mul 6 $retry)) -}}
 {{- fail (printf "operator.leaderElection.renewDeadline must be more than 1.2 times retryPeriod (%s), which must not be 0, and is %s" $election.retryPeriod $election.renewDeadline) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Processor time such as 10m or 0.5, in thousandths. */}}
+{{- define "conclave.thousandths" -}}
+{{- if hasSuffix "m" . }}{{ trimSuffix "m" . | atoi }}{{ else }}{{ mulf . 1000 | int64 }}{{ end -}}
+{{- end -}}
+
+{{/* Memory such as 64Mi, in Ki. */}}
+{{- define "conclave.kibibytes" -}}
+{{- mul (atoi (regexFind "[0-9]+" .)) (index (dict "Ki" 1 "Mi" 1024 "Gi" 1048576) (regexFind "[A-Z]i" .)) -}}
+{{- end -}}
+
+{{/* Refuses resources of sidecars with which the operator would not start (`pods/src/inject/resources.rs`). */}}
+{{- define "conclave.checkResources" -}}
+{{- $requests := .Values.injector.resources.requests -}}
+{{- $limits := .Values.injector.resources.limits -}}
+{{- $cpu := include "conclave.thousandths" $requests.cpu | int64 -}}
+{{- $memory := include "conclave.kibibytes" $requests.memory | int64 -}}
+{{- $memoryLimit := include "conclave.kibibytes" $limits.memory | int64 -}}
+{{- if or (lt $cpu 1) (gt $cpu 16000) -}}
+{{- fail (printf "injector.resources.requests.cpu must be between 1m and 16, and is %s" $requests.cpu) -}}
+{{- end -}}
+{{- if or (lt $memory 4096) (gt $memory 16777216) -}}
+{{- fail (printf "injector.resources.requests.memory must be between 4Mi and 16Gi, and is %s" $requests.memory) -}}
+{{- end -}}
+{{- if or (lt $memoryLimit 32768) (gt $memoryLimit 16777216) -}}
+{{- fail (printf "injector.resources.limits.memory must be between 32Mi and 16Gi, and is %s" $limits.memory) -}}
+{{- end -}}
+{{- if gt $memory $memoryLimit -}}
+{{- fail (printf "injector.resources.requests.memory must be at most limits.memory (%s), and is %s" $limits.memory $requests.memory) -}}
+{{- end -}}
+{{- if $limits.cpu -}}
+{{- $cpuLimit := include "conclave.thousandths" $limits.cpu | int64 -}}
+{{- if or (lt $cpuLimit 50) (gt $cpuLimit 16000) -}}
+{{- fail (printf "injector.resources.limits.cpu must be between 50m and 16, and is %s" $limits.cpu) -}}
+{{- end -}}
+{{- if gt $cpu $cpuLimit -}}
+{{- fail (printf "injector.resources.requests.cpu must be at most limits.cpu (%s), and is %s" $limits.cpu $requests.cpu) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}

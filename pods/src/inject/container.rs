@@ -3,7 +3,8 @@
 use conclave_crds::{PEER_PORT, PEER_PORT_NAME, SIDECAR_CONTAINER};
 use serde_json::{Value, json};
 
-use super::leader_elector;
+use super::problem::Problem;
+use super::{Options, leader_elector};
 use super::settings::Settings;
 
 /// The port of the API, on the loopback addresses only.
@@ -43,11 +44,15 @@ pub(super) const API_TOKENS_VOLUME: &str = "conclave-api-tokens";
 
 /// The native sidecar: an init container that goes on. The application starts once its API is
 /// bound, and it ends after the application.
-pub(super) fn container(group: &str, image: &str, settings: &Settings) -> Value {
+pub(super) fn container(
+    group: &str,
+    options: &Options,
+    settings: &Settings,
+) -> Result<Value, Problem> {
     let probe = |path: &str| json!({"path": path, "port": ADMIN_PORT_NAME});
-    json!({
+    Ok(json!({
         "name": SIDECAR_CONTAINER,
-        "image": settings.image.as_deref().unwrap_or(image),
+        "image": settings.image.as_deref().unwrap_or(&options.image),
         "command": ["/conclave"],
         "args": ["sidecar"],
         "restartPolicy": "Always",
@@ -58,14 +63,7 @@ pub(super) fn container(group: &str, image: &str, settings: &Settings) -> Value 
         "livenessProbe": {"httpGet": probe("/livez"), "periodSeconds": 10, "failureThreshold": 6},
         // The port for the platform takes this from the pod alone, and a kubelet is outside of it.
         "lifecycle": {"preStop": {"exec": {"command": ["/conclave", "drain"]}}},
-        "resources": {
-            "requests": {
-                "cpu": settings.cpu_request.as_deref().unwrap_or("10m"),
-                "memory": settings.memory_request.as_deref().unwrap_or("16Mi"),
-            },
-            // No limit of processor time: a throttled member misses heartbeats.
-            "limits": {"memory": settings.memory_limit.as_deref().unwrap_or("64Mi")},
-        },
+        "resources": options.resources.of_pod(&settings.resources)?,
         "securityContext": {
             "allowPrivilegeEscalation": false,
             "capabilities": {"drop": ["ALL"]},
@@ -77,7 +75,7 @@ pub(super) fn container(group: &str, image: &str, settings: &Settings) -> Value 
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts(settings),
-    })
+    }))
 }
 
 fn mounts(settings: &Settings) -> Vec<Value> {
