@@ -31,7 +31,7 @@ pub use conclave::{
 pub use limits::DEFAULT_ELECTION;
 pub use manifest::{ManifestError, read};
 pub use names::{
-    GROUP_LABEL, LEADER_LABEL, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION, SIDECAR_CONTAINER,
+    GROUP_LABEL, GROUP_UID_ANNOTATION, LEADER_LABEL, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION, SIDECAR_CONTAINER,
     object_name,
 };
 pub use period::{Period, PeriodError};

@@ -10,6 +10,10 @@ pub const LEADER_LABEL: &str = "conclave.dev/leader";
 /// The annotation of a group's Lease that holds the record: versioned JSON.
 pub const RECORD_ANNOTATION: &str = "conclave.dev/record";
 
+/// The annotation of a group's Lease with the UID of the `Conclave` whose register it is. The Lease has no owner, so it
+/// outlives that: what may still run of the group then is known to one that is made anew under the same name.
+pub const GROUP_UID_ANNOTATION: &str = "conclave.dev/group-uid";
+
 /// The name of the sidecar's container.
 pub const SIDECAR_CONTAINER: &str = "conclave";
 

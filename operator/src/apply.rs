@@ -42,7 +42,8 @@ impl Hands {
             Change::ApplyNetworkPolicy(policy) => self.apply_object(policy.as_ref()).await,
             Change::SetStatus(status) => self.set_status(conclave, status).await,
             Change::CreateLease(lease) => self.create_lease(lease).await,
-            Change::MarkLease(lease) => self.mark_lease(lease).await,
+            Change::MarkLease(lease) => self.write_lease(lease, "lease marked").await,
+            Change::TakeOverLease(lease) => self.write_lease(lease, "lease taken over").await,
             Change::ApplySlice(slice) => self.apply_slice(slice).await,
             Change::EmptySlice(slice) => self.empty_slice(conclave, slice).await,
             Change::DeleteService(service) => self.delete::<Service>(conclave, service).await,
@@ -125,12 +126,12 @@ impl Hands {
 
     /// With the version that was read: whatever somebody else has written meanwhile stays, and is looked
     /// at anew.
-    async fn mark_lease(&self, lease: &Lease) -> kube::Result<()> {
+    async fn write_lease(&self, lease: &Lease, what: &str) -> kube::Result<()> {
         let api: Api<Lease> = self.api(lease.namespace());
         let params =
             PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
         api.replace(&lease.name_any(), &params, lease).await?;
-        info!(name = lease.name_any(), "lease marked");
+        info!(name = lease.name_any(), "{what}");
         Ok(())
     }
 

@@ -132,7 +132,8 @@ async fn run_in(context: Arc<Context>, scope: Option<&str>, stop: CancellationTo
     Controller::new(api::<Conclave>(client, scope), watcher::Config::default())
         .owns(api::<PartialObjectMeta<Service>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<EndpointSlice>>(client, scope), published())
-        .owns(api::<PartialObjectMeta<Lease>>(client, scope), labelled())
+        // It has no owner.
+        .watches(api::<PartialObjectMeta<Lease>>(client, scope), labelled(), |lease| group_of(&lease))
         .owns(api::<PartialObjectMeta<Role>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<RoleBinding>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<NetworkPolicy>>(client, scope), labelled())
@@ -170,10 +171,10 @@ where
     }
 }
 
-/// The group that a pod says it belongs to.
-fn group_of(pod: &PartialObjectMeta<Pod>) -> Option<ObjectRef<Conclave>> {
-    let group = pod.labels().get(GROUP_LABEL)?;
-    Some(ObjectRef::new(group).within(&pod.namespace()?))
+/// The group that an object says it belongs to.
+fn group_of(object: &impl ResourceExt) -> Option<ObjectRef<Conclave>> {
+    let group = object.labels().get(GROUP_LABEL)?;
+    Some(ObjectRef::new(group).within(&object.namespace()?))
 }
 
 async fn reconcile(conclave: Arc<Conclave>, context: Arc<Context>) -> kube::Result<Action> {

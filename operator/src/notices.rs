@@ -50,6 +50,11 @@ pub enum Notice {
     NameTaken(String),
     /// A pod has the label and no sidecar.
     SidecarMissing(String),
+    /// The register of an earlier resource of the same name was taken over.
+    RegisterTakenOver {
+        /// What is waited for; nothing, if its members closed it in order.
+        waits: Option<Timing>,
+    },
     /// The record was lost, and a mark put in its place.
     RegisterLost {
         /// What became of it.
@@ -105,6 +110,9 @@ impl Notice {
             Self::NameTaken(message) => (Warning, "NameTaken", "Publish", message.clone()),
             Self::InvalidSpec(message) => (Warning, "InvalidSpec", "Validate", message.clone()),
             Self::SidecarMissing(message) => (Warning, "SidecarMissing", "Inject", message.clone()),
+            Self::RegisterTakenOver { waits } => {
+                (Normal, "RegisterTakenOver", "Restore", after_another(*waits))
+            }
             Self::RegisterLost { loss, waits } => {
                 (Warning, "RegisterLost", "Restore", after_a_loss(loss, *waits))
             }
@@ -125,8 +133,22 @@ impl Notice {
             | Self::InvalidSpec(_)
             | Self::NameTaken(_)
             | Self::SidecarMissing(_)
+            | Self::RegisterTakenOver { .. }
             | Self::RegisterLost { .. } => None,
         }
+    }
+}
+
+fn after_another(waits: Option<Timing>) -> String {
+    let what = "there was a Conclave of this name before";
+    match waits {
+        None => format!("{what}, whose members left in order: a member leads at once, and what was held ends as it would have"),
+        Some(waits) => format!(
+            "{what}, and some of its members may not know that it is gone: there is a leader {:?} (apiOutage + leaderLease) \
+             after a member first reads of it, and locks are granted {:?} (memberLease) later",
+            waits.api_outage + waits.leader_lease,
+            waits.member_lease
+        ),
     }
 }
 

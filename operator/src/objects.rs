@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_crds::{
-    Conclave, Evidence, GROUP_LABEL, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION, lease_names,
+    Conclave, Evidence, GROUP_LABEL, GROUP_UID_ANNOTATION, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION, lease_names,
     object_name,
 };
+use conclave_protocols::policy::Policy;
 use conclave_protocols::record::Record;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
@@ -123,9 +124,28 @@ pub fn network_policy(conclave: &Conclave) -> NetworkPolicy {
     NetworkPolicy { metadata: metadata(conclave), spec: Some(spec) }
 }
 
-/// The register of a group that never had one.
+/// The register of a group that never had one. It has no owner: it outlives its resource, for one that is made anew
+/// under the same name.
 pub fn new_lease(conclave: &Conclave) -> Lease {
-    Lease { metadata: metadata(conclave), spec: Some(LeaseSpec::default()) }
+    let metadata = ObjectMeta { owner_references: None, ..metadata(conclave) };
+    of_group(Lease { metadata, spec: Some(LeaseSpec::default()) }, conclave)
+}
+
+/// The register of an earlier resource of this name as that of this one: its members do not confirm it any more. What
+/// it says of what may still run stays, and so do its numbers. A view that nobody closed is marked as closing, for all its
+/// promises to be waited for; and its policy is older than any of this resource.
+pub fn taken_over(lease: Lease, record: Option<&Record>, conclave: &Conclave) -> Lease {
+    let lease = of_group(lease, conclave);
+    let Some(record) = record else { return lease };
+    let policy = Policy { generation: 0, ..record.policy.clone() };
+    let closing = record.closing || record.leader.is_some();
+    with_record(lease, &Record { policy, closing, ..record.clone() })
+}
+
+fn of_group(mut lease: Lease, conclave: &Conclave) -> Lease {
+    let uid = conclave.uid().unwrap_or_default();
+    lease.annotations_mut().insert(GROUP_UID_ANNOTATION.to_owned(), uid);
+    lease
 }
 
 /// A Lease that members and other programs take in turn. It is nobody's: it stays when the group goes, because others

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use conclave_crds::{AuthorityStatus, ConclaveStatus};
+use conclave_protocols::record::Record;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
@@ -37,6 +38,9 @@ pub enum Change {
     /// Put a mark in the place of a record that was lost, if nobody has changed the Lease since it was
     /// read.
     MarkLease(Box<Lease>),
+    /// Make the register of an earlier resource of the same name this one's, if nobody has changed the Lease since it
+    /// was read.
+    TakeOverLease(Box<Lease>),
     /// Make of an election's slice what is the operator's.
     ApplySlice(Box<EndpointSlice>),
     /// Take a pod that is gone off a slice, if nobody has changed that since it was read.
@@ -147,6 +151,10 @@ fn accounts(pods: &[PodSeen]) -> BTreeSet<String> {
 /// read). So a status without an epoch proves that there was never a register, and nobody can be
 /// in a leader lease that a fresh one would give away again. A crash between the two writes looks like a
 /// loss: then the group waits once in vain, which is safe.
+///
+/// The register of an earlier resource of the same name is taken over: members of that may go on to lead and to hold where
+/// word of its end has not come, for as long as its record says. The status, which comes first, has the numbers and the waits of
+/// it.
 fn register(observed: &Observed) -> Vec<Change> {
     let conclave = &observed.conclave;
     let loss = match &observed.register {
@@ -158,6 +166,7 @@ fn register(observed: &Observed) -> Vec<Change> {
         Register::Absent => Loss::Deleted,
         Register::Empty if status::was_used(conclave) => Loss::Emptied,
         Register::Unreadable(error) => Loss::Unreadable(error.clone()),
+        Register::Earlier(record) => return take_over(observed, record.as_deref()),
         Register::Foreign | Register::Empty | Register::Later(_) | Register::View(_) => {
             return Vec::new();
         }
@@ -170,6 +179,16 @@ fn register(observed: &Observed) -> Vec<Change> {
         Change::CreateLease(Box::new(lease))
     };
     vec![change, Change::Announce(Notice::RegisterLost { loss, waits: mark.timing })]
+}
+
+fn take_over(observed: &Observed, record: Option<&Record>) -> Vec<Change> {
+    let Some(lease) = observed.lease.clone() else { return Vec::new() };
+    let lease = objects::taken_over(lease, record, &observed.conclave);
+    let notice = record.map(|record| {
+        let waits = (!record.is_closed()).then_some(record.timing);
+        Change::Announce(Notice::RegisterTakenOver { waits })
+    });
+    [Change::TakeOverLease(Box::new(lease))].into_iter().chain(notice).collect()
 }
 
 /// The leader's label goes from a pod that has it wrongly, and then to the one that leads. While the record

@@ -33,12 +33,13 @@ pub(crate) fn status(observed: &Observed) -> ConclaveStatus {
     let ready_members = view.map(|view| count(ready_members(view, &observed.pods)));
     let generation = observed.conclave.metadata.generation;
     let elections = elections::status(observed);
+    let last = observed.register.last();
     ConclaveStatus {
         observed_generation: generation,
         policy_generation: in_use(&observed.register).or(before.policy_generation),
-        epoch: number(observed, before.epoch, view.map(|view| view.epoch)),
-        ceiling: number(observed, before.ceiling, view.map(|view| view.ceiling)),
-        waits: view.map(|view| waits(&view.timing)).or(before.waits),
+        epoch: number(observed, before.epoch, last.map(|(epoch, ..)| epoch)),
+        ceiling: number(observed, before.ceiling, last.map(|(_, ceiling, _)| ceiling)),
+        waits: last.map(|(.., timing)| waits(timing)).or(before.waits),
         leader: leader(observed)
             .map(|(pod, _)| LeaderStatus { pod: pod.name.clone(), uid: pod.uid.clone() }),
         members,
@@ -103,7 +104,10 @@ fn elected(observed: &Observed) -> Finding {
     let no = |reason, message: &str| finding(LEADER_ELECTED, Verdict::False, reason, message);
     match &observed.register {
         Register::Absent => no("NoRegister", "the Lease of the group is being made"),
-        Register::Foreign => no("ForeignLease", "the Lease of this name has another owner"),
+        Register::Foreign => no("ForeignLease", "the Lease of this name was made for something else"),
+        Register::Earlier(_) => {
+            no("EarlierRegister", "the register of an earlier Conclave of this name is taken over")
+        }
         Register::Empty if was_used(&observed.conclave) => {
             no("RecordMissing", "the Lease lost its record: a mark is put in its place")
         }
@@ -209,8 +213,8 @@ fn waits(timing: &Timing) -> WaitsStatus {
     }
 }
 
-/// The highest number that was ever seen. There is one from just before the register is created on:
-/// not yet, while a Lease of an earlier resource stands in its place.
+/// The highest number that was ever seen, that of an earlier resource of this name too. There is one from just before
+/// the register is created or taken over: not yet, while a Lease of somebody else stands in its place.
 fn number(observed: &Observed, before: Option<i64>, seen: Option<Epoch>) -> Option<i64> {
     if before.is_none() && observed.register == Register::Foreign {
         return None;

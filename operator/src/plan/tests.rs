@@ -12,6 +12,7 @@ use crate::elections::Published;
 use crate::observe::{Children, MemberPod};
 use crate::record::{MemberView, PolicyView, RecordView};
 
+mod earlier;
 mod in_force;
 mod published;
 
@@ -93,6 +94,7 @@ fn new_status(changes: &[Change]) -> ConclaveStatus {
         | Change::SetAuthority(_)
         | Change::CreateLease(_)
         | Change::MarkLease(_)
+        | Change::TakeOverLease(_)
         | Change::ApplySlice(_)
         | Change::EmptySlice(_)
         | Change::DeleteService(_)
@@ -125,6 +127,7 @@ fn names(changes: &[Change]) -> Vec<&'static str> {
         Change::SetStatus(_) => "status",
         Change::CreateLease(_) => "lease",
         Change::MarkLease(_) => "mark",
+        Change::TakeOverLease(_) => "take over",
         Change::ApplySlice(_) => "slice",
         Change::EmptySlice(_) => "empty",
         Change::DeleteService(_) => "delete service",
@@ -142,10 +145,12 @@ fn with(register: Register) -> Observed {
     Observed { register, lease, ..settled() }
 }
 
-/// The record on the Lease that a plan creates or marks; `None` if it has none.
+/// The record on the Lease that a plan creates, marks or takes over; `None` if it has none.
 fn created_record(changes: &[Change]) -> Option<Record> {
     let lease = changes.iter().find_map(|change| match change {
-        Change::CreateLease(lease) | Change::MarkLease(lease) => Some(lease),
+        Change::CreateLease(lease) | Change::MarkLease(lease) | Change::TakeOverLease(lease) => {
+            Some(lease)
+        }
         Change::SetAuthority(_)
         | Change::ApplyService(_)
         | Change::ApplyRole(_)
@@ -238,7 +243,7 @@ fn a_register_that_vanished_before_the_first_view_was_lost_too() {
 }
 
 #[test]
-fn the_register_of_an_earlier_resource_is_waited_out() {
+fn the_lease_of_somebody_else_is_waited_out() {
     let mut observed = settled();
     observed.register = Register::Foreign;
     observed.conclave.status = None;
@@ -253,7 +258,7 @@ fn the_register_of_an_earlier_resource_is_waited_out() {
 #[test]
 fn a_register_that_was_not_lost_is_never_written() {
     let written = |observed: &Observed| {
-        names(&plan(observed)).iter().any(|name| ["lease", "mark"].contains(name))
+        names(&plan(observed)).iter().any(|name| ["lease", "mark", "take over"].contains(name))
     };
     for register in [
         Register::Foreign,

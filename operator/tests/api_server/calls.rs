@@ -109,7 +109,9 @@ async fn a_new_group_takes_seven_reads_and_six_writes_and_then_none() {
     assert_eq!(writes[4].body["status"]["epoch"], 0);
     assert_eq!(writes[4].body["metadata"]["resourceVersion"], "1");
     assert_eq!(writes[5].body["spec"], json!({}));
-    assert_eq!(writes[5].body["metadata"]["ownerReferences"][0]["uid"], "group-uid");
+    let metadata = &writes[5].body["metadata"];
+    assert_eq!(metadata["annotations"], json!({ "conclave.dev/group-uid": "group-uid" }));
+    assert!(metadata["ownerReferences"].is_null(), "it outlives its resource");
 
     // The register is there now: the status says so, and that is all.
     context.bring_about("shop", "orders").await.expect("it works");
@@ -170,6 +172,34 @@ async fn a_lost_register_is_made_anew_with_the_last_epoch() {
     assert_eq!(writes[2].body["reason"], "RegisterLost");
 }
 
+/// What was held in the group before may be held for as long as its record says, and its tokens were given.
+#[tokio::test]
+async fn a_group_that_is_made_anew_takes_the_register_of_the_one_before_over() {
+    let (server, context) = cluster();
+    context.bring_about("shop", "orders").await.expect("it works");
+    let mut lease = server.object(LEASE);
+    lease["metadata"]["annotations"]["conclave.dev/record"] = record().to_string().into();
+    server.put(LEASE, lease);
+    let mut anew = server.object(CONCLAVE);
+    anew["metadata"]["uid"] = "later-uid".into();
+    anew["status"] = Value::Null;
+    server.put(CONCLAVE, anew);
+    server.take_calls();
+
+    context.bring_about("shop", "orders").await.expect("it works");
+    let (_, writes) = server.take_calls();
+    let (calls, lease) = (named(&writes), server.object(LEASE));
+    assert_eq!(calls[calls.len() - 3..], [("PATCH", STATUS), ("PUT", LEASE), ("POST", EVENTS)]);
+    assert_eq!(server.object(CONCLAVE)["status"]["epoch"], 90);
+    assert_eq!(lease["metadata"]["annotations"]["conclave.dev/group-uid"], "later-uid");
+    let taken = stands(&server);
+    assert_eq!((&taken["epoch"], &taken["ceiling"]), (&json!(90), &json!(105)));
+    assert_eq!((&taken["closing"], &taken["policy"]["generation"]), (&json!(true), &json!(0)));
+    assert_eq!(writes[calls.len() - 1].body["reason"], "RegisterTakenOver");
+    context.bring_about("shop", "orders").await.expect("it works");
+    assert_eq!(named(&server.take_calls().1), [("PATCH", STATUS)], "once");
+}
+
 /// A member, or another replica, was first: it is not this one that found the register lost.
 #[tokio::test]
 async fn a_register_that_somebody_else_made_anew_is_not_announced() {
@@ -203,6 +233,7 @@ async fn a_mark_takes_the_place_of_a_record_that_cannot_be_read_once() {
     for damage in [json!({ "conclave.dev/record": "{" }), json!({})] {
         let mut lease = server.object(LEASE);
         lease["metadata"]["annotations"] = damage;
+        lease["metadata"]["annotations"]["conclave.dev/group-uid"] = "group-uid".into();
         lease["metadata"]["annotations"]["example.org/by"] = "hand".into();
         server.put(LEASE, lease);
         server.take_calls();

@@ -60,6 +60,7 @@ fn take_effect(observed: &mut Observed, change: &Change, uid: &str) {
         | Change::ApplyRoleBinding(_)
         | Change::ApplyNetworkPolicy(_)
         | Change::MarkLease(_)
+        | Change::TakeOverLease(_)
         | Change::UnlabelLeader(_)
         | Change::LabelLeader(_)) => panic!("nobody asked for {other:?}"),
     }
