@@ -194,7 +194,14 @@ impl Hands {
 
     /// An event that cannot be written is no reason to do everything again.
     async fn announce(&self, conclave: &Conclave, notice: &Notice) {
-        let event = notice.event(conclave.namespace());
+        let mut event = notice.event(conclave.namespace());
+        let mut regarding = conclave.object_ref(&());
+        // Who looks for the reason looks at the pod.
+        if matches!(notice, Notice::LabelChanged { .. })
+            && let Some(pod) = event.secondary.replace(regarding.clone())
+        {
+            regarding = pod;
+        }
         let (group, reason, note) = (conclave.name_any(), &event.reason, &event.note);
         if matches!(notice, Notice::RegisterLost { .. }) {
             let namespace = conclave.namespace();
@@ -202,7 +209,7 @@ impl Hands {
         } else {
             info!(group, reason, note, "event");
         }
-        if let Err(error) = self.events.publish(&event, &conclave.object_ref(&())).await {
+        if let Err(error) = self.events.publish(&event, &regarding).await {
             warn!(%error, reason = event.reason, "no event could be written");
         }
     }

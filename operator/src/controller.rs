@@ -1,6 +1,6 @@
 //! Watches, and reconciles what moved.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use tracing::{debug, warn};
 use crate::apply::Hands;
 use crate::metrics::{Metrics, Outcome};
 use crate::notices::{self, Notice};
-use crate::observe::{MemberPod, observe};
+use crate::observe::{Before, Observed, observe};
 use crate::plan::{Change, plan};
 use crate::status::without_sidecar;
 use crate::strays::Strays;
@@ -57,7 +57,7 @@ impl Context {
 
     /// Brings one group to where it should be. A resource that is gone needs nothing.
     pub async fn bring_about(&self, namespace: &str, group: &str) -> kube::Result<()> {
-        let before = self.seen.members(namespace, group);
+        let before = self.seen.before(namespace, group);
         let authority = self.authority.borrow().clone();
         let Some(observed) = observe(&self.client, namespace, group, before, authority).await?
         else {
@@ -73,9 +73,7 @@ impl Context {
                 self.metrics.register_lost(namespace, group);
             }
         }
-        if let Some(members) = notices::present(&observed) {
-            self.seen.remember(namespace, group, members);
-        }
+        self.seen.remember(namespace, group, &observed);
         Ok(())
     }
 
@@ -91,19 +89,22 @@ impl Context {
     }
 }
 
-/// The members that each group had when it was last reconciled: only for reporting what changed.
+/// What there was of each group when it was last reconciled.
 #[derive(Default)]
-struct Seen(Mutex<BTreeMap<(String, String), BTreeSet<MemberPod>>>);
+struct Seen(Mutex<BTreeMap<(String, String), Before>>);
 
 impl Seen {
-    fn members(&self, namespace: &str, group: &str) -> Option<BTreeSet<MemberPod>> {
+    fn before(&self, namespace: &str, group: &str) -> Before {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.get(&(namespace.to_owned(), group.to_owned())).cloned()
+        seen.get(&(namespace.to_owned(), group.to_owned())).cloned().unwrap_or_default()
     }
 
-    fn remember(&self, namespace: &str, group: &str, members: BTreeSet<MemberPod>) {
+    /// Members stay as they were last known.
+    fn remember(&self, namespace: &str, group: &str, observed: &Observed) {
+        let members = notices::present(observed).or_else(|| observed.before.members.clone());
+        let relabelled = observed.relabelled.iter().map(|pod| pod.uid.clone()).collect();
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert((namespace.to_owned(), group.to_owned()), members);
+        seen.insert((namespace.to_owned(), group.to_owned()), Before { members, relabelled });
     }
 
     fn forget(&self, namespace: &str, group: &str) {

@@ -25,6 +25,7 @@ pub mod observe;
 pub mod plan;
 pub mod rbac;
 pub mod record;
+pub mod relabelled;
 pub mod server;
 mod status;
 pub mod strays;

@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use conclave_crds::{ConclaveStatus, DEFAULT_ELECTION, ElectionStatus, LeaderStatus};
 use conclave_protocols::policy::Timing;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kube::ResourceExt;
 use kube::runtime::events::{Event, EventType};
 
 use crate::conditions;
 use crate::observe::{MemberPod, Observed};
 use crate::record::Loss;
+use crate::relabelled::Relabelled;
 use crate::status::{ACCEPTED, SERVICES_PRESENT, SIDECARS_PRESENT};
 
 /// Something that happened to a group.
@@ -50,6 +52,13 @@ pub enum Notice {
     NameTaken(String),
     /// A pod has the label and no sidecar.
     SidecarMissing(String),
+    /// The label of a member's pod was changed or taken off: an Event of the pod.
+    LabelChanged {
+        /// Which pod, and its label.
+        pod: Relabelled,
+        /// The group that it is a member of.
+        group: String,
+    },
     /// The register of an earlier resource of the same name was taken over.
     RegisterTakenOver {
         /// What is waited for; nothing, if its members closed it in order.
@@ -110,6 +119,9 @@ impl Notice {
             Self::NameTaken(message) => (Warning, "NameTaken", "Publish", message.clone()),
             Self::InvalidSpec(message) => (Warning, "InvalidSpec", "Validate", message.clone()),
             Self::SidecarMissing(message) => (Warning, "SidecarMissing", "Inject", message.clone()),
+            Self::LabelChanged { pod, group } => {
+                (Warning, "LabelChanged", "Join", pod.note(group))
+            }
             Self::RegisterTakenOver { waits } => {
                 (Normal, "RegisterTakenOver", "Restore", after_another(*waits))
             }
@@ -125,6 +137,7 @@ impl Notice {
             Self::LeaderChanged { pod, uid } | Self::LeaderLost { pod, uid } => {
                 Some((pod.clone(), uid.clone()))
             }
+            Self::LabelChanged { pod, .. } => Some((pod.pod.clone(), pod.uid.clone())),
             Self::LeaderElected { leader, .. } => Some((leader.pod.clone(), leader.uid.clone())),
             Self::MemberJoined(member) | Self::MemberLeft(member) => {
                 Some((member.pod.clone(), member.incarnation.pod.to_string()))
@@ -178,6 +191,10 @@ pub(crate) fn notices(observed: &Observed, after: &ConclaveStatus) -> Vec<Notice
     {
         notices.push(Notice::PolicyChanged(to));
     }
+    let is_news = |pod: &&Relabelled| !observed.before.relabelled.contains(&pod.uid);
+    let group = observed.conclave.name_any();
+    let relabelled = observed.relabelled.iter().filter(is_news).cloned();
+    notices.extend(relabelled.map(|pod| Notice::LabelChanged { pod, group: group.clone() }));
     notices.extend(turned_false(&before, after, ACCEPTED).map(Notice::InvalidSpec));
     notices.extend(turned_false(&before, after, SIDECARS_PRESENT).map(Notice::SidecarMissing));
     notices.extend(turned_false(&before, after, SERVICES_PRESENT).map(Notice::NameTaken));
@@ -224,7 +241,7 @@ fn elected(before: &ConclaveStatus, after: &ConclaveStatus) -> Vec<Notice> {
 /// Who joined and who left. Nothing, if this process has not seen the group before: it does not
 /// know what was news.
 fn members(observed: &Observed) -> Vec<Notice> {
-    let (Some(before), Some(present)) = (&observed.members_before, present(observed)) else {
+    let (Some(before), Some(present)) = (&observed.before.members, present(observed)) else {
         return Vec::new();
     };
     let joined = present.difference(before).cloned().map(Notice::MemberJoined);

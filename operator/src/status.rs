@@ -5,9 +5,9 @@ use conclave_protocols::ids::Epoch;
 use conclave_protocols::policy::{Arbiter, Timing};
 
 use crate::conditions::{self, Finding, Verdict};
-use crate::elections;
 use crate::observe::{Observed, PodSeen};
 use crate::record::{RecordView, Register};
+use crate::{elections, relabelled};
 
 /// The specification is understood.
 pub(crate) const ACCEPTED: &str = "Accepted";
@@ -17,6 +17,8 @@ pub(crate) const LEADER_ELECTED: &str = "LeaderElected";
 pub(crate) const POLICY_IN_FORCE: &str = "PolicyInForce";
 /// All pods of the group have the sidecar.
 pub(crate) const SIDECARS_PRESENT: &str = "SidecarsPresent";
+/// All members have a pod with the label of the group. It is there only while that is not so.
+pub(crate) const MEMBERS_LABELLED: &str = "MembersLabelled";
 /// Every election that wants a Service has it.
 pub(crate) const SERVICES_PRESENT: &str = "ServicesPresent";
 /// The sum of the others.
@@ -78,6 +80,7 @@ fn findings(observed: &Observed) -> Vec<Finding> {
     let alive = alive(observed);
     let ready = ready(&[&accepted, &elected, &alive]);
     let mut findings = vec![ready, accepted, elected, in_force, sidecars];
+    findings.extend(relabelled::condition(observed));
     findings.extend(elections::wants_services(&observed.conclave).then(|| services(observed)));
     findings
 }
@@ -169,7 +172,7 @@ fn sidecars(pods: &[PodSeen]) -> Finding {
         let message = "every pod of the group has the sidecar";
         return finding(SIDECARS_PRESENT, Verdict::True, "Present", message);
     }
-    let message = format!("pods without the sidecar: {}", some_of(names.into_iter()));
+    let message = format!("pods without the sidecar of this group: {}", some_of(names.into_iter()));
     finding(SIDECARS_PRESENT, Verdict::False, "SidecarMissing", message)
 }
 
@@ -227,7 +230,7 @@ fn count(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-fn finding(
+pub(crate) fn finding(
     kind: &'static str,
     verdict: Verdict,
     reason: &'static str,
@@ -237,7 +240,7 @@ fn finding(
 }
 
 /// The first of these names, and how many more there are.
-fn some_of<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+pub(crate) fn some_of<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let more = names.len().saturating_sub(NAMES_MAX);
     let few = names.take(NAMES_MAX).collect::<Vec<_>>().join(", ");
     if more == 0 { few } else { format!("{few} and {more} more") }

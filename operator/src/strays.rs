@@ -13,7 +13,7 @@ use kube::{Api, Client, Resource, ResourceExt};
 use tracing::warn;
 
 use crate::events::Events;
-use crate::observe::PodSeen;
+use crate::observe::is_alive;
 
 /// What reports such pods.
 pub struct Strays {
@@ -70,7 +70,7 @@ impl Strays {
         }
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
         let pods = pods.list(&ListParams::default().labels(&format!("{GROUP_LABEL}={group}"))).await?;
-        let living: Vec<&Pod> = pods.iter().filter(|pod| lives(pod)).collect();
+        let living: Vec<&Pod> = pods.iter().filter(|pod| is_alive(pod)).collect();
         self.keep(&name, &living.iter().filter_map(|pod| pod.uid()).collect());
         for pod in living {
             let uid = pod.uid().unwrap_or_default();
@@ -103,10 +103,6 @@ impl Strays {
     fn known(&self) -> MutexGuard<'_, BTreeMap<Name, Known>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn lives(pod: &Pod) -> bool {
-    pod.metadata.deletion_timestamp.is_none() && !PodSeen::from(pod).is_over
 }
 
 fn event(namespace: &str, group: &str) -> Event {

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use super::*;
 use crate::conditions;
 use crate::elections::Published;
-use crate::observe::{Children, MemberPod};
+use crate::observe::{Before, Children, MemberPod};
 use crate::record::{MemberView, PolicyView, RecordView};
 
 mod earlier;
@@ -36,13 +36,14 @@ fn settled() -> Observed {
         },
         conclave,
         pods,
-        members_before: None,
+        relabelled: Vec::new(),
+        before: Before::default(),
         authority: None,
         now: Timestamp::UNIX_EPOCH,
     };
     observed.pods[0].has_leader_label = true;
     observed.conclave.status = Some(status::status(&observed));
-    observed.members_before = crate::notices::present(&observed);
+    observed.before.members = crate::notices::present(&observed);
     observed
 }
 
@@ -181,7 +182,7 @@ fn a_new_group_gets_everything_and_its_epoch_before_its_register() {
     observed.conclave.status = None;
     observed.children = Children::default();
     observed.pods = Vec::new();
-    observed.members_before = None;
+    observed.before.members = None;
     let changes = plan(&observed);
     let expected = ["service", "role", "role binding", "network policy", "status", "lease"];
     assert_eq!(names(&changes), expected);
@@ -357,7 +358,7 @@ fn a_pod_without_the_sidecar_is_reported_by_name() {
     let status = new_status(&changes);
     let found =
         conditions::find(&status.conditions, status::SIDECARS_PRESENT).expect("it is there");
-    assert_eq!(found.message, "pods without the sidecar: bare");
+    assert_eq!(found.message, "pods without the sidecar of this group: bare");
     assert_eq!(condition(&status, status::READY), is("True", "Ready"), "the members are fine");
 }
 
@@ -389,14 +390,14 @@ fn those_who_come_and_go_are_announced() {
     let mut observed = settled();
     let gone = MemberPod { incarnation: incarnation(9), pod: "z".to_owned() };
     let here = |pod: &str, uid| MemberPod { incarnation: incarnation(uid), pod: pod.to_owned() };
-    observed.members_before = Some(BTreeSet::from([here("a", 1), here("b", 2), gone.clone()]));
+    observed.before.members = Some(BTreeSet::from([here("a", 1), here("b", 2), gone.clone()]));
     let joined = Change::Announce(Notice::MemberJoined(here("c", 3)));
     assert_eq!(plan(&observed), [joined, Change::Announce(Notice::MemberLeft(gone))]);
 }
 
 #[test]
 fn a_replica_that_has_just_begun_does_not_announce_old_members() {
-    let observed = Observed { members_before: None, ..settled() };
+    let observed = Observed { before: Before::default(), ..settled() };
     assert_eq!(plan(&observed), []);
 }
 

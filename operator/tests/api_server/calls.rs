@@ -12,21 +12,21 @@ use tokio::sync::watch;
 
 use crate::server::{ApiServer, Call};
 
-const CONCLAVE: &str = "/apis/conclave.dev/v1alpha1/namespaces/shop/conclaves/orders";
+pub(crate) const CONCLAVE: &str = "/apis/conclave.dev/v1alpha1/namespaces/shop/conclaves/orders";
 const STATUS: &str = "/apis/conclave.dev/v1alpha1/namespaces/shop/conclaves/orders/status";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/shop/leases";
-const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/conclave-orders";
+pub(crate) const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/conclave-orders";
 const SERVICE: &str = "/api/v1/namespaces/shop/services/conclave-orders";
 const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/roles/conclave-orders";
 const BINDING: &str =
     "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings/conclave-orders";
 const POLICY: &str = "/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies/conclave-orders";
-const PODS: &str = "/api/v1/namespaces/shop/pods";
-const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/shop/events";
-const LEADER: &str = "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01";
+pub(crate) const PODS: &str = "/api/v1/namespaces/shop/pods";
+pub(crate) const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/shop/events";
+pub(crate) const LEADER: &str = "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01";
 
 /// A cluster with one `Conclave` and nothing else of it.
-fn cluster() -> (ApiServer, Arc<Context>) {
+pub(crate) fn cluster() -> (ApiServer, Arc<Context>) {
     let (server, context, _) = cluster_and_authority();
     (server, context)
 }
@@ -56,7 +56,7 @@ fn named(calls: &[Call]) -> Vec<(&str, &str)> {
     calls.iter().map(|call| (call.method.as_str(), call.path.as_str())).collect()
 }
 
-fn pod(name: &str, uid: &str) -> Value {
+pub(crate) fn pod(name: &str, uid: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -69,7 +69,7 @@ fn pod(name: &str, uid: &str) -> Value {
 }
 
 /// A view of one member that leads.
-fn record() -> Value {
+pub(crate) fn record() -> Value {
     let leader = json!({ "pod": LEADER, "run": 1 });
     let wait = |secs: u64| json!({ "secs": secs, "nanos": 0 });
     let policy = Policy { generation: 1, ..Policy::default() };

@@ -5,6 +5,7 @@ mod certificates;
 mod elections;
 mod keeping;
 mod refusals;
+mod relabelled;
 mod server;
 mod strays;
 mod tls;

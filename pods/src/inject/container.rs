@@ -19,6 +19,9 @@ pub const ADMIN_PORT: u16 = 7072;
 /// The name of [`ADMIN_PORT`] in the container: what a PodMonitor selects.
 pub const ADMIN_PORT_NAME: &str = "conclave-admin";
 
+/// The variable by which a sidecar has the group that it was injected for.
+pub const GROUP_VARIABLE: &str = "CONCLAVE_GROUP";
+
 /// Where applications find the API; they have it as `CONCLAVE_URL`.
 pub const API_URL: &str = "http://127.0.0.1:7070";
 
@@ -109,7 +112,7 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
         of_pod("POD_IPS", "status.podIPs"),
         of_pod("HOST_IP", "status.hostIP"),
         of_pod("NODE_NAME", "spec.nodeName"),
-        json!({"name": "CONCLAVE_GROUP", "value": group}),
+        json!({"name": GROUP_VARIABLE, "value": group}),
         json!({"name": "CONCLAVE_SOCKET", "value": SOCKET_PATH}),
     ];
     if settings.socket_only {

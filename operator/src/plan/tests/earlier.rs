@@ -42,6 +42,13 @@ fn earlier(text: Option<String>) -> Lease {
     lease
 }
 
+fn taken_over(changes: &[Change]) -> &Lease {
+    let lease = changes.iter().find_map(|change| {
+        if let Change::TakeOverLease(lease) = change { Some(lease) } else { None }
+    });
+    lease.expect("it is taken over")
+}
+
 #[test]
 fn a_group_that_is_made_anew_goes_on_from_the_register_of_the_one_before() {
     for leader in [None, Some(1)] {
@@ -54,10 +61,7 @@ fn a_group_that_is_made_anew_goes_on_from_the_register_of_the_one_before() {
         let status = new_status(&changes);
         assert_eq!((status.epoch, status.ceiling), (Some(90), Some(105)));
         assert_eq!(status.waits.expect("waits").member_lease, Period::new("30s"));
-        let lease = changes.iter().find_map(|change| {
-            if let Change::TakeOverLease(lease) = change { Some(lease) } else { None }
-        });
-        let lease = lease.expect("it is taken over");
+        let lease = taken_over(&changes);
         assert_eq!(lease.annotations()[GROUP_UID_ANNOTATION], "later-uid");
         assert_eq!(lease.metadata.resource_version.as_deref(), Some("12"));
         let after = created_record(&changes).expect("a record");
@@ -71,11 +75,11 @@ fn a_group_that_is_made_anew_goes_on_from_the_register_of_the_one_before() {
 fn who_waits_for_the_group_before_is_notified_of_it() {
     let note = |leader| {
         let changes = plan(&found(Some(earlier(Some(crate::record::text(&record(leader)))))));
-        let notices = changes.iter().filter_map(|change| match change {
-            Change::Announce(notice @ Notice::RegisterTakenOver { .. }) => notice.event(None).note,
-            _ => None,
+        let notice = changes.iter().find_map(|change| {
+            let Change::Announce(notice) = change else { return None };
+            matches!(notice, Notice::RegisterTakenOver { .. }).then(|| notice.event(None))
         });
-        notices.collect::<Vec<_>>().join("; ")
+        notice.and_then(|event| event.note).expect("it is announced")
     };
     assert!(note(None).contains("whose members left in order"), "{}", note(None));
     let waits = note(Some(1));
@@ -88,7 +92,7 @@ fn a_register_that_no_member_used_or_nobody_can_read_is_taken_over_as_it_is() {
     for text in [None, Some("{".to_owned())] {
         let changes = plan(&found(Some(earlier(text.clone()))));
         assert_eq!(new_status(&changes).epoch, Some(0));
-        let Some(Change::TakeOverLease(lease)) = changes.last() else { panic!("{changes:?}") };
+        let lease = taken_over(&changes);
         assert_eq!(lease.annotations().get(conclave_crds::RECORD_ANNOTATION), text.as_ref());
     }
 }

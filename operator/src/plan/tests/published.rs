@@ -174,7 +174,7 @@ fn the_leader_is_reported_once_and_its_endpoint_stays() {
 
     // Another replica, later: it has the status alone.
     observed.now = Timestamp::from_second(90).expect("a time");
-    observed.members_before = None;
+    observed.before.members = None;
     assert_eq!(plan(&observed), []);
     lead(slice(&mut observed, "conclave-orders.reports"), 2, 9);
     let done = take_turns(&mut observed);
