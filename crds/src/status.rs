@@ -114,10 +114,27 @@ pub struct AuthorityStatus {
     /// Where certificates are issued: `IP:port`, over TLS. The server is `authority.conclave.dev`.
     #[schemars(length(max = 64))]
     pub address: String,
-    /// The certificates of the authority in PEM, one after another: of members, and of the server at
-    /// the address. While the authority changes there are two.
+    /// The certificates of the authority, each as the base64 text of a PEM file in one line, with a space between them: of
+    /// members, and of the server at the address. While the authority changes there are two.
     #[schemars(length(max = 16384))]
     pub bundle: String,
+}
+
+impl AuthorityStatus {
+    /// An authority with these certificates, in PEM, one after another.
+    pub fn new(address: String, pem: &str) -> Self {
+        Self { address, bundle: in_one_line(pem) }
+    }
+}
+
+/// Certificates in PEM without their first and last lines and without ends of lines: who looks at a status wants to see the
+/// rest of it.
+fn in_one_line(pem: &str) -> String {
+    let certificates = pem.split("-----END CERTIFICATE-----").map(|certificate| {
+        let lines = certificate.lines().map(str::trim);
+        lines.filter(|line| !line.starts_with("-----")).collect::<String>()
+    });
+    certificates.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// The waits of a view.
@@ -142,5 +159,20 @@ fn bound_conditions(conditions: &mut Schema) {
         if let Some(field) = field.and_then(|field| field.as_object_mut()) {
             field.insert("maxLength".to_owned(), length_max.into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_has_one_line() {
+        let pem = |text: &str| {
+            format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+        };
+        let both = format!("{}{}", pem("MIIB\r\nkTCB=="), pem("MIIC"));
+        assert_eq!(AuthorityStatus::new(String::new(), &both).bundle, "MIIBkTCB== MIIC");
+        assert_eq!(AuthorityStatus::new(String::new(), "").bundle, "");
     }
 }

@@ -48,7 +48,7 @@ pub(crate) async fn find(
         let uid = member.incarnation.pod.to_string();
         labelled.iter().all(|pod| pod.uid != uid)
     };
-    let looks = members.iter().filter(is_missing).take(LOOKS).map(async |member| {
+    let looks = members.iter().filter(is_missing).take(LOOKS).map(|member| async move {
         let pod = pods.get_opt(&member.name).await?;
         let same = pod.filter(|pod| pod.uid() == Some(member.incarnation.pod.to_string()));
         Ok::<_, kube::Error>(same.filter(is_alive).map(|pod| Relabelled {

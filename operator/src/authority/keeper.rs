@@ -221,7 +221,7 @@ impl Keeper {
         }
         self.has_address = address.is_some();
         if let Some(address) = address {
-            let status = Some(AuthorityStatus { address, bundle: authority.bundle() });
+            let status = Some(AuthorityStatus::new(address, &authority.bundle()));
             self.status.send_if_modified(|known| {
                 let is_new = *known != status;
                 *known = status;
