@@ -110,7 +110,10 @@ fn lengths_of_time_that_do_not_fit_each_other_are_refused_with_the_rule() -> Res
              authority.certificateLifetime (24h) together, which is 150h0m0s, and is 1h",
         ),
         ("authority.lifetime=149h59m59s999ms".to_owned(), "which is 150h0m0s"),
-        ("authority.certificateLifetime=9s999ms".to_owned(), "must be at least 10s, and is 9s999ms"),
+        (
+            "authority.certificateLifetime=9s999ms".to_owned(),
+            "must be at least 10s, and is 9s999ms",
+        ),
         ("authority.overlap=0s".to_owned(), "authority.overlap must not be 0"),
         (
             format!("{election}.renewDeadline=15s"),
@@ -140,7 +143,9 @@ fn what_sidecars_ask_for_and_may_use_is_handed_to_the_operator_within_bounds() -
     let set = format!("{key}.limits.cpu=0.2,{key}.requests.cpu=200m,{key}.limits.memory=1Gi");
     let arguments = |options: &[&str]| {
         let operator = &of_kind(options, "Deployment")?[0];
-        Ok::<_, anyhow::Error>(operator["spec"]["template"]["spec"]["containers"][0]["args"].to_string())
+        Ok::<_, anyhow::Error>(
+            operator["spec"]["template"]["spec"]["containers"][0]["args"].to_string(),
+        )
     };
     let given = arguments(&["--set-string", &set])?;
     for flag in ["cpu-request=200m", "cpu-limit=0.2", "memory-request=16Mi", "memory-limit=1Gi"] {
@@ -151,10 +156,16 @@ fn what_sidecars_ask_for_and_may_use_is_handed_to_the_operator_within_bounds() -
         ("requests.cpu=16001m", "requests.cpu must be between 1m and 16, and is 16001m"),
         ("requests.cpu=0.000", "requests.cpu must be between 1m and 16, and is 0.000"),
         ("limits.cpu=49m", "limits.cpu must be between 50m and 16, and is 49m"),
-        ("requests.cpu=51m,injector.resources.limits.cpu=0.05", "at most limits.cpu (0.05), and is 51m"),
+        (
+            "requests.cpu=51m,injector.resources.limits.cpu=0.05",
+            "at most limits.cpu (0.05), and is 51m",
+        ),
         ("requests.memory=4095Ki", "requests.memory must be between 4Mi and 16Gi"),
         ("limits.memory=31Mi", "limits.memory must be between 32Mi and 16Gi, and is 31Mi"),
-        ("requests.memory=65Mi", "requests.memory must be at most limits.memory (64Mi), and is 65Mi"),
+        (
+            "requests.memory=65Mi",
+            "requests.memory must be at most limits.memory (64Mi), and is 65Mi",
+        ),
         ("limits.memory=64", "/injector/resources/limits/memory"),
         ("limits.cpus=1", "'cpus'"),
     ] {

@@ -38,7 +38,8 @@ impl Log {
     /// Keeps what this thread logs with that filter.
     fn keep(&self, text: &str) -> tracing::subscriber::DefaultGuard {
         let filter = EnvFilter::try_new(filter(text)).expect("a filter");
-        let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(self.clone());
+        let subscriber =
+            tracing_subscriber::fmt().with_env_filter(filter).with_writer(self.clone());
         tracing::subscriber::set_default(subscriber.json().flatten_event(true).finish())
     }
 
@@ -104,7 +105,8 @@ async fn a_request_that_fails_is_logged_once_with_what_it_was_and_the_time_that_
 }
 
 #[tokio::test]
-async fn an_api_server_that_is_not_reached_is_logged_with_the_reason_and_without_a_deadline_there_is_none() {
+async fn an_api_server_that_is_not_reached_is_logged_with_the_reason_and_without_a_deadline_there_is_none()
+ {
     let log = Log::default();
     let _kept = log.keep("info");
     let (uri, answering) = answers_once(BROKEN).await;

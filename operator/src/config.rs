@@ -302,13 +302,18 @@ mod tests {
         assert_eq!(with(&[]), Ok(Resources::default()));
         assert!(with(&["--sidecar-cpu-limit", "50m"]).is_ok());
         let error = with(&["--sidecar-cpu-limit", "50m", "--sidecar-cpu-request", "60m"]);
-        let expected = "`sidecar-cpu-request` must be at most `sidecar-cpu-limit`, which is 50m, and is 60m";
+        let expected =
+            "`sidecar-cpu-request` must be at most `sidecar-cpu-limit`, which is 50m, and is 60m";
         assert!(error.as_ref().is_err_and(|error| error.contains(expected)), "{error:?}");
         let error = with(&["--sidecar-memory-request", "65Mi"]);
-        assert!(error.as_ref().is_err_and(|error| error.contains("is 64Mi, and is 65Mi")), "{error:?}");
+        assert!(
+            error.as_ref().is_err_and(|error| error.contains("is 64Mi, and is 65Mi")),
+            "{error:?}"
+        );
         for (flag, wrong) in [("cpu-limit", "49m"), ("memory-limit", "64"), ("cpu-request", "17")] {
             let flag = format!("--sidecar-{flag}");
-            let error = Flags::try_parse_from(["conclave-operator", &flag, wrong]).expect_err(wrong);
+            let error =
+                Flags::try_parse_from(["conclave-operator", &flag, wrong]).expect_err(wrong);
             assert!(error.to_string().contains("must be between"), "{error}");
         }
     }

@@ -134,7 +134,9 @@ async fn run_in(context: Arc<Context>, scope: Option<&str>, stop: CancellationTo
         .owns(api::<PartialObjectMeta<Service>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<EndpointSlice>>(client, scope), published())
         // It has no owner.
-        .watches(api::<PartialObjectMeta<Lease>>(client, scope), labelled(), |lease| group_of(&lease))
+        .watches(api::<PartialObjectMeta<Lease>>(client, scope), labelled(), |lease| {
+            group_of(&lease)
+        })
         .owns(api::<PartialObjectMeta<Role>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<RoleBinding>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<NetworkPolicy>>(client, scope), labelled())

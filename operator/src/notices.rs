@@ -119,9 +119,7 @@ impl Notice {
             Self::NameTaken(message) => (Warning, "NameTaken", "Publish", message.clone()),
             Self::InvalidSpec(message) => (Warning, "InvalidSpec", "Validate", message.clone()),
             Self::SidecarMissing(message) => (Warning, "SidecarMissing", "Inject", message.clone()),
-            Self::LabelChanged { pod, group } => {
-                (Warning, "LabelChanged", "Join", pod.note(group))
-            }
+            Self::LabelChanged { pod, group } => (Warning, "LabelChanged", "Join", pod.note(group)),
             Self::RegisterTakenOver { waits } => {
                 (Normal, "RegisterTakenOver", "Restore", after_another(*waits))
             }
@@ -155,7 +153,9 @@ impl Notice {
 fn after_another(waits: Option<Timing>) -> String {
     let what = "there was a Conclave of this name before";
     match waits {
-        None => format!("{what}, whose members left in order: a member leads at once, and what was held ends as it would have"),
+        None => format!(
+            "{what}, whose members left in order: a member leads at once, and what was held ends as it would have"
+        ),
         Some(waits) => format!(
             "{what}, and some of its members may not know that it is gone: there is a leader {:?} (apiOutage + leaderLease) \
              after a member first reads of it, and locks are granted {:?} (memberLease) later",

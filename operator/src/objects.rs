@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_crds::{
-    Conclave, Evidence, GROUP_LABEL, GROUP_UID_ANNOTATION, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION, lease_names,
-    object_name,
+    Conclave, Evidence, GROUP_LABEL, GROUP_UID_ANNOTATION, PEER_PORT, PEER_PORT_NAME,
+    RECORD_ANNOTATION, lease_names, object_name,
 };
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::Record;

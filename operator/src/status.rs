@@ -107,7 +107,9 @@ fn elected(observed: &Observed) -> Finding {
     let no = |reason, message: &str| finding(LEADER_ELECTED, Verdict::False, reason, message);
     match &observed.register {
         Register::Absent => no("NoRegister", "the Lease of the group is being made"),
-        Register::Foreign => no("ForeignLease", "the Lease of this name was made for something else"),
+        Register::Foreign => {
+            no("ForeignLease", "the Lease of this name was made for something else")
+        }
         Register::Earlier(_) => {
             no("EarlierRegister", "the register of an earlier Conclave of this name is taken over")
         }

@@ -69,7 +69,8 @@ impl Strays {
             return Ok(());
         }
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let pods = pods.list(&ListParams::default().labels(&format!("{GROUP_LABEL}={group}"))).await?;
+        let pods =
+            pods.list(&ListParams::default().labels(&format!("{GROUP_LABEL}={group}"))).await?;
         let living: Vec<&Pod> = pods.iter().filter(|pod| is_alive(pod)).collect();
         self.keep(&name, &living.iter().filter_map(|pod| pod.uid()).collect());
         for pod in living {

@@ -102,6 +102,7 @@ fn trusts(webhook: &MutatingWebhook, bundle: &str) -> bool {
 /// no member that trusts another one, and will be notified of this.
 fn knows(group: &Conclave, bundle: &str) -> bool {
     let found = group.status.as_ref().and_then(|status| status.authority.as_ref());
-    let knows = |found: &AuthorityStatus| *found == AuthorityStatus::new(found.address.clone(), bundle);
+    let knows =
+        |found: &AuthorityStatus| *found == AuthorityStatus::new(found.address.clone(), bundle);
     group.metadata.deletion_timestamp.is_some() || found.is_none_or(knows)
 }

@@ -15,7 +15,8 @@ use crate::server::{ApiServer, Call};
 pub(crate) const CONCLAVE: &str = "/apis/conclave.dev/v1alpha1/namespaces/shop/conclaves/orders";
 const STATUS: &str = "/apis/conclave.dev/v1alpha1/namespaces/shop/conclaves/orders/status";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/shop/leases";
-pub(crate) const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/conclave-orders";
+pub(crate) const LEASE: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/shop/leases/conclave-orders";
 const SERVICE: &str = "/api/v1/namespaces/shop/services/conclave-orders";
 const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/roles/conclave-orders";
 const BINDING: &str =

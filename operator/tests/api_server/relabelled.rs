@@ -9,7 +9,8 @@ use crate::server::ApiServer;
 /// The pod of the only member, with that label.
 fn put_pod(server: &ApiServer, label: Option<&str>) {
     let mut pod = pod("orders-0", LEADER);
-    pod["metadata"]["labels"] = json!({ "conclave.dev/group": label, "conclave.dev/injected": "true" });
+    pod["metadata"]["labels"] =
+        json!({ "conclave.dev/group": label, "conclave.dev/injected": "true" });
     if label.is_none() {
         pod["metadata"]["labels"] = json!({ "conclave.dev/injected": "true" });
     }
@@ -41,8 +42,10 @@ async fn a_living_member_whose_label_changes_is_reported_once_on_its_pod_and_on_
         for events in [1, 0] {
             reconcile().await.expect("it works");
             let (_, writes) = server.take_calls();
-            let reported = writes.iter().filter(|call| call.path == EVENTS && call.method == Method::POST);
-            let reported: Vec<_> = reported.filter(|call| call.body["reason"] == "LabelChanged").collect();
+            let reported =
+                writes.iter().filter(|call| call.path == EVENTS && call.method == Method::POST);
+            let reported: Vec<_> =
+                reported.filter(|call| call.body["reason"] == "LabelChanged").collect();
             assert_eq!(reported.len(), events, "{label:?}");
             for call in reported {
                 assert_eq!(call.body["regarding"]["uid"], LEADER);

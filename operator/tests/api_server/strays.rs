@@ -59,7 +59,10 @@ fn notified(server: &ApiServer) -> Vec<String> {
     let events = calls.filter(|call| call.path == EVENTS && call.method == Method::POST);
     let about = |call: Call| {
         assert_eq!(call.body["regarding"]["kind"], "Pod");
-        assert_eq!((&call.body["type"], &call.body["reason"]), (&json!("Warning"), &json!("NoSuchConclave")));
+        assert_eq!(
+            (&call.body["type"], &call.body["reason"]),
+            (&json!("Warning"), &json!("NoSuchConclave"))
+        );
         let note = call.body["note"].as_str().expect("a note");
         assert!(note.contains("no Conclave `orders` in the namespace `shop`"), "{note}");
         call.body["regarding"]["uid"].as_str().expect("a UID").to_owned()

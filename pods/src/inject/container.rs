@@ -4,8 +4,8 @@ use conclave_crds::{PEER_PORT, PEER_PORT_NAME, SIDECAR_CONTAINER};
 use serde_json::{Value, json};
 
 use super::problem::Problem;
-use super::{Options, leader_elector};
 use super::settings::Settings;
+use super::{Options, leader_elector};
 
 /// The port of the API, on the loopback addresses only.
 pub const API_PORT: u16 = 7070;

@@ -156,9 +156,9 @@ impl Bounds {
         let amount = |text| Quantity::read(text).map(|bound| bound.amount);
         let is_within = amount(least).is_some_and(|least| least <= quantity.amount)
             && amount(most).is_some_and(|most| quantity.amount <= most);
-        is_within.then_some(quantity).ok_or_else(|| {
-            format!("must be between {least} and {most}, and is `{text}`")
-        })
+        is_within
+            .then_some(quantity)
+            .ok_or_else(|| format!("must be between {least} and {most}, and is `{text}`"))
     }
 }
 
@@ -180,7 +180,12 @@ impl Quantity {
 }
 
 /// The API server refuses a container that asks for more than it may use. What the pod itself says is what must change.
-fn fits(of: &str, request: &Quantity, limit: &Quantity, is_limit_annotated: bool) -> Result<(), Problem> {
+fn fits(
+    of: &str,
+    request: &Quantity,
+    limit: &Quantity,
+    is_limit_annotated: bool,
+) -> Result<(), Problem> {
     if request.amount <= limit.amount {
         return Ok(());
     }

@@ -42,7 +42,12 @@ impl<'a> Missing<'a> {
 }
 
 /// Why the resource of a group cannot be read. Without a right to read it, a sidecar does not see whether it is there.
-pub(super) fn unread(namespace: &str, group: &str, error: &kube::Error, was_deleted: bool) -> String {
+pub(super) fn unread(
+    namespace: &str,
+    group: &str,
+    error: &kube::Error,
+    was_deleted: bool,
+) -> String {
     let what = format!("Conclave {namespace}/{group}");
     let kube::Error::Api(status) = error else { return format!("{what} cannot be read: {error}") };
     match (status.is_not_found(), status.is_forbidden(), was_deleted) {
@@ -58,7 +63,9 @@ pub(super) fn unread(namespace: &str, group: &str, error: &kube::Error, was_dele
                 "{account} is not bound to the Role of the group, which the operator does for the pods that it sees"
             );
             if was_deleted {
-                format!("{what} was deleted; or there is another of that name by now, and {unbound}")
+                format!(
+                    "{what} was deleted; or there is another of that name by now, and {unbound}"
+                )
             } else {
                 format!(
                     "no right to read {what}: either there is no Conclave {group} in the namespace {namespace}, or \
@@ -111,7 +118,8 @@ mod tests {
 
     #[test]
     fn who_may_not_read_a_group_hears_that_it_may_not_be_there() {
-        let unread = |error: &kube::Error, was_deleted| unread("shop", "odrers", error, was_deleted);
+        let unread =
+            |error: &kube::Error, was_deleted| unread("shop", "odrers", error, was_deleted);
         let unbound = "the ServiceAccount till is not bound to the Role of the group, which the operator does for \
                        the pods that it sees";
         assert_eq!(
@@ -127,10 +135,14 @@ mod tests {
                 "Conclave shop/odrers was deleted; or there is another of that name by now, and {unbound}"
             )
         );
-        assert!(unread(&refused(403, "no"), false).contains("the pod's ServiceAccount is not bound"));
+        assert!(
+            unread(&refused(403, "no"), false).contains("the pod's ServiceAccount is not bound")
+        );
         assert_eq!(unread(&refused(404, ""), false), "Conclave shop/odrers does not exist");
         assert_eq!(unread(&refused(404, ""), true), "Conclave shop/odrers was deleted");
-        assert!(unread(&refused(500, "oh"), true).starts_with("Conclave shop/odrers cannot be read"));
+        assert!(
+            unread(&refused(500, "oh"), true).starts_with("Conclave shop/odrers cannot be read")
+        );
     }
 
     #[derive(Clone, Default)]
@@ -166,9 +178,15 @@ mod tests {
         let _kept = log.keep();
         let (callers, lacks) = watch::channel(String::new());
         let mut missing = Missing::new(&callers, false);
-        for (wait, what, warned) in
-            [(0, "a", 0), (9, "a", 0), (1, "a", 1), (60, "a", 1), (0, "b", 1), (10, "b", 2), (1, "b", 2)]
-        {
+        for (wait, what, warned) in [
+            (0, "a", 0),
+            (9, "a", 0),
+            (1, "a", 1),
+            (60, "a", 1),
+            (0, "b", 1),
+            (10, "b", 2),
+            (1, "b", 2),
+        ] {
             tokio::time::sleep(Duration::from_secs(wait)).await;
             missing.lacks(what);
             assert_eq!((log.lines(), lacks.borrow().as_str()), (warned, what));

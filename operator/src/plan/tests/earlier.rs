@@ -8,8 +8,7 @@ use super::*;
 
 /// A record of the group before, which nobody or somebody leads.
 fn record(leader: Option<u128>) -> Record {
-    let policy =
-        Policy { generation: 9, evidence: Evidence::ContainerStatus, ..Policy::default() };
+    let policy = Policy { generation: 9, evidence: Evidence::ContainerStatus, ..Policy::default() };
     let timing = Timing { member_lease: Timing::default().member_lease * 3, ..Timing::default() };
     Record {
         epoch: Epoch(90),

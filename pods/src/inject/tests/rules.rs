@@ -257,7 +257,8 @@ fn annotations_change_the_sidecar() {
 
 /// A quota of a namespace may ask for each of the four.
 #[test]
-fn what_the_sidecar_asks_for_and_may_use_is_that_of_the_options_where_no_annotation_says_otherwise() {
+fn what_the_sidecar_asks_for_and_may_use_is_that_of_the_options_where_no_annotation_says_otherwise()
+{
     let options = |flags: &[&str]| {
         let command = Resources::augment_args(clap::Command::new("inject"));
         let matches = command.try_get_matches_from([&["inject"], flags].concat()).expect("flags");

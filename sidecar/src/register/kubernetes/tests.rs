@@ -37,9 +37,7 @@ fn record() -> String {
 /// Who confirmed the view of another group by its register would lead or hold for longer than that waits.
 #[tokio::test]
 async fn a_member_reads_the_register_of_its_own_group_alone() {
-    let of = |uid: PodUid| {
-        json!({ "conclave.dev/group-uid": uid.to_string(), "conclave.dev/record": record() })
-    };
+    let of = |uid: PodUid| json!({ "conclave.dev/group-uid": uid.to_string(), "conclave.dev/record": record() });
     let value = read(of(PodUid(1))).await.expect("its own");
     assert_eq!(value.record.map(|record| record.epoch), Some(Epoch(90)));
     assert!(matches!(read(of(PodUid(2))).await, Err(CallError::Foreign)));
