@@ -217,10 +217,10 @@ fn report(
     match result {
         Ok((group, _)) => debug!(%group, "reconciled"),
         Err(Error::ObjectNotFound(group)) => {
-            let namespace = group.namespace.unwrap_or_default();
-            context.forget(&namespace, &group.name);
+            let (namespace, name) = (group.namespace.clone().unwrap_or_default(), group.name);
+            context.forget(&namespace, &name);
             let context = Arc::clone(context);
-            tokio::spawn(async move { context.strays.notice(&namespace, &group.name).await });
+            tokio::spawn(async move { context.strays.notice(&namespace, &name).await });
         }
         // `retry` has reported it.
         Err(Error::ReconcilerFailed(..)) => {}

@@ -173,13 +173,14 @@ async fn the_creator_of_a_pod_is_warned_that_its_group_is_not_there() {
 async fn an_api_server_that_does_not_say_holds_no_pod_up() {
     let (server, _) = cluster(&[]);
     server.hang(&Method::GET, CONCLAVE);
+    let pod = pod("till");
     for _ in 0..2 {
-        let answer = tokio::time::timeout(Duration::from_secs(1), reviewed(&server, &pod("till")));
+        let answer = tokio::time::timeout(Duration::from_secs(1), reviewed(&server, &pod));
         let answer = answer.await.expect("in time");
         assert_eq!((&answer["allowed"], &answer["warnings"]), (&json!(true), &Value::Null));
         server.refuse(&Method::GET, CONCLAVE, StatusCode::FORBIDDEN);
     }
-    let mut misnamed = pod("till");
+    let mut misnamed = pod;
     misnamed["metadata"]["labels"]["conclave.dev/group"] = json!("../orders");
     server.take_calls();
     assert_eq!(reviewed(&server, &misnamed).await["allowed"], false);
