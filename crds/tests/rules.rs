@@ -310,7 +310,7 @@ fn a_pattern_stands_only_once() {
 
 /// The schema says what it lacks; no rule says anything else of it.
 #[test]
-fn an_entry_without_names_is_told_that_alone() {
+fn an_entry_without_names_gets_one_message() {
     for patterns in [&[&[][..]][..], &[&[], &["a"]], &[&[], &[]]] {
         let without = locks(patterns);
         assert_eq!(cel(&without), Ok(()), "no rule but that of the schema");

@@ -178,7 +178,8 @@ impl State {
         let all = self.objects.iter().filter(|(at, _)| within(at)).map(|(_, object)| object);
         let items: Vec<_> =
             all.filter(|object| selector.iter().all(|wanted| has(object, wanted))).collect();
-        json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items })
+        let metadata = json!({ "resourceVersion": self.version.to_string() });
+        json!({ "apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items })
     }
 
     fn store(&mut self, path: &str, mut object: Value) -> Value {

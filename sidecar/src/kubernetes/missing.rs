@@ -107,7 +107,11 @@ mod tests {
     use super::*;
 
     fn refused(code: u16, message: &str) -> kube::Error {
-        let reason = if code == 404 { "NotFound" } else { "Forbidden" };
+        let reason = match code {
+            404 => "NotFound",
+            403 => "Forbidden",
+            _ => "InternalError",
+        };
         kube::Error::Api(Box::new(Status::failure(message, reason).with_code(code)))
     }
 

@@ -18,7 +18,7 @@ fn record(leader: Option<u128>) -> Record {
         closing: false,
         timing,
         policy,
-        ..crate::record::lost_record(&settled().conclave, 3)
+        ..lost_record(&settled().conclave, 3)
     }
 }
 
