@@ -78,7 +78,7 @@ impl JsonSchema for Period {
     }
 
     /// The form is a rule and no `pattern`, whose message would be the expression alone. All other rules about
-    /// periods hold of a malformed one ([`well_formed`]), so that it gets this message and no other.
+    /// periods hold of a malformed one (`well_formed`), so that it gets this message and no other.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let rule = Rule::new(well_formed("self")).message(format!("must be {EXPECTED}").as_str());
         json_schema!({ "type": "string", "maxLength": 28, "x-kubernetes-validations": [rule] })

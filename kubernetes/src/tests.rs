@@ -2,7 +2,8 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hyper::Uri;
-use kube::core::Request as Listing;
+use kube::api::GetParams;
+use kube::core::Request as Asking;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -75,7 +76,7 @@ fn of(uri: Uri) -> Client {
 }
 
 async fn ask(client: &Client) {
-    let request = Listing::new("/api/v1/namespaces/shop/pods").get("till", &Default::default());
+    let request = Asking::new("/api/v1/namespaces/shop/pods").get("till", &GetParams::default());
     let request = request.expect("a request").map(Body::from);
     drop(client.send(request).await);
 }

@@ -93,13 +93,11 @@ impl Resources {
     pub fn check(&self) -> Result<(), String> {
         let Self { cpu_request, cpu_limit, memory_request, memory_limit } = self;
         let pairs = [
-            ("cpu", Some(cpu_request), cpu_limit.as_ref()),
-            ("memory", Some(memory_request), Some(memory_limit)),
+            ("cpu", cpu_request, cpu_limit.as_ref()),
+            ("memory", memory_request, Some(memory_limit)),
         ];
         for (of, request, limit) in pairs {
-            if let Some((request, limit)) = request.zip(limit)
-                && request.amount > limit.amount
-            {
+            if let Some(limit) = limit.filter(|limit| request.amount > limit.amount) {
                 let (request, limit) = (&request.text, &limit.text);
                 return Err(format!(
                     "`sidecar-{of}-request` must be at most `sidecar-{of}-limit`, which is {limit}, and is {request}"
