@@ -238,11 +238,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             termination_message: Some(args.termination_message_path.clone()),
         };
         let over = CancellationToken::new();
-        let me = PodEndpoint {
-            name: args.pod_name.clone(),
-            uid: args.pod_uid,
-            ips: args.pod_ips.clone(),
-        };
+        let me = endpoint(&args);
         let leaders = Leaders::new(place.clone(), uid, me, sidecar.group(), over.clone());
         let leaders = tokio::spawn(leaders.run(elections));
         let lived = sidecar.live(membership, end.clone()).await;
@@ -328,6 +324,10 @@ fn stands(args: &SidecarArgs) -> Vec<String> {
     let shown = args.leader_elector.iter().filter(|name| *name != "default");
     let all: BTreeSet<_> = args.elections.iter().chain(shown).cloned().collect();
     all.into_iter().collect()
+}
+
+fn endpoint(args: &SidecarArgs) -> PodEndpoint {
+    PodEndpoint { name: args.pod_name.clone(), uid: args.pod_uid, ips: args.pod_ips.clone() }
 }
 
 fn own_pod(args: &SidecarArgs) -> OwnPod {
