@@ -28,7 +28,7 @@ use crate::metrics::{Metrics, Outcome};
 use crate::notices::{self, Notice};
 use crate::observe::{MemberPod, observe};
 use crate::plan::{Change, plan};
-use crate::status::without_sidecar;
+use crate::status::{status, without_sidecar};
 use crate::telemetry::chain;
 
 /// What a reconciliation needs beside its group.
@@ -62,6 +62,7 @@ impl Context {
         };
         self.metrics.uninjected(namespace, group, without_sidecar(&observed.pods).count());
         self.metrics.keeps(namespace, group);
+        self.metrics.stands(namespace, group, &status(&observed).conditions);
         let mut conclave = observed.conclave.clone();
         for change in plan(&observed) {
             self.hands.apply(&mut conclave, &change).await?;

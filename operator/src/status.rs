@@ -22,6 +22,10 @@ pub(crate) const SERVICES_PRESENT: &str = "ServicesPresent";
 /// The sum of the others.
 pub(crate) const READY: &str = "Ready";
 
+/// All of them.
+pub(crate) const CONDITIONS: [&str; 6] =
+    [READY, ACCEPTED, LEADER_ELECTED, POLICY_IN_FORCE, SIDECARS_PRESENT, SERVICES_PRESENT];
+
 /// The status of a group.
 ///
 /// Epoch and ceiling never go back, and neither they nor the waits go away with the register: they

@@ -158,6 +158,16 @@ pub enum LostReason {
 }
 
 impl LostReason {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::LeaseExpired,
+        Self::TtlExpired,
+        Self::MaxHold,
+        Self::ViewChange,
+        Self::Terminated,
+        Self::Restarted,
+    ];
+
     /// As answers and metrics have it.
     pub fn name(self) -> &'static str {
         match self {

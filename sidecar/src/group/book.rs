@@ -117,6 +117,7 @@ const TRY: Duration = Duration::from_secs(3);
 
 impl Book {
     pub(super) fn new(pod: &str, me: Incarnation, metrics: LockMetrics) -> Self {
+        metrics.wanted.set(0);
         Self {
             pod: pod.to_owned(),
             me,
@@ -206,6 +207,7 @@ impl Book {
         line.waiting.push_back(id.clone());
         self.metrics.waiters.inc();
         let others = line.holding.is_some() || line.waiting.len() > 1;
+        self.count_locks();
         let at = match wait {
             Wait::For(Duration::ZERO) => Some(now.after(TRY)),
             Wait::For(wait) => Some(now.after(wait)),
@@ -389,7 +391,12 @@ impl Book {
         let unused = |l: &Line| l.waiting.is_empty() && l.holding.is_none() && !l.asked;
         if self.locks.get(lock).is_some_and(unused) {
             self.locks.remove(lock);
+            self.count_locks();
         }
+    }
+
+    fn count_locks(&self) {
+        self.metrics.wanted.set(i64::try_from(self.locks.len()).unwrap_or(i64::MAX));
     }
 
     /// Forgets claims that ended long ago, and the oldest if they are too many.

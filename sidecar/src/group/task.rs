@@ -132,7 +132,7 @@ impl Slot {
         let (answers, answered) = mpsc::channel(ANSWERS);
         let (heard, of_leases) = mpsc::channel(ANSWERS);
         self.publisher.begins(me.incarnation, &policy);
-        self.metrics.ballots.list(&policy);
+        self.metrics.list(&policy);
         let incarnation = me.incarnation;
         let clock = virtual_clock(self.clock, &policy);
         let status_epoch = *status.borrow_and_update();

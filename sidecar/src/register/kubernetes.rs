@@ -113,13 +113,15 @@ impl KubernetesRegister {
                     Message::Value { id, value: Box::new(value) }
                 }
                 Err(error) => {
-                    self.metrics.register.answered("read", "error", begun.elapsed());
                     let cause = &error as &dyn std::error::Error;
-                    if matches!(error, CallError::Record(_) | CallError::Stripped) {
+                    let outcome = if matches!(error, CallError::Record(_) | CallError::Stripped) {
                         warn!(error = cause, "read the register");
+                        "unreadable"
                     } else {
                         debug!(error = cause, "read the register");
-                    }
+                        "error"
+                    };
+                    self.metrics.register.answered("read", outcome, begun.elapsed());
                     Message::Unknown(id)
                 }
             },
@@ -221,3 +223,6 @@ fn time_term(date: Option<Timestamp>) -> Epoch {
     let seconds = date.and_then(|date| u64::try_from(date.as_second()).ok()).unwrap_or(0);
     register::time_term(Duration::from_secs(seconds).saturating_sub(BEFORE_2024))
 }
+
+#[cfg(test)]
+mod tests;

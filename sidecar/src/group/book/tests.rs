@@ -100,6 +100,27 @@ fn the_metric_has_what_entry_and_exit_cost_by_the_members_count() {
     assert!(text.lines().any(|line| line == sum), "{text}");
 }
 
+#[test]
+fn the_metric_has_the_locks_that_claims_hold_or_wait_for_each_once() {
+    let metrics = Metrics::new("book").locks;
+    let wanted = || metrics.wanted.get();
+    let me = Incarnation { pod: PodUid(1), run: 1 };
+    let (mut book, held, waited) =
+        (Book::new("pod", me, metrics.clone()), name("held"), name("waited"));
+    let ids: Vec<_> = [&held, &held, &waited].map(|lock| ask(&mut book, lock)).into();
+    let [first, second, third] = &ids[..] else { panic!("three") };
+    assert_eq!(wanted(), 2);
+    enter(&mut book, &held);
+    for (lock, id) in [(&held, first), (&held, second), (&waited, third)] {
+        book.release(LocalTime(3), lock, id.as_ref().expect("allowed")).expect("it waits or holds");
+    }
+    assert_eq!(wanted(), 0);
+    ask(&mut book, &waited).expect("allowed");
+    assert_eq!(wanted(), 1);
+    Book::new("pod", me, metrics.clone());
+    assert_eq!(wanted(), 0, "another life in the group begins");
+}
+
 fn full(asked: &Result<ClaimId, AskError>) -> Option<usize> {
     match asked {
         Err(AskError::Full { limit, .. }) => Some(*limit),
