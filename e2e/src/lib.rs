@@ -20,6 +20,7 @@ pub mod http;
 pub mod image;
 pub mod leader_watch;
 pub mod load;
+pub mod monitoring;
 pub mod packages;
 pub mod preflight;
 pub mod product;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::binaries::{Binary, HELM_3, HELMS};
-use conclave_e2e::{cache, command};
+use conclave_e2e::{cache, command, monitoring};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
@@ -123,6 +123,45 @@ fn monitors_are_made_when_they_are_wanted_and_known() -> Result<()> {
     let fail = ["--set", "metrics.podMonitor.renderMode=failIfMissing"];
     let error = render(&[wanted, fail].concat()).err().context("rendered")?.to_string();
     ensure!(error.contains("does not know the kind PodMonitor"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn the_alerts_are_those_of_the_file_in_the_namespace_of_the_release() -> Result<()> {
+    let wanted = "metrics.prometheusRule.enabled=true,metrics.prometheusRule.labels.release=mine";
+    let known = ["--api-versions", "monitoring.coreos.com/v1/PrometheusRule"];
+    assert!(of_kind(&["--set", wanted], "PrometheusRule")?.is_empty(), "not known");
+    let rule = &of_kind(&[&["--set", wanted], &known[..]].concat(), "PrometheusRule")?[0];
+    assert_eq!(rule["metadata"]["labels"]["release"], "mine");
+    let text = fs::read_to_string(monitoring::rules())?;
+    assert_eq!(rule["spec"], serde_saphyr::from_str::<Value>(&text)?);
+
+    let elsewhere = ["template", "conclave", CHART, "--namespace", "coordination"];
+    let options = [&elsewhere[..], KUBERNETES, &["--set", wanted], &known].concat();
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&helm(HELM_3, &options)?)?;
+    let rule = objects.iter().find(|object| object["kind"] == "PrometheusRule").context("none")?;
+    let here = text.replace(NAMESPACE, "coordination");
+    assert_eq!(rule["spec"], serde_saphyr::from_str::<Value>(&here)?);
+    assert!(here.contains(r#"namespace="coordination""#), "no alert is about the operator");
+    Ok(())
+}
+
+#[test]
+fn each_dashboard_is_a_config_map_that_grafana_finds() -> Result<()> {
+    assert!(of_kind(&[], "ConfigMap")?.is_empty(), "not wanted");
+    let maps = of_kind(&["--set", "metrics.dashboards.enabled=true"], "ConfigMap")?;
+    let dashboards = monitoring::dashboards()?;
+    assert_eq!(maps.len(), dashboards.len());
+    for (file, dashboard) in dashboards {
+        let map = maps.iter().find(|map| map["data"][&file].is_string()).context("none")?;
+        let text = map["data"][&file].as_str().unwrap_or_default();
+        assert_eq!(serde_json::from_str::<Value>(text)?, dashboard, "{file}");
+        assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
+        assert_eq!(map["metadata"]["name"], file.trim_end_matches(".json"));
+    }
+    let folder = "metrics.dashboards.enabled=true,metrics.dashboards.annotations.folder=Locks";
+    let map = &of_kind(&["--set", folder], "ConfigMap")?[0];
+    assert_eq!(map["metadata"]["annotations"]["folder"], "Locks");
     Ok(())
 }
 

@@ -65,8 +65,8 @@ yes
 {{- end -}}
 
 {{/*
-Whether a monitor is to be rendered: a non-empty text for yes.
-Takes the values of the monitor (`monitor`), its kind (`kind`) and the root (`root`).
+Whether what the Prometheus Operator reads is to be rendered: a non-empty text for yes.
+Takes its values (`monitor`), its kind (`kind`) and the root (`root`).
 */}}
 {{- define "conclave.rendersMonitor" -}}
 {{- $isKnown := .root.Capabilities.APIVersions.Has (printf "monitoring.coreos.com/v1/%s" .kind) -}}
