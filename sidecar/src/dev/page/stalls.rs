@@ -62,7 +62,7 @@ impl Stalls {
         let now = Instant::now();
         watches.group.note(now, !all.contains(&Part::Grants));
         for (watch, part) in watches.members.iter_mut().zip(&all) {
-            watch.note(now, *part == Part::None);
+            watch.note(now, *part == Part::Absent);
         }
         let views = watches.members.iter().map(|watch| watch.view(now)).collect();
         StallViews { group: watches.group.view(now), members: views }
@@ -75,27 +75,28 @@ enum Part {
     /// It leads, and grants locks.
     Grants,
     /// It leads or follows.
-    Some,
-    None,
+    Present,
+    /// It is dead, paused, or without a leader.
+    Absent,
 }
 
 impl Part {
     /// A member that is paused takes none, whatever it stated before.
     fn of(members: &Members, number: u16, now: LocalTime) -> Self {
         let runs = members.outside(number).is_some_and(|outside| !outside.paused);
-        let Some(group) = members.group(number).filter(|_| runs) else { return Self::None };
+        let Some(group) = members.group(number).filter(|_| runs) else { return Self::Absent };
         let election = group.election();
         let election = election.borrow();
         match election.leadership {
             Leadership::Leading if election.leads_at(now) => {
                 let grants = group.status().borrow().grants == Some(true);
-                if grants { Self::Grants } else { Self::Some }
+                if grants { Self::Grants } else { Self::Present }
             }
-            Leadership::Following => Self::Some,
+            Leadership::Following => Self::Present,
             Leadership::Leading
             | Leadership::Isolated
             | Leadership::Electing
-            | Leadership::HandingOver => Self::None,
+            | Leadership::HandingOver => Self::Absent,
         }
     }
 }
