@@ -107,9 +107,10 @@ function roleIn(ballot, order, number) {
   const { deaths, electorate, winner } = ballot;
   const rank = electorate.indexOf(number);
   const ranked = rank === -1 ? "no candidate" : `${order} ${rank}`;
-  if (number === winner) return { word: `${ranked} wins`, name: "leads" };
-  if (diesAt(ballot, number) !== null) return { word: `${ranked}, dead`, name: "gone" };
-  return deaths.length + electorate.length > 0 ? { word: ranked, name: "" } : null;
+  const key = `word/${rank === -1 ? "candidate" : order}`;
+  if (number === winner) return { word: `${ranked} wins`, name: "leads", key };
+  if (diesAt(ballot, number) !== null) return { word: `${ranked}, dead`, name: "gone", key };
+  return deaths.length + electorate.length > 0 ? { word: ranked, name: "", key } : null;
 }
 
 function diesAt({ deaths }, number) {

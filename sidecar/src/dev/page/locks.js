@@ -72,7 +72,7 @@ function holds({ group }, { member, token, for_ms: since }) {
 
 /** Who has waited longest, and how long. */
 function waits({ group }, { member, for_ms: since }, count) {
-  return `; ${group}-${member} waits for ${millis(since)}${count > 1 ? `, the longest of ${count}` : ""}`;
+  return `${group}-${member} waits for ${millis(since)}${count > 1 ? `, the longest of ${count}` : ""}`;
 }
 
 /** What matters most of several claims of one member. */

@@ -49,12 +49,13 @@ export function wordsOf(messages, kind) {
 export class Sheet {
   /** Messages on the lines of members, from the top. `moments` are others that are to be in sight, `half` is how far
    * from the middle of a line arrows end, `tail` how much room there is to the right of all that happened, `scale` what
-   * the axis is to heed; `kind` is the kind of the messages' words, and `role` says what a member is, in a word, and its class, if it is anything. */
+   * the axis is to heed; `kind` is the kind of the messages' words, and `role` says what a member is, in a word,
+   * its class and the key of its meaning, if it is anything. */
   constructor({ messages, until_ns: until }, members, width, { moments, half, tail = 0, scale, kind, role }) {
     this.messages = messages;
     this.kind = kind;
     this.members = members;
-    this.roles = members.map(({ number }) => role(number) ?? { word: "", name: "" });
+    this.roles = members.map(({ number }) => role(number) ?? { word: "", name: "", key: "word/member" });
     const names = members.map(({ pod }, place) => Math.max(widthOf(short(pod), NAME), widthOf(this.roles[place].word)));
     this.column = Math.ceil(Math.max(...names)) + 2 * MARGIN;
     this.half = half;
@@ -86,10 +87,10 @@ export class Sheet {
   names() {
     const x = this.column - MARGIN;
     const texts = this.members.map(({ number, pod }, place) => {
-      const { word, name } = this.roles[place];
+      const { word, name, key } = this.roles[place];
       const text = draw("text", { x, y: this.y(number) + (word ? -2 : 4), class: `name ${name}` }, short(pod));
       if (word) text.append(draw("tspan", { x, dy: 13, class: "role" }, word));
-      return pod === short(pod) ? text : tells(text, pod);
+      return means(tells(text, pod), key);
     });
     return draw("svg", { class: "names", width: this.column, height: this.height }, ...texts);
   }

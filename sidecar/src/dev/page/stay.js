@@ -17,7 +17,7 @@ export function entryOf(entry, group, width) {
 class EntrySheet extends Sheet {
   constructor(entry, { members }, width) {
     const turns = entry.stays.flatMap((stay) => [stay.asked_ns, stay.entered_ns, stay.until_ns]);
-    const role = (number) => (number === entry.leader ? { word: "leader", name: "leads" } : null);
+    const role = (number) => (number === entry.leader ? { word: "leader", name: "leads", key: "word/leader" } : null);
     super(entry, members, width, { moments: turns, half: HALF, kind: "lock message", role });
     this.entry = entry;
   }
