@@ -10,6 +10,8 @@ mod dev;
 mod layout;
 #[path = "page/picture.rs"]
 mod picture;
+#[path = "page/png.rs"]
+mod png;
 #[path = "page/stalls.rs"]
 mod stalls;
 #[path = "page/terms.rs"]

@@ -37,6 +37,7 @@ fn nothing_is_clipped_and_no_labels_overlap_with_long_names_nine_members_and_eve
             Ok(())
         })
     };
+    shows(first, "idle")?;
     for (click, shown, state) in [
         (first, first, "held"),
         (second, second, "waiting"),
