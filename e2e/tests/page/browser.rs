@@ -239,7 +239,7 @@ fn base64(text: &str) -> Result<Vec<u8>> {
         let mut bits = 0u32;
         for letter in four {
             let value = ALPHABET.iter().position(|one| one == letter).context("a letter")?;
-            bits = bits << 6 | u32::try_from(value)?;
+            bits = (bits << 6) | u32::try_from(value)?;
         }
         bits <<= 6 * (4 - four.len());
         bytes.extend_from_slice(&bits.to_be_bytes()[1..four.len()]);

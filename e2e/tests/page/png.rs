@@ -98,7 +98,7 @@ fn indexed(all: &[Colour], width: usize) -> (Vec<Colour>, Vec<u8>) {
     let mut kept: Vec<Colour> = times.keys().copied().collect();
     kept.sort_unstable_by_key(|colour| (usize::MAX - times[colour], *colour));
     kept.truncate(256);
-    let number = |colour: &Colour| (0..=255).zip(&kept).min_by_key(|(_, one)| far(colour, one));
+    let number = |colour: &Colour| (0..=255).zip(&kept).min_by_key(|(_, one)| far(*colour, **one));
     let numbers: HashMap<Colour, u8> = times
         .keys()
         .map(|colour| (*colour, number(colour).map_or(0, |(number, _)| number)))
@@ -110,8 +110,8 @@ fn indexed(all: &[Colour], width: usize) -> (Vec<Colour>, Vec<u8>) {
     (kept, lines)
 }
 
-fn far(one: &Colour, other: &Colour) -> u32 {
-    one.iter().zip(other).map(|(one, other)| u32::from(one.abs_diff(*other)).pow(2)).sum()
+fn far(one: Colour, other: Colour) -> u32 {
+    one.iter().zip(other).map(|(one, other)| u32::from(one.abs_diff(other)).pow(2)).sum()
 }
 
 const NO_FILTER: u8 = 0;
