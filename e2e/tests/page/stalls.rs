@@ -13,7 +13,7 @@ fn a_visitor_sees_since_when_nobody_grants_for_how_long_and_the_longest_so_far()
     let browser = open(&dev)?;
     let leader = leads_all(&browser, 5)?;
     let stall = |wanted: &str| {
-        wait::until("what is said of the stall", LONG, || {
+        wait::until("the words on the stall", LONG, || {
             let says = browser.text("#stall-now")?;
             ensure!(says.contains(wanted), "it says {says:?}, not {wanted:?}");
             Ok(says)
