@@ -12,7 +12,7 @@ use crate::limits;
 use crate::period::Period;
 use crate::status::ConclaveStatus;
 
-/// What the user wants of a group. Every field has a default, so that `spec: {}` is enough.
+/// What you want of the group. Every field has a default, so `spec: {}` is enough.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[kube(
     group = "conclave.dev",
@@ -24,13 +24,13 @@ use crate::status::ConclaveStatus;
     namespaced,
     status = "ConclaveStatus",
     derive = "PartialEq",
-    doc = "A group of pods that coordinate among themselves, and its policies.",
+    doc = "A group of pods that coordinate with one another, and its policies.",
     printcolumn(name = "Leader", type_ = "string", json_path = ".status.leader.pod"),
     printcolumn(name = "Epoch", type_ = "integer", json_path = ".status.epoch"),
     printcolumn(
         name = "Members",
         type_ = "string",
-        description = "Members whose pod is ready, of all members",
+        description = "How many members are in a ready pod, and how many there are",
         json_path = ".status.readiness"
     ),
     printcolumn(name = "Arbiter", type_ = "string", json_path = ".spec.arbiter"),
@@ -42,7 +42,7 @@ use crate::status::ConclaveStatus;
     printcolumn(
         name = "Leaders",
         type_ = "string",
-        description = "Who leads each election beside `default`",
+        description = "The leader of each election other than `default`",
         json_path = ".status.leaders"
     ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
@@ -52,34 +52,37 @@ use crate::status::ConclaveStatus;
 )]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConclaveSpec {
-    /// What makes the outcome of an algorithm safe.
+    /// What makes the result of an algorithm safe: the promises of a majority of the members and the register
+    /// in the API server (`Quorum`), or nothing (`None`). With `None` every result is advisory, and there are
+    /// no fencing tokens.
     pub arbiter: Arbiter,
-    /// What proves that a member is dead, so that the others need not wait as if it lived: nothing
-    /// (`None`), or the kubelet's report that the sidecar's container has terminated
-    /// (`ContainerStatus`). For that the members may read the pods of their namespace.
+    /// What counts as proof that a member is dead, so that the others need not wait out its promises: nothing
+    /// (`None`), or the kubelet's report that the sidecar's container has terminated (`ContainerStatus`).
+    /// `ContainerStatus` gives the members the right to read the pods of their namespace.
     pub evidence: Evidence,
-    /// Waits and periods.
+    /// The leases and periods of the group.
     pub timing: TimingSpec,
-    /// How members guess which of them have crashed. A guess only leaves a candidate out of ballots; who leads
-    /// and who holds ends by leases alone.
+    /// When a member suspects that another has crashed. A suspicion only leaves a candidate out of ballots. It
+    /// ends no hold and no lead: only leases do.
     pub failure_detection: FailureDetectionSpec,
-    /// Elections. The one named `default` nominates the leader of the group among all members, and is there
-    /// whether it is listed or not. In each other one the members are candidates that their
-    /// applications put forward.
+    /// The elections of the group. `default` elects the leader of the group, every member is a candidate in it,
+    /// and it exists whether it is listed or not. In every other election the candidates are the members whose
+    /// application stands.
     #[schemars(length(max = limits::ELECTIONS_MAX), extend(
         "x-kubernetes-list-type" = "map",
         "x-kubernetes-list-map-keys" = ["name"],
         "x-kubernetes-validations" = [limits::distinct_services_rule(), limits::distinct_leases_rule()]
     ))]
     pub elections: Vec<ElectionSpec>,
-    /// How locks are granted. Where several patterns fit, an exact name beats the longest literal
-    /// prefix; a lock that no pattern fits cannot be taken.
+    /// How locks are granted. If several patterns match a name, an exact name beats a prefix, and a longer
+    /// prefix beats a shorter one. A lock that no pattern matches cannot be taken, so with an empty list there are
+    /// no locks at all.
     #[schemars(length(max = 16), extend(
         "x-kubernetes-list-type" = "atomic",
         "x-kubernetes-validations" = [limits::distinct_patterns_rule()]
     ))]
     pub locks: Vec<LockSpec>,
-    /// How the members' clocks are kept together.
+    /// How the members keep the group clock.
     pub clock: ClockSpec,
 }
 
@@ -97,20 +100,20 @@ impl Default for ConclaveSpec {
     }
 }
 
-/// Waits and periods.
+/// The leases and periods of the group.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(extend("x-kubernetes-validations" = limits::timing_rules()))]
 #[serde(rename_all = "camelCase", default)]
 pub struct TimingSpec {
-    /// How long a member promises not to follow another leader: 300ms to 1m, and at least five
-    /// heartbeats. A leader that was lost is missed for about this long.
+    /// How long a member promises to follow no other leader: 300ms to 1m, and at least five heartbeats. After
+    /// a leader crashes, the group is without one for about this long.
     pub leader_lease: Period,
-    /// How often the leader asks for promises: 50ms to 10s.
+    /// How often the leader sends a heartbeat and asks for new promises: 50ms to 10s.
     pub heartbeat: Period,
-    /// How long a lock keeps others out when its holder was lost: up to 10m, and at least 2s more
-    /// than `leaderLease`.
+    /// How long a lock stays with a holder that was lost: up to 10m, and at least 2s more than `leaderLease`.
     pub member_lease: Period,
-    /// How long the group goes on without the API server: 3s to 1h.
+    /// How long the group goes on while it cannot reach the API server: 3s to 1h. After all members were lost at
+    /// once, new members wait for this time and for `leaderLease` before one of them leads.
     pub api_outage: Period,
 }
 
@@ -125,24 +128,24 @@ impl Default for TimingSpec {
     }
 }
 
-/// How members guess which of them have crashed: by the silence of those whose heartbeats, or answers to them, they
-/// expect at each `timing.heartbeat`.
+/// When a member suspects that another has crashed. It expects a heartbeat, or the answer to one, every
+/// `timing.heartbeat`, and goes by how long the other has been silent.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(extend("x-kubernetes-validations" = limits::failure_detection_rules()))]
 #[serde(rename_all = "camelCase", default)]
 pub struct FailureDetectionSpec {
-    /// Who was silent for so long is suspected: at least twice `timing.heartbeat`, and at most
-    /// `timing.leaderLease`. Three heartbeats and a half, if none is given.
+    /// A member that was silent for this long is suspected: at least twice `timing.heartbeat`, and at most
+    /// `timing.leaderLease`. Without it, three and a half heartbeats.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Period>,
-    /// A shorter silence is suspected, too, if one of so many heartbeats would come as late, going by the last 100:
-    /// with 8, one of 10^8. From 1 to 16; by the timeout alone, if none is given.
+    /// A member is suspected before `timeout` if a heartbeat that is this late has a probability of 10^-phi,
+    /// judged by the last 100 heartbeats: 1 to 16. Without it, only `timeout` counts.
     #[schemars(range(min = limits::PHI_MIN, max = limits::PHI_MAX))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phi: Option<i32>,
 }
 
-/// How one election is held.
+/// One election.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(extend("x-kubernetes-validations" = limits::election_rules()))]
 #[serde(rename_all = "camelCase", default)]
@@ -150,22 +153,23 @@ pub struct ElectionSpec {
     /// The name of the election: lower-case letters, digits and dashes.
     #[schemars(length(min = 1, max = limits::ELECTION_NAME_MAX))]
     pub name: String,
-    /// Who wins: the highest living rank at once (`Bully`), or the highest on a list that goes
-    /// round (`Ring`).
+    /// How the winner is found: the candidate of the highest rank that lives takes over (`Bully`), or a list of
+    /// the candidates goes round a ring and the highest on it wins (`Ring`).
     pub algorithm: ElectionAlgorithm,
-    /// When the next begins to lead after a leader that is to give the lead to another: when its application
-    /// has stopped, and at its deadline otherwise (`afterStop`), or at once, so that both may believe until that
-    /// deadline (`beforeStop`).
+    /// When the next leader begins after a leader hands over: when the application of the former one has
+    /// stopped, or at its deadline (`afterStop`); or at once (`beforeStop`). With `beforeStop` both may believe
+    /// that they lead until that deadline.
     pub handoff: Handoff,
-    /// Whether a candidate of a higher priority takes over: not from a leader that goes on (`Never`), or as
-    /// `handoff` has it (`Graceful`).
+    /// Whether a candidate of a higher priority takes the lead from a leader that could go on: no (`Never`), or
+    /// by a hand-over as `handoff` says (`Graceful`).
     pub preemption: Preemption,
-    /// A Service that leads to the pod that leads, if there is to be one. It follows the leader and may
-    /// lag: an application that it reaches asks its sidecar whether it leads.
+    /// A Service that sends connections to the leader's pod. Without it there is none. It may lag behind a change
+    /// of leader, so an application that is called through it must ask its sidecar whether it leads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<ElectionService>,
-    /// A Lease of the namespace that the leader must have too, so that programs with client-go's leader election
-    /// take turns with the members. It is made if it is not there, and never deleted.
+    /// A Lease in the namespace of the group that the leader must hold too, so that members and programs with
+    /// client-go's leader election never lead at the same time. The operator creates it if it is missing, and
+    /// never deletes it.
     #[schemars(length(min = 1, max = limits::LEASE_NAME_MAX))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_name: Option<String>,
@@ -184,12 +188,12 @@ impl Default for ElectionSpec {
     }
 }
 
-/// A Service that leads to the leader of an election.
+/// A Service that sends connections to the leader's pod.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(extend("x-kubernetes-validations" = limits::service_rules()))]
 #[serde(rename_all = "camelCase")]
 pub struct ElectionService {
-    /// The name of the Service; that of the group, a dash and that of the election, if none is given.
+    /// The name of the Service. Without it, `GROUP-ELECTION`.
     #[schemars(length(max = limits::SERVICE_NAME_MAX))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -197,7 +201,7 @@ pub struct ElectionService {
     #[schemars(range(min = limits::PORT_MIN, max = limits::PORT_MAX))]
     #[serde(default = "http")]
     pub port: i32,
-    /// The port on which the applications listen.
+    /// The port on which the application listens.
     #[schemars(range(min = limits::PORT_MIN, max = limits::PORT_MAX))]
     pub target_port: i32,
 }
@@ -206,29 +210,30 @@ fn http() -> i32 {
     80
 }
 
-/// How the locks of some names are granted.
+/// How locks with certain names are granted.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(extend("x-kubernetes-validations" = limits::lock_rules()))]
 #[serde(rename_all = "camelCase", default)]
 pub struct LockSpec {
-    /// The names of the locks. A `*` at the end fits any text, `/` too.
+    /// The names of the locks, or patterns. A `*` at the end matches any text, also one with a `/`.
     #[schemars(
         length(min = 1, max = 16),
         inner(length(min = 1, max = 253)),
         extend("x-kubernetes-list-type" = "set")
     )]
     pub names: Vec<String>,
-    /// Who grants: the leader of the group (`Central`), or the members among themselves, by a token
-    /// (`TokenRing`, `Raymond`), by everybody's permission (`Lamport`, `RicartAgrawala`) or by the votes
-    /// of some (`Maekawa`, `Voting`).
+    /// Who grants the lock: the leader of the group (`Central`); the member that has the token (`TokenRing`,
+    /// `Raymond`); all other members (`Lamport`, `RicartAgrawala`); or some of the members, who vote
+    /// (`Maekawa`, `Voting`).
     pub algorithm: LockAlgorithm,
-    /// The longest that one claim may hold: 1s to 24h.
+    /// How long one claim may hold the lock at most: 1s to 24h.
     pub max_hold: Period,
-    /// How long a lock stays closed after its holder was lost: up to 1h.
+    /// How much longer than `timing.memberLease` a lock stays closed after its holder was lost: up to 1h. It is
+    /// for a store that cannot check fencing tokens.
     pub lock_delay: Period,
-    /// Whether a member that was in last may enter again without a message, until another wants in
-    /// (`Central`, `RicartAgrawala`). A token always stays where it was used; the other algorithms
-    /// ask for each entry.
+    /// Whether the member that held the lock last may take it again without a message, until another member asks
+    /// for it (`Central`, `RicartAgrawala`). With `TokenRing` and `Raymond` that is always so. The other
+    /// algorithms ask for each entry.
     pub caching: Caching,
 }
 
@@ -244,16 +249,17 @@ impl Default for LockSpec {
     }
 }
 
-/// How the members' clocks are kept together.
+/// How the members keep the group clock.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[schemars(extend("x-kubernetes-validations" = limits::clock_rules()))]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClockSpec {
-    /// Who asks whom: the leader asks all and tells each its correction (`Berkeley`).
+    /// How the clocks are compared: the leader asks all members, averages, and sends each its correction
+    /// (`Berkeley`).
     pub algorithm: ClockAlgorithm,
-    /// How far apart two clocks may be: 1ms to 10s.
+    /// How far apart the clocks of two members may be: 1ms to 10s.
     pub precision: Period,
-    /// The largest rate error of a clock, in parts per million.
+    /// By how much the rate of a member's clock may be wrong, in parts per million.
     #[schemars(range(min = limits::DRIFT_PPM_MIN, max = limits::DRIFT_PPM_MAX))]
     pub max_drift_ppm: i32,
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use conclave_protocols::detection::Threshold;
 use kube::core::Rule;
 
-use crate::period::{Period, PeriodError};
+use crate::period::{Period, PeriodError, well_formed};
 use crate::policy::PolicyError;
 
 /// The shortest and the longest that a period may be.
@@ -102,11 +102,11 @@ impl Limits {
     /// The rule for the object that has the field.
     fn rule(&self) -> Rule {
         let Self { field, min, max } = self;
+        let period = format!("self.{field}");
         let text = format!(
-            "duration(self.{field}) >= duration('{min}') && \
-             duration(self.{field}) <= duration('{max}')"
+            "duration({period}) >= duration('{min}') && duration({period}) <= duration('{max}')"
         );
-        rule(&text, field, &self.expectation())
+        rule(&of_periods(&[&period], &text), field, &self.expectation())
     }
 
     /// The length of a period within these limits.
@@ -220,13 +220,19 @@ pub(crate) fn timing_rules() -> Vec<Rule> {
         MEMBER_LEASE.rule(),
         API_OUTAGE.rule(),
         rule(
-            &format!("duration(self.leaderLease) >= {}", heartbeats.join(" + ")),
+            &of_periods(
+                &["self.leaderLease", "self.heartbeat"],
+                &format!("duration(self.leaderLease) >= {}", heartbeats.join(" + ")),
+            ),
             "leaderLease",
             must::HOLD_FIVE_HEARTBEATS,
         ),
         rule(
-            &format!(
-                "duration(self.memberLease) >= duration(self.leaderLease) + duration('{margin}')"
+            &of_periods(
+                &["self.memberLease", "self.leaderLease"],
+                &format!(
+                    "duration(self.memberLease) >= duration(self.leaderLease) + duration('{margin}')"
+                ),
             ),
             "memberLease",
             must::OUTLAST_THE_LEADER_LEASE,
@@ -236,23 +242,23 @@ pub(crate) fn timing_rules() -> Vec<Rule> {
 
 /// The rules for `failureDetection` by itself.
 pub(crate) fn failure_detection_rules() -> Vec<Rule> {
-    let Limits { field, min, max } = &TIMEOUT;
-    let text = format!(
-        "!has(self.{field}) || (duration(self.{field}) >= duration('{min}') && \
-         duration(self.{field}) <= duration('{max}'))"
-    );
-    vec![rule(&text, field, &TIMEOUT.expectation())]
+    let Rule { rule, .. } = TIMEOUT.rule();
+    let Limits { field, .. } = &TIMEOUT;
+    vec![self::rule(&format!("!has(self.{field}) || {rule}"), field, &TIMEOUT.expectation())]
 }
 
 /// The rule for the timeout of detection. A shorter one would suspect who loses one heartbeat, or none; after a longer
 /// one a lead has ended by its lease.
 pub(crate) fn timeout_rule() -> Rule {
-    let (timeout, timing) = ("duration(self.spec.failureDetection.timeout)", "self.spec.timing");
+    let [timeout, heartbeat, lease] =
+        ["failureDetection.timeout", "timing.heartbeat", "timing.leaderLease"]
+            .map(|field| format!("self.spec.{field}"));
     let text = format!(
-        "!has(self.spec.failureDetection.timeout) || \
-         ({timeout} >= duration({timing}.heartbeat) + duration({timing}.heartbeat) && \
-         {timeout} <= duration({timing}.leaderLease))"
+        "duration({timeout}) >= duration({heartbeat}) + duration({heartbeat}) && \
+         duration({timeout}) <= duration({lease})"
     );
+    let text = of_periods(&[&timeout, &heartbeat, &lease], &text);
+    let text = format!("!has({timeout}) || {text}");
     let must = must::LIE_BETWEEN_BEATS_AND_LEASE;
     Rule::new(text).message(format!("`failureDetection.timeout` {must}").as_str())
 }
@@ -307,13 +313,20 @@ pub(crate) fn star_is_last(pattern: &str) -> bool {
 
 /// The rule for the list of locks. Within one entry, `names` is a set.
 pub(crate) fn distinct_patterns_rule() -> Rule {
-    let text = "self.all(a, self.filter(b, b.names.exists(n, n in a.names)).size() == 1)";
+    // An entry without names has none in common even with itself: that it lacks them is said elsewhere.
+    let text = "self.all(a, self.filter(b, b.names.exists(n, n in a.names)).size() <= 1)";
     Rule::new(text).message(format!("`locks` {}", must::BE_DISTINCT).as_str())
 }
 
 /// The rules for `clock`.
 pub(crate) fn clock_rules() -> Vec<Rule> {
     vec![PRECISION.rule()]
+}
+
+/// What must be true of periods that can be read. Of one that cannot, its own rule speaks.
+fn of_periods(periods: &[&str], text: &str) -> String {
+    let malformed = periods.iter().map(|period| format!("!{}", well_formed(period)));
+    format!("{} || ({text})", malformed.collect::<Vec<_>>().join(" || "))
 }
 
 fn rule(text: &str, field: &str, must: &str) -> Rule {

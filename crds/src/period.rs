@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
+use kube::core::Rule;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +28,7 @@ pub struct Period(String);
 
 /// Why a text is no length of time.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("`{0}` is no duration: expected one to four numbers with the unit h, m, s or ms")]
+#[error("`{0}` is no duration: expected {EXPECTED}")]
 pub struct PeriodError(String);
 
 impl Period {
@@ -76,9 +77,17 @@ impl JsonSchema for Period {
         true
     }
 
+    /// The form is a rule and no `pattern`, whose message would be the expression alone. All other rules about
+    /// periods hold of a malformed one (`well_formed`), so that it gets this message and no other.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "maxLength": 28, "pattern": PATTERN })
+        let rule = Rule::new(well_formed("self")).message(format!("must be {EXPECTED}").as_str());
+        json_schema!({ "type": "string", "maxLength": 28, "x-kubernetes-validations": [rule] })
     }
+}
+
+/// The expression that a text can be read: `duration()` fails of one that cannot.
+pub(crate) fn well_formed(text: &str) -> String {
+    format!("{text}.matches('{PATTERN}')")
 }
 
 /// Reads exactly what [`PATTERN`] allows. Whole numbers only: kube's own `Duration` goes through
@@ -111,6 +120,8 @@ fn parse_part(text: &str) -> Option<(Duration, &str)> {
         rest.strip_prefix(unit).map(|after| (Duration::from_millis(number * millis), after))
     })
 }
+
+const EXPECTED: &str = "one to four numbers, each with the unit h, m, s or ms, such as 1m30s";
 
 /// Source: <https://gateway-api.sigs.k8s.io/geps/gep-2257/>.
 const PATTERN: &str = "^([0-9]{1,5}(h|m|s|ms)){1,4}$";

@@ -7,59 +7,59 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{ELECTION_NAME_MAX, ELECTIONS_MAX};
 use crate::period::Period;
 
-/// What is observed of a group. The operator alone writes it, and it may lag: applications ask
-/// their sidecar.
+/// What the operator has observed of the group. Only the operator writes it, and it may lag, so an application
+/// asks its sidecar instead.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConclaveStatus {
-    /// The generation of the specification that the operator has acted on.
+    /// The generation of the `spec` that the operator has acted on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// The generation of the policy that the members run.
+    /// The generation of the `spec` that the members run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy_generation: Option<i64>,
-    /// The number of the view. It is 0 before the first one, and never goes back: if the group's
-    /// Lease is lost, the next view has a larger number.
+    /// The number of the current view. It is 0 before the first view and never goes back. If the group's Lease
+    /// is lost, the next view still gets a larger number.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
-    /// No fencing token of the view begins with a larger number.
+    /// The largest number that a fencing token of the current view can begin with.
     #[schemars(range(min = 0))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ceiling: Option<i64>,
-    /// The waits of the view: what must be waited for if the group's Lease is lost.
+    /// The leases of the current view: what new members must wait for if the group's Lease is lost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<WaitsStatus>,
-    /// Who leads, if anybody does.
+    /// The leader of the group, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leader: Option<LeaderStatus>,
-    /// How many members the view has.
+    /// How many members the current view has.
     #[schemars(range(min = 0, max = 256))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub members: Option<i32>,
-    /// How many of them are in a pod that is ready.
+    /// How many members are in a pod that is ready.
     #[schemars(range(min = 0, max = 256))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_members: Option<i32>,
-    /// `readyMembers` and `members` in one text, such as `4/5`.
+    /// `readyMembers` and `members` as one text, such as `4/5`.
     #[schemars(length(max = 16))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness: Option<String>,
-    /// Who leads each election that is published: all but `default`, and that if it has a Service.
+    /// The leader of each election other than `default`, and of `default` too if it has a Service.
     #[schemars(length(max = ELECTIONS_MAX), extend(
         "x-kubernetes-list-type" = "map",
         "x-kubernetes-list-map-keys" = ["name"]
     ))]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub elections: Vec<ElectionStatus>,
-    /// The same in one text without `default`, such as `reports=orders-1,mails=-`.
+    /// `elections` as one text without `default`, such as `reports=orders-1,mails=-`. A `-` means that nobody leads.
     #[schemars(length(max = LEADERS_MAX))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaders: Option<String>,
-    /// Who certifies the members to one another.
+    /// The certificate authority of the members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authority: Option<AuthorityStatus>,
-    /// `Ready` sums up the others.
+    /// The conditions of the group. `Ready` sums up the others.
     #[schemars(
         length(max = 16),
         extend(
@@ -72,7 +72,7 @@ pub struct ConclaveStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// Who leads a group.
+/// The pod that leads.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeaderStatus {
@@ -84,21 +84,21 @@ pub struct LeaderStatus {
     pub uid: String,
 }
 
-/// Who leads an election.
+/// The leader of one election.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ElectionStatus {
     /// The name of the election.
     #[schemars(length(max = ELECTION_NAME_MAX))]
     pub name: String,
-    /// Who leads, if anybody is known to.
+    /// The leader, if one is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leader: Option<LeaderStatus>,
-    /// The fencing token of the lead; for `default` the epoch.
+    /// The fencing token of the lead. For `default` it is the epoch.
     #[schemars(range(min = 0))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<i64>,
-    /// When the operator first saw that lead.
+    /// When the operator first saw this leader with this token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
 }
@@ -106,29 +106,48 @@ pub struct ElectionStatus {
 /// The length of a name, of a pod's name, and of what joins them, for each election.
 const LEADERS_MAX: usize = ELECTIONS_MAX * (ELECTION_NAME_MAX + 253 + 2);
 
-/// Who certifies the members of a group to one another: where sidecars ask for a certificate, and
-/// which certificates they trust.
+/// The certificate authority of the members: where a sidecar asks for its certificate, and which certificates
+/// members trust.
 #[derive(Clone, Debug, Default, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthorityStatus {
-    /// Where certificates are issued: `IP:port`, over TLS. The server is `authority.conclave.dev`.
+    /// Where the operator issues certificates: `IP:port`, over TLS. The name of the server is
+    /// `authority.conclave.dev`.
     #[schemars(length(max = 64))]
     pub address: String,
-    /// The certificates of the authority in PEM, one after another: of members, and of the server at
-    /// the address. While the authority changes there are two.
+    /// The certificates of the authority, each as the base64 text of a PEM file in one line, with a space between them.
+    /// Both the members and the server at `address` have certificates of this authority. While the authority is being
+    /// replaced there are two.
     #[schemars(length(max = 16384))]
     pub bundle: String,
 }
 
-/// The waits of a view.
+impl AuthorityStatus {
+    /// An authority with these certificates, in PEM, one after another.
+    pub fn new(address: String, pem: &str) -> Self {
+        Self { address, bundle: in_one_line(pem) }
+    }
+}
+
+/// Certificates in PEM without their first and last lines and without ends of lines: who looks at a status wants to see the
+/// rest of it.
+fn in_one_line(pem: &str) -> String {
+    let certificates = pem.split("-----END CERTIFICATE-----").map(|certificate| {
+        let lines = certificate.lines().map(str::trim);
+        lines.filter(|line| !line.starts_with("-----")).collect::<String>()
+    });
+    certificates.filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// The leases of a view.
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitsStatus {
-    /// How long a member promises not to follow another leader.
+    /// How long a member promises to follow no other leader.
     pub leader_lease: Period,
-    /// How long a lock keeps others out when its holder was lost.
+    /// How long a lock stays with a holder that was lost.
     pub member_lease: Period,
-    /// How long the view goes on without the API server.
+    /// How long the group goes on while it cannot reach the API server.
     pub api_outage: Period,
 }
 
@@ -142,5 +161,20 @@ fn bound_conditions(conditions: &mut Schema) {
         if let Some(field) = field.and_then(|field| field.as_object_mut()) {
             field.insert("maxLength".to_owned(), length_max.into());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bundle_has_one_line() {
+        let pem = |text: &str| {
+            format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
+        };
+        let both = format!("{}{}", pem("MIIB\r\nkTCB=="), pem("MIIC"));
+        assert_eq!(AuthorityStatus::new(String::new(), &both).bundle, "MIIBkTCB== MIIC");
+        assert_eq!(AuthorityStatus::new(String::new(), "").bundle, "");
     }
 }

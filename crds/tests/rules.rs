@@ -5,10 +5,11 @@ use conclave_crds::{
     Caching, Conclave, ConclaveSpec, ElectionService, ElectionSpec, FailureDetectionSpec, Handoff,
     LockAlgorithm, LockSpec, Period, Preemption, TimingSpec, policy,
 };
+use kube::core::cel::validate_cel;
 
 /// Whether the CEL rules allow a resource, and their message if not.
 fn cel(conclave: &Conclave) -> Result<(), String> {
-    kube::core::cel::validate_cel(conclave).map_err(|errors| format!("{errors:?}"))
+    validate_cel(conclave).map_err(|errors| format!("{errors:?}"))
 }
 
 /// Both refuse, and the messages of both have the text.
@@ -79,6 +80,43 @@ fn each_period_has_its_limits() {
     refused(&timing(|timing| timing.heartbeat = Period::new("1ms")), "between 50ms and 10s");
     refused(&timing(|timing| timing.member_lease = Period::new("1h")), "between 2s and 10m");
     refused(&timing(|timing| timing.api_outage = Period::new("2s")), "between 3s and 1h");
+}
+
+/// Each period of a resource, and where it stands.
+fn periods(spec: &mut ConclaveSpec) -> [(&'static str, &mut Period); 8] {
+    let ConclaveSpec { timing, failure_detection, locks, clock, .. } = spec;
+    let timeout = failure_detection.timeout.insert(Period::new("1s"));
+    let LockSpec { max_hold, lock_delay, .. } = &mut locks[0];
+    [
+        ("spec.timing.leaderLease", &mut timing.leader_lease),
+        ("spec.timing.heartbeat", &mut timing.heartbeat),
+        ("spec.timing.memberLease", &mut timing.member_lease),
+        ("spec.timing.apiOutage", &mut timing.api_outage),
+        ("spec.failureDetection.timeout", timeout),
+        ("spec.locks[0].maxHold", max_hold),
+        ("spec.locks[0].lockDelay", lock_delay),
+        ("spec.clock.precision", &mut clock.precision),
+    ]
+}
+
+#[test]
+fn a_period_that_cannot_be_read_gets_one_message_that_names_it_and_what_is_expected() {
+    let expected = "one to four numbers, each with the unit h, m, s or ms, such as 1m30s";
+    for malformed in ["", "fast", "1", "1.5s", "-1s", "1d", "1s1s1s1s1s"] {
+        for index in 0..8 {
+            let mut conclave = Conclave::new("orders", ConclaveSpec::default());
+            let (field, period) = periods(&mut conclave.spec).into_iter().nth(index).expect("one");
+            *period = Period::new(malformed);
+            let errors = validate_cel(&conclave).expect_err(malformed).into_vec();
+            let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
+            assert_eq!(errors.len(), 1, "{field}: {errors:?}");
+            assert!(errors[0].contains(field), "{field}: {errors:?}");
+            assert!(errors[0].contains(expected), "{field}: {errors:?}");
+            let error = policy(&conclave).expect_err(malformed);
+            assert_eq!(error.field(), field);
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+    }
 }
 
 #[test]
@@ -268,6 +306,28 @@ fn a_star_stands_at_the_end_only() {
 fn a_pattern_stands_only_once() {
     allowed(&locks(&[&["a", "a*"], &["b"], &["b*"]]));
     refused(&locks(&[&["a", "b"], &["c", "b"]]), "may not have two equal patterns");
+}
+
+/// The schema says what it lacks; no rule says anything else of it.
+#[test]
+fn an_entry_without_names_gets_one_message() {
+    for patterns in [&[&[][..]][..], &[&[], &["a"]], &[&[], &[]]] {
+        let without = locks(patterns);
+        assert_eq!(cel(&without), Ok(()), "no rule but that of the schema");
+        let error = policy(&without).expect_err("no pattern").to_string();
+        assert_eq!(error, "`spec.locks[0].names` must have at least one pattern, and no empty one");
+    }
+    let names = serde_json::to_value(conclave_crds::schema::definition()).expect("JSON");
+    let schema = &names["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    let names = &schema["properties"]["locks"]["items"]["properties"]["names"];
+    assert_eq!(names["minItems"], 1);
+}
+
+/// A group for elections and time alone.
+#[test]
+fn a_group_without_patterns_has_no_locks() {
+    allowed(&locks(&[]));
+    assert_eq!(policy(&locks(&[])).expect("a policy").locks, []);
 }
 
 #[test]

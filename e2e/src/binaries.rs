@@ -99,6 +99,11 @@ pub fn build_checker() -> Result<()> {
     build_those(&[PORCUPINE])
 }
 
+/// Builds what tests rules, if it is not there yet. It is wanted with a cluster of the user's too.
+pub fn build_promtool() -> Result<()> {
+    build_those(&[PROMTOOL])
+}
+
 /// Builds what locks are measured beside.
 pub fn build_rivals() -> Result<()> {
     build_those(&[ETCD, RIVALS])
@@ -217,6 +222,13 @@ pub const PROMETHEUS_SERVER: Binary = Binary {
     package: "github.com/prometheus/prometheus/cmd/prometheus",
 };
 
+/// Tests rules of Prometheus without one.
+pub const PROMTOOL: Binary = Binary {
+    name: "promtool",
+    module: &PROMETHEUS,
+    package: "github.com/prometheus/prometheus/cmd/promtool",
+};
+
 /// The linter of Prometheus for metrics.
 pub const PROMLINT: Binary = Binary { name: "promlint", module: &PROMLINT_MODULE, package: "." };
 /// The checker that reads recorded histories besides our own.
@@ -240,6 +252,7 @@ pub const ALL: &[Binary] = &[
     HELM_3,
     HELM_4,
     PROMETHEUS_SERVER,
+    PROMTOOL,
     PROMLINT,
     PORCUPINE,
     LEADER_ELECTION,

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cluster::{Cluster, Pod};
 use crate::http::Http;
-use crate::product::SOON;
+use crate::product::{SOON, SYSTEM};
 use crate::{binaries, command, wait};
 
 /// A Prometheus of one test; it ends with it.
@@ -23,11 +23,17 @@ pub struct Prometheus {
 impl Prometheus {
     /// Scrapes the sidecars of a namespace from now on.
     pub fn start(cluster: &Cluster, namespace: &str) -> Result<Self> {
+        Self::with_rules(cluster, namespace, "groups: []")
+    }
+
+    /// Scrapes the sidecars of a namespace and the operator from now on, and goes by these rules.
+    pub fn with_rules(cluster: &Cluster, namespace: &str, rules: &str) -> Result<Self> {
         let directory = tempfile::tempdir()?;
         let kubeconfig = cluster.kubeconfig().display().to_string();
-        let config = SCRAPE.replace("KUBECONFIG", &kubeconfig).replace("NAMESPACE", namespace);
+        let scrape = SCRAPE.replace("OPERATOR", SYSTEM).replace("NAMESPACE", namespace);
         let file = directory.path().join("prometheus.yaml");
-        std::fs::write(&file, config)?;
+        std::fs::write(&file, scrape.replace("KUBECONFIG", &kubeconfig))?;
+        std::fs::write(directory.path().join("rules.yaml"), rules)?;
         // Any that nobody has now.
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let log = std::fs::File::create(directory.path().join("log"))?;
@@ -44,20 +50,52 @@ impl Prometheus {
 
     /// Waits until a query has this one answer.
     pub fn await_value(&self, query: &str, expected: &str) -> Result<()> {
+        self.await_result(query, |result| {
+            let value = &result[0]["value"][1];
+            ensure!(value == expected, "{query} is {value}, expected {expected}: {result:?}");
+            Ok(())
+        })
+    }
+
+    /// Waits until a query has any answer.
+    pub fn await_some(&self, query: &str) -> Result<()> {
+        self.await_result(query, |result| {
+            ensure!(!result.is_empty(), "{query} has no answer");
+            Ok(())
+        })
+    }
+
+    /// Waits until an alert of this name, a regular expression, fires with these labels, such as `group="orders"`.
+    pub fn await_alert(&self, name: &str, labels: &str) -> Result<()> {
+        self.await_some(&firing(name, labels))
+    }
+
+    /// Waits until none does.
+    pub fn await_no_alert(&self, name: &str, labels: &str) -> Result<()> {
+        let query = firing(name, labels);
+        self.await_result(&query, |result| {
+            ensure!(result.is_empty(), "{query}: {result:?}");
+            Ok(())
+        })
+    }
+
+    fn await_result(&self, query: &str, is_so: impl Fn(&[Value]) -> Result<()>) -> Result<()> {
         let awaited = wait::until(query, SOON + Duration::from_secs(30), || {
             let url = format!("http://{}/api/v1/query", self.address);
             let mut curl = Command::new("curl");
-            curl.args(["--silent", "--show-error", "--fail", "--max-time", "5", "--get"]);
+            curl.args(["--silent", "--show-error", "--fail-with-body", "--max-time", "5", "--get"]);
             curl.arg("--data-urlencode").arg(format!("query={query}")).arg(url);
             let answer: Value = serde_json::from_str(&command::output(&mut curl)?)?;
-            let value = &answer["data"]["result"][0]["value"][1];
-            ensure!(value == expected, "{query} is {value}, expected {expected}: {answer}");
-            Ok(())
+            is_so(answer["data"]["result"].as_array().context("no result")?)
         });
         awaited.with_context(|| {
             std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
         })
     }
+}
+
+fn firing(name: &str, labels: &str) -> String {
+    format!(r#"ALERTS{{alertname=~"{name}", alertstate="firing", {labels}}}"#)
 }
 
 impl Drop for Prometheus {
@@ -89,7 +127,8 @@ pub fn sum_over(pods: &[Pod], metric: &str, label: &str) -> Result<f64> {
 const ADMIN: u16 = 7072;
 
 const SCRAPE: &str = "
-global: {scrape_interval: 1s, scrape_timeout: 1s}
+global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}
+rule_files: [rules.yaml]
 scrape_configs:
 - job_name: conclave
   kubernetes_sd_configs:
@@ -100,6 +139,21 @@ scrape_configs:
   - source_labels: [__meta_kubernetes_pod_container_port_name]
     regex: conclave-admin
     action: keep
+  - source_labels: [__meta_kubernetes_namespace]
+    target_label: namespace
+  - source_labels: [__meta_kubernetes_pod_name]
+    target_label: pod
+- job_name: operator
+  kubernetes_sd_configs:
+  - role: pod
+    kubeconfig_file: KUBECONFIG
+    namespaces: {names: [OPERATOR]}
+  relabel_configs:
+  - source_labels: [__meta_kubernetes_pod_container_port_name]
+    regex: metrics
+    action: keep
+  - source_labels: [__meta_kubernetes_namespace]
+    target_label: namespace
   - source_labels: [__meta_kubernetes_pod_name]
     target_label: pod
 ";

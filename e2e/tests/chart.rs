@@ -30,6 +30,53 @@ fn the_operator_may_do_what_its_code_needs_and_nothing_else() -> Result<()> {
     Ok(())
 }
 
+/// What the operator may write, and the API server does not look at.
+const UNGUARDED: &[(&str, &str)] = &[
+    ("conclaves/finalizers", "UPDATE"),
+    ("conclaves/status", "UPDATE"),
+    ("events", "CREATE"),
+    ("events", "UPDATE"),
+    ("leases", "CREATE"),
+];
+
+#[test]
+fn every_right_to_write_is_guarded_or_listed() -> Result<()> {
+    let guard = &object("ValidatingAdmissionPolicy", "conclave-operator")?["spec"];
+    let rules = guard["matchConstraints"]["resourceRules"].as_array().context("rules")?;
+    let mut unguarded = BTreeSet::new();
+    for Permission { group, resource, verbs, .. } in PERMISSIONS {
+        for verb in *verbs {
+            let operation = match *verb {
+                "create" => "CREATE",
+                "update" | "patch" => "UPDATE",
+                "delete" => "DELETE",
+                _ => continue,
+            };
+            let has = |list: &Value, text: &str| texts(list).iter().any(|one| one == text);
+            let is_guarded = rules.iter().any(|rule| {
+                has(&rule["apiGroups"], group)
+                    && has(&rule["resources"], resource)
+                    && has(&rule["operations"], operation)
+            });
+            if !is_guarded {
+                unguarded.insert((*resource, operation));
+            }
+        }
+    }
+    assert!(unguarded.iter().eq(UNGUARDED), "{unguarded:?}");
+
+    let conditions = guard["matchConditions"].to_string();
+    let account = object("ServiceAccount", "conclave-operator")?["metadata"]["name"].clone();
+    let account = account.as_str().context("a name")?;
+    for part in [format!(":conclave-system:{account}"), argument("--lease-name=")?] {
+        ensure!(conditions.contains(&part), "{part} is not in {conditions}");
+    }
+    let binding = object("ValidatingAdmissionPolicyBinding", "conclave-operator")?["spec"].clone();
+    assert_eq!(binding["policyName"], "conclave-operator");
+    assert_eq!(binding["validationActions"], json!(["Deny"]));
+    Ok(())
+}
+
 #[test]
 fn the_webhook_sees_labelled_pods_of_the_users_and_nothing_else() -> Result<()> {
     let hook = object("MutatingWebhookConfiguration", "conclave-operator")?["webhooks"][0].clone();
@@ -170,7 +217,8 @@ fn every_object_says_what_it_belongs_to() -> Result<()> {
         ensure!(marks.iter().all(has) && labels["helm.sh/chart"].is_string(), "{object}");
         let kind = object["kind"].as_str().unwrap_or_default();
         let is_in_namespace = object["metadata"]["namespace"].is_string();
-        let is_of_cluster = kind.starts_with("Cluster") || kind == "MutatingWebhookConfiguration";
+        let is_of_cluster = ["Cluster", "MutatingWebhook", "ValidatingAdmissionPolicy"];
+        let is_of_cluster = is_of_cluster.iter().any(|begin| kind.starts_with(begin));
         assert_eq!(is_in_namespace, !is_of_cluster, "{object}");
     }
     Ok(())
@@ -194,6 +242,8 @@ fn nothing_in_the_chart_belongs_to_a_group() -> Result<()> {
         ("RoleBinding", 1),
         ("Service", 2),
         ("ServiceAccount", 1),
+        ("ValidatingAdmissionPolicy", 1),
+        ("ValidatingAdmissionPolicyBinding", 1),
     ];
     assert_eq!(kinds, expected.map(|(kind, count)| (kind.to_owned(), count)).into());
     Ok(())

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::binaries::{Binary, HELM_3, HELMS};
-use conclave_e2e::{cache, command};
+use conclave_e2e::{cache, command, monitoring};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::Value;
 
@@ -99,6 +99,86 @@ fn a_misspelt_or_impossible_value_is_refused_with_its_name() -> Result<()> {
     Ok(())
 }
 
+/// Values that fit the schema one by one, and with which the operator would end again and again.
+#[test]
+fn lengths_of_time_that_do_not_fit_each_other_are_refused_with_the_rule() -> Result<()> {
+    let election = "operator.leaderElection";
+    for (values, expected) in [
+        (
+            "authority.lifetime=1h".to_owned(),
+            "authority.lifetime must be at least six times authority.overlap (1h) and \
+             authority.certificateLifetime (24h) together, which is 150h0m0s, and is 1h",
+        ),
+        ("authority.lifetime=149h59m59s999ms".to_owned(), "which is 150h0m0s"),
+        (
+            "authority.certificateLifetime=9s999ms".to_owned(),
+            "must be at least 10s, and is 9s999ms",
+        ),
+        ("authority.overlap=0s".to_owned(), "authority.overlap must not be 0"),
+        (
+            format!("{election}.renewDeadline=15s"),
+            "operator.leaderElection.leaseDuration must be longer than renewDeadline (15s), and is 15s",
+        ),
+        (
+            format!("{election}.retryPeriod=9s"),
+            "operator.leaderElection.renewDeadline must be more than 1.2 times retryPeriod (9s)",
+        ),
+        (format!("{election}.retryPeriod=0s"), "must not be 0"),
+    ] {
+        for version in HELMS {
+            let error = render_by(version, &["--set", &values]).err().context(values.clone())?;
+            let error = error.to_string();
+            ensure!(error.contains(expected), "{values}: {error}");
+        }
+    }
+    for fits in ["authority.lifetime=150h", "authority.lifetime=9000m,authority.overlap=59m60s"] {
+        render(&["--set", fits]).context(fits)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn what_sidecars_ask_for_and_may_use_is_handed_to_the_operator_within_bounds() -> Result<()> {
+    let key = "injector.resources";
+    let set = format!("{key}.limits.cpu=0.2,{key}.requests.cpu=200m,{key}.limits.memory=1Gi");
+    let arguments = |options: &[&str]| {
+        let operator = &of_kind(options, "Deployment")?[0];
+        Ok::<_, anyhow::Error>(
+            operator["spec"]["template"]["spec"]["containers"][0]["args"].to_string(),
+        )
+    };
+    let given = arguments(&["--set-string", &set])?;
+    for flag in ["cpu-request=200m", "cpu-limit=0.2", "memory-request=16Mi", "memory-limit=1Gi"] {
+        ensure!(given.contains(&format!("\"--sidecar-{flag}\"")), "{flag}: {given}");
+    }
+    ensure!(!arguments(&[])?.contains("cpu-limit"), "none by default");
+    for (values, expected) in [
+        ("requests.cpu=16001m", "requests.cpu must be between 1m and 16, and is 16001m"),
+        ("requests.cpu=0.000", "requests.cpu must be between 1m and 16, and is 0.000"),
+        ("limits.cpu=49m", "limits.cpu must be between 50m and 16, and is 49m"),
+        (
+            "requests.cpu=51m,injector.resources.limits.cpu=0.05",
+            "at most limits.cpu (0.05), and is 51m",
+        ),
+        ("requests.memory=4095Ki", "requests.memory must be between 4Mi and 16Gi"),
+        ("limits.memory=31Mi", "limits.memory must be between 32Mi and 16Gi, and is 31Mi"),
+        (
+            "requests.memory=65Mi",
+            "requests.memory must be at most limits.memory (64Mi), and is 65Mi",
+        ),
+        ("limits.memory=64", "/injector/resources/limits/memory"),
+        ("limits.cpus=1", "'cpus'"),
+    ] {
+        for version in HELMS {
+            let set = format!("{key}.{values}");
+            let error = render_by(version, &["--set-string", &set]).err().context(set)?;
+            let error = error.to_string();
+            ensure!(error.contains(expected), "{values}: {error}");
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn only_several_replicas_have_a_disruption_budget() -> Result<()> {
     assert_eq!(of_kind(&[], "PodDisruptionBudget")?.len(), 1);
@@ -123,6 +203,45 @@ fn monitors_are_made_when_they_are_wanted_and_known() -> Result<()> {
     let fail = ["--set", "metrics.podMonitor.renderMode=failIfMissing"];
     let error = render(&[wanted, fail].concat()).err().context("rendered")?.to_string();
     ensure!(error.contains("does not know the kind PodMonitor"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn the_alerts_are_those_of_the_file_in_the_namespace_of_the_release() -> Result<()> {
+    let wanted = "metrics.prometheusRule.enabled=true,metrics.prometheusRule.labels.release=mine";
+    let known = ["--api-versions", "monitoring.coreos.com/v1/PrometheusRule"];
+    assert!(of_kind(&["--set", wanted], "PrometheusRule")?.is_empty(), "not known");
+    let rule = &of_kind(&[&["--set", wanted], &known[..]].concat(), "PrometheusRule")?[0];
+    assert_eq!(rule["metadata"]["labels"]["release"], "mine");
+    let text = fs::read_to_string(monitoring::rules())?;
+    assert_eq!(rule["spec"], serde_saphyr::from_str::<Value>(&text)?);
+
+    let elsewhere = ["template", "conclave", CHART, "--namespace", "coordination"];
+    let options = [&elsewhere[..], KUBERNETES, &["--set", wanted], &known].concat();
+    let objects: Vec<Value> = serde_saphyr::from_multiple(&helm(HELM_3, &options)?)?;
+    let rule = objects.iter().find(|object| object["kind"] == "PrometheusRule").context("none")?;
+    let here = text.replace(NAMESPACE, "coordination");
+    assert_eq!(rule["spec"], serde_saphyr::from_str::<Value>(&here)?);
+    assert!(here.contains(r#"namespace="coordination""#), "no alert is about the operator");
+    Ok(())
+}
+
+#[test]
+fn each_dashboard_is_a_config_map_that_grafana_finds() -> Result<()> {
+    assert!(of_kind(&[], "ConfigMap")?.is_empty(), "not wanted");
+    let maps = of_kind(&["--set", "metrics.dashboards.enabled=true"], "ConfigMap")?;
+    let dashboards = monitoring::dashboards()?;
+    assert_eq!(maps.len(), dashboards.len());
+    for (file, dashboard) in dashboards {
+        let map = maps.iter().find(|map| map["data"][&file].is_string()).context("none")?;
+        let text = map["data"][&file].as_str().unwrap_or_default();
+        assert_eq!(serde_json::from_str::<Value>(text)?, dashboard, "{file}");
+        assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
+        assert_eq!(map["metadata"]["name"], file.trim_end_matches(".json"));
+    }
+    let folder = "metrics.dashboards.enabled=true,metrics.dashboards.annotations.folder=Locks";
+    let map = &of_kind(&["--set", folder], "ConfigMap")?[0];
+    assert_eq!(map["metadata"]["annotations"]["folder"], "Locks");
     Ok(())
 }
 
@@ -158,7 +277,8 @@ fn an_administrator_can_render_what_belongs_to_the_cluster_alone() -> Result<()>
     let kinds: Vec<_> = objects.iter().filter_map(|object| object["kind"].as_str()).collect();
     let roles = ["ClusterRole", "ClusterRole", "ClusterRole"];
     let others = ["ClusterRoleBinding", "MutatingWebhookConfiguration"];
-    assert_eq!(kinds, [&roles[..], &others].concat());
+    let guard = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
+    assert_eq!(kinds, [&roles[..], &others, &guard].concat());
     let expressions = &objects[4]["webhooks"][0]["namespaceSelector"]["matchExpressions"];
     assert_eq!(expressions[2]["values"], serde_json::json!(["shop", "till"]));
 
@@ -166,6 +286,30 @@ fn an_administrator_can_render_what_belongs_to_the_cluster_alone() -> Result<()>
     assert!(of_kind(&without, "MutatingWebhookConfiguration")?.is_empty());
     let operator = of_kind(&without, "Deployment")?[0].to_string();
     ensure!(!operator.contains("--webhook-name"), "{operator}");
+    let roles = of_kind(&without, "ClusterRole")?;
+    let of_webhooks = |role: &Value| role["rules"].to_string().contains("webhookconfigurations");
+    ensure!(!roles.iter().any(of_webhooks), "it may change a webhook that is not there");
+    Ok(())
+}
+
+#[test]
+fn the_operator_is_guarded_where_the_cluster_can_and_unless_that_is_not_wanted() -> Result<()> {
+    const GUARD: &str = "ValidatingAdmissionPolicy";
+    // The last one counts.
+    for (options, made) in [
+        (&[][..], 1),
+        (&["--kube-version", "1.30.0"], 1),
+        (&["--kube-version", "1.29.9"], 0),
+        (&["--set", "rbac.guard=false"], 0),
+    ] {
+        assert_eq!(of_kind(options, GUARD)?.len(), made, "{options:?}");
+    }
+    let elsewhere = ["--namespace", "team", "--set", "serviceAccount.name=bot,nameOverride=ccv"];
+    let guard = of_kind(&elsewhere, GUARD)?.pop().context("no policy")?;
+    let conditions = guard["spec"]["matchConditions"].to_string();
+    for part in ["system:serviceaccount:team:bot", r#"\"team\""#, r#"\"conclave-ccv-operator\""#] {
+        ensure!(conditions.contains(part), "{part} is not in {conditions}");
+    }
     Ok(())
 }
 

@@ -6,6 +6,16 @@ mod ballots;
 mod browser;
 #[path = "page/dev.rs"]
 mod dev;
+#[path = "page/layout.rs"]
+mod layout;
+#[path = "page/picture.rs"]
+mod picture;
+#[path = "page/png.rs"]
+mod png;
+#[path = "page/stalls.rs"]
+mod stalls;
+#[path = "page/terms.rs"]
+mod terms;
 #[path = "page/traffic.rs"]
 mod traffic;
 
@@ -150,6 +160,7 @@ fn a_visitor_sees_each_algorithm_by_what_its_members_say() -> Result<()> {
             traffic.is_drawn(&browser, second)
         })?;
         traffic.check(&browser).with_context(|| traffic.algorithm.to_owned())?;
+        layout::is_in_order(&browser).with_context(|| traffic.algorithm.to_owned())?;
     }
     browser.has_no_complaints()
 }
@@ -241,12 +252,17 @@ const COLOURS: &str = "return [...document.querySelectorAll('.leadership, #grant
 /// Opens the page and waits until the whole group is in one view.
 fn open(dev: &Dev) -> Result<Browser> {
     let browser = Browser::open(&dev.page())?;
-    wait::until("a leader and five members", LONG, || {
-        let (leader, size) = (browser.text("#leader")?, browser.text("#size")?);
-        ensure!(leader.starts_with("dev-") && size == "5 of 5", "{leader} leads {size}");
-        Ok(())
-    })?;
+    leads_all(&browser, 5)?;
     Ok(browser)
+}
+
+/// Waits until a member leads so many; returns which.
+fn leads_all(browser: &Browser, members: u16) -> Result<u16> {
+    wait::until("a leader of all members", LONG, || {
+        let (leader, size) = (browser.text("#leader")?, browser.text("#size")?);
+        ensure!(size == format!("{members} of {members}"), "{leader} leads {size}");
+        leader.rsplit('-').next().context("a pod")?.parse().context("a number")
+    })
 }
 
 fn epoch(browser: &Browser) -> Result<u64> {

@@ -37,7 +37,8 @@ const TEXTS: &[&str] = &[
     "sidecar/src/dev/page",
 ];
 
-const CRATES: &[&str] = &["protocols", "sidecar", "operator", "crds", "pods", "e2e", "fuzz"];
+const CRATES: &[&str] =
+    &["protocols", "sidecar", "operator", "crds", "pods", "kubernetes", "e2e", "fuzz"];
 
 #[test]
 fn identifiers_use_the_words_of_the_field() -> Result<()> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use conclave_crds::{Conclave, ConclaveSpec, RECORD_ANNOTATION};
+use conclave_crds::{Conclave, ConclaveSpec, GROUP_UID_ANNOTATION, RECORD_ANNOTATION};
 use conclave_operator::record::Register;
 use conclave_protocols::member::message::Message;
 use conclave_protocols::member::{Event, Member, Node};
@@ -13,7 +13,6 @@ use conclave_protocols::record::Record;
 use conclave_protocols::register::{self, Value, Version};
 use conclave_protocols::{Effect, Epoch, Input, LocalTime, Protocol};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 
 use crate::frame::{Pod, member};
 
@@ -55,10 +54,9 @@ fn is_confirmed(record: &Record) -> bool {
 
 fn lease(text: &str) -> Lease {
     let mut lease = Lease::default();
-    let owner = OwnerReference { uid: UID.to_owned(), ..OwnerReference::default() };
-    lease.metadata.owner_references = Some(vec![owner]);
+    let owner = (GROUP_UID_ANNOTATION.to_owned(), UID.to_owned());
     let record = (RECORD_ANNOTATION.to_owned(), text.to_owned());
-    lease.metadata.annotations = Some(BTreeMap::from([record]));
+    lease.metadata.annotations = Some(BTreeMap::from([owner, record]));
     lease
 }
 

@@ -52,7 +52,7 @@ fn injected(request: &Value) -> Option<Value> {
     let resource = [&resource["group"], &resource["version"], &resource["resource"]];
     let mut object = request["object"].clone();
     if request["operation"] == "CREATE" && resource == ["", "v1", "pods"] {
-        let options = Options { group: None, image: IMAGE.to_owned() };
+        let options = Options { image: IMAGE.to_owned(), ..Options::default() };
         inject_pod(&mut object, &options).ok()?;
     }
     Some(object)

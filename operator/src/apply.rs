@@ -2,10 +2,10 @@
 
 use std::fmt::Debug;
 
-use conclave_crds::{AuthorityStatus, Conclave, ConclaveStatus, LEADER_LABEL};
+use conclave_crds::{AuthorityStatus, Conclave, ConclaveStatus};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Client, Resource, ResourceExt};
@@ -16,7 +16,7 @@ use tracing::{error, info, warn};
 
 use crate::events::Events;
 use crate::notices::Notice;
-use crate::plan::{Change, ObjectRef, PodRef};
+use crate::plan::{Change, ObjectRef};
 use crate::{AUTHORITY_FIELD_MANAGER, FIELD_MANAGER};
 
 /// What carries out changes.
@@ -39,16 +39,14 @@ impl Hands {
             Change::ApplyService(service) => self.apply_object(service.as_ref()).await,
             Change::ApplyRole(role) => self.apply_object(role.as_ref()).await,
             Change::ApplyRoleBinding(binding) => self.apply_object(binding.as_ref()).await,
-            Change::ApplyNetworkPolicy(policy) => self.apply_object(policy.as_ref()).await,
             Change::SetStatus(status) => self.set_status(conclave, status).await,
             Change::CreateLease(lease) => self.create_lease(lease).await,
-            Change::MarkLease(lease) => self.mark_lease(lease).await,
+            Change::MarkLease(lease) => self.write_lease(lease, "lease marked").await,
+            Change::TakeOverLease(lease) => self.write_lease(lease, "lease taken over").await,
             Change::ApplySlice(slice) => self.apply_slice(slice).await,
             Change::EmptySlice(slice) => self.empty_slice(conclave, slice).await,
             Change::DeleteService(service) => self.delete::<Service>(conclave, service).await,
             Change::DeleteSlice(slice) => self.delete::<EndpointSlice>(conclave, slice).await,
-            Change::UnlabelLeader(pod) => self.label(conclave, pod, Value::Null).await,
-            Change::LabelLeader(pod) => self.label(conclave, pod, json!("true")).await,
             Change::Announce(notice) => {
                 self.announce(conclave, notice).await;
                 Ok(())
@@ -125,12 +123,12 @@ impl Hands {
 
     /// With the version that was read: whatever somebody else has written meanwhile stays, and is looked
     /// at anew.
-    async fn mark_lease(&self, lease: &Lease) -> kube::Result<()> {
+    async fn write_lease(&self, lease: &Lease, what: &str) -> kube::Result<()> {
         let api: Api<Lease> = self.api(lease.namespace());
         let params =
             PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
         api.replace(&lease.name_any(), &params, lease).await?;
-        info!(name = lease.name_any(), "lease marked");
+        info!(name = lease.name_any(), "{what}");
         Ok(())
     }
 
@@ -176,24 +174,16 @@ impl Hands {
         Ok(())
     }
 
-    /// The UID in the patch is a condition: another pod of the same name is not touched. A pod that
-    /// is gone needs no label.
-    async fn label(&self, conclave: &Conclave, pod: &PodRef, value: Value) -> kube::Result<()> {
-        let api: Api<Pod> = self.api(conclave.namespace());
-        let body = json!({ "metadata": { "uid": pod.uid, "labels": { LEADER_LABEL: value } } });
-        let params =
-            PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
-        match api.patch(&pod.name, &params, &Patch::Merge(body)).await {
-            Ok(_) => info!(pod = pod.name, %value, "leader label"),
-            Err(kube::Error::Api(status)) if status.is_not_found() => {}
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
     /// An event that cannot be written is no reason to do everything again.
     async fn announce(&self, conclave: &Conclave, notice: &Notice) {
-        let event = notice.event(conclave.namespace());
+        let mut event = notice.event(conclave.namespace());
+        let mut regarding = conclave.object_ref(&());
+        // Who looks for the reason looks at the pod.
+        if matches!(notice, Notice::LabelChanged { .. })
+            && let Some(pod) = event.secondary.replace(regarding.clone())
+        {
+            regarding = pod;
+        }
         let (group, reason, note) = (conclave.name_any(), &event.reason, &event.note);
         if matches!(notice, Notice::RegisterLost { .. }) {
             let namespace = conclave.namespace();
@@ -201,7 +191,7 @@ impl Hands {
         } else {
             info!(group, reason, note, "event");
         }
-        if let Err(error) = self.events.publish(&event, &conclave.object_ref(&())).await {
+        if let Err(error) = self.events.publish(&event, &regarding).await {
             warn!(%error, reason = event.reason, "no event could be written");
         }
     }

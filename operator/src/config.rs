@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
 use conclave_crds::Period;
-use conclave_pods::inject::DEFAULT_IMAGE;
+use conclave_pods::inject::{DEFAULT_IMAGE, Resources};
 use tracing_subscriber::filter::Targets;
 
 use crate::authority::Lifetimes;
@@ -66,6 +66,9 @@ pub struct Flags {
     /// The image of the sidecars, where the annotation of a pod names no other.
     #[arg(long, env = "CONCLAVE_SIDECAR_IMAGE", default_value = DEFAULT_IMAGE)]
     sidecar_image: String,
+    /// What sidecars ask for and may use.
+    #[command(flatten)]
+    sidecar_resources: Resources,
     /// How logs are written.
     #[arg(long, env = "CONCLAVE_LOG_FORMAT", value_enum, default_value = "json")]
     log_format: LogFormat,
@@ -110,6 +113,8 @@ pub struct Config {
     pub lifetimes: Lifetimes,
     /// The image of the sidecars.
     pub sidecar_image: String,
+    /// What they ask for and may use.
+    pub sidecar_resources: Resources,
     /// How logs are written.
     pub log_format: LogFormat,
     /// What is logged.
@@ -141,10 +146,11 @@ impl TryFrom<Flags> for Config {
         let lifetimes = lifetimes(&flags, &mut wrong);
         let metrics_address = address("metrics-address", &flags.metrics_address, &mut wrong);
         let authority_address = address("authority-address", &flags.authority_address, &mut wrong);
-        let log = flags.log.parse::<Targets>();
+        let log = conclave_kubernetes::filter(&flags.log).parse::<Targets>();
         if let Err(error) = &log {
             wrong.push(format!("`log` is no filter: {error}"));
         }
+        wrong.extend(flags.sidecar_resources.check().err());
         if flags.lease_name.is_empty() {
             wrong.push("`lease-name` may not be empty".to_owned());
         }
@@ -178,6 +184,7 @@ impl TryFrom<Flags> for Config {
                 webhook_certificate_path,
                 lifetimes,
                 sidecar_image: flags.sidecar_image,
+                sidecar_resources: flags.sidecar_resources,
                 log_format: flags.log_format,
                 log,
             }),
@@ -207,11 +214,13 @@ fn lifetimes(flags: &Flags, wrong: &mut Vec<String>) -> Option<Lifetimes> {
         Lifetimes { authority: authority?, overlap: overlap?, certificate: certificate? };
     // The last third of its life must be enough for a rotation, and for one that begins late.
     if lifetimes.authority < (lifetimes.overlap + lifetimes.certificate) * 6 {
-        wrong.push(
-            "`authority-lifetime` must be at least six times `authority-overlap` and \
-             `certificate-lifetime` together"
-                .to_owned(),
-        );
+        let [overlap, certificate, lifetime] =
+            [&flags.authority_overlap, &flags.certificate_lifetime, &flags.authority_lifetime];
+        let least = Period::from((lifetimes.overlap + lifetimes.certificate) * 6);
+        wrong.push(format!(
+            "`authority-lifetime` must be at least six times `authority-overlap` ({overlap}) and \
+             `certificate-lifetime` ({certificate}) together, which is {least}, and is {lifetime}"
+        ));
     }
     if lifetimes.certificate < CERTIFICATE_MIN || lifetimes.overlap.is_zero() {
         wrong.push(
@@ -268,7 +277,9 @@ mod tests {
     #[test]
     fn an_authority_lives_long_enough_for_a_rotation() {
         let error = config(&["--authority-lifetime", "149h"]).expect_err("too short");
-        assert!(error.contains("six times"), "{error}");
+        let rule = "at least six times `authority-overlap` (1h) and `certificate-lifetime` (24h) \
+                    together, which is 150h, and is 149h";
+        assert!(error.contains(rule), "{error}");
         config(&["--authority-lifetime", "150h"]).expect("just long enough");
         let error = config(&["--certificate-lifetime", "9s"]).expect_err("too short");
         assert!(error.contains("`certificate-lifetime`"), "{error}");
@@ -283,6 +294,28 @@ mod tests {
         let both = [&mounted[..], &["--webhook-name", "conclave-operator"]].concat();
         let error = config(&both).expect_err("both");
         assert!(error.contains("`webhook-name` must be empty"), "{error}");
+    }
+
+    #[test]
+    fn a_sidecar_asks_for_no_more_than_it_may_use() {
+        let with = |flags: &[&str]| config(flags).map(|config| config.sidecar_resources);
+        assert_eq!(with(&[]), Ok(Resources::default()));
+        assert!(with(&["--sidecar-cpu-limit", "50m"]).is_ok());
+        let error = with(&["--sidecar-cpu-limit", "50m", "--sidecar-cpu-request", "60m"]);
+        let expected =
+            "`sidecar-cpu-request` must be at most `sidecar-cpu-limit`, which is 50m, and is 60m";
+        assert!(error.as_ref().is_err_and(|error| error.contains(expected)), "{error:?}");
+        let error = with(&["--sidecar-memory-request", "65Mi"]);
+        assert!(
+            error.as_ref().is_err_and(|error| error.contains("is 64Mi, and is 65Mi")),
+            "{error:?}"
+        );
+        for (flag, wrong) in [("cpu-limit", "49m"), ("memory-limit", "64"), ("cpu-request", "17")] {
+            let flag = format!("--sidecar-{flag}");
+            let error =
+                Flags::try_parse_from(["conclave-operator", &flag, wrong]).expect_err(wrong);
+            assert!(error.to_string().contains("must be between"), "{error}");
+        }
     }
 
     #[test]

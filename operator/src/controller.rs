@@ -1,6 +1,6 @@
 //! Watches, and reconciles what moved.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,6 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::core::PartialObjectMeta;
 use kube::runtime::controller::{Action, Config, Error};
@@ -26,9 +25,10 @@ use tracing::{debug, warn};
 use crate::apply::Hands;
 use crate::metrics::{Metrics, Outcome};
 use crate::notices::{self, Notice};
-use crate::observe::{MemberPod, observe};
+use crate::observe::{Before, Observed, observe};
 use crate::plan::{Change, plan};
-use crate::status::without_sidecar;
+use crate::status::{status, without_sidecar};
+use crate::strays::Strays;
 use crate::telemetry::chain;
 
 /// What a reconciliation needs beside its group.
@@ -38,6 +38,7 @@ pub struct Context {
     metrics: Metrics,
     authority: watch::Receiver<Option<AuthorityStatus>>,
     seen: Seen,
+    strays: Strays,
 }
 
 impl Context {
@@ -49,12 +50,13 @@ impl Context {
         authority: watch::Receiver<Option<AuthorityStatus>>,
     ) -> Arc<Self> {
         let hands = Hands::new(client.clone(), replica);
-        Arc::new(Self { client, hands, metrics, authority, seen: Seen::default() })
+        let strays = Strays::new(client.clone(), replica);
+        Arc::new(Self { client, hands, metrics, authority, seen: Seen::default(), strays })
     }
 
     /// Brings one group to where it should be. A resource that is gone needs nothing.
     pub async fn bring_about(&self, namespace: &str, group: &str) -> kube::Result<()> {
-        let before = self.seen.members(namespace, group);
+        let before = self.seen.before(namespace, group);
         let authority = self.authority.borrow().clone();
         let Some(observed) = observe(&self.client, namespace, group, before, authority).await?
         else {
@@ -62,6 +64,8 @@ impl Context {
         };
         self.metrics.uninjected(namespace, group, without_sidecar(&observed.pods).count());
         self.metrics.keeps(namespace, group);
+        self.strays.forget(namespace, group);
+        self.metrics.stands(namespace, group, &status(&observed).conditions);
         let mut conclave = observed.conclave.clone();
         for change in plan(&observed) {
             self.hands.apply(&mut conclave, &change).await?;
@@ -69,10 +73,13 @@ impl Context {
                 self.metrics.register_lost(namespace, group);
             }
         }
-        if let Some(members) = notices::present(&observed) {
-            self.seen.remember(namespace, group, members);
-        }
+        self.seen.remember(namespace, group, &observed);
         Ok(())
+    }
+
+    /// What reports pods whose group is not there.
+    pub fn strays(&self) -> &Strays {
+        &self.strays
     }
 
     /// A group is gone.
@@ -82,19 +89,22 @@ impl Context {
     }
 }
 
-/// The members that each group had when it was last reconciled: only for reporting what changed.
+/// What there was of each group when it was last reconciled.
 #[derive(Default)]
-struct Seen(Mutex<BTreeMap<(String, String), BTreeSet<MemberPod>>>);
+struct Seen(Mutex<BTreeMap<(String, String), Before>>);
 
 impl Seen {
-    fn members(&self, namespace: &str, group: &str) -> Option<BTreeSet<MemberPod>> {
+    fn before(&self, namespace: &str, group: &str) -> Before {
         let seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.get(&(namespace.to_owned(), group.to_owned())).cloned()
+        seen.get(&(namespace.to_owned(), group.to_owned())).cloned().unwrap_or_default()
     }
 
-    fn remember(&self, namespace: &str, group: &str, members: BTreeSet<MemberPod>) {
+    /// Members stay as they were last known.
+    fn remember(&self, namespace: &str, group: &str, observed: &Observed) {
+        let members = notices::present(observed).or_else(|| observed.before.members.clone());
+        let relabelled = observed.relabelled.iter().map(|pod| pod.uid.clone()).collect();
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert((namespace.to_owned(), group.to_owned()), members);
+        seen.insert((namespace.to_owned(), group.to_owned()), Before { members, relabelled });
     }
 
     fn forget(&self, namespace: &str, group: &str) {
@@ -123,10 +133,12 @@ async fn run_in(context: Arc<Context>, scope: Option<&str>, stop: CancellationTo
     Controller::new(api::<Conclave>(client, scope), watcher::Config::default())
         .owns(api::<PartialObjectMeta<Service>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<EndpointSlice>>(client, scope), published())
-        .owns(api::<PartialObjectMeta<Lease>>(client, scope), labelled())
+        // It has no owner.
+        .watches(api::<PartialObjectMeta<Lease>>(client, scope), labelled(), |lease| {
+            group_of(&lease)
+        })
         .owns(api::<PartialObjectMeta<Role>>(client, scope), labelled())
         .owns(api::<PartialObjectMeta<RoleBinding>>(client, scope), labelled())
-        .owns(api::<PartialObjectMeta<NetworkPolicy>>(client, scope), labelled())
         .watches(api::<PartialObjectMeta<Pod>>(client, scope), labelled(), |pod| group_of(&pod))
         .reconcile_all_on(changes(context.authority.clone()))
         .trigger_backoff(Pause)
@@ -161,10 +173,10 @@ where
     }
 }
 
-/// The group that a pod says it belongs to.
-fn group_of(pod: &PartialObjectMeta<Pod>) -> Option<ObjectRef<Conclave>> {
-    let group = pod.labels().get(GROUP_LABEL)?;
-    Some(ObjectRef::new(group).within(&pod.namespace()?))
+/// The group that an object says it belongs to.
+fn group_of(object: &impl ResourceExt) -> Option<ObjectRef<Conclave>> {
+    let group = object.labels().get(GROUP_LABEL)?;
+    Some(ObjectRef::new(group).within(&object.namespace()?))
 }
 
 async fn reconcile(conclave: Arc<Conclave>, context: Arc<Context>) -> kube::Result<Action> {
@@ -198,13 +210,16 @@ fn retry(conclave: Arc<Conclave>, error: &kube::Error, _: Arc<Context>) -> Actio
 }
 
 fn report(
-    context: &Context,
+    context: &Arc<Context>,
     result: Result<(ObjectRef<Conclave>, Action), Error<kube::Error, watcher::Error>>,
 ) {
     match result {
         Ok((group, _)) => debug!(%group, "reconciled"),
         Err(Error::ObjectNotFound(group)) => {
-            context.forget(group.namespace.as_deref().unwrap_or_default(), &group.name);
+            let (namespace, name) = (group.namespace.clone().unwrap_or_default(), group.name);
+            context.forget(&namespace, &name);
+            let context = Arc::clone(context);
+            tokio::spawn(async move { context.strays.notice(&namespace, &name).await });
         }
         // `retry` has reported it.
         Err(Error::ReconcilerFailed(..)) => {}

@@ -3,8 +3,9 @@
 //! What it does to a pod is what `conclave inject` does to a manifest
 //! ([`conclave_pods::inject`]). A pod that cannot have the sidecar is refused, with the field that
 //! must change; the controller that creates pods for a workload reports that as an Event of the workload, and an
-//! Event of the group says so too ([`refusals`]).
+//! Event of the group says so too ([`refusals`]). Of a pod whose group is not there its creator is warned ([`groups`]).
 
+pub mod groups;
 pub mod refusals;
 
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::post;
 use axum::{Json, Router};
-use conclave_pods::inject::{Options, inject_pod};
+use conclave_crds::GROUP_LABEL;
+use conclave_pods::inject::{Options, Resources, inject_pod};
 use k8s_openapi::ByteString;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -22,7 +24,8 @@ use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tracing::info;
 
 use crate::telemetry::excerpt;
-use refusals::{Refused, Teller};
+use groups::Groups;
+use refusals::{Refused, Teller, is_label};
 
 /// What injects. Clones are the same.
 #[derive(Clone)]
@@ -31,6 +34,7 @@ pub struct Injector {
     free: Arc<Semaphore>,
     room: Arc<Semaphore>,
     teller: Option<Teller>,
+    groups: Option<Groups>,
 }
 
 /// The part of an `AdmissionReview` that is looked at.
@@ -66,9 +70,20 @@ struct GroupVersionResource {
 impl Injector {
     /// Injects a sidecar with this image, where a pod's annotation names no other.
     pub fn new(image: String) -> Self {
-        let options = Arc::new(Options { group: None, image });
+        let options = Arc::new(Options { image, ..Options::default() });
         let [free, room] = [REVIEWS, ROOM].map(|permits| Arc::new(Semaphore::new(permits)));
-        Self { options, free, room, teller: None }
+        Self { options, free, room, teller: None, groups: None }
+    }
+
+    /// Has sidecars ask for these, where a pod's annotations say nothing else.
+    pub fn with_resources(mut self, resources: Resources) -> Self {
+        Arc::make_mut(&mut self.options).resources = resources;
+        self
+    }
+
+    /// Has the creator of a pod warned if its group is not there.
+    pub fn knowing(self, groups: Groups) -> Self {
+        Self { groups: Some(groups), ..self }
     }
 
     /// Has it reported when a pod is refused.
@@ -101,11 +116,8 @@ impl Injector {
 
     /// The answer to one request.
     fn answer(&self, request: Request) -> Value {
-        let Request { uid, operation, resource, namespace, dry_run, object } = request;
-        let is_new_pod = operation == "CREATE"
-            && resource.group.is_empty()
-            && resource.version == "v1"
-            && resource.resource == "pods";
+        let is_new_pod = request.is_new_pod();
+        let Request { uid, namespace, dry_run, object, .. } = request;
         if !is_new_pod {
             return json!({ "uid": uid, "allowed": true });
         }
@@ -135,6 +147,12 @@ impl Injector {
         }
     }
 
+    /// What the creator of that pod is warned of.
+    async fn warning(&self, namespaced: Option<(String, String)>) -> Option<String> {
+        let (namespace, group) = namespaced?;
+        self.groups.as_ref()?.warning(&namespace, &group).await
+    }
+
     /// Logs that a pod is refused, and has it reported unless nothing was to be made anyway.
     fn refuse(&self, namespace: &str, pod: &Value, problem: &str, is_dry: bool) {
         if let Some(teller) = self.teller.as_ref().filter(|_| !is_dry)
@@ -147,17 +165,40 @@ impl Injector {
     }
 }
 
+impl Request {
+    fn is_new_pod(&self) -> bool {
+        let GroupVersionResource { group, version, resource } = &self.resource;
+        self.operation == "CREATE" && group.is_empty() && version == "v1" && resource == "pods"
+    }
+
+    /// The namespace of a new pod and the group that it names: they become parts of a path, so they must be names.
+    fn group(&self) -> Option<(String, String)> {
+        let labels = self.object.pointer("/metadata/labels").filter(|_| self.is_new_pod())?;
+        let (namespace, group) = (self.namespace.as_str(), labels[GROUP_LABEL].as_str()?);
+        let are_names = is_label(namespace) && is_label(group);
+        are_names.then(|| (namespace.to_owned(), group.to_owned()))
+    }
+}
+
 /// What is no review of this version gets 400.
 async fn inject(State(injector): State<Injector>, body: Body) -> Result<Json<Value>, Refusal> {
-    let (body, _room) = injector.receive(body).await?;
+    let (body, room) = injector.receive(body).await?;
     // Waited for with the body in hand: a slow sender keeps nobody waiting.
-    let _permit = injector.free.acquire().await.map_err(|error| closed(&error))?;
+    let permit = injector.free.acquire().await.map_err(|error| closed(&error))?;
     let review: Review =
         serde_json::from_slice(&body).map_err(|error| invalid(&error.to_string()))?;
     if review.api_version != API_VERSION || review.kind != KIND {
         return Err(invalid(&format!("expected {KIND} of {API_VERSION}")));
     }
-    let response = injector.answer(review.request);
+    let group = review.request.group();
+    let mut response = injector.answer(review.request);
+    // An API server that is slow to say whether there is a group keeps no other review waiting.
+    drop((body, room, permit));
+    if response["allowed"] == true
+        && let Some(warning) = injector.warning(group).await
+    {
+        response["warnings"] = json!([warning]);
+    }
     Ok(Json(json!({ "apiVersion": API_VERSION, "kind": KIND, "response": response })))
 }
 

@@ -11,12 +11,13 @@
 
 use std::time::Duration;
 
+use conclave_kubernetes::within;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::ResourceExt;
 use kube::api::{Api, ObjectMeta, PostParams};
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 use tracing::{debug, info, warn};
 
 use crate::FIELD_MANAGER;
@@ -75,7 +76,7 @@ impl Candidate {
     /// Waits for its turn. `answered` is called when the API server has answered once.
     pub async fn acquire(mut self, answered: impl Fn()) -> Turn {
         loop {
-            match timeout(self.terms.deadline, self.attempt(&answered)).await {
+            match within(self.terms.deadline, self.attempt(&answered)).await {
                 Ok(Ok(Some((lease, renewed)))) => {
                     info!(lease = self.name, identity = self.identity, "this replica acts");
                     return Turn { candidate: self, lease, renewed };
@@ -162,10 +163,13 @@ impl Turn {
             let Terms { deadline, retry, .. } = self.candidate.terms;
             let until = self.renewed + deadline;
             sleep_until(until.min(Instant::now() + retry)).await;
-            match timeout_at(until, self.renew()).await {
+            match conclave_kubernetes::until(until, self.renew()).await {
                 Ok(Ok(Renewal::Done)) => {}
                 Ok(Ok(Renewal::Taken)) => return TurnEnded::Taken,
-                Ok(Err(error)) => warn!(error = chain(&error), "the turn could not be renewed"),
+                Ok(Err(error)) => {
+                    let remaining = until.saturating_duration_since(Instant::now());
+                    warn!(error = chain(&error), ?remaining, "the turn could not be renewed");
+                }
                 Err(_) => return TurnEnded::NotRenewed,
             }
         }
@@ -185,7 +189,7 @@ impl Turn {
             }
             api.replace(&name, &params(), &lease).await.map(drop)
         };
-        match timeout(terms.retry, freed).await {
+        match within(terms.retry, freed).await {
             Ok(Ok(())) => info!(lease = name, "the turn was given up"),
             Ok(Err(error)) => warn!(error = chain(&error), "the turn could not be given up"),
             Err(_) => warn!("the turn could not be given up: the API server has not answered"),

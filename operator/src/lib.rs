@@ -25,8 +25,10 @@ pub mod observe;
 pub mod plan;
 pub mod rbac;
 pub mod record;
+pub mod relabelled;
 pub mod server;
 mod status;
+pub mod strays;
 pub mod telemetry;
 
 /// The field manager of everything that the operator applies.

@@ -11,6 +11,7 @@ use conclave_operator::authority::serving::{self, Certificate};
 use conclave_operator::config::{Config, Flags};
 use conclave_operator::controller::{self, Context};
 use conclave_operator::injector::Injector;
+use conclave_operator::injector::groups::Groups;
 use conclave_operator::injector::refusals::Telling;
 use conclave_operator::leadership::{Candidate, Turn};
 use conclave_operator::metrics::Metrics;
@@ -74,7 +75,8 @@ async fn act(
     let Config { log_format, log, .. } = &config;
     telemetry::init(*log_format, log.clone());
     info!(version = env!("CARGO_PKG_VERSION"), replica = config.replica, "starting");
-    let client = Client::try_default().await.context("no way to the API server is known")?;
+    let client = conclave_kubernetes::client("conclave-operator").await;
+    let client = client.context("no way to the API server is known")?;
     let default = || client.default_namespace().to_owned();
     let namespace = config.lease_namespace.clone().unwrap_or_else(default);
     let keeper = keeper(&client, &config, &namespace, metrics.clone());
@@ -136,9 +138,12 @@ async fn serve(
     let listener = server::bind(config.authority_address)
         .await
         .with_context(|| format!("{} cannot be opened", config.authority_address))?;
-    let router = Issuing::new(client.clone(), keeper.authority(), lifetime)
-        .router()
-        .merge(Injector::new(config.sidecar_image.clone()).telling(teller).router());
+    let injector = Injector::new(config.sidecar_image.clone())
+        .with_resources(config.sidecar_resources.clone())
+        .telling(teller)
+        .knowing(Groups::new(client.clone()));
+    let issuing = Issuing::new(client.clone(), keeper.authority(), lifetime);
+    let router = issuing.router().merge(injector.router());
     tokio::spawn(telling.run());
     tokio::spawn(certificate.renew());
     if let Some(mounted) = mounted {

@@ -1,22 +1,32 @@
 //! What the operator counts.
 
+mod definitions;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    Encoder, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder,
 };
+
+pub use definitions::Definition;
+use definitions::Definitions;
+
+use crate::conditions;
+use crate::status::CONDITIONS;
 
 /// All metrics of the operator, in a registry of their own.
 #[derive(Clone)]
 pub struct Metrics {
     registry: Registry,
+    definitions: Vec<Definition>,
     reconciles: IntCounterVec,
     failures: IntCounterVec,
     durations: HistogramVec,
     active: IntGaugeVec,
     uninjected: IntGaugeVec,
+    conditions: IntGaugeVec,
     losses: IntCounterVec,
     master: IntGaugeVec,
     authority: IntGauge,
@@ -28,76 +38,94 @@ pub struct Metrics {
 impl Metrics {
     /// Registers everything once.
     pub fn new() -> prometheus::Result<Self> {
-        let registry = Registry::new();
+        let mut define = Definitions::default();
+        let build = define.gauges(
+            "conclave_build_info",
+            "The version that runs; always 1.",
+            &["version"],
+        )?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let metrics = Self {
-            reconciles: IntCounterVec::new(
-                Opts::new("conclave_operator_reconcile_total", "Reconciliations, by their result."),
+            reconciles: define.counters(
+                "conclave_operator_reconcile_total",
+                "Reconciliations, by their result.",
                 &["controller", "result"],
             )?,
-            failures: IntCounterVec::new(
-                Opts::new(
-                    "conclave_operator_reconcile_errors_total",
-                    "Reconciliations that failed.",
-                ),
+            failures: define.counters(
+                "conclave_operator_reconcile_errors_total",
+                "Reconciliations that failed.",
                 &["controller"],
             )?,
-            durations: HistogramVec::new(
-                HistogramOpts::new(
-                    "conclave_operator_reconcile_duration_seconds",
-                    "How long a reconciliation took.",
-                )
-                .buckets(vec![0.01, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0]),
+            durations: define.histograms(
+                "conclave_operator_reconcile_duration_seconds",
+                "How long a reconciliation took.",
+                &["controller"],
+                &[0.01, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0],
+            )?,
+            active: define.gauges(
+                "conclave_operator_active_workers",
+                "Reconciliations that are under way.",
                 &["controller"],
             )?,
-            active: IntGaugeVec::new(
-                Opts::new(
-                    "conclave_operator_active_workers",
-                    "Reconciliations that are under way.",
-                ),
-                &["controller"],
+            uninjected: define.gauges(
+                "conclave_uninjected_pods",
+                "Pods that have the label of a group and no sidecar.",
+                GROUP,
             )?,
-            uninjected: IntGaugeVec::new(
-                Opts::new(
-                    "conclave_uninjected_pods",
-                    "Pods that have the label of a group and no sidecar.",
-                ),
-                &["namespace_name", "group"],
+            conditions: define.gauges(
+                "conclave_group_condition",
+                "Whether a condition in the status of a group is True; none while it is Unknown.",
+                &["namespace_name", "group", "condition"],
             )?,
-            losses: IntCounterVec::new(
-                Opts::new(
-                    "conclave_register_losses_total",
-                    "How often a mark was put in the place of a group's record, because the Lease was \
-                     deleted or its record taken off or not to be read.",
-                ),
-                &["namespace_name", "group"],
+            losses: define.counters(
+                "conclave_register_losses_total",
+                "How often a mark was put in the place of a group's record, because the Lease was \
+                 deleted or its record taken off or not to be read.",
+                GROUP,
             )?,
-            master: IntGaugeVec::new(
-                Opts::new(
-                    "leader_election_master_status",
-                    "Whether this replica of the operator is the one that acts.",
-                ),
+            master: define.gauges(
+                "leader_election_master_status",
+                "Whether this replica of the operator is the one that acts.",
                 &["name"],
             )?,
-            authority: IntGauge::new(
+            authority: define.gauge(
                 "conclave_authority_expiry_timestamp_seconds",
                 "When the certificate that signs for members ends; 0 while there is none.",
             )?,
-            lacking: IntGauge::new(
+            lacking: define.gauge(
                 "conclave_authority_lacking",
                 "Groups, and the webhook, that have not got the next certificate of the authority.",
             )?,
-            kept: IntGauge::new(
+            kept: define.gauge(
                 "conclave_authority_kept_timestamp_seconds",
                 "When the authority was last read, and all done that was due; 0 before.",
             )?,
-            webhook: IntGauge::new(
+            webhook: define.gauge(
                 "conclave_webhook_certificate_expiry_timestamp_seconds",
                 "When the mounted certificate of the webhook ends; 0 while there is none.",
             )?,
-            registry,
+            registry: define.registry,
+            definitions: define.list,
         };
-        metrics.register()?;
+        metrics.begin();
+        let process = prometheus::process_collector::ProcessCollector::for_self();
+        metrics.registry.register(Box::new(process))?;
         Ok(metrics)
+    }
+
+    /// Every metric that there is, in the order of the documentation.
+    pub fn definitions(&self) -> &[Definition] {
+        &self.definitions
+    }
+
+    /// Counts from 0 on.
+    fn begin(&self) {
+        for outcome in [Outcome::Success, Outcome::Requeue, Outcome::Error] {
+            self.reconciles.with_label_values(&[CONTROLLER, outcome.as_str()]);
+        }
+        self.failures.with_label_values(&[CONTROLLER]);
+        self.durations.with_label_values(&[CONTROLLER]);
+        self.active.with_label_values(&[CONTROLLER]);
     }
 
     /// A reconciliation that has begun; it is under way until the value is dropped.
@@ -121,6 +149,19 @@ impl Metrics {
         self.uninjected.with_label_values(&[namespace, group]).set(pods);
     }
 
+    /// How a group stands, as its status reports it. A condition that is not there is not known.
+    pub fn stands(&self, namespace: &str, group: &str, conditions: &[Condition]) {
+        for kind in CONDITIONS {
+            let labels = [namespace, group, kind];
+            match conditions::find(conditions, kind).map(|found| found.status.as_str()) {
+                Some("True") => self.conditions.with_label_values(&labels).set(1),
+                Some("False") => self.conditions.with_label_values(&labels).set(0),
+                // Of one that never was known there is nothing to remove.
+                Some(_) | None => drop(self.conditions.remove_label_values(&labels)),
+            }
+        }
+    }
+
     /// This group's register is looked after: its losses are counted from zero, so that the first one
     /// is seen as a rise.
     pub fn keeps(&self, namespace: &str, group: &str) {
@@ -135,6 +176,7 @@ impl Metrics {
     /// A group is gone.
     pub fn forget(&self, namespace: &str, group: &str) {
         // A group that was never counted has no series.
+        self.stands(namespace, group, &[]);
         drop(self.uninjected.remove_label_values(&[namespace, group]));
         drop(self.losses.remove_label_values(&[namespace, group]));
     }
@@ -169,28 +211,6 @@ impl Metrics {
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
         Ok(text)
-    }
-
-    fn register(&self) -> prometheus::Result<()> {
-        let build = IntGaugeVec::new(
-            Opts::new("conclave_build_info", "The version that runs."),
-            &["version"],
-        )?;
-        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        self.registry.register(Box::new(build))?;
-        self.registry.register(Box::new(self.reconciles.clone()))?;
-        self.registry.register(Box::new(self.failures.clone()))?;
-        self.registry.register(Box::new(self.durations.clone()))?;
-        self.registry.register(Box::new(self.active.clone()))?;
-        self.registry.register(Box::new(self.uninjected.clone()))?;
-        self.registry.register(Box::new(self.losses.clone()))?;
-        self.registry.register(Box::new(self.master.clone()))?;
-        self.registry.register(Box::new(self.authority.clone()))?;
-        self.registry.register(Box::new(self.lacking.clone()))?;
-        self.registry.register(Box::new(self.kept.clone()))?;
-        self.registry.register(Box::new(self.webhook.clone()))?;
-        let process = prometheus::process_collector::ProcessCollector::for_self();
-        self.registry.register(Box::new(process))
     }
 }
 
@@ -229,9 +249,91 @@ impl Drop for Reconciling {
 /// The only controller that there is yet.
 const CONTROLLER: &str = "conclave";
 
+/// The labels of what is about a group. Those that Prometheus gives to a target have other names.
+const GROUP: &[&str] = &["namespace_name", "group"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn condition(kind: &str, status: &str) -> Condition {
+        Condition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: "Tested".to_owned(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(
+                Timestamp::UNIX_EPOCH,
+            ),
+        }
+    }
+
+    fn text(metrics: &Metrics) -> String {
+        String::from_utf8(metrics.text().expect("text")).expect("UTF-8")
+    }
+
+    #[test]
+    fn every_metric_has_a_place_in_the_documentation() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics-operator.md");
+        let mut page = String::from(
+            "# Metrics of the operator\n\n\
+             `GET :8080/metrics` of every replica; those of sidecars are in [metrics.md](metrics.md). What is about a \
+             group names its namespace `namespace_name`, because Prometheus calls that of the operator's own \
+             pod `namespace`. The usual `process_*` metrics are there too. This page is made from the \
+             definitions in `operator/src/metrics.rs`; a test compares them.\n\n\
+             | Metric | Type | Labels | What it says |\n| --- | --- | --- | --- |\n",
+        );
+        for Definition { name, kind, help, labels } in
+            Metrics::new().expect("metrics").definitions()
+        {
+            let labels: Vec<_> = labels.iter().map(|label| format!("`{label}`")).collect();
+            let row = format!("| `{name}` | {kind} | {} | {help} |\n", labels.join(", "));
+            page.push_str(&row);
+        }
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(path, &page).expect("the page can be written");
+        }
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            committed == page,
+            "{path} is out of date: UPDATE=1 cargo test -p conclave-operator"
+        );
+    }
+
+    #[test]
+    fn all_is_there_from_the_start_but_what_is_of_a_group_or_a_turn() {
+        let metrics = Metrics::new().expect("metrics");
+        let text = text(&metrics);
+        let is_missing = |name: &&str| !text.contains(&format!("# TYPE {name} "));
+        let names = metrics.definitions().iter().map(|definition| definition.name);
+        let missing: Vec<_> = names.filter(is_missing).collect();
+        let expected = [
+            "conclave_uninjected_pods",
+            "conclave_group_condition",
+            "conclave_register_losses_total",
+            "leader_election_master_status",
+        ];
+        assert_eq!(missing, expected);
+    }
+
+    #[test]
+    fn a_condition_is_1_or_0_or_not_there() {
+        let metrics = Metrics::new().expect("metrics");
+        let shown = |status: &str| {
+            metrics.stands("shop", "orders", &[condition("PolicyInForce", status)]);
+            let text = text(&metrics);
+            let mut lines =
+                text.lines().filter(|line| line.starts_with("conclave_group_condition"));
+            lines.next().map(str::to_owned)
+        };
+        let series = "conclave_group_condition{condition=\"PolicyInForce\",group=\"orders\",\
+                      namespace_name=\"shop\"}";
+        for (status, number) in [("Unknown", None), ("False", Some(0)), ("True", Some(1))] {
+            assert_eq!(shown(status), number.map(|number| format!("{series} {number}")));
+        }
+        assert_eq!(shown("Unknown"), None);
+    }
 
     #[test]
     fn a_failed_reconciliation_is_counted_twice_and_a_deleted_group_is_not() {
@@ -242,6 +344,7 @@ mod tests {
             metrics.keeps("shop", group);
         }
         metrics.register_lost("shop", "orders");
+        metrics.stands("shop", "tills", &[condition("Ready", "True")]);
         metrics.forget("shop", "tills");
         let under_way = metrics.reconciling();
         metrics.reconciled(Outcome::Error, Duration::from_millis(20));
@@ -249,7 +352,7 @@ mod tests {
         metrics.leads("conclave-operator", true);
         metrics.authority_ends(Timestamp::from_second(1_800_000_000).expect("a time"));
         metrics.authority_lacking(3);
-        let text = String::from_utf8(metrics.text().expect("text")).expect("UTF-8");
+        let text = text(&metrics);
         for line in [
             "conclave_operator_reconcile_total{controller=\"conclave\",result=\"error\"} 1",
             "conclave_operator_reconcile_errors_total{controller=\"conclave\"} 1",

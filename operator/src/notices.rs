@@ -5,11 +5,13 @@ use std::collections::BTreeSet;
 use conclave_crds::{ConclaveStatus, DEFAULT_ELECTION, ElectionStatus, LeaderStatus};
 use conclave_protocols::policy::Timing;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kube::ResourceExt;
 use kube::runtime::events::{Event, EventType};
 
 use crate::conditions;
 use crate::observe::{MemberPod, Observed};
 use crate::record::Loss;
+use crate::relabelled::Relabelled;
 use crate::status::{ACCEPTED, SERVICES_PRESENT, SIDECARS_PRESENT};
 
 /// Something that happened to a group.
@@ -50,6 +52,18 @@ pub enum Notice {
     NameTaken(String),
     /// A pod has the label and no sidecar.
     SidecarMissing(String),
+    /// The label of a member's pod was changed or taken off: an Event of the pod.
+    LabelChanged {
+        /// Which pod, and its label.
+        pod: Relabelled,
+        /// The group that it is a member of.
+        group: String,
+    },
+    /// The register of an earlier resource of the same name was taken over.
+    RegisterTakenOver {
+        /// What is waited for; nothing, if its members closed it in order.
+        waits: Option<Timing>,
+    },
     /// The record was lost, and a mark put in its place.
     RegisterLost {
         /// What became of it.
@@ -105,6 +119,10 @@ impl Notice {
             Self::NameTaken(message) => (Warning, "NameTaken", "Publish", message.clone()),
             Self::InvalidSpec(message) => (Warning, "InvalidSpec", "Validate", message.clone()),
             Self::SidecarMissing(message) => (Warning, "SidecarMissing", "Inject", message.clone()),
+            Self::LabelChanged { pod, group } => (Warning, "LabelChanged", "Join", pod.note(group)),
+            Self::RegisterTakenOver { waits } => {
+                (Normal, "RegisterTakenOver", "Restore", after_another(*waits))
+            }
             Self::RegisterLost { loss, waits } => {
                 (Warning, "RegisterLost", "Restore", after_a_loss(loss, *waits))
             }
@@ -117,6 +135,7 @@ impl Notice {
             Self::LeaderChanged { pod, uid } | Self::LeaderLost { pod, uid } => {
                 Some((pod.clone(), uid.clone()))
             }
+            Self::LabelChanged { pod, .. } => Some((pod.pod.clone(), pod.uid.clone())),
             Self::LeaderElected { leader, .. } => Some((leader.pod.clone(), leader.uid.clone())),
             Self::MemberJoined(member) | Self::MemberLeft(member) => {
                 Some((member.pod.clone(), member.incarnation.pod.to_string()))
@@ -125,8 +144,24 @@ impl Notice {
             | Self::InvalidSpec(_)
             | Self::NameTaken(_)
             | Self::SidecarMissing(_)
+            | Self::RegisterTakenOver { .. }
             | Self::RegisterLost { .. } => None,
         }
+    }
+}
+
+fn after_another(waits: Option<Timing>) -> String {
+    let what = "there was a Conclave of this name before";
+    match waits {
+        None => format!(
+            "{what}, whose members left in order: a member leads at once, and what was held ends as it would have"
+        ),
+        Some(waits) => format!(
+            "{what}, and some of its members may not know that it is gone: there is a leader {:?} (apiOutage + leaderLease) \
+             after a member first reads of it, and locks are granted {:?} (memberLease) later",
+            waits.api_outage + waits.leader_lease,
+            waits.member_lease
+        ),
     }
 }
 
@@ -156,6 +191,10 @@ pub(crate) fn notices(observed: &Observed, after: &ConclaveStatus) -> Vec<Notice
     {
         notices.push(Notice::PolicyChanged(to));
     }
+    let is_news = |pod: &&Relabelled| !observed.before.relabelled.contains(&pod.uid);
+    let group = observed.conclave.name_any();
+    let relabelled = observed.relabelled.iter().filter(is_news).cloned();
+    notices.extend(relabelled.map(|pod| Notice::LabelChanged { pod, group: group.clone() }));
     notices.extend(turned_false(&before, after, ACCEPTED).map(Notice::InvalidSpec));
     notices.extend(turned_false(&before, after, SIDECARS_PRESENT).map(Notice::SidecarMissing));
     notices.extend(turned_false(&before, after, SERVICES_PRESENT).map(Notice::NameTaken));
@@ -202,7 +241,7 @@ fn elected(before: &ConclaveStatus, after: &ConclaveStatus) -> Vec<Notice> {
 /// Who joined and who left. Nothing, if this process has not seen the group before: it does not
 /// know what was news.
 fn members(observed: &Observed) -> Vec<Notice> {
-    let (Some(before), Some(present)) = (&observed.members_before, present(observed)) else {
+    let (Some(before), Some(present)) = (&observed.before.members, present(observed)) else {
         return Vec::new();
     };
     let joined = present.difference(before).cloned().map(Notice::MemberJoined);

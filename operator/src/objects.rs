@@ -3,18 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use conclave_crds::{
-    Conclave, Evidence, GROUP_LABEL, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION, lease_names,
-    object_name,
+    Conclave, Evidence, GROUP_LABEL, GROUP_UID_ANNOTATION, PEER_PORT, PEER_PORT_NAME,
+    RECORD_ANNOTATION, lease_names, object_name,
 };
+use conclave_protocols::policy::Policy;
 use conclave_protocols::record::Record;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::api::core::v1::{Service, ServicePort, ServiceSpec};
-use k8s_openapi::api::networking::v1::{
-    NetworkPolicy, NetworkPolicyIngressRule, NetworkPolicyPeer, NetworkPolicyPort,
-    NetworkPolicySpec,
-};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::api::ObjectMeta;
 use kube::{Resource, ResourceExt};
@@ -91,41 +87,28 @@ pub fn role_binding(conclave: &Conclave, accounts: &BTreeSet<String>) -> RoleBin
     RoleBinding { metadata: metadata(conclave), role_ref, subjects }
 }
 
-/// Lets only the group's own pods reach the peer port. A pod that is selected by a NetworkPolicy gets
-/// nothing that no rule allows, so the second rule allows all the other ports to everybody: what
-/// may reach the application is not for Conclave to say.
-pub fn network_policy(conclave: &Conclave) -> NetworkPolicy {
-    let group = LabelSelector { match_labels: Some(members(conclave)), ..LabelSelector::default() };
-    let peer = PEER_PORT;
-    let from_peers = NetworkPolicyIngressRule {
-        from: Some(vec![NetworkPolicyPeer {
-            pod_selector: Some(group.clone()),
-            ..NetworkPolicyPeer::default()
-        }]),
-        ports: Some(vec![ports("TCP", peer, peer), ports("UDP", peer, peer)]),
-    };
-    let from_all = NetworkPolicyIngressRule {
-        from: None,
-        ports: Some(vec![
-            ports("TCP", 1, peer - 1),
-            ports("TCP", peer + 1, u16::MAX),
-            ports("UDP", 1, peer - 1),
-            ports("UDP", peer + 1, u16::MAX),
-            ports("SCTP", 1, u16::MAX),
-        ]),
-    };
-    let spec = NetworkPolicySpec {
-        pod_selector: Some(group),
-        policy_types: Some(vec!["Ingress".to_owned()]),
-        ingress: Some(vec![from_peers, from_all]),
-        ..NetworkPolicySpec::default()
-    };
-    NetworkPolicy { metadata: metadata(conclave), spec: Some(spec) }
+/// The register of a group that never had one. It has no owner: it outlives its resource, for one that is made anew
+/// under the same name.
+pub fn new_lease(conclave: &Conclave) -> Lease {
+    let metadata = ObjectMeta { owner_references: None, ..metadata(conclave) };
+    of_group(Lease { metadata, spec: Some(LeaseSpec::default()) }, conclave)
 }
 
-/// The register of a group that never had one.
-pub fn new_lease(conclave: &Conclave) -> Lease {
-    Lease { metadata: metadata(conclave), spec: Some(LeaseSpec::default()) }
+/// The register of an earlier resource of this name as that of this one: its members do not confirm it any more. What
+/// it says of what may still run stays, and so do its numbers. A view that nobody closed is marked as closing, for all its
+/// promises to be waited for; and its policy is older than any of this resource.
+pub fn taken_over(lease: Lease, record: Option<&Record>, conclave: &Conclave) -> Lease {
+    let lease = of_group(lease, conclave);
+    let Some(record) = record else { return lease };
+    let policy = Policy { generation: 0, ..record.policy.clone() };
+    let closing = record.closing || record.leader.is_some();
+    with_record(lease, &Record { policy, closing, ..record.clone() })
+}
+
+fn of_group(mut lease: Lease, conclave: &Conclave) -> Lease {
+    let uid = conclave.uid().unwrap_or_default();
+    lease.annotations_mut().insert(GROUP_UID_ANNOTATION.to_owned(), uid);
+    lease
 }
 
 /// A Lease that members and other programs take in turn. It is nobody's: it stays when the group goes, because others
@@ -200,14 +183,6 @@ fn rule(group: &str, resource: &str, name: Option<String>, more: &[&str]) -> Pol
     }
 }
 
-fn ports(protocol: &str, first: u16, last: u16) -> NetworkPolicyPort {
-    NetworkPolicyPort {
-        protocol: Some(protocol.to_owned()),
-        port: Some(IntOrString::Int(i32::from(first))),
-        end_port: (last > first).then_some(i32::from(last)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use conclave_crds::{ConclaveSpec, ElectionSpec};
@@ -267,21 +242,6 @@ mod tests {
             (&Some(names.into()), &["patch".to_owned()][..])
         );
         assert_eq!(rules.len(), 4);
-    }
-
-    #[test]
-    fn only_the_peer_port_is_closed_to_others() {
-        let ingress = network_policy(&orders()).spec.and_then(|spec| spec.ingress);
-        let open: Vec<_> = ingress
-            .unwrap_or_default()
-            .into_iter()
-            .filter(|rule| rule.from.is_none())
-            .flat_map(|rule| rule.ports.unwrap_or_default())
-            .filter(|port| port.protocol.as_deref() == Some("TCP"))
-            .map(|port| (port.port, port.end_port))
-            .collect();
-        let range = |first, last| (Some(IntOrString::Int(first)), Some(last));
-        assert_eq!(open, [range(1, 7_070), range(7_072, 65_535)]);
     }
 
     #[test]

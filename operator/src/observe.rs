@@ -2,21 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use conclave_crds::{
-    AuthorityStatus, Conclave, GROUP_LABEL, LEADER_LABEL, SIDECAR_CONTAINER, object_name,
-};
+use conclave_crds::{AuthorityStatus, Conclave, GROUP_LABEL, SIDECAR_CONTAINER, object_name};
+use conclave_pods::inject::GROUP_VARIABLE;
 use conclave_protocols::ids::Incarnation;
 use futures::try_join;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Pod, Service};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::core::v1::{Container, Pod, Service};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
 
 use crate::elections::{self, Published};
 use crate::record::Register;
+use crate::relabelled::{self, Relabelled};
 
 /// All that the plan is made from.
 #[derive(Clone, Debug)]
@@ -33,12 +32,23 @@ pub struct Observed {
     pub children: Children,
     /// The pods with the group's label.
     pub pods: Vec<PodSeen>,
-    /// The members that the last plan saw, if this process made it.
-    pub members_before: Option<BTreeSet<MemberPod>>,
+    /// The members whose pod lives and does not have the group's label any more.
+    pub relabelled: Vec<Relabelled>,
+    /// What the last plan saw, if this process made it.
+    pub before: Before,
     /// Who certifies members, if this process knows.
     pub authority: Option<AuthorityStatus>,
     /// The time for conditions. Nothing is decided by it.
     pub now: Timestamp,
+}
+
+/// What the last plan saw: only for reporting what changed.
+#[derive(Clone, Debug, Default)]
+pub struct Before {
+    /// The members, if this process has seen them.
+    pub members: Option<BTreeSet<MemberPod>>,
+    /// The UIDs of pods that were relabelled.
+    pub relabelled: BTreeSet<String>,
 }
 
 /// What was made for a group.
@@ -50,8 +60,6 @@ pub struct Children {
     pub role: Option<Role>,
     /// Who may do it.
     pub role_binding: Option<RoleBinding>,
-    /// Who reaches the peer port.
-    pub network_policy: Option<NetworkPolicy>,
     /// What was made for elections.
     pub published: Published,
 }
@@ -78,10 +86,8 @@ pub struct PodSeen {
     pub is_ready: bool,
     /// All its containers ended for good.
     pub is_over: bool,
-    /// It has the sidecar.
+    /// It has the sidecar of the group that its label names.
     pub has_sidecar: bool,
-    /// It has the leader's label.
-    pub has_leader_label: bool,
 }
 
 impl From<&Pod> for PodSeen {
@@ -102,10 +108,23 @@ impl From<&Pod> for PodSeen {
                 .iter()
                 .any(|condition| condition.type_ == "Ready" && condition.status == "True"),
             is_over: matches!(phase, Some("Succeeded" | "Failed")),
-            has_sidecar: init.iter().chain(main).any(|c| c.name == SIDECAR_CONTAINER),
-            has_leader_label: pod.labels().contains_key(LEADER_LABEL),
+            has_sidecar: init.iter().chain(main).any(|c| is_sidecar_of(c, pod)),
         }
     }
+}
+
+/// A sidecar stays in the group that it was injected for, whatever becomes of the label.
+fn is_sidecar_of(container: &Container, pod: &Pod) -> bool {
+    let mut variables = container.env.iter().flatten();
+    let group = variables.find(|variable| variable.name == GROUP_VARIABLE);
+    let group = group.and_then(|variable| variable.value.as_ref());
+    let label = pod.labels().get(GROUP_LABEL);
+    container.name == SIDECAR_CONTAINER && group.is_none_or(|group| Some(group) == label)
+}
+
+/// It does not go, and has not ended.
+pub(crate) fn is_alive(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_none() && !PodSeen::from(pod).is_over
 }
 
 /// Reads a group from the API server; `None` if the resource is gone. The reads are consistent:
@@ -114,7 +133,7 @@ pub async fn observe(
     client: &Client,
     namespace: &str,
     name: &str,
-    members_before: Option<BTreeSet<MemberPod>>,
+    before: Before,
     authority: Option<AuthorityStatus>,
 ) -> kube::Result<Option<Observed>> {
     // First, so that everything below is at least as new as the resource.
@@ -129,25 +148,27 @@ pub async fn observe(
     let services: Api<Service> = Api::namespaced(client.clone(), namespace);
     let roles: Api<Role> = Api::namespaced(client.clone(), namespace);
     let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
-    let policies: Api<NetworkPolicy> = Api::namespaced(client.clone(), namespace);
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let of_group = ListParams::default().labels(&format!("{GROUP_LABEL}={name}"));
-    let (lease, service, role, role_binding, network_policy, pods) = try_join!(
+    let (lease, service, role, role_binding, of_group_seen) = try_join!(
         leases.get_opt(&object),
         services.get_opt(&object),
         roles.get_opt(&object),
         bindings.get_opt(&object),
-        policies.get_opt(&object),
         pods.list(&of_group),
     )?;
+    let register = Register::read(lease.as_ref(), &conclave);
+    let seen: Vec<_> = of_group_seen.iter().map(PodSeen::from).collect();
+    let relabelled = relabelled::find(&pods, &register, &seen).await?;
     Ok(Some(Observed {
-        register: Register::read(lease.as_ref(), &conclave),
+        register,
         lease,
         nonce: draw(),
         conclave,
-        children: Children { service, role, role_binding, network_policy, published },
-        pods: pods.iter().map(PodSeen::from).collect(),
-        members_before,
+        children: Children { service, role, role_binding, published },
+        pods: seen,
+        relabelled,
+        before,
         authority,
         now: Timestamp::now(),
     }))

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use conclave_crds::{AuthorityStatus, ConclaveStatus};
+use conclave_protocols::record::Record;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Service;
 use k8s_openapi::api::discovery::v1::EndpointSlice;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::ResourceExt;
 
@@ -28,8 +28,6 @@ pub enum Change {
     ApplyRole(Box<Role>),
     /// Make the RoleBinding as it should be.
     ApplyRoleBinding(Box<RoleBinding>),
-    /// Make the NetworkPolicy as it should be.
-    ApplyNetworkPolicy(Box<NetworkPolicy>),
     /// Replace the status, if nobody has changed the resource since it was read.
     SetStatus(Box<ConclaveStatus>),
     /// Create the register. If somebody else has, so be it.
@@ -37,6 +35,9 @@ pub enum Change {
     /// Put a mark in the place of a record that was lost, if nobody has changed the Lease since it was
     /// read.
     MarkLease(Box<Lease>),
+    /// Make the register of an earlier resource of the same name this one's, if nobody has changed the Lease since it
+    /// was read.
+    TakeOverLease(Box<Lease>),
     /// Make of an election's slice what is the operator's.
     ApplySlice(Box<EndpointSlice>),
     /// Take a pod that is gone off a slice, if nobody has changed that since it was read.
@@ -45,21 +46,8 @@ pub enum Change {
     DeleteService(ObjectRef),
     /// Delete the slice of an election that is not published any more.
     DeleteSlice(ObjectRef),
-    /// Take the leader's label from a pod.
-    UnlabelLeader(PodRef),
-    /// Give the leader's label to a pod.
-    LabelLeader(PodRef),
     /// Tell people.
     Announce(Notice),
-}
-
-/// A pod, and no other of the same name.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PodRef {
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
 }
 
 /// An object as it was read, and no other of the same name.
@@ -97,7 +85,6 @@ pub fn plan(observed: &Observed) -> Vec<Change> {
         changes.push(Change::SetStatus(Box::new(status.clone())));
     }
     changes.extend(register(observed));
-    changes.extend(labels(observed));
     changes.extend(notices(observed, &status).into_iter().map(Change::Announce));
     // Last, so that a Service that is refused keeps nothing else from the group.
     changes.extend(elections::changes(observed));
@@ -127,10 +114,6 @@ fn children(observed: &Observed) -> Vec<Change> {
     if !covers(children.role_binding.as_ref(), &binding) {
         changes.push(Change::ApplyRoleBinding(Box::new(binding)));
     }
-    let policy = objects::network_policy(conclave);
-    if !covers(children.network_policy.as_ref(), &policy) {
-        changes.push(Change::ApplyNetworkPolicy(Box::new(policy)));
-    }
     changes.extend(elections::no_longer_wanted(observed));
     changes
 }
@@ -147,6 +130,10 @@ fn accounts(pods: &[PodSeen]) -> BTreeSet<String> {
 /// read). So a status without an epoch proves that there was never a register, and nobody can be
 /// in a leader lease that a fresh one would give away again. A crash between the two writes looks like a
 /// loss: then the group waits once in vain, which is safe.
+///
+/// The register of an earlier resource of the same name is taken over: members of that may go on to lead and to hold where
+/// word of its end has not come, for as long as its record states. The status, which comes first, has the numbers and the
+/// waits of it. Where it has no record any more that can be read, a person has to know that nothing runs of that group.
 fn register(observed: &Observed) -> Vec<Change> {
     let conclave = &observed.conclave;
     let loss = match &observed.register {
@@ -158,9 +145,12 @@ fn register(observed: &Observed) -> Vec<Change> {
         Register::Absent => Loss::Deleted,
         Register::Empty if status::was_used(conclave) => Loss::Emptied,
         Register::Unreadable(error) => Loss::Unreadable(error.clone()),
-        Register::Foreign | Register::Empty | Register::Later(_) | Register::View(_) => {
-            return Vec::new();
-        }
+        Register::Earlier(record) => return take_over(observed, record.as_deref()),
+        Register::Foreign
+        | Register::EarlierUnknown
+        | Register::Empty
+        | Register::Later(_)
+        | Register::View(_) => return Vec::new(),
     };
     let mark = lost_record(conclave, observed.nonce);
     let change = if let Some(lease) = &observed.lease {
@@ -172,21 +162,14 @@ fn register(observed: &Observed) -> Vec<Change> {
     vec![change, Change::Announce(Notice::RegisterLost { loss, waits: mark.timing })]
 }
 
-/// The leader's label goes from a pod that has it wrongly, and then to the one that leads. While the record
-/// cannot be read, it stays where it is.
-fn labels(observed: &Observed) -> Vec<Change> {
-    if matches!(observed.register, Register::Unreadable(_) | Register::Later(_)) {
-        return Vec::new();
-    }
-    let leader = status::leader(observed).map(|(pod, _)| pod);
-    let leads = |pod: &&PodSeen| leader.is_some_and(|leader| leader.uid == pod.uid);
-    let reference = |pod: &PodSeen| PodRef { name: pod.name.clone(), uid: pod.uid.clone() };
-    let former = observed.pods.iter().filter(|pod| pod.has_leader_label && !leads(pod));
-    let newly = leader.filter(|pod| !pod.has_leader_label);
-    former
-        .map(|pod| Change::UnlabelLeader(reference(pod)))
-        .chain(newly.map(|pod| Change::LabelLeader(reference(pod))))
-        .collect()
+fn take_over(observed: &Observed, record: Option<&Record>) -> Vec<Change> {
+    let Some(lease) = observed.lease.clone() else { return Vec::new() };
+    let lease = objects::taken_over(lease, record, &observed.conclave);
+    let notice = record.map(|record| {
+        let waits = (!record.is_closed()).then_some(record.timing);
+        Change::Announce(Notice::RegisterTakenOver { waits })
+    });
+    [Change::TakeOverLease(Box::new(lease))].into_iter().chain(notice).collect()
 }
 
 #[cfg(test)]

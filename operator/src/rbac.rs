@@ -16,7 +16,8 @@ pub struct Permission {
 /// What the operator may do in the namespaces that it looks after.
 ///
 /// Kubernetes lets nobody grant what he does not have, so everything in the Role of a group
-/// ([`objects::role`](crate::objects::role)) is here too.
+/// ([`objects::role`](crate::objects::role)) is here too. Such a right names no object, so a policy of the chart
+/// (`charts/conclave/templates/cluster.yaml`) has the API server refuse what no group owns.
 pub const PERMISSIONS: &[Permission] = &[
     Permission {
         group: "conclave.dev",
@@ -39,9 +40,8 @@ pub const PERMISSIONS: &[Permission] = &[
     Permission {
         group: "",
         resource: "pods",
-        verbs: &["get", "list", "watch", "patch"],
-        why: "`observe` and the watch, granted to members where containers are evidence; `apply` \
-              sets the leader's label",
+        verbs: &["get", "list", "watch"],
+        why: "`observe` and the watch, granted to members where containers are evidence",
     },
     Permission {
         group: "",
@@ -67,12 +67,6 @@ pub const PERMISSIONS: &[Permission] = &[
         resource: "rolebindings",
         verbs: &["get", "list", "watch", "create", "patch"],
         why: "the RoleBinding of a group",
-    },
-    Permission {
-        group: "networking.k8s.io",
-        resource: "networkpolicies",
-        verbs: &["get", "list", "watch", "create", "patch"],
-        why: "the NetworkPolicy of a group",
     },
     Permission {
         group: "discovery.k8s.io",

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use conclave_crds::{Conclave, ConclaveStatus, RECORD_ANNOTATION, WaitsStatus, policy};
+use conclave_crds::{
+    Conclave, ConclaveStatus, GROUP_UID_ANNOTATION, RECORD_ANNOTATION, WaitsStatus, policy,
+};
 use conclave_protocols::ids::{Epoch, Incarnation};
 use conclave_protocols::policy::{Arbiter, Policy, Timing};
 use conclave_protocols::record::{RECORD_VERSION, Record};
@@ -58,9 +60,14 @@ pub struct PolicyView {
 pub enum Register {
     /// No Lease.
     Absent,
-    /// A Lease that belongs to something else: to an earlier resource of the same name, until the
-    /// garbage collector has taken it, or to a person.
+    /// A Lease that was not made for a group.
     Foreign,
+    /// The register of an earlier resource of the same name, with its record unless no member was there. It is to be
+    /// taken over.
+    Earlier(Option<Box<Record>>),
+    /// The register of an earlier resource of the same name that was used, and has no record that can be read: nothing
+    /// shows for how long its members may go on.
+    EarlierUnknown,
     /// A Lease without a record: no member was there yet.
     Empty,
     /// A record that no member can read.
@@ -86,11 +93,37 @@ impl Register {
     /// Reads the Lease of a group.
     pub fn read(lease: Option<&Lease>, conclave: &Conclave) -> Self {
         let Some(lease) = lease else { return Self::Absent };
-        let owner = conclave.metadata.uid.as_deref();
-        if !lease.owner_references().iter().any(|reference| Some(reference.uid.as_str()) == owner) {
-            return Self::Foreign;
+        let record = lease.annotations().get(RECORD_ANNOTATION);
+        match lease.annotations().get(GROUP_UID_ANNOTATION) {
+            None => Self::Foreign,
+            Some(uid) if Some(uid) != conclave.metadata.uid.as_ref() => {
+                // A member that writes a record writes when it did so, too.
+                let was_used = lease.spec.as_ref().is_some_and(|spec| spec.renew_time.is_some());
+                match record.map(|text| serde_json::from_str::<Record>(text)) {
+                    Some(Ok(record)) if record.version == RECORD_VERSION => {
+                        Self::Earlier(Some(Box::new(record)))
+                    }
+                    None if !was_used => Self::Earlier(None),
+                    Some(_) | None => Self::EarlierUnknown,
+                }
+            }
+            Some(_) => record.map_or(Self::Empty, |text| Self::of(text)),
         }
-        lease.annotations().get(RECORD_ANNOTATION).map_or(Self::Empty, |text| Self::of(text))
+    }
+
+    /// The highest numbers that it states, and the waits.
+    pub(crate) fn last(&self) -> Option<(Epoch, Epoch, &Timing)> {
+        match self {
+            Self::View(view) => Some((view.epoch, view.ceiling, &view.timing)),
+            Self::Earlier(Some(record)) => Some((record.epoch, record.ceiling, &record.timing)),
+            Self::Absent
+            | Self::Foreign
+            | Self::Earlier(None)
+            | Self::EarlierUnknown
+            | Self::Empty
+            | Self::Unreadable(_)
+            | Self::Later(_) => None,
+        }
     }
 
     /// A record is good if members read it. This operator may be older than they are, so where they
@@ -110,9 +143,13 @@ impl Register {
     pub fn view(&self) -> Option<&RecordView> {
         match self {
             Self::View(view) => Some(view),
-            Self::Absent | Self::Foreign | Self::Empty | Self::Unreadable(_) | Self::Later(_) => {
-                None
-            }
+            Self::Absent
+            | Self::Foreign
+            | Self::Earlier(_)
+            | Self::EarlierUnknown
+            | Self::Empty
+            | Self::Unreadable(_)
+            | Self::Later(_) => None,
         }
     }
 }

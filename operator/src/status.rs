@@ -5,9 +5,9 @@ use conclave_protocols::ids::Epoch;
 use conclave_protocols::policy::{Arbiter, Timing};
 
 use crate::conditions::{self, Finding, Verdict};
-use crate::elections;
 use crate::observe::{Observed, PodSeen};
 use crate::record::{RecordView, Register};
+use crate::{elections, relabelled};
 
 /// The specification is understood.
 pub(crate) const ACCEPTED: &str = "Accepted";
@@ -17,10 +17,16 @@ pub(crate) const LEADER_ELECTED: &str = "LeaderElected";
 pub(crate) const POLICY_IN_FORCE: &str = "PolicyInForce";
 /// All pods of the group have the sidecar.
 pub(crate) const SIDECARS_PRESENT: &str = "SidecarsPresent";
+/// All members have a pod with the label of the group. It is there only while that is not so.
+pub(crate) const MEMBERS_LABELLED: &str = "MembersLabelled";
 /// Every election that wants a Service has it.
 pub(crate) const SERVICES_PRESENT: &str = "ServicesPresent";
 /// The sum of the others.
 pub(crate) const READY: &str = "Ready";
+
+/// All of them.
+pub(crate) const CONDITIONS: [&str; 6] =
+    [READY, ACCEPTED, LEADER_ELECTED, POLICY_IN_FORCE, SIDECARS_PRESENT, SERVICES_PRESENT];
 
 /// The status of a group.
 ///
@@ -33,12 +39,13 @@ pub(crate) fn status(observed: &Observed) -> ConclaveStatus {
     let ready_members = view.map(|view| count(ready_members(view, &observed.pods)));
     let generation = observed.conclave.metadata.generation;
     let elections = elections::status(observed);
+    let last = observed.register.last();
     ConclaveStatus {
         observed_generation: generation,
         policy_generation: in_use(&observed.register).or(before.policy_generation),
-        epoch: number(observed, before.epoch, view.map(|view| view.epoch)),
-        ceiling: number(observed, before.ceiling, view.map(|view| view.ceiling)),
-        waits: view.map(|view| waits(&view.timing)).or(before.waits),
+        epoch: number(observed, before.epoch, last.map(|(epoch, ..)| epoch)),
+        ceiling: number(observed, before.ceiling, last.map(|(_, ceiling, _)| ceiling)),
+        waits: last.map(|(.., timing)| waits(timing)).or(before.waits),
         leader: leader(observed)
             .map(|(pod, _)| LeaderStatus { pod: pod.name.clone(), uid: pod.uid.clone() }),
         members,
@@ -77,6 +84,7 @@ fn findings(observed: &Observed) -> Vec<Finding> {
     let alive = alive(observed);
     let ready = ready(&[&accepted, &elected, &alive]);
     let mut findings = vec![ready, accepted, elected, in_force, sidecars];
+    findings.extend(relabelled::condition(observed));
     findings.extend(elections::wants_services(&observed.conclave).then(|| services(observed)));
     findings
 }
@@ -103,7 +111,17 @@ fn elected(observed: &Observed) -> Finding {
     let no = |reason, message: &str| finding(LEADER_ELECTED, Verdict::False, reason, message);
     match &observed.register {
         Register::Absent => no("NoRegister", "the Lease of the group is being made"),
-        Register::Foreign => no("ForeignLease", "the Lease of this name has another owner"),
+        Register::Foreign => {
+            no("ForeignLease", "the Lease of this name was made for something else")
+        }
+        Register::Earlier(_) => {
+            no("EarlierRegister", "the register of an earlier Conclave of this name is taken over")
+        }
+        Register::EarlierUnknown => no(
+            "EarlierRecordUnknown",
+            "there was a Conclave of this name before, whose record cannot be read, so nothing shows for how long its \
+             members may lead and hold. Stop all of its pods, wait for its longest leases, and delete the Lease",
+        ),
         Register::Empty if was_used(&observed.conclave) => {
             no("RecordMissing", "the Lease lost its record: a mark is put in its place")
         }
@@ -165,7 +183,7 @@ fn sidecars(pods: &[PodSeen]) -> Finding {
         let message = "every pod of the group has the sidecar";
         return finding(SIDECARS_PRESENT, Verdict::True, "Present", message);
     }
-    let message = format!("pods without the sidecar: {}", some_of(names.into_iter()));
+    let message = format!("pods without the sidecar of this group: {}", some_of(names.into_iter()));
     finding(SIDECARS_PRESENT, Verdict::False, "SidecarMissing", message)
 }
 
@@ -209,8 +227,8 @@ fn waits(timing: &Timing) -> WaitsStatus {
     }
 }
 
-/// The highest number that was ever seen. There is one from just before the register is created on:
-/// not yet, while a Lease of an earlier resource stands in its place.
+/// The highest number that was ever seen, that of an earlier resource of this name too. There is one from just before
+/// the register is created or taken over: not yet, while a Lease of somebody else stands in its place.
 fn number(observed: &Observed, before: Option<i64>, seen: Option<Epoch>) -> Option<i64> {
     if before.is_none() && observed.register == Register::Foreign {
         return None;
@@ -223,7 +241,7 @@ fn count(number: usize) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }
 
-fn finding(
+pub(crate) fn finding(
     kind: &'static str,
     verdict: Verdict,
     reason: &'static str,
@@ -233,7 +251,7 @@ fn finding(
 }
 
 /// The first of these names, and how many more there are.
-fn some_of<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+pub(crate) fn some_of<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let more = names.len().saturating_sub(NAMES_MAX);
     let few = names.take(NAMES_MAX).collect::<Vec<_>>().join(", ");
     if more == 0 { few } else { format!("{few} and {more} more") }

@@ -12,6 +12,7 @@ mod documents;
 mod leader_elector;
 mod pod;
 mod problem;
+mod resources;
 mod room;
 mod settings;
 mod workload;
@@ -19,11 +20,12 @@ mod workload;
 pub use args::{InjectArgs, InjectError};
 pub use container::{
     ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, API_URL, CERTIFICATE_TOKEN_PATH,
-    SOCKET_PATH,
+    GROUP_VARIABLE, SOCKET_PATH,
 };
 pub use leader_elector::{LEADER_ELECTOR_PORT, LEADER_ELECTOR_PORT_NAME};
 pub use pod::{INJECTED_LABEL, inject_pod};
 pub use problem::Problem;
+pub use resources::Resources;
 
 use serde_json::Value;
 
@@ -37,11 +39,13 @@ pub struct Options {
     pub group: Option<String>,
     /// The image of the sidecar, where a pod's annotation names no other.
     pub image: String,
+    /// What the sidecar asks for and may use, where a pod's annotations say nothing else.
+    pub resources: Resources,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { group: None, image: DEFAULT_IMAGE.to_owned() }
+        Self { group: None, image: DEFAULT_IMAGE.to_owned(), resources: Resources::default() }
     }
 }
 

@@ -61,7 +61,7 @@ use self::calls::Calls;
 use self::candidate::Candidate;
 use self::detecting::Detection;
 use self::evidence::Dead;
-pub use self::holds::{Claim, GROUP_MAX, Holder, Holds, Lines, Seat, Taken};
+pub use self::holds::{Claim, GROUP_MAX, Holder, Holds, Lines, Seat, Shown, Taken};
 pub use self::interface::{
     Command, Event, Heard, Leadership, Lease, Node, StatusEpoch, Term, Timer,
 };
@@ -77,7 +77,7 @@ use self::replacing::Sighting;
 use self::restored::Lineage;
 pub use self::service::{CarriedHolds, Cx, Notice, PartNumber, Service};
 use self::switching::InForce;
-use crate::ids::{Epoch, Incarnation};
+use crate::ids::{Epoch, HoldName, Incarnation};
 use crate::policy::Policy;
 use crate::protocol::{Input, InputOf, Outbox, OutboxOf, Protocol};
 use crate::record::{MemberInfo, Record};
@@ -254,6 +254,21 @@ impl<S: Service, N: Nominator> Member<S, N> {
     /// How many names this member holds, and how many it waits for.
     pub fn hold_counts(&self) -> (usize, usize) {
         self.holds.counts()
+    }
+
+    /// Whether this member leads, and has heard what all the others hold.
+    pub fn knows_all(&self, now: LocalTime) -> bool {
+        self.holds.knows_all(now)
+    }
+
+    /// How a name stands; nothing where this member does not lead, or has yet to hear what the others hold.
+    pub fn shown(&self, now: LocalTime, name: &HoldName) -> Option<Shown> {
+        self.knows_all(now).then(|| self.holds.shown(now, name))
+    }
+
+    /// The names of which this member can show how they stand. One may come twice.
+    pub fn names_shown(&self, now: LocalTime) -> impl Iterator<Item = &HoldName> {
+        self.knows_all(now).then(|| self.holds.names_shown()).into_iter().flatten()
     }
 
     /// The service of this member.

@@ -1,7 +1,7 @@
 //! A member as the product has it: the core with its service and its nominator.
 
 use crate::core;
-pub use crate::core::{GROUP_MAX, Heard, Leadership, Lease, Node, StatusEpoch, Term};
+pub use crate::core::{GROUP_MAX, Heard, Leadership, Lease, Node, Shown, StatusEpoch, Term};
 use crate::election::{self, AnyElection};
 pub use crate::elections::{
     Candidacy, Command as ElectionCommand, ElectionEvent, Event as OfElection, Profile,

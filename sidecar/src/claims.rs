@@ -9,26 +9,53 @@ use std::time::Duration;
 
 use conclave_protocols::member::message::Metadata;
 use conclave_protocols::policy::{Arbiter, LockAlgorithm};
-use conclave_protocols::{Epoch, FencingToken, LocalTime, LockName};
+use conclave_protocols::{Epoch, FencingToken, Incarnation, LocalTime, LockName};
 
-/// The name of a claim: 1 to 128 letters, digits, `.`, `_`, `~` or `-`.
+/// The name of a claim: 1 to 128 letters, digits, `.`, `_`, `~` or `-`, and not `.` or `..` alone, which a URL
+/// cannot have.
 ///
-/// One that the sidecar draws begins with its incarnation, so that a claim of an earlier process is
-/// recognised as lost.
+/// One that the sidecar draws begins with its maker, so that a claim of an earlier process is recognised as lost,
+/// and a claim of another member as none of this one's.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct ClaimId(String);
 
 /// Why a text is no claim id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("a claim id has 1 to 128 letters, digits, `.`, `_`, `~` or `-`")]
+#[error("a claim id has 1 to 128 letters, digits, `.`, `_`, `~` or `-`, and is not `.` or `..`")]
 pub struct ClaimIdError;
+
+/// The process that drew the name of a claim.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Maker {
+    /// As much of its pod's UID as tells the pods of a group apart.
+    pod: u32,
+    /// The process' own number.
+    run: u64,
+}
+
+impl Maker {
+    /// Whether it is that process.
+    pub(crate) fn is_run(self, run: u64) -> bool {
+        self.run == run
+    }
+}
+
+impl From<Incarnation> for Maker {
+    fn from(Incarnation { pod, run }: Incarnation) -> Self {
+        // Most of a UID is random, and some of it is fixed.
+        let quarters = [0, 32, 64, 96].map(|shift| (pod.0 >> shift) & u128::from(u32::MAX));
+        let pod = quarters.into_iter().fold(0, |mark, quarter| mark ^ quarter);
+        Self { pod: u32::try_from(pod).unwrap_or_default(), run }
+    }
+}
 
 impl TryFrom<String> for ClaimId {
     type Error = ClaimIdError;
 
     fn try_from(id: String) -> Result<Self, Self::Error> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._~-".contains(&b);
-        if id.is_empty() || id.len() > 128 || !id.bytes().all(allowed) {
+        let fits = (1..=128).contains(&id.len()) && id.bytes().all(allowed);
+        if !fits || [".", ".."].contains(&id.as_str()) {
             return Err(ClaimIdError);
         }
         Ok(Self(id))
@@ -36,6 +63,21 @@ impl TryFrom<String> for ClaimId {
 }
 
 impl ClaimId {
+    /// The name that a process gives its claim of that number.
+    pub(crate) fn draw(Maker { pod, run }: Maker, number: u64) -> Self {
+        Self(format!("{pod:08x}{run:014x}-{number}"))
+    }
+
+    /// Who drew it; nothing if a client chose it.
+    pub(crate) fn maker(&self) -> Option<Maker> {
+        let (maker, number) = self.0.split_once('-')?;
+        let is_drawn = maker.len() == 22 && maker.bytes().all(|b| b"0123456789abcdef".contains(&b));
+        number.parse::<u64>().ok().filter(|_| is_drawn)?;
+        let (pod, run) = maker.split_at(8);
+        let pod = u32::from_str_radix(pod, 16).ok()?;
+        Some(Maker { pod, run: u64::from_str_radix(run, 16).ok()? })
+    }
+
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -158,6 +200,16 @@ pub enum LostReason {
 }
 
 impl LostReason {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::LeaseExpired,
+        Self::TtlExpired,
+        Self::MaxHold,
+        Self::ViewChange,
+        Self::Terminated,
+        Self::Restarted,
+    ];
+
     /// As answers and metrics have it.
     pub fn name(self) -> &'static str {
         match self {
@@ -214,6 +266,8 @@ pub struct Claim {
     pub metadata: Option<Metadata>,
     /// What the application must renew within, if it must.
     pub ttl: Option<Duration>,
+    /// The longest that it may hold, whether or not it is renewed.
+    pub max_hold: Duration,
     /// How the lock is granted.
     pub algorithm: LockAlgorithm,
     /// What makes it safe.
@@ -253,9 +307,15 @@ pub enum AskError {
 /// Why a claim could not be found or changed.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 pub enum ClaimError {
-    /// There never was one of this name, or it is forgotten.
-    #[error("there is no claim of this name on this lock")]
+    /// There never was one of this name here, or it is forgotten.
+    #[error(
+        "this member knows no claim of this name on this lock; a claim is known to the member that was \
+         asked for it, and to no other"
+    )]
     NotFound,
+    /// Another member made it, and knows alone how it stands.
+    #[error("another member made this claim, and knows alone how it stands: ask that one")]
+    OfAnother(Maker),
     /// It has ended.
     #[error("the claim has ended: {0:?}")]
     Ended(Box<Claim>),
@@ -268,4 +328,54 @@ pub enum ClaimError {
     /// The sidecar is going.
     #[error("the sidecar is shutting down")]
     Closed,
+}
+
+impl ClaimError {
+    /// Why the process `me` does not know a claim of that name.
+    pub(crate) fn unknown(id: &ClaimId, me: Maker) -> Self {
+        match id.maker() {
+            Some(maker) if maker.pod != me.pod => Self::OfAnother(maker),
+            Some(maker) if maker.run != me.run => Self::Restarted,
+            Some(_) | None => Self::NotFound,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_protocols::PodUid;
+
+    use super::*;
+
+    fn maker(pod: u128, run: u64) -> Maker {
+        Incarnation { pod: PodUid(pod), run }.into()
+    }
+
+    #[test]
+    fn a_name_that_was_drawn_states_who_drew_it_and_no_other_does() {
+        let most = (1 << 53) - 1;
+        for (pod, run, number) in [(u128::MAX, 0, 1), (0xc0ff_ee00 << 96, most, u64::MAX)] {
+            let id = ClaimId::draw(maker(pod, run), number);
+            assert_eq!(ClaimId::try_from(id.to_string()), Ok(id.clone()));
+            assert_eq!(id.maker(), Some(maker(pod, run)), "{id}");
+        }
+        let drawn = ClaimId::draw(maker(1, 7), 1).to_string();
+        let (long, large) = (format!("0{drawn}"), drawn.replace("01", "0F"));
+        let without_number = drawn.trim_end_matches('1');
+        for chosen in ["1f-1", "run-17", &drawn[1..], &long, &large, without_number] {
+            let id = ClaimId::try_from(chosen.to_owned()).expect("a name");
+            assert_eq!(id.maker(), None, "{chosen}");
+        }
+    }
+
+    #[test]
+    fn a_claim_of_an_earlier_process_is_lost_and_one_of_another_pod_is_not() {
+        let unknown =
+            |pod, run| ClaimError::unknown(&ClaimId::draw(maker(pod, run), 3), maker(1, 7));
+        assert_eq!(unknown(1, 6), ClaimError::Restarted);
+        assert_eq!(unknown(1, 7), ClaimError::NotFound);
+        assert_eq!(unknown(2, 7), ClaimError::OfAnother(maker(2, 7)));
+        let chosen = ClaimId::try_from("run-17".to_owned()).expect("a name");
+        assert_eq!(ClaimError::unknown(&chosen, maker(1, 7)), ClaimError::NotFound);
+    }
 }

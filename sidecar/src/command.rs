@@ -13,9 +13,13 @@ use clap::{Parser, Subcommand};
 
 use conclave_pods::inject::InjectArgs;
 
-/// Coordination among pods.
+/// Leader election, locks with fencing tokens and a group clock for the pods of an application.
+///
+/// Each pod has a sidecar of it, which forms a group with those of the other pods. The application asks its own sidecar,
+/// over HTTP on localhost: who leads, for a lock, what the group's time is. To try it out on this machine, without
+/// Kubernetes: `conclave dev`.
 #[derive(Debug, Parser)]
-#[command(name = "conclave", version, about)]
+#[command(name = "conclave", version)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -59,4 +63,35 @@ fn complain(error: &anyhow::Error) {
     use std::io::Write;
     // Where standard error is gone, nobody can be notified.
     let _ = writeln!(std::io::stderr(), "conclave: {error:#}");
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn help_states_what_the_program_does_and_lists_what_it_can_be_asked_for() {
+        let mut command = Cli::command();
+        let short = command.render_help().to_string();
+        let long = command.render_long_help().to_string();
+        for text in [&short, &long] {
+            for word in ["Leader election", "fencing tokens", "group clock", "pods"] {
+                assert!(text.contains(word), "{word}: {text}");
+            }
+            for (name, does) in [
+                ("sidecar", "Runs beside an application"),
+                ("drain", "about to end"),
+                ("elect", "Runs a command as long as this pod leads"),
+                ("copy", "Copies this program"),
+                ("inject", "Adds the sidecar to the workloads"),
+                ("dev", "Runs a whole group in this process"),
+            ] {
+                let line = text.lines().find(|line| line.trim_start().starts_with(name));
+                assert!(line.is_some_and(|line| line.contains(does)), "{name}: {text}");
+            }
+        }
+        assert!(long.contains("`conclave dev`") && long.contains("localhost"), "{long}");
+    }
 }

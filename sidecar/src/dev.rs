@@ -37,17 +37,23 @@ pub struct Settings {
     pub health: Option<HealthCheck>,
 }
 
+impl Settings {
+    /// What moves the ports, for whom one of them is taken.
+    fn ports(&self) -> String {
+        format!("--base-port (CONCLAVE_BASE_PORT) is {}", self.base_port)
+    }
+}
+
 /// From the first member's API to the first member's peer port, admin port, and to the page.
 const PEERS: u16 = 100;
 const ADMIN: u16 = 200;
-const PAGE: u16 = 300;
+pub(crate) const PAGE: u16 = 300;
 
 /// Runs until Ctrl-C.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let base = settings.base_port;
     let page = Listeners::on(SocketAddr::from(([127, 0, 0, 1], base + PAGE)))
-        .await
-        .with_context(|| format!("listen on port {}", base + PAGE))?;
+        .with_context(|| settings.ports())?;
     let members = Arc::new(Members::start(settings).await?);
     announce(base, members.count());
     let end = tokio_util::sync::CancellationToken::new();

@@ -27,6 +27,7 @@ pub use self::elections::{
 pub(crate) use self::elections::{Connection, ElectionRequest, Keepalive, Stands};
 pub(crate) use self::timers::sleep_until;
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId};
+use crate::locks::{Locks, LocksError, Which};
 use crate::os_clock::OsClock;
 
 /// A handle to a group. Cheap to clone.
@@ -62,6 +63,8 @@ pub(crate) enum Request {
     Release(LockName, ClaimId, oneshot::Sender<Result<Claim, ClaimError>>),
     /// About an election.
     Election(String, ElectionRequest),
+    /// Show locks.
+    Locks(Which, oneshot::Sender<Result<Locks, LocksError>>),
     /// Show the claims that wait or hold.
     Claims(oneshot::Sender<Vec<watch::Receiver<Claim>>>),
     /// The caller that waited for this claim hung up: give it up if it still waits.
@@ -115,6 +118,14 @@ impl Group {
         let request = Request::Release(lock, claim, reply);
         self.requests.send(request).await.map_err(|_| ClaimError::Closed)?;
         answer.await.unwrap_or(Err(ClaimError::Closed))
+    }
+
+    /// How locks stand, as this member knows it.
+    pub async fn locks(&self, which: Which) -> Result<Locks, LocksError> {
+        let (reply, answer) = oneshot::channel();
+        let request = Request::Locks(which, reply);
+        self.requests.send(request).await.map_err(|_| LocksError::Closed)?;
+        answer.await.unwrap_or(Err(LocksError::Closed))
     }
 
     /// The claims that wait or hold now; none once the group has ended.

@@ -2,21 +2,27 @@
 //!
 //! It turns text into types and awaits answers of the group task. It decides nothing.
 
+mod answer;
 mod candidacy;
 mod claim;
 mod claim_view;
 mod count;
+mod described;
 mod elections;
 mod fields;
 mod guard;
 mod hold;
 mod leader_elector;
+mod listeners;
+mod lock_view;
 mod locks;
 mod members;
+mod object;
 mod openapi;
 mod paths;
 mod problem;
 mod problem_type;
+mod query;
 mod routes;
 mod safety;
 mod scope;
@@ -29,18 +35,20 @@ mod watched;
 
 pub(crate) use guard::{is_from_page, names_an_address};
 pub use leader_elector::LeaderElector;
+pub use listeners::{ListenError, Listeners, listen};
 pub use openapi::document;
 pub use problem_type::{ProblemType, Row};
 pub use scope::Scope;
 #[cfg(feature = "fuzzing")]
 pub(crate) use server::serve_one;
-pub use server::{Limits, Listeners, Via, serve_router};
+pub use server::{Limits, Via, serve_router};
 pub use tokens::{TokenFile, TokenFileError};
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::Uri;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -122,8 +130,13 @@ fn guarded<S: Clone + Send + Sync + 'static>(router: Router<S>, api: &Api) -> Ro
         .layer(axum::middleware::from_fn_with_state(api.clone(), count::count))
 }
 
-async fn not_found() -> Problem {
-    Problem::new(ProblemType::NotFound, "there is no such path; GET /openapi.json lists them")
+async fn not_found(uri: Uri) -> Problem {
+    let hint = paths::escaped(uri.path()).map_or_else(String::new, |path| {
+        let path = problem::shortened(&path);
+        format!(": a `/` in the name of a lock is written `%2F`, as in {path}")
+    });
+    let detail = format!("there is no such path{hint}; GET /openapi.json lists them");
+    Problem::new(ProblemType::NotFound, detail)
 }
 
 async fn method_not_allowed() -> Problem {

@@ -4,6 +4,7 @@
 mod containers;
 mod endpoints;
 mod leaders;
+mod missing;
 mod own_pod;
 
 use std::collections::BTreeSet;
@@ -11,6 +12,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use conclave_crds::{AuthorityStatus, Conclave, ConclaveStatus, object_name};
+use conclave_kubernetes::within;
 use conclave_protocols::detection::Stated;
 use conclave_protocols::member::StatusEpoch;
 use conclave_protocols::policy::Policy;
@@ -22,10 +24,11 @@ use kube::runtime::{WatchStreamExt, watcher as watch_objects};
 use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 pub use self::containers::write_termination_message;
 pub use self::leaders::{Leaders, PodEndpoint};
+use self::missing::Missing;
 pub use self::own_pod::OwnPod;
 use crate::register::Sight;
 
@@ -75,8 +78,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// How long the API server may take to answer; kube itself would wait for ever.
 const CALL: Duration = Duration::from_secs(30);
 
-/// Between two looks whether the resource is still there, should the watch miss it. With the resource
-/// its Lease is deleted.
+/// Between two looks whether the resource is still there, should the watch miss it.
 const STILL_THERE: Duration = Duration::from_secs(30);
 
 impl Place {
@@ -93,21 +95,16 @@ impl Place {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Waits until the resource and its Lease are there and may be read. Says what is missing.
-    pub async fn wait(&self, missing: &watch::Sender<String>) -> Resource {
+    /// Waits until the resource and its Lease are there and may be read. Says what is missing. `was_deleted`: there was
+    /// one before.
+    pub async fn wait(&self, missing: &watch::Sender<String>, was_deleted: bool) -> Resource {
+        let mut missing = Missing::new(missing, was_deleted);
         loop {
-            let looked = timeout(CALL, self.look()).await;
+            let looked = within(CALL, self.look(was_deleted)).await;
             match looked.unwrap_or_else(|_| Err("the API server does not answer".to_owned())) {
                 Ok(resource) => return resource,
                 Err(what) => {
-                    missing.send_if_modified(|missing| {
-                        let changed = *missing != what;
-                        if changed {
-                            info!(missing = what, "waiting");
-                            missing.clone_from(&what);
-                        }
-                        changed
-                    });
+                    missing.lacks(&what);
                     tokio::time::sleep(LOOK).await;
                 }
             }
@@ -115,10 +112,11 @@ impl Place {
     }
 
     /// The resource, or what is missing.
-    async fn look(&self) -> Result<Resource, String> {
+    async fn look(&self, was_deleted: bool) -> Result<Resource, String> {
         let Self { namespace, name, .. } = self;
         let what = format!("Conclave {namespace}/{name}");
-        let conclave = self.conclaves().get(name).await.map_err(|error| absent(&what, &error))?;
+        let absent = |error: kube::Error| missing::unread(namespace, name, &error, was_deleted);
+        let conclave = self.conclaves().get(name).await.map_err(absent)?;
         let uid = conclave.metadata.uid.as_deref().and_then(|uid| uid.parse().ok());
         let uid = uid.ok_or_else(|| format!("{what} has no UID that can be read"))?;
         let policy = conclave_crds::policy(&conclave)
@@ -130,7 +128,8 @@ impl Place {
         let status = status.ok_or_else(|| format!("{what} was not seen by the operator yet"))?;
         let lease = object_name(name);
         let what = format!("Lease {namespace}/{lease}");
-        self.leases().get(&lease).await.map_err(|error| absent(&what, &error))?;
+        let absent = |error: kube::Error| missing::unread_lease(&what, &error);
+        self.leases().get(&lease).await.map_err(absent)?;
         let published = names(&conclave);
         let authority = conclave.status.and_then(|status| status.authority);
         Ok(Resource { uid, policy, detection, status, authority, published })
@@ -176,10 +175,10 @@ impl Place {
     async fn until_gone(&self, uid: PodUid, sight: &mut watch::Receiver<Sight>) {
         loop {
             if timeout(STILL_THERE, lease_is_gone(sight)).await.is_ok() {
-                // With the resource in the foreground, its Lease goes first.
+                // Somebody who deletes both may delete the Lease first.
                 tokio::time::sleep(LOOK).await;
             }
-            match timeout(CALL, self.conclaves().get_opt(&self.name)).await {
+            match within(CALL, self.conclaves().get_opt(&self.name)).await {
                 Ok(Ok(Some(conclave))) if is(&conclave, uid) => {}
                 Ok(Ok(_)) => return,
                 Ok(Err(error)) => debug!(error = &error as &dyn Error, "look for the resource"),
@@ -233,17 +232,6 @@ fn set<T: PartialEq>(last: &mut T, now: T) -> bool {
 
 fn is(conclave: &Conclave, uid: PodUid) -> bool {
     conclave.metadata.uid.as_deref().and_then(|text| text.parse().ok()) == Some(uid)
-}
-
-fn absent(what: &str, error: &kube::Error) -> String {
-    let status = if let kube::Error::Api(status) = error { Some(status) } else { None };
-    if status.is_some_and(|status| status.is_not_found()) {
-        format!("{what} does not exist")
-    } else if status.is_some_and(|status| status.is_forbidden()) {
-        format!("no right to read {what}: the operator grants it to the pods that it sees")
-    } else {
-        format!("{what} cannot be read: {error}")
-    }
 }
 
 /// What was used, as the operator knows it; nothing before it saw the resource.
@@ -355,7 +343,7 @@ mod tests {
             assert!(exists.is_ok());
         };
         let waited = tokio::select! {
-            _ = place.wait(&missing) => None,
+            _ = place.wait(&missing, false) => None,
             seen = timeout(CALL * 10, seen) => Some(seen),
         };
         assert_eq!(waited, Some(Ok(())));

@@ -4,6 +4,7 @@ pub mod admin;
 pub mod application;
 pub mod claims;
 pub mod command;
+mod descriptors;
 pub mod dev;
 pub mod discovery;
 #[cfg(feature = "fuzzing")]
@@ -15,6 +16,7 @@ pub mod identity;
 pub mod kubernetes;
 pub mod lease;
 pub(crate) mod links;
+pub mod locks;
 pub mod metrics;
 mod one_thread;
 pub mod os_clock;

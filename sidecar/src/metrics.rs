@@ -30,6 +30,7 @@ pub(crate) use locks::{HoldEnd, LockMetrics};
 pub(crate) use members::MemberMetrics;
 pub(crate) use peers::{PeerMetrics, RegisterMetrics};
 
+use conclave_protocols::policy::Policy;
 use prometheus::{Registry, TextEncoder};
 
 use crate::group::Group;
@@ -95,7 +96,9 @@ impl Metrics {
     /// The text that Prometheus scrapes: what was counted, and how the group stands now.
     pub fn scrape(&self, group: &Group) -> String {
         let now = group.os_clock().now();
-        self.members.observe(&group.status().borrow());
+        let status = group.status();
+        self.members.observe(&status.borrow());
+        self.register.observe(&status.borrow(), now);
         let (default, named) = (group.election(), group.named_elections());
         self.elections.observe(&default.borrow(), now);
         self.elections.observe_all(std::iter::once(&default).chain(named.borrow().values()), now);
@@ -103,6 +106,12 @@ impl Metrics {
         let reading = group.group_time().borrow().reading(clock.raw().0);
         self.clock.observe(&reading, clock.wall_ns());
         self.encode()
+    }
+
+    /// From now on the group goes by this policy. What it names is counted from 0 on.
+    pub(crate) fn list(&self, policy: &Policy) {
+        self.locks.list(policy);
+        self.ballots.list(policy);
     }
 
     /// Every metric that there is, in the order of the documentation.

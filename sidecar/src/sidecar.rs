@@ -1,6 +1,5 @@
 //! What a sidecar is made of, and how it lives and ends.
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +8,6 @@ use conclave_protocols::member::StatusEpoch;
 use conclave_protocols::policy::Policy;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::{Incarnation, PodUid};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,7 +19,7 @@ use crate::discovery::{Discovery, Endpoints};
 use crate::group::Group;
 use crate::group::slot::{self, Slot};
 use crate::group::task::{Beginning, Sent};
-use crate::http::{self, LeaderElector, Limits, Listeners};
+use crate::http::{self, LeaderElector, Limits, ListenError, Listeners};
 use crate::identity::Held;
 use crate::kubernetes::write_termination_message;
 use crate::lease::Leases;
@@ -116,7 +114,8 @@ impl Sidecar {
         let (_, bound) = watch::channel(true);
         let limits = Limits::default();
         let admin = admin::router(Admin::new(group.clone(), metrics.clone(), bound));
-        tracker.spawn(http::serve_router(sockets.admin, admin, limits, servers.clone()));
+        let probed = Limits::of_probes();
+        tracker.spawn(http::serve_router(sockets.admin, admin, probed, servers.clone()));
         let (api, metered) = (group.clone(), metrics.clone());
         tracker.spawn(http::serve(sockets.api, api, metered, limits, servers.clone()));
         if let Some(elector) = sockets.leader_elector {
@@ -167,7 +166,11 @@ impl Sidecar {
 
     /// Lives in a group, as a process that is new to it, until `end` or until the group is
     /// dissolved. Fails if the peer port is taken.
-    pub async fn live(&mut self, membership: Membership, end: CancellationToken) -> io::Result<()> {
+    pub async fn live(
+        &mut self,
+        membership: Membership,
+        end: CancellationToken,
+    ) -> Result<(), ListenError> {
         self.live_on_strings(membership, end, Strings { cuts: Cuts::none(), sent: None }).await
     }
 
@@ -176,10 +179,10 @@ impl Sidecar {
         membership: Membership,
         end: CancellationToken,
         strings: Strings,
-    ) -> io::Result<()> {
+    ) -> Result<(), ListenError> {
         let mut listeners = Vec::new();
         for address in &self.peers {
-            listeners.push(TcpListener::bind(address).await?);
+            listeners.push(http::listen(*address)?);
         }
         let links_end = CancellationToken::new();
         let _guard = links_end.clone().drop_guard();

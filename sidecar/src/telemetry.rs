@@ -67,7 +67,8 @@ pub enum TelemetryError {
 
 /// Begins to log what `filter` lets through: a level, or levels of targets.
 pub fn init(format: LogFormat, filter: &str) -> Result<(), TelemetryError> {
-    subscriber(format, filter, std::io::stdout, true)?.try_init().map_err(TelemetryError::Twice)
+    let is_read = std::io::stdout().is_terminal();
+    subscriber(format, filter, std::io::stdout, is_read)?.try_init().map_err(TelemetryError::Twice)
 }
 
 /// The same on standard error, where standard output is that of another program. Nobody who logs waits for its reader:
@@ -91,7 +92,7 @@ fn subscriber<W>(
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
-    let allowed: Targets = filter
+    let allowed: Targets = conclave_kubernetes::filter(filter)
         .parse()
         .map_err(|source| TelemetryError::Filter { filter: filter.to_owned(), source })?;
     let layer = fmt::layer().with_writer(writer).with_span_events(FmtSpan::CLOSE);

@@ -12,11 +12,15 @@ use conclave_e2e::wait;
 const FAST: &str =
     "{timing: {leaderLease: 600ms, heartbeat: 120ms, memberLease: 3s, apiOutage: 30s}}";
 
+/// The leader's own metrics are what the Service leads to.
+const WITH_SERVICE: &str =
+    "{elections: [{name: default, service: {name: orders-leader, targetPort: 7072}}]}";
+
 #[test]
 fn five_pods_become_one_group_that_kubectl_shows_and_a_service_reaches() -> Result<()> {
     let cluster = Cluster::from_env()?;
     cluster.in_namespace("group-forms", |namespace| {
-        Group::traced(namespace, "{}", 5, |group| {
+        Group::traced(namespace, WITH_SERVICE, 5, |group| {
             let leader = group.await_leader()?;
             wait::until("the status", SOON, || {
                 let shown = namespace.kubectl(&["get", "ccv", "orders", "--no-headers"])?;
@@ -33,17 +37,10 @@ fn five_pods_become_one_group_that_kubectl_shows_and_a_service_reaches() -> Resu
     })
 }
 
-/// A user's own Service, which selects the leader by its label.
+/// The Service of the election `default`.
 fn the_leaders_service_answers(namespace: &Namespace<'_>, leader: &Pod) -> Result<()> {
-    namespace.apply(
-        "{apiVersion: v1, kind: Service, metadata: {name: leader}, spec: {selector: {app: shop, \
-         conclave.dev/leader: 'true'}, ports: [{port: 80, targetPort: 7072}]}}",
-    )?;
-    let labelled = namespace.pods("conclave.dev/leader=true")?;
-    let names: Vec<&str> = labelled.iter().map(|pod| pod.name.as_str()).collect();
-    ensure!(names == [&leader.name], "the label is on {names:?}");
-    let address =
-        namespace.kubectl(&["get", "service/leader", "-o", "jsonpath={.spec.clusterIP}"])?;
+    let address = ["get", "service/orders-leader", "-o", "jsonpath={.spec.clusterIP}"];
+    let address = namespace.kubectl(&address)?;
     let url = format!("http://{address}/metrics");
     wait::until("the leader's Service", SOON, || {
         let curl = ["curl", "--silent", "--show-error", "--fail", "--max-time", "3", &url];

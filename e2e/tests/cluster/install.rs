@@ -3,11 +3,44 @@
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use conclave_e2e::binaries;
 use conclave_e2e::cluster::Cluster;
-use conclave_e2e::command;
 use conclave_e2e::product::{self, APPLICATION, Group};
 use conclave_e2e::prometheus::Prometheus;
+use conclave_e2e::{binaries, cache, command};
+
+/// What a reader of the quick start pastes once the operator is there. The images are those of this cluster.
+#[test]
+fn the_quick_start_works_as_it_is_written() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    product::install(&cluster)?;
+    let page = std::fs::read_to_string(cache::workspace().join("docs/quickstart.md"))?;
+    let (_, page) = page.split_once("## On a cluster\n").context("the part about a cluster")?;
+    let scripts = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let of_kubectl =
+        scripts.filter(|script| script.starts_with("kubectl") && !script.contains("helm"));
+    cluster.in_namespace("shop", |_| {
+        let mut shown = String::new();
+        for script in of_kubectl {
+            shown.push_str(&paste(&cluster, script)?);
+        }
+        ensure!(shown.contains("\"claim\":\"run-1\""), "the lock was not taken: {shown}");
+        ensure!(shown.matches("problems/held").count() == 3, "three pods were to try: {shown}");
+        Ok(())
+    })
+}
+
+/// Runs a script of the document, in a namespace that is there already.
+fn paste(cluster: &Cluster, script: &str) -> Result<String> {
+    let kubectl = binaries::KUBECTL.path();
+    let programs = kubectl.parent().context("it is in a directory")?;
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH")?);
+    let script = script
+        .replace("kubectl create namespace shop\n", "")
+        .replace("curlimages/curl:8.12.1", &cluster.images().client);
+    let mut bash = Command::new("bash");
+    bash.args(["-euo", "pipefail", "-c", &script]).env("KUBECONFIG", cluster.kubeconfig());
+    command::output(bash.env("PATH", path))
+}
 
 #[test]
 fn wrong_resources_are_refused_with_the_name_of_the_field() -> Result<()> {
@@ -46,7 +79,7 @@ const WRONG: &[(&str, &str)] = &[
 #[test]
 fn the_definition_applies_without_a_warning() -> Result<()> {
     let cluster = Cluster::from_env()?;
-    let definition = conclave_e2e::cache::workspace().join("crds/conclave.dev_conclaves.yaml");
+    let definition = cache::workspace().join("crds/conclave.dev_conclaves.yaml");
     let definition = std::fs::read_to_string(definition)?;
     let arguments = ["apply", "--dry-run=server", "--warnings-as-errors", "--filename=-"];
     cluster.kubectl_with_input(&arguments, &definition).map(drop)

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Namespace, Pod};
-use conclave_e2e::product::{self, APPLICATION, Group, SIDECAR, SOON};
-use conclave_e2e::wait;
+use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SIDECAR, SOON, SYSTEM};
+use conclave_e2e::{documented, wait};
 use rcgen::{CertificateParams, KeyPair};
 use serde_json::Value;
 
@@ -25,6 +25,37 @@ fn a_label_is_all_that_a_deployment_needs() -> Result<()> {
         let held = group.lock(&pods[0], "report", "5s")?;
         group.unlock(&pods[0], &held)?;
         the_webhook_and_the_command_make_the_same_pod(&cluster, namespace)
+    })
+}
+
+/// What the page about trust begins with: an account of the group's own, whose token is mounted nowhere unasked.
+#[test]
+fn the_application_has_no_credentials_and_its_sidecar_has() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    product::install(&cluster)?;
+    cluster.in_namespace("trust-credentials", |namespace| {
+        namespace.apply(CONCLAVE)?;
+        namespace.apply(&documented::manifest(documented::SECURITY, "shop")?)?;
+        let own = DEPLOYMENT.replace("containers:", "serviceAccountName: shop\n      containers:");
+        namespace.apply(&labelled(&cluster, &own))?;
+        namespace.await_deployment("shop")?;
+        let group = Group::of(namespace, "orders");
+        group.await_members(3)?;
+        let pod = &group.pods()?[0];
+        let held = group.lock(pod, "report", "5s")?;
+        group.unlock(pod, &held)?;
+
+        let tokens = "shopt -s nullglob; echo /var/run/secrets/*/*";
+        let tokens = namespace.exec(&pod.name, APPLICATION, &["bash", "-c", tokens])?;
+        ensure!(tokens.trim().is_empty(), "the application has {tokens}");
+        let name = namespace.name();
+        let register = "leases.coordination.k8s.io [] [conclave-orders] [get list watch update]";
+        let may = |account| {
+            Ok::<_, anyhow::Error>(cluster.rights([name, account], name)?.contains(register))
+        };
+        ensure!(may("shop")?, "the account of the group may not write its register");
+        ensure!(!may("default")?, "every pod of the namespace may write the register");
+        Ok(())
     })
 }
 
@@ -200,6 +231,35 @@ fn the_pods_of_a_group_have_exactly_the_rights_that_are_documented() -> Result<(
     })
 }
 
+/// With the operator's own rights, and its own account. A bystander's Lease and Service stay as they are, and the
+/// group works, whose objects are the operator's to write.
+#[test]
+fn the_operators_token_is_refused_what_belongs_to_no_group() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    cluster.in_namespace("trust-guard", |namespace| {
+        let _group = Group::start(namespace, "{elections: [{name: reports}]}", 1)?;
+        namespace.apply(BYSTANDERS)?;
+        let operator = format!("--as=system:serviceaccount:{SYSTEM}:{RELEASE}-operator");
+        // It may `update` the one and `patch` the other: no right is missing.
+        let apply = ["apply", "--server-side", "--force-conflicts"];
+        for (kind, write) in [("lease", &["replace"][..]), ("service", &apply)] {
+            let get = ["get", &format!("{kind}/bystander"), "--output=json"];
+            let to = ["--namespace", namespace.name(), &operator, "--filename=-"];
+            let write = [write, &to].concat();
+            wait::until("a refusal", SOON, || {
+                let mut object: Value = serde_json::from_str(&namespace.kubectl(&get)?)?;
+                object["metadata"].as_object_mut().context("metadata")?.remove("managedFields");
+                object["metadata"]["labels"] = serde_json::json!({"tests": "guard"});
+                let written = cluster.kubectl_with_input(&write, &object.to_string());
+                let refusal = written.err().context("it was written")?.to_string();
+                ensure!(refusal.contains("nothing but what belongs to a Conclave"), "{refusal}");
+                Ok(())
+            })?;
+        }
+        Ok(())
+    })
+}
+
 fn enforce_restricted(namespace: &Namespace<'_>) -> Result<()> {
     let label = "pod-security.kubernetes.io/enforce=restricted";
     namespace.cluster().kubectl(&["label", "namespace", namespace.name(), label]).map(drop)
@@ -237,6 +297,19 @@ spec:
         imagePullPolicy: IfNotPresent
         command: [bash, -c, 'trap exit TERM; while true; do sleep 0.2; done']
         securityContext: RESTRICTED
+";
+
+/// What a thief of the operator's token would like to change.
+const BYSTANDERS: &str = "
+apiVersion: coordination.k8s.io/v1
+kind: Lease
+metadata: {name: bystander}
+spec: {holderIdentity: somebody}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: bystander}
+spec: {selector: {app: shop}, ports: [{port: 80}]}
 ";
 
 pub(crate) const POD: &str = "

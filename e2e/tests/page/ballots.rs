@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::browser::Browser;
 use super::dev::Dev;
+use super::layout::is_in_order;
 use super::{LONG, SPEC, open};
 
 #[test]
@@ -47,6 +48,7 @@ fn a_visitor_kills_the_leader_and_sees_the_election_that_followed_and_what_it_co
         ] {
             ensure!(table.contains(&word), "{algorithm}: {word:?} is not among {table:?}");
         }
+        is_in_order(&browser).with_context(|| algorithm.to_owned())?;
         browser.has_no_complaints()?;
     }
     Ok(())
@@ -87,6 +89,7 @@ fn a_visitor_chooses_a_named_election_and_sees_who_was_called_and_who_won() -> R
         let words =
             if others.is_empty() && election == "reports" { &words[..1] } else { &words[..] };
         drawn.check(&dev, words).with_context(|| election.to_owned())?;
+        is_in_order(&browser).with_context(|| election.to_owned())?;
         let earlier = "#election-which option:not([value=''])";
         browser.click(earlier)?;
         wait::until("an earlier ballot", LONG, || {

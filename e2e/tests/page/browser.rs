@@ -40,22 +40,80 @@ impl Browser {
 
     /// The text of the element that a selector finds, as the visitor sees it.
     pub(crate) fn text(&self, selector: &str) -> Result<String> {
-        self.get(&format!("{}/text", self.find(selector)?))
+        self.get(&format!("/element/{}/text", self.find(selector)?))
     }
 
     /// An attribute of an element.
     pub(crate) fn attribute(&self, selector: &str, name: &str) -> Result<String> {
-        self.get(&format!("{}/attribute/{name}", self.find(selector)?))
+        self.get(&format!("/element/{}/attribute/{name}", self.find(selector)?))
     }
 
     /// Clicks an element, which must be in sight and not covered.
     pub(crate) fn click(&self, selector: &str) -> Result<()> {
-        self.post(&format!("{}/click", self.find(selector)?), &json!({})).map(drop)
+        self.post(&format!("/element/{}/click", self.find(selector)?), &json!({})).map(drop)
     }
 
     /// Types into an element.
     pub(crate) fn write(&self, selector: &str, text: &str) -> Result<()> {
-        self.post(&format!("{}/value", self.find(selector)?), &json!({"text": text})).map(drop)
+        let path = format!("/element/{}/value", self.find(selector)?);
+        self.post(&path, &json!({"text": text})).map(drop)
+    }
+
+    /// Presses a key and releases it.
+    pub(crate) fn press(&self, key: &str) -> Result<()> {
+        let press =
+            [json!({"type": "keyDown", "value": key}), json!({"type": "keyUp", "value": key})];
+        self.act(&json!({"type": "key", "id": "keys", "actions": press}))
+    }
+
+    /// Moves the mouse to an element.
+    pub(crate) fn point(&self, selector: &str) -> Result<()> {
+        let to = json!([self.to(selector)?]);
+        let mouse = json!({"pointerType": "mouse"});
+        self.act(&json!({"type": "pointer", "id": "mouse", "parameters": mouse, "actions": to}))
+    }
+
+    /// Taps an element with a finger.
+    pub(crate) fn tap(&self, selector: &str) -> Result<()> {
+        let [down, up] =
+            ["pointerDown", "pointerUp"].map(|what| json!({"type": what, "button": 0}));
+        let tap = json!([self.to(selector)?, down, up]);
+        let touch = json!({"pointerType": "touch"});
+        self.act(&json!({"type": "pointer", "id": "finger", "parameters": touch, "actions": tap}))
+    }
+
+    /// Gives the page so much room, and as many pixels.
+    pub(crate) fn resize(&self, width: u32, height: u32) -> Result<()> {
+        let size =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        self.devtools("Emulation.setDeviceMetricsOverride", &size)
+    }
+
+    /// Has the page know of a finger, as a phone's browser does.
+    pub(crate) fn has_a_touchscreen(&self) -> Result<()> {
+        let touch = json!({"enabled": true, "maxTouchPoints": 1});
+        self.devtools("Emulation.setTouchEmulationEnabled", &touch)
+    }
+
+    /// A picture of what is in sight, as a PNG file.
+    pub(crate) fn picture(&self) -> Result<Vec<u8>> {
+        base64(&self.get("/screenshot")?)
+    }
+
+    /// A command of Chromium's own protocol.
+    fn devtools(&self, command: &str, parameters: &Value) -> Result<()> {
+        let command = json!({"cmd": command, "params": parameters});
+        self.post("/goog/cdp/execute", &command).map(drop)
+    }
+
+    fn act(&self, source: &Value) -> Result<()> {
+        self.post("/actions", &json!({"actions": [source]})).map(drop)
+    }
+
+    /// The way of a pointer to the middle of an element.
+    fn to(&self, selector: &str) -> Result<Value> {
+        let origin = json!({ELEMENT: self.find(selector)?});
+        Ok(json!({"type": "pointerMove", "origin": origin, "x": 0, "y": 0, "duration": 0}))
     }
 
     /// What a function of the page's language returns, whose body this is.
@@ -71,10 +129,11 @@ impl Browser {
         Ok(())
     }
 
+    /// The id of an element.
     fn find(&self, selector: &str) -> Result<String> {
         let found = self.post("/element", &json!({"using": "css selector", "value": selector}))?;
         let id = found[ELEMENT].as_str().with_context(|| format!("no element {selector}"))?;
-        Ok(format!("/element/{id}"))
+        Ok(id.to_owned())
     }
 
     fn get(&self, path: &str) -> Result<String> {
@@ -172,6 +231,28 @@ const FLAGS: [&str; 9] = [
     "--disable-sync",
     "--window-size=1280,900",
 ];
+
+/// Bytes from their text (RFC 4648, section 4).
+fn base64(text: &str) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    for four in text.trim_end_matches('=').as_bytes().chunks(4) {
+        let mut bits = 0u32;
+        for letter in four {
+            let value = ALPHABET.iter().position(|one| one == letter).context("a letter")?;
+            bits = (bits << 6) | u32::try_from(value)?;
+        }
+        bits <<= 6 * (4 - four.len());
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..four.len()]);
+    }
+    Ok(bytes)
+}
+
+const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Keys that have no letter (section 17.4.2 of the Recommendation).
+pub(crate) const TAB: &str = "\u{E004}";
+pub(crate) const ESCAPE: &str = "\u{E00C}";
+pub(crate) const DOWN: &str = "\u{E015}";
 
 /// The key of an element's id (section 11 of the Recommendation).
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";

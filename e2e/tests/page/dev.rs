@@ -23,21 +23,27 @@ pub(crate) struct Dev {
 impl Dev {
     /// Starts a group of five, and waits until its page answers.
     pub(crate) fn start() -> Result<Self> {
-        Self::run(None)
+        Self::run(5, None)
     }
 
     /// The same, with the policies of a manifest.
     pub(crate) fn start_with(manifest: &str) -> Result<Self> {
-        let file = NamedTempFile::new()?;
-        std::fs::write(file.path(), manifest)?;
-        Self::run(Some(file))
+        Self::start_many(5, manifest)
     }
 
-    fn run(manifest: Option<NamedTempFile>) -> Result<Self> {
-        let base = free_base()?;
+    /// A group of so many.
+    pub(crate) fn start_many(members: u16, manifest: &str) -> Result<Self> {
+        let file = NamedTempFile::new()?;
+        std::fs::write(file.path(), manifest)?;
+        Self::run(members, Some(file))
+    }
+
+    fn run(members: u16, manifest: Option<NamedTempFile>) -> Result<Self> {
+        let base = free_base(members)?;
         let binary = binary()?;
         let mut command = Command::new(&binary);
-        command.arg("dev").env("CONCLAVE_BASE_PORT", base.to_string()).stdout(Stdio::null());
+        command.args(["dev", "-n", &members.to_string()]);
+        command.env("CONCLAVE_BASE_PORT", base.to_string()).stdout(Stdio::null());
         if let Some(file) = &manifest {
             command.arg("-f").arg(file.path());
         }
@@ -130,14 +136,15 @@ fn binary() -> Result<PathBuf> {
 
 /// A base port all of whose ports are free: below those that the system gives to clients, and
 /// another one for each group of this process.
-fn free_base() -> Result<u16> {
+fn free_base(members: u16) -> Result<u16> {
     static TRIES: AtomicU16 = AtomicU16::new(0);
     let start = u16::try_from(std::process::id() % u32::from(BASES))?;
     for _ in 0..BASES {
         let place = (start + TRIES.fetch_add(1, Ordering::Relaxed)) % BASES;
         let base = FIRST + STEP * place;
         let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
-        let mut ports = [0, 100, 200].into_iter().flat_map(|kind| kind..kind + 5).chain([PAGE]);
+        let mut ports =
+            [0, 100, 200].into_iter().flat_map(|kind| kind..kind + members).chain([PAGE]);
         if ports.all(|port| is_free(base + port)) {
             return Ok(base);
         }

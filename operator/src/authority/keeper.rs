@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_crds::AuthorityStatus;
+use conclave_kubernetes::within;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::sync::watch;
 use tokio::time::error::Elapsed;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tracing::{info, warn};
 
 use super::publishing::Publishing;
@@ -100,7 +101,7 @@ impl Keeper {
         loop {
             let is_acting = *acts.borrow_and_update();
             // A call that is never answered must not be the last one. What it has done is read then.
-            let round = timeout(ROUND, self.round(is_acting, Timestamp::now(), &read)).await;
+            let round = within(ROUND, self.round(is_acting, Timestamp::now(), &read)).await;
             match round.map_err(KeepError::from).flatten() {
                 Ok(()) => self.metrics.authority_kept(Timestamp::now()),
                 Err(error) => warn!(error = chain(&error), "the authority stays as it is known"),
@@ -220,7 +221,7 @@ impl Keeper {
         }
         self.has_address = address.is_some();
         if let Some(address) = address {
-            let status = Some(AuthorityStatus { address, bundle: authority.bundle() });
+            let status = Some(AuthorityStatus::new(address, &authority.bundle()));
             self.status.send_if_modified(|known| {
                 let is_new = *known != status;
                 *known = status;

@@ -101,7 +101,8 @@ fn trusts(webhook: &MutatingWebhook, bundle: &str) -> bool {
 /// A group that is being deleted is notified of nothing more. One that was never notified of an authority has
 /// no member that trusts another one, and will be notified of this.
 fn knows(group: &Conclave, bundle: &str) -> bool {
-    let status = group.status.as_ref().and_then(|status| status.authority.as_ref());
-    group.metadata.deletion_timestamp.is_some()
-        || status.is_none_or(|AuthorityStatus { bundle: found, .. }| found == bundle)
+    let found = group.status.as_ref().and_then(|status| status.authority.as_ref());
+    let knows =
+        |found: &AuthorityStatus| *found == AuthorityStatus::new(found.address.clone(), bundle);
+    group.metadata.deletion_timestamp.is_some() || found.is_none_or(knows)
 }

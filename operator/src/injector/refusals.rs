@@ -10,13 +10,14 @@
 use std::time::Duration;
 
 use conclave_crds::{Conclave, GROUP_LABEL};
+use conclave_kubernetes::within;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::runtime::events::{Event, EventType};
 use kube::{Api, Client, Resource};
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tracing::{debug, warn};
 
 use crate::events::Events;
@@ -95,7 +96,7 @@ impl Telling {
     /// Reports, as long as there are tellers. What cannot be reported is not tried again.
     pub async fn run(mut self) {
         while let Some(refused) = self.refused.recv().await {
-            match timeout(PATIENCE, self.tell(&refused)).await {
+            match within(PATIENCE, self.tell(&refused)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => warn!(error = chain(&error), "no Event could be written"),
                 Err(_) => warn!("no Event could be written in time"),
@@ -137,7 +138,7 @@ fn owner(namespace: &str, pod: &Value) -> Option<ObjectReference> {
 }
 
 /// Whether this can be the name of a namespace, or of a `Conclave`.
-fn is_label(name: &str) -> bool {
+pub(super) fn is_label(name: &str) -> bool {
     let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=LABEL_MAX).contains(&name.len()) && name.chars().all(is_inner)
 }

@@ -73,7 +73,7 @@ fn template(manifest: &str) -> Value {
 async fn a_pod_becomes_what_the_command_makes_of_its_manifest_byte_for_byte() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../pods/src/inject/golden");
     let manifest = std::fs::read_to_string(golden.join("deployment.yaml")).expect("a manifest");
-    let options = Options { group: None, image: IMAGE.to_owned() };
+    let options = Options { image: IMAGE.to_owned(), ..Options::default() };
     let by_command = conclave_pods::inject::inject(&manifest, &options).expect("injected");
     let golden = std::fs::read_to_string(golden.join("injected.yaml")).expect("a manifest");
     assert_eq!(by_command, golden);

@@ -9,9 +9,10 @@ use kube::ResourceExt;
 use super::*;
 use crate::conditions;
 use crate::elections::Published;
-use crate::observe::{Children, MemberPod};
+use crate::observe::{Before, Children, MemberPod};
 use crate::record::{MemberView, PolicyView, RecordView};
 
+mod earlier;
 mod in_force;
 mod published;
 
@@ -30,18 +31,17 @@ fn settled() -> Observed {
             service: Some(objects::service(&conclave)),
             role: Some(objects::role(&conclave)),
             role_binding: Some(objects::role_binding(&conclave, &accounts(&pods))),
-            network_policy: Some(objects::network_policy(&conclave)),
             published: Published::default(),
         },
         conclave,
         pods,
-        members_before: None,
+        relabelled: Vec::new(),
+        before: Before::default(),
         authority: None,
         now: Timestamp::UNIX_EPOCH,
     };
-    observed.pods[0].has_leader_label = true;
     observed.conclave.status = Some(status::status(&observed));
-    observed.members_before = crate::notices::present(&observed);
+    observed.before.members = crate::notices::present(&observed);
     observed
 }
 
@@ -53,7 +53,6 @@ fn pod(name: &str, uid: u128) -> PodSeen {
         is_ready: true,
         is_over: false,
         has_sidecar: true,
-        has_leader_label: false,
     }
 }
 
@@ -78,10 +77,6 @@ fn view(epoch: u64, leader: Option<u128>) -> RecordView {
     }
 }
 
-fn reference(name: &str, uid: u128) -> PodRef {
-    PodRef { name: name.to_owned(), uid: PodUid(uid).to_string() }
-}
-
 /// The status that a plan sets.
 fn new_status(changes: &[Change]) -> ConclaveStatus {
     let status = changes.iter().find_map(|change| match change {
@@ -89,16 +84,14 @@ fn new_status(changes: &[Change]) -> ConclaveStatus {
         Change::ApplyService(_)
         | Change::ApplyRole(_)
         | Change::ApplyRoleBinding(_)
-        | Change::ApplyNetworkPolicy(_)
         | Change::SetAuthority(_)
         | Change::CreateLease(_)
         | Change::MarkLease(_)
+        | Change::TakeOverLease(_)
         | Change::ApplySlice(_)
         | Change::EmptySlice(_)
         | Change::DeleteService(_)
         | Change::DeleteSlice(_)
-        | Change::UnlabelLeader(_)
-        | Change::LabelLeader(_)
         | Change::Announce(_) => None,
     });
     status.expect("the status changes")
@@ -121,16 +114,14 @@ fn names(changes: &[Change]) -> Vec<&'static str> {
         Change::ApplyService(_) => "service",
         Change::ApplyRole(_) => "role",
         Change::ApplyRoleBinding(_) => "role binding",
-        Change::ApplyNetworkPolicy(_) => "network policy",
         Change::SetStatus(_) => "status",
         Change::CreateLease(_) => "lease",
         Change::MarkLease(_) => "mark",
+        Change::TakeOverLease(_) => "take over",
         Change::ApplySlice(_) => "slice",
         Change::EmptySlice(_) => "empty",
         Change::DeleteService(_) => "delete service",
         Change::DeleteSlice(_) => "delete slice",
-        Change::UnlabelLeader(_) => "unlabel",
-        Change::LabelLeader(_) => "label",
         Change::Announce(_) => "announce",
     };
     changes.iter().map(name).collect()
@@ -142,22 +133,21 @@ fn with(register: Register) -> Observed {
     Observed { register, lease, ..settled() }
 }
 
-/// The record on the Lease that a plan creates or marks; `None` if it has none.
+/// The record on the Lease that a plan creates, marks or takes over; `None` if it has none.
 fn created_record(changes: &[Change]) -> Option<Record> {
     let lease = changes.iter().find_map(|change| match change {
-        Change::CreateLease(lease) | Change::MarkLease(lease) => Some(lease),
+        Change::CreateLease(lease) | Change::MarkLease(lease) | Change::TakeOverLease(lease) => {
+            Some(lease)
+        }
         Change::SetAuthority(_)
         | Change::ApplyService(_)
         | Change::ApplyRole(_)
         | Change::ApplyRoleBinding(_)
-        | Change::ApplyNetworkPolicy(_)
         | Change::SetStatus(_)
         | Change::ApplySlice(_)
         | Change::EmptySlice(_)
         | Change::DeleteService(_)
         | Change::DeleteSlice(_)
-        | Change::UnlabelLeader(_)
-        | Change::LabelLeader(_)
         | Change::Announce(_) => None,
     });
     let annotations = lease.expect("a Lease is created").metadata.annotations.as_ref()?;
@@ -176,9 +166,9 @@ fn a_new_group_gets_everything_and_its_epoch_before_its_register() {
     observed.conclave.status = None;
     observed.children = Children::default();
     observed.pods = Vec::new();
-    observed.members_before = None;
+    observed.before.members = None;
     let changes = plan(&observed);
-    let expected = ["service", "role", "role binding", "network policy", "status", "lease"];
+    let expected = ["service", "role", "role binding", "status", "lease"];
     assert_eq!(names(&changes), expected);
     assert_eq!(new_status(&changes).epoch, Some(0));
     assert_eq!(created_record(&changes), None);
@@ -238,11 +228,10 @@ fn a_register_that_vanished_before_the_first_view_was_lost_too() {
 }
 
 #[test]
-fn the_register_of_an_earlier_resource_is_waited_out() {
+fn the_lease_of_somebody_else_is_waited_out() {
     let mut observed = settled();
     observed.register = Register::Foreign;
     observed.conclave.status = None;
-    observed.pods[0].has_leader_label = false;
     let changes = plan(&observed);
     assert_eq!(names(&changes), ["status"]);
     let status = new_status(&changes);
@@ -253,7 +242,7 @@ fn the_register_of_an_earlier_resource_is_waited_out() {
 #[test]
 fn a_register_that_was_not_lost_is_never_written() {
     let written = |observed: &Observed| {
-        names(&plan(observed)).iter().any(|name| ["lease", "mark"].contains(name))
+        names(&plan(observed)).iter().any(|name| ["lease", "mark", "take over"].contains(name))
     };
     for register in [
         Register::Foreign,
@@ -269,18 +258,11 @@ fn a_register_that_was_not_lost_is_never_written() {
 }
 
 #[test]
-fn the_label_leaves_the_former_leader_before_the_next_one_gets_it() {
+fn another_leader_is_announced_after_the_status_has_it() {
     let observed = Observed { register: Register::View(view(18, Some(2))), ..settled() };
     let changes = plan(&observed);
     let announced = Notice::LeaderChanged { pod: "b".to_owned(), uid: PodUid(2).to_string() };
-    assert_eq!(
-        changes[1..],
-        [
-            Change::UnlabelLeader(reference("a", 1)),
-            Change::LabelLeader(reference("b", 2)),
-            Change::Announce(announced),
-        ]
-    );
+    assert_eq!(changes[1..], [Change::Announce(announced)]);
     let status = new_status(&changes);
     assert_eq!((status.epoch, status.ceiling), (Some(18), Some(33)));
     let leader = LeaderStatus { pod: "b".to_owned(), uid: PodUid(2).to_string() };
@@ -352,7 +334,7 @@ fn a_pod_without_the_sidecar_is_reported_by_name() {
     let status = new_status(&changes);
     let found =
         conditions::find(&status.conditions, status::SIDECARS_PRESENT).expect("it is there");
-    assert_eq!(found.message, "pods without the sidecar: bare");
+    assert_eq!(found.message, "pods without the sidecar of this group: bare");
     assert_eq!(condition(&status, status::READY), is("True", "Ready"), "the members are fine");
 }
 
@@ -375,8 +357,8 @@ fn a_child_that_somebody_changed_is_put_right() {
     if let Some(spec) = observed.children.service.as_mut().and_then(|s| s.spec.as_mut()) {
         spec.publish_not_ready_addresses = Some(false);
     }
-    observed.children.network_policy = None;
-    assert_eq!(names(&plan(&observed)), ["service", "network policy"]);
+    observed.children.role = None;
+    assert_eq!(names(&plan(&observed)), ["service", "role"]);
 }
 
 #[test]
@@ -384,14 +366,14 @@ fn those_who_come_and_go_are_announced() {
     let mut observed = settled();
     let gone = MemberPod { incarnation: incarnation(9), pod: "z".to_owned() };
     let here = |pod: &str, uid| MemberPod { incarnation: incarnation(uid), pod: pod.to_owned() };
-    observed.members_before = Some(BTreeSet::from([here("a", 1), here("b", 2), gone.clone()]));
+    observed.before.members = Some(BTreeSet::from([here("a", 1), here("b", 2), gone.clone()]));
     let joined = Change::Announce(Notice::MemberJoined(here("c", 3)));
     assert_eq!(plan(&observed), [joined, Change::Announce(Notice::MemberLeft(gone))]);
 }
 
 #[test]
 fn a_replica_that_has_just_begun_does_not_announce_old_members() {
-    let observed = Observed { members_before: None, ..settled() };
+    let observed = Observed { before: Before::default(), ..settled() };
     assert_eq!(plan(&observed), []);
 }
 
@@ -412,16 +394,8 @@ fn without_an_arbiter_nobody_is_the_leader_for_all() {
         view.policy.arbiter = Arbiter::None;
     }
     let changes = plan(&observed);
-    assert!(changes.contains(&Change::UnlabelLeader(reference("a", 1))));
     let status = new_status(&changes);
     assert_eq!(condition(&status, status::LEADER_ELECTED), is("Unknown", "LocalViews"));
-}
-
-#[test]
-fn a_record_that_cannot_be_read_moves_no_label() {
-    for register in [Register::Unreadable("cut".to_owned()), Register::Later("new".to_owned())] {
-        assert!(!names(&plan(&with(register))).contains(&"unlabel"));
-    }
 }
 
 #[test]

@@ -12,21 +12,21 @@ use tokio::sync::watch;
 
 use crate::server::{ApiServer, Call};
 
-const CONCLAVE: &str = "/apis/conclave.dev/v1alpha1/namespaces/shop/conclaves/orders";
+pub(crate) const CONCLAVE: &str = "/apis/conclave.dev/v1alpha1/namespaces/shop/conclaves/orders";
 const STATUS: &str = "/apis/conclave.dev/v1alpha1/namespaces/shop/conclaves/orders/status";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/shop/leases";
-const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/conclave-orders";
+pub(crate) const LEASE: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/shop/leases/conclave-orders";
 const SERVICE: &str = "/api/v1/namespaces/shop/services/conclave-orders";
 const ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/roles/conclave-orders";
 const BINDING: &str =
     "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings/conclave-orders";
-const POLICY: &str = "/apis/networking.k8s.io/v1/namespaces/shop/networkpolicies/conclave-orders";
-const PODS: &str = "/api/v1/namespaces/shop/pods";
-const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/shop/events";
-const LEADER: &str = "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01";
+pub(crate) const PODS: &str = "/api/v1/namespaces/shop/pods";
+pub(crate) const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/shop/events";
+pub(crate) const LEADER: &str = "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01";
 
 /// A cluster with one `Conclave` and nothing else of it.
-fn cluster() -> (ApiServer, Arc<Context>) {
+pub(crate) fn cluster() -> (ApiServer, Arc<Context>) {
     let (server, context, _) = cluster_and_authority();
     (server, context)
 }
@@ -56,7 +56,7 @@ fn named(calls: &[Call]) -> Vec<(&str, &str)> {
     calls.iter().map(|call| (call.method.as_str(), call.path.as_str())).collect()
 }
 
-fn pod(name: &str, uid: &str) -> Value {
+pub(crate) fn pod(name: &str, uid: &str) -> Value {
     json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -69,7 +69,7 @@ fn pod(name: &str, uid: &str) -> Value {
 }
 
 /// A view of one member that leads.
-fn record() -> Value {
+pub(crate) fn record() -> Value {
     let leader = json!({ "pod": LEADER, "run": 1 });
     let wait = |secs: u64| json!({ "secs": secs, "nanos": 0 });
     let policy = Policy { generation: 1, ..Policy::default() };
@@ -88,28 +88,29 @@ fn record() -> Value {
 }
 
 #[tokio::test]
-async fn a_new_group_takes_seven_reads_and_six_writes_and_then_none() {
+async fn a_new_group_takes_six_reads_and_five_writes_and_then_none() {
     let (server, context) = cluster();
     context.bring_about("shop", "orders").await.expect("it works");
     let (mut reads, writes) = server.take_calls();
     assert_eq!(reads.remove(0), CONCLAVE, "everything else must be at least as new");
     reads.sort();
-    let mut expected = [LEASE, SERVICE, ROLE, BINDING, POLICY, PODS];
+    let mut expected = [LEASE, SERVICE, ROLE, BINDING, PODS];
     expected.sort_unstable();
     assert_eq!(reads, expected);
     let expected = [
         ("PATCH", SERVICE),
         ("PATCH", ROLE),
         ("PATCH", BINDING),
-        ("PATCH", POLICY),
         ("PATCH", STATUS),
         ("POST", LEASES),
     ];
     assert_eq!(named(&writes), expected);
-    assert_eq!(writes[4].body["status"]["epoch"], 0);
-    assert_eq!(writes[4].body["metadata"]["resourceVersion"], "1");
-    assert_eq!(writes[5].body["spec"], json!({}));
-    assert_eq!(writes[5].body["metadata"]["ownerReferences"][0]["uid"], "group-uid");
+    assert_eq!(writes[3].body["status"]["epoch"], 0);
+    assert_eq!(writes[3].body["metadata"]["resourceVersion"], "1");
+    assert_eq!(writes[4].body["spec"], json!({}));
+    let metadata = &writes[4].body["metadata"];
+    assert_eq!(metadata["annotations"], json!({ "conclave.dev/group-uid": "group-uid" }));
+    assert!(metadata["ownerReferences"].is_null(), "it outlives its resource");
 
     // The register is there now: the status says so, and that is all.
     context.bring_about("shop", "orders").await.expect("it works");
@@ -170,6 +171,34 @@ async fn a_lost_register_is_made_anew_with_the_last_epoch() {
     assert_eq!(writes[2].body["reason"], "RegisterLost");
 }
 
+/// What was held in the group before may be held for as long as its record says, and its tokens were given.
+#[tokio::test]
+async fn a_group_that_is_made_anew_takes_the_register_of_the_one_before_over() {
+    let (server, context) = cluster();
+    context.bring_about("shop", "orders").await.expect("it works");
+    let mut lease = server.object(LEASE);
+    lease["metadata"]["annotations"]["conclave.dev/record"] = record().to_string().into();
+    server.put(LEASE, lease);
+    let mut anew = server.object(CONCLAVE);
+    anew["metadata"]["uid"] = "later-uid".into();
+    anew["status"] = Value::Null;
+    server.put(CONCLAVE, anew);
+    server.take_calls();
+
+    context.bring_about("shop", "orders").await.expect("it works");
+    let (_, writes) = server.take_calls();
+    let (calls, lease) = (named(&writes), server.object(LEASE));
+    assert_eq!(calls[calls.len() - 3..], [("PATCH", STATUS), ("PUT", LEASE), ("POST", EVENTS)]);
+    assert_eq!(server.object(CONCLAVE)["status"]["epoch"], 90);
+    assert_eq!(lease["metadata"]["annotations"]["conclave.dev/group-uid"], "later-uid");
+    let taken = stands(&server);
+    assert_eq!((&taken["epoch"], &taken["ceiling"]), (&json!(90), &json!(105)));
+    assert_eq!((&taken["closing"], &taken["policy"]["generation"]), (&json!(true), &json!(0)));
+    assert_eq!(writes[calls.len() - 1].body["reason"], "RegisterTakenOver");
+    context.bring_about("shop", "orders").await.expect("it works");
+    assert_eq!(named(&server.take_calls().1), [("PATCH", STATUS)], "once");
+}
+
 /// A member, or another replica, was first: it is not this one that found the register lost.
 #[tokio::test]
 async fn a_register_that_somebody_else_made_anew_is_not_announced() {
@@ -203,6 +232,7 @@ async fn a_mark_takes_the_place_of_a_record_that_cannot_be_read_once() {
     for damage in [json!({ "conclave.dev/record": "{" }), json!({})] {
         let mut lease = server.object(LEASE);
         lease["metadata"]["annotations"] = damage;
+        lease["metadata"]["annotations"]["conclave.dev/group-uid"] = "group-uid".into();
         lease["metadata"]["annotations"]["example.org/by"] = "hand".into();
         server.put(LEASE, lease);
         server.take_calls();
@@ -240,38 +270,33 @@ async fn a_view_that_was_written_meanwhile_is_not_replaced_by_a_mark() {
     assert!(writes.iter().all(|call| call.path != EVENTS), "nothing was replaced");
 }
 
-#[tokio::test]
-async fn the_leader_gets_its_label_if_it_is_still_the_same_pod() {
+/// A group whose only member leads, which the operator does not know yet.
+async fn led() -> (ApiServer, Arc<Context>) {
     let (server, context) = cluster();
     context.bring_about("shop", "orders").await.expect("it works");
-    let leader = format!("{PODS}/orders-0");
-    server.put(&leader, pod("orders-0", LEADER));
+    server.put(&format!("{PODS}/orders-0"), pod("orders-0", LEADER));
     let mut lease = server.object(LEASE);
     lease["metadata"]["annotations"]["conclave.dev/record"] = record().to_string().into();
     server.put(LEASE, lease);
     server.take_calls();
-
-    context.bring_about("shop", "orders").await.expect("it works");
-    let (_, writes) = server.take_calls();
-    let expected = [("PATCH", BINDING), ("PATCH", STATUS), ("PATCH", &leader), ("POST", EVENTS)];
-    assert_eq!(named(&writes), expected);
-    assert_eq!(writes[0].body["subjects"][0]["name"], "till");
-    let labels = json!({ "conclave.dev/leader": "true" });
-    assert_eq!(writes[2].body, json!({ "metadata": { "uid": LEADER, "labels": labels } }));
-    assert_eq!(writes[3].body["reason"], "LeaderChanged");
-    assert_eq!(writes[3].body["related"]["uid"], LEADER);
+    (server, context)
 }
 
 #[tokio::test]
-async fn a_pod_that_vanishes_meanwhile_and_an_event_that_is_refused_are_no_errors() {
-    let (server, context) = cluster();
+async fn a_leader_is_reported_and_its_pod_left_alone() {
+    let (server, context) = led().await;
     context.bring_about("shop", "orders").await.expect("it works");
-    let leader = format!("{PODS}/orders-0");
-    server.put(&leader, pod("orders-0", LEADER));
-    let mut lease = server.object(LEASE);
-    lease["metadata"]["annotations"]["conclave.dev/record"] = record().to_string().into();
-    server.put(LEASE, lease);
-    server.refuse(&Method::PATCH, &leader, StatusCode::NOT_FOUND);
+    let (_, writes) = server.take_calls();
+    assert_eq!(named(&writes), [("PATCH", BINDING), ("PATCH", STATUS), ("POST", EVENTS)]);
+    assert_eq!(writes[0].body["subjects"][0]["name"], "till");
+    assert_eq!(writes[1].body["status"]["leader"]["pod"], "orders-0");
+    assert_eq!(writes[2].body["reason"], "LeaderChanged");
+    assert_eq!(writes[2].body["related"]["uid"], LEADER);
+}
+
+#[tokio::test]
+async fn an_event_that_is_refused_is_no_error() {
+    let (server, context) = led().await;
     server.refuse(&Method::POST, EVENTS, StatusCode::FORBIDDEN);
     context.bring_about("shop", "orders").await.expect("it works all the same");
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use axum::http::{Method, StatusCode};
+use conclave_crds::AuthorityStatus;
 use conclave_operator::authority::keeper::{Keeper, Settings};
 use conclave_operator::authority::{Authority, REVOKE_ANNOTATION, ROTATE_ANNOTATION};
 use conclave_operator::metrics::Metrics;
@@ -52,7 +53,7 @@ fn cluster() -> ApiServer {
 
 /// A cluster with one group that knows these certificates.
 fn put_group(server: &ApiServer, bundle: Option<&str>) {
-    let authority = bundle.map(|bundle| json!({ "address": "10.96.0.7:443", "bundle": bundle }));
+    let authority = bundle.map(|pem| AuthorityStatus::new("10.96.0.7:443".to_owned(), pem));
     let group = json!({
         "apiVersion": "conclave.dev/v1alpha1",
         "kind": "Conclave",
@@ -123,8 +124,8 @@ async fn the_replica_that_acts_makes_the_authority_and_the_others_read_it() {
     let bundle = kept(&server).bundle();
     for keeper in [&acting, &waiting] {
         assert_eq!(keeper.authority().borrow().as_deref(), Some(&kept(&server)));
-        let status = keeper.status().borrow().clone().expect("an address");
-        assert_eq!((status.address.as_str(), &status.bundle), ("10.96.0.7:443", &bundle));
+        let expected = AuthorityStatus::new("10.96.0.7:443".to_owned(), &bundle);
+        assert_eq!(keeper.status().borrow().as_ref(), Some(&expected));
     }
     assert_eq!(trusted(&server), bundle);
     round(&mut acting, true, 1).await;
@@ -294,7 +295,8 @@ async fn an_authority_that_was_revoked_is_gone_at_once_and_stays_away() {
     let fresh = kept(&server);
     assert_ne!(fresh.current, stolen.current);
     assert_eq!(trusted(&server), fresh.current.certificate());
-    assert_eq!(keeper.status().borrow().clone().expect("one").bundle, trusted(&server));
+    let expected = AuthorityStatus::new("10.96.0.7:443".to_owned(), &trusted(&server));
+    assert_eq!(keeper.status().borrow().as_ref(), Some(&expected));
 
     server.remove(SECRET);
     round(&mut keeper, true, 2).await;

@@ -3,8 +3,11 @@
 mod calls;
 mod certificates;
 mod elections;
+mod guard;
 mod keeping;
 mod refusals;
+mod relabelled;
 mod server;
+mod strays;
 mod tls;
 mod turns;

@@ -9,6 +9,8 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use crate::guard::{self, Write};
+
 /// One call: the method, the path without its query, and the body.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Call {
@@ -64,6 +66,11 @@ impl ApiServer {
         self.state().refusals.insert(key, status);
     }
 
+    /// Refuses it no more.
+    pub(crate) fn allow(&self, method: &Method, path: &str) {
+        self.state().refusals.remove(&(method.to_string(), path.to_owned()));
+    }
+
     /// Never answers the next call of this method to this path.
     pub(crate) fn hang(&self, method: &Method, path: &str) {
         let key = (method.to_string(), path.to_owned());
@@ -96,7 +103,8 @@ impl ApiServer {
         let call = Call { method: head.method, path, body };
         let key = (call.method.to_string(), call.path.clone());
         let hangs = self.state().hanging.remove(&key);
-        if hangs {
+        // Nothing changes by itself here, so a watch has nothing to report.
+        if hangs || query.contains("watch=true") {
             std::future::pending::<()>().await;
         }
         let mut state = self.state();
@@ -115,11 +123,11 @@ impl State {
             return refusal(method, *status);
         }
         match method.as_str() {
-            "GET" if LISTED.iter().any(|kind| path.ends_with(kind)) => {
-                (StatusCode::OK, self.list(path, &selector(query)))
-            }
             "GET" => match self.objects.get(path) {
                 Some(object) => (StatusCode::OK, object.clone()),
+                None if LISTED.iter().any(|kind| path.ends_with(kind)) => {
+                    (StatusCode::OK, self.list(path, &selector(query)))
+                }
                 None => refusal(method, StatusCode::NOT_FOUND),
             },
             "POST" if self.answers.contains_key(path) => {
@@ -131,14 +139,19 @@ impl State {
                 if self.objects.contains_key(&path) {
                     return refusal(method, StatusCode::CONFLICT);
                 }
+                self.hold_against_policy(&path, Some(body));
                 (StatusCode::CREATED, self.store(&path, body.clone()))
             }
             _ if self.is_stale(call) => refusal(method, StatusCode::CONFLICT),
-            "DELETE" => match self.objects.remove(path) {
-                Some(object) => (StatusCode::OK, object),
-                None => refusal(method, StatusCode::NOT_FOUND),
-            },
-            "PUT" => (StatusCode::OK, self.store(path, body.clone())),
+            "DELETE" if self.objects.contains_key(path) => {
+                self.hold_against_policy(path, None);
+                (StatusCode::OK, self.objects.remove(path).unwrap_or_default())
+            }
+            "DELETE" => refusal(method, StatusCode::NOT_FOUND),
+            "PUT" => {
+                self.hold_against_policy(path, Some(body));
+                (StatusCode::OK, self.store(path, body.clone()))
+            }
             "PATCH" => {
                 let at = path;
                 let path = path.strip_suffix("/status").unwrap_or(path);
@@ -149,10 +162,17 @@ impl State {
                     forget(&mut object, &before.unwrap_or_default(), body);
                 }
                 merge(&mut object, body);
+                self.hold_against_policy(at, Some(&object));
                 (StatusCode::OK, self.store(path, object))
             }
             other => panic!("nobody should call {other}"),
         }
+    }
+
+    /// A cluster where the chart is installed would refuse nothing of it.
+    fn hold_against_policy(&self, path: &str, after: Option<&Value>) {
+        let objections = guard::objections(Write { path, before: self.objects.get(path), after });
+        assert!(objections.is_empty(), "the policy of the chart refuses {path}: {objections:?}");
     }
 
     /// The call carries a version that is not the present one.
@@ -172,7 +192,8 @@ impl State {
         let all = self.objects.iter().filter(|(at, _)| within(at)).map(|(_, object)| object);
         let items: Vec<_> =
             all.filter(|object| selector.iter().all(|wanted| has(object, wanted))).collect();
-        json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": items })
+        let metadata = json!({ "resourceVersion": self.version.to_string() });
+        json!({ "apiVersion": "v1", "kind": "List", "metadata": metadata, "items": items })
     }
 
     fn store(&mut self, path: &str, mut object: Value) -> Value {
@@ -184,7 +205,16 @@ impl State {
 }
 
 /// What is listed, and not read by name.
-const LISTED: [&str; 3] = ["/pods", "/services", "/endpointslices"];
+const LISTED: [&str; 8] = [
+    "/conclaves",
+    "/endpointslices",
+    "/leases",
+    "/networkpolicies",
+    "/pods",
+    "/rolebindings",
+    "/roles",
+    "/services",
+];
 
 /// The labels that a list is asked for, each with its value or alone.
 fn selector(query: &str) -> Vec<String> {

@@ -10,12 +10,13 @@ use tokio::time::Instant;
 
 use crate::server::ApiServer;
 
-const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/shop/leases/conclave-operator";
+const LEASE: &str =
+    "/apis/coordination.k8s.io/v1/namespaces/conclave-system/leases/conclave-operator";
 
 fn candidate(server: &ApiServer, identity: &str) -> Candidate {
     let seconds = Duration::from_secs;
     let terms = Terms { duration: seconds(15), deadline: seconds(10), retry: seconds(2) };
-    let api = Api::default_namespaced(server.client());
+    let api = Api::namespaced(server.client(), "conclave-system");
     Candidate::new(api, "conclave-operator", identity.to_owned(), terms)
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use clap::Args;
 
 use super::problem::Problem;
-use super::{DEFAULT_IMAGE, Options, inject_and_count};
+use super::{DEFAULT_IMAGE, Options, Resources, inject_and_count};
 
 /// The settings of `conclave inject`.
 #[derive(Args, Clone, Debug)]
@@ -21,6 +21,9 @@ pub struct InjectArgs {
     /// The image of the sidecar, where no annotation `config.conclave.dev/image` names another.
     #[arg(long, env = "CONCLAVE_IMAGE", value_name = "IMAGE", default_value = DEFAULT_IMAGE)]
     image: String,
+    /// What the sidecar asks for and may use.
+    #[command(flatten)]
+    resources: Resources,
 }
 
 /// Why nothing was injected. Nothing is written then.
@@ -35,6 +38,9 @@ pub enum InjectError {
         #[source]
         source: io::Error,
     },
+    /// The sidecar would ask for more than it may use.
+    #[error("{0}")]
+    Resources(String),
     /// A document is no YAML.
     #[error("document {document} is no YAML: {reason}")]
     Yaml {
@@ -70,7 +76,9 @@ impl InjectArgs {
         let file = self.filename.clone();
         let text =
             self.read().map_err(|source| InjectError::Read { file: file.clone(), source })?;
-        let options = Options { group: self.group.clone(), image: self.image.clone() };
+        self.resources.check().map_err(InjectError::Resources)?;
+        let (group, image) = (self.group.clone(), self.image.clone());
+        let options = Options { group, image, resources: self.resources.clone() };
         match inject_and_count(&text, &options)? {
             (_, 0) => Err(InjectError::NothingToInject { file }),
             (injected, _) => Ok(injected),

@@ -3,8 +3,9 @@
 use conclave_crds::{PEER_PORT, PEER_PORT_NAME, SIDECAR_CONTAINER};
 use serde_json::{Value, json};
 
-use super::leader_elector;
+use super::problem::Problem;
 use super::settings::Settings;
+use super::{Options, leader_elector};
 
 /// The port of the API, on the loopback addresses only.
 pub const API_PORT: u16 = 7070;
@@ -17,6 +18,9 @@ pub const ADMIN_PORT: u16 = 7072;
 
 /// The name of [`ADMIN_PORT`] in the container: what a PodMonitor selects.
 pub const ADMIN_PORT_NAME: &str = "conclave-admin";
+
+/// The variable by which a sidecar has the group that it was injected for.
+pub const GROUP_VARIABLE: &str = "CONCLAVE_GROUP";
 
 /// Where applications find the API; they have it as `CONCLAVE_URL`.
 pub const API_URL: &str = "http://127.0.0.1:7070";
@@ -43,11 +47,15 @@ pub(super) const API_TOKENS_VOLUME: &str = "conclave-api-tokens";
 
 /// The native sidecar: an init container that goes on. The application starts once its API is
 /// bound, and it ends after the application.
-pub(super) fn container(group: &str, image: &str, settings: &Settings) -> Value {
+pub(super) fn container(
+    group: &str,
+    options: &Options,
+    settings: &Settings,
+) -> Result<Value, Problem> {
     let probe = |path: &str| json!({"path": path, "port": ADMIN_PORT_NAME});
-    json!({
+    Ok(json!({
         "name": SIDECAR_CONTAINER,
-        "image": settings.image.as_deref().unwrap_or(image),
+        "image": settings.image.as_deref().unwrap_or(&options.image),
         "command": ["/conclave"],
         "args": ["sidecar"],
         "restartPolicy": "Always",
@@ -58,14 +66,7 @@ pub(super) fn container(group: &str, image: &str, settings: &Settings) -> Value 
         "livenessProbe": {"httpGet": probe("/livez"), "periodSeconds": 10, "failureThreshold": 6},
         // The port for the platform takes this from the pod alone, and a kubelet is outside of it.
         "lifecycle": {"preStop": {"exec": {"command": ["/conclave", "drain"]}}},
-        "resources": {
-            "requests": {
-                "cpu": settings.cpu_request.as_deref().unwrap_or("10m"),
-                "memory": settings.memory_request.as_deref().unwrap_or("16Mi"),
-            },
-            // No limit of processor time: a throttled member misses heartbeats.
-            "limits": {"memory": settings.memory_limit.as_deref().unwrap_or("64Mi")},
-        },
+        "resources": options.resources.of_pod(&settings.resources)?,
         "securityContext": {
             "allowPrivilegeEscalation": false,
             "capabilities": {"drop": ["ALL"]},
@@ -77,7 +78,7 @@ pub(super) fn container(group: &str, image: &str, settings: &Settings) -> Value 
         },
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": mounts(settings),
-    })
+    }))
 }
 
 fn mounts(settings: &Settings) -> Vec<Value> {
@@ -111,7 +112,7 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
         of_pod("POD_IPS", "status.podIPs"),
         of_pod("HOST_IP", "status.hostIP"),
         of_pod("NODE_NAME", "spec.nodeName"),
-        json!({"name": "CONCLAVE_GROUP", "value": group}),
+        json!({"name": GROUP_VARIABLE, "value": group}),
         json!({"name": "CONCLAVE_SOCKET", "value": SOCKET_PATH}),
     ];
     if settings.socket_only {

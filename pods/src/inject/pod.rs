@@ -24,7 +24,8 @@ pub fn inject_pod(pod: &mut Value, options: &Options) -> Result<bool, Problem> {
         take_out(pod);
     }
     room::check(pod, &settings)?;
-    put_in(pod, &group, &settings, options)?;
+    let container = container(&group, options, &settings)?;
+    put_in(pod, &group, &settings, container)?;
     Ok(true)
 }
 
@@ -93,7 +94,7 @@ fn put_in(
     pod: &mut Value,
     group: &str,
     settings: &Settings,
-    options: &Options,
+    sidecar: Value,
 ) -> Result<(), Problem> {
     let labels = field(pod, &["metadata", "labels"])?;
     labels.insert(GROUP_LABEL.to_owned(), json!(group));
@@ -108,9 +109,7 @@ fn put_in(
     }
     let below_spec = |problem: Problem| problem.below("spec");
     // First, so that the application's own init containers find it running.
-    list(spec, "initContainers")
-        .map_err(below_spec)?
-        .insert(0, container(group, &options.image, settings));
+    list(spec, "initContainers").map_err(below_spec)?.insert(0, sidecar);
     list(spec, "volumes").map_err(below_spec)?.extend(volumes(settings));
     Ok(())
 }

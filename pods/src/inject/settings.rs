@@ -5,6 +5,7 @@ use tracing_subscriber::filter::Targets;
 
 use super::application::Application;
 use super::problem::Problem;
+use super::resources::Wanted;
 
 /// The annotations `config.conclave.dev/...` of a pod, and those of its application, checked.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -13,12 +14,8 @@ pub(super) struct Settings {
     pub(super) image: Option<String>,
     /// What it logs.
     pub(super) log_level: Option<String>,
-    /// The processor time that it asks for.
-    pub(super) cpu_request: Option<String>,
-    /// The memory that it asks for.
-    pub(super) memory_request: Option<String>,
-    /// The memory that it may use.
-    pub(super) memory_limit: Option<String>,
+    /// What it asks for and may use.
+    pub(super) resources: Wanted,
     /// The containers that see its Unix socket.
     pub(super) mount_socket: Vec<String>,
     /// Whether its API has that socket alone.
@@ -54,15 +51,12 @@ impl Settings {
     }
 
     fn set(&mut self, setting: &str, text: &str) -> Result<(), String> {
-        if self.application.set(setting, text)? {
+        if self.application.set(setting, text)? || self.resources.set(setting, text)? {
             return Ok(());
         }
         match setting {
             "image" => self.image = Some(image(text)?),
             "log-level" => self.log_level = Some(log_level(text)?),
-            "cpu-request" => self.cpu_request = Some(quantity(text)?),
-            "memory-request" => self.memory_request = Some(quantity(text)?),
-            "memory-limit" => self.memory_limit = Some(quantity(text)?),
             "mount-socket" => self.mount_socket = list(text),
             "socket-only" => self.socket_only = truth(text)?,
             "api-tokens" => self.api_tokens = Some(secret(text)?),
@@ -141,17 +135,6 @@ fn truth(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| format!("must be `true` or `false`, and is `{text}`"))
 }
 
-/// A quantity of Kubernetes, such as `10m`, `0.5` or `64Mi`.
-fn quantity(text: &str) -> Result<String, String> {
-    let is_number = |c: char| c.is_ascii_digit() || c == '.';
-    let number_end = text.find(|c| !is_number(c)).unwrap_or(text.len());
-    let (number, unit) = text.split_at(number_end);
-    if number.parse::<f64>().is_err() || !UNITS.contains(&unit) {
-        return Err(format!("must be a quantity such as `10m` or `64Mi`, and is `{text}`"));
-    }
-    Ok(text.to_owned())
-}
-
 pub(super) const PREFIX: &str = "config.conclave.dev/";
 
 /// The annotation that puts an application forward without a call of its own.
@@ -159,10 +142,11 @@ const ELECTIONS: &str = "conclave.dev/elections";
 
 const LABEL_MAX: usize = 63;
 
-pub(super) const KNOWN: [&str; 15] = [
+pub(super) const KNOWN: [&str; 16] = [
     "image",
     "log-level",
     "cpu-request",
+    "cpu-limit",
     "memory-request",
     "memory-limit",
     "mount-socket",
@@ -178,6 +162,3 @@ pub(super) const KNOWN: [&str; 15] = [
 ];
 
 const SECRET_NAME_MAX: usize = 253;
-
-const UNITS: [&str; 16] =
-    ["", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];

@@ -53,7 +53,8 @@ fn only(text: &str) -> Value {
 fn a_manifest_becomes_what_the_golden_file_says() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/inject/golden");
     let read = |name: &str| std::fs::read_to_string(golden.join(name)).unwrap_or_default();
-    let options = Options { group: None, image: "registry.example.com/conclave:1".to_owned() };
+    let options =
+        Options { image: "registry.example.com/conclave:1".to_owned(), ..Options::default() };
     let written = inject(&read("deployment.yaml"), &options).expect("a manifest");
     if std::env::var_os("UPDATE").is_some() {
         std::fs::write(golden.join("injected.yaml"), &written).expect("the file can be written");

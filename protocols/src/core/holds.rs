@@ -27,6 +27,7 @@ mod map;
 mod notes;
 mod own;
 mod seat;
+mod shown;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -44,6 +45,7 @@ use self::notes::Notes;
 use self::own::Hold;
 pub use self::own::{Claim, Taken};
 pub use self::seat::Seat;
+pub use self::shown::Shown;
 use super::message::Note;
 use super::service::Notice;
 use super::{Heard, Lease, Term};

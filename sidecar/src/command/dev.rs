@@ -10,6 +10,7 @@ use conclave_protocols::detection::Stated;
 use conclave_protocols::policy::{Policy, Timing};
 
 use crate::application::HealthArgs;
+use crate::descriptors;
 use crate::dev;
 use crate::telemetry::{self, LogFormat};
 
@@ -35,6 +36,7 @@ pub(super) struct DevArgs {
 
 pub(super) fn run(args: &DevArgs) -> ExitCode {
     let outcome = settings(args).and_then(|settings| {
+        descriptors::allow_enough();
         let runtime = tokio::runtime::Runtime::new().context("start the runtime")?;
         runtime.block_on(dev::run(settings))
     });
@@ -63,11 +65,12 @@ fn settings(args: &DevArgs) -> anyhow::Result<dev::Settings> {
             (name, conclave_crds::policy(&conclave)?, conclave_crds::detection(&conclave.spec)?)
         }
     };
+    let most = u16::MAX - dev::PAGE;
     anyhow::ensure!(
-        args.base_port.checked_add(300).is_some(),
-        "base port {}: expected at most {}",
+        (1..=most).contains(&args.base_port),
+        "--base-port (CONCLAVE_BASE_PORT) is {}: expected 1 to {most}, because the group has ports up to {} above it",
         args.base_port,
-        u16::MAX - 300
+        dev::PAGE
     );
     let health = args.health.check();
     if let Some(check) = &health {

@@ -78,7 +78,7 @@ mod tests {
         let mut double = Double::new();
         let (_sender, bound) = watch::channel(true);
         let admin = router(Admin::new(double.group.clone(), double.metrics.clone(), bound));
-        let sockets = Listeners::on(at.parse().unwrap()).await.unwrap();
+        let sockets = Listeners::on(at.parse().unwrap()).unwrap();
         let port = sockets.addresses()[0].port();
         let end = CancellationToken::new();
         let _guard = end.clone().drop_guard();

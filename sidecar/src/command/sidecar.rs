@@ -10,7 +10,6 @@ use anyhow::Context;
 use clap::Args;
 use conclave_protocols::PodUid;
 use conclave_protocols::policy::Policy;
-use kube::Client;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -19,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::application::{Application, HealthArgs, look_after};
+use crate::descriptors;
 use crate::http::{LeaderElector, Listeners, TokenFile};
 use crate::identity::{AuthorityClient, Held, Issuer, Renewal};
 use crate::kubernetes::{Leaders, OwnPod, Place, PodEndpoint, Resource, Says};
@@ -102,6 +102,7 @@ pub(super) fn run(args: SidecarArgs) -> ExitCode {
         super::complain(&error);
         return ExitCode::from(super::BAD_SETTINGS);
     }
+    descriptors::allow_enough();
     let lived = one_thread::live(live(args)).context("run the sidecar");
     match lived.flatten() {
         Ok(()) => ExitCode::SUCCESS,
@@ -153,27 +154,31 @@ const DEATHS: usize = 64;
 
 async fn live(args: SidecarArgs) -> anyhow::Result<()> {
     let end = CancellationToken::new();
-    let terminate = signal(SignalKind::terminate()).context("listen for SIGTERM")?;
-    let interrupt = signal(SignalKind::interrupt()).context("listen for SIGINT")?;
-    tokio::spawn(end_on_signal(terminate, end.clone()));
-    tokio::spawn(end_on_signal(interrupt, end.clone()));
-
+    for (kind, name) in [(SignalKind::terminate(), "SIGTERM"), (SignalKind::interrupt(), "SIGINT")]
+    {
+        let arrived = signal(kind).with_context(|| format!("listen for {name}"))?;
+        tokio::spawn(end_on_signal(arrived, end.clone()));
+    }
     let metrics = Metrics::new(&args.group).with_process();
     let clock = OsClock::with_fault(ClockFault {
         offset_ns: i64::from(args.clock_offset_ms) * 1_000_000,
         drift_ppm: args.clock_drift_ppm,
     });
-    let sockets = bind(&args).await?;
+    let sockets = bind(&args)?;
     let mut sidecar = Sidecar::serve(&args.group, &args.pod_name, sockets, clock, metrics.clone());
     info!(group = args.group, pod = args.pod_name, "serving");
     let application = watch::Sender::new(Application::default());
     tokio::spawn(look_after(args.health.check(), application.clone(), metrics.clone()));
-    let client = Client::try_default().await.context("find the API server")?;
+    let client =
+        conclave_kubernetes::client("conclave-sidecar").await.context("find the API server")?;
     let place = Place::new(client.clone(), &args.pod_namespace, &args.group);
-    let leases = KubernetesLeases::new(client.clone(), &args.pod_namespace);
-    let leases = Leases::Kubernetes(leases);
+    let leases = Leases::Kubernetes(KubernetesLeases::new(client.clone(), &args.pod_namespace));
+    let mut was_deleted = false;
     while !end.is_cancelled() {
-        let Some(resource) = wait_for_group(&mut sidecar, &place, &end).await else { break };
+        let found = Box::pin(wait_for_group(&mut sidecar, &place, was_deleted, &end));
+        let Some(resource) = found.await else { break };
+        // If there is a next time.
+        was_deleted = true;
         let uid = resource.uid;
         let register = KubernetesRegister::new(
             client.clone(),
@@ -202,8 +207,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             sidecar.group(),
             application.clone(),
         ));
-        let client = AuthorityClient::new(&args.group, args.token_path.clone());
-        let issuer = Issuer::Authority(client);
+        let issuer = Issuer::Authority(AuthorityClient::new(&args.group, args.token_path.clone()));
         let renewal = Renewal::new(issuer, uid, args.pod_uid, trusted, metrics.clone());
         let (held, missing) = (renewal.held(), renewal.missing());
         watches.spawn(renewal.run());
@@ -234,12 +238,8 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             termination_message: Some(args.termination_message_path.clone()),
         };
         let over = CancellationToken::new();
-        let me = PodEndpoint {
-            name: args.pod_name.clone(),
-            uid: args.pod_uid,
-            ips: args.pod_ips.clone(),
-        };
-        let leaders = Leaders::new(place.clone(), uid, me, sidecar.group(), over.clone());
+        let leaders =
+            Leaders::new(place.clone(), uid, own_endpoint(&args), sidecar.group(), over.clone());
         let leaders = tokio::spawn(leaders.run(elections));
         let lived = sidecar.live(membership, end.clone()).await;
         over.cancel();
@@ -247,7 +247,8 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             warn!("this pod ends before it could take itself off the slice of an election");
         }
         watches.abort_all();
-        lived.context("listen for the other members")?;
+        metrics.certificates.is_gone();
+        lived.with_context(|| port_setting(&args))?;
     }
     sidecar.end().await;
     Ok(())
@@ -257,11 +258,16 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
 async fn wait_for_group(
     sidecar: &mut Sidecar,
     place: &Place,
+    was_deleted: bool,
     end: &CancellationToken,
 ) -> Option<Resource> {
     let (missing, lacks) = watch::channel(String::new());
-    let wait = end.run_until_cancelled(place.wait(&missing));
-    sidecar.turn_away_until_found(wait, lacks).await
+    let wait = end.run_until_cancelled(place.wait(&missing, was_deleted));
+    Box::pin(sidecar.turn_away_until_found(wait, lacks)).await
+}
+
+fn own_endpoint(args: &SidecarArgs) -> PodEndpoint {
+    PodEndpoint { name: args.pod_name.clone(), uid: args.pod_uid, ips: args.pod_ips.clone() }
 }
 
 /// Returns once there is a certificate, with true; or once the group is dissolved, with false.
@@ -281,21 +287,25 @@ async fn end_on_signal(mut signal: tokio::signal::unix::Signal, end: Cancellatio
     }
 }
 
-async fn bind(args: &SidecarArgs) -> anyhow::Result<Sockets> {
+fn bind(args: &SidecarArgs) -> anyhow::Result<Sockets> {
     let port = args.base_port;
-    let api = bind_api(args).await?;
+    let api = bind_api(args)?;
     let anywhere = SocketAddr::from((any(&args.pod_ips), port + 2));
-    let admin = Listeners::on(anywhere).await.with_context(|| format!("listen on {anywhere}"))?;
+    let admin = Listeners::on(anywhere).with_context(|| port_setting(args))?;
     let peers = vec![SocketAddr::from((any(&args.pod_ips), port + 1))];
-    Ok(Sockets { api, peers, admin, leader_elector: bind_leader_elector(args).await? })
+    Ok(Sockets { api, peers, admin, leader_elector: bind_leader_elector(args)? })
 }
 
-async fn bind_api(args: &SidecarArgs) -> anyhow::Result<Listeners> {
-    let port = args.base_port;
+/// What moves the ports, for whom one of them is taken.
+fn port_setting(args: &SidecarArgs) -> String {
+    format!("CONCLAVE_BASE_PORT (--base-port) is {}", args.base_port)
+}
+
+fn bind_api(args: &SidecarArgs) -> anyhow::Result<Listeners> {
     let mut api = if args.api_socket_only {
         Listeners::default()
     } else {
-        Listeners::on_loopback(port).await.with_context(|| format!("listen on port {port}"))?
+        Listeners::on_loopback(args.base_port).with_context(|| port_setting(args))?
     };
     if let Some(path) = &args.socket {
         api = api.and_unix(path).with_context(|| format!("listen on {}", path.display()))?;
@@ -307,14 +317,12 @@ async fn bind_api(args: &SidecarArgs) -> anyhow::Result<Listeners> {
     Ok(api)
 }
 
-async fn bind_leader_elector(args: &SidecarArgs) -> anyhow::Result<Option<LeaderElector>> {
+fn bind_leader_elector(args: &SidecarArgs) -> anyhow::Result<Option<LeaderElector>> {
     let Some(election) = args.leader_elector.clone() else { return Ok(None) };
-    let listeners = Listeners::on_loopback(LEADER_ELECTOR_PORT).await.with_context(|| {
-        format!(
-            "listen on port {LEADER_ELECTOR_PORT} in the place of leader-elector, which must not be \
-             in the pod any more"
-        )
-    })?;
+    let listeners = Listeners::on_loopback(LEADER_ELECTOR_PORT).context(
+        "CONCLAVE_LEADER_ELECTOR (--leader-elector) opens the port of leader-elector, which must \
+         not be in the pod any more",
+    )?;
     Ok(Some(LeaderElector { listeners, election }))
 }
 

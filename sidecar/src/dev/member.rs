@@ -363,7 +363,7 @@ impl Born {
     }
 
     async fn run(self, ready: oneshot::Sender<anyhow::Result<Group>>) {
-        let sockets = match self.bind().await {
+        let sockets = match self.bind() {
             Ok(sockets) => sockets,
             Err(error) => {
                 let _ = ready.send(Err(error));
@@ -420,7 +420,9 @@ impl Born {
         let strings = Strings { cuts, sent: Some(sent) };
         let lived = sidecar.live_on_strings(membership, self.end.clone(), strings).await;
         if let Err(error) = lived {
-            tracing::error!(%error, member = self.number, "listen for peers");
+            let (address, ports) = (error.address, self.settings.ports());
+            let error = error.source;
+            tracing::error!(%address, %error, member = self.number, "listen for peers: {ports}");
         }
         sidecar.end().await;
     }
@@ -458,11 +460,14 @@ impl Born {
         (0..self.settings.members).map(endpoint).collect()
     }
 
-    async fn bind(&self) -> anyhow::Result<Sockets> {
+    fn bind(&self) -> anyhow::Result<Sockets> {
         let base = self.settings.base_port + self.number;
-        let api = Listeners::on_loopback(base).await.with_context(|| format!("port {base}"))?;
-        let admin = base + ADMIN;
-        let admin = Listeners::on_loopback(admin).await.with_context(|| format!("port {admin}"))?;
+        let listen = |port| {
+            Listeners::on_loopback(port).with_context(|| {
+                format!("{}, and member {} needs {port}", self.settings.ports(), self.number)
+            })
+        };
+        let (api, admin) = (listen(base)?, listen(base + ADMIN)?);
         Ok(Sockets { api, peers: vec![self.peer_address()], admin, leader_elector: None })
     }
 }

@@ -13,6 +13,7 @@ mod files;
 mod guard;
 mod observer;
 mod snapshot;
+mod stalls;
 
 use std::sync::Arc;
 

@@ -11,6 +11,7 @@ use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Refus
 use crate::group::{Asked, ElectionError, Request};
 use crate::http::tests::double::{Double, claim, held, waiting};
 use crate::http::{Limits, serve_one};
+use crate::locks::Locks;
 
 /// The API of a group whose answers go by the names of locks and claims.
 #[derive(Clone, Debug)]
@@ -54,6 +55,7 @@ async fn play(mut double: Double) {
             Request::Renew(lock, id, _, reply) | Request::Release(lock, id, reply) => {
                 drop(reply.send(found(lock, id)));
             }
+            Request::Locks(_, reply) => drop(reply.send(Ok(Locks::default()))),
             Request::Claims(reply) => drop(reply.send(Vec::new())),
             Request::Election(_, request) => request.refuse(ElectionError::NoElection),
             Request::Abandon(..) | Request::Drain => {}

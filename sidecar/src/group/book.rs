@@ -9,6 +9,7 @@ mod arbiter;
 mod ending;
 mod entry;
 mod lock_events;
+mod shown;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -22,7 +23,7 @@ use tokio::sync::watch;
 use self::entry::{ClaimEntry, Extended};
 use super::Asked;
 use crate::claims::{
-    Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Holder, LostReason, Refusal, Wait,
+    Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Holder, LostReason, Maker, Refusal, Wait,
 };
 use crate::metrics::LockMetrics;
 
@@ -56,7 +57,7 @@ pub(super) type ClaimTimer = ((LockName, ClaimId, Due), Option<LocalTime>);
 /// All claims.
 pub(super) struct Book {
     pod: String,
-    me: Incarnation,
+    me: Maker,
     /// What the member goes by.
     arbiter: Arbiter,
     locks: BTreeMap<LockName, Line>,
@@ -117,9 +118,10 @@ const TRY: Duration = Duration::from_secs(3);
 
 impl Book {
     pub(super) fn new(pod: &str, me: Incarnation, metrics: LockMetrics) -> Self {
+        metrics.wanted.set(0);
         Self {
             pod: pod.to_owned(),
-            me,
+            me: me.into(),
             arbiter: Arbiter::Quorum,
             locks: BTreeMap::new(),
             claims: BTreeMap::new(),
@@ -187,18 +189,10 @@ impl Book {
         open.map(ClaimEntry::watch).collect()
     }
 
-    /// An id that begins with this process' own number.
+    /// An id that begins with this process.
     fn draw(&mut self) -> ClaimId {
         self.drawn += 1;
-        ClaimId::try_from(format!("{:014x}-{}", self.me.run, self.drawn))
-            .expect("hexadecimal digits and a dash")
-    }
-
-    /// Whether an id was drawn by an earlier process.
-    fn is_of_earlier(&self, id: &ClaimId) -> bool {
-        let Some((run, number)) = id.as_str().split_once('-') else { return false };
-        let drawn = run.len() == 14 && u64::from_str_radix(run, 16).is_ok();
-        drawn && number.parse::<u64>().is_ok() && run != format!("{:014x}", self.me.run)
+        ClaimId::draw(self.me, self.drawn)
     }
 
     fn queue(&mut self, now: LocalTime, lock: &LockName, id: &ClaimId, wait: Wait) {
@@ -206,6 +200,7 @@ impl Book {
         line.waiting.push_back(id.clone());
         self.metrics.waiters.inc();
         let others = line.holding.is_some() || line.waiting.len() > 1;
+        self.count_locks();
         let at = match wait {
             Wait::For(Duration::ZERO) => Some(now.after(TRY)),
             Wait::For(wait) => Some(now.after(wait)),
@@ -362,8 +357,7 @@ impl Book {
         self.show(now, &key);
         match self.claims.get(&key) {
             Some(entry) => Ok(entry.watch()),
-            None if self.is_of_earlier(id) => Err(ClaimError::Restarted),
-            None => Err(ClaimError::NotFound),
+            None => Err(ClaimError::unknown(id, self.me)),
         }
     }
 
@@ -389,7 +383,12 @@ impl Book {
         let unused = |l: &Line| l.waiting.is_empty() && l.holding.is_none() && !l.asked;
         if self.locks.get(lock).is_some_and(unused) {
             self.locks.remove(lock);
+            self.count_locks();
         }
+    }
+
+    fn count_locks(&self) {
+        self.metrics.wanted.set(i64::try_from(self.locks.len()).unwrap_or(i64::MAX));
     }
 
     /// Forgets claims that ended long ago, and the oldest if they are too many.

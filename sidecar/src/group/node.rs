@@ -11,6 +11,7 @@
 
 mod ending;
 mod lead;
+mod locks;
 pub(super) mod requests;
 mod time;
 

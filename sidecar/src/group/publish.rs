@@ -178,6 +178,14 @@ impl Publisher {
         });
     }
 
+    /// This member has left its group: nothing is to be confirmed any more.
+    pub(super) fn ended(&self) {
+        self.status.send_modify(|status| {
+            status.confirmed = None;
+            status.outage_survived = None;
+        });
+    }
+
     /// The pod is about to end.
     pub(super) fn draining(&self) {
         self.status.send_modify(|status| {

@@ -9,6 +9,7 @@ use super::node::requests::answered;
 use super::publish::Publisher;
 use super::{Believers, ElectionError, Group, NamedElections, Request};
 use crate::claims::{AskError, ClaimError};
+use crate::locks::LocksError;
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
 
@@ -73,6 +74,7 @@ impl Slot {
             Request::Renew(_, _, _, reply) | Request::Release(_, _, reply) => {
                 answered(reply, Err(ClaimError::NotFound));
             }
+            Request::Locks(_, reply) => answered(reply, Err(LocksError::NotReady(missing))),
             Request::Claims(reply) => answered(reply, Vec::new()),
             Request::Election(_, request) => request.refuse(ElectionError::NotReady(missing)),
             Request::Abandon(..) => {}

@@ -21,7 +21,7 @@ use futures::future::join;
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
-use tracing::{debug_span, info, warn};
+use tracing::{debug_span, warn};
 
 use self::ballots::BallotStep;
 use self::steps::Step;
@@ -132,7 +132,7 @@ impl Slot {
         let (answers, answered) = mpsc::channel(ANSWERS);
         let (heard, of_leases) = mpsc::channel(ANSWERS);
         self.publisher.begins(me.incarnation, &policy);
-        self.metrics.ballots.list(&policy);
+        self.metrics.list(&policy);
         let incarnation = me.incarnation;
         let clock = virtual_clock(self.clock, &policy);
         let status_epoch = *status.borrow_and_update();
@@ -173,6 +173,7 @@ impl Slot {
             believers: self.believers.watch(),
         };
         self.drained = Task { node, process }.run(sources, end, self.drained).await;
+        self.publisher.ended();
     }
 }
 
@@ -230,7 +231,7 @@ impl Task<'_> {
                     if let Some(policy) = sources.policies.borrow_and_update().clone() {
                         Arrival::Command(Command::Policy(Box::new(policy)))
                     } else {
-                        info!("the group was dissolved");
+                        warn!("the Conclave of this group was deleted: the group is dissolved");
                         Arrival::End
                     }
                 }

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -13,8 +12,9 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::Api;
+use super::answer::Json;
 use super::elections::{self, ElectionView};
-use super::fields::{Fields, QueryFields};
+use super::fields::Fields;
 use super::locks::METADATA_BYTES;
 use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
@@ -95,7 +95,8 @@ const COOLDOWN: Duration = Duration::from_secs(10);
     ),
     request_body(content = Option<CandidacyBody>, content_type = "application/json"),
     responses(
-        (status = 200, description = "It stood before.", body = ElectionView),
+        (status = 200, description = "It stood before; or, with `Accept: text/event-stream`, the events of the election.",
+            content((ElectionView = "application/json"), (String = "text/event-stream"))),
         (status = 201, description = "It stands from now on.", body = ElectionView),
         (status = 400, description = "`invalid`", body = ProblemBody),
         (status = 403, description = "`not-allowed`", body = ProblemBody),
@@ -194,9 +195,9 @@ impl Drop for Candidate {
 pub(super) async fn delete_candidacy(
     State(api): State<Api>,
     Path(name): Path<String>,
-    QueryFields(query): QueryFields,
+    fields: Fields,
 ) -> Result<StatusCode, Problem> {
-    query.finish(&[])?;
+    fields.finish(&[])?;
     named(&name)?;
     api.group.withdraw(&name).await?;
     Ok(StatusCode::NO_CONTENT)

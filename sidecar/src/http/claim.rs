@@ -1,12 +1,12 @@
 //! A claim by its name: asking after it, renewing it, giving it back.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use conclave_protocols::LocalTime;
 
 use super::Api;
+use super::answer::Json;
 use super::claim_view::{ClaimView, StateName};
 use super::fields::{Fields, QueryFields};
 use super::paths::ClaimPath;
@@ -32,9 +32,10 @@ use crate::os_clock::Moment;
         ("index" = Option<u64>, Query, description = "The index that the caller has seen.")
     ),
     responses(
-        (status = 200, description = "It waits or holds.", body = ClaimView),
+        (status = 200, description = "It waits or holds; or, with `Accept: text/event-stream`, its events, each with the claim as its data.",
+            content((ClaimView = "application/json"), (String = "text/event-stream"))),
         (status = 400, description = "`invalid`", body = ProblemBody),
-        (status = 404, description = "`not-found`", body = ProblemBody),
+        (status = 404, description = "`not-found`, `other-member`", body = ProblemBody),
         (status = 410, description = "`lost`, `released`", body = ProblemBody),
         (status = 423, description = "`held`, `wait-timeout`: it was refused", body = ProblemBody),
         (status = 429, description = "`queue-full`", body = ProblemBody),
@@ -75,7 +76,7 @@ pub(super) async fn get_claim(
     responses(
         (status = 200, description = "It holds, until the deadline that it tells.", body = ClaimView),
         (status = 400, description = "`invalid`", body = ProblemBody),
-        (status = 404, description = "`not-found`", body = ProblemBody),
+        (status = 404, description = "`not-found`, `other-member`", body = ProblemBody),
         (status = 409, description = "`not-held`: it still waits", body = ProblemBody),
         (status = 410, description = "`lost`, `released`", body = ProblemBody),
         (status = 503, description = "`not-ready`, `terminating`", body = ProblemBody)
@@ -103,13 +104,9 @@ pub(super) async fn renew_claim(
         ("claim" = String, Path, description = "The claim.")
     ),
     responses(
-        (status = 204, description = "It holds.", headers(
-            ("conclave-fencing-token" = u64, description = "Its token."),
-            ("conclave-safe-for-ms" = u64, description = "For how long it is safe."),
-            ("conclave-safe-until-boottime-ns" = String, description = "As in the body of a claim."),
-            ("conclave-safe-until-monotonic-ns" = String, description = "As in the body of a claim.")
-        )),
-        (status = 404, description = "`not-found`", body = ProblemBody),
+        (status = 204, description = "It holds."),
+        (status = 400, description = "`invalid`", body = ProblemBody),
+        (status = 404, description = "`not-found`, `other-member`", body = ProblemBody),
         (status = 409, description = "`not-held`: it still waits", body = ProblemBody),
         (status = 410, description = "`lost`, `released`", body = ProblemBody),
         (status = 423, description = "`held`, `wait-timeout`: it was refused", body = ProblemBody),
@@ -119,7 +116,9 @@ pub(super) async fn renew_claim(
 pub(super) async fn check_claim(
     State(api): State<Api>,
     path: ClaimPath,
+    QueryFields(query): QueryFields,
 ) -> Result<Response, Problem> {
+    query.finish(&[])?;
     let claim = found(&api, api.group.find(path.lock, path.claim).await)?;
     let claim = claim.borrow().clone();
     let now = api.group.os_clock().moment();
@@ -148,7 +147,7 @@ pub(super) async fn check_claim(
     responses(
         (status = 204, description = "It neither holds nor waits any more."),
         (status = 400, description = "`invalid`", body = ProblemBody),
-        (status = 404, description = "`not-found`: there never was one", body = ProblemBody),
+        (status = 404, description = "`not-found`, `other-member`", body = ProblemBody),
         (status = 410, description = "`lost`: it had been lost before", body = ProblemBody),
         (status = 503, description = "`not-ready`, `terminating`", body = ProblemBody)
     )
@@ -220,10 +219,16 @@ fn found<T>(api: &Api, result: Result<T, ClaimError>) -> Result<T, Problem> {
     result.map_err(|error| not_found(api, error))
 }
 
-/// A member that is in no group knows no claims: it must not say that there is none.
+/// A member that is in no group knows no claims: it must not say that there is none. One that another member made may
+/// be held there.
 fn not_found(api: &Api, error: ClaimError) -> Problem {
     match (api.missing(), &error) {
         (Some(missing), ClaimError::NotFound) => Problem::new(ProblemType::NotReady, missing),
+        (_, ClaimError::OfAnother(maker)) => {
+            let status = api.group.status.borrow();
+            let pod = status.members.iter().find(|member| !member.me && maker.is_run(member.run));
+            Problem::other_member(&error, pod.map(|member| member.pod.clone()))
+        }
         _ => error.into(),
     }
 }

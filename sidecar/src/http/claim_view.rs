@@ -63,6 +63,13 @@ pub(super) struct ClaimView {
     /// What the application must renew within, if it must.
     #[serde(skip_serializing_if = "Option::is_none")]
     ttl_ms: Option<u64>,
+    /// The longest that it may hold, however often it is renewed: `max_hold`, and never more than the policy's
+    /// `maxHold`.
+    #[schema(example = 600_000)]
+    max_hold_ms: u64,
+    /// What is left of that; only while held. Then it is lost, with `max-hold`. A renewal does not change it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_hold_left_ms: Option<u64>,
     /// Rises with every change.
     index: u64,
     /// Who asked.
@@ -149,12 +156,14 @@ impl ClaimView {
             holders: None,
             waited_ms: millis(claim.settled.unwrap_or(now.boottime) - claim.asked),
             ttl_ms: claim.ttl.map(millis),
+            max_hold_ms: millis(claim.max_hold),
+            max_hold_left_ms: None,
             index: claim.index,
             owner: claim.owner.clone(),
             metadata: raw(claim.metadata.as_ref()),
             cost: None,
         };
-        view.show(&claim.state, now);
+        view.show(claim, now);
         view
     }
 
@@ -207,13 +216,17 @@ impl ClaimView {
         headers
     }
 
-    fn show(&mut self, state: &ClaimState, now: Moment) {
-        match state {
+    fn show(&mut self, claim: &Claim, now: Moment) {
+        match &claim.state {
             ClaimState::Waiting { holder, heard: _ } => {
                 let holders = holder.iter().map(|holder| HolderView::at(holder, now.boottime));
                 self.holders = Some(holders.collect());
             }
-            ClaimState::Held(held) if now.boottime < held.safe_until => self.show_hold(held, now),
+            ClaimState::Held(held) if now.boottime < held.safe_until => {
+                self.show_hold(held, now);
+                let most = held.since.after(claim.max_hold);
+                self.max_hold_left_ms = Some(millis(now.boottime.until(most)));
+            }
             ClaimState::Held(_) => self.show_lost(LostReason::LeaseExpired),
             ClaimState::Released => self.state = StateName::Released,
             ClaimState::Lost(reason) => self.show_lost(*reason),

@@ -1,6 +1,5 @@
 //! Elections: who leads, and whether it is this member.
 
-use axum::Json;
 use axum::extract::{FromRequestParts, Path, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
@@ -13,8 +12,9 @@ use tokio::sync::watch;
 use utoipa::ToSchema;
 
 use super::Api;
+use super::answer::Json;
 use super::claim_view::{Guarantee, millis, raw};
-use super::fields::QueryFields;
+use super::fields::{Fields, QueryFields};
 use super::problem::{Problem, ProblemBody};
 use super::safety::Safety;
 use super::trail;
@@ -169,13 +169,21 @@ pub(super) struct ElectionPath(watch::Receiver<Election>);
     path = "/v1/elections",
     operation_id = "listElections",
     tag = "elections",
-    responses((status = 200, description = "All of them.", body = ElectionList))
+    responses(
+        (status = 200, description = "All of them.", body = ElectionList),
+        (status = 400, description = "`invalid`", body = ProblemBody)
+    )
 )]
-pub(super) async fn list_elections(State(api): State<Api>) -> Json<ElectionList> {
+pub(super) async fn list_elections(
+    State(api): State<Api>,
+    QueryFields(query): QueryFields,
+) -> Result<Response, Problem> {
+    nothing_to_wait_for(query)?;
     let named = api.group.named_elections();
     let named = named.borrow();
     let all = std::iter::once(&api.group.election).chain(named.values());
-    Json(ElectionList { elections: all.map(|election| present(&api, election)).collect() })
+    let elections = all.map(|election| present(&api, election)).collect();
+    Ok(Json(ElectionList { elections }).into_response())
 }
 
 /// Shows an election: who leads, and how this member stands.
@@ -194,7 +202,8 @@ pub(super) async fn list_elections(State(api): State<Api>) -> Json<ElectionList>
         ("Last-Event-ID" = Option<String>, Header, description = "With a stream: the `id` of the event that the caller read last.")
     ),
     responses(
-        (status = 200, description = "Also while nobody leads.", body = ElectionView),
+        (status = 200, description = "Also while nobody leads; with `Accept: text/event-stream` its events, each with the election as its data.",
+            content((ElectionView = "application/json"), (String = "text/event-stream"))),
         (status = 400, description = "`invalid`", body = ProblemBody),
         (status = 404, description = "`not-found`", body = ProblemBody),
         (status = 429, description = "`queue-full`", body = ProblemBody)
@@ -225,6 +234,7 @@ pub(super) async fn get_election(
     params(("election" = String, Path, description = "`default` is the group's leadership; others are what the resource lists.")),
     responses(
         (status = 200, description = "It leads.", body = ElectionView),
+        (status = 400, description = "`invalid`", body = ProblemBody),
         (status = 404, description = "`not-found`", body = ProblemBody),
         (status = 503, description = "It does not lead.", body = ElectionView)
     )
@@ -232,10 +242,21 @@ pub(super) async fn get_election(
 pub(super) async fn is_leader(
     State(api): State<Api>,
     ElectionPath(election): ElectionPath,
-) -> Response {
+    QueryFields(query): QueryFields,
+) -> Result<Response, Problem> {
+    nothing_to_wait_for(query)?;
     let view = present(&api, &election);
     let status = if view.is_leader { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    (status, Json(view)).into_response()
+    Ok((status, Json(view)).into_response())
+}
+
+/// A call that answers at once and takes no parameters.
+fn nothing_to_wait_for(query: Fields) -> Result<(), Problem> {
+    query.without(
+        &["wait", "index"],
+        "to be asked of `GET /v1/elections/{election}`, which waits for a change of that one",
+    )?;
+    query.finish(&[])
 }
 
 impl FromRequestParts<Api> for ElectionPath {

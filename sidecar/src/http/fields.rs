@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 use conclave_crds::Period;
 use http_body_util::{BodyExt, Limited};
 use serde_json::{Map, Value};
 
+use super::object::{self, ObjectError};
 use super::problem::Problem;
 use super::problem_type::ProblemType;
-use super::{Api, Limits};
+use super::{Api, Limits, query};
 
 /// The fields of a request, by name. A field is taken once; one that nobody takes is unknown.
 #[derive(Clone, Debug, Default)]
@@ -94,6 +96,14 @@ impl Fields {
         }
     }
 
+    /// Refuses these, which are for another call.
+    pub(super) fn without(&self, names: &[&str], expected: &str) -> Result<(), Problem> {
+        match names.iter().find(|name| self.values.contains_key(**name)) {
+            Some(name) => Err(Problem::invalid(name, expected)),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses what nobody took.
     pub(super) fn finish(self, known: &[&str]) -> Result<(), Problem> {
         match self.values.keys().next() {
@@ -106,10 +116,8 @@ impl Fields {
     }
 
     fn from_query(parts: &Parts) -> Result<Self, Problem> {
-        let Query(pairs) = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri)
-            .map_err(|error| Problem::invalid("query", format!("parameters: {error}")))?;
         let mut fields = Self::default();
-        for (name, value) in pairs {
+        for (name, value) in query::parameters(parts.uri.query().unwrap_or_default())? {
             fields.add(name, Value::String(value))?;
         }
         Ok(fields)
@@ -117,7 +125,7 @@ impl Fields {
 
     fn add(&mut self, name: String, value: Value) -> Result<(), Problem> {
         if self.values.contains_key(&name) {
-            return Err(Problem::invalid(&name, "to be given once, in the body or in the query"));
+            return Err(Problem::invalid(&name, ONCE));
         }
         self.values.insert(name, value);
         Ok(())
@@ -134,16 +142,33 @@ impl FromRequest<Api> for Fields {
         if body.is_empty() {
             return Ok(fields);
         }
-        if !parts.headers.contains_key(CONTENT_TYPE) {
-            let detail = "a body needs the header `Content-Type: application/json`";
-            return Err(Problem::new(ProblemType::UnsupportedMediaType, detail));
-        }
-        let object: Map<String, Value> = serde_json::from_slice(&body)
-            .map_err(|error| Problem::invalid("body", format!("a JSON object ({error})")))?;
-        for (name, value) in object {
+        check_type(&parts.headers)?;
+        for (name, value) in object::read(&body)? {
             fields.add(name, value)?;
         }
         Ok(fields)
+    }
+}
+
+/// A body must say that it is JSON, which no form can say. Where there is none, the type is that of nothing.
+fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let is_json = |value: &HeaderValue| {
+        let media = value.to_str().ok().and_then(|value| value.split(';').next());
+        media.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
+    };
+    if headers.contains_key(CONTENT_TYPE) && headers.get_all(CONTENT_TYPE).iter().all(is_json) {
+        return Ok(());
+    }
+    let detail = "a body needs the header `Content-Type: application/json`";
+    Err(Problem::new(ProblemType::UnsupportedMediaType, detail))
+}
+
+impl From<ObjectError> for Problem {
+    fn from(error: ObjectError) -> Self {
+        match error {
+            ObjectError::Twice(name) => Self::invalid(&name, ONCE),
+            ObjectError::Other(error) => Self::invalid("body", format!("a JSON object ({error})")),
+        }
     }
 }
 
@@ -183,6 +208,9 @@ pub(super) fn too_large(limit: usize) -> Problem {
 fn wrong_object(name: &str, limit: usize) -> Problem {
     Problem::invalid(name, format!("a JSON object of at most {limit} bytes"))
 }
+
+/// How often a name stands in a request.
+const ONCE: &str = "to be given once, in the body or in the query";
 
 /// What a length of time looks like.
 pub(super) const DURATION: &str = "a duration such as 30s, 500ms or 1m30s";

@@ -1,13 +1,13 @@
 //! What every request must be before anything else looks at it.
 //!
 //! The API listens on loopback, and a browser can reach loopback: by a page of another site, or by
-//! a name that is made to point there. So a request must name a loopback host, must not say that it
-//! comes from a page, and when it changes something its body must be JSON, which no form can send.
+//! a name that is made to point there. So a request must name a loopback host, and must not say that it
+//! comes from a page. A body must be JSON, too, which no form can send: `fields.rs` reads it so.
 
 use std::net::IpAddr;
 
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Version};
 use axum::middleware::Next;
@@ -32,9 +32,6 @@ pub(super) async fn guard(State(api): State<Api>, request: Request, next: Next) 
 fn check(request: &Request, body_bytes: usize) -> Result<(), Problem> {
     check_page(request.headers())?;
     check_host(request)?;
-    if !request.method().is_safe() {
-        check_type(request.headers())?;
-    }
     check_length(request.headers(), body_bytes)
 }
 
@@ -97,18 +94,6 @@ fn is_loopback(host: &Authority) -> bool {
 
 fn address(host: &Authority) -> Option<IpAddr> {
     host.host().trim_start_matches('[').trim_end_matches(']').parse().ok()
-}
-
-fn check_type(headers: &HeaderMap) -> Result<(), Problem> {
-    let is_json = |value: &HeaderValue| {
-        let media = value.to_str().ok().and_then(|value| value.split(';').next());
-        media.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json"))
-    };
-    if headers.get_all(CONTENT_TYPE).iter().all(is_json) {
-        return Ok(());
-    }
-    let detail = "the `Content-Type` must be application/json, or absent with an empty body";
-    Err(Problem::new(ProblemType::UnsupportedMediaType, detail))
 }
 
 fn check_length(headers: &HeaderMap, body_bytes: usize) -> Result<(), Problem> {

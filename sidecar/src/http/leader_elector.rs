@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::response::sse::Event;
 use axum::routing::get;
-use axum::{Json, Router};
 use futures::future::ready;
 use futures::stream::{self, Stream, StreamExt};
 use jiff::Timestamp;
@@ -18,6 +18,7 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::answer::Json;
 use super::elections::{self, ElectionView};
 use super::problem::Problem;
 use super::problem_type::ProblemType;

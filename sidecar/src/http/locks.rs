@@ -1,6 +1,5 @@
 //! Asking for a lock: `POST /v1/locks/{name}` and `PUT /v1/locks/{name}/claims/{claim}`.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -10,6 +9,7 @@ use tokio::sync::watch;
 use tracing::{Instrument, debug_span};
 use utoipa::ToSchema;
 
+use super::answer::Json;
 use super::claim_view::ClaimView;
 use super::fields::{self, Fields};
 use super::hold::{self, Caller};
@@ -21,8 +21,8 @@ use crate::claims::{Ask, Claim, ClaimId, ClaimState, Wait};
 use crate::telemetry::PATH;
 use conclave_protocols::LockName;
 
-/// What a client may say about a claim. Every field may be left out; `wait`, `ttl` and `owner` may
-/// be query parameters too.
+/// What a client may say about a claim. Every field may be left out; all but `metadata` may be query
+/// parameters too.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = ClaimRequest)]
@@ -33,7 +33,8 @@ pub(super) struct AskBody {
     /// The application renews within this time. Without it the sidecar renews.
     #[schema(example = "15s")]
     ttl: Option<String>,
-    /// The longest that the claim may hold; never more than the policy allows.
+    /// The longest that the claim may hold, however often it is renewed. If absent, and never more than, the
+    /// `maxHold` of the policy, which is 10 minutes unless the resource states another.
     #[schema(example = "10m")]
     max_hold: Option<String>,
     /// Who asks; the pod's name if absent. At most 253 bytes.
@@ -65,18 +66,21 @@ pub(super) struct RenewBody {
     operation_id = "claimLock",
     tag = "locks",
     params(
-        ("name" = String, Path, description = "The lock: 1 to 253 bytes, `/` as `%2F`."),
+        ("name" = String, Path, description = "The lock: 1 to 253 bytes, `/` as `%2F`; not `.` or `..`."),
         ("wait" = Option<String>, Query, description = "As in the body."),
         ("ttl" = Option<String>, Query, description = "As in the body."),
+        ("max_hold" = Option<String>, Query, description = "As in the body."),
         ("owner" = Option<String>, Query, description = "As in the body."),
-        ("prefer" = Option<String>, Header, description = "`respond-async`: answer 202 at once.")
+        ("Prefer" = Option<String>, Header, description = "`respond-async`: answer 202 at once.")
     ),
     request_body(content = Option<AskBody>, content_type = "application/json"),
     responses(
+        (status = 200, description = "With `Accept: text/event-stream`: the events of the claim, each with the claim as its data.",
+            body = String, content_type = "text/event-stream"),
         (status = 201, description = "Granted.", body = ClaimView),
         (status = 202, description = "It waits (with `Prefer: respond-async`).", body = ClaimView),
         (status = 400, description = "`invalid`", body = ProblemBody),
-        (status = 403, description = "`not-allowed`, `forbidden`", body = ProblemBody),
+        (status = 403, description = "`not-allowed`", body = ProblemBody),
         (status = 423, description = "`held`, `wait-timeout`", body = ProblemBody),
         (status = 429, description = "`queue-full`", body = ProblemBody),
         (status = 503, description = "`no-quorum`, `grace-period`, `not-ready`, `terminating`", body = ProblemBody)
@@ -102,20 +106,22 @@ pub(super) async fn claim_lock(
     operation_id = "putClaim",
     tag = "locks",
     params(
-        ("name" = String, Path, description = "The lock: 1 to 253 bytes, `/` as `%2F`."),
-        ("claim" = String, Path, description = "The claim: 1 to 128 of `A-Za-z0-9._~-`."),
+        ("name" = String, Path, description = "The lock: 1 to 253 bytes, `/` as `%2F`; not `.` or `..`."),
+        ("claim" = String, Path, description = "The claim: 1 to 128 of `A-Za-z0-9._~-`; not `.` or `..`."),
         ("wait" = Option<String>, Query, description = "As in the body."),
         ("ttl" = Option<String>, Query, description = "As in the body."),
+        ("max_hold" = Option<String>, Query, description = "As in the body."),
         ("owner" = Option<String>, Query, description = "As in the body."),
-        ("prefer" = Option<String>, Header, description = "`respond-async`: answer 202 at once.")
+        ("Prefer" = Option<String>, Header, description = "`respond-async`: answer 202 at once.")
     ),
     request_body(content = Option<AskBody>, content_type = "application/json"),
     responses(
-        (status = 200, description = "This claim holds already.", body = ClaimView),
+        (status = 200, description = "This claim holds already; or, with `Accept: text/event-stream`, its events.",
+            content((ClaimView = "application/json"), (String = "text/event-stream"))),
         (status = 201, description = "Granted.", body = ClaimView),
         (status = 202, description = "It waits.", body = ClaimView),
         (status = 400, description = "`invalid`", body = ProblemBody),
-        (status = 403, description = "`not-allowed`, `forbidden`", body = ProblemBody),
+        (status = 403, description = "`not-allowed`", body = ProblemBody),
         (status = 409, description = "`claim-reused`", body = ProblemBody),
         (status = 410, description = "`lost`, `released`", body = ProblemBody),
         (status = 412, description = "`claim-differs`", body = ProblemBody),

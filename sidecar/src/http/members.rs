@@ -1,6 +1,5 @@
 //! The group: who is in it, and how this member stands.
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use conclave_protocols::LocalTime;
@@ -9,6 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Api;
+use super::answer::Json;
 use super::claim_view::{Guarantee, millis};
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};

@@ -4,7 +4,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
-use super::{candidacy, claim, elections, locks, members, scope, time};
+use super::{candidacy, claim, described, elections, lock_view, locks, members, scope, time};
 
 /// What the document says besides the routes.
 #[derive(OpenApi)]
@@ -13,12 +13,13 @@ use super::{candidacy, claim, elections, locks, members, scope, time};
         title = "Conclave",
         description = "Coordination among the pods of a group, on localhost. \
             Tokens, epochs and indices are integers below 2^53. \
-            Besides what each call lists, any may answer `unauthorized` (401), `forbidden` (403), \
-            `request-timeout` (408), \
-            `body-too-large` (413) or `unsupported-media-type` (415).",
+            A duration is text such as `30s`, `500ms` or `1m30s`. \
+            A body is JSON, and may be absent wherever it is not required.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     paths(
+        lock_view::list_locks,
+        lock_view::get_lock,
         locks::claim_lock,
         locks::put_claim,
         claim::get_claim,
@@ -54,6 +55,7 @@ pub(super) const DOCUMENT: &str = include_str!("../../openapi.json");
 pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = ApiDoc::openapi();
     scope::describe(&mut document);
+    described::describe(&mut document);
     document
 }
 

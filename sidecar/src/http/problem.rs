@@ -6,7 +6,9 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::answer::Json;
 use super::claim_view::HolderView;
+use super::described::PROBLEM_MEDIA;
 use super::problem_type::ProblemType;
 use crate::claims::{AskError, Claim, ClaimError, ClaimState, Holder, LostReason, Refusal};
 use crate::group::ElectionError;
@@ -52,6 +54,9 @@ pub(super) struct ProblemBody {
     /// The claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     claim: Option<String>,
+    /// The pod whose sidecar made the claim, if it is in the group now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pod: Option<String>,
     /// Who holds the lock, as far as is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     holders: Option<Vec<HolderView>>,
@@ -99,6 +104,17 @@ impl Problem {
             ClaimState::Lost(reason) => Some(Self::lost(claim, *reason)),
             ClaimState::Refused(refusal) => Some(Self::refused(claim, refusal, now)),
         }
+    }
+
+    /// Another member made the claim that is asked after: the one of that pod, if it is in the view.
+    pub(super) fn other_member(error: &ClaimError, pod: Option<String>) -> Self {
+        let mut detail = error.to_string();
+        if let Some(pod) = &pod {
+            detail = format!("{detail}, the sidecar of {pod}");
+        }
+        let mut problem = Self::new(ProblemType::OtherMember, detail);
+        problem.body.pod = pod;
+        problem
     }
 
     fn lost(claim: &Claim, reason: LostReason) -> Self {
@@ -177,6 +193,7 @@ impl From<ClaimError> for Problem {
                 problem.body.reason = Some(LostReason::Restarted.name());
                 return problem;
             }
+            ClaimError::OfAnother(_) => ProblemType::OtherMember,
             ClaimError::Waiting => ProblemType::NotHeld,
             ClaimError::Closed => ProblemType::Terminating,
         };
@@ -187,9 +204,9 @@ impl From<ClaimError> for Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let row = self.kind.row();
-        let mut response = (row.status, axum::Json(&*self.body)).into_response();
+        let mut response = (row.status, Json(&*self.body)).into_response();
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_MEDIA));
         if let Some(seconds) = self.retry_after {
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -248,6 +265,6 @@ fn seconds_until(now: LocalTime, later: LocalTime) -> u16 {
 }
 
 /// As much of a text from outside as an answer repeats.
-fn shortened(text: &str) -> String {
+pub(super) fn shortened(text: &str) -> String {
     text.chars().take(80).collect()
 }

@@ -21,6 +21,8 @@ pub enum ProblemType {
     Terminating,
     /// The claim held, and no longer does.
     Lost,
+    /// Another member made the claim: this one does not know how it stands.
+    OtherMember,
     /// The claim was given back or given up before.
     Released,
     /// The claim's name was refused before, and names are not used twice.
@@ -68,7 +70,7 @@ pub struct Row {
 
 impl ProblemType {
     /// Every type, for the documentation and its test.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Held,
         Self::WaitTimeout,
         Self::QueueFull,
@@ -77,6 +79,7 @@ impl ProblemType {
         Self::NotReady,
         Self::Terminating,
         Self::Lost,
+        Self::OtherMember,
         Self::Released,
         Self::ClaimReused,
         Self::ClaimDiffers,
@@ -105,6 +108,7 @@ impl ProblemType {
             Self::NotReady => soon(503, "not-ready", "This member is in no group yet"),
             Self::Terminating => never(503, "terminating", "The sidecar is shutting down"),
             Self::Lost => never(410, "lost", "The claim held, and no longer does"),
+            Self::OtherMember => never(404, "other-member", "Another member made the claim, and knows alone how it stands"),
             Self::Released => never(410, "released", "The claim was released before"),
             Self::ClaimReused => never(409, "claim-reused", "The name of the claim was used before"),
             Self::ClaimDiffers => never(412, "claim-differs", "The claim asked for something else before"),

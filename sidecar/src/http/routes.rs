@@ -3,12 +3,16 @@
 use axum::Router;
 use axum::routing::{MethodRouter, get, post, put};
 
-use super::{Api, Scope, candidacy, claim, elections, locks, members, openapi, time};
+use super::{Api, Scope, candidacy, claim, elections, lock_view, locks, members, openapi, time};
 
-/// Each path, with the scope that it needs and the handlers of its methods.
+/// A path, the scope that it needs, and the handlers of its methods.
+type Route = (&'static str, Scope, fn() -> MethodRouter<Api>);
+
+/// Each of them.
 #[rustfmt::skip] // One route, one line.
-const ROUTES: [(&str, Scope, fn() -> MethodRouter<Api>); 14] = [
-    ("/v1/locks/{name}", Scope::Use, || post(locks::claim_lock)),
+const ROUTES: [Route; 15] = [
+    ("/v1/locks", Scope::Use, || get(lock_view::list_locks)),
+    ("/v1/locks/{name}", Scope::Use, || get(lock_view::get_lock).post(locks::claim_lock)),
     ("/v1/locks/{name}/claims/{claim}", Scope::Use,
         || put(locks::put_claim).get(claim::get_claim).delete(claim::release_claim)),
     ("/v1/locks/{name}/claims/{claim}/renew", Scope::Use, || post(claim::renew_claim)),

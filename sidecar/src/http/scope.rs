@@ -1,9 +1,9 @@
 //! What a caller may do.
 
 use utoipa::openapi::OpenApi;
-use utoipa::openapi::path::PathItem;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 
+use super::described::operations;
 use super::routes;
 
 /// What a token is good for.
@@ -46,9 +46,7 @@ pub(super) fn describe(document: &mut OpenApi) {
     components.add_security_scheme(SCHEME, SecurityScheme::Http(bearer));
     for (route, item) in &mut document.paths.paths {
         let scope = routes::needed(route).name();
-        let PathItem { get, put, post, delete, options, head, patch, trace, .. } = item;
-        let operations = [get, put, post, delete, options, head, patch, trace];
-        for operation in operations.into_iter().flatten() {
+        for operation in operations(item) {
             let needed = SecurityRequirement::new(SCHEME, [scope]);
             operation.security = Some(vec![SecurityRequirement::default(), needed]);
         }

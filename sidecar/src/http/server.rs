@@ -1,9 +1,7 @@
 //! Listening, with the limits that a local service needs against clients that misbehave.
 
-use std::io;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::path::Path;
+#[cfg(feature = "fuzzing")]
+use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +12,13 @@ use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Layer;
-use tracing::{debug, warn};
+use tracing::debug;
 
-use super::tokens::TokenFile;
+use super::listeners::Listeners;
 use super::unread::Unread;
 
 /// What a client may use up.
@@ -51,11 +48,18 @@ pub struct Limits {
     pub end_time: Duration,
 }
 
+impl Limits {
+    /// For a port that others than the pod itself reach, and on which few call.
+    pub fn of_probes() -> Self {
+        Self { connections: 256, long_calls: 224, ..Self::default() }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            connections: 256,
-            long_calls: 224,
+            connections: 2_560,
+            long_calls: 2_304,
             headers: 64,
             head_bytes: 16 * 1024,
             head_time: Duration::from_secs(120),
@@ -68,14 +72,6 @@ impl Default for Limits {
     }
 }
 
-/// The sockets of a service, and whom it is for. They take connections from the moment they exist.
-#[derive(Debug, Default)]
-pub struct Listeners {
-    tcp: Vec<TcpListener>,
-    unix: Vec<UnixListener>,
-    tokens: Option<TokenFile>,
-}
-
 /// How a request came in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Via {
@@ -83,64 +79,6 @@ pub enum Via {
     Tcp,
     /// Over a Unix socket, which no browser reaches.
     Unix,
-}
-
-impl Listeners {
-    /// Listens on both loopback addresses; fails if another process has one of them, or if neither works.
-    /// With port 0 both get the port that the first is given.
-    pub async fn on_loopback(port: u16) -> io::Result<Self> {
-        // A port that was drawn may be in use at the other address, and clients are not bound to it.
-        let is_taken = |error: &io::Error| port != 0 && error.kind() == io::ErrorKind::AddrInUse;
-        let first = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
-        let port = match &first {
-            Ok(listener) => listener.local_addr()?.port(),
-            Err(_) => port,
-        };
-        let second = TcpListener::bind((Ipv6Addr::LOCALHOST, port)).await;
-        match (first, second) {
-            (Ok(first), Ok(second)) => Ok(Self { tcp: vec![first, second], ..Self::default() }),
-            // Else clients would call the one or the other, by the address that they take.
-            (Ok(_), Err(error)) | (Err(error), Ok(_)) if is_taken(&error) => Err(error),
-            (Ok(one), Err(error)) | (Err(error), Ok(one)) => {
-                warn!(%error, port, "only one loopback address can be listened on");
-                Ok(Self { tcp: vec![one], ..Self::default() })
-            }
-            (Err(error), Err(_)) => Err(error),
-        }
-    }
-
-    /// Listens on one address.
-    pub async fn on(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self { tcp: vec![TcpListener::bind(address).await?], ..Self::default() })
-    }
-
-    /// Listens on a Unix socket (too), which everybody may use who sees it. A socket that an earlier
-    /// process left behind is replaced.
-    pub fn and_unix(mut self, path: &Path) -> io::Result<Self> {
-        match std::fs::symlink_metadata(path) {
-            Ok(left) if left.file_type().is_socket() => std::fs::remove_file(path)?,
-            Ok(_) | Err(_) => {}
-        }
-        let listener = UnixListener::bind(path)?;
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
-        self.unix.push(listener);
-        Ok(self)
-    }
-
-    /// Takes calls from those alone who have a token of this file.
-    pub fn for_tokens(self, tokens: TokenFile) -> Self {
-        Self { tokens: Some(tokens), ..self }
-    }
-
-    /// Who may call; everybody if there is none.
-    pub(super) fn tokens(&self) -> Option<&TokenFile> {
-        self.tokens.as_ref()
-    }
-
-    /// The TCP addresses.
-    pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.tcp.iter().filter_map(|listener| listener.local_addr().ok()).collect()
-    }
 }
 
 /// Serves a router on these sockets until `shutdown`; then requests may end, and nothing new
@@ -152,7 +90,7 @@ pub async fn serve_router(
     shutdown: CancellationToken,
 ) {
     // Who may call is the router's business.
-    let Listeners { tcp, unix, tokens: _ } = listeners;
+    let Listeners { tcp, unix, .. } = listeners;
     let server = Server {
         limits,
         free: Arc::new(Semaphore::new(limits.connections)),

@@ -5,6 +5,8 @@ mod claims;
 #[cfg(test)]
 mod clients;
 #[cfg(test)]
+mod described;
+#[cfg(test)]
 pub(crate) mod documents;
 pub(crate) mod double;
 #[cfg(test)]
@@ -19,6 +21,10 @@ mod guarding;
 mod hanging_up;
 #[cfg(test)]
 mod leader_elector;
+#[cfg(test)]
+mod locks;
+#[cfg(test)]
+mod many;
 #[cfg(test)]
 mod members;
 #[cfg(test)]

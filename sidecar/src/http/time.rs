@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -13,6 +12,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::Api;
+use super::answer::Json;
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use crate::group::Status;
@@ -100,9 +100,11 @@ enum ClockId {
         description = "503 if the error bound is larger, such as `10ms`."
     )),
     responses(
-        (status = 200, description = "The time and its bound.", body = TimeView),
+        (status = 200, description = "The time and its bound.",
+            content((TimeView = "application/json"), (String = "text/plain"))),
         (status = 400, description = "`invalid`", body = ProblemBody),
-        (status = 503, description = "Not known at all, or not closely enough.", body = TimeView)
+        (status = 503, description = "Not known at all, or not closely enough.",
+            content((TimeView = "application/json"), (String = "text/plain")))
     )
 )]
 pub(super) async fn get_time(

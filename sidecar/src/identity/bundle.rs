@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use k8s_openapi::ByteString;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
 
 /// The certificates of the authority: while it changes, those of the old one and of the new one.
 #[derive(Clone)]
 pub struct Bundle {
-    pem: Arc<str>,
+    text: Arc<str>,
     roots: Arc<RootCertStore>,
 }
 
@@ -26,17 +26,19 @@ pub enum BundleError {
 }
 
 impl Bundle {
-    /// Reads certificates in PEM, one after another.
-    pub fn read(pem: &str) -> Result<Self, BundleError> {
+    /// Reads certificates as the status of a group has them: each in base64, with a space between them.
+    pub fn read(text: &str) -> Result<Self, BundleError> {
         let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-            let certificate = certificate.map_err(|_| BundleError::Malformed)?;
+        for certificate in text.split_whitespace() {
+            let certificate: ByteString =
+                serde_json::from_value(certificate.into()).map_err(|_| BundleError::Malformed)?;
+            let certificate = CertificateDer::from(certificate.0);
             roots.add(certificate).map_err(|_| BundleError::Malformed)?;
         }
         if roots.is_empty() {
             return Err(BundleError::Empty);
         }
-        Ok(Self { pem: pem.into(), roots: Arc::new(roots) })
+        Ok(Self { text: text.into(), roots: Arc::new(roots) })
     }
 
     pub(super) fn roots(&self) -> Arc<RootCertStore> {
@@ -46,7 +48,7 @@ impl Bundle {
 
 impl PartialEq for Bundle {
     fn eq(&self, other: &Self) -> bool {
-        self.pem == other.pem
+        self.text == other.text
     }
 }
 

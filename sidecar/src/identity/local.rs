@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use conclave_crds::AuthorityStatus;
 use conclave_pods::PeerId;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DistinguishedName, DnType,
@@ -35,9 +36,9 @@ impl LocalAuthority {
         Ok(Self { issuer })
     }
 
-    /// Its certificate, in PEM.
+    /// Its certificate, as the status of a group has it.
     pub fn bundle(&self) -> String {
-        self.issuer.pem()
+        AuthorityStatus::new(String::new(), &self.issuer.pem()).bundle
     }
 
     /// A certificate for a member's key, in PEM.

@@ -166,7 +166,7 @@ impl Renewal {
         let left = credentials.remaining();
         self.reserve = left.saturating_sub(part(left / 2, 90));
         let ends = credentials.leaf().ends;
-        self.metrics.certificates.expires(ends);
+        self.metrics.certificates.expires(ends, self.reserve);
         info!(id = %credentials.leaf().id, seconds = left.as_secs(), "a new certificate");
         self.held.send_replace(Some(Arc::new(credentials)));
     }

@@ -32,8 +32,8 @@ pub(crate) fn id(group: u128, pod: u128) -> PeerId {
 }
 
 pub(crate) fn bundle_of(authorities: &[&LocalAuthority]) -> Bundle {
-    let pem: String = authorities.iter().map(|authority| authority.bundle()).collect();
-    Bundle::read(&pem).expect("a bundle")
+    let all: Vec<_> = authorities.iter().map(|authority| authority.bundle()).collect();
+    Bundle::read(&all.join(" ")).expect("a bundle")
 }
 
 /// What is in the certificate of a member.

@@ -12,6 +12,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use conclave_crds::{DEFAULT_ELECTION, TOKEN_ANNOTATION, slice_name};
+use conclave_kubernetes::within;
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::{FencingToken, LocalTime, PodUid};
 use futures::FutureExt;
@@ -21,7 +22,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
@@ -264,7 +265,7 @@ impl Slice<'_> {
                     Wanted::Off(token) => self.remove(token).await,
                 }
             };
-            let done = timeout(CALL, call).await.unwrap_or(Err(WriteError::Timeout));
+            let done = within(CALL, call).await.unwrap_or(Err(WriteError::Timeout));
             let Err(error) = done else { return };
             self.report(&error, pause);
             sleep(pause).await;

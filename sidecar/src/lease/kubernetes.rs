@@ -44,7 +44,8 @@ impl KubernetesLeases {
         self.under_way.spawn(async move {
             let Call { lease, id, what } = call;
             // It was given up before that, and what became of it is read.
-            let outcome = tokio::time::timeout(super::turn::PATIENCE, answer(&api, &lease, what));
+            let outcome =
+                conclave_kubernetes::within(super::turn::PATIENCE, answer(&api, &lease, what));
             let outcome = outcome.await.unwrap_or(Outcome::Unknown);
             // The node that asked is gone.
             let _ = news.send(News::Answer { lease, id, outcome }).await;

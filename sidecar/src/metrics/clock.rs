@@ -5,7 +5,7 @@ use std::time::Duration;
 use conclave_protocols::clock::{Reading, Source, State, Verdict};
 use prometheus::{Gauge, Histogram, IntCounter, IntCounterVec, IntGauge};
 
-use super::definitions::{Definitions, doubling};
+use super::definitions::{Definitions, begin, doubling};
 
 /// The group clock: read at every scrape; what the daemon learns is counted by the group task.
 #[derive(Clone)]
@@ -58,6 +58,7 @@ impl ClockMetrics {
                 &doubling(1e-6, 20),
             ),
         };
+        begin(&metrics.answers, &VERDICTS.map(|one| [verdict(one)]));
         metrics.error_bound.set(f64::INFINITY);
         metrics.age.set(f64::INFINITY);
         metrics.slewing.set(f64::NAN);
@@ -102,3 +103,7 @@ fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Silent => "silent",
     }
 }
+
+/// All of them.
+const VERDICTS: [Verdict; 5] =
+    [Verdict::Averaged, Verdict::Outlier, Verdict::Vague, Verdict::Joining, Verdict::Silent];

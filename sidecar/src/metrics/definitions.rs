@@ -138,6 +138,13 @@ pub(super) fn register(registry: &Registry, metric: impl Collector + 'static) {
     registry.register(Box::new(metric)).expect("every metric has a name of its own");
 }
 
+/// Counts from 0 on for each of these labels.
+pub(super) fn begin<const N: usize>(counters: &IntCounterVec, labels: &[[&str; N]]) {
+    for labels in labels {
+        counters.with_label_values(labels);
+    }
+}
+
 /// Buckets of a histogram of seconds: `count` of them, each twice the one before.
 pub(super) fn doubling(first: f64, count: u32) -> Vec<f64> {
     (0..count).map(|power| first * f64::from(1_u32 << power)).collect()

@@ -18,6 +18,7 @@ pub(crate) struct ElectionMetrics {
     messages_expected: IntGaugeVec,
     leading: IntGaugeVec,
     candidates: IntGaugeVec,
+    lease_elsewhere: IntGaugeVec,
     master: IntGaugeVec,
 }
 
@@ -48,6 +49,12 @@ impl ElectionMetrics {
                 "How many may be elected in that election.",
                 &["election"],
             ),
+            lease_elsewhere: define.counts(
+                "conclave_election_lease_elsewhere",
+                "Whether somebody has the Lease of that election and no member leads, as far as this member \
+                 knows: a program of client-go, say.",
+                &["election"],
+            ),
             master: define.counts(
                 "leader_election_master_status",
                 "The same as conclave_election_leading, by the name that dashboards for client-go read.",
@@ -59,9 +66,15 @@ impl ElectionMetrics {
     /// What the textbook says that an election costs in the present view, all members together, in the
     /// best and in the worst case.
     pub(crate) fn expect(&self, algorithm: ElectionAlgorithm, best: u32, worst: u32) {
+        let other = match algorithm {
+            ElectionAlgorithm::Bully => ElectionAlgorithm::Ring,
+            ElectionAlgorithm::Ring => ElectionAlgorithm::Bully,
+        };
         for (case, messages) in [("best", best), ("worst", worst)] {
             let expected = self.messages_expected.with_label_values(&[name(algorithm), case]);
             expected.set(i64::from(messages));
+            // Of one that never was in force there is nothing to remove.
+            let _ = self.messages_expected.remove_label_values(&[name(other), case]);
         }
     }
 
@@ -80,7 +93,7 @@ impl ElectionMetrics {
         elections: impl Iterator<Item = &'a watch::Receiver<Election>>,
         now: LocalTime,
     ) {
-        for gauge in [&self.leading, &self.candidates, &self.master] {
+        for gauge in [&self.leading, &self.candidates, &self.lease_elsewhere, &self.master] {
             gauge.reset();
         }
         for election in elections {
@@ -90,6 +103,9 @@ impl ElectionMetrics {
             self.master.with_label_values(&[&election.name]).set(leads);
             let candidates = self.candidates.with_label_values(&[&election.name]);
             candidates.set(i64::from(election.candidates));
+            let lease = election.lease.as_ref().and_then(|lease| lease.holder.as_ref());
+            let elsewhere = self.lease_elsewhere.with_label_values(&[&election.name]);
+            elsewhere.set(i64::from(lease.is_some() && election.leader_at(now).is_none()));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_protocols::policy::{Caching, LockAlgorithm};
+use conclave_protocols::policy::{Caching, LockAlgorithm, Policy};
 use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::definitions::{Definitions, doubling};
@@ -22,6 +22,8 @@ pub(crate) struct LockMetrics {
     pub(crate) held: IntGauge,
     /// Claims of this member that wait.
     pub(crate) waiters: IntGauge,
+    /// Locks that claims of this member hold or wait for.
+    pub(crate) wanted: IntGauge,
 }
 
 /// How a hold ended.
@@ -80,13 +82,44 @@ impl LockMetrics {
             ),
             held: define.count("conclave_locks_held", "Locks that claims of this member hold."),
             waiters: define.count("conclave_lock_waiters", "Claims of this member that wait."),
+            wanted: define.count(
+                "conclave_locks_wanted",
+                "Locks that claims of this member hold or wait for: what a group may have 50000 of.",
+            ),
         }
     }
 
-    /// What the textbook says that an entry and its exit cost in the present view.
-    pub(crate) fn expect(&self, algorithm: LockAlgorithm, messages: u64) {
-        let messages = i64::try_from(messages).unwrap_or(i64::MAX);
-        self.messages_expected.with_label_values(&[algorithm.name()]).set(messages);
+    /// By these algorithms locks are granted from now on; what there was of others stays.
+    pub(super) fn list(&self, policy: &Policy) {
+        for lock in &policy.locks {
+            let algorithm = lock.algorithm.name();
+            for result in RESULTS {
+                self.acquisitions.with_label_values(&[algorithm, result]);
+            }
+            for reason in std::iter::once(RELEASED).chain(LostReason::ALL.map(LostReason::name)) {
+                self.releases.with_label_values(&[algorithm, reason]);
+            }
+            for histogram in [&self.wait, &self.hold, &self.messages] {
+                histogram.with_label_values(&[algorithm]);
+            }
+            if lock.caching == Caching::Enabled {
+                self.cached_entries.with_label_values(&[algorithm]);
+            }
+        }
+    }
+
+    /// What the textbook says that an entry and its exit cost in the present view, by the algorithms that it has.
+    pub(crate) fn expect(&self, costs: &[(LockAlgorithm, u64)]) {
+        for algorithm in LockAlgorithm::ALL {
+            let cost = costs.iter().find(|(of, _)| *of == algorithm).map(|(_, cost)| *cost);
+            let Some(cost) = cost else {
+                // Of one that never was in force there is nothing to remove.
+                let _ = self.messages_expected.remove_label_values(&[algorithm.name()]);
+                continue;
+            };
+            let expected = self.messages_expected.with_label_values(&[algorithm.name()]);
+            expected.set(i64::try_from(cost).unwrap_or(i64::MAX));
+        }
     }
 
     /// A claim stopped waiting.
@@ -102,7 +135,7 @@ impl LockMetrics {
     /// A hold ended, after this time.
     pub(crate) fn ended(&self, algorithm: LockAlgorithm, end: HoldEnd, held: Duration) {
         let reason = match end {
-            HoldEnd::Released => "released",
+            HoldEnd::Released => RELEASED,
             HoldEnd::Lost(reason) => reason.name(),
         };
         self.releases.with_label_values(&[algorithm.name(), reason]).inc();
@@ -119,6 +152,12 @@ impl LockMetrics {
         self.messages.with_label_values(&[algorithm.name()]).observe(float(messages));
     }
 }
+
+const RELEASED: &str = "released";
+
+/// What may become of a claim that waits.
+pub(super) const RESULTS: [&str; 7] =
+    ["granted", "canceled", "held", "timeout", "no-quorum", "grace-period", "terminated"];
 
 /// What became of a claim that waited.
 fn result(state: &ClaimState) -> &'static str {

@@ -11,6 +11,7 @@ pub(crate) struct MemberMetrics {
     members: IntGaugeVec,
     epoch: IntGauge,
     ready: IntGauge,
+    grants: IntGauge,
     tolerates: IntGauge,
     view_changes: IntCounter,
     /// Members that this one guessed to have crashed.
@@ -40,6 +41,11 @@ impl MemberMetrics {
             ready: define.count(
                 "conclave_group_ready",
                 "Whether this member is in a view and takes claims on locks.",
+            ),
+            grants: define.count(
+                "conclave_group_grants",
+                "Whether locks are newly granted in the group, as far as this member knows; 0 too where \
+                 it cannot know, because it follows nobody.",
             ),
             tolerates: define.count(
                 "conclave_members_tolerated_losses",
@@ -72,6 +78,8 @@ impl MemberMetrics {
         self.members.with_label_values(&["unconnected"]).set(signed(members - connected));
         self.epoch.set(i64::try_from(status.epoch.0).unwrap_or(i64::MAX));
         self.ready.set(i64::from(status.missing.is_none()));
+        let grants = status.missing.is_none() && status.grants == Some(true);
+        self.grants.set(i64::from(grants));
         self.tolerates.set(i64::from(status.tolerates));
         raise(&self.view_changes, status.view_changes);
     }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge};
+use conclave_protocols::LocalTime;
+use prometheus::{Gauge, HistogramVec, IntCounter, IntCounterVec, IntGauge};
 
-use super::definitions::{Definitions, doubling};
+use super::definitions::{Definitions, begin, doubling};
+use crate::group::Status;
 
 /// The traffic with other members. The transport counts it.
 #[derive(Clone)]
@@ -30,11 +32,13 @@ pub(crate) struct PeerMetrics {
 pub(crate) struct RegisterMetrics {
     requests: IntCounterVec,
     duration: HistogramVec,
+    confirmed_age: Gauge,
+    outage_survived: Gauge,
 }
 
 impl PeerMetrics {
     pub(super) fn new(define: &mut Definitions) -> Self {
-        Self {
+        let metrics = Self {
             messages_sent: define.counters(
                 "conclave_peer_messages_sent_total",
                 "Messages sent to other members.",
@@ -63,13 +67,56 @@ impl PeerMetrics {
                 "Sessions with other members that could not be opened, by why.",
                 &["reason"],
             ),
-        }
+        };
+        begin(&metrics.messages_ignored, &IGNORED.map(|reason| [reason]));
+        begin(&metrics.connect_failures, &FAILED.map(|reason| [reason]));
+        metrics
     }
 }
 
+/// Why a message of another member is dropped.
+pub(super) const IGNORED: [&str; 16] = [
+    "announcement",
+    "epoch",
+    "full",
+    "hand_over",
+    "join",
+    "misrouted",
+    "no-address",
+    "older base",
+    "overtaken",
+    "queue-full",
+    "resigned",
+    "sealed",
+    "stranger",
+    "transfer",
+    "unannounced",
+    "version",
+];
+
+/// Why a session with another member cannot be opened.
+pub(super) const FAILED: [&str; 16] = [
+    "broken",
+    "certificate",
+    "crowded",
+    "group",
+    "incarnation",
+    "no-certificate",
+    "plain-text",
+    "pod",
+    "protocol",
+    "refused",
+    "rejected",
+    "session",
+    "timeout",
+    "tls",
+    "unreachable",
+    "version",
+];
+
 impl RegisterMetrics {
     pub(super) fn new(define: &mut Definitions) -> Self {
-        Self {
+        let metrics = Self {
             requests: define.counters(
                 "conclave_arbiter_requests_total",
                 "Requests to the API server about the group's Lease, by outcome.",
@@ -81,7 +128,33 @@ impl RegisterMetrics {
                 &["verb"],
                 &doubling(1e-3, 15),
             ),
+            confirmed_age: define.gauge(
+                "conclave_arbiter_confirmed_age_seconds",
+                "Since when the group's Lease has not confirmed the view to this member; +Inf if it \
+                 never did.",
+            ),
+            outage_survived: define.gauge(
+                "conclave_arbiter_outage_survived_seconds",
+                "For how long since then this member surely goes on without the API server; +Inf if it \
+                 does so for good, without an arbiter, and before the first view.",
+            ),
+        };
+        for (verb, outcomes) in OUTCOMES {
+            metrics.duration.with_label_values(&[verb]);
+            for outcome in outcomes {
+                metrics.requests.with_label_values(&[verb, outcome]);
+            }
         }
+        metrics.confirmed_age.set(f64::INFINITY);
+        metrics.outage_survived.set(f64::INFINITY);
+        metrics
+    }
+
+    /// Takes over when the register was last heard of, at `now`.
+    pub(super) fn observe(&self, status: &Status, now: LocalTime) {
+        let seconds = |known: Option<Duration>| known.map_or(f64::INFINITY, |d| d.as_secs_f64());
+        self.confirmed_age.set(seconds(status.confirmed.map(|confirmed| now - confirmed)));
+        self.outage_survived.set(seconds(status.outage_survived));
     }
 
     /// A request was answered, or given up. Both labels come from closed sets.
@@ -90,3 +163,8 @@ impl RegisterMetrics {
         self.duration.with_label_values(&[verb]).observe(took.as_secs_f64());
     }
 }
+
+/// What is asked of the register, and what may come of it. A record that cannot be read, or was taken off, is no
+/// error of the API server's.
+pub(super) const OUTCOMES: [(&str, [&str; 3]); 2] =
+    [("read", ["success", "error", "unreadable"]), ("write", ["success", "conflict", "unknown"])];

@@ -1,5 +1,7 @@
 //! Names and words by the conventions of Prometheus, and documentation that agrees.
 
+mod beginning;
+
 use std::time::Duration;
 
 use super::*;
@@ -53,8 +55,11 @@ fn page() -> String {
     let mut page = String::from(
         "# Metrics\n\n\
          `GET :7072/metrics` of every sidecar. Each metric has the label `group` besides those \
-         below; no lock, owner or peer is ever a label, and an election only as the resource lists it. The usual `process_*` metrics are there \
-         too. This page is made from the definitions in `sidecar/src/metrics/`; a test compares \
+         below; no lock, owner or peer is ever a label, and an election only as the resource lists it. All are \
+         there from the start, counters with 0, but for requests of applications and messages by their \
+         `type`: each of these begins with its first. What the textbook expects is there within a view. The usual `process_*` metrics are there \
+         too. The operator's are in [metrics-operator.md](metrics-operator.md); alerts and dashboards in \
+         [monitoring.md](monitoring.md). This page is made from the definitions in `sidecar/src/metrics/`; a test compares \
          them.\n\n\
          | Metric | Type | Labels | What it says |\n| --- | --- | --- | --- |\n",
     );
@@ -81,11 +86,11 @@ fn a_scrape_shows_what_was_counted_and_how_the_group_stands() {
     metrics.locks.ended(LockAlgorithm::Central, lost, held_for);
     metrics.locks.cost(LockAlgorithm::Central, Caching::Disabled, 3);
     metrics.locks.cost(LockAlgorithm::Central, Caching::Disabled, 3);
-    metrics.ballots.list(&Policy::default());
+    metrics.list(&Policy::default());
     let election = LastElection { messages: 7, duration: Duration::from_millis(38) };
     metrics.ballots.ended("default", true, election);
     metrics.elections.expect(ElectionAlgorithm::Bully, 1, 3);
-    metrics.locks.expect(LockAlgorithm::Central, 3);
+    metrics.locks.expect(&[(LockAlgorithm::Central, 3)]);
     metrics.register.answered("get", "ok", Duration::from_millis(3));
     metrics.members.suspicions.inc();
 
@@ -104,6 +109,8 @@ fn a_scrape_shows_what_was_counted_and_how_the_group_stands() {
         r#"conclave_election_messages_expected{algorithm="Bully",case="worst",group="orders"} 3"#,
         r#"conclave_election_messages_sum{algorithm="Bully",election="default",group="orders"} 7"#,
         r#"conclave_arbiter_requests_total{outcome="ok",verb="get",group="orders"} 1"#,
+        r#"conclave_group_grants{group="orders"} 1"#,
+        r#"conclave_arbiter_outage_survived_seconds{group="orders"} 47"#,
         r#"conclave_leader{group="orders"} 1"#,
         r#"conclave_epoch{group="orders"} 12"#,
         r#"conclave_members{state="connected",group="orders"} 2"#,
@@ -114,6 +121,7 @@ fn a_scrape_shows_what_was_counted_and_how_the_group_stands() {
         r#"conclave_election_leading{election="default",group="orders"} 1"#,
         r#"conclave_election_leading{election="reports",group="orders"} 0"#,
         r#"conclave_election_candidates{election="reports",group="orders"} 2"#,
+        r#"conclave_election_lease_elsewhere{election="reports",group="orders"} 0"#,
         r#"leader_election_master_status{name="default",group="orders"} 1"#,
     ] {
         assert!(lines.binary_search(&line).is_ok(), "{line}\n{text}");

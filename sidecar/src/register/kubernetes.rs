@@ -6,7 +6,7 @@ mod watching;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use conclave_crds::{RECORD_ANNOTATION, object_name};
+use conclave_crds::{GROUP_UID_ANNOTATION, RECORD_ANNOTATION, object_name};
 use conclave_protocols::record::Record;
 use conclave_protocols::register::{self, Message, Value, Version};
 use conclave_protocols::{Epoch, PodUid};
@@ -35,7 +35,7 @@ pub struct KubernetesRegister {
     client: Client,
     namespace: String,
     name: String,
-    /// The UID of the group's resource, which owns the Lease.
+    /// The UID of the group's resource, whose register the Lease is.
     owner: PodUid,
     /// The Lease had a record when this process started.
     was_used: bool,
@@ -63,7 +63,7 @@ enum CallError {
     Request(#[from] kube::core::request::Error),
     #[error("the Lease has a record that cannot be read")]
     Record(#[source] serde_json::Error),
-    #[error("the Lease belongs to another Conclave, and waits for its garbage collection")]
+    #[error("the Lease is that of an earlier Conclave, and the operator has not taken it over yet")]
     Foreign,
     #[error("the record was taken off the Lease, and the operator has not put a mark there yet")]
     Stripped,
@@ -113,13 +113,15 @@ impl KubernetesRegister {
                     Message::Value { id, value: Box::new(value) }
                 }
                 Err(error) => {
-                    self.metrics.register.answered("read", "error", begun.elapsed());
                     let cause = &error as &dyn std::error::Error;
-                    if matches!(error, CallError::Record(_) | CallError::Stripped) {
+                    let outcome = if matches!(error, CallError::Record(_) | CallError::Stripped) {
                         warn!(error = cause, "read the register");
+                        "unreadable"
                     } else {
                         debug!(error = cause, "read the register");
-                    }
+                        "error"
+                    };
+                    self.metrics.register.answered("read", outcome, begun.elapsed());
                     Message::Unknown(id)
                 }
             },
@@ -150,13 +152,13 @@ impl KubernetesRegister {
         let request = kube::core::Request::new(Lease::url_path(&(), Some(&self.namespace)))
             .get(&self.name, &GetParams::default())?;
         let (lease, date) = self.send(request).await?;
+        let of = lease.annotations().get(GROUP_UID_ANNOTATION);
+        if of.is_none_or(|uid| uid.parse() != Ok(self.owner)) {
+            return Err(CallError::Foreign);
+        }
         let text = lease.annotations().get(RECORD_ANNOTATION);
         let record: Option<Record> =
             text.map(|text| serde_json::from_str(text)).transpose().map_err(CallError::Record)?;
-        let owned = |uid: &str| uid.parse() == Ok(self.owner);
-        if !lease.owner_references().iter().any(|owner| owned(&owner.uid)) {
-            return Err(CallError::Foreign);
-        }
         if record.is_none() && self.was_used {
             return Err(CallError::Stripped);
         }
@@ -196,7 +198,7 @@ impl KubernetesRegister {
             }
             Ok((serde_json::from_slice(&body)?, date.map(|date| date.timestamp())))
         };
-        tokio::time::timeout(PATIENCE, exchange).await.map_err(|_| CallError::Timeout)?
+        conclave_kubernetes::within(PATIENCE, exchange).await.map_err(|_| CallError::Timeout)?
     }
 }
 
@@ -221,3 +223,6 @@ fn time_term(date: Option<Timestamp>) -> Epoch {
     let seconds = date.and_then(|date| u64::try_from(date.as_second()).ok()).unwrap_or(0);
     register::time_term(Duration::from_secs(seconds).saturating_sub(BEFORE_2024))
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Namespace, Signal};
 use conclave_e2e::load::{HandOvers, Load};
+use conclave_e2e::monitoring::impatient_rules;
 use conclave_e2e::product::{self, Group, RELEASE, SIDECAR, SOON, SYSTEM};
+use conclave_e2e::prometheus::Prometheus;
 use conclave_e2e::wait;
 
 use crate::trust::{POD, labelled};
@@ -57,6 +59,23 @@ fn the_operator_is_away() -> Result<()> {
         });
         outcome?;
         group.await_members(3)
+    })
+}
+
+#[test]
+fn an_alert_reports_that_no_operator_acts() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if !cluster.is_ours_or_skip("a Prometheus beside the cluster") {
+        return Ok(());
+    }
+    product::install(&cluster)?;
+    cluster.in_namespace("monitoring-operator", |namespace| {
+        let prometheus = Prometheus::with_rules(&cluster, namespace.name(), &impatient_rules()?)?;
+        let down = "ConclaveOperatorDown";
+        prometheus.await_value("sum(leader_election_master_status)", "1")?;
+        prometheus.await_no_alert(down, "")?;
+        without_operator(&cluster, || prometheus.await_alert(down, ""))?;
+        prometheus.await_no_alert(down, "")
     })
 }
 
@@ -139,9 +158,5 @@ fn await_authorities(
 fn bundle(namespace: &Namespace<'_>) -> Result<Vec<String>> {
     let path = "jsonpath={.status.authority.bundle}";
     let bundle = namespace.kubectl(&["get", "conclave/orders", "--output", path])?;
-    Ok(bundle.split_inclusive("-----END CERTIFICATE-----").filter_map(certificate).collect())
-}
-
-fn certificate(part: &str) -> Option<String> {
-    part.contains("BEGIN CERTIFICATE").then(|| part.trim().to_owned())
+    Ok(bundle.split_whitespace().map(str::to_owned).collect())
 }

@@ -1,4 +1,5 @@
-//! The NetworkPolicy of a group, enforced by Cilium, or by the network of a user's cluster.
+//! The network policies that the page for operators gives to paste, enforced by Cilium, or by the network of a
+//! user's cluster.
 //!
 //! On one day in eight a run starts Cilium, or any with `CONCLAVE_POLICIES=true`.
 //!
@@ -10,12 +11,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Namespace, Pod};
 use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SOON, SYSTEM};
-use conclave_e2e::{rotation, skipped, wait};
+use conclave_e2e::{documented, rotation, skipped, wait};
 
 use self::Port::{Tcp, Udp};
 
 #[test]
-fn the_peer_port_is_open_to_the_group_and_to_nobody_else() -> Result<()> {
+fn the_pasted_policies_open_and_close_the_peer_port_alone() -> Result<()> {
     let cluster = Cluster::from_env()?;
     if cluster.is_ours() && !rotation::enforces_policies()? {
         skipped::note("policies are enforced on one day of eight, and this is another");
@@ -45,31 +46,16 @@ fn among_strangers(cluster: &Cluster) -> Result<()> {
                 skipped::note("the network of this cluster enforces no NetworkPolicies");
                 return Ok(());
             }
-            let group = Group::start(namespace, "{}", 3)?;
-            the_group_alone_gets_through(&group, &strangers)?;
-            through_an_upgrade(&group, &strangers)?;
-            nothing_else_shuts_strangers_out(&group, &strangers)
+            product::install(cluster)?;
+            namespace.apply(DENIED)?;
+            namespace.apply(&documented::manifest(documented::OPERATING, "orders-peers")?)?;
+            let group = Group::form(namespace, "{}", 3)?;
+            what_is_pasted_lets_the_group_work_and_opens_nothing_else(&group, &strangers)?;
+            nothing_else_lets_the_members_through(&group)?;
+            the_operator_closes_nothing(&group, &strangers)?;
+            what_is_pasted_closes_the_peer_port_and_nothing_else(&group, &strangers)
         })
     })
-}
-
-fn through_an_upgrade(group: &Group<'_>, strangers: &[Callers<'_>]) -> Result<()> {
-    let pods = group.pods()?;
-    let others = ["--set", "operator.podAnnotations.tests=policy"];
-    product::helm_install(group.namespace.cluster(), &others)?;
-    strangers.iter().try_for_each(|some| some.must_reach_neither(&pods))?;
-    let members = Callers { namespace: group.namespace, pods };
-    members.await_both(&members.pods)
-}
-
-/// Without the policy, which nobody makes anew while there is no operator, they get through.
-fn nothing_else_shuts_strangers_out(group: &Group<'_>, strangers: &[Callers<'_>]) -> Result<()> {
-    let pods = group.pods()?;
-    uninstall(group.namespace.cluster())?;
-    group.namespace.kubectl(&["delete", "networkpolicies", "--all"])?;
-    strangers.iter().try_for_each(|some| some.await_both(&pods))?;
-    product::install(group.namespace.cluster())?;
-    strangers.iter().try_for_each(|some| some.await_shut_out(&pods))
 }
 
 fn uninstall(cluster: &Cluster) -> Result<()> {
@@ -87,27 +73,60 @@ fn are_policies_enforced([callers, called]: &[Callers<'_>; 2]) -> Result<bool> {
     Ok(closed.is_ok())
 }
 
-fn the_group_alone_gets_through(group: &Group<'_>, strangers: &[Callers<'_>]) -> Result<()> {
+/// Where everything is denied that is not allowed.
+fn what_is_pasted_lets_the_group_work_and_opens_nothing_else(
+    group: &Group<'_>,
+    strangers: &[Callers<'_>],
+) -> Result<()> {
     let first = group.pods()?;
     for some in strangers {
         some.await_shut_out(&first)?;
-        // What is not for Conclave to close stays open; what is for the pod itself never was.
-        some.must_reach(ADMIN, &first)?;
-        some.must_not_reach(API, &first)?;
+        some.must_not_reach(ADMIN, &first)?;
     }
-    let members = Callers { namespace: group.namespace, pods: first };
-    members.await_both(&members.pods)?;
-
-    // A member that comes now has no connection from before.
+    // A member that comes now has no connection from before, and gets its certificate through this too.
     let gone = group.followers()?.pop().context("a follower")?;
     group.namespace.kubectl(&["delete", "pod", &gone.name])?;
     group.await_members(3)?;
     let now = group.pods()?;
-    let is_new = |pod: &&Pod| members.pods.iter().all(|one| one.uid != pod.uid);
+    let is_new = |pod: &&Pod| first.iter().all(|one| one.uid != pod.uid);
     let new = now.iter().find(is_new).context("no pod has come")?;
     let held = group.lock(new, "report", "10s")?;
     group.unlock(new, &held)?;
     strangers.iter().try_for_each(|some| some.await_shut_out(&now))
+}
+
+/// It is the rule that was pasted, and none that the operator makes.
+fn nothing_else_lets_the_members_through(group: &Group<'_>) -> Result<()> {
+    let mut others = group.pods()?;
+    let one = others.pop().context("a member")?;
+    let one = Callers { namespace: group.namespace, pods: vec![one] };
+    one.must_reach(PEER[0], &others)?;
+    group.namespace.kubectl(&["delete", "networkpolicy/orders-peers"])?;
+    one.await_shut_out(&others)
+}
+
+/// Without a policy of the user's everybody gets through to a port, and no further than certificates let them.
+fn the_operator_closes_nothing(group: &Group<'_>, strangers: &[Callers<'_>]) -> Result<()> {
+    group.namespace.kubectl(&["delete", "networkpolicies", "--all"])?;
+    group.await_members(3)?;
+    let pods = group.pods()?;
+    strangers.iter().try_for_each(|some| some.await_both(&pods))
+}
+
+fn what_is_pasted_closes_the_peer_port_and_nothing_else(
+    group: &Group<'_>,
+    strangers: &[Callers<'_>],
+) -> Result<()> {
+    group.namespace.apply(&documented::manifest(documented::OPERATING, "orders-peer-port")?)?;
+    let pods = group.pods()?;
+    for some in strangers {
+        some.await_shut_out(&pods)?;
+        // What is not about Conclave stays open; what is for the pod itself never was.
+        some.must_reach(ADMIN, &pods)?;
+        some.must_not_reach(API, &pods)?;
+    }
+    let members = Callers { namespace: group.namespace, pods };
+    members.await_both(&members.pods)
 }
 
 /// Pods from which connections are tried. Those that are deployed here are one on each node, so that
@@ -169,7 +188,7 @@ impl<'a> Callers<'a> {
         Ok(())
     }
 
-    /// Over neither protocol, which the policy closes alike.
+    /// Over neither protocol, which the policies close alike.
     fn must_reach_neither(&self, to: &[Pod]) -> Result<()> {
         PEER.iter().try_for_each(|port| self.must_not_reach(*port, to))
     }
@@ -221,4 +240,12 @@ apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata: {name: closed}
 spec: {podSelector: {matchLabels: {of: stranger}}, policyTypes: [Ingress]}
+";
+
+/// What a namespace has that denies everything, for the pods of the group: strangers may call out.
+const DENIED: &str = "
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata: {name: denied}
+spec: {podSelector: {matchLabels: {conclave.dev/group: orders}}, policyTypes: [Ingress, Egress]}
 ";

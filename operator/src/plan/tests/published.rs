@@ -58,10 +58,8 @@ fn take_effect(observed: &mut Observed, change: &Change, uid: &str) {
         Change::Announce(_) => {}
         other @ (Change::SetAuthority(_)
         | Change::ApplyRoleBinding(_)
-        | Change::ApplyNetworkPolicy(_)
         | Change::MarkLease(_)
-        | Change::UnlabelLeader(_)
-        | Change::LabelLeader(_)) => panic!("nobody asked for {other:?}"),
+        | Change::TakeOverLease(_)) => panic!("nobody asked for {other:?}"),
     }
 }
 
@@ -173,7 +171,7 @@ fn the_leader_is_reported_once_and_its_endpoint_stays() {
 
     // Another replica, later: it has the status alone.
     observed.now = Timestamp::from_second(90).expect("a time");
-    observed.members_before = None;
+    observed.before.members = None;
     assert_eq!(plan(&observed), []);
     lead(slice(&mut observed, "conclave-orders.reports"), 2, 9);
     let done = take_turns(&mut observed);

@@ -82,6 +82,21 @@ fn an_annotation_that_puts_the_application_forward_names_elections() {
     }
 }
 
+/// The API server would refuse it too, in words about the container.
+#[test]
+fn a_limit_is_no_less_than_the_request() {
+    let with = |request: &str, limit: &str| {
+        refusal(|pod| {
+            pod["metadata"]["annotations"] = json!({
+                "config.conclave.dev/cpu-request": request, "config.conclave.dev/cpu-limit": limit,
+            });
+        })
+    };
+    let expected = "`metadata.annotations[config.conclave.dev/cpu-limit]` must be at least the request, which is 0.5, \
+                    and is 499m";
+    assert_eq!(with("0.5", "499m"), expected);
+}
+
 #[test]
 fn an_annotation_that_is_unknown_or_wrong_is_named() {
     for (key, value, expected) in [
@@ -91,6 +106,13 @@ fn an_annotation_that_is_unknown_or_wrong_is_named() {
         ("memory-limit", "much", "must be a quantity such as `10m` or `64Mi`, and is `much`"),
         ("socket-only", "yes", "must be `true` or `false`, and is `yes`"),
         ("cpu-request", "1.2.3", "must be a quantity"),
+        ("cpu-request", "17", "must be between 1m and 16, and is `17`"),
+        ("cpu-request", "10n", "must be between 1m and 16, and is `10n`"),
+        ("cpu-limit", "49m", "must be between 50m and 16, and is `49m`"),
+        ("memory-request", "3Mi", "must be between 4Mi and 16Gi, and is `3Mi`"),
+        ("memory-limit", "64", "must be between 32Mi and 16Gi, and is `64`"),
+        ("cpu-limit", "", "must be a quantity"),
+        ("memory-request", "65Mi", "must be at most the limit, which is 64Mi, and is 65Mi"),
         ("api-tokens", "", "must be the name of a Secret, and is ``"),
         ("api-tokens", "../tokens", "must be the name of a Secret"),
         ("api-tokens", "a..b", "must be the name of a Secret"),

@@ -1,6 +1,7 @@
 //! What the sidecar looks like.
 
-use conclave_crds::{GROUP_LABEL, LEADER_LABEL};
+use clap::{Args, FromArgMatches};
+use conclave_crds::GROUP_LABEL;
 
 use super::*;
 
@@ -236,6 +237,7 @@ fn annotations_change_the_sidecar() {
     for (key, value, field) in [
         ("image", "conclave:2", "/image"),
         ("cpu-request", "50m", "/resources/requests/cpu"),
+        ("cpu-limit", "0.2", "/resources/limits/cpu"),
         ("memory-request", "32Mi", "/resources/requests/memory"),
         ("memory-limit", "0.5Gi", "/resources/limits/memory"),
     ] {
@@ -251,6 +253,32 @@ fn annotations_change_the_sidecar() {
     let pod = annotated("config.conclave.dev/app-container", "till");
     let container = json!({"name": "CONCLAVE_APP_CONTAINER", "value": "till"});
     assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_APP_CONTAINER", &container)));
+}
+
+/// A quota of a namespace may ask for each of the four.
+#[test]
+fn what_the_sidecar_asks_for_and_may_use_is_that_of_the_options_where_no_annotation_says_otherwise()
+{
+    let options = |flags: &[&str]| {
+        let command = Resources::augment_args(clap::Command::new("inject"));
+        let matches = command.try_get_matches_from([&["inject"], flags].concat()).expect("flags");
+        let resources = Resources::from_arg_matches(&matches).expect("flags");
+        Options { resources, ..Options::default() }
+    };
+    let flags = ["--sidecar-cpu-limit=200m", "--sidecar-memory-request=32Mi"];
+    let mut plain = pod(|_| {});
+    assert_eq!(inject_pod(&mut plain, &options(&flags)), Ok(true));
+    let expected = json!({
+        "requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"},
+    });
+    assert_eq!(sidecar(&plain)["resources"], expected);
+    let mut own = pod(|pod| {
+        pod["metadata"]["annotations"] = json!({"config.conclave.dev/cpu-limit": "1"});
+    });
+    assert_eq!(inject_pod(&mut own, &options(&flags)), Ok(true));
+    assert_eq!(sidecar(&own)["resources"]["limits"], json!({"cpu": "1", "memory": "64Mi"}));
+    let none = sidecar(&injected(|_| {}))["resources"]["limits"].clone();
+    assert_eq!(none, json!({"memory": "64Mi"}), "no limit of processor time by default");
 }
 
 #[test]
@@ -300,7 +328,7 @@ fn the_page_for_operators_names_every_label_annotation_and_port() {
     for (number, name) in room::PORTS.into_iter().chain([elector]) {
         assert!(page.contains(&format!("| {number} | `{name}` |")), "{name}");
     }
-    for label in [GROUP_LABEL, INJECTED_LABEL, LEADER_LABEL] {
+    for label in [GROUP_LABEL, INJECTED_LABEL] {
         assert!(page.contains(&format!("| `{label}: ")), "{label}");
     }
 }

@@ -31,13 +31,23 @@ async fn with_its_socket_alone_the_api_opens_no_port() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("conclave.sock");
     // Both are taken: opening this port fails.
-    let taken = Listeners::on_loopback(0).await.unwrap();
+    let taken = Listeners::on_loopback(0).unwrap();
     let port = taken.addresses()[0].port();
     let alone = ["--socket", text(&socket), "--api-socket-only"];
-    let api = bind_api(&args(port, &alone)).await.unwrap();
+    let api = bind_api(&args(port, &alone)).unwrap();
     assert!(api.addresses().is_empty());
     tokio::net::UnixStream::connect(&socket).await.unwrap();
-    assert!(bind_api(&args(port, &alone[..2])).await.is_err(), "the port is opened otherwise");
+    assert!(bind_api(&args(port, &alone[..2])).is_err(), "the port is opened otherwise");
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named_with_the_setting_that_moves_it() {
+    let taken = Listeners::on_loopback(0).unwrap();
+    let port = taken.addresses()[0].port();
+    let error = format!("{:#}", bind_api(&args(port, &[])).unwrap_err());
+    let setting =
+        format!("CONCLAVE_BASE_PORT (--base-port) is {port}: listen on 127.0.0.1:{port}: ");
+    assert!(error.starts_with(&setting) && error.contains("in use"), "{error}");
 }
 
 #[test]
@@ -77,13 +87,13 @@ fn an_application_stands_in_the_named_election_that_it_is_shown() {
 
 #[tokio::test]
 async fn a_leader_elector_that_is_still_in_the_pod_is_named() {
-    assert!(bind_leader_elector(&args(7070, &[])).await.unwrap().is_none());
+    assert!(bind_leader_elector(&args(7070, &[])).unwrap().is_none());
     // If it cannot be bound, another process has it: that will do.
     let _taken = tokio::net::TcpListener::bind(("127.0.0.1", LEADER_ELECTOR_PORT)).await;
-    let bound = bind_leader_elector(&args(7070, &["--leader-elector", "default"])).await;
+    let bound = bind_leader_elector(&args(7070, &["--leader-elector", "default"]));
     let error = format!("{:#}", bound.unwrap_err());
-    assert!(error.starts_with("listen on port 4040 in the place of leader-elector"), "{error}");
-    assert!(error.contains("in use"), "{error}");
+    assert!(error.starts_with("CONCLAVE_LEADER_ELECTOR (--leader-elector) opens"), "{error}");
+    assert!(error.contains("listen on 127.0.0.1:4040: ") && error.contains("in use"), "{error}");
 }
 
 #[tokio::test]
@@ -94,10 +104,10 @@ async fn a_file_of_tokens_that_is_wrong_stops_the_start() {
         0,
         &["--api-socket-only", "--socket", text(&socket), "--api-token-path", text(&tokens)],
     );
-    assert!(bind_api(&notified).await.is_err(), "there is none");
+    assert!(bind_api(&notified).is_err(), "there is none");
     std::fs::write(&tokens, "use short").unwrap();
-    let error = format!("{:#}", bind_api(&notified).await.unwrap_err());
+    let error = format!("{:#}", bind_api(&notified).unwrap_err());
     assert!(error.contains("line 1 of the file of tokens must be"), "{error}");
     std::fs::write(&tokens, "use 1sGxOBQaStJ3vS8b").unwrap();
-    assert!(bind_api(&notified).await.is_ok());
+    assert!(bind_api(&notified).is_ok());
 }

@@ -15,6 +15,7 @@ use crate::http::tests::events::Events;
 use crate::http::{Api, Limits, router};
 
 mod handing_over;
+mod known;
 
 const BRIEF: Timing = Timing {
     leader_lease: Duration::from_millis(600),

@@ -1,7 +1,7 @@
 // A ballot as a space-time diagram: who asks whom, who is dead, who is elected.
 
 import { Sheet } from "./spacetime.js";
-import { draw, exactly, tint } from "./tools.js";
+import { draw, exactly } from "./tools.js";
 
 /** Half as thick as a member's line. */
 const HALF = 2;
@@ -27,9 +27,9 @@ function membersOf({ electorate, messages }, group) {
 }
 
 /** Draws a ballot: the names, and the plot beside them. `order` is what the candidates are in the order of. */
-export function ballotOf(ballot, group, order, width, words) {
+export function ballotOf(ballot, group, order, width) {
   const sheet = new BallotSheet(ballot, membersOf(ballot, group), order, width);
-  return [sheet.names((number) => sheet.role(number)), sheet.picture(words)];
+  return [sheet.names(), sheet.picture()];
 }
 
 class BallotSheet extends Sheet {
@@ -37,36 +37,23 @@ class BallotSheet extends Sheet {
     const moments = ballot.ends.map((end) => end.at_ns);
     // The first message on a link takes longer than all others: it opens the link.
     const scale = { share: SHARE, widest: WIDTHS * width };
-    super(ballot, members, width, { moments, half: HALF, tail: TAIL, scale });
+    const role = (number) => roleIn(ballot, order, number);
+    super(ballot, members, width, { moments, half: HALF, tail: TAIL, scale, kind: "election message", role });
     this.ballot = ballot;
-    this.order = order;
     for (const end of ballot.ends) this.take(this.x(end.at_ns), this.y(end.member));
   }
 
-  picture(words) {
+  picture() {
     const { deaths, ends } = this.ballot;
-    return this.plot(words, deaths.map((death) => this.death(death)), [], ends.map((end) => this.end(end)));
+    return this.plot(deaths.map((death) => this.death(death)), [], ends.map((end) => this.end(end)));
   }
 
-  /** What a member is in the ballot, in a word. */
-  role(number) {
-    const { deaths, electorate, winner } = this.ballot;
-    const rank = electorate.indexOf(number);
-    const ranked = rank === -1 ? "no candidate" : `${this.order} ${rank}`;
-    if (number === winner) return { word: `${ranked} wins`, name: "leads" };
-    if (this.diesAt(number) !== null) return { word: `${ranked}, dead`, name: "gone" };
-    return deaths.length + electorate.length > 0 ? { word: ranked, name: "" } : null;
-  }
-
-  diesAt(number) {
-    return this.ballot.deaths.find((death) => death.member === number)?.at_ns ?? null;
-  }
 
   /** The line of a member ends where it dies. */
   lanes() {
     return this.members.map(({ number }) => {
       const y = this.y(number);
-      const death = this.diesAt(number);
+      const death = diesAt(this.ballot, number);
       const until = death === null ? this.axis.width : Math.max(0, this.x(death));
       return draw("g", {}, this.line(0, y, until, y, "lane"), this.line(until, y, this.axis.width, y, "lane after"));
     });
@@ -74,11 +61,11 @@ class BallotSheet extends Sheet {
 
   death({ member, at_ns: at }) {
     const [x, y] = [Math.max(MARK + 2, this.x(at)), this.y(member)];
-    const group = draw("g", { class: "death", "data-member": member });
-    if (y === null) return group;
     const when = at < 0 ? `${exactly(-at)} before` : `at ${exactly(at)}`;
-    group.append(draw("title", {}, `${this.nameOf(member)} died ${when}`), this.cross(x, y));
-    group.append(...this.write([[x + 22, y - 7], [x + 22, y + 16]], "died", "died", null));
+    const group = this.about(draw("g", { class: "death", "data-member": member }), member, `${this.nameOf(member)} died ${when}`);
+    if (y === null) return group;
+    this.take(x, y);
+    group.append(this.cross(x, y), ...this.write([[x + 22, y - 7], [x + 22, y + 18]], "died", "died"));
     return group;
   }
 
@@ -90,13 +77,13 @@ class BallotSheet extends Sheet {
   end({ member, winner, at_ns: at, messages, took_ns: took }) {
     const [x, y] = [this.x(at), this.y(member)];
     const own = member === winner;
-    const group = tint(draw("g", { class: own ? "end own" : "end", "data-member": member, "data-winner": winner, "data-messages": messages }), member);
-    if (y === null) return group;
+    const group = draw("g", { class: own ? "end own" : "end", "data-member": member, "data-winner": winner, "data-messages": messages });
     const knows = own ? "is elected" : `knows that ${this.nameOf(winner)} is elected`;
     const cost = `${messages === 1 ? "1 message" : `${messages} messages`} of its own, ${exactly(took)} since it took part`;
-    group.append(draw("title", {}, `${this.nameOf(member)} ${knows}, at ${exactly(at)}: ${cost}`));
+    this.about(group, member, `${this.nameOf(member)} ${knows}, at ${exactly(at)}: ${cost}`);
+    if (y === null) return group;
     group.append(draw("path", { d: `M${x} ${y - MARK} l${MARK} ${MARK} l${-MARK} ${MARK} l${-MARK} ${-MARK} Z` }));
-    if (own) group.append(...this.write([[x, y - 10], [x + 32, y + 4], [x - 32, y + 4], [x, y + 18]], "elected", "elected", null));
+    if (own) group.append(...this.write([[x, y - 10], [x + 34, y + 4], [x - 34, y + 4], [x, y + 18]], "elected", "elected"));
     return group;
   }
 
@@ -113,4 +100,19 @@ class BallotSheet extends Sheet {
     if (this.messages.length > FEW && this.messages.find(isSame) !== message) return [];
     return super.label(message);
   }
+}
+
+/** What a member is in a ballot, in a word. */
+function roleIn(ballot, order, number) {
+  const { deaths, electorate, winner } = ballot;
+  const rank = electorate.indexOf(number);
+  const ranked = rank === -1 ? "no candidate" : `${order} ${rank}`;
+  const key = `word/${rank === -1 ? "candidate" : order}`;
+  if (number === winner) return { word: `${ranked} wins`, name: "leads", key };
+  if (diesAt(ballot, number) !== null) return { word: `${ranked}, dead`, name: "gone", key };
+  return deaths.length + electorate.length > 0 ? { word: ranked, name: "", key } : null;
+}
+
+function diesAt({ deaths }, number) {
+  return deaths.find((death) => death.member === number)?.at_ns ?? null;
 }

@@ -1,5 +1,6 @@
 // The clocks: an interval for each member, against the average.
 
+import { means, term } from "./explain.js";
 import { badge, make, mark, nanos, say, tint } from "./tools.js";
 
 const rows = new Map();
@@ -31,20 +32,24 @@ function scaleOf(members) {
 
 class Row {
   constructor(number) {
-    this.fault = make("span", { class: "fault" });
+    this.fault = means(make("span", { class: "fault" }), "word/injected");
+    this.slewing = term("word/slew", "", { class: "fault" });
     this.interval = make("i", { class: "interval" });
     this.now = make("i", { class: "now" });
     this.figure = make("span", { class: "figure" });
     const bar = make("div", { class: "range" }, this.interval, this.now);
-    this.row = make("div", { class: "clock", "data-clock": number }, badge(number), this.fault, bar, this.figure);
+    const figures = make("div", { class: "figures" }, this.figure, this.fault, this.slewing);
+    this.row = make("div", { class: "clock", "data-clock": number }, badge(number), bar, figures);
     tint(this.row, number);
     place.append(this.row);
   }
 
   draw(clock, scale) {
     mark(this.row, "data-state", clock ? clock.state : "none");
+    means(this.figure, `sync/${clock ? clock.state : "none"}`);
     if (!clock) {
       say(this.fault, "");
+      say(this.slewing, "");
       say(this.figure, "no clock");
       return;
     }
@@ -59,8 +64,7 @@ class Row {
     }
     if (apart !== null) this.now.style.left = `${percent(apart, scale)}%`;
     say(this.figure, error === null ? "not synchronised" : `${nanos(apart, true)} ± ${nanos(error)}`);
-    const slewing = clock.slewing_ns === 0 ? "" : `, ${nanos(clock.slewing_ns, true)} to slew`;
-    mark(this.row, "title", `${clock.state}${slewing}`);
+    say(this.slewing, clock.slewing_ns === 0 ? "" : `slews ${nanos(clock.slewing_ns, true)}`);
   }
 }
 

@@ -1,11 +1,12 @@
 // The last entry into a lock, as a space-time diagram. It stands still until the next one has ended.
 
-import { heightOf, spaced } from "./spacetime.js";
+import { term } from "./explain.js";
+import { heightOf, spaced, wordsOf } from "./spacetime.js";
 import { entryOf } from "./stay.js";
 import { exactly, make, mark, nanos, say } from "./tools.js";
 
 const at = (id) => document.getElementById(id);
-const [choice, keep, place, rows] = [at("diagram-lock"), at("diagram-keep"), at("diagram-plot"), at("diagram-rows")];
+const [choice, keep, place, rows, words] = ["lock", "keep", "plot", "rows", "words"].map((part) => at(`diagram-${part}`));
 const options = new Map();
 /** What is not for drawing of the width of the place. */
 const EDGES = 4;
@@ -82,25 +83,32 @@ function redraw() {
   const { entry, group, lock } = shown;
   shown.width = place.clientWidth;
   const room = shown.width - EDGES;
-  const words = { id: "entry", title: `Space-time diagram of an entry into ${lock}`, words: story(entry, group) };
-  place.replaceChildren(...entryOf(entry, group, room, words));
+  place.replaceChildren(...entryOf(entry, group, room));
+  mark(place, "aria-label", `Space-time diagram of an entry into ${lock}`);
   mark(place, "data-entry", entry.number);
   mark(place, "data-ended", entry.ended ? "yes" : "no");
-  say(at("diagram-story"), story(entry, group));
+  at("diagram-story").replaceChildren(...story(lock, entry, group));
+  words.replaceChildren(...wordsOf(entry.messages, "lock message"));
   rows.replaceChildren(...events(entry, group).map(row));
 }
 
-function story(entry, group) {
+/** What happened, in a sentence or two. */
+function story(lock, entry, group) {
   const own = entry.stays.find((stay) => stay.member === entry.member && stay.asked_ns === 0);
   const order = own?.token == null ? "without a token" : `with token ${own.token}`;
   const waited = entry.entered_ns === 0 ? "had not to wait" : `waited ${nanos(entry.entered_ns)}`;
   const lasted = nanos(entry.until_ns - entry.entered_ns);
   const stay = entry.ended ? `was in the critical section for ${lasted}` : `is in it, for ${lasted} when this was drawn,`;
   const end = { lost: ", and lost it", died: ", until its process ended" }[own?.end] ?? "";
-  const by = entry.algorithm === null ? "" : `${entry.algorithm}, `;
   const count = entry.messages.length === 1 ? "1 message" : `${entry.messages.length} messages`;
   const gap = entry.whole ? "" : " (the first ones are forgotten)";
-  return `${podOf(group, entry.member)} ${waited}, ${stay} ${order}${end}. ${by}${count}${gap}.`;
+  const by = entry.algorithm === null ? [] : [algorithmOf(entry.algorithm), ", "];
+  return [`${podOf(group, entry.member)} ${waited} for ${lock}, ${stay} ${order}${end}. `, ...by, `${count}${gap}.`];
+}
+
+/** The name of an algorithm. */
+export function algorithmOf(name) {
+  return term(`algorithm/${name}`, name, { tabindex: 0 });
 }
 
 export function podOf(group, number) {
@@ -119,12 +127,13 @@ function events({ messages, stays }, group) {
     add(until, member, { left: entered === null ? "gives up" : "leaves", lost: "loses it", died: "ends as a process" }[end]);
   }
   for (const { from, to, name: message, sent_ns: sent, received_ns: received } of messages) {
-    add(sent, from, `sends ${spaced(message)} to ${name(to)}${received === null ? ", which does not arrive in time" : ""}`, 2);
-    add(received, to, `receives ${spaced(message)} of ${name(from)}`, 0);
+    const word = () => term(`lock message/${message}`, spaced(message));
+    add(sent, from, ["sends ", word(), ` to ${name(to)}${received === null ? ", which does not arrive in time" : ""}`], 2);
+    add(received, to, ["receives ", word(), ` of ${name(from)}`], 0);
   }
   return all.sort((one, other) => one.ns - other.ns || one.order - other.order);
 }
 
 export function row({ ns, member, what }) {
-  return make("tr", {}, make("td", {}, exactly(ns)), make("td", {}, member), make("td", {}, what));
+  return make("tr", {}, make("td", {}, exactly(ns)), make("td", {}, member), make("td", {}, ...[what].flat()));
 }

@@ -1,12 +1,13 @@
 // The last ballot of an election, as a space-time diagram, and what it cost.
 
 import { ballotOf } from "./ballot.js";
-import { podOf, row } from "./diagram.js";
-import { heightOf, spaced } from "./spacetime.js";
-import { make, mark, nanos, say } from "./tools.js";
+import { algorithmOf, podOf, row } from "./diagram.js";
+import { term } from "./explain.js";
+import { heightOf, spaced, wordsOf } from "./spacetime.js";
+import { make, mark, nanos, say, timeOfDay } from "./tools.js";
 
 const at = (id) => document.getElementById(id);
-const [choice, which, place, rows, facts] = ["name", "which", "plot", "rows", "facts"].map((part) => at(`election-${part}`));
+const [choice, which, place, rows, facts, words] = ["name", "which", "plot", "rows", "facts", "words"].map((part) => at(`election-${part}`));
 /** What is not for drawing of the width of the place. */
 const EDGES = 4;
 const names = new Map();
@@ -30,7 +31,7 @@ export function drawElection(group) {
   const election = group.elections.find(({ election }) => election === choice.value);
   if (!election) return;
   const ballots = [...election.ballots].reverse();
-  offer(which, numbers, new Map([["", "the latest"], ...ballots.slice(1).map(({ number, at_ms: ms }) => [String(number), clockTime(ms)])]));
+  offer(which, numbers, new Map([["", "the latest"], ...ballots.slice(1).map(({ number, at_ms: ms }) => [String(number), timeOfDay(ms)])]));
   which.disabled = ballots.length < 2;
   const ballot = ballots.find(({ number }) => String(number) === which.value) ?? ballots[0];
   if (isLoading || !ballot) return;
@@ -77,20 +78,21 @@ async function load(election, number, key, group) {
 function redraw() {
   const { ballot, election, group } = shown;
   shown.width = place.clientWidth;
-  const words = { id: "ballot", title: `Space-time diagram of the election ${election}`, words: story(shown) };
   // In a named election the priority comes before the rank.
   const order = election === "default" ? "rank" : "place";
-  place.replaceChildren(...ballotOf(ballot, group, order, shown.width - EDGES, words));
+  place.replaceChildren(...ballotOf(ballot, group, order, shown.width - EDGES));
+  mark(place, "aria-label", `Space-time diagram of the election ${election}`);
   mark(place, "data-election", election);
   mark(place, "data-ballot", ballot.number);
   mark(place, "data-ended", ballot.ended ? "yes" : "no");
   mark(place, "data-counted", ballot.counted);
   mark(place, "data-winner", ballot.winner);
   say(at("election-story"), story(shown));
-  facts.replaceChildren(...factsOf(ballot).map(([name, figure, note]) => {
+  words.replaceChildren(...wordsOf(ballot.messages, "election message"));
+  facts.replaceChildren(...factsOf(ballot).map(([name, word, figure, note]) => {
     const value = make("dd", {}, make("b", {}, figure));
     if (note) value.append(make("small", {}, note));
-    return make("div", {}, make("dt", {}, name), value);
+    return make("div", {}, make("dt", {}, term(`word/${word}`, name, { tabindex: 0 })), value);
   }));
   rows.replaceChildren(...events(ballot, group).map(row));
 }
@@ -121,14 +123,19 @@ function factsOf(ballot) {
   const members = electorate.length === 0 ? "" : electorate.length === 1 ? "1 candidate" : `${electorate.length} candidates`;
   const knew = new Set(ends.map((end) => end.member)).size;
   const facts = [
-    ["Algorithm", algorithm ?? "unknown", members],
-    ["Messages", counted, formula === null ? "no formula has this case" : HOLDS[formula.holds](sum(formula))],
-    ["Acknowledgements", acknowledgements, ""],
-    ["Did not arrive", lost, ""],
-    ["Duration", nanos(until), knew === 0 ? "so far" : `until ${knew} of ${electorate.length || knew} knew`],
+    ["Algorithm", "algorithm", algorithm === null ? "unknown" : algorithmOf(algorithm), note(members, "candidate")],
+    ["Messages", "counted", counted, note(formula === null ? "no formula has this case" : HOLDS[formula.holds](sum(formula)), "formula")],
+    ["Acknowledgements", "acknowledgement", acknowledgements, ""],
+    ["Did not arrive", "did not arrive", lost, ""],
+    ["Duration", "duration", nanos(until), knew === 0 ? "so far" : `until ${knew} of ${electorate.length || knew} knew`],
   ];
-  if (notices > 0) facts.splice(3, 0, ["Calls", notices, ""]);
+  if (notices > 0) facts.splice(3, 0, ["Calls", "call", notices, ""]);
   return facts;
+}
+
+/** A remark that has a word for itself. */
+function note(text, word) {
+  return text === "" ? "" : term(`word/${word}`, text, { tabindex: 0 });
 }
 
 function sum({ messages, on_top: top, holds }) {
@@ -144,12 +151,9 @@ function events({ messages, ends, deaths }, group) {
   for (const { member, at_ns: at } of deaths) add(at, member, "dies", 0);
   for (const { member, winner, at_ns: at } of ends) add(at, member, member === winner ? "is elected" : `knows that ${name(winner)} is elected`, 1);
   for (const { from, to, name: message, sent_ns: sent, received_ns: received } of messages) {
-    add(sent, from, `sends ${spaced(message)} to ${name(to)}${received === null ? ", which does not arrive" : ""}`, 2);
-    add(received, to, `receives ${spaced(message)} of ${name(from)}`, 0);
+    const word = () => term(`election message/${message}`, spaced(message));
+    add(sent, from, ["sends ", word(), ` to ${name(to)}${received === null ? ", which does not arrive" : ""}`], 2);
+    add(received, to, ["receives ", word(), ` of ${name(from)}`], 0);
   }
   return all.sort((one, other) => one.ns - other.ns || one.order - other.order);
-}
-
-function clockTime(ms) {
-  return new Date(ms).toLocaleTimeString();
 }

@@ -1,9 +1,11 @@
 //! How long it took until another member led.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::Serialize;
+
+use super::snapshot::millis;
 
 /// The clock that is started when a leader is disturbed, and stopped when another leads.
 #[derive(Debug, Default)]
@@ -74,12 +76,10 @@ impl Failover {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

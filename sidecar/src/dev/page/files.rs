@@ -19,6 +19,8 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/election.js", JAVASCRIPT, include_str!("election.js")),
     ("/ballot.js", JAVASCRIPT, include_str!("ballot.js")),
     ("/axis.js", JAVASCRIPT, include_str!("axis.js")),
+    ("/explain.js", JAVASCRIPT, include_str!("explain.js")),
+    ("/terms.js", JAVASCRIPT, include_str!("terms.js")),
     ("/tools.js", JAVASCRIPT, include_str!("tools.js")),
     ("/icon.svg", "image/svg+xml", include_str!("icon.svg")),
 ];

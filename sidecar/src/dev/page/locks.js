@@ -1,6 +1,7 @@
 // The locks: a row for each, with a cell for each member.
 
-import { ask, badge, make, mark, millis, say, tint } from "./tools.js";
+import { means, tells, term } from "./explain.js";
+import { ask, badge, make, mark, millis, say, timeOfDay, tint } from "./tools.js";
 
 const rows = new Map();
 const wanted = new Set(["orders", "stock"]);
@@ -35,9 +36,10 @@ class Row {
   constructor(name) {
     this.name = name;
     this.holder = make("span", { class: "holder" });
+    this.waits = term("claim/waiting", "", { class: "waiter" });
     this.cells = make("div", { class: "cells" });
     this.buttons = new Map();
-    const title = make("div", { class: "lock-title" }, make("b", {}, name), this.holder);
+    const title = make("div", { class: "lock-title" }, make("b", {}, name), make("span", {}, this.holder, this.waits));
     this.row = make("div", { class: "lock", "data-lock": name }, title, this.cells);
     const after = [...place.children].find((row) => row.dataset.lock > name);
     place.insertBefore(this.row, after ?? null);
@@ -45,7 +47,12 @@ class Row {
 
   draw(group, claims) {
     const held = claims.find((claim) => claim.state === "held");
-    say(this.holder, held ? holds(group, held) : "free");
+    say(this.holder, held ? holds(group, held) : "nobody holds");
+    means(this.holder, held ? "word/token" : "claim/free");
+    const waiting = claims.filter((claim) => claim.state === "waiting");
+    const longest = waiting.reduce((one, other) => (one && one.for_ms >= other.for_ms ? one : other), undefined);
+    say(this.waits, longest ? waits(group, longest, waiting.length) : "");
+    tells(this.waits, longest ? `${group.group}-${longest.member} asked at ${timeOfDay(Date.now() - longest.for_ms)}.` : null);
     mark(this.row, "data-held", held ? "yes" : null);
     for (const member of group.members) {
       const { number } = member;
@@ -61,6 +68,11 @@ class Row {
 function holds({ group }, { member, token, for_ms: since }) {
   const order = token === null ? "no token" : `token ${token}`;
   return `${group}-${member} holds, ${order}, ${millis(since)}`;
+}
+
+/** Who has waited longest, and how long. */
+function waits({ group }, { member, for_ms: since }, count) {
+  return `${group}-${member} waits for ${millis(since)}${count > 1 ? `, the longest of ${count}` : ""}`;
 }
 
 /** What matters most of several claims of one member. */
@@ -89,11 +101,12 @@ class Cell {
     mark(this.button, "data-state", state);
     say(this.label, words[state] + more);
     this.button.disabled = !member.alive;
-    mark(this.button, "title", this.title(state, member));
-    mark(this.button, "aria-label", `${member.pod}, ${this.lock}: ${this.title(state, member)}`);
+    means(this.button, this.claim?.reason ? `lost/${this.claim.reason}` : `claim/${state}`);
+    tells(this.button, this.story(state, member));
+    mark(this.button, "aria-label", `${member.pod}, ${this.lock}: ${this.story(state, member)}`);
   }
 
-  title(state, { pod }) {
+  story(state, { pod }) {
     const { claim } = this;
     switch (state) {
       case "held": return `held for ${claim.owner}, click to release`;

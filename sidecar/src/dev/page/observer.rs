@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use super::super::member::Members;
 use super::events::SHORTEST;
 use super::failover::Failover;
+use super::stalls::{OFTEN, Stalls};
 use crate::claims::{Claim, ClaimId, ClaimState};
 use crate::group::Group;
 
@@ -26,6 +27,7 @@ pub(super) struct Seen {
     /// By member.
     claims: Mutex<Vec<Vec<watch::Receiver<Claim>>>>,
     pub(super) failover: Failover,
+    pub(super) stalls: Stalls,
     news: watch::Sender<u64>,
 }
 
@@ -35,12 +37,14 @@ impl Observer {
         let seen = Arc::new(Seen {
             claims: Mutex::new(vec![Vec::new(); usize::from(members.count())]),
             failover: Failover::default(),
+            stalls: Stalls::new(members.count()),
             news: watch::Sender::new(0),
         });
         let mut tasks = JoinSet::new();
         for number in 0..members.count() {
             tasks.spawn(watch_member(number, Arc::clone(members), Arc::clone(&seen)));
         }
+        tasks.spawn(watch_stalls(Arc::clone(members), Arc::clone(&seen)));
         tasks.spawn(pass_on(members.changes(), Arc::clone(&seen)));
         tasks.spawn(pass_on(members.journal.last(), Arc::clone(&seen)));
         Self { seen, _tasks: tasks }
@@ -117,6 +121,16 @@ async fn pass_on(mut changes: watch::Receiver<u64>, seen: Arc<Seen>) {
     while changes.changed().await.is_ok() {
         seen.ring();
         tokio::time::sleep(SHORTEST).await;
+    }
+}
+
+/// Looks for stalls, whether a page is open or not: the longest so far may be one that nobody saw.
+async fn watch_stalls(members: Arc<Members>, seen: Arc<Seen>) {
+    let mut changes = members.changes();
+    loop {
+        seen.stalls.look(&members);
+        // By time, or because something was done to a member.
+        let _ = tokio::time::timeout(OFTEN, changes.changed()).await;
     }
 }
 

@@ -3,9 +3,10 @@
 import { drawClocks } from "./clocks.js";
 import { drawDiagram, forgetDiagram } from "./diagram.js";
 import { drawElection, forgetElection } from "./election.js";
+import { refreshExplanation } from "./explain.js";
 import { drawLocks } from "./locks.js";
 import { drawMembers } from "./members.js";
-import { ask, mark, millis, nanos, say, trouble } from "./tools.js";
+import { ask, mark, millis, nanos, say, timeOfDay, trouble } from "./tools.js";
 import { drawTraffic, forgetTraffic } from "./traffic.js";
 
 const at = (id) => document.getElementById(id);
@@ -39,6 +40,7 @@ function draw(group) {
   drawTraffic(group);
   drawElection(group);
   drawDiagram(group);
+  refreshExplanation();
 }
 
 function drawHeader(group) {
@@ -47,8 +49,10 @@ function drawHeader(group) {
   say(at("group"), group.group);
   say(at("leader"), leader ? leader.pod : "nobody");
   mark(at("leader"), "data-none", leader ? null : "yes");
-  say(at("grants"), group.grants ? "granted" : leader ? `not yet granted${stall(leader)}` : "not granted");
+  say(at("grants"), group.grants ? "granted" : "not granted");
   mark(document.body, "data-stalled", group.grants ? null : "yes");
+  say(at("stall-now"), stallNow(group, leader));
+  say(at("stall-past"), stallsBefore(group.stall));
   say(at("epoch"), group.epoch);
   const inView = leader ? leader.own.view.length : 0;
   say(at("size"), leader ? `${inView} of ${group.members.length}` : "—");
@@ -59,9 +63,24 @@ function drawHeader(group) {
   say(at("register-state"), group.register_cut ? "cut off" : "in reach");
 }
 
-// A leader that has just begun may have to wait for locks of before.
-function stall({ own: { grace_ms: grace } }) {
-  return grace === null ? "" : `, for ${Math.ceil(grace / 1000)} s`;
+/** For how long nothing has been granted, since when, and why. */
+function stallNow({ stall: { running_ms: running, since_ms: since } }, leader) {
+  return running === null ? "none" : `for ${millis(running)}, since ${timeOfDay(since)}: ${reason(leader)}`;
+}
+
+function reason(leader) {
+  if (!leader) return "nobody leads";
+  if (leader.paused) return `${leader.pod} leads and is paused`;
+  // A leader that has just begun may have to wait for locks of before.
+  const grace = leader.own.grace_ms;
+  const wait = grace === null ? "does not grant yet" : `waits for locks of before, ${millis(grace)} more`;
+  return `${leader.pod} leads and ${wait}`;
+}
+
+function stallsBefore({ last_ms: last, longest_ms: longest, count }) {
+  if (count === 0) return "";
+  const before = count === 1 ? "The one before lasted" : `Of ${count} before, the longest lasted ${millis(longest)}, the last`;
+  return `${before} ${millis(last)}.`;
 }
 
 function failover({ failover: { running_ms: running, last }, group }) {

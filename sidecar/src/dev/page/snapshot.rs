@@ -18,6 +18,7 @@ use super::super::member::{Members, Outside, number_of};
 use super::super::watch::Line;
 use super::failover::FailoverView;
 use super::observer::Seen;
+use super::stalls::{StallView, StallViews};
 use crate::group::{Election, Group, Leadership, Status};
 use crate::os_clock::OsClock;
 
@@ -31,6 +32,8 @@ pub(super) struct Snapshot {
     leader: Option<u16>,
     /// Whether locks are granted at the moment.
     grants: bool,
+    /// The time in which none are.
+    stall: StallView,
     /// The highest that a member knows.
     epoch: u64,
     leader_lease_ms: u64,
@@ -56,6 +59,8 @@ struct MemberView {
     paused: bool,
     cut: bool,
     split_off: bool,
+    /// The time in which it takes no part.
+    stall: StallView,
     own: Option<OwnView>,
     clock: Option<ClockView>,
 }
@@ -94,28 +99,26 @@ impl Snapshot {
         let groups: Vec<Option<Group>> =
             numbers.clone().map(|number| members.group(number)).collect();
         let mut clocks = clocks::compare(members, &groups).into_iter();
+        let StallViews { group: stall, members: stalls } = seen.stalls.look(members);
         let views: Vec<MemberView> = numbers
             .clone()
             .zip(&groups)
-            .map(|(number, group)| {
+            .zip(stalls)
+            .map(|((number, group), stall)| {
                 let clock = clocks.next().flatten();
-                MemberView::new(members, number, group.as_ref(), clock, now)
+                MemberView::new(members, number, group.as_ref(), clock, stall, now)
             })
             .collect();
         let own = || views.iter().filter_map(|view| Some((view.number, view.own.as_ref()?)));
         let leads = own().filter(|(_, own)| own.leads);
-        let grants = groups.iter().flatten().any(|group| {
-            let election = group.election();
-            let election = election.borrow();
-            election.leads_at(now) && group.status().borrow().grants == Some(true)
-        });
         let settings = members.settings();
         Self {
             group: settings.group.clone(),
             arbiter: format!("{:?}", settings.policy.arbiter),
             algorithm: format!("{:?}", settings.policy.election),
             leader: leads.max_by_key(|(_, own)| own.epoch).map(|(number, _)| number),
-            grants,
+            grants: stall.running_ms.is_none(),
+            stall,
             epoch: own().map(|(_, own)| own.epoch).max().unwrap_or_default(),
             leader_lease_ms: millis(settings.policy.timing.leader_lease),
             register_cut: members.register_is_cut(),
@@ -135,6 +138,7 @@ impl MemberView {
         number: u16,
         group: Option<&Group>,
         clock: Option<ClockView>,
+        stall: StallView,
         now: LocalTime,
     ) -> Self {
         let outside = members.outside(number);
@@ -148,6 +152,7 @@ impl MemberView {
             paused: is(|outside| outside.paused),
             cut: is(|outside| outside.cut),
             split_off: is(|outside| outside.split_off),
+            stall,
             own: group.map(|group| {
                 OwnView::new(&group.status().borrow(), &group.election().borrow(), now)
             }),
@@ -190,6 +195,6 @@ fn leadership(election: &Election, leads: bool) -> &'static str {
     }
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

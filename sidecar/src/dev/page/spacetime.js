@@ -1,13 +1,19 @@
 // A space-time diagram: a line for each member, time to the right, an arrow for each message.
 
 import { axisOf, ticksOf } from "./axis.js";
-import { draw, exactly, nanos, tint } from "./tools.js";
+import { means, tells, term } from "./explain.js";
+import { draw, exactly, make, nanos, tint } from "./tools.js";
 
 const TOP = 14;
 const FOOT = 30;
-const NAMES = 92;
-/** How wide a letter is, about; rather too wide. */
-export const LETTER = 7.8;
+/** Beside a member's name. */
+const MARGIN = 10;
+/** The sizes of texts and of names, as the style sheet has them. */
+const TEXT = 11.5;
+const NAME = 12.5;
+/** How far a text reaches above and below the line on which it is written. */
+const RISES = 12;
+const FALLS = 4;
 /** How far beyond the edge something goes that goes on. */
 const BEYOND = 6;
 /** Between the times at the axis. */
@@ -24,14 +30,34 @@ export function heightOf(members) {
   return TOP + members.length * laneOf(members) + FOOT;
 }
 
+const pen = document.createElement("canvas").getContext("2d");
+
+/** How wide a text is at the most: none is bolder. */
+export function widthOf(text, size = TEXT) {
+  pen.font = `650 ${size}px ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
+}
+
+/** The words that are sent in a diagram, to be written below it. */
+export function wordsOf(messages, kind) {
+  const names = [...new Set(messages.map(({ name }) => name))].sort();
+  const words = names.map((name) => make("span", {}, term(`${kind}/${name}`, spaced(name), { tabindex: 0 })));
+  return words.length === 0 ? [] : [make("span", {}, "Sent:"), ...words];
+}
+
 /** What all diagrams have: lines, arrows, an axis. What is drawn on the lines is for each kind to say. */
 export class Sheet {
   /** Messages on the lines of members, from the top. `moments` are others that are to be in sight, `half` is how far
    * from the middle of a line arrows end, `tail` how much room there is to the right of all that happened, `scale` what
-   * the axis is to heed. */
-  constructor({ messages, until_ns: until }, members, width, { moments, half, tail = 0, scale }) {
+   * the axis is to heed; `kind` is the kind of the messages' words, and `role` says what a member is, in a word,
+   * its class and the key of its meaning, if it is anything. */
+  constructor({ messages, until_ns: until }, members, width, { moments, half, tail = 0, scale, kind, role }) {
     this.messages = messages;
+    this.kind = kind;
     this.members = members;
+    this.roles = members.map(({ number }) => role(number) ?? { word: "", name: "", key: "word/member" });
+    const names = members.map(({ pod }, place) => Math.max(widthOf(short(pod), NAME), widthOf(this.roles[place].word)));
+    this.column = Math.ceil(Math.max(...names)) + 2 * MARGIN;
     this.half = half;
     this.lane = laneOf(members);
     this.height = heightOf(members);
@@ -42,11 +68,14 @@ export class Sheet {
     const took = messages.filter((message) => message.received_ns !== null);
     const flights = took.map((message) => message.received_ns - message.sent_ns);
     const all = [this.from, 0, until, this.to, ...ends, ...moments.filter(known)];
-    this.axis = axisOf(all, flights, width - NAMES - tail, scale);
+    this.axis = axisOf(all, flights, width - this.column - tail, scale);
     this.axis.width += tail;
     /** What labels must not lie on, and what they had better not lie on. */
     this.taken = [];
     this.ways = messages.flatMap((message) => this.ends(message) ?? []);
+    for (const { message, end } of this.ways) {
+      if (message.received_ns === null) this.taken.push({ left: end.x - 6, right: end.x + 6, top: end.y - 6, bottom: end.y + 6 });
+    }
   }
 
   y(number) {
@@ -54,27 +83,27 @@ export class Sheet {
     return place === -1 ? null : TOP + (place + 0.5) * this.lane;
   }
 
-  /** The names of the members; `role` says what each is, in a word, and its class, if it is anything. */
-  names(role) {
-    const texts = this.members.map(({ number, pod }) => {
-      const { word, name } = role(number) ?? { word: null, name: "" };
-      const text = draw("text", { x: NAMES - 10, y: this.y(number) + (word ? -2 : 4), class: `name ${name}` });
-      text.append(short(pod));
-      if (word) text.append(draw("tspan", { x: NAMES - 10, dy: 13, class: "role" }, word));
-      return text;
+  /** The names of the members, and what each is. */
+  names() {
+    const x = this.column - MARGIN;
+    const texts = this.members.map(({ number, pod }, place) => {
+      const { word, name, key } = this.roles[place];
+      const text = draw("text", { x, y: this.y(number) + (word ? -2 : 4), class: `name ${name}` }, short(pod));
+      if (word) text.append(draw("tspan", { x, dy: 13, class: "role" }, word));
+      return means(tells(text, pod), key);
     });
-    return draw("svg", { class: "names", width: NAMES, height: this.height, "aria-hidden": "true" }, ...texts);
+    return draw("svg", { class: "names", width: this.column, height: this.height }, ...texts);
   }
 
   /** The plot: what lies below the cuts of the axis, what above them, and what above the arrows. */
-  plot({ id, title, words }, below, above, top = []) {
+  plot(below, above, top = []) {
     const { width } = this.axis;
+    const cuts = this.cuts();
     const arrows = this.messages.map((message) => this.arrow(message));
     const labels = this.messages.flatMap((message) => this.label(message));
     const size = { width, height: this.height, viewBox: `0 0 ${width} ${this.height}` };
-    return draw("svg", { class: "plot", role: "img", "aria-labelledby": `${id}-title ${id}-words`, ...size },
-      draw("title", { id: `${id}-title` }, title), draw("desc", { id: `${id}-words` }, words),
-      ...this.lanes(), ...below, ...this.cuts(), ...above, ...arrows, ...labels, ...top, ...this.ticks());
+    return draw("svg", { class: "plot", ...size },
+      ...this.lanes(), ...below, ...cuts, ...above, ...arrows, ...labels, ...top, ...this.ticks());
   }
 
   lanes() {
@@ -101,12 +130,12 @@ export class Sheet {
   }
 
   /** A text in the first place where it lies on nothing else, at worst on an arrow; else none: the
-   * title under the pointer tells it. Its own arrow does not count. At an edge it moves inwards. */
-  write(places, text, name, own) {
-    const half = (text.length * LETTER) / 2;
+   * explanation has it. Its own arrow does not count. At an edge it moves inwards. */
+  write(places, text, name, own = null) {
+    const half = widthOf(text) / 2 + 1;
     const boxes = places.map(([at, y]) => {
       const x = Math.max(half, Math.min(at, this.axis.width - half));
-      return { x, y, left: x - half, right: x + half, top: y - 10, bottom: y + 3 };
+      return { x, y, left: x - half, right: x + half, top: y - RISES, bottom: y + FALLS };
     });
     const free = boxes.filter((box) => !this.taken.some((other) => meet(box, other)));
     const clear = free.find((box) => !this.ways.some((way) => way.message !== own && crosses(way, box)));
@@ -136,16 +165,21 @@ export class Sheet {
   arrow(message) {
     const ends = this.ends(message);
     const attributes = { class: `message ${message.part ?? ""}`, "data-name": message.name, "data-from": message.from, "data-to": message.to };
-    const group = tint(draw("g", attributes), message.from);
+    const group = means(this.about(draw("g", attributes), message.from, this.tell(message)), `${this.kind}/${message.name}`);
     if (ends === null) return group;
     const { start, end } = ends;
     const arrived = message.received_ns !== null;
-    group.append(draw("title", {}, this.tell(message)));
     group.append(this.line(start.x, start.y, end.x, end.y, "reach"));
     group.append(this.line(start.x, start.y, end.x, end.y, arrived ? "way" : "way lost"));
     group.append(arrived ? head(start, end) : this.cross(end.x, end.y));
     group.append(draw("circle", { cx: start.x, cy: start.y, r: 2.2 }));
     return group;
+  }
+
+  /** A part of the drawing in the colour of a member, with a text that says what it shows. */
+  about(group, number, text) {
+    for (const [name, value] of [["role", "img"], ["aria-label", text]]) group.setAttribute(name, value);
+    return tint(tells(group, text), number);
   }
 
   tell({ from, to, name, epoch, sent_ns: sent, received_ns: received }) {
@@ -169,20 +203,21 @@ export class Sheet {
     return this.axis.parts.slice(1).flatMap((part, index) => {
       const before = this.axis.parts[index];
       const [from, to] = [before.right, part.left];
-      const title = draw("title", {}, `${exactly(part.from - before.to)} without anything are left out`);
-      const band = draw("rect", { x: from, y: 0, width: to - from, height: bottom }, title);
-      const text = draw("text", { x: (from + to) / 2, y: bottom - 4 }, "⋯");
-      return [draw("g", { class: "cut" }, band, this.line(from, 0, from, bottom, ""), this.line(to, 0, to, bottom, ""), text)];
+      const band = draw("rect", { x: from, y: 0, width: to - from, height: bottom });
+      const text = this.write([[(from + to) / 2, bottom - 4]], "⋯", "");
+      const group = draw("g", { class: "cut" }, band, this.line(from, 0, from, bottom, ""), this.line(to, 0, to, bottom, ""), ...text);
+      return [tells(group, `${exactly(part.from - before.to)} without anything are left out`)];
     });
   }
 
   ticks() {
     const y = this.height - FOOT + 6;
-    return ticksOf(this.axis, FAR).map(({ x, ns, after }) => {
+    const ticks = ticksOf(this.axis, FAR);
+    // The begins of parts first: what has no room after them is not written.
+    const begins = ticks.filter(({ after }) => after === null);
+    return [...begins, ...ticks.filter(({ after }) => after !== null)].map(({ x, ns, after }) => {
       const text = after === null ? (ns === 0 ? "0" : nanos(ns)) : `${ns === 0 ? "" : "+"}${nanos(after).replace(".0 ", " ")}`;
-      const half = (text.length * LETTER) / 2;
-      const label = draw("text", { x: Math.min(x, this.axis.width - half), y: y + 18, class: after === null ? "since" : "" }, text);
-      return draw("g", { class: "tick" }, this.line(x, y, x, y + 5, ""), label);
+      return draw("g", { class: "tick" }, this.line(x, y, x, y + 5, ""), ...this.write([[x, y + 18]], text, after === null ? "since" : ""));
     });
   }
 }

@@ -1,7 +1,7 @@
 // An entry into a lock as a space-time diagram: who waits, and who is in the critical section.
 
-import { LETTER, Sheet, crosses } from "./spacetime.js";
-import { draw, exactly, tint } from "./tools.js";
+import { Sheet, crosses, widthOf } from "./spacetime.js";
+import { draw, exactly } from "./tools.js";
 
 /** Half as high as the bar of a member that is in its critical section. */
 const HALF = 8;
@@ -9,22 +9,23 @@ const HALF = 8;
 const SHIFTS = [0, -0.3, 0.3, -0.6, 0.6, -1, 1];
 
 /** Draws an entry: the names, and the plot beside them. */
-export function entryOf(entry, group, width, words) {
+export function entryOf(entry, group, width) {
   const sheet = new EntrySheet(entry, group, width);
-  return [sheet.names((number) => (number === entry.leader ? { word: "leader", name: "leads" } : null)), sheet.picture(words)];
+  return [sheet.names(), sheet.picture()];
 }
 
 class EntrySheet extends Sheet {
   constructor(entry, { members }, width) {
     const turns = entry.stays.flatMap((stay) => [stay.asked_ns, stay.entered_ns, stay.until_ns]);
-    super(entry, members, width, { moments: turns, half: HALF });
+    const role = (number) => (number === entry.leader ? { word: "leader", name: "leads", key: "word/leader" } : null);
+    super(entry, members, width, { moments: turns, half: HALF, kind: "lock message", role });
     this.entry = entry;
   }
 
-  picture(words) {
+  picture() {
     const { stays } = this.entry;
     const bars = stays.flatMap((stay) => this.bars(stay));
-    return this.plot(words, bars, stays.flatMap((stay) => this.token(stay)));
+    return this.plot(bars, stays.flatMap((stay) => this.token(stay)));
   }
 
   /** A hollow bar while a member waits, a thick one while it is in its critical section. */
@@ -33,8 +34,8 @@ class EntrySheet extends Sheet {
     if (y === null) return [];
     const inSection = this.spanInSection(stay);
     const waits = [this.x(stay.asked_ns), inSection ? inSection[0] : this.x(stay.until_ns)];
-    const group = tint(draw("g", { class: "stay", "data-member": stay.member, "data-end": stay.end ?? "none" }), stay.member);
-    group.append(draw("title", {}, this.storyOf(stay)));
+    const group = draw("g", { class: "stay", "data-member": stay.member, "data-end": stay.end ?? "none" });
+    this.about(group, stay.member, this.storyOf(stay));
     if (waits[1] > waits[0]) group.append(this.bar(waits, y, HALF - 3, "waits"));
     if (inSection) group.append(this.bar(inSection, y, HALF, "in-section"));
     if (stay.end === "lost" || stay.end === "died") group.append(this.cross(this.x(stay.until_ns), y));
@@ -67,17 +68,17 @@ class EntrySheet extends Sheet {
     const whole = `token ${stay.token}`;
     const runs = this.axis.parts.map(({ left, right }) => [Math.max(left, span[0]), Math.min(right, span[1])]);
     const [from, to] = runs.reduce((best, run) => (run[1] - run[0] > best[1] - best[0] ? run : best));
-    const text = [whole, String(stay.token)].find((text) => text.length * LETTER + 8 <= to - from);
+    const text = [whole, String(stay.token)].find((text) => widthOf(text) + 8 <= to - from);
     if (text) return [draw("text", { class: "token", x: this.placeInBar(from, to, y, text), y: y + 4 }, text)];
-    const half = (whole.length * LETTER) / 2;
+    const half = widthOf(whole) / 2;
     const middle = Math.min(span[0] + half, this.axis.width - half - 3);
-    const places = [y + HALF + 12, y - HALF - 4].map((y) => [middle, y]);
-    return this.write(places, whole, "token above", null);
+    const places = [y + HALF + 14, y - HALF - 5].map((y) => [middle, y]);
+    return this.write(places, whole, "token above");
   }
 
   /** Where in a bar a text is crossed by no arrow; if there is no such place, in its middle. */
   placeInBar(from, to, y, text) {
-    const half = (text.length * LETTER) / 2;
+    const half = widthOf(text) / 2;
     const room = (to - from) / 2 - half - 4;
     const places = SHIFTS.map((shift) => (from + to) / 2 + shift * room);
     const boxes = places.map((x) => ({ x, left: x - half, right: x + half, top: y - HALF, bottom: y + HALF }));

@@ -1,6 +1,7 @@
 // The conversation: what the members sent, the newest first.
 
-import { badge, make, say } from "./tools.js";
+import { means, term } from "./explain.js";
+import { badge, make, say, timeOfDay } from "./tools.js";
 
 const list = document.getElementById("lines");
 const filters = document.getElementById("filters");
@@ -15,7 +16,7 @@ let recent = [];
 
 for (const protocol of ["election", "view", "lock", "clock"]) {
   const click = () => show(button, protocol, button.getAttribute("aria-pressed") !== "true");
-  const button = make("button", { type: "button", click }, protocol);
+  const button = means(make("button", { type: "button", click }, protocol), `protocol/${protocol}`);
   filters.append(button);
   lines.set(protocol, []);
   // The clock sends all the time.
@@ -64,8 +65,8 @@ function address({ to, times }, number) {
 function add(line) {
   const entry = { line, to: make("span", { class: "to" }), times: new Map() };
   if (line.to !== null) address(entry, line.to);
-  const time = make("time", {}, clockTime(line.at_ms));
-  const name = make("span", { class: "name" }, line.message.replaceAll("_", " "));
+  const time = make("time", {}, `${timeOfDay(line.at_ms)}.${String(line.at_ms % 1000).padStart(3, "0")}`);
+  const name = term(`${line.protocol} message/${line.message}`, line.message.replaceAll("_", " "), { class: "name" });
   const item = make("li", { "data-protocol": line.protocol }, time, badge(line.from), make("span", { class: "arrow" }, "→"), entry.to, name);
   if (line.lock !== null) item.append(make("span", { class: "about" }, line.lock));
   list.prepend(item);
@@ -73,11 +74,4 @@ function add(line) {
   const kept = lines.get(line.protocol) ?? [];
   kept.push(item);
   if (kept.length > KEPT) kept.shift().remove();
-}
-
-function clockTime(ms) {
-  const date = new Date(ms);
-  const two = (number) => String(number).padStart(2, "0");
-  const parts = [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
-  return `${parts}.${String(date.getMilliseconds()).padStart(3, "0")}`;
 }

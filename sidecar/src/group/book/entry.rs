@@ -49,6 +49,7 @@ impl ClaimEntry {
         policy: &LockPolicy,
         arbiter: Arbiter,
     ) -> Self {
+        let max_hold = ask.max_hold.map_or(policy.max_hold, |asked| asked.min(policy.max_hold));
         let claim = Claim {
             id,
             lock: ask.lock.clone(),
@@ -58,13 +59,14 @@ impl ClaimEntry {
             owner: ask.owner.clone().unwrap_or_else(|| pod.to_owned()),
             metadata: ask.metadata.clone(),
             ttl: ask.ttl,
+            max_hold,
             algorithm: policy.algorithm,
             arbiter,
             index: 1,
         };
         Self {
             claim: watch::Sender::new(claim),
-            max_hold: ask.max_hold.map_or(policy.max_hold, |asked| asked.min(policy.max_hold)),
+            max_hold,
             ttl: ask.ttl,
             ask,
             ttl_until: None,

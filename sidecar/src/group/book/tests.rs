@@ -100,6 +100,27 @@ fn the_metric_has_what_entry_and_exit_cost_by_the_members_count() {
     assert!(text.lines().any(|line| line == sum), "{text}");
 }
 
+#[test]
+fn the_metric_has_the_locks_that_claims_hold_or_wait_for_each_once() {
+    let metrics = Metrics::new("book").locks;
+    let count = || metrics.wanted.get();
+    let me = Incarnation { pod: PodUid(1), run: 1 };
+    let (mut book, held, sought) =
+        (Book::new("pod", me, metrics.clone()), name("held"), name("sought"));
+    let ids: Vec<_> = [&held, &held, &sought].map(|lock| ask(&mut book, lock)).into();
+    let [first, second, third] = &ids[..] else { panic!("three") };
+    assert_eq!(count(), 2);
+    enter(&mut book, &held);
+    for (lock, id) in [(&held, first), (&held, second), (&sought, third)] {
+        book.release(LocalTime(3), lock, id.as_ref().expect("allowed")).expect("it waits or holds");
+    }
+    assert_eq!(count(), 0);
+    ask(&mut book, &sought).expect("allowed");
+    assert_eq!(count(), 1);
+    Book::new("pod", me, metrics.clone());
+    assert_eq!(count(), 0, "another life in the group begins");
+}
+
 fn full(asked: &Result<ClaimId, AskError>) -> Option<usize> {
     match asked {
         Err(AskError::Full { limit, .. }) => Some(*limit),
@@ -376,4 +397,40 @@ fn a_claim_of_a_turn_that_nobody_answers_waited_for_a_quorum() {
     let id = second.borrow().id.clone();
     book.on_due(LocalTime(61 * SECOND), &lock, &id, Due::Wait);
     assert_eq!(second.borrow().state, ClaimState::Refused(Refusal::NoQuorum));
+}
+
+#[test]
+fn a_renewal_moves_the_deadline_and_not_the_end_of_the_longest_hold() {
+    let (mut book, lock, second) = (book(), name("a"), Duration::from_secs(1));
+    let ask = |max_hold| Ask {
+        wait: Wait::Forever,
+        ttl: Some(second * 10),
+        max_hold: Some(max_hold),
+        ..a_try(&lock)
+    };
+    let claim =
+        book.ask(LocalTime(1), ask(second * 60), &Policy::default()).expect("allowed").claim;
+    let since = LocalTime(2);
+    let far = Term::new(since, since.after(second * 1_000), true);
+    let (token, epoch) = (FencingToken::before(Epoch(1)).successor(Epoch(1)), Epoch(1));
+    let entered = LockEvent::Entered { token, epoch, term: far, messages: 0 };
+    book.on_event(since, &lock, entered, |member| member.pod.to_string());
+    let (id, end) = (claim.borrow().id.clone(), since.after(second * 60));
+    let ends = |book: &mut Book| -> Vec<Option<LocalTime>> {
+        let timers = std::mem::take(&mut book.timers).into_iter();
+        timers.filter(|((.., due), _)| *due == Due::MaxHold).map(|(_, at)| at).collect()
+    };
+    assert_eq!(ends(&mut book), [Some(end)]);
+    for seconds in [8, 16, 24, 32, 40, 48, 56] {
+        let now = since.after(second * seconds);
+        let renewed = book.renew(now, &lock, &id, None).expect("it holds");
+        let ClaimState::Held(held) = renewed.state else { panic!("{:?}", renewed.state) };
+        assert_eq!((held.since, renewed.max_hold), (since, second * 60));
+        assert_eq!(held.safe_until, now.after(second * 10).min(end));
+        assert_eq!(ends(&mut book), []);
+    }
+    book.on_due(end, &lock, &id, Due::MaxHold);
+    assert_eq!(claim.borrow().state, ClaimState::Lost(LostReason::MaxHold));
+    let most = book.ask(end, ask(second * 3_600), &Policy::default()).expect("allowed").claim;
+    assert_eq!(most.borrow().max_hold, Policy::default().locks[0].max_hold, "the policy's");
 }

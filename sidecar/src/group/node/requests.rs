@@ -32,6 +32,7 @@ impl PodNode {
             Request::Release(lock, id, reply) => {
                 answered(reply, self.book.release(now, &lock, &id));
             }
+            Request::Locks(which, reply) => answered(reply, self.locks(now, &which)),
             Request::Claims(reply) => answered(reply, self.book.claims(now)),
             Request::Election(name, request) if name == DEFAULT => {
                 self.on_default_request(at, request, around);

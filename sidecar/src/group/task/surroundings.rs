@@ -41,7 +41,7 @@ impl Surroundings for Process<'_> {
         // A view sends and elects before it is reported.
         for effect in out.effects() {
             if let Effect::Tell(Event::Installed(record)) = effect {
-                self.metrics.ballots.list(&record.policy);
+                self.metrics.list(&record.policy);
             }
         }
         self.note_effects(now, member, out);
@@ -159,9 +159,7 @@ impl Process<'_> {
         );
         let (is_open, suspects) = (|peer| self.links.is_open(peer), |peer| member.suspects(peer));
         self.publisher.installed(now, record, is_open, suspects);
-        for (algorithm, messages) in lock_costs(record, self.me) {
-            self.metrics.locks.expect(algorithm, messages);
-        }
+        self.metrics.locks.expect(&lock_costs(record, self.me));
         let (best, worst) = election_cost(record.policy.election, record.members.len());
         self.metrics.elections.expect(record.policy.election, best, worst);
     }

@@ -22,13 +22,15 @@ async fn a_post_that_is_granted_says_all_about_the_grant() {
     let grant = answer.json();
     let safe_for_ms = grant["safe_for_ms"].as_u64().unwrap();
     assert!((5_000..10_000).contains(&safe_for_ms), "{grant}");
+    let left = grant["max_hold_left_ms"].as_u64().unwrap();
+    assert!((590_000..=600_000).contains(&left), "{grant}");
     let expected = json!({
         "lock": "orders", "claim": "1f-1", "state": "held", "token": token, "epoch": 12,
         "guarantee": "safe", "arbiter": "Quorum", "algorithm": "Central",
         "safe_for_ms": safe_for_ms,
         "safe_until_boottime_ns": grant["safe_until_boottime_ns"],
         "safe_until_monotonic_ns": grant["safe_until_monotonic_ns"], "held_ms": grant["held_ms"], "jeopardy": false,
-        "contended": false, "waited_ms": 41, "index": 1, "owner": "shop-0",
+        "contended": false, "waited_ms": 41, "max_hold_ms": 600_000, "max_hold_left_ms": grant["max_hold_left_ms"], "index": 1, "owner": "shop-0",
         "metadata": {"job": "reindex"}, "cost": {"messages": 2}
     });
     assert_eq!(grant, expected);
@@ -189,6 +191,60 @@ async fn respond_async_answers_202_and_the_claim_goes_on() {
     assert_eq!(waiting["holders"][0]["owner"], "worker-3");
     claim.send_replace(super::double::claim(held()));
     assert!(double.requests.try_recv().is_err(), "nothing was given up");
+}
+
+/// What may be held is counted from the grant, whatever the application renews.
+#[tokio::test]
+async fn a_hold_says_what_is_left_of_the_longest_that_it_may_last() {
+    let mut double = Double::new();
+    let now = OsClock::default().now();
+    let since = conclave_protocols::LocalTime(now.0 - 60_000_000_000);
+    let mut long = claim(ClaimState::Held(Held { since, ..hold() }));
+    (long.ttl, long.max_hold) = (Some(Duration::from_secs(15)), Duration::from_secs(90));
+    let call = double.call("POST /v1/locks/orders/claims/1f-1/renew?ttl=15s", &[], "");
+    let Request::Renew(_, _, _, reply) = double.next().await else { panic!("not renewed") };
+    reply.send(Ok(long.clone())).unwrap();
+    let renewed = call.await.unwrap().json();
+    assert_eq!(renewed["max_hold_ms"], 90_000);
+    let left = renewed["max_hold_left_ms"].as_u64().unwrap();
+    assert!((20_000..=30_000).contains(&left), "{renewed}");
+
+    long.state = waiting();
+    let call = double.call("GET /v1/locks/orders/claims/1f-1", &[], "");
+    let _claim = double.find(Ok(long)).await;
+    let waits = call.await.unwrap().json();
+    assert_eq!((&waits["max_hold_ms"], waits.get("max_hold_left_ms")), (&json!(90_000), None));
+}
+
+#[tokio::test]
+async fn a_claim_of_another_member_is_neither_lost_nor_unheard_of() {
+    let mut double = Double::new();
+    let made = |run| {
+        let pod = conclave_protocols::PodUid(9);
+        ClaimError::OfAnother(conclave_protocols::Incarnation { pod, run }.into())
+    };
+    for (run, pod) in [(7, json!("shop-1")), (8, json!(null))] {
+        for line in ["GET /v1/locks/a/claims/b", "GET /v1/locks/a/claims/b/check"] {
+            let call = double.call(line, &[], "");
+            double.find(Err(made(run))).await;
+            let answer = call.await.unwrap();
+            assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (404, "other-member"));
+            let problem = answer.json();
+            assert_eq!(problem["pod"], pod);
+            let detail = problem["detail"].as_str().unwrap();
+            assert!(detail.contains("ask that one"), "{detail}");
+            assert_eq!(detail.contains("shop-1"), pod == "shop-1", "{detail}");
+        }
+        for line in ["POST /v1/locks/a/claims/b/renew", "DELETE /v1/locks/a/claims/b"] {
+            let call = double.call(line, &[], "");
+            double.change(Err(made(run))).await;
+            assert_eq!(call.await.unwrap().problem(), "other-member");
+        }
+    }
+    let call = double.call("GET /v1/locks/a/claims/mine", &[], "");
+    double.find(Err(ClaimError::NotFound)).await;
+    let detail = call.await.unwrap().json()["detail"].to_string();
+    assert!(detail.contains("known to the member that was asked"), "{detail}");
 }
 
 #[tokio::test]

@@ -65,8 +65,8 @@ impl Language {
 }
 
 /// Runs an example; what it printed, and whether it was content.
-async fn run(language: &'static Language, double: &Double) -> tokio::task::JoinHandle<Output> {
-    let listeners = Listeners::on_loopback(0).await.expect("a loopback");
+fn run(language: &'static Language, double: &Double) -> tokio::task::JoinHandle<Output> {
+    let listeners = Listeners::on_loopback(0).expect("a loopback");
     let api = format!("http://{}", listeners.addresses()[0]);
     let (group, metrics, limits) = (double.group.clone(), double.metrics.clone(), double.limits);
     tokio::spawn(serve(listeners, group, metrics, limits, CancellationToken::new()));
@@ -104,7 +104,7 @@ async fn ended(example: tokio::task::JoinHandle<Output>) -> (bool, usize, String
 /// A hold that is extended: it does all its work, and gives the lock back.
 async fn goes_on(language: &'static Language) {
     let mut double = Double::new();
-    let example = run(language, &double).await;
+    let example = run(language, &double);
     let claim = Arc::new(grant(&mut double).await);
     let held = Arc::clone(&claim);
     let extending = extend(LEASE, move |deadline| {
@@ -123,7 +123,7 @@ async fn goes_on(language: &'static Language) {
 /// A sidecar that falls silent: it stops before the deadline, and not when it is sent `lost`.
 async fn stops(language: &'static Language) {
     let mut double = Double::new();
-    let example = run(language, &double).await;
+    let example = run(language, &double);
     let _claim = grant(&mut double).await;
     let (is_content, steps, sent) = ended(example).await;
     let most = usize::try_from(LEASE.as_millis() / 100 - 1).expect("few");
@@ -157,7 +157,13 @@ fn the_documents_name_only_fields_that_there_are() {
     let document = serde_json::to_value(document()).expect("plain data");
     let fields = document["components"]["schemas"]["Safety"]["properties"].as_object();
     let fields = fields.expect("an object");
-    let files = ["README.md", "docs/clients.md", "docs/guarantees.md", "docs/http-api.md"];
+    let files = [
+        "README.md",
+        "docs/clients.md",
+        "docs/guarantees.md",
+        "docs/http-api.md",
+        "docs/quickstart.md",
+    ];
     let texts = files.map(read);
     let is_part = |c: char| c.is_ascii_lowercase() || c == '_';
     for text in &texts {

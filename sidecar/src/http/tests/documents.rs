@@ -13,7 +13,7 @@ use crate::http::openapi::DOCUMENT;
 use crate::http::{ProblemType, document};
 
 /// Every operation of the document: method, path, and what is stated about it.
-fn operations() -> Vec<(&'static str, String, Operation)> {
+pub(super) fn operations() -> Vec<(&'static str, String, Operation)> {
     let mut operations = Vec::new();
     for (path, item) in document().paths.paths {
         let methods = [
@@ -34,13 +34,15 @@ fn operations() -> Vec<(&'static str, String, Operation)> {
 }
 
 /// The routes that there are, written down once more by hand.
-const ROUTES: [&str; 17] = [
+const ROUTES: [&str; 19] = [
     "DELETE /v1/elections/{election}/candidacy",
     "DELETE /v1/locks/{name}/claims/{claim}",
     "GET /openapi.json",
     "GET /v1/elections",
     "GET /v1/elections/{election}",
     "GET /v1/elections/{election}/self",
+    "GET /v1/locks",
+    "GET /v1/locks/{name}",
     "GET /v1/locks/{name}/claims/{claim}",
     "GET /v1/locks/{name}/claims/{claim}/check",
     "GET /v1/members",

@@ -124,6 +124,15 @@ impl Double {
         }
     }
 
+    /// Answers the next request, which renews a claim or gives it back.
+    pub(crate) async fn change(&mut self, changed: Result<Claim, ClaimError>) {
+        let request = self.next().await;
+        let (Request::Renew(_, _, _, reply) | Request::Release(_, _, reply)) = request else {
+            panic!("no claim is changed")
+        };
+        reply.send(changed).expect("the call waits");
+    }
+
     /// The next request, which is about a named election.
     pub(crate) async fn next_about_election(&mut self) -> (String, ElectionRequest) {
         let request = self.next().await;
@@ -212,6 +221,7 @@ pub(crate) fn claim(state: ClaimState) -> Claim {
         owner: "shop-0".to_owned(),
         metadata: Some(r#"{"job":"reindex"}"#.to_owned().into()),
         ttl: None,
+        max_hold: Duration::from_mins(10),
         algorithm: LockAlgorithm::Central,
         arbiter: Arbiter::Quorum,
         index: 1,

@@ -23,6 +23,54 @@ async fn a_wrong_field_is_named_with_what_was_expected() {
         ("?mode=shared", "", "mode", "one of the names wait, ttl, max_hold, owner, metadata"),
         ("?wait=1s&wait=2s", "", "wait", "to be given once, in the body or in the query"),
         ("?ttl=1s", r#"{"ttl":"1s"}"#, "ttl", "to be given once, in the body or in the query"),
+        (
+            "",
+            r#"{"wait":"1s","wait":"1s"}"#,
+            "wait",
+            "to be given once, in the body or in the query",
+        ),
+        (
+            "",
+            r#"{"metadata":{"a":[{"b":1,"b":2}]}}"#,
+            "metadata.a.b",
+            "to be given once, in the body or in the query",
+        ),
+        (
+            "",
+            r#"{"metadata":{"a":1},"owner":"w","metadata":{}}"#,
+            "metadata",
+            "to be given once, in the body or in the query",
+        ),
+        (
+            "?owner=%FF",
+            "",
+            "owner",
+            "UTF-8, in which each byte that is no plain letter or digit is written `%XX`",
+        ),
+        (
+            "?owner=%C3",
+            "",
+            "owner",
+            "UTF-8, in which each byte that is no plain letter or digit is written `%XX`",
+        ),
+        (
+            "?owner=50%",
+            "",
+            "owner",
+            "UTF-8, in which each byte that is no plain letter or digit is written `%XX`",
+        ),
+        (
+            "?owner=%+1",
+            "",
+            "owner",
+            "UTF-8, in which each byte that is no plain letter or digit is written `%XX`",
+        ),
+        (
+            "?%FF=1",
+            "",
+            "query",
+            "names of parameters in UTF-8, in which each byte that is no plain letter or digit is written `%XX`",
+        ),
     ];
     for (query, body, field, expected) in cases {
         let answer = double.call(&format!("POST /v1/locks/a{query}"), &[], body).await.unwrap();
@@ -45,6 +93,75 @@ async fn a_body_that_is_no_object_is_refused() {
 }
 
 #[tokio::test]
+async fn what_a_query_escapes_is_read() {
+    let mut double = Double::new();
+    let line = "POST /v1/locks/a?owner=%C3%a9+%26%3d%2B&&ttl=%31s";
+    let call = double.call(line, &[], "");
+    let (ask, _) = double.next_ask().await;
+    call.abort();
+    assert_eq!(ask.owner.as_deref(), Some("é &=+"));
+    assert_eq!(ask.ttl, Some(std::time::Duration::from_secs(1)));
+}
+
+#[tokio::test]
+async fn any_json_that_names_nothing_twice_is_read() {
+    let mut double = Double::new();
+    let metadata = r#"{"a":[1,-2,2.5,true,null,"x",{"a":{}}],"b":{"a":1}}"#;
+    let call = double.call("POST /v1/locks/a", &[], &format!(r#"{{"metadata":{metadata}}}"#));
+    let (ask, _) = double.next_ask().await;
+    call.abort();
+    let read: serde_json::Value = serde_json::from_str(ask.metadata.unwrap().as_str()).unwrap();
+    assert_eq!(read, serde_json::from_str::<serde_json::Value>(metadata).unwrap());
+}
+
+#[tokio::test]
+async fn calls_that_answer_at_once_take_no_parameters() {
+    let double = Double::new();
+    let waits =
+        "to be asked of `GET /v1/elections/{election}`, which waits for a change of that one";
+    for (path, field, expected) in [
+        ("/v1/elections?wait=30s", "wait", waits),
+        ("/v1/elections?index=1", "index", waits),
+        ("/v1/elections?x=1", "x", "no parameters here"),
+        ("/v1/elections/default/self?wait=30s", "wait", waits),
+        ("/v1/elections/default/self?x=1", "x", "no parameters here"),
+        ("/v1/locks/a/claims/b/check?wait=30s", "wait", "no parameters here"),
+        ("/v1/locks/a?x=1", "x", "no parameters here"),
+    ] {
+        let answer = double.get(path).await;
+        assert_eq!((answer.status.as_u16(), answer.problem().as_str()), (400, "invalid"), "{path}");
+        let problem = answer.json();
+        assert_eq!((&problem["field"], &problem["expected"]), (&field.into(), &expected.into()));
+    }
+}
+
+#[tokio::test]
+async fn a_slash_that_is_not_escaped_is_pointed_out() {
+    let double = Double::new();
+    for (line, meant) in [
+        ("POST /v1/locks/orders/1", "/v1/locks/orders%2F1"),
+        ("GET /v1/locks/a/b/c", "/v1/locks/a%2Fb%2Fc"),
+        ("PUT /v1/locks/orders/1/claims/mine", "/v1/locks/orders%2F1/claims/mine"),
+        ("GET /v1/locks/orders/1/claims/mine/check", "/v1/locks/orders%2F1/claims/mine/check"),
+        ("POST /v1/locks/orders/1/claims/mine/renew", "/v1/locks/orders%2F1/claims/mine/renew"),
+    ] {
+        let answer = double.call(line, &[], "").await.unwrap();
+        assert_eq!(
+            (answer.status.as_u16(), answer.problem().as_str()),
+            (404, "not-found"),
+            "{line}"
+        );
+        let detail = answer.json()["detail"].to_string();
+        let hint = format!("is written `%2F`, as in {meant};");
+        assert!(detail.contains(&hint), "{line}: {detail}");
+    }
+    for path in ["/v1/lock/a/b", "/v1/locks/a/", "/v1", "/v1/elections/a/b"] {
+        let detail = double.get(path).await.json()["detail"].to_string();
+        assert!(!detail.contains("%2F") && detail.contains("openapi.json"), "{path}: {detail}");
+    }
+}
+
+#[tokio::test]
 async fn names_are_checked() {
     let double = Double::new();
     let long = format!("/v1/locks/{}", "x".repeat(254));
@@ -56,10 +173,22 @@ async fn names_are_checked() {
         (format!("GET {claim}"), "claim"),
         ("GET /v1/locks/a/claims/b%20c".to_owned(), "claim"),
         ("GET /v1/locks//claims/b".to_owned(), "name"),
+        ("POST /v1/locks/..".to_owned(), "name"),
+        ("GET /v1/locks/.".to_owned(), "name"),
+        ("PUT /v1/locks/%2E%2E/claims/b".to_owned(), "name"),
+        ("PUT /v1/locks/a/claims/..".to_owned(), "claim"),
+        ("DELETE /v1/locks/a/claims/%2e".to_owned(), "claim"),
+        ("GET /v1/locks/a/claims/../check".to_owned(), "claim"),
     ] {
         let answer = double.call(&line, &[], "").await.unwrap();
         assert_eq!(answer.status.as_u16(), 400, "{line}");
         assert_eq!(answer.json()["field"], field, "{line}");
+        let expected = answer.json()["expected"].to_string();
+        let is_dots = line.contains("/.") || line.contains("%2");
+        assert!(
+            !is_dots || line.contains("%20") || expected.contains("`.` and `..`"),
+            "{expected}"
+        );
     }
 }
 
@@ -127,22 +256,54 @@ async fn what_a_form_can_send_changes_nothing() {
         ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain"];
     for form in forms {
         let header = format!("Content-Type: {form}");
-        for line in [
-            "POST /v1/locks/a",
-            "PUT /v1/locks/a/claims/b",
-            "DELETE /v1/locks/a/claims/b",
-            "POST /v1/locks/a/claims/b/renew",
-        ] {
-            for body in ["", "wait=1s"] {
-                let answer = double.call(line, &[&header], body).await.unwrap();
-                assert_eq!(answer.status.as_u16(), 415, "{line} {form}");
-                assert_eq!(answer.problem(), "unsupported-media-type");
-            }
+        for line in changes() {
+            let answer = double.call(&line, &[&header], "wait=1s").await.unwrap();
+            assert_eq!(answer.status.as_u16(), 415, "{line} {form}");
+            assert_eq!(answer.problem(), "unsupported-media-type");
         }
     }
-    for line in ["POST /v1/locks/a", "PUT /v1/locks/a/claims/b", "DELETE /v1/locks/a/claims/b"] {
-        let untyped = double.call(line, &[], "wait=1s").await.unwrap();
-        assert_eq!(untyped.status.as_u16(), 415, "{line}");
+    for line in changes() {
+        for headers in [
+            &[][..],
+            &["Content-Type:"],
+            &["Content-Type: application/json", "Content-Type: text/plain"],
+        ] {
+            let untyped = double.call(&line, headers, "wait=1s").await.unwrap();
+            assert_eq!(untyped.status.as_u16(), 415, "{line}");
+        }
+    }
+}
+
+/// All calls that change something, of the routes that there are.
+fn changes() -> Vec<String> {
+    let all = super::documents::operations().into_iter();
+    let changes = all.filter(|(method, ..)| *method != "GET").map(|(method, path, _)| {
+        let path = path.replace("{name}", "a").replace("{claim}", "b").replace("{election}", "c");
+        format!("{method} {path}")
+    });
+    changes.collect()
+}
+
+/// Go's `http.Post(url, "", nil)` sends an empty type, and `curl -d ''` that of a form.
+#[tokio::test]
+async fn a_body_that_is_not_there_may_have_any_type() {
+    let mut double = Double::new();
+    double.requests.close();
+    for kind in ["", "text/plain", "application/x-www-form-urlencoded", "application/json", "x"] {
+        let header = format!("Content-Type: {kind}");
+        for line in changes() {
+            let answer = double.call(&line, &[&header], "").await.unwrap();
+            // The group has ended. Only a transfer says by its body whom it is for.
+            let lacks_its_field = line.ends_with("/transfer") && answer.json()["field"] == "to";
+            assert!(
+                lacks_its_field || answer.problem() == "terminating",
+                "{line} {kind}: {answer:?}"
+            );
+        }
+        let mut chunked = request("POST /v1/locks/a", &[&header], "");
+        let nothing = futures::stream::iter([Ok::<_, std::io::Error>("")]);
+        *chunked.body_mut() = Body::from_stream(nothing);
+        assert_eq!(answer(double.router(), chunked).await.problem(), "terminating", "{kind}");
     }
 }
 

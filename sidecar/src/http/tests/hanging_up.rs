@@ -13,7 +13,7 @@ use crate::http::{Listeners, hold, serve};
 
 /// Serves the double's API on a port of its own, and connects to it.
 pub(super) async fn connect(double: &Double) -> (TcpStream, CancellationToken) {
-    let listeners = Listeners::on_loopback(0).await.expect("a loopback");
+    let listeners = Listeners::on_loopback(0).expect("a loopback");
     let address = listeners.addresses()[0];
     let shutdown = CancellationToken::new();
     let (group, metrics, limits) = (double.group.clone(), double.metrics.clone(), double.limits);

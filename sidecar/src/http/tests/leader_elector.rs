@@ -251,7 +251,7 @@ async fn it_is_guarded_as_the_api_is() {
 #[tokio::test]
 async fn it_is_served_on_loopback() {
     let double = Double::new();
-    let listeners = Listeners::on_loopback(0).await.unwrap();
+    let listeners = Listeners::on_loopback(0).unwrap();
     let addresses = listeners.addresses();
     let elector = LeaderElector { listeners, election: "default".to_owned() };
     let (group, metrics) = (double.group.clone(), double.metrics.clone());

@@ -87,6 +87,7 @@ async fn every_answer_about_a_hold_tells_its_deadline() {
             Request::Find(_, _, reply) => reply.send(Ok(watch)).expect("the call waits"),
             Request::Renew(_, _, _, reply) => reply.send(Ok(claim)).expect("the call waits"),
             other @ (Request::Release(..)
+            | Request::Locks(..)
             | Request::Claims(..)
             | Request::Election(..)
             | Request::Abandon(..)

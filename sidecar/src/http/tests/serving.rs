@@ -23,9 +23,9 @@ async fn both_loopback_addresses_and_a_unix_socket_are_served() {
     let double = Double::new();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("conclave.sock");
-    let bind = || async { Listeners::on_loopback(0).await.unwrap().and_unix(&path).unwrap() };
-    drop(bind().await); // An earlier process leaves its socket behind.
-    let listeners = bind().await;
+    let bind = || Listeners::on_loopback(0).unwrap().and_unix(&path).unwrap();
+    drop(bind()); // An earlier process leaves its socket behind.
+    let listeners = bind();
     let mode =
         std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o666);
@@ -60,8 +60,9 @@ async fn both_loopback_addresses_and_a_unix_socket_are_served() {
 async fn a_port_that_another_process_has_at_one_loopback_address_is_an_error() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port();
-    let error = Listeners::on_loopback(port).await.unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+    let error = Listeners::on_loopback(port).unwrap_err();
+    assert_eq!(error.address, taken.local_addr().unwrap());
+    assert_eq!(error.source.kind(), std::io::ErrorKind::AddrInUse);
 }
 
 #[tokio::test]

@@ -61,6 +61,15 @@ async fn a_member_gets_its_certificate_for_its_token() {
         .await;
     asker.authority.send_replace(Some(server.status(&[&authority])));
     assert_eq!(asker.gets_one().await.leaf().id, id(1, 2));
+    let text = asker.metrics.scrape(&crate::http::tests::double::Double::new().group);
+    let time = |name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).expect("it is there");
+        line.rsplit_once(' ').and_then(|(_, time)| time.parse::<f64>().ok()).expect("a number")
+    };
+    let ends = time("conclave_certificate_expiry_timestamp_seconds{");
+    let reserve = ends - time("conclave_certificate_renewal_timestamp_seconds{");
+    let left = asker.gets_one().await.remaining().as_secs_f64();
+    assert!((0.45..0.6).contains(&(reserve / left)), "{reserve} of {left} s are left");
     let (token, body) = server.asked().remove(0);
     assert_eq!((token.as_str(), body["group"].as_str()), ("Bearer first", Some("orders")));
     assert_eq!(asker.count("success"), 1);

@@ -72,6 +72,7 @@ fn a_bundle_has_certificates_and_nothing_that_cannot_be_read() {
     assert_eq!(Bundle::read("").err(), Some(BundleError::Empty));
     let good = AUTHORITY.bundle();
     let bad = good.replace("MII", "III");
-    assert_eq!(Bundle::read(&format!("{good}{bad}")).err(), Some(BundleError::Malformed));
-    assert!(Bundle::read(&format!("{good}{}", authority().bundle())).is_ok());
+    assert_eq!(Bundle::read(&format!("{good} {bad}")).err(), Some(BundleError::Malformed));
+    assert_eq!(Bundle::read(&format!("{good} MI%")).err(), Some(BundleError::Malformed));
+    assert!(Bundle::read(&format!("{good} {}", authority().bundle())).is_ok());
 }

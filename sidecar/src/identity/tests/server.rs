@@ -105,8 +105,8 @@ impl Server {
     }
 
     pub(super) fn status(&self, believed: &[&LocalAuthority]) -> AuthorityStatus {
-        let bundle = believed.iter().map(|authority| authority.bundle()).collect();
-        AuthorityStatus { address: self.address.to_string(), bundle }
+        let all: Vec<_> = believed.iter().map(|authority| authority.bundle()).collect();
+        AuthorityStatus { address: self.address.to_string(), bundle: all.join(" ") }
     }
 }
 

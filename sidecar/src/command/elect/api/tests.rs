@@ -23,9 +23,9 @@ struct Served {
 }
 
 impl Served {
-    async fn new(with_tokens: bool) -> Self {
+    fn new(with_tokens: bool) -> Self {
         let (double, folder) = (Double::new(), tempfile::tempdir().unwrap());
-        let listeners = Listeners::on_loopback(0).await.unwrap();
+        let listeners = Listeners::on_loopback(0).unwrap();
         let port = Place::of_url(&format!("http://localhost:{}/", listeners.addresses()[0].port()));
         let mut listeners = listeners.and_unix(&folder.path().join("socket")).unwrap();
         if with_tokens {
@@ -79,7 +79,7 @@ async fn not_now(call: &Call) -> String {
 
 #[tokio::test]
 async fn a_candidate_stands_as_long_as_its_stream_lasts_and_follows_the_election() {
-    let mut served = Served::new(false).await;
+    let mut served = Served::new(false);
     for place in [served.port.clone(), served.socket()] {
         served.double.election.send_replace(leading());
         let call = Arc::new(Call { place, ..served.call("night/reports") });
@@ -106,7 +106,7 @@ async fn a_candidate_stands_as_long_as_its_stream_lasts_and_follows_the_election
 
 #[tokio::test]
 async fn in_the_election_of_the_group_it_follows_and_asks_for_nothing() {
-    let mut served = Served::new(false).await;
+    let mut served = Served::new(false);
     let call = Arc::new(served.call("default"));
     let mut follower = Follower::begin(Arc::clone(&call), Duration::ZERO);
     assert!(matches!(soon(follower.next()).await, Seen::Stated(Input::LeadsNot)));
@@ -120,7 +120,7 @@ async fn in_the_election_of_the_group_it_follows_and_asks_for_nothing() {
 
 #[tokio::test]
 async fn a_token_is_shown_and_read_anew_for_each_call() {
-    let served = Served::new(true).await;
+    let served = Served::new(true);
     let file = served.folder.path().join("token");
     assert!(refused(&served.call("default")).await.contains("401"));
     let call = Call { token_file: Some(file.clone()), ..served.call("default") };
@@ -136,7 +136,7 @@ async fn a_token_is_shown_and_read_anew_for_each_call() {
 
 #[tokio::test]
 async fn a_call_that_cannot_succeed_is_an_error_and_another_is_done_again() {
-    let mut served = Served::new(false).await;
+    let mut served = Served::new(false);
     let call = served.call("night/reports");
     let asking = tokio::spawn({
         let call = call.clone();

@@ -1,0 +1,97 @@
+//! The alerts and dashboards of the chart, in a Prometheus that scrapes real pods. The alerts are those of the chart's
+//! file, but each fires a second after its expression became true.
+
+use anyhow::{Result, ensure};
+use conclave_e2e::cluster::{Cluster, Cut};
+use conclave_e2e::faults::{BRIEF, with_group};
+use conclave_e2e::monitoring::{dashboards, impatient_rules, queries};
+use conclave_e2e::product::Group;
+use conclave_e2e::prometheus::Prometheus;
+
+#[test]
+fn dashboards_show_a_real_group_and_its_alerts_fire_and_clear() -> Result<()> {
+    with_group("monitoring-group", BRIEF, 3, |cluster, group| {
+        let namespace = group.namespace.name();
+        let prometheus = Prometheus::with_rules(cluster, namespace, &impatient_rules()?)?;
+        prometheus.await_value("sum(conclave_leader)", "1")?;
+        prometheus.await_no_alert("Conclave.+", &of(group))?;
+        every_query_of_a_dashboard_has_an_answer(group, &prometheus)?;
+        a_follower_hears_nobody(cluster, group, &prometheus)?;
+        nobody_reaches_the_api_server(cluster, group, &prometheus)
+    })
+}
+
+fn every_query_of_a_dashboard_has_an_answer(
+    group: &Group<'_>,
+    prometheus: &Prometheus,
+) -> Result<()> {
+    let leader = group.await_leader()?;
+    let held = group.lock(&leader, "shown", "5s")?;
+    group.unlock(&leader, &held)?;
+    let mut asked = 0;
+    for (_, dashboard) in dashboards()? {
+        for query in queries(&dashboard) {
+            let query = query.replace("$__rate_interval", "10s").replace("$group", group.name);
+            prometheus.await_some(&query.replace("$namespace", group.namespace.name()))?;
+            asked += 1;
+        }
+    }
+    println!("{asked} queries of dashboards have answers");
+    ensure!(asked > 50, "only {asked} queries are asked");
+    Ok(())
+}
+
+fn a_follower_hears_nobody(
+    cluster: &Cluster,
+    group: &Group<'_>,
+    prometheus: &Prometheus,
+) -> Result<()> {
+    let follower = group.followers()?[0].clone();
+    let pods = group.pods()?;
+    let others: Vec<_> = pods.iter().filter(|pod| pod.uid != follower.uid).collect();
+    let addresses: Vec<_> = others.iter().map(|pod| pod.address).collect();
+    let at_it = format!("{}, pod=\"{}\"", of(group), follower.name);
+    cluster.cut_from(&follower, Cut::Both, &addresses)?;
+    prometheus.await_alert("ConclaveGrantsStalled", &at_it)?;
+    for other in others {
+        let at_another = format!("{}, pod=\"{}\"", of(group), other.name);
+        prometheus.await_no_alert("ConclaveGrantsStalled", &at_another)?;
+    }
+    cluster.heal(&follower)?;
+    prometheus.await_no_alert("ConclaveGrantsStalled", &at_it)?;
+    group.await_members(3)
+}
+
+/// The operator does, and sees that the members do not take what the resource states.
+fn nobody_reaches_the_api_server(
+    cluster: &Cluster,
+    group: &Group<'_>,
+    prometheus: &Prometheus,
+) -> Result<()> {
+    let format = "jsonpath={.spec.clusterIP}";
+    let get = ["get", "service/kubernetes", "--namespace", "default", "--output", format];
+    let api_server = cluster.kubectl(&get)?.trim().parse()?;
+    let pods = group.pods()?;
+    pods.iter().try_for_each(|pod| cluster.cut_from(pod, Cut::Both, &[api_server]))?;
+    let patch = r#"{"spec":{"timing":{"heartbeat":"110ms"}}}"#;
+    group.namespace.kubectl(&["patch", "ccv/orders", "--type=merge", "--patch", patch])?;
+    let by_the_operator = format!("namespace_name=\"{}\"", group.namespace.name());
+    let alerts = [
+        ("ConclaveRegisterUnreachable", of(group)),
+        ("ConclavePolicyNotInForce", by_the_operator),
+        ("ConclaveNoLeader", of(group)),
+    ];
+    for (alert, labels) in &alerts {
+        prometheus.await_alert(alert, labels)?;
+    }
+    pods.iter().try_for_each(|pod| cluster.heal(pod))?;
+    for (alert, labels) in &alerts {
+        prometheus.await_no_alert(alert, labels)?;
+    }
+    group.await_leader().map(drop)
+}
+
+/// The labels of the group's alerts.
+fn of(group: &Group<'_>) -> String {
+    format!("namespace=\"{}\", group=\"{}\"", group.namespace.name(), group.name)
+}

@@ -1,0 +1,49 @@
+//! What the claims of this pod know of their locks, for people.
+
+use conclave_protocols::policy::LockPolicy;
+use conclave_protocols::{LocalTime, LockName};
+
+use super::Book;
+use crate::claims::{Claim, ClaimId};
+use crate::locks::{Elsewhere, Lock};
+
+impl Book {
+    /// The locks that claims of this pod hold or wait for.
+    pub(in crate::group) fn names(&self) -> impl Iterator<Item = &LockName> {
+        let used = self
+            .locks
+            .iter()
+            .filter(|(_, line)| line.holding.is_some() || !line.waiting.is_empty());
+        used.map(|(name, _)| name)
+    }
+
+    /// A lock, which that policy is for.
+    pub(in crate::group) fn lock(
+        &mut self,
+        now: LocalTime,
+        name: &LockName,
+        policy: &LockPolicy,
+    ) -> Lock {
+        let holding = self.locks.get(name).and_then(|line| line.holding.clone());
+        if let Some(id) = &holding {
+            self.bring_up_to_date(now, &(name.clone(), id.clone()));
+        }
+        let claim = |id: &ClaimId| -> Option<Claim> {
+            Some(self.claims.get(&(name.clone(), id.clone()))?.watch().borrow().clone())
+        };
+        let line = self.locks.get(name);
+        let holder = line.filter(|line| line.holding.is_none()).and_then(|l| l.holder.clone());
+        Lock {
+            name: name.clone(),
+            algorithm: policy.algorithm,
+            arbiter: self.arbiter,
+            max_hold: policy.max_hold,
+            holding: holding.as_ref().and_then(claim),
+            elsewhere: holder.map(|holder| Elsewhere { holder, is_report: true }),
+            waiting: line
+                .map(|line| line.waiting.iter().filter_map(claim).collect())
+                .unwrap_or_default(),
+            pods: Vec::new(),
+        }
+    }
+}

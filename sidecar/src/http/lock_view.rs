@@ -1,0 +1,234 @@
+//! Locks, as this member knows them: `GET /v1/locks` and `GET /v1/locks/{name}`.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use conclave_protocols::policy::{Arbiter, LockAlgorithm};
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::Api;
+use super::answer::Json;
+use super::claim_view::{Guarantee, HolderView, millis, raw};
+use super::fields::QueryFields;
+use super::paths::LockPath;
+use super::problem::{Problem, ProblemBody};
+use super::problem_type::ProblemType;
+use crate::claims::{Claim, ClaimState, Holder};
+use crate::locks::{Elsewhere, Lock, LocksError, WaitingPod, Which};
+use crate::os_clock::Moment;
+
+/// A lock, as this member knows it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Lock)]
+pub(super) struct LockView {
+    /// The name of the lock.
+    lock: String,
+    /// How it is granted.
+    #[schema(value_type = String, example = "Central")]
+    algorithm: LockAlgorithm,
+    /// What makes it safe.
+    #[schema(value_type = String, example = "Quorum")]
+    arbiter: Arbiter,
+    /// What a grant is worth.
+    guarantee: Guarantee,
+    /// The longest that a claim may hold it: the `maxHold` of its policy.
+    #[schema(example = 600_000)]
+    max_hold_ms: u64,
+    /// Whether this member leads the group and knows of the holds and the waits of all members: at once of what it grants
+    /// itself, of the rest with their heartbeats. Else it knows of its own pod, and what was reported to claims that wait.
+    complete: bool,
+    /// Who holds it, as far as this member knows: one at most. Empty if that is nobody, or not known here.
+    holders: Vec<LockHolderView>,
+    /// Who waits for it, as far as this member knows: the claims of this pod in their order, then other pods.
+    waiters: Vec<WaiterView>,
+}
+
+/// Who holds a lock, and how this member knows.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = LockHolder)]
+struct LockHolderView {
+    #[serde(flatten)]
+    holder: HolderView,
+    /// The claim; only if it is one of this pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claim: Option<String>,
+    /// How long ago that was reported to a claim of this pod that waits: it may be another by now. Only where this
+    /// member knows it from such a report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reported_ms: Option<u64>,
+}
+
+/// Who waits for a lock.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Waiter)]
+struct WaiterView {
+    /// In which pod.
+    pod: String,
+    /// Who asked. Of another pod it is the first in line there; absent if this member does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    /// The claim; only if it is one of this pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    claim: Option<String>,
+    /// For how long it has waited; only if it is one of this pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waited_ms: Option<u64>,
+    /// The metadata that its client gave with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Value>,
+}
+
+/// Locks that are held or waited for.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Locks)]
+pub(super) struct LocksView {
+    /// In the order of their names.
+    locks: Vec<LockView>,
+    /// As that of each lock: whether these are the locks of all members.
+    complete: bool,
+    /// If there are more: what `after` is to be in the next call.
+    next: Option<String>,
+}
+
+/// Lists the locks that somebody holds or waits for, as far as this member knows.
+#[utoipa::path(
+    get,
+    path = "/v1/locks",
+    operation_id = "listLocks",
+    tag = "locks",
+    params(
+        ("prefix" = Option<String>, Query, description = "Only locks whose names begin so."),
+        ("after" = Option<String>, Query, description = "Only locks whose names come after that one."),
+        ("limit" = Option<u64>, Query, description = "So many at most: 1 to 1000, and 100 if absent.")
+    ),
+    responses(
+        (status = 200, description = "Those that this member knows of.", body = LocksView),
+        (status = 400, description = "`invalid`", body = ProblemBody),
+        (status = 503, description = "`not-ready`, `terminating`", body = ProblemBody)
+    )
+)]
+pub(super) async fn list_locks(
+    State(api): State<Api>,
+    QueryFields(mut query): QueryFields,
+) -> Result<Response, Problem> {
+    let prefix = query.text("prefix", "text")?.unwrap_or_default();
+    let after = query.text("after", "text")?.unwrap_or_default();
+    let limit = query.number("limit")?.unwrap_or(100);
+    query.finish(&["prefix", "after", "limit"])?;
+    let limit = usize::try_from(limit).ok().filter(|limit| (1..=MOST).contains(limit));
+    let limit = limit.ok_or_else(|| Problem::invalid("limit", format!("1 to {MOST}")))?;
+    let known = api.group.locks(Which::Used { prefix, after, limit }).await?;
+    let last = known.locks.last().filter(|_| known.more);
+    let next = last.map(|lock| lock.name.to_string());
+    let locks = known.locks.iter().map(|lock| LockView::of(&api, lock, known.complete)).collect();
+    Ok(Json(LocksView { locks, complete: known.complete, next }).into_response())
+}
+
+/// Shows a lock: who holds it and who waits for it, as far as this member knows.
+#[utoipa::path(
+    get,
+    path = "/v1/locks/{name}",
+    operation_id = "getLock",
+    tag = "locks",
+    params(
+        ("name" = String, Path, description = "The lock: 1 to 253 bytes, `/` as `%2F`; not `.` or `..`.")
+    ),
+    responses(
+        (status = 200, description = "Also if nobody holds it.", body = LockView),
+        (status = 400, description = "`invalid`", body = ProblemBody),
+        (status = 403, description = "`not-allowed`", body = ProblemBody),
+        (status = 503, description = "`not-ready`, `terminating`", body = ProblemBody)
+    )
+)]
+pub(super) async fn get_lock(
+    State(api): State<Api>,
+    LockPath(name): LockPath,
+    QueryFields(query): QueryFields,
+) -> Result<Response, Problem> {
+    query.finish(&[])?;
+    let known = api.group.locks(Which::One(name)).await?;
+    let lock = known.locks.first().ok_or(LocksError::NotAllowed)?;
+    Ok(Json(LockView::of(&api, lock, known.complete)).into_response())
+}
+
+impl LockView {
+    fn of(api: &Api, lock: &Lock, complete: bool) -> Self {
+        let now = api.group.os_clock().moment();
+        let pod = api.group.status.borrow().pod.clone();
+        let own =
+            lock.holding.as_ref().and_then(|claim| LockHolderView::of_claim(claim, &pod, now));
+        let elsewhere = lock.elsewhere.as_ref().map(|other| LockHolderView::of_other(other, now));
+        let waiting = lock.waiting.iter().map(|claim| WaiterView::of_claim(claim, &pod, now));
+        Self {
+            lock: lock.name.to_string(),
+            algorithm: lock.algorithm,
+            arbiter: lock.arbiter,
+            guarantee: lock.arbiter.into(),
+            max_hold_ms: millis(lock.max_hold),
+            complete,
+            holders: own.or(elsewhere).into_iter().collect(),
+            waiters: waiting.chain(lock.pods.iter().map(WaiterView::of_pod)).collect(),
+        }
+    }
+}
+
+impl LockHolderView {
+    /// A claim of this pod, unless its time is over.
+    fn of_claim(claim: &Claim, pod: &str, now: Moment) -> Option<Self> {
+        let ClaimState::Held(held) = &claim.state else { return None };
+        let holder = Holder {
+            pod: pod.to_owned(),
+            owner: claim.owner.clone(),
+            token: held.token,
+            held: now.boottime - held.since,
+            notified: now.boottime,
+            metadata: claim.metadata.clone(),
+        };
+        let holder = HolderView::at(&holder, now.boottime);
+        let claim = Some(claim.id.to_string());
+        (now.boottime < held.safe_until).then_some(Self { holder, claim, reported_ms: None })
+    }
+
+    fn of_other(Elsewhere { holder, is_report }: &Elsewhere, now: Moment) -> Self {
+        let reported = is_report.then(|| millis(now.boottime - holder.notified));
+        Self { holder: HolderView::at(holder, now.boottime), claim: None, reported_ms: reported }
+    }
+}
+
+impl WaiterView {
+    fn of_claim(claim: &Claim, pod: &str, now: Moment) -> Self {
+        Self {
+            pod: pod.to_owned(),
+            owner: Some(claim.owner.clone()),
+            claim: Some(claim.id.to_string()),
+            waited_ms: Some(millis(now.boottime - claim.asked)),
+            metadata: raw(claim.metadata.as_ref()),
+        }
+    }
+
+    fn of_pod(WaitingPod { pod, owner, metadata }: &WaitingPod) -> Self {
+        Self {
+            pod: pod.clone(),
+            owner: owner.clone(),
+            claim: None,
+            waited_ms: None,
+            metadata: raw(metadata.as_ref()),
+        }
+    }
+}
+
+impl From<LocksError> for Problem {
+    fn from(error: LocksError) -> Self {
+        let kind = match &error {
+            LocksError::NotAllowed => ProblemType::NotAllowed,
+            LocksError::NotReady(_) => ProblemType::NotReady,
+            LocksError::Closed => ProblemType::Terminating,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+/// Locks in one answer.
+const MOST: usize = 1_000;
