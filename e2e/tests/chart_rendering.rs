@@ -163,8 +163,8 @@ fn what_sidecars_ask_for_and_may_use_is_handed_to_the_operator_within_bounds() -
         ("requests.memory=4095Ki", "requests.memory must be between 4Mi and 16Gi"),
         ("limits.memory=31Mi", "limits.memory must be between 32Mi and 16Gi, and is 31Mi"),
         (
-            "requests.memory=65Mi",
-            "requests.memory must be at most limits.memory (64Mi), and is 65Mi",
+            "requests.memory=129Mi",
+            "requests.memory must be at most limits.memory (128Mi), and is 129Mi",
         ),
         ("limits.memory=64", "/injector/resources/limits/memory"),
         ("limits.cpus=1", "'cpus'"),

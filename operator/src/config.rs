@@ -305,9 +305,9 @@ mod tests {
         let expected =
             "`sidecar-cpu-request` must be at most `sidecar-cpu-limit`, which is 50m, and is 60m";
         assert!(error.as_ref().is_err_and(|error| error.contains(expected)), "{error:?}");
-        let error = with(&["--sidecar-memory-request", "65Mi"]);
+        let error = with(&["--sidecar-memory-request", "129Mi"]);
         assert!(
-            error.as_ref().is_err_and(|error| error.contains("is 64Mi, and is 65Mi")),
+            error.as_ref().is_err_and(|error| error.contains("is 128Mi, and is 129Mi")),
             "{error:?}"
         );
         for (flag, wrong) in [("cpu-limit", "49m"), ("memory-limit", "64"), ("cpu-request", "17")] {

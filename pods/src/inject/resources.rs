@@ -200,7 +200,7 @@ fn fits(
 
 const DEFAULT_CPU_REQUEST: &str = "10m";
 const DEFAULT_MEMORY_REQUEST: &str = "16Mi";
-const DEFAULT_MEMORY_LIMIT: &str = "64Mi";
+const DEFAULT_MEMORY_LIMIT: &str = "128Mi";
 
 /// The names are those of annotations, and those of flags behind `sidecar-`. More than the most is a wrong unit.
 const CPU_REQUEST: Bounds = Bounds { setting: "cpu-request", least: "1m", most: "16" };

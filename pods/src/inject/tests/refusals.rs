@@ -112,7 +112,7 @@ fn an_annotation_that_is_unknown_or_wrong_is_named() {
         ("memory-request", "3Mi", "must be between 4Mi and 16Gi, and is `3Mi`"),
         ("memory-limit", "64", "must be between 32Mi and 16Gi, and is `64`"),
         ("cpu-limit", "", "must be a quantity"),
-        ("memory-request", "65Mi", "must be at most the limit, which is 64Mi, and is 65Mi"),
+        ("memory-request", "129Mi", "must be at most the limit, which is 128Mi, and is 129Mi"),
         ("api-tokens", "", "must be the name of a Secret, and is ``"),
         ("api-tokens", "../tokens", "must be the name of a Secret"),
         ("api-tokens", "a..b", "must be the name of a Secret"),

@@ -269,16 +269,16 @@ fn what_the_sidecar_asks_for_and_may_use_is_that_of_the_options_where_no_annotat
     let mut plain = pod(|_| {});
     assert_eq!(inject_pod(&mut plain, &options(&flags)), Ok(true));
     let expected = json!({
-        "requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "200m", "memory": "64Mi"},
+        "requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"cpu": "200m", "memory": "128Mi"},
     });
     assert_eq!(sidecar(&plain)["resources"], expected);
     let mut own = pod(|pod| {
         pod["metadata"]["annotations"] = json!({"config.conclave.dev/cpu-limit": "1"});
     });
     assert_eq!(inject_pod(&mut own, &options(&flags)), Ok(true));
-    assert_eq!(sidecar(&own)["resources"]["limits"], json!({"cpu": "1", "memory": "64Mi"}));
+    assert_eq!(sidecar(&own)["resources"]["limits"], json!({"cpu": "1", "memory": "128Mi"}));
     let none = sidecar(&injected(|_| {}))["resources"]["limits"].clone();
-    assert_eq!(none, json!({"memory": "64Mi"}), "no limit of processor time by default");
+    assert_eq!(none, json!({"memory": "128Mi"}), "no limit of processor time by default");
 }
 
 #[test]
