@@ -51,8 +51,11 @@ impl Prometheus {
     /// Waits until a query has this one answer.
     pub fn await_value(&self, query: &str, expected: &str) -> Result<()> {
         self.await_result(query, |result| {
-            let value = &result[0]["value"][1];
-            ensure!(value == expected, "{query} is {value}, expected {expected}: {result:?}");
+            let value = result.first().map(|first| &first["value"][1]);
+            ensure!(
+                value.is_some_and(|value| value == expected),
+                "{query} is not {expected}: {result:?}"
+            );
             Ok(())
         })
     }
