@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use conclave_crds::{Conclave, GROUP_LABEL};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod};
 use kube::api::ListParams;
 use kube::runtime::events::{Event, EventType};
 use kube::{Api, Client, Resource, ResourceExt};
@@ -30,8 +30,10 @@ type Name = (String, String);
 struct Known {
     /// The UIDs of the pods that have their Event.
     notified: BTreeSet<String>,
-    /// Somebody will look.
+    /// Somebody looks, or will.
     is_due: bool,
+    /// It was named since, so there may be more to see.
+    is_named: bool,
 }
 
 impl Strays {
@@ -45,14 +47,33 @@ impl Strays {
     /// `Conclave` may come in either order.
     pub(crate) async fn notice(&self, namespace: &str, group: &str) {
         let name = (namespace.to_owned(), group.to_owned());
-        if std::mem::replace(&mut self.known().entry(name.clone()).or_default().is_due, true) {
-            return;
+        {
+            let mut all = self.known();
+            let known = all.entry(name.clone()).or_default();
+            known.is_named = true;
+            if std::mem::replace(&mut known.is_due, true) {
+                return;
+            }
         }
-        tokio::time::sleep(PATIENCE).await;
-        self.known().entry(name).or_default().is_due = false;
-        if let Err(error) = self.look(namespace, group).await {
-            warn!(%error, namespace, group, "pods of a Conclave that is not there are not reported");
+        while self.is_named(&name) {
+            tokio::time::sleep(PATIENCE).await;
+            self.known().entry(name.clone()).or_default().is_named = false;
+            if let Err(error) = self.look(namespace, group).await {
+                warn!(%error, namespace, group, "pods of a Conclave that is not there are not reported");
+            }
         }
+    }
+
+    /// Whether it was named since the last look; if not, nobody looks any more.
+    fn is_named(&self, name: &Name) -> bool {
+        let mut all = self.known();
+        let Some(known) = all.get_mut(name) else { return false };
+        known.is_due = known.is_named;
+        if !known.is_due && known.notified.is_empty() {
+            all.remove(name);
+            return false;
+        }
+        known.is_due
     }
 
     /// Reports each living pod that names this `Conclave`, if that is not there.
@@ -68,22 +89,50 @@ impl Strays {
             self.forget(namespace, group);
             return Ok(());
         }
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
-        let pods =
-            pods.list(&ListParams::default().labels(&format!("{GROUP_LABEL}={group}"))).await?;
-        let living: Vec<&Pod> = pods.iter().filter(|pod| is_alive(pod)).collect();
-        self.keep(&name, &living.iter().filter_map(|pod| pod.uid()).collect());
-        for pod in living {
-            let uid = pod.uid().unwrap_or_default();
-            if self.known().get(&name).is_some_and(|known| known.notified.contains(&uid)) {
+        let living = self.living(namespace, group).await?;
+        self.keep(&name, &living.keys().cloned().collect());
+        let mut events = 0;
+        let mut others = 0;
+        for (uid, pod) in living {
+            let is_known =
+                self.known().get(&name).is_some_and(|known| known.notified.contains(&uid));
+            if is_known {
                 continue;
             }
-            let event = event(namespace, group);
-            warn!(namespace, group, pod = pod.name_any(), "no Conclave has the name in its label");
-            self.events.publish(&event, &pod.object_ref(&())).await?;
+            if events < EVENTS {
+                events += 1;
+                let named = pod.name.as_deref().unwrap_or_default();
+                warn!(namespace, group, pod = named, "no Conclave has the name in its label");
+                self.events.publish(&event(namespace, group), &pod).await?;
+            } else {
+                others += 1;
+            }
             self.known().entry(name.clone()).or_default().notified.insert(uid);
         }
+        if others > 0 {
+            warn!(namespace, group, others, "no Conclave has the name in the label of more pods");
+        }
         Ok(())
+    }
+
+    /// The living pods whose label names a group, by UID.
+    async fn living(
+        &self,
+        namespace: &str,
+        group: &str,
+    ) -> kube::Result<BTreeMap<String, ObjectReference>> {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), namespace);
+        let labelled = ListParams::default().labels(&format!("{GROUP_LABEL}={group}")).limit(PAGE);
+        let mut living = BTreeMap::new();
+        let mut next = Some(labelled.clone());
+        while let Some(page) = next {
+            let page = pods.list(&page).await?;
+            let alive = page.iter().filter(|pod| is_alive(pod));
+            living.extend(alive.map(|pod| (pod.uid().unwrap_or_default(), pod.object_ref(&()))));
+            let token = page.metadata.continue_.as_deref().filter(|token| !token.is_empty());
+            next = token.map(|token| labelled.clone().continue_token(token));
+        }
+        Ok(living)
     }
 
     /// There is such a `Conclave`: should it go, its pods are reported anew.
@@ -118,6 +167,12 @@ fn event(namespace: &str, group: &str) -> Event {
         secondary: None,
     }
 }
+
+/// Events of one look: a name that thousands of pods have wrongly is one mistake.
+const EVENTS: usize = 20;
+
+/// Pods that are read at a time.
+const PAGE: u32 = 500;
 
 /// How long a `Conclave` may come after a pod of its.
 const PATIENCE: Duration = Duration::from_secs(5);

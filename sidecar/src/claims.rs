@@ -313,8 +313,8 @@ pub enum ClaimError {
          asked for it, and to no other"
     )]
     NotFound,
-    /// Another member made it, and knows alone how it stands.
-    #[error("another member made this claim, and knows alone how it stands: ask that one")]
+    /// Another member made it, and only that member knows how it stands.
+    #[error("another member made this claim, and only that member knows how it stands: ask there")]
     OfAnother(Maker),
     /// It has ended.
     #[error("the claim has ended: {0:?}")]

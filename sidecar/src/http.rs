@@ -67,6 +67,8 @@ pub struct Parts {
     metrics: Metrics,
     limits: Limits,
     long_calls: Arc<Semaphore>,
+    /// One list of locks is made at a time.
+    lists: tokio::sync::Mutex<()>,
     trails: Trails,
     tokens: Option<TokenFile>,
 }
@@ -85,7 +87,15 @@ impl Api {
     pub fn new(group: Group, metrics: Metrics, limits: Limits, tokens: Option<TokenFile>) -> Self {
         let long_calls = Arc::new(Semaphore::new(limits.long_calls));
         let trails = Trails::default();
-        Self(Arc::new(Parts { group, metrics, limits, long_calls, trails, tokens }))
+        Self(Arc::new(Parts {
+            group,
+            metrics,
+            limits,
+            long_calls,
+            lists: tokio::sync::Mutex::default(),
+            trails,
+            tokens,
+        }))
     }
 
     /// What is missing before locks can be asked for.

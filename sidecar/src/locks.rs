@@ -23,11 +23,16 @@ pub struct Lock {
     pub holding: Option<Claim>,
     /// Who holds it elsewhere.
     pub elsewhere: Option<Elsewhere>,
-    /// The claims of this pod that wait for it, in the order in which they are served.
+    /// The first claims of this pod that wait for it, in the order in which they are served: at most [`WAITERS`].
     pub waiting: Vec<Claim>,
+    /// How many more claims of this pod wait for it.
+    pub unshown: usize,
     /// Other pods that wait for it; none unless this member leads.
     pub pods: Vec<WaitingPod>,
 }
+
+/// Claims of a pod that are shown of those that wait for a lock.
+pub const WAITERS: usize = 100;
 
 /// A holder in another pod.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -84,8 +89,8 @@ pub struct Locks {
     pub locks: Vec<Lock>,
     /// This member leads, and knows of those of all members.
     pub complete: bool,
-    /// There are more after these.
-    pub more: bool,
+    /// The last name that was looked at, if there are more after it.
+    pub next: Option<LockName>,
 }
 
 /// Why locks cannot be shown.

@@ -190,3 +190,14 @@ async fn an_api_server_that_does_not_say_holds_no_pod_up() {
     assert_eq!(reviewed(&server, &misnamed).await["allowed"], false);
     assert_eq!(server.take_calls().0, Vec::<String>::new(), "what is no name gets into no path");
 }
+
+/// One mistake in a template is one mistake, however many pods come of it.
+#[tokio::test]
+async fn of_many_pods_some_get_an_event() {
+    let names: Vec<String> = (0..30).map(|pod| format!("till-{pod}")).collect();
+    let (server, context) = cluster(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    context.strays().look("shop", "orders").await.expect("it works");
+    assert_eq!(notified(&server).len(), 20);
+    context.strays().look("shop", "orders").await.expect("it works");
+    assert_eq!(notified(&server), Vec::<String>::new());
+}

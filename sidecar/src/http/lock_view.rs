@@ -2,6 +2,8 @@
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use conclave_protocols::LockName;
+use conclave_protocols::member::message::Metadata;
 use conclave_protocols::policy::{Arbiter, LockAlgorithm};
 use serde::Serialize;
 use serde_json::Value;
@@ -40,8 +42,11 @@ pub(super) struct LockView {
     complete: bool,
     /// Who holds it, as far as this member knows: one at most. Empty if that is nobody, or not known here.
     holders: Vec<LockHolderView>,
-    /// Who waits for it, as far as this member knows: the claims of this pod in their order, then other pods.
+    /// Who waits for it, as far as this member knows: the claims of this pod in their order, then other pods. A list has the
+    /// first ten of them, and one lock the first hundred claims.
     waiters: Vec<WaiterView>,
+    /// How many wait for it, as far as this member knows.
+    waiting: usize,
 }
 
 /// Who holds a lock, and how this member knows.
@@ -119,10 +124,14 @@ pub(super) async fn list_locks(
     query.finish(&["prefix", "after", "limit"])?;
     let limit = usize::try_from(limit).ok().filter(|limit| (1..=MOST).contains(limit));
     let limit = limit.ok_or_else(|| Problem::invalid("limit", format!("1 to {MOST}")))?;
-    let known = api.group.locks(Which::Used { prefix, after, limit }).await?;
-    let last = known.locks.last().filter(|_| known.more);
-    let next = last.map(|lock| lock.name.to_string());
-    let locks = known.locks.iter().map(|lock| LockView::of(&api, lock, known.complete)).collect();
+    let known = {
+        // The group looks at all names for each page.
+        let _turn = api.lists.lock().await;
+        api.group.locks(Which::Used { prefix, after, limit }).await?
+    };
+    let next = known.next.as_ref().map(LockName::to_string);
+    let shown = |lock| LockView::of(&api, lock, known.complete, Detail::Listed);
+    let locks = known.locks.iter().map(shown).collect();
     Ok(Json(LocksView { locks, complete: known.complete, next }).into_response())
 }
 
@@ -150,17 +159,21 @@ pub(super) async fn get_lock(
     query.finish(&[])?;
     let known = api.group.locks(Which::One(name)).await?;
     let lock = known.locks.first().ok_or(LocksError::NotAllowed)?;
-    Ok(Json(LockView::of(&api, lock, known.complete)).into_response())
+    Ok(Json(LockView::of(&api, lock, known.complete, Detail::Whole)).into_response())
 }
 
 impl LockView {
-    fn of(api: &Api, lock: &Lock, complete: bool) -> Self {
+    fn of(api: &Api, lock: &Lock, complete: bool, detail: Detail) -> Self {
         let now = api.group.os_clock().moment();
         let pod = api.group.status.borrow().pod.clone();
-        let own =
-            lock.holding.as_ref().and_then(|claim| LockHolderView::of_claim(claim, &pod, now));
-        let elsewhere = lock.elsewhere.as_ref().map(|other| LockHolderView::of_other(other, now));
-        let waiting = lock.waiting.iter().map(|claim| WaiterView::of_claim(claim, &pod, now));
+        let own = lock.holding.as_ref();
+        let own = own.and_then(|claim| LockHolderView::of_claim(claim, &pod, now, detail));
+        let elsewhere = lock.elsewhere.as_ref();
+        let elsewhere = elsewhere.map(|other| LockHolderView::of_other(other, now, detail));
+        let claims =
+            lock.waiting.iter().map(|claim| WaiterView::of_claim(claim, &pod, now, detail));
+        let pods = lock.pods.iter().map(|pod| WaiterView::of_pod(pod, detail));
+        let most = if detail == Detail::Listed { LISTED_WAITERS } else { usize::MAX };
         Self {
             lock: lock.name.to_string(),
             algorithm: lock.algorithm,
@@ -169,14 +182,15 @@ impl LockView {
             max_hold_ms: millis(lock.max_hold),
             complete,
             holders: own.or(elsewhere).into_iter().collect(),
-            waiters: waiting.chain(lock.pods.iter().map(WaiterView::of_pod)).collect(),
+            waiters: claims.chain(pods).take(most).collect(),
+            waiting: lock.waiting.len() + lock.unshown + lock.pods.len(),
         }
     }
 }
 
 impl LockHolderView {
     /// A claim of this pod, unless its time is over.
-    fn of_claim(claim: &Claim, pod: &str, now: Moment) -> Option<Self> {
+    fn of_claim(claim: &Claim, pod: &str, now: Moment, detail: Detail) -> Option<Self> {
         let ClaimState::Held(held) = &claim.state else { return None };
         let holder = Holder {
             pod: pod.to_owned(),
@@ -184,37 +198,40 @@ impl LockHolderView {
             token: held.token,
             held: now.boottime - held.since,
             notified: now.boottime,
-            metadata: claim.metadata.clone(),
+            metadata: detail.of(claim.metadata.as_ref()).cloned(),
         };
         let holder = HolderView::at(&holder, now.boottime);
         let claim = Some(claim.id.to_string());
         (now.boottime < held.safe_until).then_some(Self { holder, claim, reported_ms: None })
     }
 
-    fn of_other(Elsewhere { holder, is_report }: &Elsewhere, now: Moment) -> Self {
-        let reported = is_report.then(|| millis(now.boottime - holder.notified));
-        Self { holder: HolderView::at(holder, now.boottime), claim: None, reported_ms: reported }
+    fn of_other(other: &Elsewhere, now: Moment, detail: Detail) -> Self {
+        let holder = &other.holder;
+        let reported_ms = other.is_report.then(|| millis(now.boottime - holder.notified));
+        let holder =
+            Holder { metadata: detail.of(holder.metadata.as_ref()).cloned(), ..holder.clone() };
+        Self { holder: HolderView::at(&holder, now.boottime), claim: None, reported_ms }
     }
 }
 
 impl WaiterView {
-    fn of_claim(claim: &Claim, pod: &str, now: Moment) -> Self {
+    fn of_claim(claim: &Claim, pod: &str, now: Moment, detail: Detail) -> Self {
         Self {
             pod: pod.to_owned(),
             owner: Some(claim.owner.clone()),
             claim: Some(claim.id.to_string()),
             waited_ms: Some(millis(now.boottime - claim.asked)),
-            metadata: raw(claim.metadata.as_ref()),
+            metadata: raw(detail.of(claim.metadata.as_ref())),
         }
     }
 
-    fn of_pod(WaitingPod { pod, owner, metadata }: &WaitingPod) -> Self {
+    fn of_pod(WaitingPod { pod, owner, metadata }: &WaitingPod, detail: Detail) -> Self {
         Self {
             pod: pod.clone(),
             owner: owner.clone(),
             claim: None,
             waited_ms: None,
-            metadata: raw(metadata.as_ref()),
+            metadata: raw(detail.of(metadata.as_ref())),
         }
     }
 }
@@ -230,5 +247,23 @@ impl From<LocksError> for Problem {
     }
 }
 
+/// How much is shown of a lock.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Detail {
+    /// What is known.
+    Whole,
+    /// The first that wait, and no metadata: an answer may have many locks.
+    Listed,
+}
+
+impl Detail {
+    fn of(self, metadata: Option<&Metadata>) -> Option<&Metadata> {
+        metadata.filter(|_| self == Self::Whole)
+    }
+}
+
 /// Locks in one answer.
 const MOST: usize = 1_000;
+
+/// Those that wait for a lock of a list.
+const LISTED_WAITERS: usize = 10;

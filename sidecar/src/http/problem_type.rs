@@ -108,7 +108,7 @@ impl ProblemType {
             Self::NotReady => soon(503, "not-ready", "This member is in no group yet"),
             Self::Terminating => never(503, "terminating", "The sidecar is shutting down"),
             Self::Lost => never(410, "lost", "The claim held, and no longer does"),
-            Self::OtherMember => never(404, "other-member", "Another member made the claim, and knows alone how it stands"),
+            Self::OtherMember => never(404, "other-member", "Another member made the claim, and only that member knows how it stands"),
             Self::Released => never(410, "released", "The claim was released before"),
             Self::ClaimReused => never(409, "claim-reused", "The name of the claim was used before"),
             Self::ClaimDiffers => never(412, "claim-differs", "The claim asked for something else before"),

@@ -5,7 +5,7 @@ use conclave_protocols::{LocalTime, LockName};
 
 use super::Book;
 use crate::claims::{Claim, ClaimId};
-use crate::locks::{Elsewhere, Lock};
+use crate::locks::{Elsewhere, Lock, WAITERS};
 
 impl Book {
     /// The locks that claims of this pod hold or wait for.
@@ -41,8 +41,9 @@ impl Book {
             holding: holding.as_ref().and_then(claim),
             elsewhere: holder.map(|holder| Elsewhere { holder, is_report: true }),
             waiting: line
-                .map(|line| line.waiting.iter().filter_map(claim).collect())
+                .map(|line| line.waiting.iter().take(WAITERS).filter_map(claim).collect())
                 .unwrap_or_default(),
+            unshown: line.map_or(0, |line| line.waiting.len().saturating_sub(WAITERS)),
             pods: Vec::new(),
         }
     }

@@ -1,5 +1,7 @@
 //! How locks stand: what the claims of this pod know, and what the other members report to a leader.
 
+use std::collections::BTreeMap;
+
 use conclave_protocols::elections::election_of;
 use conclave_protocols::member::Shown;
 use conclave_protocols::{Incarnation, LocalTime, LockName};
@@ -20,9 +22,10 @@ impl PodNode {
             }
             Which::One(name) => vec![name.clone()],
             Which::Used { limit, .. } => {
-                let mut names = self.used(now, which);
-                locks.more = names.len() > *limit;
+                let mut names = self.used(now, which, *limit);
+                let more = names.len() > *limit;
                 names.truncate(*limit);
+                locks.next = names.last().filter(|_| more).cloned();
                 names
             }
         };
@@ -31,13 +34,17 @@ impl PodNode {
     }
 
     /// The names of locks that somebody is known to hold or to wait for, in their order.
-    fn used(&self, now: LocalTime, which: &Which) -> Vec<LockName> {
+    /// A page of them and one more, if there are more; of 50,000 names no others are copied.
+    fn used(&self, now: LocalTime, which: &Which, limit: usize) -> Vec<LockName> {
         let known = self.book.names().chain(self.member.names_shown(now));
-        let asked = known.filter(|name| which.has(name) && election_of(name).is_none());
-        let mut names: Vec<LockName> = asked.cloned().collect();
-        names.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
-        names.dedup();
-        names
+        let mut page = BTreeMap::new();
+        for name in known.filter(|name| which.has(name) && election_of(name).is_none()) {
+            page.insert(name.as_str(), name);
+            if page.len() > limit + 1 {
+                page.pop_last();
+            }
+        }
+        page.into_values().cloned().collect()
     }
 
     /// How a lock stands; nothing if no policy allows it any more.

@@ -232,7 +232,7 @@ async fn a_claim_of_another_member_is_neither_lost_nor_unheard_of() {
             let problem = answer.json();
             assert_eq!(problem["pod"], pod);
             let detail = problem["detail"].as_str().unwrap();
-            assert!(detail.contains("ask that one"), "{detail}");
+            assert!(detail.contains("ask there"), "{detail}");
             assert_eq!(detail.contains("shop-1"), pod == "shop-1", "{detail}");
         }
         for line in ["POST /v1/locks/a/claims/b/renew", "DELETE /v1/locks/a/claims/b"] {

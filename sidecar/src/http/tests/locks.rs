@@ -22,6 +22,7 @@ pub(super) fn lock() -> Lock {
         holding: None,
         elsewhere: None,
         waiting: Vec::new(),
+        unshown: 0,
         pods: Vec::new(),
     }
 }
@@ -42,7 +43,7 @@ async fn a_lock_shows_what_a_claim_of_this_pod_holds_and_what_waits_in_order() {
     let pod = WaitingPod { pod: "shop-2".to_owned(), owner: None, metadata: None };
     let waits =
         Lock { holding: Some(claim(held())), waiting: vec![other], pods: vec![pod], ..lock() };
-    let known = Locks { locks: vec![waits], complete: true, more: false };
+    let known = Locks { locks: vec![waits], complete: true, next: None };
     assert!(
         matches!(show(&mut double, Ok(known)).await, Which::One(name) if name.as_str() == "orders")
     );
@@ -92,12 +93,18 @@ async fn a_claim_whose_time_is_over_holds_nothing() {
 async fn a_list_says_how_to_go_on() {
     let mut double = Double::new();
     let call = double.call("GET /v1/locks?prefix=or&after=orders&limit=1", &[], "");
-    let known = Locks { locks: vec![lock()], complete: false, more: true };
+    let name = LockName::try_from("orders/none".to_owned()).expect("a name");
+    let many = Lock { waiting: vec![claim(waiting()); 12], unshown: 3, ..lock() };
+    let known = Locks { locks: vec![many], complete: false, next: Some(name) };
     let which = show(&mut double, Ok(known)).await;
     let (prefix, after) = ("or".to_owned(), "orders".to_owned());
     assert_eq!(which, Which::Used { prefix, after, limit: 1 });
     let list = call.await.unwrap().json();
-    assert_eq!((&list["next"], &list["locks"][0]["lock"]), (&json!("orders"), &json!("orders")));
+    assert_eq!(list["next"], "orders/none", "the last that was looked at");
+    let lock = &list["locks"][0];
+    assert_eq!((&lock["lock"], &lock["waiting"]), (&json!("orders"), &json!(15)));
+    let waiters = lock["waiters"].as_array().unwrap();
+    assert_eq!((waiters.len(), waiters[0].get("metadata")), (10, None));
 
     let call = double.call("GET /v1/locks", &[], "");
     let which = show(&mut double, Ok(Locks { complete: true, ..Locks::default() })).await;
