@@ -110,7 +110,7 @@ impl Problem {
     pub(super) fn other_member(error: &ClaimError, pod: Option<String>) -> Self {
         let mut detail = error.to_string();
         if let Some(pod) = &pod {
-            detail = format!("{detail}, the sidecar of {pod}");
+            detail = format!("{detail}, at the sidecar of {pod}");
         }
         let mut problem = Self::new(ProblemType::OtherMember, detail);
         problem.body.pod = pod;
