@@ -43,14 +43,12 @@ fn a_view_that_nobody_entered_taken_for_settled_gives_two_holders() {
 }
 
 #[test]
-#[ignore = "campaign: a million states, 30 s on two busy cores"]
 fn outsiders_that_are_not_listed_give_two_holders() {
     let scope = Scope { askers: Members::of(&[0, 2]), lease: 3, ..TWICE };
     breaks(ONE_HOLDER, scope, |rules| rules.lists.seals_tell_outsiders = false);
 }
 
 #[test]
-#[ignore = "campaign: more states than it can see, 30 s to the fault on two busy cores"]
 fn a_rest_that_is_not_sent_gives_two_holders() {
     let scope = Scope {
         founders: Members::of(&[0, 1, 2, 3]),

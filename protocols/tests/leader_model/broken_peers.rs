@@ -163,7 +163,6 @@ fn a_token_that_does_not_begin_with_its_holder_gives_two_holders() {
 }
 
 #[test]
-#[ignore = "campaign: 2 million states, two minutes on two busy cores"]
 fn an_acknowledgement_without_a_leader_lease_gives_two_holders() {
     let scope = Scope {
         joiners: THIRD,

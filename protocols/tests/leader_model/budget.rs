@@ -35,8 +35,9 @@ impl Budget {
     }
 }
 
-/// Searches a model breadth-first until it is exhausted, the discoveries are made, `CONCLAVE_SECONDS`
-/// have passed, or the memory is used up; prints one line.
+/// Searches a model breadth-first until it is exhausted, the discoveries are made, or the memory is used up; prints one
+/// line. One that looks for failures ends after `CONCLAVE_SECONDS`, too. One that is to make a discovery does not: without it,
+/// it has shown nothing.
 pub(crate) fn search<M>(
     model: M,
     budget: Budget,
@@ -47,7 +48,8 @@ where
     M::State: Clone + Debug + Hash + PartialEq + Send + Sync + 'static,
     M::Action: Clone + Debug + PartialEq,
 {
-    let mut watch = Watch { budget, seconds: seconds(), last: None, cut_short: false };
+    let limit = if matches!(finish, HasDiscoveries::AnyFailures) { seconds() } else { None };
+    let mut watch = Watch { budget, seconds: limit, last: None, cut_short: false };
     let checker = model
         .checker()
         .threads(THREADS)
@@ -57,6 +59,7 @@ where
     let thread = std::thread::current();
     let test = thread.name().and_then(|name| name.rsplit("::").next()).unwrap_or_default();
     let exhausted = !watch.cut_short;
+    assert!(exhausted || seconds().is_some(), "{test}: the memory ended before the search did");
     if let Some(Seen { unique, depth, took }) = watch.last {
         let end = if exhausted { "exhausted" } else { "not exhausted" };
         println!("{test}: {unique} unique states, depth {depth}, {took:.1?}, {end}");
