@@ -60,6 +60,8 @@ mod restored;
 mod rules;
 #[path = "group/scenarios.rs"]
 mod scenarios;
+#[path = "group/shown.rs"]
+mod shown;
 #[path = "group/storm.rs"]
 mod storm;
 #[path = "group/swarm.rs"]

@@ -37,6 +37,7 @@ impl PodNode {
     /// A page of them and one more, if there are more; of 50,000 names no others are copied.
     fn used(&self, now: LocalTime, which: &Which, limit: usize) -> Vec<LockName> {
         let known = self.book.names().chain(self.member.names_shown(now));
+        // By their texts: the names themselves are ordered by a digest.
         let mut page = BTreeMap::new();
         for name in known.filter(|name| which.has(name) && election_of(name).is_none()) {
             page.insert(name.as_str(), name);

@@ -32,6 +32,8 @@ impl PodNode {
             Request::Release(lock, id, reply) => {
                 answered(reply, self.book.release(now, &lock, &id));
             }
+            // The caller hung up while it waited.
+            Request::Locks(_, reply) if reply.is_closed() => {}
             Request::Locks(which, reply) => answered(reply, self.locks(now, &which)),
             Request::Claims(reply) => answered(reply, self.book.claims(now)),
             Request::Election(name, request) if name == DEFAULT => {

@@ -7,10 +7,14 @@ use super::*;
 use crate::http::tests::double::{Answer, answer, request};
 
 /// What a member answers.
-async fn get(members: &Members, number: u16, path: &str) -> Answer {
+async fn call(members: &Members, number: u16, line: &str) -> Answer {
     let group = members.group(number).expect("it lives");
     let router = router(Api::new(group, Metrics::new("dev"), Limits::default(), None));
-    answer(router, request(&format!("GET {path}"), &[], "")).await
+    answer(router, request(line, &[], "")).await
+}
+
+async fn get(members: &Members, number: u16, path: &str) -> Answer {
+    call(members, number, &format!("GET {path}")).await
 }
 
 /// What a member answers as soon as that is so.
@@ -102,6 +106,20 @@ async fn the_leader_knows_who_holds_a_lock_and_others_what_they_are_sent() {
         assert_eq!((&list["locks"][0]["lock"], &list["next"]), (&json!("orders"), &Value::Null));
         let others = get(&members, leader, "/v1/locks?prefix=x").await.json();
         assert_eq!((&others["locks"], &others["complete"]), (&json!([]), &json!(true)));
+
+        for more in ["oranges", "order"] {
+            let taken = format!("/v1/locks/{more}");
+            assert_eq!(call(&members, holder, &format!("POST {taken}")).await.status.as_u16(), 201);
+            get_until(&members, leader, &taken, |lock| !lock["holders"][0].is_null()).await;
+        }
+        let (mut pages, mut after) = (Vec::new(), json!(""));
+        while let Some(name) = after.as_str() {
+            let page = format!("/v1/locks?limit=1&after={name}");
+            let page = get(&members, leader, &page).await.json();
+            pages.push(page["locks"][0]["lock"].clone());
+            after = page["next"].clone();
+        }
+        assert_eq!(pages, ["oranges", "order", "orders"]);
 
         let own = get(&members, holder, path).await.json();
         assert_eq!(own["complete"], false);
