@@ -150,7 +150,7 @@ pub async fn observe(
     let bindings: Api<RoleBinding> = Api::namespaced(client.clone(), namespace);
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let of_group = ListParams::default().labels(&format!("{GROUP_LABEL}={name}"));
-    let (lease, service, role, role_binding, of_group_seen) = try_join!(
+    let (lease, service, role, role_binding, labelled) = try_join!(
         leases.get_opt(&object),
         services.get_opt(&object),
         roles.get_opt(&object),
@@ -158,8 +158,8 @@ pub async fn observe(
         pods.list(&of_group),
     )?;
     let register = Register::read(lease.as_ref(), &conclave);
-    let seen: Vec<_> = of_group_seen.iter().map(PodSeen::from).collect();
-    let relabelled = relabelled::find(&pods, &register, &seen).await?;
+    let seen: Vec<_> = labelled.iter().map(PodSeen::from).collect();
+    let relabelled = relabelled::find(name, &pods, &register, &seen).await?;
     Ok(Some(Observed {
         register,
         lease,

@@ -70,7 +70,7 @@ impl ObjectRef {
 /// What to do, in this order, so that a group is as it should be. If one change fails, those after
 /// it are not tried.
 ///
-/// A resource that is being deleted is left alone: everything made for it goes with it, by its
+/// A resource that is being deleted is left alone: everything made for it but its Lease goes with it, by its
 /// owner.
 pub fn plan(observed: &Observed) -> Vec<Change> {
     if observed.conclave.metadata.deletion_timestamp.is_some() {

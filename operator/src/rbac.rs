@@ -17,13 +17,13 @@ pub struct Permission {
 ///
 /// Kubernetes lets nobody grant what he does not have, so everything in the Role of a group
 /// ([`objects::role`](crate::objects::role)) is here too. Such a right names no object, so a policy of the chart
-/// (`charts/conclave/templates/cluster.yaml`) has the API server refuse what no group owns.
+/// (`charts/conclave/templates/cluster.yaml`) has the API server refuse what is no group's.
 pub const PERMISSIONS: &[Permission] = &[
     Permission {
         group: "conclave.dev",
         resource: "conclaves",
         verbs: &["get", "list", "watch"],
-        why: "`observe` and the watch; `authority` and `injector` look a group up; granted to members",
+        why: "`observe` and the watch; `authority`, `injector` and `strays` look a group up; granted to members",
     },
     Permission {
         group: "conclave.dev",
@@ -41,7 +41,7 @@ pub const PERMISSIONS: &[Permission] = &[
         group: "",
         resource: "pods",
         verbs: &["get", "list", "watch"],
-        why: "`observe` and the watch, granted to members where containers are evidence",
+        why: "`observe`, `relabelled`, `strays` and the watch; granted to members where containers are evidence",
     },
     Permission {
         group: "",
@@ -53,8 +53,8 @@ pub const PERMISSIONS: &[Permission] = &[
         group: "coordination.k8s.io",
         resource: "leases",
         verbs: &["get", "list", "watch", "create", "update"],
-        why: "the register is created once, and marked where its record was lost; members update it, and the \
-              Leases of elections, which are created too",
+        why: "the register is created once, marked where its record was lost, and taken over from an earlier group; \
+              members update it, and the Leases of elections, which are created too",
     },
     Permission {
         group: "rbac.authorization.k8s.io",

@@ -2,9 +2,12 @@
 //! The sidecar goes on in the group that it was injected for, so the `Conclave` has a condition that says so, and the
 //! pod an Event.
 
+use std::collections::BTreeSet;
+
 use conclave_crds::GROUP_LABEL;
-use futures::future::try_join_all;
+use conclave_pods::inject::INJECTED_LABEL;
 use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
 use crate::conditions::{Finding, Verdict};
@@ -39,25 +42,27 @@ impl Relabelled {
 
 /// Looks for pods of members that are not among those with the label. Most of them are gone.
 pub(crate) async fn find(
+    group: &str,
     pods: &Api<Pod>,
     register: &Register,
     labelled: &[PodSeen],
 ) -> kube::Result<Vec<Relabelled>> {
     let members = register.view().map(|view| view.members.as_slice()).unwrap_or_default();
-    let is_missing = |member: &&MemberView| {
-        let uid = member.incarnation.pod.to_string();
-        labelled.iter().all(|pod| pod.uid != uid)
-    };
-    let looks = members.iter().filter(is_missing).take(LOOKS).map(|member| async move {
-        let pod = pods.get_opt(&member.name).await?;
-        let same = pod.filter(|pod| pod.uid() == Some(member.incarnation.pod.to_string()));
-        Ok::<_, kube::Error>(same.filter(is_alive).map(|pod| Relabelled {
-            pod: pod.name_any(),
-            uid: pod.uid().unwrap_or_default(),
-            label: pod.labels().get(GROUP_LABEL).cloned(),
-        }))
+    let uid_of = |member: &MemberView| member.incarnation.pod.to_string();
+    let mut missing: BTreeSet<String> = members.iter().map(uid_of).collect();
+    missing.retain(|uid| labelled.iter().all(|pod| pod.uid != *uid));
+    if missing.is_empty() {
+        return Ok(Vec::new());
+    }
+    let elsewhere = format!("{INJECTED_LABEL}=true,{GROUP_LABEL}!={group}");
+    let elsewhere = pods.list(&ListParams::default().labels(&elsewhere)).await?;
+    let is_one = |pod: &&Pod| pod.uid().is_some_and(|uid| missing.contains(&uid)) && is_alive(pod);
+    let relabelled = elsewhere.iter().filter(is_one).map(|pod| Relabelled {
+        pod: pod.name_any(),
+        uid: pod.uid().unwrap_or_default(),
+        label: pod.labels().get(GROUP_LABEL).cloned(),
     });
-    Ok(try_join_all(looks).await?.into_iter().flatten().collect())
+    Ok(relabelled.collect())
 }
 
 /// The condition, if there is such a member.
@@ -70,6 +75,3 @@ pub(crate) fn condition(observed: &Observed) -> Option<Finding> {
     (!relabelled.is_empty())
         .then(|| finding(MEMBERS_LABELLED, Verdict::False, "LabelChanged", message))
 }
-
-/// How many pods are looked for at a time: a record names its members long after they are gone.
-const LOOKS: usize = 8;

@@ -25,8 +25,15 @@ pub(crate) const SERVICES_PRESENT: &str = "ServicesPresent";
 pub(crate) const READY: &str = "Ready";
 
 /// All of them.
-pub(crate) const CONDITIONS: [&str; 6] =
-    [READY, ACCEPTED, LEADER_ELECTED, POLICY_IN_FORCE, SIDECARS_PRESENT, SERVICES_PRESENT];
+pub(crate) const CONDITIONS: [&str; 7] = [
+    READY,
+    ACCEPTED,
+    LEADER_ELECTED,
+    POLICY_IN_FORCE,
+    SIDECARS_PRESENT,
+    MEMBERS_LABELLED,
+    SERVICES_PRESENT,
+];
 
 /// The status of a group.
 ///
@@ -228,7 +235,8 @@ fn waits(timing: &Timing) -> WaitsStatus {
 }
 
 /// The highest number that was ever seen, that of an earlier resource of this name too. There is one from just before
-/// the register is created or taken over: not yet, while a Lease of somebody else stands in its place.
+/// the register is created or taken over: not yet, while a Lease of somebody else is in its place. An earlier register that
+/// nothing is known of counts as one: if a person deletes it too early, the group waits.
 fn number(observed: &Observed, before: Option<i64>, seen: Option<Epoch>) -> Option<i64> {
     if before.is_none() && observed.register == Register::Foreign {
         return None;
@@ -247,6 +255,7 @@ pub(crate) fn finding(
     reason: &'static str,
     message: impl Into<String>,
 ) -> Finding {
+    debug_assert!(CONDITIONS.contains(&kind), "{kind} is in no metric");
     Finding { kind, verdict, reason, message: message.into() }
 }
 

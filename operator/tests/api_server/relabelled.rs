@@ -76,9 +76,13 @@ async fn a_member_whose_pod_is_gone_or_another_is_not_reported() {
     put_pod(&server, None);
     let mut other = server.object(&format!("{PODS}/orders-0"));
     other["metadata"]["uid"] = json!("other-uid");
-    server.put(&format!("{PODS}/orders-0"), other);
-    context.bring_about("shop", "orders").await.expect("it works");
-    assert_eq!(condition(&server, "MembersLabelled"), None);
+    let mut going = server.object(&format!("{PODS}/orders-0"));
+    going["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    for pod in [other, going] {
+        server.put(&format!("{PODS}/orders-0"), pod);
+        context.bring_about("shop", "orders").await.expect("it works");
+        assert_eq!(condition(&server, "MembersLabelled"), None);
+    }
 }
 
 /// Its sidecar is a member of another group.

@@ -186,7 +186,10 @@ impl State {
     fn list(&self, path: &str, selector: &[String]) -> Value {
         let within = |at: &str| at.starts_with(&format!("{path}/"));
         let has = |object: &Value, wanted: &str| match wanted.split_once('=') {
-            Some((label, value)) => object["metadata"]["labels"][label] == value,
+            Some((label, value)) => match label.strip_suffix('!') {
+                Some(label) => object["metadata"]["labels"][label] != value,
+                None => object["metadata"]["labels"][label] == value,
+            },
             None => !object["metadata"]["labels"][wanted].is_null(),
         };
         let all = self.objects.iter().filter(|(at, _)| within(at)).map(|(_, object)| object);
@@ -205,21 +208,14 @@ impl State {
 }
 
 /// What is listed, and not read by name.
-const LISTED: [&str; 8] = [
-    "/conclaves",
-    "/endpointslices",
-    "/leases",
-    "/networkpolicies",
-    "/pods",
-    "/rolebindings",
-    "/roles",
-    "/services",
-];
+const LISTED: [&str; 7] =
+    ["/conclaves", "/endpointslices", "/leases", "/pods", "/rolebindings", "/roles", "/services"];
 
 /// The labels that a list is asked for, each with its value or alone.
 fn selector(query: &str) -> Vec<String> {
     let given = query.split('&').find_map(|pair| pair.strip_prefix("labelSelector="));
-    let text = given.unwrap_or_default().replace("%2F", "/").replace("%3D", "=");
+    let text =
+        given.unwrap_or_default().replace("%2F", "/").replace("%3D", "=").replace("%21", "!");
     text.split("%2C").filter(|wanted| !wanted.is_empty()).map(str::to_owned).collect()
 }
 
