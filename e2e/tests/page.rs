@@ -10,8 +10,8 @@ mod dev;
 mod layout;
 #[path = "page/picture.rs"]
 mod picture;
-#[path = "page/png.rs"]
-mod png;
+#[path = "page/row.rs"]
+mod row;
 #[path = "page/stalls.rs"]
 mod stalls;
 #[path = "page/terms.rs"]
@@ -26,6 +26,7 @@ use conclave_e2e::wait;
 
 use browser::Browser;
 use dev::Dev;
+use row::Row;
 
 #[test]
 fn a_visitor_kills_the_leader_and_sees_another_one_lead_in_a_higher_epoch() -> Result<()> {
@@ -135,29 +136,18 @@ fn a_visitor_sees_each_algorithm_by_what_its_members_say() -> Result<()> {
     let (first, second) = ((leader + 1) % 5, (leader + 2) % 5);
     for traffic in traffic::ALL {
         let lock = traffic.lock();
-        browser.write("#lock-name", &lock)?;
-        browser.click("#new-lock button")?;
-        let cell = |member: u8| format!("[data-lock='{lock}'] [data-cell='{member}']");
-        let shows = |member: u8, wanted: &str| {
-            wait::until("a cell that shows it", LONG, || {
-                let state = browser.attribute(&cell(member), "data-state")?;
-                ensure!(state == wanted, "{lock}: {member} is {state}, not {wanted}");
-                Ok(())
-            })
-        };
-        shows(first, "idle")?;
-        for (click, shown, state) in [
+        let row = Row::add(&browser, &lock)?;
+        let (first, second, waited) = (first.into(), second.into(), second);
+        row.shows(first, "idle")?;
+        row.go_through(&[
             (first, first, "held"),
             (second, second, "waiting"),
             (first, second, "held"),
             (second, second, "idle"),
-        ] {
-            browser.click(&cell(click))?;
-            shows(shown, state)?;
-        }
+        ])?;
         browser.click(&format!("#diagram-lock option[value='{lock}']"))?;
         wait::until("the entry of the one that waited", LONG, || {
-            traffic.is_drawn(&browser, second)
+            traffic.is_drawn(&browser, waited)
         })?;
         traffic.check(&browser).with_context(|| traffic.algorithm.to_owned())?;
         layout::is_in_order(&browser).with_context(|| traffic.algorithm.to_owned())?;

@@ -5,9 +5,11 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+use base64::prelude::{BASE64_STANDARD, Engine};
 use minreq::Method;
 use serde_json::{Value, json};
 
@@ -23,8 +25,8 @@ pub(crate) struct Browser {
 impl Browser {
     /// Starts a browser and opens a page.
     pub(crate) fn open(url: &str) -> Result<Self> {
-        let driver = Driver::start()?;
         let profile = tempfile::tempdir()?;
+        let driver = Driver::start(profile.path())?;
         let mut arguments = FLAGS.map(str::to_owned).to_vec();
         arguments.push(format!("--user-data-dir={}", profile.path().display()));
         let wanted = json!({"capabilities": {"alwaysMatch": {
@@ -97,7 +99,7 @@ impl Browser {
 
     /// A picture of what is in sight, as a PNG file.
     pub(crate) fn picture(&self) -> Result<Vec<u8>> {
-        base64(&self.get("/screenshot")?)
+        Ok(BASE64_STANDARD.decode(self.get("/screenshot")?)?)
     }
 
     /// A command of Chromium's own protocol.
@@ -166,10 +168,12 @@ struct Driver {
 }
 
 impl Driver {
-    /// Starts it on a port that it chooses.
-    fn start() -> Result<Self> {
+    /// Starts it on a port that it chooses. It and its browser leave behind what they have in a directory of this test
+    /// alone.
+    fn start(directory: &Path) -> Result<Self> {
         let mut process = Command::new("chromedriver")
             .arg("--port=0")
+            .env("TMPDIR", directory)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .process_group(0)
@@ -231,23 +235,6 @@ const FLAGS: [&str; 9] = [
     "--disable-sync",
     "--window-size=1280,900",
 ];
-
-/// Bytes from their text (RFC 4648, section 4).
-fn base64(text: &str) -> Result<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
-    for four in text.trim_end_matches('=').as_bytes().chunks(4) {
-        let mut bits = 0u32;
-        for letter in four {
-            let value = ALPHABET.iter().position(|one| one == letter).context("a letter")?;
-            bits = (bits << 6) | u32::try_from(value)?;
-        }
-        bits <<= 6 * (4 - four.len());
-        bytes.extend_from_slice(&bits.to_be_bytes()[1..four.len()]);
-    }
-    Ok(bytes)
-}
-
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Keys that have no letter (section 17.4.2 of the Recommendation).
 pub(crate) const TAB: &str = "\u{E004}";

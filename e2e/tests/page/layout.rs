@@ -7,6 +7,7 @@ use conclave_e2e::wait;
 
 use super::browser::Browser;
 use super::dev::Dev;
+use super::row::Row;
 use super::{LONG, leads_all};
 
 /// A phone, a tablet, a desktop.
@@ -27,26 +28,14 @@ fn nothing_is_clipped_and_no_labels_overlap_with_long_names_nine_members_and_eve
     let lock = "warehouses/".repeat(18) + "x";
     ensure!(lock.len() == 199, "its name has {} letters", lock.len());
 
-    browser.write("#lock-name", &lock)?;
-    browser.click("#new-lock button")?;
-    let cell = |member: u16| format!("[data-lock='{lock}'] [data-cell='{member}']");
-    let shows = |member: u16, wanted: &str| {
-        wait::until("a cell that shows it", LONG, || {
-            let state = browser.attribute(&cell(member), "data-state")?;
-            ensure!(state == wanted, "{member} is {state}, not {wanted}");
-            Ok(())
-        })
-    };
-    shows(first, "idle")?;
-    for (click, shown, state) in [
+    let row = Row::add(&browser, &lock)?;
+    row.shows(first, "idle")?;
+    row.go_through(&[
         (first, first, "held"),
         (second, second, "waiting"),
         (first, second, "held"),
         (first, first, "waiting"),
-    ] {
-        browser.click(&cell(click))?;
-        shows(shown, state)?;
-    }
+    ])?;
     let act = |member: u16, what: &str| {
         browser.click(&format!("[data-member='{member}'] [data-do='{what}']"))
     };

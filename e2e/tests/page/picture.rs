@@ -8,14 +8,14 @@ use conclave_e2e::{cache, wait};
 use super::browser::Browser;
 use super::dev::Dev;
 use super::layout::is_in_order;
-use super::png::{BEGIN, with_few_colours};
+use super::row::Row;
 use super::{LONG, SPEC, leads_all, open};
 
 /// How wide the page is in it, in pixels.
 const WIDTH: u32 = 1280;
 
 /// More would make the README slow to load.
-const LARGEST: usize = 250 << 10;
+const LARGEST: usize = 500 << 10;
 
 /// The page after some traffic: an election, an entry that has ended, two locks that are held and waited for.
 #[test]
@@ -32,7 +32,7 @@ fn the_picture_in_the_readme_is_as_wide_as_the_page_and_small() -> Result<()> {
         browser.evaluate("document.getElementById('lock-rows').scrollTop = 0")?;
         is_in_order(&browser)?;
         browser.has_no_complaints()?;
-        fs::write(&path, with_few_colours(&browser.picture()?)?)?;
+        fs::write(&path, browser.picture()?)?;
     }
     let file = fs::read(&path).with_context(|| path.display().to_string())?;
     ensure!(file.starts_with(BEGIN), "it is no PNG file");
@@ -62,10 +62,12 @@ fn make_traffic(browser: &Browser) -> Result<()> {
         ("stock", third, "held"),
         ("stock", leader, "waiting"),
     ] {
-        claim(browser, lock, member, state)?;
+        let row = Row::of(browser, lock);
+        row.shows(member, "idle")?;
+        row.go_through(&[(member, member, state)])?;
     }
-    browser.click(&cell("orders", first))?;
-    claim(browser, "orders", first, "waiting")?;
+    let row = Row::of(browser, "orders");
+    row.go_through(&[(first, first, "idle"), (first, first, "waiting")])?;
     wait::until("the entry that has ended, and clocks that agree", LONG, || {
         let ended = browser.attribute("#diagram-plot", "data-ended")?;
         let others = browser.evaluate(NOT_SYNCHRONISED)?;
@@ -74,24 +76,8 @@ fn make_traffic(browser: &Browser) -> Result<()> {
     })
 }
 
-fn cell(lock: &str, member: u16) -> String {
-    format!("[data-lock='{lock}'] [data-cell='{member}']")
-}
-
-/// Clicks a member's cell, as soon as it has no claim, until it has one that is in this state.
-fn claim(browser: &Browser, lock: &str, member: u16, state: &str) -> Result<()> {
-    let cell = cell(lock, member);
-    let is = |wanted: &str| {
-        wait::until("a cell", LONG, || {
-            let state = browser.attribute(&cell, "data-state")?;
-            ensure!(state == wanted, "{lock}: {member} is {state}, not {wanted}");
-            Ok(())
-        })
-    };
-    is("idle")?;
-    browser.click(&cell)?;
-    is(state)
-}
+/// What a PNG file begins with.
+const BEGIN: &[u8] = b"\x89PNG\r\n\x1a\n";
 
 const NOT_SYNCHRONISED: &str =
     "return document.querySelectorAll(\".clock:not([data-state='Synchronised'])\").length";

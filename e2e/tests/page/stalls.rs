@@ -46,13 +46,24 @@ fn a_visitor_sees_since_when_nobody_grants_for_how_long_and_the_longest_so_far()
 
     // Another may have been elected.
     let leader = leads_all(&browser, 5)?;
+    let before = browser.text("#stall-past")?;
     browser.click(&format!("[data-member='{leader}'] [data-do='kill']"))?;
     wait::until("the longest of two", LONG, || {
         let (says, past) = (browser.text("#stall-now")?, browser.text("#stall-past")?);
+        ensure!(past != before, "it says {past:?} as before");
         ensure!(says == "none" && past.contains("the longest lasted"), "{says:?}, {past:?}");
         Ok(())
     })
     .context("after the leader was killed")?;
+
+    let next: u16 = browser.text("#leader")?.trim_start_matches("dev-").parse()?;
+    let follower = (0..5).find(|member| ![leader, next].contains(member)).context("a follower")?;
+    browser.click(&format!("[data-member='{follower}'] [data-do='pause']"))?;
+    wait::until("the stall of a follower", LONG, || {
+        let says = browser.text(&format!("[data-member='{follower}'] .since"))?;
+        ensure!(says.starts_with("for "), "it says {says:?}");
+        Ok(())
+    })?;
     browser.has_no_complaints()
 }
 
