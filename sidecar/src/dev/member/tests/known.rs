@@ -108,9 +108,9 @@ async fn the_leader_knows_who_holds_a_lock_and_others_what_they_are_sent() {
         assert_eq!((&others["locks"], &others["complete"]), (&json!([]), &json!(true)));
 
         for more in ["oranges", "order"] {
-            let taken = format!("/v1/locks/{more}");
-            assert_eq!(call(&members, holder, &format!("POST {taken}")).await.status.as_u16(), 201);
-            get_until(&members, leader, &taken, |lock| !lock["holders"][0].is_null()).await;
+            let lock = format!("/v1/locks/{more}");
+            assert_eq!(call(&members, holder, &format!("POST {lock}")).await.status.as_u16(), 201);
+            get_until(&members, leader, &lock, |lock| !lock["holders"][0].is_null()).await;
         }
         let (mut pages, mut after) = (Vec::new(), json!(""));
         while let Some(name) = after.as_str() {
