@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use conclave_protocols::history::{ClaimNumber, History, Operation};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::binaries::{self, Binary};
 use crate::boottime::Boottime;
@@ -211,6 +211,27 @@ impl<'a> Group<'a> {
             .replace("IMAGE", &images.client);
         let injected = inject(&manifest, self.name, sidecar)?;
         self.namespace.apply(&injected).map(drop)
+    }
+
+    /// Deploys a pod whose clock is off, by so many milliseconds, and runs too fast, by so many parts per million. From
+    /// then on the webhook leaves the namespace alone: it would put its own sidecar there, whose clock is right.
+    pub fn deploy_with_wrong_clock(&self, name: &str, (off, fast): (i32, i32)) -> Result<()> {
+        let mine = ["namespace", self.namespace.name(), "conclave.dev/admission-webhooks=disabled"];
+        self.namespace.cluster().kubectl(&[&["label", "--overwrite"], &mine[..]].concat())?;
+        self.apply_deployment(name, 0)?;
+        let path = "/spec/template/spec/initContainers/0/env/-";
+        let set = |variable: &str, value: i32| {
+            let variable = json!({ "name": variable, "value": value.to_string() });
+            json!({ "op": "add", "path": path, "value": variable })
+        };
+        let patch = json!([
+            set("CONCLAVE_TEST_CLOCK_OFFSET_MS", off),
+            set("CONCLAVE_TEST_CLOCK_DRIFT_PPM", fast),
+            { "op": "replace", "path": "/spec/replicas", "value": 1 },
+        ]);
+        let target = format!("deployment/{name}");
+        let patch = ["patch", &target, "--type=json", "--patch", &patch.to_string()];
+        self.namespace.kubectl(&patch).map(drop)
     }
 
     /// Waits until the pods agree who leads, each by its own word.

@@ -1,11 +1,11 @@
 //! Five pods whose clocks are wrong, each in its own way, in one group time.
 
-use std::thread;
+use std::{slice, thread};
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Namespace, Pod};
 use conclave_e2e::product::{self, APPLICATION, Group, SOON};
-use conclave_e2e::wait;
+use conclave_e2e::{prometheus, wait};
 use serde_json::Value;
 
 /// How far each pod's clock is off, in milliseconds, and how much too fast it runs, in parts per
@@ -30,6 +30,7 @@ fn pods_whose_clocks_are_off_and_drift_agree_within_their_bounds() -> Result<()>
             Ok(())
         })?;
         let pods = group.pods()?;
+        each_clock_is_wrong_in_its_way(&pods)?;
         let readings = thread::scope(|scope| {
             let readers: Vec<_> =
                 pods.iter().map(|pod| scope.spawn(move || read(namespace, pod))).collect();
@@ -47,6 +48,23 @@ fn pods_whose_clocks_are_off_and_drift_agree_within_their_bounds() -> Result<()>
         }
         Ok(())
     })
+}
+
+/// Else the test would show nothing: what a machine's clock is off by is what each pod reports.
+fn each_clock_is_wrong_in_its_way(pods: &[Pod]) -> Result<()> {
+    let off = |pod: &Pod| {
+        let metric = "conclave_clock_host_offset_seconds";
+        prometheus::sum_over(slice::from_ref(pod), metric, "group=")
+    };
+    let mut offsets = pods.iter().map(off).collect::<Result<Vec<f64>>>()?;
+    offsets.sort_by(f64::total_cmp);
+    let mut injected = FAULTS.map(|(ms, _)| f64::from(ms) / 1_000.0);
+    injected.sort_by(f64::total_cmp);
+    for (pair, expected) in offsets.windows(2).zip(injected.windows(2)) {
+        let (apart, expected) = (pair[1] - pair[0], expected[1] - expected[0]);
+        ensure!((apart - expected).abs() < 0.1, "{offsets:?} are not {injected:?} apart");
+    }
+    Ok(())
 }
 
 /// Group time as a pod reported it, between two readings of the machine's clock, all in nanoseconds.
@@ -109,17 +127,7 @@ impl<'a> WrongClocks<'a> for Group<'a> {
         )?;
         let group = Self::of(namespace, "orders");
         for (number, (offset_ms, drift_ppm)) in FAULTS.iter().enumerate() {
-            let name = format!("shop-{number}");
-            group.apply_deployment(&name, 0)?;
-            let patch = format!(
-                r#"[{{"op":"add","path":"/spec/template/spec/initContainers/0/env/-","value":
-                    {{"name":"CONCLAVE_TEST_CLOCK_OFFSET_MS","value":"{offset_ms}"}}}},
-                   {{"op":"add","path":"/spec/template/spec/initContainers/0/env/-","value":
-                    {{"name":"CONCLAVE_TEST_CLOCK_DRIFT_PPM","value":"{drift_ppm}"}}}},
-                   {{"op":"replace","path":"/spec/replicas","value":1}}]"#
-            );
-            let target = format!("deployment/{name}");
-            namespace.kubectl(&["patch", &target, "--type=json", "--patch", &patch])?;
+            group.deploy_with_wrong_clock(&format!("shop-{number}"), (*offset_ms, *drift_ppm))?;
         }
         group.await_members(FAULTS.len())?;
         Ok(group)

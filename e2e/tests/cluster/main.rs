@@ -2,6 +2,7 @@
 //! others but for those of [`alone`].
 
 mod alone;
+mod anew;
 mod clocks;
 mod elections;
 mod evidence;

@@ -6,9 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::{Cluster, Namespace, Signal};
 use conclave_e2e::load::{HandOvers, Load};
-use conclave_e2e::monitoring::impatient_rules;
 use conclave_e2e::product::{self, Group, RELEASE, SIDECAR, SOON, SYSTEM};
-use conclave_e2e::prometheus::Prometheus;
 use conclave_e2e::wait;
 
 use crate::trust::{POD, labelled};
@@ -62,24 +60,7 @@ fn the_operator_is_away() -> Result<()> {
     })
 }
 
-#[test]
-fn an_alert_reports_that_no_operator_acts() -> Result<()> {
-    let cluster = Cluster::from_env()?;
-    if !cluster.is_ours_or_skip("a Prometheus beside the cluster") {
-        return Ok(());
-    }
-    product::install(&cluster)?;
-    cluster.in_namespace("monitoring-operator", |namespace| {
-        let prometheus = Prometheus::with_rules(&cluster, namespace.name(), &impatient_rules()?)?;
-        let down = "ConclaveOperatorDown";
-        prometheus.await_value("sum(leader_election_master_status)", "1")?;
-        prometheus.await_no_alert(down, "")?;
-        without_operator(&cluster, || prometheus.await_alert(down, ""))?;
-        prometheus.await_no_alert(down, "")
-    })
-}
-
-fn without_operator(cluster: &Cluster, act: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(super) fn without_operator(cluster: &Cluster, act: impl FnOnce() -> Result<()>) -> Result<()> {
     let scale = |to: &str| {
         let deployment = format!("deployment/{RELEASE}-operator");
         cluster.kubectl(&["--namespace", SYSTEM, "scale", &deployment, "--replicas", to])?;

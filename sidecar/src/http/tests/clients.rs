@@ -13,7 +13,7 @@ use super::documents::read;
 use super::double::*;
 use super::safety::{extend, until};
 use crate::claims::{Claim, ClaimState};
-use crate::group::{Asked, Request};
+use crate::group::{Asked, Election, ElectionRequest, Keepalive, Leadership, Request, Stood};
 use crate::http::{Listeners, document, serve};
 use crate::os_clock::OsClock;
 
@@ -38,6 +38,10 @@ const LANGUAGES: [Language; 4] = [
     Language { name: "javascript", file: "hold.mjs", run: &["node"], probe: ["node", "--version"] },
 ];
 
+/// Where the examples of a lock begin, and that of an election.
+const OF_A_LOCK: &str = "## Examples";
+const OF_AN_ELECTION: &str = "### Go, in an election";
+
 /// Shorter than the work of an example, which has ten steps of 100 ms and leaves 200 ms for each.
 const LEASE: Duration = Duration::from_secs(1);
 
@@ -56,16 +60,22 @@ impl Language {
         }
     }
 
-    fn example(&self) -> String {
+    /// The example below a heading.
+    fn example(&self, heading: &str) -> String {
         let text = read("docs/clients.md");
         let begin = format!("```{}\n", self.name);
-        let (_, rest) = text.split_once(&begin).unwrap_or_else(|| panic!("no {begin}"));
+        let (_, below) = text.split_once(heading).unwrap_or_else(|| panic!("no {heading}"));
+        let (_, rest) = below.split_once(&begin).unwrap_or_else(|| panic!("no {begin}"));
         rest.split_once("```\n").expect("its end").0.to_owned()
     }
 }
 
-/// Runs an example; what it printed, and whether it was content.
-fn run(language: &'static Language, double: &Double) -> tokio::task::JoinHandle<Output> {
+/// Runs the example below a heading; what it printed, and whether it was content.
+fn run(
+    language: &'static Language,
+    heading: &'static str,
+    double: &Double,
+) -> tokio::task::JoinHandle<Output> {
     let listeners = Listeners::on_loopback(0).expect("a loopback");
     let api = format!("http://{}", listeners.addresses()[0]);
     let (group, metrics, limits) = (double.group.clone(), double.metrics.clone(), double.limits);
@@ -73,7 +83,7 @@ fn run(language: &'static Language, double: &Double) -> tokio::task::JoinHandle<
     tokio::task::spawn_blocking(move || {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join(language.file);
-        std::fs::write(&file, language.example()).expect("room");
+        std::fs::write(&file, language.example(heading)).expect("room");
         let mut command = Command::new(language.run[0]);
         command.args(&language.run[1..]).arg(file).current_dir(&directory);
         command.env("CONCLAVE_URL", api).output().expect("it is here")
@@ -104,7 +114,7 @@ async fn ended(example: tokio::task::JoinHandle<Output>) -> (bool, usize, String
 /// A hold that is extended: it does all its work, and gives the lock back.
 async fn goes_on(language: &'static Language) {
     let mut double = Double::new();
-    let example = run(language, &double);
+    let example = run(language, OF_A_LOCK, &double);
     let claim = Arc::new(grant(&mut double).await);
     let held = Arc::clone(&claim);
     let extending = extend(LEASE, move |deadline| {
@@ -123,7 +133,7 @@ async fn goes_on(language: &'static Language) {
 /// A sidecar that falls silent: it stops before the deadline, and not when it is sent `lost`.
 async fn stops(language: &'static Language) {
     let mut double = Double::new();
-    let example = run(language, &double);
+    let example = run(language, OF_A_LOCK, &double);
     let _claim = grant(&mut double).await;
     let (is_content, steps, sent) = ended(example).await;
     let most = usize::try_from(LEASE.as_millis() / 100 - 1).expect("few");
@@ -152,6 +162,51 @@ async fn the_examples_keep_to_their_time() {
     }
 }
 
+/// How many steps the example of a leader does in its first lead of `LEASE`, and in one that is extended for twice that,
+/// and then given to another. It does none before it leads.
+async fn steps_of_a_leader(go: &'static Language, is_extended: bool) -> usize {
+    let mut double = Double::new();
+    let example = run(go, OF_AN_ELECTION, &double);
+    let stands = tokio::time::timeout(PATIENCE, double.next_about_election()).await;
+    let Ok((name, ElectionRequest::Stand(stands, reply))) = stands else { panic!("it waits") };
+    assert!(matches!(stands.keepalive, Keepalive::Connection(_)), "{name}: {stands:?}");
+    let (election, seen) = watch::channel(Election { index: 1, ..following() });
+    assert!(reply.send(Ok(Stood { created: true, election: seen })).is_ok(), "it waits");
+    tokio::time::sleep(LEASE / 2).await;
+    let election = Arc::new(election);
+    let leads = Arc::clone(&election);
+    let lead = move |deadline| {
+        let token = hold().token;
+        let next = Election { index: 2, token, safe_until: Some(deadline), ..leading() };
+        leads.send_replace(next);
+    };
+    if is_extended {
+        let extending = extend(LEASE, lead);
+        tokio::time::sleep(LEASE * 2).await;
+        extending.abort();
+        let leadership = Leadership::HandingOver;
+        election.send_replace(Election { index: 3, leadership, safe_until: None, ..leading() });
+    } else {
+        lead(OsClock::default().now().after(LEASE));
+    }
+    let (is_content, steps, sent) = ended(example).await;
+    assert!(!is_content && sent.contains("another may lead"), "{sent}");
+    steps
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_example_of_a_leader_works_as_long_as_it_leads() {
+    let go = &LANGUAGES[1];
+    if !go.is_here() {
+        return skip(go);
+    }
+    let most = usize::try_from(LEASE.as_millis() / 100 - 1).expect("few");
+    let steps = steps_of_a_leader(go, false).await;
+    assert!((1..most).contains(&steps), "{steps} steps, and nobody extends the lead");
+    let steps = steps_of_a_leader(go, true).await;
+    assert!(steps > most, "{steps} steps in a lead that is extended");
+}
+
 #[test]
 fn the_documents_name_only_fields_that_there_are() {
     let document = serde_json::to_value(document()).expect("plain data");
@@ -175,6 +230,6 @@ fn the_documents_name_only_fields_that_there_are() {
         assert!(texts[1].contains(field), "docs/clients.md does not mention {field}");
     }
     for language in &LANGUAGES {
-        assert!(language.example().contains("safe_until_"), "{}", language.name);
+        assert!(language.example(OF_A_LOCK).contains("safe_until_"), "{}", language.name);
     }
 }
