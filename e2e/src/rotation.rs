@@ -4,7 +4,8 @@
 //! through crashes and have their messages counted: others each day. The variable `CONCLAVE_ALGORITHMS` names
 //! the algorithms instead, `all`, or some with commas between, and every change among these is made.
 //!
-//! On one day in eight network policies are enforced; with `CONCLAVE_POLICIES=true` on any. `CONCLAVE_DAY`
+//! On one day of two the commands of the documents are pasted, and on the other the alerts are awaited that report what
+//! an operator does not do. On one day in eight network policies are enforced; with `CONCLAVE_POLICIES=true` on any. `CONCLAVE_DAY`
 //! repeats what another day had.
 
 use std::fmt;
@@ -137,6 +138,15 @@ pub fn changes() -> Result<Vec<Change>> {
     }
     let each = ALGORITHMS.iter().zip(ALGORITHMS.iter().cycle().skip(1));
     Ok(each.map(|(from, to)| Change { from: *from, to: *to }).collect())
+}
+
+/// Whether the commands of the documents are pasted. If not, it is the turn of the alerts on an operator's work.
+///
+/// # Errors
+///
+/// If the day is unknown.
+pub fn pastes() -> Result<bool> {
+    Ok(day()?.is_multiple_of(2))
 }
 
 /// Whether network policies are enforced in this run.

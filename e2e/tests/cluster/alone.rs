@@ -6,4 +6,5 @@ mod helm;
 mod namespaced;
 mod operator;
 mod outages;
+mod pasted;
 mod policy;

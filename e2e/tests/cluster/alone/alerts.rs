@@ -6,9 +6,11 @@ use conclave_e2e::faults::BRIEF;
 use conclave_e2e::monitoring::impatient_rules;
 use conclave_e2e::product::{self, Group, SYSTEM};
 use conclave_e2e::prometheus::Prometheus;
+use conclave_e2e::{rotation, skipped};
 use rcgen::{CertificateParams, KeyPair};
 
 use super::operator::without_operator;
+use super::pasted::{CERTIFICATES, define};
 
 /// Certificates run out, and a damaged record stays as it is, until an operator is back.
 #[test]
@@ -22,9 +24,12 @@ fn alerts_report_that_no_operator_acts_and_what_it_does_not_mend() -> Result<()>
         prometheus.await_no_alert("Conclave.+", "")?;
         let without = ["Operator.+", "RecordUnreadable", "CertificateExpires"];
         without_operator(cluster, || {
-            let damage = ["annotate", "--overwrite", "lease/conclave-orders", "conclave.dev/record={"];
+            let damage =
+                ["annotate", "--overwrite", "lease/conclave-orders", "conclave.dev/record={"];
             namespace.kubectl(&damage)?;
-            without.iter().try_for_each(|what| prometheus.await_alert(&format!("Conclave{what}"), ""))
+            without
+                .iter()
+                .try_for_each(|what| prometheus.await_alert(&format!("Conclave{what}"), ""))
         })?;
         prometheus.await_alert("ConclaveRecordLost", "")?;
         prometheus.await_no_alert("Conclave.+", "")?;
@@ -55,12 +60,11 @@ fn an_alert_reports_that_the_authority_is_not_looked_after() -> Result<()> {
 fn an_alert_reports_that_the_certificate_of_the_webhook_is_not_renewed() -> Result<()> {
     watched("monitoring-webhook", |namespace, prometheus| {
         let cluster = namespace.cluster();
-        cluster.kubectl_with_input(&["apply", "--filename=-"], CERTIFICATES)?;
+        define(cluster, "apply", &CERTIFICATES)?;
         let outcome = a_certificate_ends_and_is_renewed(cluster, prometheus);
         product::helm_install(cluster, &["--reset-values"])?;
-        let secret = ["--namespace", SYSTEM, "delete", "secret/conclave-operator-webhook"];
-        cluster.kubectl(&secret)?;
-        cluster.kubectl(&["delete", "crd/certificates.cert-manager.io"])?;
+        delete_webhook_secret(cluster)?;
+        define(cluster, "delete", &CERTIFICATES)?;
         outcome
     })
 }
@@ -75,12 +79,13 @@ fn a_certificate_ends_and_is_renewed(cluster: &Cluster, prometheus: &Prometheus)
 }
 
 /// The certificate by which the operator serves its webhook, for so many hours.
-fn make_webhook_secret(cluster: &Cluster, hours: i64) -> Result<()> {
+pub(super) fn make_webhook_secret(cluster: &Cluster, hours: i64) -> Result<()> {
     let key = KeyPair::generate()?;
     let mut certificate = CertificateParams::new([format!("conclave-operator.{SYSTEM}.svc")])?;
     let now = std::time::SystemTime::now();
     certificate.not_before = now.into();
-    certificate.not_after = (now + std::time::Duration::from_secs(hours.unsigned_abs() * 3600)).into();
+    certificate.not_after =
+        (now + std::time::Duration::from_secs(hours.unsigned_abs() * 3600)).into();
     let certificate = certificate.self_signed(&key)?.pem();
     let secret = serde_json::json!({
         "apiVersion": "v1",
@@ -92,13 +97,19 @@ fn make_webhook_secret(cluster: &Cluster, hours: i64) -> Result<()> {
     cluster.kubectl_with_input(&["apply", "--filename=-"], &secret.to_string()).map(drop)
 }
 
+pub(super) fn delete_webhook_secret(cluster: &Cluster) -> Result<()> {
+    let secret = ["--namespace", SYSTEM, "delete", "secret/conclave-operator-webhook"];
+    cluster.kubectl(&secret).map(drop)
+}
+
 /// Runs a test beside a Prometheus, with the operator as the chart installs it.
-fn watched(
-    name: &str,
-    test: impl FnOnce(&Namespace<'_>, &Prometheus) -> Result<()>,
-) -> Result<()> {
+fn watched(name: &str, test: impl FnOnce(&Namespace<'_>, &Prometheus) -> Result<()>) -> Result<()> {
     let cluster = Cluster::from_env()?;
     if !cluster.is_ours_or_skip("a Prometheus beside the cluster") {
+        return Ok(());
+    }
+    if rotation::pastes()? {
+        skipped::note(&format!("{name} has its turn on one day of two, and this is the other"));
         return Ok(());
     }
     product::install(&cluster)?;
@@ -107,19 +118,3 @@ fn watched(
         test(namespace, &prometheus)
     })
 }
-
-/// What helm must know to install a `Certificate`.
-const CERTIFICATES: &str = "
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: certificates.cert-manager.io}
-spec:
-  group: cert-manager.io
-  names: {kind: Certificate, plural: certificates, singular: certificate, listKind: CertificateList}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-";

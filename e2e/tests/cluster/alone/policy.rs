@@ -6,12 +6,15 @@
 //! Whether a network enforces policies is seen by one that has nothing to do with Conclave. That of the
 //! harness must; where that of a user's cluster does not, the test says so and passes over.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use conclave_e2e::cluster::{Cluster, Namespace, Pod};
 use conclave_e2e::product::{self, APPLICATION, Group, RELEASE, SOON, SYSTEM};
 use conclave_e2e::{documented, rotation, skipped, wait};
+
+use serde_json::json;
 
 use self::Port::{Tcp, Udp};
 
@@ -47,7 +50,8 @@ fn among_strangers(cluster: &Cluster) -> Result<()> {
                 return Ok(());
             }
             product::install(cluster)?;
-            namespace.apply(DENIED)?;
+            let kubelets = enforcer.as_ref().map_or(&[][..], |_| &strangers[0].pods);
+            namespace.apply(&denied(kubelets)?)?;
             namespace.apply(&documented::manifest(documented::OPERATING, "orders-peers")?)?;
             let group = Group::form(namespace, "{}", 3)?;
             what_is_pasted_lets_the_group_work_and_opens_nothing_else(&group, &strangers)?;
@@ -56,6 +60,32 @@ fn among_strangers(cluster: &Cluster) -> Result<()> {
             what_is_pasted_closes_the_peer_port_and_nothing_else(&group, &strangers)
         })
     })
+}
+
+/// What a namespace has that denies everything, for the pods of the group: strangers may call out. A network that is
+/// Cilium's own lets a kubelet through to the pods of its node. Here it is chained to another, and takes kubelets for
+/// strangers: each comes by the first address of its node's subnet, in which one of these pods is.
+fn denied(on_every_node: &[Pod]) -> Result<String> {
+    let blocks = on_every_node.iter().map(|pod| match pod.address {
+        IpAddr::V4(address) => {
+            let [one, two, three, _] = address.octets();
+            Ok(json!({ "ipBlock": { "cidr": format!("{one}.{two}.{three}.1/32") } }))
+        }
+        IpAddr::V6(_) => bail!("the pods of the harness have addresses of IPv4"),
+    });
+    let blocks = blocks.collect::<Result<Vec<_>>>()?;
+    let kubelets = if blocks.is_empty() { json!([]) } else { json!([{ "from": blocks }]) };
+    let policy = json!({
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": { "name": "denied" },
+        "spec": {
+            "podSelector": { "matchLabels": { "conclave.dev/group": "orders" } },
+            "policyTypes": ["Ingress", "Egress"],
+            "ingress": kubelets,
+        },
+    });
+    Ok(policy.to_string())
 }
 
 fn uninstall(cluster: &Cluster) -> Result<()> {
@@ -240,12 +270,4 @@ apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata: {name: closed}
 spec: {podSelector: {matchLabels: {of: stranger}}, policyTypes: [Ingress]}
-";
-
-/// What a namespace has that denies everything, for the pods of the group: strangers may call out.
-const DENIED: &str = "
-apiVersion: networking.k8s.io/v1
-kind: NetworkPolicy
-metadata: {name: denied}
-spec: {podSelector: {matchLabels: {conclave.dev/group: orders}}, policyTypes: [Ingress, Egress]}
 ";
