@@ -157,15 +157,17 @@ impl Block {
 }
 
 /// Whether the middle one of three points is above the line between the others, with and without
-/// what is added for age. What is added bends less with age: what is hidden stays hidden.
+/// what is added for age. What is added bends less with age: what is hidden stays hidden. Points so
+/// far apart that the numbers do not fit are kept.
 fn is_hidden(older: Point, middle: Point, younger: Point, now: u64) -> bool {
     let spans = [middle.at - older.at, younger.at - middle.at].map(i128::from);
     let is_above = |[first, second, third]: [Fine; 3]| {
-        (second - first) * spans[1] >= (third - second) * spans[0]
+        let climb = (second - first).checked_mul(spans[1]);
+        climb.zip((third - second).checked_mul(spans[0])).is_some_and(|(here, on)| here >= on)
     };
-    let plain = [older, middle, younger].map(|point| i128::from(point.most));
-    let soft = |point: Point| softened(point, now) - finely(older.most);
-    is_above(plain) && is_above([older, middle, younger].map(soft))
+    let points = [older, middle, younger];
+    is_above(points.map(|point| i128::from(point.most)))
+        && is_above(points.map(|point| softened(point, now)))
 }
 
 /// A point, with what is added to it for its age: a D^1.5.
@@ -185,3 +187,38 @@ const POINTS_MAX: usize = 64;
 /// a: how much the margin grows, 3 x 10^-9 s^-0.5, in 2^-48 ns^-0.5. The rate of a quartz wanders by 1
 /// to 10 ppb in a second.
 const SOFTNESS: i128 = 27;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn lowest(points: &[Point], rate: Slope, now: u64) -> Fine {
+        let lines = points.iter().map(|point| softened(*point, now) + rate.fine(now - point.at));
+        lines.min().expect("a point")
+    }
+
+    #[test]
+    fn what_is_hidden_is_touched_by_no_line_now_or_later() {
+        for seed in 0..200 {
+            let mut random = Random::new(seed);
+            let mut block = Block::new(0, Slope::MAX);
+            for _ in 0..50 {
+                let most = random.up_to(1 + random.clone().up_to(1_000)).cast_signed();
+                block.add(Point { at: random.up_to(4 * SECOND), most }, Slope::MAX);
+            }
+            let all = block.points.clone();
+            block.prune(8 * SECOND);
+            assert!(block.points.len() < 20, "seed {seed}: {} points", block.points.len());
+            for now in [8, 9, 20, 64].map(|seconds| seconds * SECOND) {
+                for rate in (-200..=200).map(|ppm| Slope::of_units(ppm * 281_474_977)) {
+                    let higher = lowest(&block.points, rate, now) - lowest(&all, rate, now);
+                    // The root is of whole numbers.
+                    assert!(higher < finely(1) / 64, "seed {seed}, at {now}, {rate:?}");
+                }
+            }
+        }
+    }
+}
