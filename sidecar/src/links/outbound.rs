@@ -124,6 +124,8 @@ impl Outbound {
 
     /// Waits for a message, unless there is one, or it is enough to connect.
     async fn has_something_to_say(&mut self) -> bool {
+        // A peer that is known no more is not greeted.
+        self.greets &= !self.queue.is_closed();
         while self.kept.is_empty() && !self.greets {
             match timeout(IDLE, self.queue.recv()).await {
                 Ok(Some(payload)) => self.keep(payload),

@@ -199,6 +199,8 @@ mod tests {
                 assert!(departed <= arrived);
                 worst = worst.max(arrived - departed);
             }
+            // A second that a thread was held up costs a millisecond.
+            assert!(worst < 5_000_000, "{worst} ns between the earliest and the latest");
             println!("offset {offset_ns} ns, drift {drift_ppm} ppm: within {worst} ns");
         }
     }

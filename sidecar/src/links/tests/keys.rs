@@ -49,3 +49,19 @@ async fn a_greeting_is_enough_for_a_key_and_says_nothing() {
     assert_eq!(two.hears().await, one.info.incarnation);
     assert_eq!(one.local.metrics.peers.connections.get(), 1);
 }
+
+#[tokio::test]
+async fn a_peer_that_is_known_no_more_is_not_greeted_for_ever() {
+    let authority = authority();
+    let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let nobody = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let gone = info(2, nobody.local_addr().expect("it is bound"));
+    drop(nobody);
+    let before = one.local.tracker.len();
+    one.links.meet(&gone);
+    one.links.greet(gone.incarnation);
+    until("a failure", || one.failures("unreachable") > 1).await;
+    assert_eq!(one.local.tracker.len(), before + 1, "it is tried again");
+    one.links.keep_only(|_| false);
+    until("its end", || one.local.tracker.len() == before).await;
+}
