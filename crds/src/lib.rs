@@ -31,8 +31,8 @@ pub use conclave::{
 pub use limits::DEFAULT_ELECTION;
 pub use manifest::{ManifestError, read};
 pub use names::{
-    GROUP_LABEL, GROUP_UID_ANNOTATION, PEER_PORT, PEER_PORT_NAME, RECORD_ANNOTATION,
-    SIDECAR_CONTAINER, object_name,
+    GROUP_LABEL, GROUP_UID_ANNOTATION, PEER_PORT, PEER_PORT_NAME, PROBE_PORT_NAME,
+    RECORD_ANNOTATION, SIDECAR_CONTAINER, object_name,
 };
 pub use period::{Period, PeriodError};
 pub use policy::{PolicyError, detection, policy};

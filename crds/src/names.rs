@@ -19,6 +19,9 @@ pub const PEER_PORT: u16 = 7071;
 /// The name of [`PEER_PORT`] in a Service or a container.
 pub const PEER_PORT_NAME: &str = "conclave-peer";
 
+/// The name of the UDP port for clock probes in a container: it has the number of [`PEER_PORT`].
+pub const PROBE_PORT_NAME: &str = "conclave-probes";
+
 /// The name of a group's Lease, headless Service, Role and RoleBinding.
 ///
 /// ```

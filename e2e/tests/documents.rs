@@ -150,8 +150,11 @@ fn the_policy_for_the_group_alone_opens_nothing_to_others() -> Result<()> {
     let ingress = spec.ingress.unwrap_or_default();
     let outgoing = spec.egress.unwrap_or_default();
     let ports = ingress.iter().flat_map(|rule| rule.ports.iter().flatten());
-    let ports: Vec<_> = ports.map(|port| (port.port.clone(), port.end_port)).collect();
-    assert_eq!(ports, [(Some(IntOrString::Int(7071)), None)]);
+    let ports: Vec<_> =
+        ports.map(|port| (port.protocol.as_deref(), port.port.clone(), port.end_port)).collect();
+    let peers = Some(IntOrString::Int(7071));
+    assert_eq!(ports, [(Some("TCP"), peers.clone(), None), (Some("UDP"), peers, None)]);
+    assert_eq!(outgoing[0].ports, ingress[0].ports);
     assert_eq!(ingress.into_iter().map(|rule| rule.from).collect::<Vec<_>>(), [Some(group()?)]);
     ensure!(outgoing.iter().all(|rule| rule.ports.is_some()), "{outgoing:#?}");
     assert_eq!(outgoing[0].to, Some(group()?));

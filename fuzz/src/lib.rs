@@ -1,10 +1,11 @@
-//! Hands arbitrary input to what reads it: frames and names of peers, requests,
+//! Hands arbitrary input to what reads it: frames, beacons and names of peers, requests,
 //! manifests, reviews, Leases.
 //!
 //! A target is a function of bytes, which panics when something is wrong. The engine (libFuzzer, in
 //! the program of this crate) looks for input that reaches code that no earlier one reached;
 //! `cargo xtask fuzz` runs it. The inputs in `seeds` are where it begins, and tests of this crate.
 
+mod beacon;
 mod bodies;
 mod frame;
 mod handshake;
@@ -27,6 +28,7 @@ pub struct Target {
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
+    Target { name: "beacon", run: beacon::run },
     Target { name: "bodies", run: bodies::run },
     Target { name: "frame", run: frame::run },
     Target { name: "handshake", run: handshake::run },

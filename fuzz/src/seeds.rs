@@ -12,7 +12,7 @@ use conclave_protocols::mutex::{AnyMessage, ricart_agrawala};
 use conclave_protocols::policy::{Policy, Timing};
 use conclave_protocols::record::{RECORD_VERSION, Record};
 use conclave_protocols::{Epoch, FencingToken, LamportTime, MemberId};
-use conclave_sidecar::fuzzing::{data, framed, greeting};
+use conclave_sidecar::fuzzing::{data, framed, greeting, sealed};
 use conclave_sidecar::wire::Payload;
 
 use crate::frame::member;
@@ -38,6 +38,8 @@ pub fn of(target: &str) -> io::Result<Vec<(PathBuf, Vec<u8>)>> {
 pub fn made() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let record = serde_json::to_vec(&record()).expect("a record is JSON");
     let mut made = vec![
+        ("beacon", "first", sealed(false)),
+        ("beacon", "later", sealed(true)),
         ("lease", "view.json", record),
         ("handshake", "introduction", greeting(true).to_vec()),
     ];

@@ -24,6 +24,11 @@ fn no_changed_body_is_a_finding() {
 }
 
 #[test]
+fn no_changed_beacon_is_a_finding() {
+    none_is_a_finding("beacon", 100_000);
+}
+
+#[test]
 fn no_changed_frame_is_a_finding() {
     none_is_a_finding("frame", 100_000);
 }

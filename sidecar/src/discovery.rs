@@ -192,6 +192,7 @@ mod tests {
             warnings: Warnings::default(),
             introduced,
             metrics: Metrics::new("orders"),
+            keys: crate::probes::Keyring::default(),
             cuts: Cuts::none(),
             tracker: TaskTracker::new(),
             end: CancellationToken::new(),

@@ -8,6 +8,7 @@ pub use peer::{conversation, framed, greeting};
 
 use bytes::Bytes;
 
+pub use crate::probes::fuzzing::{beacon, sealed};
 use crate::wire::{Frame, Payload};
 
 /// Reads a frame and writes it again; nothing, if it is none.

@@ -29,6 +29,7 @@ pub(crate) use self::timers::sleep_until;
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId};
 use crate::locks::{Locks, LocksError, Which};
 use crate::os_clock::OsClock;
+use crate::probes::PeerFigures;
 
 /// A handle to a group. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -38,6 +39,7 @@ pub struct Group {
     pub(crate) election: watch::Receiver<Election>,
     pub(crate) named: watch::Receiver<NamedElections>,
     pub(crate) time: watch::Receiver<ClockMap>,
+    pub(crate) probed: watch::Receiver<Vec<PeerFigures>>,
     pub(crate) clock: OsClock,
     pub(crate) believers: Believers,
 }
@@ -159,6 +161,11 @@ impl Group {
     /// The group clock: what to read the raw clock ([`OsClock::raw`]) with.
     pub fn group_time(&self) -> watch::Receiver<ClockMap> {
         self.time.clone()
+    }
+
+    /// What came of clock probes, peer by peer.
+    pub(crate) fn probed(&self) -> watch::Receiver<Vec<PeerFigures>> {
+        self.probed.clone()
     }
 
     /// The clock by which deadlines of claims and of the leadership are read.

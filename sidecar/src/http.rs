@@ -6,6 +6,7 @@ mod answer;
 mod candidacy;
 mod claim;
 mod claim_view;
+mod clock_peers;
 mod count;
 mod described;
 mod elections;

@@ -20,6 +20,7 @@ pub mod locks;
 pub mod metrics;
 mod one_thread;
 pub mod os_clock;
+pub(crate) mod probes;
 pub mod register;
 pub mod sidecar;
 pub mod telemetry;

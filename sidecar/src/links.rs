@@ -36,6 +36,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::identity::Held;
 use crate::metrics::Metrics;
+use crate::probes::Keyring;
 use crate::wire::Payload;
 
 /// What this sidecar is to its peers.
@@ -51,6 +52,8 @@ pub(crate) struct Local {
     /// Who introduces itself.
     pub(crate) introduced: mpsc::Sender<MemberInfo>,
     pub(crate) metrics: Metrics,
+    /// Where the keys go that both ends of a link derive.
+    pub(crate) keys: Keyring,
     /// Between whom nothing goes in or out.
     pub(crate) cuts: Cuts,
     pub(crate) tracker: TaskTracker,
@@ -103,6 +106,18 @@ impl Links {
         self.open.get(&peer).is_some_and(|link| link.connected.load(Ordering::Relaxed))
     }
 
+    /// Opens a link to a peer, unless there is one, though there is nothing to say: both get a key by it.
+    pub(crate) fn greet(&mut self, to: Incarnation) {
+        if self.open.get(&to).is_none_or(|link| link.queue.is_closed()) {
+            self.connect(to, true);
+        }
+    }
+
+    /// Whether this member and a peer have a key for what this member sends beside the link.
+    pub(crate) fn has_key(&self, to: Incarnation) -> bool {
+        self.local.keys.ours(to).is_some()
+    }
+
     /// Says something. Never waits: a message for which there is no room is dropped and counted.
     pub(crate) fn send(&mut self, to: Incarnation, payload: Payload) {
         let (protocol, name) = payload.names();
@@ -116,12 +131,17 @@ impl Links {
                 Err(mpsc::error::TrySendError::Closed(payload)) => payload,
             },
         };
-        let Some(addresses) = self.addresses.get(&to) else { return self.ignored("no-address") };
+        let Some(link) = self.connect(to, false) else { return self.ignored("no-address") };
+        // A link that was opened just now has room.
+        let _ = link.queue.try_send(payload);
+    }
+
+    /// Opens a link to a peer, if it is known where that is.
+    fn connect(&mut self, to: Incarnation, greets: bool) -> Option<&Link> {
+        let addresses = self.addresses.get(&to)?.clone();
         let session = self.sessions.fetch_add(1, Ordering::Relaxed);
-        let link = outbound::open(&self.local, to, addresses.clone(), session, QUEUE);
-        if link.queue.try_send(payload).is_ok() {
-            self.open.insert(to, link);
-        }
+        let link = outbound::open(&self.local, to, addresses, session, QUEUE, greets);
+        Some(self.open.entry(to).insert_entry(link).into_mut())
     }
 
     fn ignored(&self, reason: &str) {

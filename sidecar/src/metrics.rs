@@ -1,8 +1,8 @@
 //! Everything that a sidecar counts, defined in one place.
 //!
 //! Each sidecar has a registry of its own: `conclave dev` runs several in one process. Labels come
-//! from closed sets, or are the names of the few elections that the resource lists; no lock, owner or peer is
-//! ever a label. The table in `docs/metrics.md` is made
+//! from closed sets, or are the names of the few elections that the resource lists; no lock and no owner
+//! is ever a label, and a peer only while it is one of the few whose clocks are compared. The table in `docs/metrics.md` is made
 //! from these definitions.
 
 mod application;
@@ -15,6 +15,7 @@ mod http;
 mod locks;
 mod members;
 mod peers;
+mod probes;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub(crate) use http::HttpMetrics;
 pub(crate) use locks::{HoldEnd, LockMetrics};
 pub(crate) use members::MemberMetrics;
 pub(crate) use peers::{PeerMetrics, RegisterMetrics};
+pub(crate) use probes::ProbeMetrics;
 
 use conclave_protocols::policy::Policy;
 use prometheus::{Registry, TextEncoder};
@@ -53,6 +55,8 @@ pub struct Metrics {
     pub(crate) application: ApplicationMetrics,
     /// The group clock.
     pub(crate) clock: ClockMetrics,
+    /// Clock probes.
+    pub(crate) probes: ProbeMetrics,
     /// What goes to other members and comes from them.
     pub(crate) peers: PeerMetrics,
     /// What this member shows to others.
@@ -74,6 +78,7 @@ impl Metrics {
             ballots: BallotMetrics::new(&mut definitions),
             application: ApplicationMetrics::new(&mut definitions),
             clock: ClockMetrics::new(&mut definitions),
+            probes: ProbeMetrics::new(&mut definitions),
             peers: PeerMetrics::new(&mut definitions),
             certificates: CertificateMetrics::new(&mut definitions),
             register: RegisterMetrics::new(&mut definitions),
@@ -105,6 +110,7 @@ impl Metrics {
         let clock = group.os_clock();
         let reading = group.group_time().borrow().reading(clock.raw().0);
         self.clock.observe(&reading, clock.wall_ns());
+        self.probes.observe(&group.probed().borrow());
         self.encode()
     }
 
@@ -119,7 +125,7 @@ impl Metrics {
         &self.definitions
     }
 
-    fn encode(&self) -> String {
+    pub(crate) fn encode(&self) -> String {
         let mut text = String::new();
         TextEncoder::new()
             .encode_utf8(&self.registry.gather(), &mut text)

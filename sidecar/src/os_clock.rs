@@ -1,10 +1,13 @@
 //! The clocks of the operating system, behind one type, so that tests and `conclave dev` can give
 //! a member a clock that is off.
 
+mod stamps;
+
 use std::time::Duration;
 
 use conclave_protocols::LocalTime;
 use rustix::time::{ClockId, Timespec, clock_gettime};
+pub(crate) use stamps::Stamps;
 
 /// What a member reads its clocks by.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +26,7 @@ pub struct Moment {
 /// A clock error that is injected: none in production.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ClockFault {
-    /// Added to the raw clock and to the wall clock, in nanoseconds.
+    /// Added to the raw clock and to the wall clock, in nanoseconds. It may be 30 days below zero.
     pub offset_ns: i64,
     /// How much too fast the raw clock runs, in parts per million.
     pub drift_ppm: i32,
@@ -53,9 +56,18 @@ impl OsClock {
 
     /// The clock that the group clock is made from: no daemon slews it (`CLOCK_MONOTONIC_RAW`).
     pub fn raw(self) -> LocalTime {
-        let raw = nanos(clock_gettime(ClockId::MonotonicRaw));
-        let drift = i128::from(raw) * i128::from(self.fault.drift_ppm) / 1_000_000;
-        LocalTime(u64::try_from(i128::from(raw) + drift).unwrap_or(0))
+        self.raw_at(i128::from(nanos(clock_gettime(ClockId::MonotonicRaw))))
+    }
+
+    /// What [`OsClock::raw`] reads when the machine's own raw clock is at `host_ns`. A fault is put in here,
+    /// and nowhere else: in readings, and in stamps of the kernel, which come by [`Stamps`].
+    fn raw_at(self, host_ns: i128) -> LocalTime {
+        if self.fault == ClockFault::default() {
+            return LocalTime(u64::try_from(host_ns).unwrap_or(0));
+        }
+        let drift = host_ns * i128::from(self.fault.drift_ppm) / 1_000_000;
+        let faulty = host_ns + drift + i128::from(self.fault.offset_ns) + i128::from(ORIGIN_NS);
+        LocalTime(u64::try_from(faulty).unwrap_or(0))
     }
 
     /// The wall clock, in nanoseconds since 1970: for people, and for the origin of group time.
@@ -77,6 +89,10 @@ impl Moment {
         self.monotonic_ns.saturating_add(left)
     }
 }
+
+/// A raw clock with a fault counts from that long before the machine began, since an offset may be negative and a
+/// [`LocalTime`] is not: 30 days, and an offset in milliseconds has 32 bits.
+const ORIGIN_NS: i64 = 30 * 24 * 3600 * 1_000_000_000;
 
 fn nanos(time: Timespec) -> u64 {
     let secs = u64::try_from(time.tv_sec).unwrap_or(0);

@@ -26,6 +26,7 @@ use crate::lease::Leases;
 use crate::links::{Cuts, Links, Local, Warnings};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
+use crate::probes::{self, Figures, Keyring, Probes};
 use crate::register::{Register, Sight};
 
 /// The sockets of a sidecar. Nobody has been notified of them yet.
@@ -201,6 +202,8 @@ impl Sidecar {
             let path = path.display();
             warn!(%path, %error, "write the termination message: my death will not be evidence");
         }
+        let keys = Keyring::default();
+        let probes = self.probe(membership.group, info.incarnation, &keys, &strings.cuts);
         let (introduced, introductions) = mpsc::channel(INTRODUCTIONS);
         let local = Local {
             group: membership.group.0,
@@ -209,6 +212,7 @@ impl Sidecar {
             warnings: Warnings::default(),
             introduced,
             metrics: self.metrics.clone(),
+            keys,
             cuts: strings.cuts,
             tracker: self.tracker.clone(),
             end: links_end,
@@ -235,6 +239,7 @@ impl Sidecar {
             group: membership.group,
             leases: membership.leases,
             links: Links::new(local, listeners, &sender),
+            probes,
             inbox,
             policies: membership.policies,
             detection: membership.detection,
@@ -247,6 +252,27 @@ impl Sidecar {
         };
         Box::pin(self.slot.live(beginning)).await;
         Ok(())
+    }
+
+    /// Starts the thread of clock probes, and shows what comes of them. A sidecar without it goes on.
+    fn probe(&self, group: PodUid, me: Incarnation, keys: &Keyring, cuts: &Cuts) -> Option<Probes> {
+        let clock = self.group.os_clock();
+        let setting = probes::Setting {
+            me,
+            group: group.0,
+            address: *self.peers.first()?,
+            clock,
+            keys: keys.clone(),
+            cuts: cuts.clone(),
+            metrics: self.metrics.probes.clone(),
+        };
+        let started = Probes::start(setting);
+        let started =
+            started.inspect_err(|error| warn!(%error, "start the thread of clock probes"));
+        let (probes, samples) = started.ok()?;
+        let figures = Figures::new(samples, probes.peers(), self.slot.probed.clone(), clock);
+        self.tracker.spawn(figures.run());
+        Some(probes)
     }
 
     /// Ends the servers, and waits until everything has ended, but not for long.

@@ -1,6 +1,6 @@
 //! The sidecar as a container, and what it needs of the pod.
 
-use conclave_crds::{PEER_PORT, PEER_PORT_NAME, SIDECAR_CONTAINER};
+use conclave_crds::{PEER_PORT, PEER_PORT_NAME, PROBE_PORT_NAME, SIDECAR_CONTAINER};
 use serde_json::{Value, json};
 
 use super::problem::Problem;
@@ -98,7 +98,8 @@ fn mounts(settings: &Settings) -> Vec<Value> {
 fn ports(settings: &Settings) -> Vec<Value> {
     let port = |name: &str, number: u16| json!({"name": name, "containerPort": number});
     let api = (!settings.socket_only).then(|| port(API_PORT_NAME, API_PORT));
-    let others = [port(PEER_PORT_NAME, PEER_PORT), port(ADMIN_PORT_NAME, ADMIN_PORT)];
+    let probes = json!({"name": PROBE_PORT_NAME, "containerPort": PEER_PORT, "protocol": "UDP"});
+    let others = [port(PEER_PORT_NAME, PEER_PORT), probes, port(ADMIN_PORT_NAME, ADMIN_PORT)];
     let elector = leader_elector::port(settings).map(|(number, name)| port(name, number));
     api.into_iter().chain(others).chain(elector).collect()
 }

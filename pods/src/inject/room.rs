@@ -1,6 +1,6 @@
 //! Whether a pod has room for the sidecar: its names, ports and paths must be free.
 
-use conclave_crds::{PEER_PORT, PEER_PORT_NAME, SIDECAR_CONTAINER};
+use conclave_crds::{PEER_PORT, PEER_PORT_NAME, PROBE_PORT_NAME, SIDECAR_CONTAINER};
 use serde_json::Value;
 
 use super::container::{ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, RUN_PATH};
@@ -76,5 +76,9 @@ fn in_use(field: &str, value: &Value) -> Problem {
 pub(super) const CONTAINERS: [&str; 2] = ["initContainers", "containers"];
 
 /// The ports that every sidecar has.
-pub(super) const PORTS: [(u16, &str); 3] =
-    [(API_PORT, API_PORT_NAME), (PEER_PORT, PEER_PORT_NAME), (ADMIN_PORT, ADMIN_PORT_NAME)];
+pub(super) const PORTS: [(u16, &str); 4] = [
+    (API_PORT, API_PORT_NAME),
+    (PEER_PORT, PEER_PORT_NAME),
+    (PEER_PORT, PROBE_PORT_NAME),
+    (ADMIN_PORT, ADMIN_PORT_NAME),
+];

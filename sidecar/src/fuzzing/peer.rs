@@ -28,6 +28,7 @@ pub async fn conversation(bytes: &[u8], metrics: &Metrics) {
         warnings: Warnings::default(),
         introduced,
         metrics: metrics.clone(),
+        keys: crate::probes::Keyring::default(),
         cuts: Cuts::none(),
         tracker: TaskTracker::new(),
         end: CancellationToken::new(),

@@ -12,6 +12,7 @@ use crate::claims::{AskError, ClaimError};
 use crate::locks::LocksError;
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
+use crate::probes::PeerFigures;
 
 /// Requests that may wait for the task.
 const REQUESTS: usize = 1024;
@@ -21,6 +22,8 @@ pub(crate) struct Slot {
     pub(super) asked: mpsc::Receiver<Request>,
     pub(super) publisher: Publisher,
     pub(super) map: watch::Sender<ClockMap>,
+    /// What came of clock probes.
+    pub(crate) probed: watch::Sender<Vec<PeerFigures>>,
     pub(super) clock: OsClock,
     pub(super) metrics: Metrics,
     pub(super) believers: Believers,
@@ -36,16 +39,19 @@ pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> 
     let believers = Believers::default();
     let map = watch::Sender::new(virtual_clock(clock, &Policy::default()).map());
     let named = watch::Sender::new(NamedElections::new());
+    let probed = watch::Sender::new(Vec::new());
     let group = Group {
         requests,
         named: named.subscribe(),
         status: publisher.status.subscribe(),
         election: publisher.election.subscribe(),
         time: map.subscribe(),
+        probed: probed.subscribe(),
         clock,
         believers: believers.clone(),
     };
-    (group, Slot { asked, publisher, map, clock, metrics, believers, named, drained: false })
+    let drained = false;
+    (group, Slot { asked, publisher, map, probed, clock, metrics, believers, named, drained })
 }
 
 impl Slot {

@@ -37,6 +37,7 @@ use crate::lease::{LeaseWays, Leases, News};
 use crate::links::Links;
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
+use crate::probes::Probes;
 use crate::register::{Register, Sight};
 use crate::telemetry::PATH;
 use crate::wire::Payload;
@@ -55,6 +56,8 @@ pub(crate) struct Beginning {
     /// The Leases that elections need.
     pub(crate) leases: Leases,
     pub(crate) links: Links,
+    /// Nothing if there is no thread for them.
+    pub(crate) probes: Option<Probes>,
     pub(crate) inbox: mpsc::Receiver<(Incarnation, Payload)>,
     /// What the group's resource says; nothing once the group is dissolved.
     pub(crate) policies: watch::Receiver<Option<Policy>>,
@@ -107,6 +110,9 @@ struct Process<'a> {
     /// Writes down what the member does, where somebody wants that.
     recorder: Option<Recorder>,
     links: Links,
+    probes: Option<Probes>,
+    /// Who is probed.
+    probed: Vec<Incarnation>,
     /// Whom discovery found.
     peers: Vec<MemberInfo>,
     register: Register,
@@ -144,6 +150,8 @@ impl Slot {
             me: incarnation,
             recorder: crate::telemetry::is_traced().then(|| Recorder::new(node.member())),
             links,
+            probes: beginning.probes,
+            probed: Vec::new(),
             peers: Vec::new(),
             register,
             answers,
@@ -284,7 +292,8 @@ impl Process<'_> {
         }
     }
 
-    fn show_links(&self) {
+    fn show_links(&mut self) {
+        self.greet();
         self.publisher.connected(|peer| self.links.is_open(peer));
     }
 

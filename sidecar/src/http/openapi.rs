@@ -4,7 +4,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
-use super::{candidacy, claim, described, elections, lock_view, locks, members, scope, time};
+use super::{
+    candidacy, claim, clock_peers, described, elections, lock_view, locks, members, scope, time,
+};
 
 /// What the document says besides the routes.
 #[derive(OpenApi)]
@@ -36,6 +38,7 @@ use super::{candidacy, claim, described, elections, lock_view, locks, members, s
         members::list_members,
         members::get_status,
         time::get_time,
+        clock_peers::list_clock_peers,
         get_document,
     ),
     servers((url = "http://localhost:7070", description = "Both loopback addresses.")),

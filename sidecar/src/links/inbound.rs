@@ -180,6 +180,10 @@ impl Inbound {
             || self.admit(hello).inspect_err(|_| rejected.with_label_values(&["rejected"]).inc());
         match checked.and_then(|()| admit()) {
             Ok(turn) => {
+                // It may be used once the welcome has arrived.
+                if let Some(key) = connection.key.take() {
+                    self.local.keys.hear_with(key, hello.from);
+                }
                 say(&mut connection, &Frame::Welcome { received: turn.received }).await?;
                 self.listen(hello.from, turn, connection).await
             }

@@ -46,6 +46,8 @@ struct Outbound {
     kept: VecDeque<Kept>,
     /// The number of the latest message.
     last: u64,
+    /// There is to be a connection though there is nothing to say.
+    greets: bool,
 }
 
 struct Kept {
@@ -70,6 +72,7 @@ pub(super) fn open(
     addresses: Vec<SocketAddr>,
     session: u64,
     queue: usize,
+    greets: bool,
 ) -> Link {
     let (sender, queue) = mpsc::channel(queue);
     let connected = Arc::new(AtomicBool::new(false));
@@ -83,6 +86,7 @@ pub(super) fn open(
         connected: Arc::clone(&connected),
         kept: VecDeque::new(),
         last: 0,
+        greets,
     };
     let end = local.end.clone();
     local.tracker.spawn(async move {
@@ -99,6 +103,7 @@ impl Outbound {
             match self.connect().await {
                 Ok(connection) => {
                     pause = PAUSE.0;
+                    self.greets = false;
                     self.local.metrics.peers.connections.inc();
                     self.connected.store(true, Ordering::Relaxed);
                     let end = self.converse(connection).await;
@@ -117,9 +122,11 @@ impl Outbound {
         }
     }
 
-    /// Waits for a message, unless there is one.
+    /// Waits for a message, unless there is one, or it is enough to connect.
     async fn has_something_to_say(&mut self) -> bool {
-        while self.kept.is_empty() {
+        // A peer that is known no more is not greeted.
+        self.greets &= !self.queue.is_closed();
+        while self.kept.is_empty() && !self.greets {
             match timeout(IDLE, self.queue.recv()).await {
                 Ok(Some(payload)) => self.keep(payload),
                 Ok(None) | Err(_) => return false,
@@ -164,6 +171,9 @@ impl Outbound {
         match receive(&mut connection).await.map_err(|e| self.refused(Refusal::of(e)))? {
             Frame::Welcome { received } => {
                 self.acknowledge(received);
+                if let Some(key) = connection.key.take() {
+                    self.local.keys.seal_with(key, self.hello.to);
+                }
                 Ok(connection)
             }
             Frame::Reject(rejection) => {

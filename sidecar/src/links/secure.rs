@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use conclave_protocols::PodUid;
+use rustls::ConnectionCommon;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -17,6 +18,7 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 use super::Local;
 use crate::identity::{Credentials, Distrust, Leaf};
+use crate::probes::{self, ProbeKey};
 use crate::wire;
 
 /// A connection with a member of the group.
@@ -26,6 +28,8 @@ pub(super) struct Connection<S> {
     pub(super) pod: PodUid,
     /// When its certificate ends, and the connection with it.
     pub(super) ends: Instant,
+    /// What both ends derived from the handshake, for the beacons of the one that connected.
+    pub(super) key: Option<ProbeKey>,
 }
 
 /// The one kind of connection that leaves this process.
@@ -135,7 +139,8 @@ pub(super) async fn accept(local: &Local, stream: TcpStream) -> Result<Secure, R
         _ => {}
     }
     let stream = credentials.acceptor().accept(stream).await.map_err(Refusal::of)?;
-    known(stream.into())
+    let key = derived(stream.get_ref().1);
+    known(stream.into(), key)
 }
 
 /// Connects to a pod, and to no other that may be at its address now.
@@ -150,24 +155,30 @@ pub(super) async fn connect(
     // The name is neither sent nor looked at.
     let name = ServerName::from(stream.peer_addr().map_err(Refusal::Broken)?.ip());
     let stream = credentials.connector().connect(name, stream).await.map_err(Refusal::of)?;
-    let connection = known(stream.into())?;
+    let key = derived(stream.get_ref().1);
+    let connection = known(stream.into(), key)?;
     connection.is(pod)?;
     Ok(connection)
 }
 
+/// The key that this end and the other have in common, and nobody else.
+fn derived<Side>(session: &ConnectionCommon<Side>) -> Option<ProbeKey> {
+    session.export_keying_material([0; 32], probes::LABEL, None).ok().map(ProbeKey::of)
+}
+
 /// Puts together what is known after a handshake.
-fn known(stream: TlsStream<TcpStream>) -> Result<Secure, Refusal> {
+fn known(stream: TlsStream<TcpStream>, key: Option<ProbeKey>) -> Result<Secure, Refusal> {
     let speaks = || Refusal::Protocol("no version of our protocol".to_owned());
     let leaf: Leaf = Credentials::peer(stream.get_ref().1).ok_or_else(speaks)?;
     let left = leaf.ends.duration_since(std::time::SystemTime::now()).unwrap_or_default();
-    Ok(Connection::of(stream, leaf.pod(), left))
+    Ok(Connection { key, ..Connection::of(stream, leaf.pod(), left) })
 }
 
 impl<S: AsyncRead + AsyncWrite> Connection<S> {
     /// A stream whose other end is this pod, for so long.
     pub(super) fn of(stream: S, pod: PodUid, left: Duration) -> Self {
         let ends = Instant::now() + left.min(LONGEST);
-        Self { frames: Framed::new(stream, wire::codec()), pod, ends }
+        Self { frames: Framed::new(stream, wire::codec()), pod, ends, key: None }
     }
 }
 

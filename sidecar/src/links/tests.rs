@@ -2,6 +2,7 @@
 
 mod crowding;
 mod hearing;
+mod keys;
 mod refusing;
 mod renewing;
 mod stranger;
@@ -52,6 +53,7 @@ async fn process(pod: u128, credentials: Option<Arc<Credentials>>) -> Process {
         warnings: Warnings::default(),
         introduced,
         metrics: Metrics::new("orders"),
+        keys: Keyring::default(),
         cuts: Cuts::new(whole, pods),
         tracker: TaskTracker::new(),
         end: CancellationToken::new(),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use prometheus::core::Collector;
 use prometheus::{
-    Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
     IntGaugeVec, Opts, Registry,
 };
 
@@ -94,6 +94,17 @@ impl Definitions {
     pub(super) fn gauge(&mut self, name: &'static str, help: &'static str) -> Gauge {
         self.define(Definition { name, kind: Kind::Gauge, help, labels: &[] }, |opts| {
             Gauge::with_opts(opts)
+        })
+    }
+
+    pub(super) fn gauges(
+        &mut self,
+        name: &'static str,
+        help: &'static str,
+        labels: &'static [&'static str],
+    ) -> GaugeVec {
+        self.define(Definition { name, kind: Kind::Gauge, help, labels }, |opts| {
+            GaugeVec::new(opts, labels)
         })
     }
 

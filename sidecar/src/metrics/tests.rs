@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::claims::{ClaimState, LostReason, Refusal};
 use crate::group::{Election, LastElection, NamedElections};
+use crate::http::tests::clock_peers::figures;
 use crate::http::tests::documents::compare;
 use crate::http::tests::double::{Double, claim, held, leading};
 use conclave_protocols::policy::{Caching, ElectionAlgorithm, LockAlgorithm, Policy};
@@ -55,9 +56,10 @@ fn page() -> String {
     let mut page = String::from(
         "# Metrics\n\n\
          `GET :7072/metrics` of every sidecar. Each metric has the label `group` besides those \
-         below; no lock, owner or peer is ever a label, and an election only as the resource lists it. All are \
+         below; no lock or owner is ever a label, an election only as the resource lists it, and a peer only while its clock is \
+         compared. All are \
          there from the start, counters with 0, but for requests of applications and messages by their \
-         `type`: each of these begins with its first. What the textbook expects is there within a view. The usual `process_*` metrics are there \
+         `type`: each of these begins with its first, and a round trip with the first that is known. What the textbook expects is there within a view. The usual `process_*` metrics are there \
          too. The operator's are in [metrics-operator.md](metrics-operator.md); alerts and dashboards in \
          [monitoring.md](monitoring.md). This page is made from the definitions in `sidecar/src/metrics/`; a test compares \
          them.\n\n\

@@ -178,22 +178,17 @@ impl<'a> Callers<'a> {
 
     /// How many of these pods reach this port of those, one from each to each; and how many were tried.
     fn connections(&self, port: Port, to: &[Pod]) -> Result<[usize; 2]> {
+        let reached = match port {
+            Tcp(port) => self.connected(port, to)?,
+            Udp(port) => self.arrived(port, to)?,
+        };
+        Ok([reached, self.pods.len() * to.len()])
+    }
+
+    fn connected(&self, port: u16, to: &[Pod]) -> Result<usize> {
         let attempt = |pod: &Pod| {
-            let address = pod.address;
-            match port {
-                Tcp(port) => {
-                    let connect = format!("exec 3<>/dev/tcp/{address}/{port}");
-                    format!("(timeout 2 bash -c '{connect}' 2>/dev/null && echo reached) & ")
-                }
-                // Nothing listens there. What is reached says so, and the next datagram is refused.
-                Udp(port) => {
-                    let send =
-                        format!("exec 3<>/dev/udp/{address}/{port}; echo >&3; sleep 0.5; echo >&3");
-                    format!(
-                        "(timeout 2 bash -c '{send}' 2>&1 | grep --quiet refused && echo reached) & "
-                    )
-                }
-            }
+            let connect = format!("exec 3<>/dev/tcp/{}/{port}", pod.address);
+            format!("(timeout 2 bash -c '{connect}' 2>/dev/null && echo reached) & ")
         };
         let script: String = to.iter().map(attempt).chain(["wait".to_owned()]).collect();
         let mut connections = 0;
@@ -201,7 +196,18 @@ impl<'a> Callers<'a> {
             let printed = self.namespace.exec(&pod.name, APPLICATION, &["bash", "-c", &script])?;
             connections += printed.lines().count();
         }
-        Ok([connections, self.pods.len() * to.len()])
+        Ok(connections)
+    }
+
+    /// A member answers no datagram that makes no sense, and counts it.
+    fn arrived(&self, port: u16, to: &[Pod]) -> Result<usize> {
+        let before = malformed(self.namespace.cluster(), to)?;
+        let send = |pod: &Pod| format!("echo > /dev/udp/{}/{port}; ", pod.address);
+        let script: String = to.iter().map(send).chain(["sleep 0.5".to_owned()]).collect();
+        for pod in &self.pods {
+            self.namespace.exec(&pod.name, APPLICATION, &["bash", "-c", &script])?;
+        }
+        Ok(malformed(self.namespace.cluster(), to)?.saturating_sub(before))
     }
 
     fn must_reach(&self, port: Port, to: &[Pod]) -> Result<()> {
@@ -223,7 +229,7 @@ impl<'a> Callers<'a> {
         PEER.iter().try_for_each(|port| self.must_not_reach(*port, to))
     }
 
-    /// Over both. An answer to a datagram may be one too many in its second.
+    /// Over both.
     fn await_both(&self, to: &[Pod]) -> Result<()> {
         wait::until("an open peer port", SOON, || {
             PEER.iter().try_for_each(|port| self.must_reach(*port, to))
@@ -234,6 +240,20 @@ impl<'a> Callers<'a> {
     fn await_shut_out(&self, from: &[Pod]) -> Result<()> {
         wait::until("a closed peer port", SOON, || self.must_reach_neither(from))
     }
+}
+
+/// How many datagrams that made no sense these members have counted. They are asked from within, which no policy is
+/// about.
+fn malformed(cluster: &Cluster, members: &[Pod]) -> Result<usize> {
+    let read = "curl -fsS localhost:7072/metrics | grep 'refused_total.*malformed'";
+    let mut all = 0;
+    for Pod { namespace, name, .. } in members {
+        let exec = ["exec", "-n", namespace, name, "--container", APPLICATION, "--"];
+        let line = cluster.kubectl(&[&exec[..], &["bash", "-c", read]].concat())?;
+        let count = line.trim().rsplit_once(' ').and_then(|(_, count)| count.parse::<usize>().ok());
+        all += count.with_context(|| format!("{name} counts nothing: {line}"))?;
+    }
+    Ok(all)
 }
 
 /// A port of a pod.

@@ -140,13 +140,13 @@ fn with_its_socket_alone_no_port_and_no_address_is_announced() {
     let only = json!({"name": "CONCLAVE_API_SOCKET_ONLY", "value": "true"});
     assert!(environment(sidecar(&alone)).contains(&("CONCLAVE_API_SOCKET_ONLY", &only)));
     let ports = |pod: &Value| sidecar(pod)["ports"].as_array().map(Vec::len);
-    assert_eq!(ports(&alone), Some(2));
+    assert_eq!(ports(&alone), Some(3));
     assert!(!sidecar(&alone)["ports"].to_string().contains(API_PORT_NAME));
     assert_eq!(names(&alone["spec"]["containers"][0]), ["CONCLAVE_SOCKET"]);
     assert!(alone["spec"]["containers"][1]["env"].is_null(), "nothing is added that is empty");
 
     let both = till("false");
-    assert_eq!(ports(&both), Some(3));
+    assert_eq!(ports(&both), Some(4));
     assert!(!names(sidecar(&both)).contains(&"CONCLAVE_API_SOCKET_ONLY".to_owned()));
     assert_eq!(names(&both["spec"]["containers"][0]), ["CONCLAVE_URL", "CONCLAVE_SOCKET"]);
 }

@@ -8,7 +8,7 @@ use conclave_protocols::elections::election_of;
 use conclave_protocols::member::{ElectionEvent, Event, Member, OfElection, OfService};
 use conclave_protocols::policy::Arbiter;
 use conclave_protocols::protocol::{Effect, InputOf, OutboxOf};
-use conclave_protocols::record::{MEMBERS_MAX, Record};
+use conclave_protocols::record::{MEMBERS_MAX, MemberInfo, Record};
 use conclave_protocols::{Incarnation, LocalTime, MemberId, Protocol, register};
 use tracing::{debug, info, warn};
 
@@ -157,10 +157,40 @@ impl Process<'_> {
             leader = name_of(Some(record), record.leader.unwrap_or(self.me)),
             "view"
         );
+        self.probe(record);
         let (is_open, suspects) = (|peer| self.links.is_open(peer), |peer| member.suspects(peer));
         self.publisher.installed(now, record, is_open, suspects);
         self.metrics.locks.expect(&lock_costs(record, self.me));
         let (best, worst) = election_cost(record.policy.election, record.members.len());
         self.metrics.elections.expect(record.policy.election, best, worst);
     }
+
+    /// Has the clocks of these compared with this member's.
+    fn probe(&mut self, record: &Record) {
+        let Some(probes) = &self.probes else { return };
+        let members = probed(record, self.me);
+        self.probed = members.iter().map(|info| info.incarnation).collect();
+        probes.probe(&members);
+        self.greet();
+    }
+
+    /// Opens links to those who are to be probed, until there is a key with each.
+    pub(super) fn greet(&mut self) {
+        for peer in &self.probed {
+            if !self.links.has_key(*peer) {
+                self.links.greet(*peer);
+            }
+        }
+    }
 }
+
+/// With whom a member exchanges clock probes: in a small view with everybody, in a larger one the leader does with all
+/// and the others do with the leader. So their number grows as the members do.
+fn probed(record: &Record, me: Incarnation) -> Vec<MemberInfo> {
+    let all = record.members.len() <= MESH || record.leader == Some(me);
+    let others = record.members.iter().filter(|info| info.incarnation != me);
+    others.filter(|info| all || record.leader == Some(info.incarnation)).cloned().collect()
+}
+
+/// The largest view in which everybody probes everybody.
+const MESH: usize = 16;

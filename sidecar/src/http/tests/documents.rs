@@ -34,10 +34,11 @@ pub(super) fn operations() -> Vec<(&'static str, String, Operation)> {
 }
 
 /// The routes that there are, written down once more by hand.
-const ROUTES: [&str; 19] = [
+const ROUTES: [&str; 20] = [
     "DELETE /v1/elections/{election}/candidacy",
     "DELETE /v1/locks/{name}/claims/{claim}",
     "GET /openapi.json",
+    "GET /v1/clock/peers",
     "GET /v1/elections",
     "GET /v1/elections/{election}",
     "GET /v1/elections/{election}/self",

@@ -23,6 +23,7 @@ use crate::group::{
 use crate::http::{Api, Limits, router};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
+use crate::probes::PeerFigures;
 
 /// A group whose task is the test.
 pub(crate) struct Double {
@@ -34,6 +35,7 @@ pub(crate) struct Double {
     pub(crate) election: watch::Sender<Election>,
     pub(crate) named: watch::Sender<NamedElections>,
     pub(crate) time: watch::Sender<ClockMap>,
+    pub(crate) probed: watch::Sender<Vec<PeerFigures>>,
 }
 
 /// What came back.
@@ -53,17 +55,19 @@ impl Double {
         let (named, named_seen) = watch::channel(NamedElections::new());
         let rates = Rates::new(100, 500);
         let (time, time_seen) = watch::channel(VirtualClock::new(0, rates).map());
+        let (probed, probed_seen) = watch::channel(Vec::new());
         let group = Group {
             requests: sender,
             status: status_seen,
             election: election_seen,
             named: named_seen,
             time: time_seen,
+            probed: probed_seen,
             clock: OsClock::default(),
             believers: Believers::default(),
         };
         let (metrics, limits) = (Metrics::new("orders"), Limits::default());
-        Self { group, metrics, limits, requests, status, election, named, time }
+        Self { group, metrics, limits, requests, status, election, named, time, probed }
     }
 
     pub(crate) fn router(&self) -> Router {

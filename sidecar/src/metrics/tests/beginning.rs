@@ -9,6 +9,7 @@ use super::*;
 use crate::group::ElectionLease;
 use crate::metrics::locks::RESULTS;
 use crate::metrics::peers::{FAILED, IGNORED};
+use crate::metrics::probes::REFUSED;
 
 /// The names in a scrape, without what a histogram appends to its own.
 fn families(text: &str) -> BTreeSet<&str> {
@@ -43,6 +44,7 @@ fn all_is_there_from_the_start_but_what_begins_with_its_first() {
     let missing: BTreeSet<_> = defined.filter(|name| !families(&text).contains(name)).collect();
     let expected = [
         "conclave_application_healthy",
+        "conclave_clock_peer_rtt_min_seconds",
         "conclave_election_messages_expected",
         "conclave_http_request_duration_seconds",
         "conclave_http_requests_total",
@@ -95,6 +97,11 @@ fn every_reason_that_the_sources_name_is_counted_from_0_on() {
     collect("src/links/outbound.rs", &["failed(\"", "=> \""], &mut named);
     collect("src/links/secure.rs", &["=> \""], &mut named);
     assert_eq!(named, FAILED.map(str::to_owned).into());
+
+    let mut named = BTreeSet::new();
+    collect("src/probes/thread.rs", &["refuse(\""], &mut named);
+    collect("src/probes/keys.rs", &["=> \""], &mut named);
+    assert_eq!(named, REFUSED.map(str::to_owned).into());
 }
 
 /// The texts that follow one of these beginnings in the sources below a path, tests apart.
@@ -128,6 +135,21 @@ fn a_scrape_of_the_largest_policy_is_bounded() {
     double.metrics.locks.expect(&costs);
     let lines = double.metrics.scrape(&double.group).lines().count();
     assert!((1_000..2_000).contains(&lines), "{lines} lines");
+}
+
+#[test]
+fn a_peer_is_a_label_as_long_as_its_clock_is_compared() {
+    let double = Double::new();
+    let series = || {
+        let text = double.metrics.scrape(&double.group);
+        let lines = text.lines().filter(|line| line.starts_with("conclave_clock_peer_rtt_min"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    double.probed.send_replace(vec![figures("shop-1", Some(41_250)), figures("shop-2", None)]);
+    let line = r#"conclave_clock_peer_rtt_min_seconds{peer="shop-1",group="orders"} 0.00004125"#;
+    assert_eq!(series(), [line]);
+    double.probed.send_replace(vec![figures("shop-2", None)]);
+    assert_eq!(series(), [""; 0]);
 }
 
 /// Names come from applications and from peers, who may invent as many as they like.

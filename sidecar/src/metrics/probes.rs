@@ -1,0 +1,98 @@
+//! Clock probes.
+
+use std::time::Duration;
+
+use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge};
+
+use super::definitions::{Definitions, begin};
+use crate::probes::{PeerFigures, Source};
+
+/// Clock probes: the thread that sends and takes them counts.
+#[derive(Clone)]
+pub(crate) struct ProbeMetrics {
+    /// Whether the port is open.
+    pub(crate) socket: IntGauge,
+    /// Beacons to peers.
+    pub(crate) sent: IntCounter,
+    /// Beacons of peers that were believed.
+    pub(crate) received: IntCounter,
+    timestamps: IntCounterVec,
+    refused: IntCounterVec,
+    rtt_min: GaugeVec,
+}
+
+impl ProbeMetrics {
+    pub(super) fn new(define: &mut Definitions) -> Self {
+        let probes = define.counters(
+            "conclave_clock_probes_total",
+            "Clock probes, which are UDP packets to and from other members.",
+            &["direction"],
+        );
+        let metrics = Self {
+            socket: define.count(
+                "conclave_clock_probe_socket_open",
+                "Whether the UDP port of clock probes is open.",
+            ),
+            sent: probes.with_label_values(&["sent"]),
+            received: probes.with_label_values(&["received"]),
+            timestamps: define.counters(
+                "conclave_clock_timestamps_total",
+                "Clock probes by who stamped them: the kernel, or this program where the kernel did not.",
+                &["source", "direction"],
+            ),
+            refused: define.counters(
+                "conclave_clock_probes_refused_total",
+                "UDP packets that were taken for no clock probe, by why.",
+                &["reason"],
+            ),
+            rtt_min: define.gauges(
+                "conclave_clock_peer_rtt_min_seconds",
+                "The shortest round trip of clock probes with a member in the last one or two minutes.",
+                &["peer"],
+            ),
+        };
+        begin(&metrics.timestamps, &TIMESTAMPS);
+        begin(&metrics.refused, &REFUSED.map(|reason| [reason]));
+        metrics
+    }
+
+    /// The departure of a beacon is known, by this.
+    pub(crate) fn departed(&self, source: Source) {
+        self.timestamps.with_label_values(&[label(source), "sent"]).inc();
+    }
+
+    /// A beacon arrived, by this.
+    pub(crate) fn arrived(&self, source: Source) {
+        self.timestamps.with_label_values(&[label(source), "received"]).inc();
+    }
+
+    /// A packet was no beacon.
+    pub(crate) fn refuse(&self, reason: &str) {
+        self.refused.with_label_values(&[reason]).inc();
+    }
+
+    /// Takes over what is known of the peers. Those that are none any more are forgotten.
+    pub(super) fn observe(&self, peers: &[PeerFigures]) {
+        self.rtt_min.reset();
+        for figures in peers {
+            if let Some(shortest) = figures.rtt_min_ns {
+                let seconds = Duration::from_nanos(shortest).as_secs_f64();
+                self.rtt_min.with_label_values(&[&figures.peer.name]).set(seconds);
+            }
+        }
+    }
+}
+
+fn label(source: Source) -> &'static str {
+    match source {
+        Source::Kernel => "kernel",
+        Source::User => "user",
+    }
+}
+
+const TIMESTAMPS: [[&str; 2]; 4] =
+    [["kernel", "sent"], ["kernel", "received"], ["user", "sent"], ["user", "received"]];
+
+/// Why a packet is no beacon.
+pub(super) const REFUSED: [&str; 7] =
+    ["forged", "group", "malformed", "no-key", "queue-full", "replayed", "stranger"];

@@ -1,0 +1,240 @@
+//! What is shown of clock probes, peer by peer.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use conclave_protocols::{Incarnation, LocalTime};
+use tokio::sync::{mpsc, watch};
+use tokio::time::MissedTickBehavior;
+
+use super::{Peer, Sample, Source};
+use crate::os_clock::OsClock;
+
+/// What came of the probes with one peer.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerFigures {
+    pub(crate) peer: Peer,
+    /// Packets of which both ends are known.
+    pub(crate) samples: u64,
+    /// The shortest round trip of the last one or two minutes, in nanoseconds.
+    pub(crate) rtt_min_ns: Option<u64>,
+    /// Who stamped the latest packet to the peer; the kernel only if it did so at both ends.
+    pub(crate) there: Option<Source>,
+    /// Who stamped the latest packet from the peer.
+    pub(crate) back: Option<Source>,
+    /// When the latest sample was taken, by this member's raw clock.
+    pub(crate) last: Option<LocalTime>,
+}
+
+/// Takes samples, and says what came of them.
+pub(crate) struct Figures {
+    samples: mpsc::Receiver<Sample>,
+    peers: watch::Receiver<Vec<Peer>>,
+    shown: watch::Sender<Vec<PeerFigures>>,
+    clock: OsClock,
+    of: HashMap<Incarnation, Course>,
+}
+
+/// What is known of one peer.
+#[derive(Debug, Default)]
+struct Course {
+    samples: u64,
+    there: Option<Source>,
+    back: Option<Source>,
+    last: Option<LocalTime>,
+    trips: Trips,
+}
+
+/// Round trips, by samples of both ways.
+#[derive(Debug, Default)]
+struct Trips {
+    /// A packet there, with no packet back after it yet: when it departed, and how long it took by two clocks.
+    there: Option<(i128, i128)>,
+    /// The latest packet back: when it arrived, and how long it took by two clocks.
+    back: Option<(i128, i128)>,
+    /// The shortest of this minute, and of the minute before.
+    shortest: [Option<u64>; 2],
+    /// When this minute began.
+    since: LocalTime,
+}
+
+/// How often samples are taken.
+const TAKEN: Duration = Duration::from_millis(500);
+
+/// For how long a shortest round trip counts.
+const MINUTE: Duration = Duration::from_mins(1);
+
+impl Figures {
+    pub(crate) fn new(
+        samples: mpsc::Receiver<Sample>,
+        peers: watch::Receiver<Vec<Peer>>,
+        shown: watch::Sender<Vec<PeerFigures>>,
+        clock: OsClock,
+    ) -> Self {
+        Self { samples, peers, shown, clock, of: HashMap::new() }
+    }
+
+    /// Runs until the thread of beacons has ended.
+    pub(crate) async fn run(mut self) {
+        let mut ticks = tokio::time::interval(TAKEN);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while !self.samples.is_closed() {
+            tokio::select! {
+                _ = ticks.tick() => {}
+                changed = self.peers.changed() => if changed.is_err() { break },
+            }
+            self.take();
+        }
+        self.shown.send_replace(Vec::new());
+    }
+
+    fn take(&mut self) {
+        let now = self.clock.raw();
+        while let Ok(sample) = self.samples.try_recv() {
+            self.of.entry(sample.peer()).or_default().take(now, &sample);
+        }
+        let peers = self.peers.borrow_and_update().clone();
+        self.of.retain(|known, _| peers.iter().any(|peer| peer.incarnation == *known));
+        let figures = peers.into_iter().map(|peer| {
+            let course = self.of.entry(peer.incarnation).or_default();
+            course.trips.look(now);
+            course.figures(peer)
+        });
+        let figures = figures.collect();
+        self.shown.send_replace(figures);
+    }
+}
+
+impl Course {
+    fn take(&mut self, now: LocalTime, sample: &Sample) {
+        let (departed, arrived) = sample.ends();
+        let by_kernel = departed.source == Source::Kernel && arrived.source == Source::Kernel;
+        let source = if by_kernel { Source::Kernel } else { Source::User };
+        let took = i128::from(arrived.raw.0) - i128::from(departed.raw.0);
+        self.samples += 1;
+        self.last = Some(now);
+        self.trips.look(now);
+        match sample {
+            Sample::Sent { .. } => {
+                self.there = Some(source);
+                self.trips.there(i128::from(departed.raw.0), took);
+            }
+            Sample::Received { .. } => {
+                self.back = Some(source);
+                self.trips.back(i128::from(arrived.raw.0), took);
+            }
+        }
+    }
+
+    fn figures(&self, peer: Peer) -> PeerFigures {
+        PeerFigures {
+            peer,
+            samples: self.samples,
+            rtt_min_ns: self.trips.shortest.into_iter().flatten().min(),
+            there: self.there,
+            back: self.back,
+            last: self.last,
+        }
+    }
+}
+
+impl Trips {
+    fn there(&mut self, departed: i128, took: i128) {
+        self.there = Some((departed, took));
+    }
+
+    /// With the packet back before it and this one after it, a packet there makes a round trip: the clocks' offset is in
+    /// each of the ways, once added and once taken off, and as it was at the same moment if what the two took is
+    /// weighted by how far they are from it. Else a drift of 50 parts per million would be 12 µs of a round trip.
+    fn back(&mut self, arrived: i128, took: i128) {
+        let before = self.back.replace((arrived, took));
+        let Some(((began, first), (departed, there))) = before.zip(self.there) else { return };
+        if departed > arrived {
+            return;
+        }
+        self.there = None;
+        let whole = arrived - began;
+        if departed < began || whole <= 0 {
+            return;
+        }
+        let back = first + (took - first) * (departed - began) / whole;
+        let Ok(trip) = u64::try_from(there + back) else { return };
+        let shortest = &mut self.shortest[0];
+        *shortest = Some(shortest.map_or(trip, |shortest| shortest.min(trip)));
+    }
+
+    /// Forgets what is of the minute before the last.
+    fn look(&mut self, now: LocalTime) {
+        if now - self.since >= MINUTE {
+            self.since = now;
+            self.shortest = [None, self.shortest[0]];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_protocols::PodUid;
+
+    use super::*;
+    use crate::probes::Stamp;
+
+    const PEER: Incarnation = Incarnation { pod: PodUid(2), run: 1 };
+    const QUARTER: u64 = 250_000_000;
+
+    fn kernel(raw: u64) -> Stamp {
+        Stamp { raw: LocalTime(raw), source: Source::Kernel }
+    }
+
+    /// What the peer's clock reads when ours does: 7 s ahead, and 500 parts per million fast.
+    fn there(raw: u64) -> u64 {
+        7_000_000_000 + raw + raw / 2_000
+    }
+
+    /// Packets take 20 µs there and 30 µs back.
+    #[test]
+    fn the_offset_and_the_drift_of_a_clock_are_in_no_round_trip() {
+        let mut course = Course::default();
+        for beacon in 1..200_u64 {
+            let departed = beacon * QUARTER;
+            let arrived = departed + 30_000;
+            let (departed_there, arrived) = (kernel(there(departed)), kernel(arrived));
+            let back = Sample::Received { peer: PEER, departed_there, arrived };
+            course.take(arrived.raw, &back);
+            let departed = departed + 100_000_000;
+            let arrived = departed + 20_000;
+            let (departed, arrived_there) = (kernel(departed), kernel(there(arrived)));
+            course.take(departed.raw, &Sample::Sent { peer: PEER, departed, arrived_there });
+        }
+        let shortest = course.trips.shortest.into_iter().flatten().min().expect("some");
+        // By a packet back of another moment alone it would be off by 50 or 75 µs.
+        assert!((49_900..50_100).contains(&shortest), "{shortest}");
+    }
+
+    #[test]
+    fn a_round_trip_is_forgotten_after_two_minutes_at_most() {
+        let mut trips = Trips::default();
+        let minute = 60_000_000_000;
+        trips.look(LocalTime(10 * minute));
+        trips.back(0, 30);
+        trips.there(5, 20);
+        trips.back(10, 30);
+        assert_eq!(trips.shortest, [Some(50), None]);
+        trips.look(LocalTime(11 * minute));
+        assert_eq!(trips.shortest, [None, Some(50)]);
+        trips.look(LocalTime(12 * minute));
+        assert_eq!(trips.shortest, [None, None]);
+    }
+
+    #[test]
+    fn a_packet_there_that_no_packet_back_surrounds_makes_no_round_trip() {
+        let mut trips = Trips::default();
+        trips.there(5, 20);
+        trips.back(10, 30);
+        assert_eq!(trips.shortest, [None, None], "none came before it");
+        trips.there(20, 20);
+        assert_eq!(trips.shortest, [None, None], "none came after it");
+        trips.back(30, 30);
+        assert_eq!(trips.shortest, [Some(50), None]);
+    }
+}

@@ -1,0 +1,41 @@
+//! What the target for beacons needs. No part of the product.
+
+use conclave_protocols::{Incarnation, LocalTime, PodUid};
+
+use super::keys::{Keyring, ProbeKey};
+use super::packet::{Beacon, GroupHash, Numbered, Packet};
+use super::{Source, Stamp};
+
+const GROUP: u128 = 1;
+const ME: Incarnation = Incarnation { pod: PodUid(1), run: 1 };
+
+/// Reads a beacon, which must not be believed unless it has the seal of our key, and seals it with that.
+pub fn beacon(bytes: &[u8]) -> Option<Vec<u8>> {
+    let group = GroupHash::of(GROUP);
+    let packet = Packet::parse(bytes, group).ok()?;
+    let claimed = packet.claimed();
+    let keys = Keyring::default();
+    assert!(keys.believe(&packet).is_err(), "without any key");
+    keys.hear_with(key(), claimed.from);
+    let believed = keys.believe(&packet).is_ok();
+    let written = claimed.seal(group, &key()).to_vec();
+    assert_eq!(believed, written == bytes, "by its seal alone");
+    Some(written)
+}
+
+/// A beacon with that seal: the first of its sender, or one that has heard of others.
+pub fn sealed(later: bool) -> Vec<u8> {
+    let at = |raw, source| Stamp { raw: LocalTime(raw), source };
+    let departed = Numbered { number: 6, at: at(743_119_673_557, Source::Kernel) };
+    let heard = Numbered { number: 4, at: at(743_119_923_557, Source::User) };
+    let beacon = if later {
+        Beacon { from: ME, number: 7, departed: Some(departed), heard: Some(heard) }
+    } else {
+        Beacon { from: ME, number: 1, departed: None, heard: None }
+    };
+    beacon.seal(GroupHash::of(GROUP), &key()).to_vec()
+}
+
+fn key() -> ProbeKey {
+    ProbeKey::of([7; 32])
+}

@@ -1,0 +1,250 @@
+//! Threads of beacons on one machine, whose raw clock is one: what departed cannot arrive before.
+
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use conclave_protocols::PodUid;
+
+use super::packet::{Beacon, GroupHash};
+use super::*;
+use crate::metrics::Metrics;
+use crate::os_clock::ClockFault;
+
+const GROUP: u128 = 0x0c9d_8f1e_6b1a_4f0e_9f4f_3f1f_7a2b_9c01;
+
+/// A member with its thread.
+struct Member {
+    info: MemberInfo,
+    keys: Keyring,
+    metrics: Metrics,
+    probes: Probes,
+    samples: mpsc::Receiver<Sample>,
+}
+
+impl Member {
+    fn start(pod: u128, address: SocketAddr, fault: ClockFault) -> Self {
+        Self::listen(pod, address, address, fault)
+    }
+
+    /// One that has its port at the first address, and is reached at the second.
+    fn listen(pod: u128, own: SocketAddr, address: SocketAddr, fault: ClockFault) -> Self {
+        let info = MemberInfo {
+            incarnation: Incarnation { pod: PodUid(pod), run: 1 },
+            name: format!("pod-{pod}"),
+            addresses: vec![address],
+            priority: 0,
+            seniority: 0,
+            protocol: crate::wire::VERSIONS,
+        };
+        let (clock, keys, metrics) =
+            (OsClock::with_fault(fault), Keyring::default(), Metrics::new("orders"));
+        let setting = Setting {
+            me: info.incarnation,
+            group: GROUP,
+            address: own,
+            clock,
+            keys: keys.clone(),
+            cuts: Cuts::none(),
+            metrics: metrics.probes.clone(),
+        };
+        let (probes, samples) = Probes::start(setting).expect("a thread");
+        Self { info, keys, metrics, probes, samples }
+    }
+
+    fn peer(&self) -> Peer {
+        self.probes.peers().borrow()[0].clone()
+    }
+
+    fn counted(&self, line: &str) -> u64 {
+        let text = self.metrics.encode();
+        let found = text.lines().find_map(|found| found.strip_prefix(line));
+        let (_, number) = found.and_then(|rest| rest.rsplit_once(' ')).expect("it is counted");
+        number.parse().expect("a number")
+    }
+
+    /// Waits until that many of a kind were refused.
+    fn has_refused(&self, reason: &str, times: u64) {
+        let line =
+            format!("conclave_clock_probes_refused_total{{reason=\"{reason}\",group=\"orders\"}}");
+        until(|| self.counted(&line) == times, &format!("{times} {reason}"));
+    }
+}
+
+/// An address that nobody has.
+fn free(ip: &str) -> Option<SocketAddr> {
+    UdpSocket::bind((ip, 0)).and_then(|socket| socket.local_addr()).ok()
+}
+
+fn until(is_so: impl Fn() -> bool, what: &str) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Both have the keys that a link each way would have given them.
+fn acquaint(one: &Member, two: &Member, key: u8) {
+    for (from, to, key) in [(one, two, key), (two, one, key + 1)] {
+        to.keys.hear_with(ProbeKey::of([key; 32]), from.info.incarnation);
+        from.keys.seal_with(ProbeKey::of([key; 32]), to.info.incarnation);
+    }
+}
+
+/// Two members that probe each other, once both are there.
+fn pair(ip: &str, fault: ClockFault) -> Option<(Member, Member)> {
+    let (first, second) = (free(ip)?, free(ip)?);
+    // A pod that has an address of IPv6 has its port at all of both families.
+    let reached = |own: SocketAddr| {
+        if own.ip().is_unspecified() { ([127, 0, 0, 1], own.port()).into() } else { own }
+    };
+    let one = Member::listen(1, first, reached(first), ClockFault::default());
+    let two = Member::listen(2, second, reached(second), fault);
+    acquaint(&one, &two, 10);
+    one.probes.probe(std::slice::from_ref(&two.info));
+    two.probes.probe(std::slice::from_ref(&one.info));
+    Some((one, two))
+}
+
+/// What a clock with a fault reads when one without does.
+fn faulty(raw: LocalTime, fault: ClockFault) -> i128 {
+    let (sound, faulty) = (OsClock::default(), OsClock::with_fault(fault));
+    // The relation is linear; it is read off where the clocks are.
+    let before = i128::from(sound.raw().0);
+    let now = i128::from(faulty.raw().0);
+    let after = i128::from(sound.raw().0);
+    let middle = i128::midpoint(before, after);
+    let passed = i128::from(raw.0) - middle;
+    now + passed + passed * i128::from(fault.drift_ppm) / 1_000_000
+}
+
+/// No packet arrives before it departs, by whatever clocks; and what a fault puts in is found between the two ways.
+fn bounds_hold(ip: &str, fault: ClockFault) {
+    let Some((mut one, two)) = pair(ip, fault) else {
+        println!("{ip}: this machine has no such address");
+        return;
+    };
+    let (mut samples, mut kernel, mut ways) = (0, 0, [i128::MAX; 2]);
+    let begun = Instant::now();
+    while samples < 24 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{samples} samples");
+        let Ok(sample) = one.samples.try_recv() else {
+            std::thread::sleep(Duration::from_millis(5));
+            continue;
+        };
+        samples += 1;
+        let (departed, arrived) = sample.ends();
+        kernel += u32::from(departed.source == Source::Kernel);
+        kernel += u32::from(arrived.source == Source::Kernel);
+        // Both by the clock of the second.
+        let (took, way) = match sample {
+            Sample::Sent { .. } => (i128::from(arrived.raw.0) - faulty(departed.raw, fault), 0),
+            Sample::Received { .. } => (faulty(arrived.raw, fault) - i128::from(departed.raw.0), 1),
+        };
+        // What is added to bring one reading onto the other clock is itself read, to a microsecond or so.
+        let slack = if fault == ClockFault::default() { 0 } else { 20_000 };
+        assert!(took >= -slack, "{sample:?} took {took} ns");
+        ways[way] = ways[way].min(took);
+    }
+    println!(
+        "{ip}, {fault:?}: {samples} samples, {kernel} of {} stamps by the kernel; the shortest ways {ways:?} ns",
+        2 * samples
+    );
+    assert!(ways.iter().all(|way| *way < 50_000_000), "{ways:?}");
+    assert!(two.peer().counts.received.get() > 0);
+    let stamps = |source| {
+        let line = |direction: &str| {
+            format!(
+                "conclave_clock_timestamps_total{{direction=\"{direction}\",source=\"{source}\",group=\"orders\"}}"
+            )
+        };
+        (one.counted(&line("sent")), one.counted(&line("received")))
+    };
+    println!(
+        "sent and received by the kernel {:?}, by user {:?}",
+        stamps("kernel"),
+        stamps("user")
+    );
+}
+
+#[test]
+fn no_packet_arrives_before_it_departs() {
+    bounds_hold("127.0.0.1", ClockFault::default());
+    bounds_hold("::1", ClockFault::default());
+    bounds_hold("::", ClockFault::default());
+}
+
+#[test]
+fn a_clock_that_is_off_and_drifts_is_so_in_all_stamps() {
+    bounds_hold("127.0.0.1", ClockFault { offset_ns: 74_000_000, drift_ppm: 50 });
+    bounds_hold("127.0.0.1", ClockFault { offset_ns: -74_000_000, drift_ppm: -500 });
+}
+
+#[test]
+fn a_packet_that_is_forged_repeated_or_foreign_is_refused_and_counted() {
+    let (one, two) = pair("127.0.0.1", ClockFault::default()).expect("there is a loopback");
+    until(|| two.peer().counts.received.get() > 2, "it hears");
+    let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let to = two.info.addresses[0];
+    let send =
+        |bytes: &[u8]| assert_eq!(stranger.send_to(bytes, to).expect("it goes"), bytes.len());
+    let beacon = |from, number| Beacon { from, number, departed: None, heard: None };
+    let (group, from) = (GroupHash::of(GROUP), one.info.incarnation);
+    let before = two.peer().counts.refused.get();
+
+    send(b"hello");
+    two.has_refused("malformed", 1);
+    send(&beacon(from, 9_000).seal(GroupHash::of(2), &ProbeKey::of([10; 32])));
+    two.has_refused("group", 1);
+    let other = Incarnation { run: 2, ..from };
+    send(&beacon(other, 9_000).seal(group, &ProbeKey::of([10; 32])));
+    two.has_refused("stranger", 1);
+    send(&beacon(from, 9_000).seal(group, &ProbeKey::of([99; 32])));
+    two.has_refused("forged", 1);
+    send(&beacon(from, 9_000).seal(group, &ProbeKey::of([11; 32])));
+    two.has_refused("forged", 2);
+    // What was heard once, and with the key.
+    send(&beacon(from, 1).seal(group, &ProbeKey::of([10; 32])));
+    two.has_refused("replayed", 1);
+    assert_eq!(two.peer().counts.refused.get() - before, 3, "those that said they were of it");
+    let heard = two.peer().counts.received.get();
+    until(|| two.peer().counts.received.get() > heard, "it goes on hearing");
+}
+
+#[test]
+fn without_a_key_nothing_is_sent_and_with_the_next_one_it_goes_on() {
+    let (first, second) = (free("127.0.0.1"), free("127.0.0.1"));
+    let one = Member::start(1, first.expect("a port"), ClockFault::default());
+    let two = Member::start(2, second.expect("a port"), ClockFault::default());
+    one.probes.probe(std::slice::from_ref(&two.info));
+    two.probes.probe(std::slice::from_ref(&one.info));
+    let key = || ProbeKey::of([9; 32]);
+    two.keys.seal_with(key(), one.info.incarnation);
+    one.keys.hear_with(key(), two.info.incarnation);
+    until(|| one.peer().counts.received.get() > 2, "one hears, and has had as many turns");
+    assert_eq!(one.peer().counts.sent.get(), 0);
+    for key in [10, 20, 30] {
+        acquaint(&one, &two, key);
+        let heard = two.peer().counts.received.get();
+        until(|| two.peer().counts.received.get() > heard + 1, "it hears");
+    }
+    assert_eq!(two.peer().counts.refused.get(), 0);
+}
+
+#[test]
+fn a_port_that_is_taken_is_no_failure_and_one_that_was_freed_is_there_at_once() {
+    let address = free("127.0.0.1").expect("a port");
+    let taken = UdpSocket::bind(address).expect("it is free");
+    let one = Member::start(1, address, ClockFault::default());
+    let other = Member::start(2, free("127.0.0.1").expect("a port"), ClockFault::default());
+    let open = "conclave_clock_probe_socket_open{group=\"orders\"}";
+    until(|| other.counted(open) == 1, "the other is open");
+    one.probes.probe(std::slice::from_ref(&other.info));
+    assert_eq!(one.counted(open), 0);
+    drop(one);
+    drop(taken);
+    let again = Member::start(1, address, ClockFault::default());
+    until(|| again.counted(open) == 1, "it is open");
+    drop(again);
+    drop(UdpSocket::bind(address).expect("the thread has ended"));
+}

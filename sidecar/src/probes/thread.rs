@@ -1,0 +1,276 @@
+//! The thread that sends beacons and takes those of others: a task would be late whenever another one is busy.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use conclave_protocols::Incarnation;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, watch};
+use tracing::{debug, info, warn};
+
+use super::exchange::Exchange;
+use super::keys::Keyring;
+use super::packet::{GroupHash, LENGTH, Packet, PacketError};
+use super::socket::Socket;
+use super::waker::Waker;
+use super::{Peer, Sample, Stamp};
+use crate::links::Cuts;
+use crate::metrics::ProbeMetrics;
+use crate::os_clock::OsClock;
+
+/// What the thread begins with.
+pub(super) struct Thread {
+    pub(super) me: Incarnation,
+    pub(super) group: GroupHash,
+    /// The address of the port of the links.
+    pub(super) address: SocketAddr,
+    pub(super) clock: OsClock,
+    pub(super) keys: Keyring,
+    pub(super) cuts: Cuts,
+    pub(super) metrics: ProbeMetrics,
+    pub(super) peers: watch::Receiver<Vec<Peer>>,
+    pub(super) samples: mpsc::Sender<Sample>,
+    pub(super) waker: Arc<Waker>,
+}
+
+/// The thread with its socket.
+struct Running {
+    thread: Thread,
+    socket: Socket,
+    probed: Vec<Probed>,
+    /// Whose turn it is.
+    turn: usize,
+    /// When its turn is.
+    due: Instant,
+    /// The number of the latest beacon, whomever it was to.
+    number: u64,
+    /// What the kernel has not said the departure of: its count, to whom, and its number.
+    in_flight: VecDeque<(u32, Incarnation, u64)>,
+}
+
+/// A peer that beacons go to.
+struct Probed {
+    peer: Peer,
+    exchange: Exchange,
+    /// Which of its addresses is used.
+    address: usize,
+    /// When it was heard last, or another address was tried.
+    heard: Instant,
+}
+
+/// Between two beacons on one link. At 4 per second a bound of 15 parts per million costs a few microseconds over the
+/// delay; at 1 per second it costs three times that.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// A peer that was not heard for that long may be reached at another of its addresses.
+const DEAF: Duration = Duration::from_secs(5);
+
+/// Where the port is taken, it is tried again after that long.
+const TAKEN: Duration = Duration::from_secs(10);
+
+/// Packets that are taken before beacons are sent again that are due.
+const AT_ONCE: usize = 64;
+
+/// Departures that the kernel may still report.
+const IN_FLIGHT: usize = 1024;
+
+impl Thread {
+    /// Runs until the waker is stopped.
+    pub(super) fn run(mut self) {
+        let mut has_warned = false;
+        while !self.waker.is_stopped() {
+            match Socket::open(self.address, self.clock) {
+                Ok(socket) => {
+                    self.metrics.socket.set(1);
+                    if has_warned {
+                        info!(address = %self.address, "the port of clock probes is open");
+                    }
+                    self.peers.mark_changed();
+                    return Running::new(self, socket).run();
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut has_warned, true) {
+                        warn!(address = %self.address, %error, "open the UDP port of clock probes: there are none");
+                    }
+                    // However that ends, the port is tried again.
+                    let _ = wait(None, &self.waker, TAKEN);
+                }
+            }
+        }
+    }
+}
+
+impl Running {
+    fn new(thread: Thread, socket: Socket) -> Self {
+        let (probed, in_flight) = (Vec::new(), VecDeque::new());
+        Self { thread, socket, probed, turn: 0, due: Instant::now(), number: 0, in_flight }
+    }
+
+    fn run(mut self) {
+        while !self.thread.waker.is_stopped() {
+            if self.thread.peers.has_changed().unwrap_or(false) {
+                self.take_peers();
+            }
+            self.note_departures();
+            self.receive();
+            let now = Instant::now();
+            if now >= self.due {
+                self.send(now);
+                self.note_departures();
+            }
+            self.socket.clear();
+            let left = self.due.saturating_duration_since(Instant::now());
+            let left = if self.probed.is_empty() { IDLE } else { left };
+            if let Err(error) = wait(Some(&self.socket), &self.thread.waker, left) {
+                warn!(%error, "wait for clock probes: there are none any more");
+                break;
+            }
+        }
+        self.thread.metrics.socket.set(0);
+    }
+
+    /// Other peers are to be probed. With those that stay the exchange goes on.
+    fn take_peers(&mut self) {
+        let peers = self.thread.peers.borrow_and_update().clone();
+        let mut before = std::mem::take(&mut self.probed);
+        for peer in peers {
+            let at = before.iter().position(|one| one.peer.incarnation == peer.incarnation);
+            let probed = match at.map(|at| before.swap_remove(at)) {
+                Some(probed) => Probed { peer, ..probed },
+                None => Probed::new(peer),
+            };
+            self.probed.push(probed);
+        }
+        self.turn = 0;
+    }
+
+    /// Sends the beacon that is due. Those of all peers are spread evenly; what is late is not made up for.
+    fn send(&mut self, now: Instant) {
+        let count = u32::try_from(self.probed.len()).unwrap_or(u32::MAX).max(1);
+        self.due = (self.due + PERIOD / count).max(now);
+        self.turn = (self.turn + 1) % self.probed.len().max(1);
+        let Some(probed) = self.probed.get_mut(self.turn) else { return };
+        let to = probed.peer.incarnation;
+        let Some(key) = self.thread.keys.ours(to).filter(|_| !self.thread.cuts.is_from(to.pod))
+        else {
+            return;
+        };
+        let Some(address) = probed.address(&self.socket, now) else { return };
+        self.number += 1;
+        let beacon = probed.exchange.beacon(self.thread.me, self.number);
+        let bytes = beacon.seal(self.thread.group, &key);
+        match self.socket.send(&bytes, address) {
+            Ok(sending) => {
+                let metrics = &self.thread.metrics;
+                probed.exchange.sent(self.number, sending.began, sending.returned);
+                probed.peer.counts.sent.add_one();
+                metrics.sent.inc();
+                if let Some(departed) = beacon.departed {
+                    metrics.departed(departed.at.source);
+                }
+                self.in_flight.push_back((sending.count, to, self.number));
+                if self.in_flight.len() > IN_FLIGHT {
+                    self.in_flight.pop_front();
+                }
+            }
+            Err(error) => {
+                debug!(%address, %error, "send a clock probe");
+                self.in_flight.clear();
+                probed.address += 1;
+            }
+        }
+    }
+
+    /// Takes what the kernel says of departures.
+    fn note_departures(&mut self) {
+        for (count, departed) in self.socket.departed() {
+            let Some(at) = self.in_flight.iter().position(|(sent, ..)| *sent == count) else {
+                continue;
+            };
+            let Some((_, to, number)) = self.in_flight.remove(at) else { continue };
+            let mut probed = self.probed.iter_mut();
+            if let Some(probed) = probed.find(|one| one.peer.incarnation == to) {
+                probed.exchange.stamped(number, departed);
+            }
+        }
+    }
+
+    fn receive(&mut self) {
+        // One byte more than a beacon has: a longer packet is none.
+        let mut buffer = [0; LENGTH + 1];
+        for _ in 0..AT_ONCE {
+            match self.socket.receive(&mut buffer) {
+                Ok(Some((length, arrived))) => self.hear(&buffer[..length], arrived),
+                Ok(None) => return,
+                Err(error) => return debug!(%error, "receive a clock probe"),
+            }
+        }
+    }
+
+    fn hear(&mut self, bytes: &[u8], arrived: Stamp) {
+        let metrics = &self.thread.metrics;
+        let packet = match Packet::parse(bytes, self.thread.group) {
+            Ok(packet) => packet,
+            Err(PacketError::Malformed) => return metrics.refuse("malformed"),
+            Err(PacketError::Group) => return metrics.refuse("group"),
+        };
+        let beacon = packet.claimed();
+        let mut probed = self.probed.iter_mut();
+        let Some(probed) = probed.find(|one| one.peer.incarnation == beacon.from) else {
+            return metrics.refuse("stranger");
+        };
+        if self.thread.cuts.is_from(beacon.from.pod) {
+            return;
+        }
+        if let Err(disbelief) = self.thread.keys.believe(&packet) {
+            probed.peer.counts.refused.add_one();
+            return metrics.refuse(disbelief.label());
+        }
+        probed.heard = Instant::now();
+        probed.peer.counts.received.add_one();
+        metrics.received.inc();
+        metrics.arrived(arrived.source);
+        for sample in probed.exchange.received(&beacon, arrived) {
+            if let Err(TrySendError::Full(_)) = self.thread.samples.try_send(sample) {
+                metrics.refuse("queue-full");
+            }
+        }
+    }
+}
+
+impl Probed {
+    fn new(peer: Peer) -> Self {
+        let exchange = Exchange::with(peer.incarnation);
+        Self { peer, exchange, address: 0, heard: Instant::now() }
+    }
+
+    /// Where to send to.
+    fn address(&mut self, socket: &Socket, now: Instant) -> Option<SocketAddr> {
+        if now.duration_since(self.heard) >= DEAF {
+            self.heard = now;
+            self.address += 1;
+        }
+        let reached = || self.peer.addresses.iter().filter(|address| socket.reaches(**address));
+        reached().nth(self.address.checked_rem(reached().count())?).copied()
+    }
+}
+
+/// Waits until something is there on the socket, until somebody wakes the thread, or for that long.
+fn wait(socket: Option<&Socket>, waker: &Waker, at_most: Duration) -> io::Result<()> {
+    let timeout = Timespec::try_from(at_most).map_err(io::Error::other)?;
+    let mut ends = vec![PollFd::new(waker, PollFlags::IN)];
+    ends.extend(socket.map(|socket| PollFd::new(socket, PollFlags::IN)));
+    match poll(&mut ends, Some(&timeout)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    waker.hear();
+    Ok(())
+}
+
+/// With nobody to send to the thread waits that long, unless it is woken.
+const IDLE: Duration = Duration::from_mins(1);
