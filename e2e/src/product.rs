@@ -219,18 +219,19 @@ impl<'a> Group<'a> {
         let mine = ["namespace", self.namespace.name(), "conclave.dev/admission-webhooks=disabled"];
         self.namespace.cluster().kubectl(&[&["label", "--overwrite"], &mine[..]].concat())?;
         self.apply_deployment(name, 0)?;
-        let path = "/spec/template/spec/initContainers/0/env/-";
+        let variables = "/spec/template/spec/initContainers/0/env/-";
         let set = |variable: &str, value: i32| {
             let variable = json!({ "name": variable, "value": value.to_string() });
-            json!({ "op": "add", "path": path, "value": variable })
+            json!({ "op": "add", "path": variables, "value": variable })
         };
-        let patch = json!([
+        let changed = json!([
             set("CONCLAVE_TEST_CLOCK_OFFSET_MS", off),
             set("CONCLAVE_TEST_CLOCK_DRIFT_PPM", fast),
             { "op": "replace", "path": "/spec/replicas", "value": 1 },
         ]);
         let target = format!("deployment/{name}");
-        let patch = ["patch", &target, "--type=json", "--patch", &patch.to_string()];
+        let changed = changed.to_string();
+        let patch = ["patch", &target, "--type=json", "--patch", &changed];
         self.namespace.kubectl(&patch).map(drop)
     }
 

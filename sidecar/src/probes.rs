@@ -27,7 +27,7 @@ use conclave_protocols::record::MemberInfo;
 use conclave_protocols::{Incarnation, LocalTime};
 use tokio::sync::{mpsc, watch};
 
-pub(crate) use self::figures::{Figures, PeerFigures};
+pub(crate) use self::figures::{Figures, PeerFigures, WANDER_PPB};
 #[cfg(test)]
 pub(crate) use self::keys::Disbelief;
 pub(crate) use self::keys::{Keyring, LABEL, ProbeKey};
@@ -103,6 +103,8 @@ pub(crate) struct Peer {
     /// The pod's name.
     pub(crate) name: String,
     pub(crate) addresses: Vec<SocketAddr>,
+    /// How far the rate of a raw clock may be off, in parts per million, by the policy of the view.
+    pub(crate) max_drift_ppm: u32,
     /// What the thread counts.
     pub(crate) counts: Arc<Counts>,
 }
@@ -177,8 +179,8 @@ impl Probes {
         Ok((Self { peers, waker, thread: Some(thread) }, taken))
     }
 
-    /// From now on beacons go to these.
-    pub(crate) fn probe(&self, members: &[MemberInfo]) {
+    /// From now on beacons go to these, whose clocks may be off by so much.
+    pub(crate) fn probe(&self, members: &[MemberInfo], max_drift_ppm: u32) {
         self.peers.send_modify(|peers| {
             let before = std::mem::take(peers);
             peers.extend(members.iter().map(|info| {
@@ -187,6 +189,7 @@ impl Probes {
                     incarnation: info.incarnation,
                     name: info.name.clone(),
                     addresses: info.addresses.clone(),
+                    max_drift_ppm,
                     counts: known.map(|peer| Arc::clone(&peer.counts)).unwrap_or_default(),
                 }
             }));

@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use conclave_protocols::LocalTime;
+use conclave_protocols::clock::{Missing, Relation};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -10,7 +11,7 @@ use super::Api;
 use super::answer::Json;
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
-use crate::probes::{PeerFigures, Source};
+use crate::probes::{PeerFigures, Source, WANDER_PPB};
 
 /// The members that this one exchanges clock probes with.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -18,6 +19,39 @@ use crate::probes::{PeerFigures, Source};
 pub(super) struct ClockPeersView {
     /// All members of a view of up to 16; in a larger one all if this member leads, and else the leader.
     peers: Vec<ClockPeerView>,
+    /// What the bounds rest on; null where there are no probes.
+    assumed: Option<AssumedView>,
+}
+
+/// What is assumed of raw clocks.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[schema(as = ClockAssumptions)]
+struct AssumedView {
+    /// How far the rate of each is from that of true time, at most: `maxDriftPpm` of the policy.
+    max_drift_ppm: u32,
+    /// How far the rate of one, as another sees it, is from some constant within two minutes, at most.
+    wander_ppb: u64,
+}
+
+/// How far the raw clock of a member is ahead of this member's.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = ClockOffset)]
+struct OffsetView {
+    /// The estimate, in nanoseconds. The clocks began when their machines did, so it may be large.
+    #[schema(example = "83211000123456")]
+    ns: String,
+    /// It is at least this.
+    least_ns: String,
+    /// It is at most this.
+    most_ns: String,
+    /// How far the estimate is off at most.
+    error_bound_ns: u64,
+    /// How much faster the member's clock runs, in parts per billion.
+    rate_ppb: i64,
+    /// It runs at least so much faster.
+    least_rate_ppb: i64,
+    /// It runs at most so much faster.
+    most_rate_ppb: i64,
 }
 
 /// What is known by the probes with one member.
@@ -36,6 +70,13 @@ struct ClockPeerView {
     sample_age_ns: Option<u64>,
     /// The shortest round trip of the last one or two minutes, in nanoseconds; null before the first.
     rtt_min_ns: Option<u64>,
+    /// How far its raw clock is ahead, when the latest samples were taken; null before there is a packet each way.
+    offset: Option<OffsetView>,
+    /// The packets contradicted what is assumed of the clocks, and too few have come since: a machine was suspended or
+    /// moved, or the member lies.
+    disrupted: bool,
+    /// How often they did.
+    contradictions: u64,
     /// Who stamped the latest packet each way.
     timestamps: TimestampsView,
     /// Packets each way.
@@ -93,8 +134,13 @@ pub(super) async fn list_clock_peers(
     query.finish(&[])?;
     let now = api.group.os_clock().raw();
     let probed = api.group.probed();
-    let peers = probed.borrow().iter().map(|figures| ClockPeerView::of(figures, now)).collect();
-    Ok(Json(ClockPeersView { peers }).into_response())
+    let probed = probed.borrow();
+    let peers = probed.iter().map(|figures| ClockPeerView::of(figures, now)).collect();
+    let assumed = probed.first().map(|figures| AssumedView {
+        max_drift_ppm: figures.peer.max_drift_ppm,
+        wander_ppb: WANDER_PPB,
+    });
+    Ok(Json(ClockPeersView { peers, assumed }).into_response())
 }
 
 impl ClockPeerView {
@@ -108,6 +154,9 @@ impl ClockPeerView {
             samples: figures.samples,
             sample_age_ns: figures.last.map(|last| now.0.saturating_sub(last.0)),
             rtt_min_ns: figures.rtt_min_ns,
+            offset: figures.relation.as_ref().ok().map(OffsetView::of),
+            disrupted: figures.relation == Err(Missing::Broken),
+            contradictions: figures.contradictions,
             timestamps: TimestampsView {
                 sent: figures.there.map(StampedBy::from),
                 received: figures.back.map(StampedBy::from),
@@ -117,6 +166,21 @@ impl ClockPeerView {
                 received: counts.received.get(),
                 refused: counts.refused.get(),
             },
+        }
+    }
+}
+
+impl OffsetView {
+    fn of(relation: &Relation) -> Self {
+        let offset = relation.offset;
+        Self {
+            ns: offset.ns.to_string(),
+            least_ns: offset.least_ns.to_string(),
+            most_ns: offset.most_ns.to_string(),
+            error_bound_ns: offset.error_ns(),
+            rate_ppb: relation.rate.ppb(),
+            least_rate_ppb: relation.least_rate.ppb(),
+            most_rate_ppb: relation.most_rate.ppb(),
         }
     }
 }

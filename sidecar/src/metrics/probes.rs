@@ -19,6 +19,8 @@ pub(crate) struct ProbeMetrics {
     timestamps: IntCounterVec,
     refused: IntCounterVec,
     rtt_min: GaugeVec,
+    bound: GaugeVec,
+    contradictions: GaugeVec,
 }
 
 impl ProbeMetrics {
@@ -50,6 +52,16 @@ impl ProbeMetrics {
                 "The shortest round trip of clock probes with a member in the last one or two minutes.",
                 &["peer"],
             ),
+            bound: define.gauges(
+                "conclave_clock_peer_error_bound_seconds",
+                "How far the estimate of a member's raw clock is off at most, by clock probes.",
+                &["peer"],
+            ),
+            contradictions: define.gauges(
+                "conclave_clock_peer_contradictions",
+                "How often the clock probes with a member contradicted what is assumed of raw clocks, as long as it is probed.",
+                &["peer"],
+            ),
         };
         begin(&metrics.timestamps, &TIMESTAMPS);
         begin(&metrics.refused, &REFUSED.map(|reason| [reason]));
@@ -73,12 +85,23 @@ impl ProbeMetrics {
 
     /// Takes over what is known of the peers. Those that are none any more are forgotten.
     pub(super) fn observe(&self, peers: &[PeerFigures]) {
-        self.rtt_min.reset();
+        for gauges in [&self.rtt_min, &self.bound, &self.contradictions] {
+            gauges.reset();
+        }
         for figures in peers {
             if let Some(shortest) = figures.rtt_min_ns {
                 let seconds = Duration::from_nanos(shortest).as_secs_f64();
                 self.rtt_min.with_label_values(&[&figures.peer.name]).set(seconds);
             }
+            if let Ok(relation) = figures.relation {
+                let seconds = Duration::from_nanos(relation.offset.error_ns()).as_secs_f64();
+                self.bound.with_label_values(&[&figures.peer.name]).set(seconds);
+            }
+            // Few enough for a gauge to be exact.
+            let contradictions = u32::try_from(figures.contradictions).unwrap_or(u32::MAX);
+            self.contradictions
+                .with_label_values(&[&figures.peer.name])
+                .set(f64::from(contradictions));
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use conclave_protocols::clock::{Assumptions, Link, Missing, Relation};
 use conclave_protocols::{Incarnation, LocalTime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
@@ -24,6 +25,10 @@ pub(crate) struct PeerFigures {
     pub(crate) back: Option<Source>,
     /// When the latest sample was taken, by this member's raw clock.
     pub(crate) last: Option<LocalTime>,
+    /// What follows for the two clocks.
+    pub(crate) relation: Result<Relation, Missing>,
+    /// How often the samples contradicted what is assumed of the clocks.
+    pub(crate) contradictions: u64,
 }
 
 /// Takes samples, and says what came of them.
@@ -36,8 +41,10 @@ pub(crate) struct Figures {
 }
 
 /// What is known of one peer.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Course {
+    link: Link,
+    max_drift_ppm: u32,
     samples: u64,
     there: Option<Source>,
     back: Option<Source>,
@@ -57,6 +64,17 @@ struct Trips {
     /// When this minute began.
     since: LocalTime,
 }
+
+/// For how long samples count in the relation of two clocks: with four a second each way, and packets that are late by
+/// up to 100 µs, a longer window makes the estimate no better.
+const WINDOW: Duration = Duration::from_mins(1);
+
+/// By how much the rate of a clock may change within two windows, in parts per billion: what NTP assumes of any
+/// oscillator (RFC 5905, PHI).
+pub(crate) const WANDER_PPB: u64 = 15_000;
+
+/// What stamps may be off by to the wrong side: conversion rounds outwards, and each clock shows whole nanoseconds.
+const SLACK_NS: u64 = 4;
 
 /// How often samples are taken.
 const TAKEN: Duration = Duration::from_millis(500);
@@ -90,22 +108,52 @@ impl Figures {
 
     fn take(&mut self) {
         let now = self.clock.raw();
-        while let Ok(sample) = self.samples.try_recv() {
-            self.of.entry(sample.peer()).or_default().take(now, &sample);
-        }
         let peers = self.peers.borrow_and_update().clone();
-        self.of.retain(|known, _| peers.iter().any(|peer| peer.incarnation == *known));
-        let figures = peers.into_iter().map(|peer| {
-            let course = self.of.entry(peer.incarnation).or_default();
-            course.trips.look(now);
-            course.figures(peer)
+        // What is assumed of a clock has changed: what was found by it counts no more.
+        self.of.retain(|known, course| {
+            let peer = peers.iter().find(|peer| peer.incarnation == *known);
+            peer.is_some_and(|peer| peer.max_drift_ppm == course.max_drift_ppm)
         });
-        let figures = figures.collect();
+        for peer in &peers {
+            let course = || Course::new(peer.max_drift_ppm);
+            self.of.entry(peer.incarnation).or_insert_with(course);
+        }
+        while let Ok(sample) = self.samples.try_recv() {
+            // One of a peer that is none any more says nothing to anybody.
+            if let Some(course) = self.of.get_mut(&sample.peer()) {
+                course.take(now, &sample);
+            }
+        }
+        let mut figures = Vec::with_capacity(peers.len());
+        for peer in peers {
+            if let Some(course) = self.of.get_mut(&peer.incarnation) {
+                course.trips.look(now);
+                figures.push(course.figures(now, peer));
+            }
+        }
         self.shown.send_replace(figures);
     }
 }
 
 impl Course {
+    fn new(max_drift_ppm: u32) -> Self {
+        let assumptions = Assumptions {
+            max_drift_ppm,
+            wander_ppb: WANDER_PPB,
+            min_delay_ns: 0,
+            stamp_slack_ns: SLACK_NS,
+        };
+        Self {
+            link: Link::new(assumptions, WINDOW),
+            max_drift_ppm,
+            samples: 0,
+            there: None,
+            back: None,
+            last: None,
+            trips: Trips::default(),
+        }
+    }
+
     fn take(&mut self, now: LocalTime, sample: &Sample) {
         let (departed, arrived) = sample.ends();
         let by_kernel = departed.source == Source::Kernel && arrived.source == Source::Kernel;
@@ -117,16 +165,18 @@ impl Course {
         match sample {
             Sample::Sent { .. } => {
                 self.there = Some(source);
+                self.link.sent(departed.raw.0, arrived.raw.0);
                 self.trips.there(i128::from(departed.raw.0), took);
             }
             Sample::Received { .. } => {
                 self.back = Some(source);
+                self.link.received(departed.raw.0, arrived.raw.0);
                 self.trips.back(i128::from(arrived.raw.0), took);
             }
         }
     }
 
-    fn figures(&self, peer: Peer) -> PeerFigures {
+    fn figures(&self, now: LocalTime, peer: Peer) -> PeerFigures {
         PeerFigures {
             peer,
             samples: self.samples,
@@ -134,6 +184,8 @@ impl Course {
             there: self.there,
             back: self.back,
             last: self.last,
+            relation: self.link.relation(now.0),
+            contradictions: self.link.refused().contradictions,
         }
     }
 }
@@ -175,6 +227,7 @@ impl Trips {
 #[cfg(test)]
 mod tests {
     use conclave_protocols::PodUid;
+    use conclave_protocols::clock::Refused;
 
     use super::*;
     use crate::probes::Stamp;
@@ -193,8 +246,8 @@ mod tests {
 
     /// Packets take 20 µs there and 30 µs back.
     #[test]
-    fn the_offset_and_the_drift_of_a_clock_are_in_no_round_trip() {
-        let mut course = Course::default();
+    fn the_offset_and_the_drift_of_a_clock_are_in_no_round_trip_but_in_the_relation() {
+        let mut course = Course::new(1_000);
         for beacon in 1..200_u64 {
             let departed = beacon * QUARTER;
             let arrived = departed + 30_000;
@@ -209,6 +262,32 @@ mod tests {
         let shortest = course.trips.shortest.into_iter().flatten().min().expect("some");
         // By a packet back of another moment alone it would be off by 50 or 75 µs.
         assert!((49_900..50_100).contains(&shortest), "{shortest}");
+        let now = 200 * QUARTER;
+        let relation = course.link.relation(now).expect("packets both ways");
+        let truth = i64::try_from(there(now) - now).expect("seconds");
+        assert!(
+            (relation.offset.least_ns..=relation.offset.most_ns).contains(&truth),
+            "{relation:?}"
+        );
+        assert!((relation.offset.ns - truth).abs() < 6_000, "{truth}: {relation:?}");
+        assert!(relation.offset.error_ns() < 60_000, "{relation:?}");
+        assert_eq!(course.link.refused(), Refused::default());
+    }
+
+    /// A clock that steps by a millisecond cannot be one that only drifts.
+    #[test]
+    fn a_clock_that_steps_contradicts_what_is_assumed() {
+        let mut course = Course::new(100);
+        for beacon in 1..100_u64 {
+            let arrived = beacon * QUARTER;
+            let departed_there = kernel(arrived - 20_000 + 1_000_000 * (beacon / 50));
+            let back = Sample::Received { peer: PEER, departed_there, arrived: kernel(arrived) };
+            course.take(LocalTime(arrived), &back);
+            let departed = kernel(arrived + 1_000);
+            let arrived_there = kernel(arrived + 21_000 + 1_000_000 * (beacon / 50));
+            course.take(departed.raw, &Sample::Sent { peer: PEER, departed, arrived_there });
+        }
+        assert!(course.link.refused().contradictions > 0);
     }
 
     #[test]

@@ -101,8 +101,8 @@ fn pair(ip: &str, fault: ClockFault) -> Option<(Member, Member)> {
     let one = Member::listen(1, first, reached(first), ClockFault::default());
     let two = Member::listen(2, second, reached(second), fault);
     acquaint(&one, &two, 10);
-    one.probes.probe(std::slice::from_ref(&two.info));
-    two.probes.probe(std::slice::from_ref(&one.info));
+    one.probes.probe(std::slice::from_ref(&two.info), 100);
+    two.probes.probe(std::slice::from_ref(&one.info), 100);
     Some((one, two))
 }
 
@@ -216,8 +216,8 @@ fn without_a_key_nothing_is_sent_and_with_the_next_one_it_goes_on() {
     let (first, second) = (free("127.0.0.1"), free("127.0.0.1"));
     let one = Member::start(1, first.expect("a port"), ClockFault::default());
     let two = Member::start(2, second.expect("a port"), ClockFault::default());
-    one.probes.probe(std::slice::from_ref(&two.info));
-    two.probes.probe(std::slice::from_ref(&one.info));
+    one.probes.probe(std::slice::from_ref(&two.info), 100);
+    two.probes.probe(std::slice::from_ref(&one.info), 100);
     let key = || ProbeKey::of([9; 32]);
     two.keys.seal_with(key(), one.info.incarnation);
     one.keys.hear_with(key(), two.info.incarnation);
@@ -239,7 +239,7 @@ fn a_port_that_is_taken_is_no_failure_and_one_that_was_freed_is_there_at_once() 
     let other = Member::start(2, free("127.0.0.1").expect("a port"), ClockFault::default());
     let open = "conclave_clock_probe_socket_open{group=\"orders\"}";
     until(|| other.counted(open) == 1, "the other is open");
-    one.probes.probe(std::slice::from_ref(&other.info));
+    one.probes.probe(std::slice::from_ref(&other.info), 100);
     assert_eq!(one.counted(open), 0);
     drop(one);
     drop(taken);

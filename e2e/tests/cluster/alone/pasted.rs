@@ -205,7 +205,7 @@ fn commands(script: &str) -> Vec<String> {
     let mut is_document = false;
     for line in script.lines() {
         match all.last_mut() {
-            Some(last) if goes_on || is_document => last.push_str(&format!("\n{line}")),
+            Some(last) if goes_on || is_document => last.extend(["\n", line]),
             _ => all.push(line.to_owned()),
         }
         is_document = line.contains("<<END") || (is_document && line != "END");

@@ -1,7 +1,9 @@
 //! What clock probes show.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use conclave_protocols::clock::{Assumptions, Link, Missing, Relation};
 use conclave_protocols::{Incarnation, PodUid};
 use serde_json::json;
 
@@ -13,7 +15,10 @@ use crate::probes::{Counts, Peer, PeerFigures, Source};
 async fn without_probes_there_is_nobody() {
     let double = Double::new();
     let answer = double.get("/v1/clock/peers").await;
-    assert_eq!((answer.status.as_u16(), answer.json()), (200, json!({"peers": []})));
+    assert_eq!(
+        (answer.status.as_u16(), answer.json()),
+        (200, json!({"assumed": null, "peers": []}))
+    );
     assert_eq!(double.get("/v1/clock/peers?wait=1s").await.problem(), "invalid");
 }
 
@@ -28,11 +33,18 @@ async fn each_peer_is_shown_with_what_is_known_of_it() {
     assert!(age < 10_000_000_000, "{peers}");
     let uid = "00000000-0000-0000-0000-00000000002b";
     let packets = json!({"sent": 0, "received": 0, "refused": 0});
-    let expected = json!({"peers": [
+    // The packet there says at most 7.00002 s, and 1.02 ms later the one back at least 6.99998 s. They leave the widest gap
+    // if the clock runs as fast as it may.
+    let offset = json!({
+        "ns": "7000000102", "least_ns": "6999980000", "most_ns": "7000020205", "error_bound_ns": 20103,
+        "rate_ppb": 200_020, "least_rate_ppb": -200_021, "most_rate_ppb": 200_020,
+    });
+    let assumed = json!({"max_drift_ppm": 100, "wander_ppb": 15_000});
+    let expected = json!({"assumed": assumed, "peers": [
         {"pod": "shop-1", "uid": uid, "run": 8123, "samples": 962, "sample_age_ns": age,
-         "rtt_min_ns": 41250, "timestamps": {"sent": "kernel", "received": "user"}, "packets": packets},
+         "rtt_min_ns": 41250, "offset": offset, "disrupted": false, "contradictions": 2, "timestamps": {"sent": "kernel", "received": "user"}, "packets": packets},
         {"pod": "shop-2", "uid": uid, "run": 8123, "samples": 0, "sample_age_ns": null,
-         "rtt_min_ns": null, "timestamps": {"sent": null, "received": null}, "packets": packets},
+         "rtt_min_ns": null, "offset": null, "disrupted": false, "contradictions": 2, "timestamps": {"sent": null, "received": null}, "packets": packets},
     ]});
     assert_eq!(peers, expected);
 }
@@ -44,9 +56,22 @@ pub(crate) fn figures(pod: &str, rtt_min_ns: Option<u64>) -> PeerFigures {
         incarnation,
         name: pod.to_owned(),
         addresses: Vec::new(),
+        max_drift_ppm: 100,
         counts: Arc::<Counts>::default(),
     };
     let (there, back) = (Some(Source::Kernel), Some(Source::User));
     let last = Some(OsClock::default().raw());
-    PeerFigures { peer, samples: 962, rtt_min_ns, there, back, last }
+    let relation = rtt_min_ns.map(|_| relation()).ok_or(Missing::Unknown);
+    let contradictions = 2;
+    PeerFigures { peer, samples: 962, rtt_min_ns, there, back, last, relation, contradictions }
+}
+
+/// Two clocks 7 s apart, of which a packet each way says what it can.
+fn relation() -> Relation {
+    let assumptions =
+        Assumptions { max_drift_ppm: 100, wander_ppb: 15_000, min_delay_ns: 0, stamp_slack_ns: 0 };
+    let mut link = Link::new(assumptions, Duration::from_mins(1));
+    link.sent(1_000_000, 7_001_020_000);
+    link.received(7_002_000_000, 2_020_000);
+    link.relation(2_020_000).expect("packets both ways")
 }

@@ -44,6 +44,8 @@ fn all_is_there_from_the_start_but_what_begins_with_its_first() {
     let missing: BTreeSet<_> = defined.filter(|name| !families(&text).contains(name)).collect();
     let expected = [
         "conclave_application_healthy",
+        "conclave_clock_peer_contradictions",
+        "conclave_clock_peer_error_bound_seconds",
         "conclave_clock_peer_rtt_min_seconds",
         "conclave_election_messages_expected",
         "conclave_http_request_duration_seconds",
