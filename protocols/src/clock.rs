@@ -46,15 +46,17 @@ mod average;
 mod berkeley;
 mod discipline;
 mod exchange;
+mod intersection;
 mod map;
 mod params;
 mod rates;
 mod round;
 
-pub use average::{Mean, fault_tolerant_mean};
+pub use average::{Candidate, Mean, average};
 pub use berkeley::{Berkeley, Event, Message, Timer, messages_per_round};
 pub use discipline::{Correction, Shown, VirtualClock};
 pub use exchange::{Exchange, Offset};
+pub use intersection::{Agreement, Interval, covered, intersection};
 pub use map::{ClockMap, Reading, State};
 pub use params::{Params, resync_interval};
 pub use rates::Rates;
