@@ -1,8 +1,8 @@
 //! The kind `Conclave`: one group of pods and its policies.
 
 use conclave_protocols::policy::{
-    Arbiter, Caching, ClockAlgorithm, ElectionAlgorithm, Evidence, Handoff, LockAlgorithm,
-    Preemption,
+    Arbiter, Averaging, Caching, ClockAlgorithm, ElectionAlgorithm, Evidence, Handoff,
+    LockAlgorithm, Preemption,
 };
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -258,6 +258,11 @@ pub struct ClockSpec {
     /// How the clocks are compared: the leader asks all members, averages, and sends each its correction
     /// (`Berkeley`).
     pub algorithm: ClockAlgorithm,
+    /// How the leader averages with `Berkeley`, so that a wrong clock does not drag the others: the largest set of
+    /// clocks within 20ms of one another (`LargestSet`, the default); the median of those within 20ms of the median
+    /// (`Median`); or those whose error intervals have a place in common (`Intervals`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub averaging: Option<Averaging>,
     /// How far apart the clocks of two members may be: 1ms to 10s.
     pub precision: Period,
     /// By how much the rate of a member's clock may be wrong, in parts per million.
@@ -269,6 +274,7 @@ impl Default for ClockSpec {
     fn default() -> Self {
         Self {
             algorithm: ClockAlgorithm::default(),
+            averaging: None,
             precision: Period::new("1ms"),
             max_drift_ppm: 100,
         }

@@ -239,7 +239,8 @@ fn clock(spec: &ClockSpec) -> Result<ClockPolicy, PolicyError> {
             PolicyError::new("spec.clock.maxDriftPpm", must)
         })?;
     let precision: Duration = limits::PRECISION.check("spec.clock", &spec.precision)?;
-    Ok(ClockPolicy { algorithm: spec.algorithm, precision, max_drift_ppm })
+    let averaging = spec.averaging.unwrap_or_default();
+    Ok(ClockPolicy { algorithm: spec.algorithm, averaging, precision, max_drift_ppm })
 }
 
 #[cfg(test)]

@@ -284,6 +284,26 @@ pub enum ClockAlgorithm {
     Berkeley,
 }
 
+/// How the daemon of `Berkeley` averages, so that a wrong clock does not drag the others.
+#[derive(
+    Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize,
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+pub enum Averaging {
+    /// The largest set of clocks that are near one another is averaged (Gusella and Zatti).
+    #[default]
+    LargestSet,
+    /// The median of those near the median (the `timed` of 1993).
+    Median,
+    /// The clocks are averaged whose error intervals have a place in common (Marzullo).
+    Intervals,
+}
+
+impl Averaging {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::LargestSet, Self::Median, Self::Intervals];
+}
+
 /// An election in which applications stand.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -384,6 +404,8 @@ impl Default for LockPolicy {
 pub struct ClockPolicy {
     /// Who asks whom.
     pub algorithm: ClockAlgorithm,
+    /// How the daemon of `Berkeley` averages.
+    pub averaging: Averaging,
     /// How far apart two clocks may be.
     pub precision: Duration,
     /// The largest rate error of a clock, in parts per million.
@@ -394,6 +416,7 @@ impl Default for ClockPolicy {
     fn default() -> Self {
         Self {
             algorithm: ClockAlgorithm::Berkeley,
+            averaging: Averaging::LargestSet,
             precision: Duration::from_millis(1),
             max_drift_ppm: 100,
         }

@@ -1,5 +1,7 @@
 //! The group clock: the textbook's examples, the rules of the daemon, and the weather.
 
+#[path = "clock/liars.rs"]
+mod liars;
 #[path = "clock/rules.rs"]
 mod rules;
 #[path = "clock/slewing.rs"]

@@ -18,7 +18,7 @@
 //! | --- | --- |
 //! | messages per round | 3(n - 1) |
 //! | error of a member after a round | half a round trip, and the daemon's own error |
-//! | tolerates | loss, duplicates, crashes: who is silent is not averaged; wrong clocks: see γ |
+//! | tolerates | loss, duplicates, crashes: who is silent is not averaged; wrong clocks: see [the averages](super::average) |
 //! | links | any; delays need not be the same both ways |
 //!
 //! Deviations:
@@ -236,7 +236,7 @@ impl Berkeley {
     fn conclude(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let Role::Daemon { round, .. } = &mut self.role else { return };
         let Some(round) = round.take() else { return };
-        let own = Own { id: self.me, keeps_time: self.clock.is_synchronised() };
+        let own = Own { id: self.me, bound_ns: self.clock.map().error_ns(round.sent.0) };
         let mean = round.average(own, self.view, &self.params);
         self.sources = round.judge(own, self.view, mean.as_ref());
         if let Some(Mean { ns: mean_ns, .. }) = mean {
@@ -257,7 +257,7 @@ impl Berkeley {
         let was_set = !self.clock.is_synchronised();
         let growth = self.params.rates().leader_growth();
         let error_ns = if was_set {
-            round.error_by_others(growth, mean_ns).unwrap_or(0)
+            round.error_by_others(self.view, growth, mean_ns).unwrap_or(0)
         } else {
             self.error_of_own_clock(round)
         };
@@ -329,7 +329,7 @@ impl Berkeley {
             }
         };
         let growth = self.params.rates().leader_growth();
-        let Some(by_others) = round.error_by_others(growth, 0) else { return own };
+        let Some(by_others) = round.error_by_others(self.view, growth, 0) else { return own };
         if round.mostly_contradicts() { by_others } else { own.min(by_others) }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::rates::Rates;
-use crate::policy::ClockPolicy;
+use crate::policy::{Averaging, ClockPolicy};
 
 /// How the clocks of a view are kept.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
@@ -21,6 +21,8 @@ pub struct Params {
     pub answer: Duration,
     /// How far apart the clocks may be that are averaged: γ.
     pub gamma: Duration,
+    /// How the daemon averages.
+    pub averaging: Averaging,
 }
 
 impl From<&ClockPolicy> for Params {
@@ -33,6 +35,7 @@ impl From<&ClockPolicy> for Params {
             max_interval: Duration::from_secs(1),
             answer: Duration::from_millis(250),
             gamma: Duration::from_millis(20),
+            averaging: policy.averaging,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::average::{Mean, fault_tolerant_mean};
+use super::average::{Candidate, Mean, average};
 use super::exchange::Offset;
 use super::params::Params;
 use super::rates::{as_nanos, share};
@@ -64,7 +64,8 @@ pub(super) struct Sample {
 #[derive(Clone, Copy)]
 pub(super) struct Own {
     pub(super) id: MemberId,
-    pub(super) keeps_time: bool,
+    /// The bound that it had when it sent its polls; nothing if it was never synchronised.
+    pub(super) bound_ns: Option<u64>,
 }
 
 impl Sample {
@@ -83,6 +84,14 @@ impl Sample {
             offset.error_ns > as_nanos(params.precision).max(fastest_ns.saturating_mul(2));
         let is_vague = is_slow || claimed_ns.is_some_and(|ns| ns > as_nanos(params.gamma));
         Self { offset, received, claimed_ns, contradicts, is_vague }
+    }
+}
+
+impl Sample {
+    /// The clock as one to be averaged.
+    fn candidate(&self, params: &Params) -> Candidate {
+        let error_ns = own_interval(self.claimed_ns, params).saturating_add(self.offset.error_ns);
+        Candidate { ns: self.offset.ns, error_ns }
     }
 }
 
@@ -128,10 +137,11 @@ impl Round {
         }
         let counts = |sample: &Sample| (founds || sample.claimed_ns.is_some()) && !sample.is_vague;
         let others = self.samples.iter().filter(|(_, sample)| counts(sample));
-        let others = others.map(|(id, sample)| (*id, sample.offset.ns));
-        let own_clock = (founds || own.keeps_time).then_some((own.id, 0));
+        let others = others.map(|(id, sample)| (*id, sample.candidate(params)));
+        let own_clock = Candidate { ns: 0, error_ns: own_interval(own.bound_ns, params) };
+        let own_clock = (founds || own.bound_ns.is_some()).then_some((own.id, own_clock));
         let clocks = others.chain(own_clock).collect();
-        fault_tolerant_mean(&clocks, as_nanos(params.gamma), own.id)
+        average(params.averaging, &clocks, as_nanos(params.gamma), own.id)
     }
 
     /// What became of each member's answer.
@@ -158,21 +168,42 @@ impl Round {
         view.peers(own.id).map(|id| (id, judge(id))).collect()
     }
 
-    /// How far group time can be from the daemon's clock with a correction, as each member that keeps
-    /// group time bounds it: the best of these. Nothing if nobody does. It counts from when the polls
-    /// were sent, with what the bound grows by after that.
-    pub(super) fn error_by_others(&self, growth_ppb: u64, correction_ns: i64) -> Option<u64> {
+    /// How far group time can be from the daemon's clock with a correction, as the members that keep
+    /// group time bound it. Nothing if nobody does. It counts from when the polls were sent, with what
+    /// the bound grows by after that.
+    ///
+    /// It is the best of these bounds that one member at least states that does not lie, if fewer than a
+    /// third of the view do: what more can lie, no rule finds out (Lamport and Melliar-Smith,
+    /// *Synchronizing Clocks in the Presence of Faults*, JACM 32(1), 1985).
+    pub(super) fn error_by_others(
+        &self,
+        view: View,
+        growth_ppb: u64,
+        correction_ns: i64,
+    ) -> Option<u64> {
         let bound = |sample: &Sample| {
             let apart = sample.offset.ns.abs_diff(correction_ns);
             let since_sent = share(as_nanos(sample.received - self.sent), growth_ppb);
             let bound = sample.claimed_ns?.saturating_add(sample.offset.error_ns);
             Some(bound.saturating_add(apart).saturating_add(since_sent))
         };
-        self.samples.values().filter_map(bound).min()
+        let mut bounds: Vec<u64> = self.samples.values().filter_map(bound).collect();
+        bounds.sort_unstable();
+        let liars = (view.size.saturating_sub(1) / 3) as usize;
+        bounds.get(liars).or_else(|| bounds.last()).copied()
     }
 
     /// Whether the daemon or anybody who answered keeps group time.
     fn knows_group_time(&self, own: Own) -> bool {
-        own.keeps_time || self.samples.values().any(|sample| sample.claimed_ns.is_some())
+        own.bound_ns.is_some() || self.samples.values().any(|sample| sample.claimed_ns.is_some())
     }
+}
+
+/// How far group time may be from a clock with that bound, for the average. One that was never
+/// synchronised counts as wrong by half of γ, so that those within γ of one another agree. None counts as
+/// better than the precision that is asked for: else the daemon's own clock, from which group time hardly
+/// differs, would never be moved by the others.
+fn own_interval(bound_ns: Option<u64>, params: &Params) -> u64 {
+    let unknown = as_nanos(params.gamma) / 2;
+    bound_ns.map_or(unknown, |bound| bound.max(as_nanos(params.precision)))
 }

@@ -265,6 +265,21 @@ fn a_daemon_that_most_contradict_takes_their_bound_for_its_error() {
     assert!((100_000_000..100_000_100).contains(&bound), "{bound}");
 }
 
+/// It took over within 50 ms of group time, as it is stated to be. One of four asserts that it is exact.
+#[test]
+fn a_daemon_does_not_take_one_liar_s_word_for_its_own_error() {
+    let five = View { epoch: Epoch(1), size: 5, leader: DAEMON };
+    let daemon = Berkeley::new(DAEMON, five, params(), kept_within(0, 50_000_000));
+    let mut group = Group { members: vec![daemon], sent: Vec::new(), notified: Vec::new() };
+    group.members[0].start(LocalTime(0), &mut Outbox::default());
+    let mut bounds = Vec::new();
+    for (from, reading_ns) in [(1, 0), (2, -50 * MS), (3, -50 * MS), (4, -50 * MS)] {
+        tell(&mut group, 0, answer(from, reading_ns));
+        bounds.push(group.members[0].clock().map().error_ns(0));
+    }
+    assert!(bounds[3] >= Some(50_000_000), "{bounds:?}");
+}
+
 #[test]
 fn a_member_alone_is_its_own_group() {
     let mut group = Group::new(params(), vec![fresh(12_345)]);

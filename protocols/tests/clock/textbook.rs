@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use conclave_protocols::LocalTime;
-use conclave_protocols::clock::{Exchange, VirtualClock, messages_per_round, resync_interval};
+use conclave_protocols::clock::{
+    Exchange, Params, VirtualClock, messages_per_round, resync_interval,
+};
+use conclave_protocols::policy::Averaging;
 
 use crate::still::{Group, MS, kept, kept_within, params};
 
@@ -15,6 +18,12 @@ fn daemon_and_vague<const N: usize>(shown_ns: [i64; N]) -> Group {
     let mut clocks = shown_ns.map(|ns| kept_within(ns, HOUR_NS));
     clocks[0] = kept(shown_ns[0]);
     Group::new(params(), clocks.to_vec())
+}
+
+/// Clocks that show this at raw zero and are known to an hour, averaged by a rule.
+fn vague<const N: usize>(averaging: Averaging, shown_ns: [i64; N]) -> Group {
+    let clocks = shown_ns.map(|ns| kept_within(ns, HOUR_NS));
+    Group::new(Params { averaging, ..params() }, clocks.to_vec())
 }
 
 #[test]
@@ -39,6 +48,26 @@ fn four_clocks_around_zero_meet_at_their_mean() {
     group.one_round(LocalTime(0));
     assert_eq!(group.deltas(), [(1, 400 * MS), (2, -400 * MS), (3, -100 * MS)]);
     assert_eq!(group.members[0].clock().map().reading(0).slewing_ns, 100 * MS);
+}
+
+#[test]
+fn clocks_whose_intervals_agree_meet_at_their_mean() {
+    let mut group = vague(Averaging::Intervals, [180, 205, 170].map(|minutes| minutes * MINUTE));
+    group.one_round(LocalTime(0));
+    assert_eq!(group.deltas(), [(1, -20 * MINUTE), (2, 15 * MINUTE)]);
+    let mut group = vague(Averaging::Intervals, [0, -300, 500, 200].map(|ms| ms * MS));
+    group.one_round(LocalTime(0));
+    assert_eq!(group.deltas(), [(1, 400 * MS), (2, -400 * MS), (3, -100 * MS)]);
+}
+
+#[test]
+fn by_the_median_the_clock_in_the_middle_does_not_move() {
+    let mut group = vague(Averaging::Median, [180, 205, 170].map(|minutes| minutes * MINUTE));
+    group.one_round(LocalTime(0));
+    assert_eq!(group.deltas(), [(1, -25 * MINUTE), (2, 10 * MINUTE)]);
+    let mut group = vague(Averaging::Median, [0, -300, 500, 200].map(|ms| ms * MS));
+    group.one_round(LocalTime(0));
+    assert_eq!(group.deltas(), [(1, 400 * MS), (2, -400 * MS), (3, -100 * MS)]);
 }
 
 #[test]

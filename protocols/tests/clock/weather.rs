@@ -3,23 +3,25 @@
 use std::time::Duration;
 
 use conclave_protocols::clock::{Params, State};
-use conclave_protocols::policy::ClockPolicy;
+use conclave_protocols::policy::{Averaging, ClockPolicy};
 use conclave_protocols::random::Random;
 
 use crate::world::{EPOCH_NS, MS, SECOND, World, between};
 
 const HOURS_NS: i64 = 3 * 3_600_000_000_000;
-const SEEDS: u64 = 60;
+pub(crate) const SEEDS: u64 = 60;
 
-/// All clocks drift as fast as allowed or anything less.
-fn params() -> Params {
-    let policy = ClockPolicy { max_drift_ppm: 50, ..ClockPolicy::default() };
+/// All clocks drift as fast as allowed or anything less. A third of the seeds each go by one rule.
+pub(crate) fn params(seed: u64) -> Params {
+    let rule = usize::try_from(seed % 3).expect("small");
+    let averaging = Averaging::ALL[rule];
+    let policy = ClockPolicy { max_drift_ppm: 50, averaging, ..ClockPolicy::default() };
     Params { gamma: Duration::from_millis(250), ..Params::from(&policy) }
 }
 
 /// Five members, up to 100 ms off, the second by hours. Half of the seeds have clocks at the limits
 /// of what is assumed.
-fn world(seed: u64) -> World {
+pub(crate) fn world(seed: u64) -> World {
     let mut random = Random::new(seed ^ 0x5eed);
     let rates = [(); 5].map(|()| {
         if seed.is_multiple_of(2) {
@@ -30,10 +32,10 @@ fn world(seed: u64) -> World {
     });
     let mut off = [(); 5].map(|()| between(&mut random, -100_000_000, 100_000_000));
     off[1] = HOURS_NS;
-    World::new(seed, params(), &rates, &off)
+    World::new(seed, params(seed), &rates, &off)
 }
 
-fn converge(world: &mut World) {
+pub(crate) fn converge(world: &mut World) {
     while (0..5).any(|member| world.bound(member).is_none_or(|bound| bound > 5 * MS)) {
         assert!(world.now < 20 * SECOND, "seed {}: no group time", world.seed);
         world.run_until(world.now + SECOND / 10, &mut |_| {});

@@ -27,6 +27,8 @@ pub(crate) struct Member {
     pub(crate) is_sealed: bool,
     /// Members hear one another on the same island only.
     pub(crate) island: u32,
+    /// It says anything of its clock.
+    pub(crate) lies: bool,
     raw_zero: u64,
     timers: BTreeMap<Timer, u64>,
     last_publication: u64,
@@ -77,6 +79,7 @@ impl World {
                 epoch: 1,
                 is_sealed: true,
                 island: 0,
+                lies: false,
                 raw_zero,
                 timers: BTreeMap::new(),
                 last_publication: 0,
@@ -148,7 +151,7 @@ impl World {
         let now = self.now;
         let mut least_latest = (i64::MAX, usize::MAX);
         let mut most_earliest = (i64::MIN, usize::MAX);
-        for (id, member) in self.members.iter_mut().enumerate() {
+        for (id, member) in self.members.iter_mut().enumerate().filter(|(_, one)| !one.lies) {
             let reading = member.published.reading(member.raw(now));
             let (Some(earliest), Some(latest)) = (reading.earliest_ns(), reading.latest_ns())
             else {
@@ -247,7 +250,10 @@ impl World {
             let usual = if (from + to).is_multiple_of(2) == (from < to) { 20_000 } else { 700_000 };
             let slow = if self.random.up_to(20) == 0 { 400 * MS } else { 100_000 };
             let delay = usual + self.random.up_to(slow);
-            let message = message.clone();
+            let mut message = message.clone();
+            if self.members[from].lies {
+                lie(&mut self.random, &mut message);
+            }
             self.at(self.now + delay, Happening::Arrives { to, from, epoch, message });
         }
     }
@@ -261,6 +267,24 @@ impl World {
         self.count += 1;
         self.queue.insert((at, self.count), happening);
     }
+}
+
+/// Changes what a message says of the clock of its sender: by a little or by a lot, and with whatever bound.
+fn lie(random: &mut Random, message: &mut Message) {
+    let most = [1_000_000, 19_000_000, 10_000_000_000][choice(random, 3)];
+    let off = between(random, -most, most);
+    let bound = [Some(0), Some(1_000_000), Some(15_000_000), Some(u64::MAX), None];
+    match message {
+        Message::Answer { reading_ns, error_ns, .. } => {
+            *reading_ns = reading_ns.saturating_add(off);
+            *error_ns = bound[choice(random, bound.len())];
+        }
+        Message::Poll { .. } | Message::Adjust { .. } => {}
+    }
+}
+
+fn choice(random: &mut Random, of: usize) -> usize {
+    usize::try_from(random.up_to(of as u64)).expect("a small number")
 }
 
 fn id(member: usize) -> MemberId {

@@ -1,0 +1,88 @@
+//! A member that lies about its clock moves nobody by more than its bound.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use conclave_protocols::MemberId;
+use conclave_protocols::clock::{Candidate, Params, average};
+use conclave_protocols::policy::Averaging;
+use conclave_protocols::random::Random;
+
+use crate::weather::{self, SEEDS, converge};
+use crate::world::{MS, SECOND, World, between};
+
+const GAMMA_NS: u64 = 20 * MS;
+
+/// The rule by itself: four clocks that are within their bounds of group time, and one that says anything.
+#[test]
+fn one_liar_of_five_does_not_pull_the_average_from_where_the_others_may_be() {
+    for seed in 0..3_000 {
+        let mut random = Random::new(seed);
+        let truth = between(&mut random, -1_000_000, 1_000_000);
+        let mut clocks: BTreeMap<MemberId, Candidate> = (0..4)
+            .map(|rank| {
+                let error = between(&mut random, 1_000_000, 3_000_000);
+                let ns = truth + between(&mut random, -error, error);
+                (MemberId(rank), Candidate { ns, error_ns: error.unsigned_abs() })
+            })
+            .collect();
+        let ends: Vec<(i64, i64)> = clocks
+            .values()
+            .map(|one| {
+                (
+                    one.ns.saturating_sub_unsigned(one.error_ns),
+                    one.ns.saturating_add_unsigned(one.error_ns),
+                )
+            })
+            .collect();
+        let (lowest, highest) =
+            (clocks.values().map(|c| c.ns).min(), clocks.values().map(|c| c.ns).max());
+        let most =
+            [2_000_000, 30_000_000, 60_000_000_000][usize::try_from(seed % 3).expect("small")];
+        let liar = Candidate {
+            ns: between(&mut random, -most, most),
+            error_ns: random.up_to(most.unsigned_abs()),
+        };
+        clocks.insert(MemberId(4), liar);
+        let by = |rule| average(rule, &clocks, GAMMA_NS, MemberId(0)).expect("clocks").ns;
+        let median = Some(by(Averaging::Median));
+        assert!(lowest <= median && median <= highest, "seed {seed}");
+        let agreed = by(Averaging::Intervals);
+        let fits = ends.iter().filter(|(low, high)| (*low..=*high).contains(&agreed)).count();
+        assert!(fits >= 3, "seed {seed}: {agreed} fits {fits} of {ends:?}, {liar:?}");
+        let largest = Some(by(Averaging::LargestSet));
+        let share = i64::try_from(GAMMA_NS / 5).expect("small");
+        let far = lowest.map(|ns| ns - share) > largest || largest > highest.map(|ns| ns + share);
+        assert!(!far, "seed {seed}: {largest:?}");
+    }
+}
+
+/// In a group: all intervals but the liar's go on to have group time in common, also when the daemon is
+/// another, and stay small.
+#[test]
+fn a_follower_that_lies_moves_nobody_out_of_its_bound() {
+    for seed in 0..SEEDS {
+        let params = Params { gamma: Duration::from_nanos(GAMMA_NS), ..weather::params(seed) };
+        let mut random = Random::new(seed);
+        let rates = [(); 5].map(|()| between(&mut random, -50_000, 50_000));
+        let off = [(); 5].map(|()| between(&mut random, -5_000_000, 5_000_000));
+        let mut world = World::new(seed, params, &rates, &off);
+        converge(&mut world);
+        world.members[1].lies = true;
+        let most = match params.averaging {
+            // What a liar adds to the average: a fifth of the range.
+            Averaging::LargestSet => 10 * MS,
+            Averaging::Median | Averaging::Intervals => 7 * MS,
+        };
+        for (epoch, leader) in (2..).zip([3, 0, 4, 2]) {
+            let end = world.now + 15 * SECOND;
+            world.run_until(end, &mut |world| {
+                for member in [0, 2, 3, 4] {
+                    let bound = world.bound(member);
+                    assert!(bound < Some(most), "seed {seed}: m{member} has {bound:?}");
+                }
+            });
+            world.change_view(epoch, leader, &[0, 1, 2, 3, 4]);
+        }
+    }
+}
