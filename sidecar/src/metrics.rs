@@ -13,6 +13,7 @@ mod definitions;
 mod elections;
 mod http;
 mod locks;
+mod logical;
 mod members;
 mod peers;
 
@@ -27,6 +28,7 @@ pub use definitions::{Definition, Kind};
 pub(crate) use elections::ElectionMetrics;
 pub(crate) use http::HttpMetrics;
 pub(crate) use locks::{HoldEnd, LockMetrics};
+pub(crate) use logical::LogicalMetrics;
 pub(crate) use members::MemberMetrics;
 pub(crate) use peers::{PeerMetrics, RegisterMetrics};
 
@@ -53,6 +55,8 @@ pub struct Metrics {
     pub(crate) application: ApplicationMetrics,
     /// The group clock.
     pub(crate) clock: ClockMetrics,
+    /// The logical clocks of the application.
+    pub(crate) logical: LogicalMetrics,
     /// What goes to other members and comes from them.
     pub(crate) peers: PeerMetrics,
     /// What this member shows to others.
@@ -74,6 +78,7 @@ impl Metrics {
             ballots: BallotMetrics::new(&mut definitions),
             application: ApplicationMetrics::new(&mut definitions),
             clock: ClockMetrics::new(&mut definitions),
+            logical: LogicalMetrics::new(&mut definitions),
             peers: PeerMetrics::new(&mut definitions),
             certificates: CertificateMetrics::new(&mut definitions),
             register: RegisterMetrics::new(&mut definitions),

@@ -4,7 +4,9 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
-use super::{candidacy, claim, described, elections, lock_view, locks, members, scope, time};
+use super::{
+    candidacy, claim, clocks, described, elections, lock_view, locks, members, scope, time,
+};
 
 /// What the document says besides the routes.
 #[derive(OpenApi)]
@@ -36,6 +38,10 @@ use super::{candidacy, claim, described, elections, lock_view, locks, members, s
         members::list_members,
         members::get_status,
         time::get_time,
+        clocks::tick,
+        clocks::receive,
+        clocks::get_clock,
+        clocks::compare,
         get_document,
     ),
     servers((url = "http://localhost:7070", description = "Both loopback addresses.")),
@@ -43,6 +49,7 @@ use super::{candidacy, claim, described, elections, lock_view, locks, members, s
         (name = "locks", description = "Claims on locks."),
         (name = "elections", description = "Who leads."),
         (name = "time", description = "The group clock."),
+        (name = "clocks", description = "Logical clocks of the application."),
         (name = "group", description = "The group and this member.")
     )
 )]

@@ -5,6 +5,8 @@ mod claims;
 #[cfg(test)]
 mod clients;
 #[cfg(test)]
+mod clocks;
+#[cfg(test)]
 mod described;
 #[cfg(test)]
 pub(crate) mod documents;
