@@ -17,6 +17,7 @@ pub mod elections;
 pub mod history;
 pub mod ids;
 pub mod locks;
+pub mod logical;
 pub mod member;
 pub mod mutex;
 mod one_of;

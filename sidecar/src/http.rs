@@ -7,6 +7,7 @@ mod candidacy;
 mod claim;
 mod claim_view;
 mod clock_peers;
+mod clocks;
 mod count;
 mod described;
 mod elections;
@@ -28,6 +29,7 @@ mod routes;
 mod safety;
 mod scope;
 mod server;
+mod stamps;
 mod time;
 mod tokens;
 mod trail;
@@ -53,8 +55,10 @@ use axum::http::Uri;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use crate::clocks::Clocks;
 use crate::group::Group;
 use crate::metrics::Metrics;
+use crate::sidecar::draw;
 use problem::Problem;
 use trail::Trails;
 
@@ -71,6 +75,7 @@ pub struct Parts {
     /// One list of locks is made at a time.
     lists: tokio::sync::Mutex<()>,
     trails: Trails,
+    clocks: std::sync::Mutex<Clocks>,
     tokens: Option<TokenFile>,
 }
 
@@ -88,6 +93,8 @@ impl Api {
     pub fn new(group: Group, metrics: Metrics, limits: Limits, tokens: Option<TokenFile>) -> Self {
         let long_calls = Arc::new(Semaphore::new(limits.long_calls));
         let trails = Trails::default();
+        let (pod, now) = (group.status.borrow().pod.clone(), group.os_clock().raw());
+        let clocks = std::sync::Mutex::new(Clocks::new(&pod, draw(), now));
         Self(Arc::new(Parts {
             group,
             metrics,
@@ -95,6 +102,7 @@ impl Api {
             long_calls,
             lists: tokio::sync::Mutex::default(),
             trails,
+            clocks,
             tokens,
         }))
     }

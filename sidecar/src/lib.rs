@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod application;
 pub mod claims;
+mod clocks;
 pub mod command;
 mod descriptors;
 pub mod dev;

@@ -13,6 +13,7 @@ mod definitions;
 mod elections;
 mod http;
 mod locks;
+mod logical;
 mod members;
 mod peers;
 mod probes;
@@ -28,6 +29,7 @@ pub use definitions::{Definition, Kind};
 pub(crate) use elections::ElectionMetrics;
 pub(crate) use http::HttpMetrics;
 pub(crate) use locks::{HoldEnd, LockMetrics};
+pub(crate) use logical::LogicalMetrics;
 pub(crate) use members::MemberMetrics;
 pub(crate) use peers::{PeerMetrics, RegisterMetrics};
 pub(crate) use probes::ProbeMetrics;
@@ -57,6 +59,8 @@ pub struct Metrics {
     pub(crate) clock: ClockMetrics,
     /// Clock probes.
     pub(crate) probes: ProbeMetrics,
+    /// The logical clocks of the application.
+    pub(crate) logical: LogicalMetrics,
     /// What goes to other members and comes from them.
     pub(crate) peers: PeerMetrics,
     /// What this member shows to others.
@@ -79,6 +83,7 @@ impl Metrics {
             application: ApplicationMetrics::new(&mut definitions),
             clock: ClockMetrics::new(&mut definitions),
             probes: ProbeMetrics::new(&mut definitions),
+            logical: LogicalMetrics::new(&mut definitions),
             peers: PeerMetrics::new(&mut definitions),
             certificates: CertificateMetrics::new(&mut definitions),
             register: RegisterMetrics::new(&mut definitions),

@@ -285,7 +285,7 @@ impl Sidecar {
 }
 
 /// A process' own number.
-fn draw() -> u64 {
+pub(crate) fn draw() -> u64 {
     getrandom::u64().expect("the system has a source of chance") & ((1 << 53) - 1)
 }
 

@@ -11,6 +11,7 @@ mod group;
 mod install;
 mod interoperation;
 mod locks;
+mod logical;
 mod monitoring;
 mod nodes;
 mod none;

@@ -96,6 +96,11 @@ impl Fields {
         }
     }
 
+    /// Any value, for a caller that looks at it.
+    pub(super) fn any(&mut self, name: &str) -> Option<Value> {
+        self.values.remove(name)
+    }
+
     /// Refuses these, which are for another call.
     pub(super) fn without(&self, names: &[&str], expected: &str) -> Result<(), Problem> {
         match names.iter().find(|name| self.values.contains_key(**name)) {

@@ -5,7 +5,8 @@ use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
 use super::{
-    candidacy, claim, clock_peers, described, elections, lock_view, locks, members, scope, time,
+    candidacy, claim, clock_peers, clocks, described, elections, lock_view, locks, members, scope,
+    time,
 };
 
 /// What the document says besides the routes.
@@ -39,6 +40,10 @@ use super::{
         members::get_status,
         time::get_time,
         clock_peers::list_clock_peers,
+        clocks::tick,
+        clocks::receive,
+        clocks::get_clock,
+        clocks::compare,
         get_document,
     ),
     servers((url = "http://localhost:7070", description = "Both loopback addresses.")),
@@ -46,6 +51,7 @@ use super::{
         (name = "locks", description = "Claims on locks."),
         (name = "elections", description = "Who leads."),
         (name = "time", description = "The group clock."),
+        (name = "clocks", description = "Logical clocks of the application."),
         (name = "group", description = "The group and this member.")
     )
 )]

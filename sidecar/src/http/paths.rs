@@ -7,6 +7,7 @@ use conclave_protocols::LockName;
 use super::Api;
 use super::problem::Problem;
 use crate::claims::ClaimId;
+use crate::clocks::ClockName;
 
 /// The lock that a path names.
 #[derive(Clone, Debug)]
@@ -21,6 +22,10 @@ pub(super) struct ClaimPath {
     pub(super) claim: ClaimId,
 }
 
+/// The logical clock that a path names.
+#[derive(Clone, Debug)]
+pub(super) struct ClockPath(pub(super) ClockName);
+
 impl FromRequestParts<Api> for LockPath {
     type Rejection = Problem;
 
@@ -28,6 +33,17 @@ impl FromRequestParts<Api> for LockPath {
         let path = Path::<String>::from_request_parts(parts, api).await;
         let Path(name) = path.map_err(|error| Problem::invalid("name", error.body_text()))?;
         lock(name).map(Self)
+    }
+}
+
+impl FromRequestParts<Api> for ClockPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, Problem> {
+        let path = Path::<String>::from_request_parts(parts, api).await;
+        let Path(name) = path.map_err(|error| Problem::invalid("name", error.body_text()))?;
+        let name = ClockName::new(name);
+        name.map(Self).ok_or_else(|| Problem::invalid("name", ClockName::EXPECTED))
     }
 }
 

@@ -10,7 +10,9 @@ use super::answer::Json;
 use super::claim_view::HolderView;
 use super::described::PROBLEM_MEDIA;
 use super::problem_type::ProblemType;
+use super::stamps::KINDS;
 use crate::claims::{AskError, Claim, ClaimError, ClaimState, Holder, LostReason, Refusal};
+use crate::clocks::ClockError;
 use crate::group::ElectionError;
 use conclave_protocols::LocalTime;
 
@@ -178,6 +180,29 @@ impl From<ElectionError> for Problem {
             ElectionError::NotLeader => ProblemType::NotLeader,
             ElectionError::NotReady(_) => ProblemType::NotReady,
             ElectionError::Closed => ProblemType::Terminating,
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<ClockError> for Problem {
+    fn from(error: ClockError) -> Self {
+        let kind = match &error {
+            ClockError::NoKind => return Self::invalid("kind", format!("{KINDS} ({error})")),
+            ClockError::Untrue(_) => {
+                return Self::invalid("stamp", format!("a stamp of this clock ({error})"));
+            }
+            ClockError::Ahead(ahead) => {
+                let mut problem = Self::new(ProblemType::StampAhead, error.to_string());
+                // Unless its clock runs on meanwhile, the stamp is no longer ahead then.
+                let seconds = ahead.units.div_ceil(1 << 16);
+                problem.retry_after = Some(u16::try_from(seconds).unwrap_or(u16::MAX));
+                return problem;
+            }
+            ClockError::KindDiffers { .. } => ProblemType::KindDiffers,
+            ClockError::TooMany => ProblemType::TooManyClocks,
+            ClockError::TimeUnknown(_) => ProblemType::TimeUnknown,
+            ClockError::Exhausted(_) => ProblemType::ClockExhausted,
         };
         Self::new(kind, error.to_string())
     }

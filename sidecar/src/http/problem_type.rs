@@ -35,6 +35,16 @@ pub enum ProblemType {
     NotLeader,
     /// No policy allows a lock of this name.
     NotAllowed,
+    /// The clock of this name is of another kind.
+    KindDiffers,
+    /// A pod has as many clocks as it may have.
+    TooManyClocks,
+    /// The clock cannot give a later stamp.
+    ClockExhausted,
+    /// The stamp is later than any clock of the group can show.
+    StampAhead,
+    /// A hybrid clock needs the group time, and it is not known closely enough.
+    TimeUnknown,
     /// Something in the request is wrong: `field` and `expected` say what.
     Invalid,
     /// The request has no token that is known.
@@ -70,7 +80,7 @@ pub struct Row {
 
 impl ProblemType {
     /// Every type, for the documentation and its test.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 28] = [
         Self::Held,
         Self::WaitTimeout,
         Self::QueueFull,
@@ -86,6 +96,11 @@ impl ProblemType {
         Self::NotHeld,
         Self::NotLeader,
         Self::NotAllowed,
+        Self::KindDiffers,
+        Self::TooManyClocks,
+        Self::ClockExhausted,
+        Self::StampAhead,
+        Self::TimeUnknown,
         Self::Invalid,
         Self::Unauthorized,
         Self::Forbidden,
@@ -115,6 +130,11 @@ impl ProblemType {
             Self::NotHeld => soon(409, "not-held", "The claim does not hold yet"),
             Self::NotLeader => never(409, "not-leader", "This member does not lead"),
             Self::NotAllowed => never(403, "not-allowed", "No policy allows a lock of this name"),
+            Self::KindDiffers => never(409, "kind-differs", "The clock of this name is of another kind"),
+            Self::TooManyClocks => never(429, "too-many-clocks", "The pod has as many clocks as it may have"),
+            Self::ClockExhausted => never(409, "clock-exhausted", "The clock has no later stamp to give"),
+            Self::StampAhead => soon(409, "stamp-ahead", "The stamp is later than any clock of the group can show"),
+            Self::TimeUnknown => soon(503, "time-unknown", "The group time is not known closely enough"),
             Self::Invalid => never(400, "invalid", "The request is wrong"),
             Self::Unauthorized => never(401, "unauthorized", "The request has no token that is known"),
             Self::Forbidden => never(403, "forbidden", "The caller may not do this"),

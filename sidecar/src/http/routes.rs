@@ -4,7 +4,8 @@ use axum::Router;
 use axum::routing::{MethodRouter, get, post, put};
 
 use super::{
-    Api, Scope, candidacy, claim, clock_peers, elections, lock_view, locks, members, openapi, time,
+    Api, Scope, candidacy, claim, clock_peers, clocks, elections, lock_view, locks, members,
+    openapi, time,
 };
 
 /// A path, the scope that it needs, and the handlers of its methods.
@@ -12,7 +13,7 @@ type Route = (&'static str, Scope, fn() -> MethodRouter<Api>);
 
 /// Each of them.
 #[rustfmt::skip] // One route, one line.
-const ROUTES: [Route; 16] = [
+const ROUTES: [Route; 20] = [
     ("/v1/locks", Scope::Use, || get(lock_view::list_locks)),
     ("/v1/locks/{name}", Scope::Use, || get(lock_view::get_lock).post(locks::claim_lock)),
     ("/v1/locks/{name}/claims/{claim}", Scope::Use,
@@ -28,6 +29,10 @@ const ROUTES: [Route; 16] = [
     ("/v1/elections/{election}/transfer", Scope::Admin, || post(candidacy::transfer)),
     ("/v1/time", Scope::Use, || get(time::get_time)),
     ("/v1/clock/peers", Scope::Inspect, || get(clock_peers::list_clock_peers)),
+    ("/v1/clocks/compare", Scope::Use, || post(clocks::compare)),
+    ("/v1/clocks/{name}", Scope::Use, || get(clocks::get_clock)),
+    ("/v1/clocks/{name}/tick", Scope::Use, || post(clocks::tick)),
+    ("/v1/clocks/{name}/receive", Scope::Use, || post(clocks::receive)),
     ("/v1/members", Scope::Inspect, || get(members::list_members)),
     ("/v1/status", Scope::Inspect, || get(members::get_status)),
     ("/openapi.json", Scope::Inspect, || get(openapi::get_document)),

@@ -9,7 +9,7 @@ use super::routes;
 /// What a token is good for.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Scope {
-    /// Locks, elections and the time: what an application works with.
+    /// Locks, elections, the time and logical clocks: what an application works with.
     Use,
     /// The members, the status and the description of the API.
     Inspect,

@@ -7,6 +7,8 @@ mod clients;
 #[cfg(test)]
 pub(crate) mod clock_peers;
 #[cfg(test)]
+mod clocks;
+#[cfg(test)]
 mod described;
 #[cfg(test)]
 pub(crate) mod documents;

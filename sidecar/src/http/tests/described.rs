@@ -144,6 +144,8 @@ fn calls() -> Vec<Call> {
     const CLAIM: &str = "/v1/locks/orders/claims/1f-1";
     const CHECK: &str = "/v1/locks/orders/claims/1f-1/check";
     const RENEW: &str = "/v1/locks/orders/claims/1f-1/renew";
+    const STAMP: &str = r#"{"stamp": {"kind": "Lamport", "counter": 1, "process": "shop-1/2e"}}"#;
+    const STAMPS: &str = r#"{"a": {"kind": "Vector", "entries": {}}, "b": {"kind": "Vector", "entries": {}}}"#;
     const STREAM: &[&str] = &["Accept: text/event-stream"];
     let lost = || Ok(ClaimState::Lost(LostReason::MaxHold));
     let refused = || Ok(ClaimState::Refused(Refusal::Held { holder: Some(holder()) }));
@@ -193,6 +195,15 @@ fn calls() -> Vec<Call> {
         call("GET /v1/time", "/v1/time", Nothing),
         Call { headers: &["Accept: text/plain"], ..call("GET /v1/time", "/v1/time", Nothing) },
         call("GET /v1/time", "/v1/time?max_error=x", Nothing),
+        call("POST /v1/clocks/{name}/tick", "/v1/clocks/orders/tick?kind=Vector", Nothing),
+        call("POST /v1/clocks/{name}/tick", "/v1/clocks/orders/tick", Nothing),
+        call("POST /v1/clocks/{name}/tick", "/v1/clocks/orders/tick?kind=Hybrid", Nothing),
+        Call { body: STAMP, ..call("POST /v1/clocks/{name}/receive", "/v1/clocks/orders/receive", Nothing) },
+        call("POST /v1/clocks/{name}/receive", "/v1/clocks/orders/receive", Nothing),
+        call("GET /v1/clocks/{name}", "/v1/clocks/orders", Nothing),
+        call("GET /v1/clocks/{name}", "/v1/clocks/orders?wait=1s", Nothing),
+        Call { body: STAMPS, ..call("POST /v1/clocks/compare", "/v1/clocks/compare", Nothing) },
+        call("POST /v1/clocks/compare", "/v1/clocks/compare", Nothing),
         call("GET /openapi.json", "/openapi.json", Nothing),
     ]
 }

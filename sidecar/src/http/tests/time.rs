@@ -7,7 +7,7 @@ use serde_json::json;
 use super::double::*;
 
 /// Synchronises the double's clock just now, to within 2 ms; says what it is off by since.
-fn synchronise(double: &Double) {
+pub(super) fn synchronise(double: &Double) {
     let now = double.group.os_clock().raw();
     double.time.send_replace(synchronised_at(now));
 }
