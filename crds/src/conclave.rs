@@ -256,7 +256,8 @@ impl Default for LockSpec {
 #[serde(rename_all = "camelCase", default)]
 pub struct ClockSpec {
     /// How the clocks are compared: the leader asks all members, averages, and sends each its correction
-    /// (`Berkeley`).
+    /// (`Berkeley`); each member asks the leader, until an answer is quick enough (`Cristian`); or each member asks
+    /// the leader and up to three others, and follows the lowest stratum of those that agree (`NTP`).
     pub algorithm: ClockAlgorithm,
     /// How the leader averages with `Berkeley`, so that a wrong clock does not drag the others: the largest set of
     /// clocks within 20ms of one another (`LargestSet`, the default); the median of those within 20ms of the median

@@ -20,8 +20,8 @@ pub mod schema;
 mod status;
 
 pub use conclave_protocols::policy::{
-    Arbiter, Caching, ClockAlgorithm, ElectionAlgorithm, Evidence, Handoff, LockAlgorithm,
-    Preemption,
+    Arbiter, Averaging, Caching, ClockAlgorithm, ElectionAlgorithm, Evidence, Handoff,
+    LockAlgorithm, Preemption,
 };
 
 pub use conclave::{

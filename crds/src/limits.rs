@@ -95,6 +95,8 @@ pub(crate) mod must {
     pub(crate) const END_WITH_THE_STAR: &str = "may have `*` only at the end of a pattern";
     pub(crate) const ASK_EACH_TIME: &str =
         "must be `Disabled` with `Lamport`, `Maekawa` and `Voting`, which ask for each entry";
+    pub(crate) const AVERAGE: &str =
+        "must not be given with `Cristian` and `NTP`, in which the leader averages nothing";
     pub(crate) const BE_DISTINCT: &str = "may not have two equal patterns in `names`";
 }
 
@@ -320,7 +322,8 @@ pub(crate) fn distinct_patterns_rule() -> Rule {
 
 /// The rules for `clock`.
 pub(crate) fn clock_rules() -> Vec<Rule> {
-    vec![PRECISION.rule()]
+    let averaging = "!has(self.averaging) || self.algorithm == 'Berkeley'";
+    vec![PRECISION.rule(), rule(averaging, "averaging", must::AVERAGE)]
 }
 
 /// What must be true of periods that can be read. Of one that cannot, its own rule speaks.

@@ -239,6 +239,9 @@ fn clock(spec: &ClockSpec) -> Result<ClockPolicy, PolicyError> {
             PolicyError::new("spec.clock.maxDriftPpm", must)
         })?;
     let precision: Duration = limits::PRECISION.check("spec.clock", &spec.precision)?;
+    if spec.averaging.is_some() && !spec.algorithm.averages() {
+        return Err(PolicyError::new("spec.clock.averaging", must::AVERAGE));
+    }
     let averaging = spec.averaging.unwrap_or_default();
     Ok(ClockPolicy { algorithm: spec.algorithm, averaging, precision, max_drift_ppm })
 }

@@ -2,8 +2,9 @@
 //! name the same fields.
 
 use conclave_crds::{
-    Caching, Conclave, ConclaveSpec, ElectionService, ElectionSpec, FailureDetectionSpec, Handoff,
-    LockAlgorithm, LockSpec, Period, Preemption, TimingSpec, policy,
+    Averaging, Caching, ClockAlgorithm, ClockSpec, Conclave, ConclaveSpec, ElectionService,
+    ElectionSpec, FailureDetectionSpec, Handoff, LockAlgorithm, LockSpec, Period, Preemption,
+    TimingSpec, policy,
 };
 use kube::core::cel::validate_cel;
 
@@ -343,5 +344,25 @@ fn only_algorithms_that_need_not_ask_again_may_cache() {
     }
     for algorithm in [Lamport, Maekawa, Voting] {
         refused(&cached(algorithm), "caching` must be `Disabled` with `Lamport`");
+    }
+}
+
+#[test]
+fn an_average_is_chosen_only_where_the_leader_averages() {
+    let with = |algorithm, averaging| {
+        let clock = ClockSpec { algorithm, averaging, ..ClockSpec::default() };
+        Conclave::new("orders", ConclaveSpec { clock, ..ConclaveSpec::default() })
+    };
+    for algorithm in ClockAlgorithm::ALL {
+        allowed(&with(algorithm, None));
+    }
+    for averaging in Averaging::ALL {
+        allowed(&with(ClockAlgorithm::Berkeley, Some(averaging)));
+        for algorithm in [ClockAlgorithm::Cristian, ClockAlgorithm::Ntp] {
+            refused(
+                &with(algorithm, Some(averaging)),
+                "averaging` must not be given with `Cristian`",
+            );
+        }
     }
 }

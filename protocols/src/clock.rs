@@ -1,7 +1,8 @@
 //! Physical clocks: one group time, kept by correcting every member's clock a little.
 //!
 //! No member's hardware clock is touched. Each member has a *virtual* clock, a function of its raw
-//! hardware clock ([`VirtualClock`]), and [`Berkeley`] states by how much to move it. What readers
+//! hardware clock ([`VirtualClock`]), and one of three algorithms states by how much to move it:
+//! [`Berkeley`], [`Cristian`] or [`Ntp`], whichever the policy names ([`AnyClock`]). What readers
 //! get is a [`ClockMap`], a small value from which the time, its error bound and its state follow
 //! for any raw reading, without asking anybody.
 //!
@@ -11,16 +12,27 @@
 //! that at every moment, for every synchronised member, `|V_i - G| <= b_i`. So two members never
 //! disagree by more than `b_i + b_j`, whatever either of them has heard lately.
 //!
-//! G is the virtual clock of the time daemon, but for an offset that the daemon's own bound covers.
+//! G is the virtual clock of the leader (Berkeley's daemon, Cristian's time server, NTP's stratum 1), but for an offset that the daemon's own bound covers.
 //! What makes the bound sound without any word from the others is that G is continuous and that its
 //! rate is limited: seen from the raw clock of the daemon that keeps it, it never runs more than
 //! [`Rates::group`] fast or slow. A member that hears nothing therefore only has to let its bound
 //! grow ([`Rates::follower_growth`]).
 //!
-//! - **One exchange.** The daemon reads its clock when it sends a poll (a) and when it has the answer
+//! - **One exchange of a daemon.** The daemon reads its clock when it sends a poll (a) and when it has the answer
 //!   (b). The member's reading v belongs to some moment in between, so the member is off by
 //!   `v - (a + b) / 2`, give or take `(b - a) / 2`. That the delay is the same both ways is *not*
 //!   assumed.
+//! - **One exchange with a server.** A client reads its raw clock when it asks (T1) and when it has the
+//!   reply (T4). The server's virtual clock showed T2 and T3 in between, each within the server's bound b
+//!   of G. So G at T1 was at most T2 + b, and at T4 at least T3 - b. Seen from the client's raw clock, G
+//!   runs at most g = [`Rates::follower_growth`] fast or slow. So from T4 on, at any raw reading r, G is at most
+//!   T2 + b + (r - T1)(1 + g) and at least T3 - b + (r - T4)(1 - g): the line as fast as the raw clock
+//!   through θ = ((T2 - T1) + (T3 - T4))/2 is wrong by at most half of the round trip and b, and g for each
+//!   second since T1. It does not matter who the server is: every synchronised member states a bound that
+//!   holds. Nor does it matter when the server was adjusted, or by what algorithm.
+//! - **A member that lies.** The bound that a follower passes on is another's word. A daemon, a leader
+//!   without a time, and a member that follows several servers of one stratum go by what more of them state
+//!   than may lie. A member that follows only its leader, which keeps G, has nobody else to believe.
 //! - **The adjustment** applies to the reading that the member gave, not to the moment when the
 //!   adjustment arrives; the age of a bound counts from that reading.
 //! - **A change of daemon** changes nothing at once. The new daemon goes on with its own clock and
@@ -28,9 +40,13 @@
 //!   it keeps a bound that only grows. From its first confirmed round on, the daemon *leads*: G runs
 //!   with its clock, at the offset that it happens to have then. That offset is shed slowly, within
 //!   the limit on the rate of G, until the daemon's clock is group time.
-//! - **A round is confirmed** when a majority of the view answered it. Then no later view had a
+//! - **A round of a daemon is confirmed** when a majority of the view answered it. Then no later view had a
 //!   daemon when its polls were sent, for a later view needs somebody of that majority. A daemon
-//!   whose rounds are not confirmed may have been replaced: its bound grows too.
+//!   whose rounds are not confirmed may have been replaced: its bound grows too. A server that is only asked
+//!   is confirmed by requests that repeat a stamp of its replies, as of that stamp: no later view
+//!   had a leader then, for the same reason.
+//! - **A change of the algorithm** comes with a view, and the clock is carried over with its bound.
+//!   Nothing above depends on how the members of the view before compared their clocks.
 //!
 //! # What is assumed
 //!
@@ -42,24 +58,33 @@
 //! - All members have the same policy. While a changed `maxDriftPpm` is on its way, the larger value
 //!   may not yet be in every bound.
 
+mod any;
 mod average;
-mod berkeley;
+mod beginning;
+pub mod berkeley;
+pub mod cristian;
 mod discipline;
+mod estimate;
 mod exchange;
 mod intersection;
 mod link;
 mod map;
+pub mod ntp;
 mod params;
 mod rates;
+mod reign;
 mod round;
 
+pub use any::{AnyClock, AnyMessage, AnyTimer, Event, GroupClock};
 pub use average::{Candidate, Mean, average};
-pub use berkeley::{Berkeley, Event, Message, Timer, messages_per_round};
+pub use berkeley::Berkeley;
+pub use cristian::Cristian;
 pub use discipline::{Correction, Shown, VirtualClock};
 pub use exchange::{Exchange, Offset};
 pub use intersection::{Agreement, Interval, covered, intersection};
 pub use link::{Ahead, Assumptions, Heard, Link, Missing, Refused, Relation, Shows, Slope};
 pub use map::{ClockMap, Reading, State};
+pub use ntp::Ntp;
 pub use params::{Params, resync_interval};
 pub use rates::Rates;
 pub use round::{Source, Verdict};

@@ -279,9 +279,35 @@ impl LockAlgorithm {
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
 pub enum ClockAlgorithm {
-    /// The leader asks all, averages, and sends each its correction.
+    /// The leader asks all, averages, and sends each its correction (Gusella and Zatti).
     #[default]
     Berkeley,
+    /// Each member asks the leader for its time, until an answer is quick enough (Cristian).
+    Cristian,
+    /// Each member asks the leader and others, and follows the lowest stratum of those that agree (Mills).
+    #[serde(rename = "NTP")]
+    Ntp,
+}
+
+impl ClockAlgorithm {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Berkeley, Self::Cristian, Self::Ntp];
+
+    /// As it is written everywhere.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Berkeley => "Berkeley",
+            Self::Cristian => "Cristian",
+            Self::Ntp => "NTP",
+        }
+    }
+
+    /// Whether the leader averages the members' clocks.
+    #[must_use]
+    pub fn averages(self) -> bool {
+        self == Self::Berkeley
+    }
 }
 
 /// How the daemon of `Berkeley` averages, so that a wrong clock does not drag the others.

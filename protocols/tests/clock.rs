@@ -1,7 +1,11 @@
 //! The group clock: the textbook's examples, the rules of the daemon, and the weather.
 
+#[path = "clock/cristian.rs"]
+mod cristian;
 #[path = "clock/liars.rs"]
 mod liars;
+#[path = "clock/ntp.rs"]
+mod ntp;
 #[path = "clock/rules.rs"]
 mod rules;
 #[path = "clock/slewing.rs"]

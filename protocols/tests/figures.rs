@@ -3,6 +3,8 @@
 
 #[path = "figures/ballots.rs"]
 mod ballots;
+#[path = "figures/clocks.rs"]
+mod clocks;
 #[path = "figures/deaths.rs"]
 mod deaths;
 #[path = "figures/elections.rs"]

@@ -14,7 +14,7 @@ pub(crate) mod task;
 mod timers;
 
 use conclave_protocols::clock::ClockMap;
-use conclave_protocols::policy::{Arbiter, Evidence};
+use conclave_protocols::policy::{Arbiter, ClockPolicy, Evidence};
 use conclave_protocols::{Epoch, LocalTime, LockName};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -191,6 +191,8 @@ pub struct Status {
     pub evidence: Evidence,
     /// The generation of the policy in force.
     pub policy_generation: i64,
+    /// How the group clock is kept.
+    pub clock: ClockPolicy,
     /// The version that the members of the view speak.
     pub speaks: u16,
     /// Whether locks are granted in the group; nothing if that is not known.

@@ -114,7 +114,7 @@ impl Metrics {
         self.elections.observe_all(std::iter::once(&default).chain(named.borrow().values()), now);
         let clock = group.os_clock();
         let reading = group.group_time().borrow().reading(clock.raw().0);
-        self.clock.observe(&reading, clock.wall_ns());
+        self.clock.observe(&reading, clock.wall_ns(), &status.borrow().clock);
         self.probes.observe(&group.probed().borrow());
         self.encode()
     }

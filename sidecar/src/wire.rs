@@ -107,7 +107,7 @@ pub enum Payload {
         /// The view.
         epoch: Epoch,
         /// The message.
-        message: clock::Message,
+        message: clock::AnyMessage,
     },
 }
 

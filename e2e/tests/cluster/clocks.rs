@@ -22,29 +22,26 @@ fn pods_whose_clocks_are_off_and_drift_agree_within_their_bounds() -> Result<()>
     cluster.in_namespace("clocks-agree", |namespace| {
         product::install(&cluster)?;
         let group = Group::of_wrong_clocks(namespace)?;
-        wait::until("synchronised clocks", SOON, || {
-            for pod in group.pods()? {
-                let time = group.get(&pod, "/v1/time")?;
-                ensure!(time.text("status")? == "synchronized", "{} has {time:?}", pod.name);
+        // One after the other on the living group: group time goes on without a step.
+        let mut readings: Vec<Vec<Reading>> = vec![Vec::new(); FAULTS.len()];
+        for (algorithm, averaging, clock) in KEPT {
+            namespace.apply(&resource(clock))?;
+            wait::until("synchronised clocks", SOON, || {
+                for pod in group.pods()? {
+                    let time = group.get(&pod, "/v1/time")?;
+                    let is_so = time.text("status")? == "synchronized"
+                        && time.text("algorithm")? == algorithm
+                        && time.body["averaging"].as_str() == averaging
+                        && time.body["textbook_error_ns"].is_u64();
+                    ensure!(is_so, "{} has {time:?}", pod.name);
+                }
+                Ok(())
+            })?;
+            for (all, new) in readings.iter_mut().zip(read_all(namespace, &group)?) {
+                all.extend(new);
             }
-            Ok(())
-        })?;
-        let pods = group.pods()?;
-        each_clock_is_wrong_in_its_way(&pods)?;
-        let readings = thread::scope(|scope| {
-            let readers: Vec<_> =
-                pods.iter().map(|pod| scope.spawn(move || read(namespace, pod))).collect();
-            let readings = readers.into_iter().map(|reader| reader.join().expect("no panic"));
-            readings.collect::<Result<Vec<_>>>()
-        })?;
-        let all: Vec<&Reading> = readings.iter().flatten().collect();
-        for one in &all {
-            ensure!(one.bound < 50_000_000, "a bound of {} ns says nothing", one.bound);
-            all.iter().try_for_each(|other| agree(one, other))?;
-        }
-        for of_pod in &readings {
-            let rises = of_pod.windows(2).all(|pair| pair[0].time < pair[1].time);
-            ensure!(rises, "group time went back: {of_pod:?}");
+            each_clock_is_wrong_in_its_way(&group.pods()?)?;
+            check(&readings).with_context(|| format!("with clock: {clock}"))?;
         }
         Ok(())
     })
@@ -67,8 +64,49 @@ fn each_clock_is_wrong_in_its_way(pods: &[Pod]) -> Result<()> {
     Ok(())
 }
 
+/// What the pods read now, pod by pod.
+fn read_all(namespace: &Namespace<'_>, group: &Group<'_>) -> Result<Vec<Vec<Reading>>> {
+    let pods = group.pods()?;
+    thread::scope(|scope| {
+        let readers: Vec<_> =
+            pods.iter().map(|pod| scope.spawn(move || read(namespace, pod))).collect();
+        let readings = readers.into_iter().map(|reader| reader.join().expect("no panic"));
+        readings.collect()
+    })
+}
+
+fn check(readings: &[Vec<Reading>]) -> Result<()> {
+    let all: Vec<&Reading> = readings.iter().flatten().collect();
+    for one in &all {
+        ensure!(one.bound < 50_000_000, "a bound of {} ns says nothing", one.bound);
+        all.iter().try_for_each(|other| agree(one, other))?;
+    }
+    for of_pod in readings {
+        let rises = of_pod.windows(2).all(|pair| pair[0].time < pair[1].time);
+        ensure!(rises, "group time went back: {of_pod:?}");
+    }
+    Ok(())
+}
+
+fn resource(clock: &str) -> String {
+    format!(
+        "{{apiVersion: conclave.dev/v1alpha1, kind: Conclave, metadata: {{name: orders}}, \
+         spec: {{clock: {clock}}}}}"
+    )
+}
+
+/// The ways to keep clocks, one after the other: the algorithm, how it averages, and the specification.
+const KEPT: [(&str, Option<&str>, &str); 6] = [
+    ("Berkeley", Some("LargestSet"), "{}"),
+    ("Cristian", None, "{algorithm: Cristian}"),
+    ("NTP", None, "{algorithm: NTP}"),
+    ("Berkeley", Some("Median"), "{averaging: Median}"),
+    ("Berkeley", Some("Intervals"), "{averaging: Intervals}"),
+    ("NTP", None, "{algorithm: NTP}"),
+];
+
 /// Group time as a pod reported it, between two readings of the machine's clock, all in nanoseconds.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Reading {
     before: i128,
     time: i128,
@@ -121,10 +159,7 @@ trait WrongClocks<'a>: Sized {
 
 impl<'a> WrongClocks<'a> for Group<'a> {
     fn of_wrong_clocks(namespace: &'a Namespace<'a>) -> Result<Self> {
-        namespace.apply(
-            "{apiVersion: conclave.dev/v1alpha1, kind: Conclave, metadata: {name: orders}, \
-             spec: {}}",
-        )?;
+        namespace.apply(&resource("{}"))?;
         let group = Self::of(namespace, "orders");
         for (number, (offset_ms, drift_ppm)) in FAULTS.iter().enumerate() {
             group.deploy_with_wrong_clock(&format!("shop-{number}"), (*offset_ms, *drift_ppm))?;

@@ -17,8 +17,8 @@
 //! | property | value |
 //! | --- | --- |
 //! | messages per round | 3(n - 1) |
-//! | error of a member after a round | half a round trip, and the daemon's own error |
-//! | tolerates | loss, duplicates, crashes: who is silent is not averaged; wrong clocks: see [the averages](super::average) |
+//! | error of a member after a round | half a round trip, and 2ρ for each second after; and the daemon's own error |
+//! | tolerates | loss, duplicates, crashes: who is silent is not averaged; wrong clocks, as far as the rule of averaging leaves them out |
 //! | links | any; delays need not be the same both ways |
 //!
 //! Deviations:
@@ -46,10 +46,10 @@ use serde::{Deserialize, Serialize};
 use super::average::Mean;
 use super::discipline::{Correction, Shown, VirtualClock};
 use super::exchange::Exchange;
-use super::map::ClockMap;
 use super::params::Params;
 use super::rates::{as_nanos, share};
 use super::round::{Own, Round, Sample, Source};
+use super::{Event, GroupClock};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -93,6 +93,8 @@ pub enum Message {
         round: u64,
         /// The correction of the reading in the answer.
         correction: Correction,
+        /// Half the round trip of the poll and the answer: the error by the textbook.
+        half_trip_ns: u64,
     },
 }
 
@@ -103,13 +105,6 @@ pub enum Timer {
     Round,
     /// No more waiting for answers.
     Answers,
-}
-
-/// What a member learns.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Event {
-    /// The clock took another course, or its bound is another.
-    Adjusted(ClockMap),
 }
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -168,11 +163,6 @@ impl Berkeley {
             }
             (_, role) => Self { role, ..next },
         }
-    }
-
-    /// This member's clock, to be carried into the next view.
-    pub fn clock(&self) -> &VirtualClock {
-        &self.clock
     }
 
     /// What the daemon knows of the other members; nothing at a follower.
@@ -239,6 +229,7 @@ impl Berkeley {
         let own = Own { id: self.me, bound_ns: self.clock.map().error_ns(round.sent.0) };
         let mean = round.average(own, self.view, &self.params);
         self.sources = round.judge(own, self.view, mean.as_ref());
+        out.tell(Event::Compared(self.sources.clone()));
         if let Some(Mean { ns: mean_ns, .. }) = mean {
             let ahead_ns = self.correct_own_clock(now, &round, mean_ns);
             self.send_adjustments(&round, mean_ns, ahead_ns, out);
@@ -266,6 +257,7 @@ impl Berkeley {
         } else {
             self.clock.steer(now, mean_ns);
         }
+        self.clock.note_textbook(round.sent, 0, 0);
         if let (true, Role::Daemon { reign, .. }) = (is_confirmed, &mut self.role) {
             *reign = Some(Reign { confirmed: round.sent, error_ns });
         }
@@ -287,7 +279,8 @@ impl Berkeley {
             let error_ns = sample.offset.error_ns.saturating_add(own);
             let delta_ns = mean_ns.saturating_sub(sample.offset.ns);
             let correction = Correction { delta_ns, ahead_ns, error_ns };
-            out.send(*to, Message::Adjust { round: self.latest, correction });
+            let half_trip_ns = sample.offset.error_ns;
+            out.send(*to, Message::Adjust { round: self.latest, correction, half_trip_ns });
         }
     }
 
@@ -302,7 +295,7 @@ impl Berkeley {
         &mut self,
         now: LocalTime,
         from: MemberId,
-        (round, correction): (u64, Correction),
+        (round, correction, half_trip_ns): (u64, Correction, u64),
         out: &mut OutboxOf<Self>,
     ) {
         let Role::Follower { answered } = &mut self.role else { return };
@@ -311,6 +304,8 @@ impl Berkeley {
         }
         let Some(answered) = answered.take() else { return };
         if self.clock.adjust(now, answered, correction) {
+            let drift = 2 * self.params.drift_ppb();
+            self.clock.note_textbook(answered.raw, half_trip_ns, drift);
             out.tell(Event::Adjusted(self.clock.map()));
         }
     }
@@ -343,6 +338,12 @@ impl Berkeley {
     }
 }
 
+impl GroupClock for Berkeley {
+    fn clock(&self) -> &VirtualClock {
+        &self.clock
+    }
+}
+
 impl Protocol for Berkeley {
     type Peer = MemberId;
     type Command = Infallible;
@@ -369,8 +370,11 @@ impl Protocol for Berkeley {
                 self.on_answer(now, from, (round, reading_ns, error_ns), out);
             }
             Input::Timer(Timer::Answers) => self.conclude(now, out),
-            Input::Message { from, message: Message::Adjust { round, correction } } => {
-                self.on_adjust(now, from, (round, correction), out);
+            Input::Message {
+                from,
+                message: Message::Adjust { round, correction, half_trip_ns },
+            } => {
+                self.on_adjust(now, from, (round, correction, half_trip_ns), out);
             }
         }
     }

@@ -5,8 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::estimate::Estimate;
 use super::exchange::saturate;
-use super::map::{ClockMap, Known, Segment};
+use super::map::{ClockMap, Fading, Known, Segment};
 use super::rates::{Rates, share};
 use crate::time::LocalTime;
 
@@ -51,6 +52,7 @@ impl VirtualClock {
             leads: false,
             synced_raw: None,
             fresh_for_ns: u64::MAX,
+            textbook: None,
         };
         Self { map, rates }
     }
@@ -64,6 +66,7 @@ impl VirtualClock {
         self.rates = rates;
         self.map.fresh_for_ns = fresh_for_ns;
         self.map.leads = leads;
+        self.map.textbook = None;
         let follows_on = !was.leads && !leads;
         let ns = if follows_on { was.known.at(raw) } else { was.now_ns(raw) };
         let error_ns = if follows_on || was.leads {
@@ -91,6 +94,24 @@ impl VirtualClock {
         }
         self.synchronise(now.0, known, target_ns);
         true
+    }
+
+    /// Follows group time as a time server's reply has it. It is refused as [`VirtualClock::adjust`] refuses.
+    pub(super) fn follow(&mut self, now: LocalTime, known: Estimate) -> bool {
+        self.follow_to(now, known, known.ns)
+    }
+
+    /// The same, with a target of its own.
+    pub(super) fn follow_to(&mut self, now: LocalTime, known: Estimate, target_ns: i64) -> bool {
+        let shown = Shown { raw: known.raw, ns: target_ns };
+        let ahead_ns = target_ns.saturating_sub(known.ns);
+        self.adjust(now, shown, Correction { delta_ns: 0, ahead_ns, error_ns: known.error_ns })
+    }
+
+    /// Notes how wrong the clock is by the formula of the algorithm's source, at a raw reading, and what that grows by after it,
+    /// in parts per billion.
+    pub(super) fn note_textbook(&mut self, raw: LocalTime, error_ns: u64, growth_ppb: u64) {
+        self.map.textbook = Some(Fading { raw: raw.0, error_ns, growth_ppb });
     }
 
     /// The daemon's correction of itself, when it knows of no better bound than it has.

@@ -12,6 +12,8 @@
 //! Deviation: of several places with the highest count, the caller's own interval has the say, then
 //! the narrowest place, then the earliest. The sources take any.
 
+use super::exchange::saturate;
+
 /// From where to where a value may be.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Interval {
@@ -37,6 +39,16 @@ impl Interval {
             low: ns.saturating_sub_unsigned(error_ns),
             high: ns.saturating_add_unsigned(error_ns),
         }
+    }
+
+    /// The value in the middle.
+    pub fn middle(self) -> i64 {
+        saturate((i128::from(self.low) + i128::from(self.high)).div_euclid(2))
+    }
+
+    /// How far an end is from the middle at most.
+    pub fn half_width(self) -> u64 {
+        self.high.abs_diff(self.low).div_ceil(2)
     }
 
     /// Whether the value may be this.

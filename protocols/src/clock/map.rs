@@ -30,6 +30,8 @@ pub struct ClockMap {
     pub(super) synced_raw: Option<u64>,
     /// The age after which the clock is in holdover.
     pub(super) fresh_for_ns: u64,
+    /// The error by the formula of the algorithm's source; nothing before clocks were compared in this view.
+    pub(super) textbook: Option<Fading>,
 }
 
 /// A stretch of a clock's course: as fast as the raw clock, but for what is left to be slewed.
@@ -50,6 +52,14 @@ pub(super) struct Known {
     pub(super) error_ns: u64,
 }
 
+/// An error that grows.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Fading {
+    pub(super) raw: u64,
+    pub(super) error_ns: u64,
+    pub(super) growth_ppb: u64,
+}
+
 /// How a clock stands.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum State {
@@ -68,6 +78,9 @@ pub struct Reading {
     pub now_ns: i64,
     /// How far group time is from that at most; nothing before the first synchronisation.
     pub error_ns: Option<u64>,
+    /// How far it is wrong at most by the formula of the algorithm's source, which takes less into account than
+    /// `error_ns`; nothing before clocks were compared in this view.
+    pub textbook_ns: Option<u64>,
     /// How the clock stands.
     pub state: State,
     /// How long ago the clock was compared; nothing before the first synchronisation.
@@ -91,6 +104,7 @@ impl ClockMap {
         Reading {
             now_ns: self.now_ns(raw),
             error_ns: self.error_ns(raw),
+            textbook_ns: self.textbook_ns(raw),
             state,
             age_ns,
             slewing_ns: self.slewing_ns(raw),
@@ -108,6 +122,12 @@ impl ClockMap {
     pub fn error_ns(&self, raw: u64) -> Option<u64> {
         let apart = if self.leads { 0 } else { self.known.at(raw).abs_diff(self.now_ns(raw)) };
         self.synced_raw.map(|_| self.known_error_ns(raw).saturating_add(apart))
+    }
+
+    /// See [`Reading::textbook_ns`].
+    pub(super) fn textbook_ns(&self, raw: u64) -> Option<u64> {
+        let Fading { raw: since, error_ns, growth_ppb } = self.textbook?;
+        Some(error_ns.saturating_add(share(raw.saturating_sub(since), growth_ppb)))
     }
 
     /// What is still to be slewed.

@@ -41,16 +41,30 @@ impl From<&ClockPolicy> for Params {
 }
 
 impl Params {
+    /// How long from one round to the next by the textbook: π/(2ρ).
+    pub fn resync_interval(&self) -> Duration {
+        resync_interval(self.precision, self.max_drift_ppm)
+    }
+
     /// How long from one round to the next.
     pub fn interval(&self) -> Duration {
-        resync_interval(self.precision, self.max_drift_ppm)
-            .max(Duration::from_millis(100))
-            .min(self.max_interval)
+        self.resync_interval().max(Duration::from_millis(100)).min(self.max_interval)
     }
 
     /// How long after a synchronisation a clock counts as synchronised: three intervals.
     pub fn fresh_for(&self) -> Duration {
         self.interval().saturating_mul(3).saturating_add(self.answer)
+    }
+
+    /// The same where members poll, and the leader learns from their next request that it still leads: one
+    /// interval more.
+    pub fn fresh_for_polled(&self) -> Duration {
+        self.fresh_for().saturating_add(self.interval())
+    }
+
+    /// ρ in parts per billion.
+    pub fn drift_ppb(&self) -> u64 {
+        u64::from(self.max_drift_ppm) * 1_000
     }
 
     /// How fast clocks may move.

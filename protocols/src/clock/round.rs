@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::average::{Candidate, Mean, average};
+use super::discipline::VirtualClock;
+use super::estimate::Estimate;
 use super::exchange::Offset;
 use super::params::Params;
 use super::rates::{as_nanos, share};
@@ -12,14 +14,14 @@ use crate::ids::MemberId;
 use crate::time::LocalTime;
 use crate::view::View;
 
-/// What the daemon found out about a member in its last complete round.
+/// What a member found out about another in its last round or exchange.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Source {
-    /// How far the member's clock was ahead of the daemon's; nothing if it did not answer.
+    /// How far the other's clock was ahead of its own; nothing if it did not answer.
     pub offset: Option<Offset>,
     /// What was made of it.
     pub verdict: Verdict,
-    /// The member's bound and the daemon's cannot both be right: a raw clock drifts more than the
+    /// The bounds of both cannot be right: a raw clock drifts more than the
     /// policy states, or was stopped.
     pub contradicts: bool,
 }
@@ -29,9 +31,13 @@ pub struct Source {
 pub enum Verdict {
     /// It is part of the average.
     Averaged,
-    /// It is too far from most others to be averaged.
+    /// Its time was taken.
+    Taken,
+    /// It agrees with most others, and its stratum is not lower.
+    Agrees,
+    /// It is too far from most others: an outlier, a falseticker.
     Outlier,
-    /// It is known too badly to be averaged.
+    /// It is known too badly, or its exchange took too long.
     Vague,
     /// Its clock was never synchronised, and is set rather than averaged.
     Joining,
@@ -66,6 +72,19 @@ pub(super) struct Own {
     pub(super) id: MemberId,
     /// The bound that it had when it sent its polls; nothing if it was never synchronised.
     pub(super) bound_ns: Option<u64>,
+}
+
+impl Source {
+    /// What a client learns of a server.
+    pub(super) fn of_server(clock: &VirtualClock, server: Estimate, verdict: Verdict) -> Self {
+        let map = clock.map();
+        let shown_ns = map.now_ns(server.raw.0);
+        let ns = server.ns.saturating_sub(shown_ns);
+        let most = map.error_ns(server.raw.0).map(|own| own.saturating_add(server.error_ns));
+        let contradicts = most.is_some_and(|most| ns.unsigned_abs() > most);
+        let offset = Some(Offset { ns, error_ns: server.error_ns });
+        Self { offset, verdict, contradicts }
+    }
 }
 
 impl Sample {

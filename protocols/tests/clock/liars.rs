@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use conclave_protocols::MemberId;
 use conclave_protocols::clock::{Candidate, Params, average};
-use conclave_protocols::policy::Averaging;
+use conclave_protocols::policy::{Averaging, ClockAlgorithm};
 use conclave_protocols::random::Random;
 
 use crate::weather::{self, SEEDS, converge};
-use crate::world::{MS, SECOND, World, between};
+use crate::world::{Kept, MS, SECOND, World, between};
 
 const GAMMA_NS: u64 = 20 * MS;
 
@@ -62,17 +62,20 @@ fn one_liar_of_five_does_not_pull_the_average_from_where_the_others_may_be() {
 #[test]
 fn a_follower_that_lies_moves_nobody_out_of_its_bound() {
     for seed in 0..SEEDS {
-        let params = Params { gamma: Duration::from_nanos(GAMMA_NS), ..weather::params(seed) };
+        let Kept { algorithm, params } = weather::kept(seed);
+        let params = Params { gamma: Duration::from_nanos(GAMMA_NS), ..params };
+        let kept = Kept { algorithm, params };
         let mut random = Random::new(seed);
         let rates = [(); 5].map(|()| between(&mut random, -50_000, 50_000));
         let off = [(); 5].map(|()| between(&mut random, -5_000_000, 5_000_000));
-        let mut world = World::new(seed, params, &rates, &off);
+        let mut world = World::new(seed, kept, &rates, &off);
         converge(&mut world);
         world.members[1].lies = true;
-        let most = match params.averaging {
+        let most = match (algorithm, params.averaging) {
             // What a liar adds to the average: a fifth of the range.
-            Averaging::LargestSet => 10 * MS,
-            Averaging::Median | Averaging::Intervals => 7 * MS,
+            (ClockAlgorithm::Berkeley, Averaging::LargestSet) => 10 * MS,
+            (ClockAlgorithm::Berkeley, Averaging::Median | Averaging::Intervals)
+            | (ClockAlgorithm::Cristian | ClockAlgorithm::Ntp, _) => 7 * MS,
         };
         for (epoch, leader) in (2..).zip([3, 0, 4, 2]) {
             let end = world.now + 15 * SECOND;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use conclave_protocols::clock::berkeley::{Message, Timer};
 use conclave_protocols::clock::{
-    Berkeley, Correction, Message, Params, State, Timer, Verdict, VirtualClock,
+    Berkeley, Correction, GroupClock, Params, State, Verdict, VirtualClock,
 };
 use conclave_protocols::{Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
@@ -35,7 +36,8 @@ fn answer(from: u32, reading_ns: i64) -> TestInput {
 }
 
 fn adjust(round: u64, delta_ns: i64) -> Message {
-    Message::Adjust { round, correction: Correction { delta_ns, ahead_ns: 0, error_ns: 0 } }
+    let correction = Correction { delta_ns, ahead_ns: 0, error_ns: 0 };
+    Message::Adjust { round, correction, half_trip_ns: 0 }
 }
 
 /// Lets the daemon handle something; what it sends is not delivered.

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use conclave_protocols::clock::berkeley::Message;
 use conclave_protocols::clock::{
-    Berkeley, ClockMap, Correction, Event, Message, Params, Rates, Shown, VirtualClock,
+    Berkeley, ClockMap, Correction, Event, GroupClock, Params, Rates, Shown, VirtualClock,
 };
 use conclave_protocols::policy::ClockPolicy;
 use conclave_protocols::protocol::OutboxOf;
@@ -78,7 +79,7 @@ impl Group {
                     self.handle(now, to.0 as usize, Input::Message { from, message });
                 }
                 Effect::Tell(Event::Adjusted(map)) => self.notified.push((from, map)),
-                Effect::Arm { .. } | Effect::Disarm(_) => {}
+                Effect::Tell(Event::Compared(_)) | Effect::Arm { .. } | Effect::Disarm(_) => {}
             }
         }
     }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use conclave_protocols::LocalTime;
-use conclave_protocols::clock::{
-    Exchange, Params, VirtualClock, messages_per_round, resync_interval,
-};
+use conclave_protocols::clock::berkeley::messages_per_round;
+use conclave_protocols::clock::{Exchange, GroupClock, Params, VirtualClock, resync_interval};
 use conclave_protocols::policy::Averaging;
 
 use crate::still::{Group, MS, kept, kept_within, params};

@@ -3,18 +3,23 @@
 use std::time::Duration;
 
 use conclave_protocols::clock::{Params, State};
-use conclave_protocols::policy::{Averaging, ClockPolicy};
+use conclave_protocols::policy::{Averaging, ClockAlgorithm, ClockPolicy};
 use conclave_protocols::random::Random;
 
-use crate::world::{EPOCH_NS, MS, SECOND, World, between};
+use crate::world::{EPOCH_NS, Kept, MS, Member, SECOND, World, between};
 
 const HOURS_NS: i64 = 3 * 3_600_000_000_000;
 pub(crate) const SEEDS: u64 = 60;
 
-/// All clocks drift as fast as allowed or anything less. A third of the seeds each go by one rule.
-pub(crate) fn params(seed: u64) -> Params {
-    let rule = usize::try_from(seed % 3).expect("small");
-    let averaging = Averaging::ALL[rule];
+/// How the clocks of a seed are kept: by each algorithm in turn, Berkeley's daemon by each rule in turn.
+pub(crate) fn kept(seed: u64) -> Kept {
+    let of = |seed: u64| usize::try_from(seed % 3).expect("small");
+    let algorithm = ClockAlgorithm::ALL[of(seed)];
+    Kept { algorithm, params: params(Averaging::ALL[of(seed / 3)]) }
+}
+
+/// All clocks drift as fast as allowed or anything less.
+fn params(averaging: Averaging) -> Params {
     let policy = ClockPolicy { max_drift_ppm: 50, averaging, ..ClockPolicy::default() };
     Params { gamma: Duration::from_millis(250), ..Params::from(&policy) }
 }
@@ -32,7 +37,7 @@ pub(crate) fn world(seed: u64) -> World {
     });
     let mut off = [(); 5].map(|()| between(&mut random, -100_000_000, 100_000_000));
     off[1] = HOURS_NS;
-    World::new(seed, params(seed), &rates, &off)
+    World::new(seed, kept(seed), &rates, &off)
 }
 
 pub(crate) fn converge(world: &mut World) {
@@ -128,19 +133,26 @@ fn a_follower_that_is_cut_off_holds_over_within_its_growing_bound() {
 
 #[test]
 fn a_clock_that_drifts_more_than_assumed_is_found_out() {
-    let mut world = world(1);
-    converge(&mut world);
-    let contradictions = |world: &World| {
-        let sources = world.members[4].node.sources();
-        sources.iter().filter(|(_, s)| s.contradicts).map(|(id, _)| id.0).collect::<Vec<_>>()
-    };
-    assert_eq!(contradictions(&world), [0; 0]);
-    world.members[2].rate_ppb += 10_000_000;
-    let jumped = world.now;
-    let mut found = Vec::new();
-    // Its readers see the violation too, so the laws are not checked from here on.
-    world.run_unchecked(jumped + 5 * SECOND, &mut |world| found.extend(contradictions(world)));
-    assert!(!found.is_empty() && found.iter().all(|id| *id == 2), "{found:?}");
+    for seed in 0..3 {
+        let mut world = world(seed);
+        converge(&mut world);
+        // By the daemon, or by the member itself.
+        let contradictions = |world: &World| {
+            let of = |(id, member): (usize, &Member)| {
+                let wrong = member.sources.iter().filter(|(_, one)| one.contradicts);
+                wrong.map(|(other, _)| (id, other.0 as usize)).collect::<Vec<_>>()
+            };
+            world.members.iter().enumerate().flat_map(of).collect::<Vec<_>>()
+        };
+        assert_eq!(contradictions(&world), [], "seed {seed}");
+        world.members[2].rate_ppb += 10_000_000;
+        let jumped = world.now;
+        let mut found = Vec::new();
+        // Its readers see the violation too, so the laws are not checked from here on.
+        world.run_unchecked(jumped + 5 * SECOND, &mut |world| found.extend(contradictions(world)));
+        assert!(!found.is_empty(), "seed {seed}");
+        assert!(found.iter().all(|(by, of)| *by == 2 || *of == 2), "seed {seed}: {found:?}");
+    }
 }
 
 /// Runs to the end, where all bounds are small again.
@@ -149,5 +161,46 @@ fn converge_again(world: &mut World, end: u64, small: u64) {
     for member in 0..5 {
         let bound = world.bound(member);
         assert!(bound < Some(small), "seed {}: m{member} has {bound:?}", world.seed);
+    }
+}
+
+#[test]
+fn a_leader_that_was_just_started_takes_the_time_that_the_group_has() {
+    for seed in 0..SEEDS {
+        let mut world = world(seed);
+        converge(&mut world);
+        for (epoch, leader) in (2..).zip([1_u32, 4, 0]) {
+            let shown = world.shown(2);
+            let begun = world.now;
+            world.restart(leader as usize);
+            world.change_view(epoch, leader, &[0, 1, 2, 3, 4]);
+            // Berkeley's daemon takes the time of its first round, slow as that may be.
+            let small = if seed.is_multiple_of(3) { 200 * MS } else { 20 * MS };
+            converge_again(&mut world, begun + 40 * SECOND, small);
+            let passed = world.shown(2) - shown - i64::try_from(world.now - begun).expect("small");
+            assert!(passed.abs() < 100_000_000, "seed {seed}: group time went by {passed} ns more");
+        }
+    }
+}
+
+#[test]
+fn a_living_group_changes_how_its_clocks_are_kept_without_a_step() {
+    for seed in 0..SEEDS {
+        let mut world = world(seed);
+        converge(&mut world);
+        let (shown, begun) = (world.shown(2), world.now);
+        for (epoch, turn) in (2..).zip(seed..seed + 7) {
+            world.kept = kept(turn * 4);
+            let leader = if turn.is_multiple_of(2) { 4 } else { 1 };
+            world.change_view(epoch, leader, &[0, 1, 2, 3, 4]);
+            let pause = if seed.is_multiple_of(4) { 700 * MS } else { 6 * SECOND };
+            world.run_until(world.now + pause, &mut |_| {});
+        }
+        let end = world.now + 60 * SECOND;
+        converge_again(&mut world, end, 10 * MS);
+        let passed = world.shown(2) - shown - i64::try_from(world.now - begun).expect("small");
+        // The rate of group time is within 200 ppm of true time.
+        let most = i64::try_from(world.now - begun).expect("small") / 5_000;
+        assert!(passed.abs() < most, "seed {seed}: {passed} ns more");
     }
 }

@@ -3,10 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use conclave_protocols::clock::{Berkeley, ClockMap, Event, Message, Params, Timer, VirtualClock};
+use conclave_protocols::clock::{
+    AnyClock, AnyMessage, AnyTimer, ClockMap, Event, GroupClock, Params, Source, VirtualClock,
+    berkeley, cristian, ntp,
+};
+use conclave_protocols::policy::ClockAlgorithm;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::random::Random;
-use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
+use conclave_protocols::{
+    Effect, Epoch, Input, LocalTime, MemberId, Named, Outbox, Protocol, View,
+};
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
@@ -18,7 +24,9 @@ pub(crate) fn between(random: &mut Random, low: i64, high: i64) -> i64 {
 
 /// One member: an oscillator, a protocol, and the map that its readers have.
 pub(crate) struct Member {
-    pub(crate) node: Berkeley,
+    pub(crate) node: AnyClock,
+    /// What it learned of others when it last compared clocks.
+    pub(crate) sources: BTreeMap<MemberId, Source>,
     pub(crate) published: ClockMap,
     /// Its raw clock's rate, less one, in parts per billion.
     pub(crate) rate_ppb: i64,
@@ -30,24 +38,34 @@ pub(crate) struct Member {
     /// It says anything of its clock.
     pub(crate) lies: bool,
     raw_zero: u64,
-    timers: BTreeMap<Timer, u64>,
+    timers: BTreeMap<AnyTimer, u64>,
     last_publication: u64,
     last_shown: Option<i64>,
 }
 
 enum Happening {
-    Arrives { to: usize, from: usize, epoch: u64, message: Message },
-    Fires { member: usize, epoch: u64, timer: Timer, armed: u64 },
+    Arrives { to: usize, from: usize, epoch: u64, message: AnyMessage },
+    Fires { member: usize, epoch: u64, timer: AnyTimer, armed: u64 },
     Publishes { member: usize, map: ClockMap },
     Seals { member: usize },
-    Enters { member: usize, view: View },
+    Enters { member: usize, view: View, kept: Kept },
+}
+
+/// How the clocks of a view are kept.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept {
+    pub(crate) algorithm: ClockAlgorithm,
+    pub(crate) params: Params,
 }
 
 pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) now: u64,
     pub(crate) members: Vec<Member>,
-    params: Params,
+    /// How those of the next view are kept.
+    pub(crate) kept: Kept,
+    /// How many messages of each name were sent.
+    pub(crate) sent: BTreeMap<&'static str, u64>,
     random: Random,
     queue: BTreeMap<(u64, u64), Happening>,
     count: u64,
@@ -63,7 +81,7 @@ impl Member {
 impl World {
     /// Members whose raw clocks run at these rates and whose wall clocks are off by this much; the
     /// last is the daemon of the first view.
-    pub(crate) fn new(seed: u64, params: Params, rates_ppb: &[i64], off_ns: &[i64]) -> Self {
+    pub(crate) fn new(seed: u64, kept: Kept, rates_ppb: &[i64], off_ns: &[i64]) -> Self {
         let mut random = Random::new(seed);
         let leader = u32::try_from(rates_ppb.len() - 1).expect("a small group");
         let view = View { epoch: Epoch(1), size: leader + 1, leader: MemberId(leader) };
@@ -71,10 +89,11 @@ impl World {
         let members = members.map(|(me, (rate_ppb, off_ns))| {
             let raw_zero = random.up_to(1 << 50);
             let utc_offset = EPOCH_NS + off_ns - i64::try_from(raw_zero).expect("below 2^50");
-            let clock = VirtualClock::new(utc_offset, params.rates());
+            let clock = VirtualClock::new(utc_offset, kept.params.rates());
             Member {
                 published: clock.map(),
-                node: Berkeley::new(me, view, params, clock),
+                node: AnyClock::with(kept.algorithm, kept.params, (me, view), clock),
+                sources: BTreeMap::new(),
                 rate_ppb: *rate_ppb,
                 epoch: 1,
                 is_sealed: true,
@@ -87,10 +106,10 @@ impl World {
             }
         });
         let members: Vec<Member> = members.collect();
-        let mut world =
-            Self { seed, now: 0, members, params, random, queue: BTreeMap::new(), count: 0 };
+        let (queue, sent) = (BTreeMap::new(), BTreeMap::new());
+        let mut world = Self { seed, now: 0, members, kept, sent, random, queue, count: 0 };
         for member in 0..world.members.len() {
-            world.soon(20 * MS, Happening::Enters { member, view });
+            world.soon(20 * MS, Happening::Enters { member, view, kept });
         }
         world
     }
@@ -105,8 +124,22 @@ impl World {
         }
         for member in members {
             let after = 20 * MS + self.random.up_to(300 * MS);
-            self.at(self.now + after, Happening::Enters { member: *member, view });
+            let enters = Happening::Enters { member: *member, view, kept: self.kept };
+            self.at(self.now + after, enters);
         }
+    }
+
+    /// A process begins anew, with a clock that was never synchronised and that is off by hours.
+    pub(crate) fn restart(&mut self, member: usize) {
+        let it = &mut self.members[member];
+        let offset = EPOCH_NS - i64::try_from(it.raw_zero).expect("below 2^50");
+        let clock = VirtualClock::new(offset + 7_200_000_000_000, self.kept.params.rates());
+        (it.published, it.last_shown, it.is_sealed) = (clock.map(), None, true);
+        let view = View { epoch: Epoch(it.epoch), size: 1, leader: id(member) };
+        let Kept { algorithm, params } = self.kept;
+        it.node = AnyClock::with(algorithm, params, (id(member), view), clock);
+        let gone = |one: &Happening| matches!(one, Happening::Publishes { member: of, .. } if *of == member);
+        self.queue.retain(|_, one| !gone(one));
     }
 
     /// Runs until a moment, and looks at all clocks at every event and every few milliseconds.
@@ -190,14 +223,15 @@ impl World {
             }
             Happening::Publishes { member, map } => self.members[member].published = map,
             Happening::Seals { member } => self.members[member].is_sealed = true,
-            Happening::Enters { member, view } => self.enter(member, view),
+            Happening::Enters { member, view, kept } => self.enter(member, view, kept),
         }
     }
 
-    fn enter(&mut self, member: usize, view: View) {
+    fn enter(&mut self, member: usize, view: View, kept: Kept) {
         let raw = LocalTime(self.members[member].raw(self.now));
         let it = &mut self.members[member];
-        it.node = Berkeley::new(id(member), view, self.params, it.node.clock().clone());
+        let clock = it.node.clock().clone();
+        it.node = AnyClock::with(kept.algorithm, kept.params, (id(member), view), clock);
         it.epoch = view.epoch.0;
         it.is_sealed = false;
         it.timers.clear();
@@ -206,14 +240,14 @@ impl World {
         self.carry_out(member, out);
     }
 
-    fn handle(&mut self, member: usize, input: InputOf<Berkeley>) {
+    fn handle(&mut self, member: usize, input: InputOf<AnyClock>) {
         let raw = LocalTime(self.members[member].raw(self.now));
         let mut out = Outbox::default();
         self.members[member].node.handle(raw, input, &mut out);
         self.carry_out(member, out);
     }
 
-    fn carry_out(&mut self, member: usize, mut out: OutboxOf<Berkeley>) {
+    fn carry_out(&mut self, member: usize, mut out: OutboxOf<AnyClock>) {
         let epoch = self.members[member].epoch;
         for effect in out.drain() {
             match effect {
@@ -228,6 +262,7 @@ impl World {
                 Effect::Disarm(timer) => {
                     self.members[member].timers.remove(&timer);
                 }
+                Effect::Tell(Event::Compared(sources)) => self.members[member].sources = sources,
                 Effect::Tell(Event::Adjusted(map)) => {
                     let at = self.now + self.random.up_to(ClockMap::SWITCH_NS);
                     let at = at.max(self.members[member].last_publication);
@@ -240,7 +275,8 @@ impl World {
 
     /// One in ten is lost, one in ten comes twice, one in twenty is slow. One way from each member is
     /// quick, the other is not.
-    fn send(&mut self, from: usize, to: usize, epoch: u64, message: &Message) {
+    fn send(&mut self, from: usize, to: usize, epoch: u64, message: &AnyMessage) {
+        *self.sent.entry(message.name()).or_default() += 1;
         let copies = match self.random.up_to(10) {
             0 => 0,
             1 => 2,
@@ -270,16 +306,27 @@ impl World {
 }
 
 /// Changes what a message says of the clock of its sender: by a little or by a lot, and with whatever bound.
-fn lie(random: &mut Random, message: &mut Message) {
+fn lie(random: &mut Random, message: &mut AnyMessage) {
     let most = [1_000_000, 19_000_000, 10_000_000_000][choice(random, 3)];
     let off = between(random, -most, most);
     let bound = [Some(0), Some(1_000_000), Some(15_000_000), Some(u64::MAX), None];
     match message {
-        Message::Answer { reading_ns, error_ns, .. } => {
-            *reading_ns = reading_ns.saturating_add(off);
+        AnyMessage::Berkeley(berkeley::Message::Answer {
+            reading_ns: time_ns, error_ns, ..
+        })
+        | AnyMessage::Cristian(cristian::Message::Reply { time_ns, error_ns, .. }) => {
+            *time_ns = time_ns.saturating_add(off);
             *error_ns = bound[choice(random, bound.len())];
         }
-        Message::Poll { .. } | Message::Adjust { .. } => {}
+        AnyMessage::Ntp(ntp::Message::Server(reply)) => {
+            reply.receive_ns = reply.receive_ns.saturating_add(off);
+            reply.transmit_ns = reply.receive_ns.saturating_add(between(random, 0, 1_000_000));
+            reply.error_ns = bound[choice(random, bound.len())];
+            reply.system.stratum = u8::try_from(choice(random, 17)).expect("small");
+            reply.system.root_delay_ns = random.up_to(1_000_000);
+            reply.system.root_dispersion_ns = random.up_to(1_000_000);
+        }
+        AnyMessage::Berkeley(_) | AnyMessage::Cristian(_) | AnyMessage::Ntp(_) => {}
     }
 }
 

@@ -32,13 +32,22 @@ fn without_links(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clocks::{BERKELEY, CRISTIAN, NTP};
     use crate::page_elections::{BULLY, RING};
     use crate::textbooks::ALL;
+
+    const OTHERS: [(&str, &str); 5] = [
+        ("Bully", BULLY),
+        ("Ring", RING),
+        ("Berkeley", BERKELEY),
+        ("Cristian", CRISTIAN),
+        ("NTP", NTP),
+    ];
 
     #[test]
     fn every_head_says_what_is_tolerated_and_what_links_must_be_like() {
         let locks = ALL.map(|book| (book.name, book.text));
-        for (name, text) in locks.into_iter().chain([("Bully", BULLY), ("Ring", RING)]) {
+        for (name, text) in locks.into_iter().chain(OTHERS) {
             let promises = Header::read(text).promises;
             for property in ["| tolerates |", "| links |"] {
                 assert!(promises.iter().any(|row| row.starts_with(property)), "{name}: {property}");

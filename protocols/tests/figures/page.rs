@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use crate::ballots::Costs;
+use crate::clocks;
 use crate::deaths::Tried;
 use crate::elections::Case;
 use crate::forgetful::Forgotten;
@@ -49,7 +50,8 @@ pub(crate) fn page(figures: &Figures) -> String {
         }
     }
     text += &weather(&figures.locks);
-    text + &page_elections::section(&figures.bully, &figures.ring)
+    text += &page_elections::section(&figures.bully, &figures.ring);
+    text + &clocks::section()
 }
 
 fn introduction() -> String {

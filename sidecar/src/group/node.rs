@@ -122,8 +122,8 @@ pub(super) trait Surroundings {
     /// The group clock has another course.
     fn adjusted(&mut self, map: ClockMap);
 
-    /// This member, which is the daemon of the group clock, has ended a round.
-    fn ended_round(&mut self, sources: &BTreeMap<MemberId, clock::Source>);
+    /// This member has compared its clock with those of others.
+    fn compared(&mut self, sources: &BTreeMap<MemberId, clock::Source>);
 
     /// The node drains, or leaves its group.
     fn ends(&mut self, ending: Ending);
@@ -144,7 +144,7 @@ pub(super) enum Ending {
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 enum PodTimer {
     Member(member::Timer),
-    Clock(clock::Timer),
+    Clock(clock::AnyTimer),
     Claim(LockName, ClaimId, Due),
     /// Leaving takes too long.
     Leave,

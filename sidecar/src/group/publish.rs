@@ -33,6 +33,7 @@ impl Publisher {
             arbiter: policy.arbiter,
             evidence: policy.evidence,
             policy_generation: policy.generation,
+            clock: policy.clock,
             speaks: version::FIRST,
             grants: None,
             grace_until: None,
@@ -60,6 +61,7 @@ impl Publisher {
             status.arbiter = policy.arbiter;
             status.evidence = policy.evidence;
             status.policy_generation = policy.generation;
+            status.clock = policy.clock;
             status.draining = false;
         });
     }
@@ -78,6 +80,7 @@ impl Publisher {
             status.arbiter = record.policy.arbiter;
             status.evidence = record.policy.evidence;
             status.policy_generation = record.policy.generation;
+            status.clock = record.policy.clock;
             status.speaks = record.speaks();
             status.members = members(record, *self.me.borrow(), is_open, is_suspected);
             status.tolerates = tolerated(record);

@@ -137,6 +137,7 @@ const ALL: &[&str] = &[
     "ttl-expired",
     "max-hold",
     "hung up",
+    "clocks",
     "renewed",
     "renewal refused",
     "old token refused",

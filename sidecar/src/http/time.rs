@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::http::header::{ACCEPT, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use conclave_protocols::clock::{self, Reading};
-use conclave_protocols::policy::ClockAlgorithm;
+use conclave_protocols::clock::{self, Params, Reading};
+use conclave_protocols::policy::{Averaging, ClockAlgorithm};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -33,6 +33,10 @@ pub(super) struct TimeView {
     latest_ns: Option<String>,
     /// How far group time is from `time_ns` at most; null while `unknown`.
     error_bound_ns: Option<u64>,
+    /// How far the clock is wrong at most by the formula of the algorithm's source. It is for comparison: it leaves
+    /// out what the leader's own clock may be wrong by, and how fast group time may run. Null before the clock was
+    /// compared in this view, and 0 at the leader.
+    textbook_error_ns: Option<u64>,
     /// Whose time it is: the group's own, which is not UTC.
     reference: Reference,
     /// The group.
@@ -40,6 +44,14 @@ pub(super) struct TimeView {
     /// How the clocks are kept together.
     #[schema(value_type = String, example = "Berkeley")]
     algorithm: ClockAlgorithm,
+    /// How the leader averages; null where it does not.
+    #[schema(value_type = Option<String>, example = "LargestSet")]
+    averaging: Option<Averaging>,
+    /// How often clocks are to be compared by the textbook, π/(2ρ): then two that drift apart differ by the policy's
+    /// precision at most.
+    resync_interval_ns: u64,
+    /// How often they are compared: at least once a second, since the bound grows faster than the difference.
+    interval_ns: u64,
     /// The number of the view, below 2^53.
     epoch: u64,
     /// The pod that keeps the time: the leader; null if nobody is known to lead.
@@ -137,15 +149,21 @@ impl Api {
 
 impl TimeView {
     fn of(reading: &Reading, raw: u64, status: &Status) -> Self {
+        let policy = &status.clock;
+        let params = Params::from(policy);
         Self {
             status: reading.state.into(),
             time_ns: reading.now_ns.to_string(),
             earliest_ns: reading.earliest_ns().map(|ns| ns.to_string()),
             latest_ns: reading.latest_ns().map(|ns| ns.to_string()),
             error_bound_ns: reading.error_ns,
+            textbook_error_ns: reading.textbook_ns,
             reference: Reference::Group,
             group: status.group.clone(),
-            algorithm: ClockAlgorithm::Berkeley,
+            algorithm: policy.algorithm,
+            averaging: policy.algorithm.averages().then_some(policy.averaging),
+            resync_interval_ns: nanos(params.resync_interval()),
+            interval_ns: nanos(params.interval()),
             epoch: status.epoch.0,
             master: status.members.iter().find(|member| member.leader).map(|one| one.pod.clone()),
             own: status.pod.clone(),
@@ -199,6 +217,10 @@ impl From<clock::State> for ClockState {
             clock::State::Unsynchronised => Self::Unknown,
         }
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn known_within(reading: &Reading, max_error: Option<Duration>) -> bool {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use conclave_protocols::clock::{Reading, Source, State, Verdict};
+use conclave_protocols::clock::{Params, Reading, Source, State, Verdict};
+use conclave_protocols::policy::ClockPolicy;
 use prometheus::{Gauge, Histogram, IntCounter, IntCounterVec, IntGauge};
 
 use super::definitions::{Definitions, begin, doubling};
@@ -12,6 +13,9 @@ use super::definitions::{Definitions, begin, doubling};
 pub(crate) struct ClockMetrics {
     synchronized: IntGauge,
     error_bound: Gauge,
+    textbook_error: Gauge,
+    resync_interval: Gauge,
+    interval: Gauge,
     age: Gauge,
     slewing: Gauge,
     host_offset: Gauge,
@@ -31,6 +35,19 @@ impl ClockMetrics {
                 "conclave_clock_error_bound_seconds",
                 "How far group time is from this member's clock at most; +Inf before it is known.",
             ),
+            textbook_error: define.gauge(
+                "conclave_clock_textbook_error_seconds",
+                "How far this member's clock is wrong at most by the formula of the algorithm's source, which leaves out \
+                 what the leader's is wrong by; NaN before it is known.",
+            ),
+            resync_interval: define.gauge(
+                "conclave_clock_resync_interval_seconds",
+                "How often clocks are to be compared by the textbook, for the precision and the drift of the policy.",
+            ),
+            interval: define.gauge(
+                "conclave_clock_interval_seconds",
+                "How often clocks are compared: at least once a second.",
+            ),
             age: define.gauge(
                 "conclave_clock_age_seconds",
                 "Since when this member's clock was last compared; +Inf if it never was.",
@@ -45,7 +62,7 @@ impl ClockMetrics {
             ),
             answers: define.counters(
                 "conclave_clock_answers_total",
-                "Members asked for their time by this one as the daemon, by what came of it.",
+                "Members asked for their time by this one, by what came of it.",
                 &["verdict"],
             ),
             contradictions: define.counter(
@@ -54,12 +71,14 @@ impl ClockMetrics {
             ),
             error: define.histogram(
                 "conclave_clock_exchange_error_seconds",
-                "Half the round trip of the daemon's exchanges: what one of them leaves unknown.",
+                "What an exchange with another member leaves unknown: half its round trip, and of a time server \
+                 its own bound too.",
                 &doubling(1e-6, 20),
             ),
         };
         begin(&metrics.answers, &VERDICTS.map(|one| [verdict(one)]));
         metrics.error_bound.set(f64::INFINITY);
+        metrics.textbook_error.set(f64::NAN);
         metrics.age.set(f64::INFINITY);
         metrics.slewing.set(f64::NAN);
         metrics.host_offset.set(f64::NAN);
@@ -76,7 +95,11 @@ impl ClockMetrics {
     }
 
     /// Takes over how the clock stands, and what the machine's wall clock shows.
-    pub(super) fn observe(&self, reading: &Reading, wall_ns: i64) {
+    pub(super) fn observe(&self, reading: &Reading, wall_ns: i64, policy: &ClockPolicy) {
+        let params = Params::from(policy);
+        self.resync_interval.set(params.resync_interval().as_secs_f64());
+        self.interval.set(params.interval().as_secs_f64());
+        self.textbook_error.set(reading.textbook_ns.map_or(f64::NAN, |ns| known(Some(ns))));
         self.synchronized.set(i64::from(reading.state == State::Synchronised));
         self.error_bound.set(known(reading.error_ns));
         self.age.set(known(reading.age_ns));
@@ -97,6 +120,8 @@ fn signed(nanos: i64) -> f64 {
 fn verdict(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Averaged => "averaged",
+        Verdict::Taken => "taken",
+        Verdict::Agrees => "agrees",
         Verdict::Outlier => "outlier",
         Verdict::Vague => "vague",
         Verdict::Joining => "joining",
@@ -105,5 +130,12 @@ fn verdict(verdict: Verdict) -> &'static str {
 }
 
 /// All of them.
-const VERDICTS: [Verdict; 5] =
-    [Verdict::Averaged, Verdict::Outlier, Verdict::Vague, Verdict::Joining, Verdict::Silent];
+const VERDICTS: [Verdict; 7] = [
+    Verdict::Averaged,
+    Verdict::Taken,
+    Verdict::Agrees,
+    Verdict::Outlier,
+    Verdict::Vague,
+    Verdict::Joining,
+    Verdict::Silent,
+];

@@ -198,13 +198,39 @@ fn named_elections() -> Vec<(&'static str, PeerMessage)> {
     sent.map(|(name, what)| (name, PeerMessage::Service(Box::new(envelope(what))))).into()
 }
 
-fn clocks() -> Vec<(&'static str, clock::Message)> {
-    let (round, reading_ns) = (7, -1_500);
+fn clocks() -> Vec<(&'static str, clock::AnyMessage)> {
+    use clock::{berkeley, cristian, ntp};
+
+    let (round, attempt, reading_ns) = (7, 8, -1_500);
+    let (stamp, error_ns) = (LocalTime(5_000_000_000), Some(800));
     let correction = clock::Correction { delta_ns: -250, ahead_ns: 40, error_ns: 900 };
+    let system = ntp::System {
+        stratum: 2,
+        reference: Some(MemberId(1)),
+        root_delay_ns: 300,
+        root_dispersion_ns: 40,
+    };
+    let reply = ntp::Reply {
+        origin: LocalTime(4_000_000_000),
+        receive_ns: reading_ns,
+        transmit_ns: -1_400,
+        stamp,
+        system,
+        error_ns,
+    };
+    let adjust = berkeley::Message::Adjust { round, correction, half_trip_ns: 60 };
+    let request = cristian::Message::Request { attempt, origin: Some(stamp) };
+    let answered = cristian::Message::Reply { attempt, stamp, time_ns: reading_ns, error_ns };
+    let client = ntp::Message::Client { origin: None, transmit: stamp };
+    let of_berkeley = clock::AnyMessage::Berkeley;
     vec![
-        ("clock-poll", clock::Message::Poll { round }),
-        ("clock-answer", clock::Message::Answer { round, reading_ns, error_ns: Some(800) }),
-        ("clock-adjust", clock::Message::Adjust { round, correction }),
+        ("clock-poll", of_berkeley(berkeley::Message::Poll { round })),
+        ("clock-answer", of_berkeley(berkeley::Message::Answer { round, reading_ns, error_ns })),
+        ("clock-adjust", of_berkeley(adjust)),
+        ("clock-request", clock::AnyMessage::Cristian(request)),
+        ("clock-reply", clock::AnyMessage::Cristian(answered)),
+        ("clock-client", clock::AnyMessage::Ntp(client)),
+        ("clock-server", clock::AnyMessage::Ntp(ntp::Message::Server(reply))),
     ]
 }
 

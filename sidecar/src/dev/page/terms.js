@@ -89,7 +89,7 @@ export const KINDS = {
     "election": "Who is to lead: the group, or in a named election.",
     "view": "Who is a member, and who leads: promises, and the end of one view and the begin of the next.",
     "lock": "Who is next in a critical section.",
-    "clock": "What time it is: the daemon of the Berkeley algorithm asks all and sends each its correction.",
+    "clock": "What time it is: the leader asks all and sends each its correction (Berkeley), or each member asks the leader (Cristian), or several servers (NTP).",
   }],
   algorithm: ["Algorithms", {
     "Bully": "Ask all higher ranks whether they live. If none answers, one is elected; the highest that lives wins (Garcia-Molina 1982).",
@@ -153,6 +153,10 @@ export const KINDS = {
     "poll": "“What time is it?”",
     "answer": "“My clock shows this.”",
     "adjust": "“When you answered you were behind by this.”",
+    "request": "Cristian: “What time is it?”",
+    "reply": "Cristian: “My clock shows this.”",
+    "client": "NTP: “This left when my clock showed T1.”",
+    "server": "NTP: “It came at T2 and this left at T3; and so do I stand.”",
   }],
 };
 

@@ -1,6 +1,6 @@
-//! A node's group clock: Berkeley's algorithm, run by the raw clock.
+//! A node's group clock: the algorithm that the policy names, run by the raw clock.
 
-use conclave_protocols::clock::{self, Berkeley, Params, VirtualClock};
+use conclave_protocols::clock::{self, AnyClock, AnyMessage, GroupClock, VirtualClock};
 use conclave_protocols::member::Event;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::record::Record;
@@ -11,7 +11,7 @@ use crate::wire::Payload;
 
 /// The group clock: in a view, or between two.
 pub(super) struct GroupTime {
-    sync: Option<Berkeley>,
+    sync: Option<AnyClock>,
     clock: VirtualClock,
     epoch: Epoch,
 }
@@ -23,7 +23,8 @@ impl GroupTime {
 }
 
 impl PodNode {
-    /// A view began: its leader is the daemon. The clock is carried over.
+    /// A view began: its leader is the daemon, or the time server. The clock is carried over, whatever
+    /// algorithm kept it.
     pub(super) fn enter_time(
         &mut self,
         at: Moment,
@@ -35,11 +36,10 @@ impl PodNode {
             Some(sync) => sync.clock().clone(),
             None => self.time.clock.clone(),
         };
-        let params = Params::from(&record.policy.clock);
         self.time.epoch = record.epoch;
         self.timers.clear_all(|timer| matches!(timer, PodTimer::Clock(_)));
         let mut out = Outbox::default();
-        let mut sync = Berkeley::new(rank, record.view(), params, clock);
+        let mut sync = AnyClock::new(&record.policy.clock, rank, record.view(), clock);
         sync.start(at.raw, &mut out);
         self.time.sync = Some(sync);
         self.carry_out_clock(at, out, around);
@@ -50,7 +50,7 @@ impl PodNode {
         at: Moment,
         from: Incarnation,
         epoch: Epoch,
-        message: clock::Message,
+        message: AnyMessage,
         around: &mut impl Surroundings,
     ) {
         let rank = self.member.record().filter(|r| r.epoch == epoch).and_then(|r| r.rank(from));
@@ -66,23 +66,19 @@ impl PodNode {
     pub(super) fn feed_clock(
         &mut self,
         at: Moment,
-        input: InputOf<Berkeley>,
+        input: InputOf<AnyClock>,
         around: &mut impl Surroundings,
     ) {
         let mut out = Outbox::default();
         let Some(sync) = &mut self.time.sync else { return };
-        let before = sync.sources().clone();
         sync.handle(at.raw, input, &mut out);
-        if *sync.sources() != before {
-            around.ended_round(sync.sources());
-        }
         self.carry_out_clock(at, out, around);
     }
 
     fn carry_out_clock(
         &mut self,
         at: Moment,
-        mut out: OutboxOf<Berkeley>,
+        mut out: OutboxOf<AnyClock>,
         around: &mut impl Surroundings,
     ) {
         for effect in out.drain() {
@@ -93,16 +89,12 @@ impl PodNode {
                 }
                 Effect::Disarm(timer) => self.timers.clear(&PodTimer::Clock(timer)),
                 Effect::Tell(clock::Event::Adjusted(map)) => around.adjusted(map),
+                Effect::Tell(clock::Event::Compared(sources)) => around.compared(&sources),
             }
         }
     }
 
-    fn send_clock(
-        &mut self,
-        to: MemberId,
-        message: clock::Message,
-        around: &mut impl Surroundings,
-    ) {
+    fn send_clock(&mut self, to: MemberId, message: AnyMessage, around: &mut impl Surroundings) {
         let epoch = self.time.epoch;
         let record = self.member.record().filter(|record| record.epoch == epoch);
         let Some(to) = record.and_then(|r| r.member(to)).map(|info| info.incarnation) else {

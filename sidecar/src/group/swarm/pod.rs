@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use conclave_protocols::clock::{ClockMap, Params, Reading, Source, VirtualClock};
 use conclave_protocols::elections::DEFAULT;
-use conclave_protocols::member::{Event, Leadership, Member, Node, StatusEpoch};
+use conclave_protocols::member::{Command, Event, Leadership, Member, Node, StatusEpoch};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::record::MemberInfo;
@@ -50,6 +50,8 @@ pub(super) enum Call {
     Resign(Option<String>, Duration),
     /// It wants that pod to lead the group.
     Transfer(String),
+    /// The group has another policy.
+    Policy(Box<Policy>),
     /// The pod ends in order.
     End,
     /// Of the register: one call in so many has an unknown outcome; none if zero.
@@ -296,6 +298,9 @@ impl Pod {
             Call::Transfer(to) => {
                 self.yields(now, "transfer", |reply| ElectionRequest::Transfer(to, reply));
             }
+            Call::Policy(policy) => {
+                self.handle(now, Arrival::Command(Command::Policy(policy)));
+            }
             Call::End => self.handle(now, Arrival::End),
             Call::Unsure(_) => {}
         }
@@ -416,7 +421,7 @@ impl Surroundings for Around {
         self.out.tell(Seen::Adjusted);
     }
 
-    fn ended_round(&mut self, _: &BTreeMap<MemberId, Source>) {}
+    fn compared(&mut self, _: &BTreeMap<MemberId, Source>) {}
 
     fn ends(&mut self, _: Ending) {}
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use conclave_protocols::member::Node;
-use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy, Timing};
+use conclave_protocols::policy::{
+    Averaging, Caching, ClockAlgorithm, ClockPolicy, LockAlgorithm, LockPolicy, Policy, Timing,
+};
 use conclave_protocols::random::Random;
 use conclave_protocols::sim::Waiting;
 
@@ -43,9 +45,10 @@ enum Fault {
     HoldBack,
     RegisterAway,
     RegisterUnsure,
+    Clocks,
 }
 
-const FAULTS: [Fault; 12] = [
+const FAULTS: [Fault; 13] = [
     Fault::Crash,
     Fault::End,
     Fault::Terminate,
@@ -58,6 +61,7 @@ const FAULTS: [Fault; 12] = [
     Fault::RegisterUnsure,
     Fault::Resign,
     Fault::Transfer,
+    Fault::Clocks,
 ];
 
 const BRIEF: Timing = Timing {
@@ -78,7 +82,7 @@ impl Run {
         let cached = algorithm.may_cache() && seed.is_multiple_of(2);
         let caching = if cached { Caching::Enabled } else { Caching::Disabled };
         let locks = vec![LockPolicy { algorithm, caching, ..LockPolicy::default() }];
-        let policy = Policy { timing, locks, ..Policy::default() };
+        let policy = Policy { timing, locks, clock: kept(seed), ..Policy::default() };
         let (pods, locks) = (1 + up_to(5), 1 + up_to(LOCKS.len() as u64));
         let kinds: Vec<Fault> =
             (0..=up_to(4)).map(|_| FAULTS[up_to(FAULTS.len() as u64)]).collect();
@@ -172,6 +176,7 @@ impl Run {
                     self.world.sim.hold_back(me, other);
                 }
             }
+            Fault::Clocks => self.keep_otherwise(&living),
             Fault::RegisterAway => {
                 self.world.count("register away");
                 let all: Vec<Node> = self.world.pods.iter().map(|(node, _)| *node).collect();
@@ -192,6 +197,18 @@ impl Run {
         if self.world.sim.random().once_in(2) {
             self.heal();
             self.live(span);
+        }
+    }
+
+    /// The resource states another way to keep the clocks.
+    fn keep_otherwise(&mut self, living: &[usize]) {
+        self.world.count("clocks");
+        let draw = self.world.sim.random().draw();
+        self.world.policy.generation += 1;
+        self.world.policy.clock = kept(draw);
+        for pod in living {
+            let policy = Box::new(self.world.policy.clone());
+            self.world.call(*pod, Call::Policy(policy));
         }
     }
 
@@ -310,4 +327,12 @@ fn place(salt: u64, waiting: &Waiting<'_, Place>) -> u64 {
         Waiting::Message(Node::Member(from), _) => from.run,
     };
     Random::new(salt ^ source).draw()
+}
+
+/// One of the ways to keep clocks.
+fn kept(seed: u64) -> ClockPolicy {
+    let place = |number: u64| usize::try_from(number % 3).expect("small");
+    let (algorithm, averaging) =
+        (ClockAlgorithm::ALL[place(seed)], Averaging::ALL[place(seed / 3)]);
+    ClockPolicy { algorithm, averaging, ..ClockPolicy::default() }
 }

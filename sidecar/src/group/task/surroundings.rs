@@ -128,7 +128,7 @@ impl Surroundings for Process<'_> {
         self.map.send_replace(map);
     }
 
-    fn ended_round(&mut self, sources: &BTreeMap<MemberId, Source>) {
+    fn compared(&mut self, sources: &BTreeMap<MemberId, Source>) {
         for source in sources.values() {
             self.metrics.clock.asked(source);
         }

@@ -7,7 +7,9 @@ use axum::body::Body;
 use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
 use conclave_protocols::clock::{ClockMap, Rates, VirtualClock};
 use conclave_protocols::member::Profile;
-use conclave_protocols::policy::{Arbiter, ElectionAlgorithm, Evidence, LockAlgorithm};
+use conclave_protocols::policy::{
+    Arbiter, ClockPolicy, ElectionAlgorithm, Evidence, LockAlgorithm,
+};
 use conclave_protocols::{Epoch, FencingToken, LocalTime, LockName};
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -327,6 +329,7 @@ pub(crate) fn status() -> Status {
         arbiter: Arbiter::Quorum,
         evidence: Evidence::None,
         policy_generation: 3,
+        clock: ClockPolicy::default(),
         speaks: 2,
         grants: Some(true),
         grace_until: None,

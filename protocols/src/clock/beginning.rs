@@ -1,0 +1,107 @@
+//! How a leader whose clock was never synchronised gets a time.
+//!
+//! The sources of the algorithms with a time server have a server that knows the time. A member that was
+//! just started may lead a group that has a time, and then has to take that; or one that has none yet, and
+//! then its own wall clock is the group's first time. It asks every member for that, and waits for all of
+//! them before it gives the group a time of its own: one that is silent may have a group time. Once its clock
+//! is set, it can only be slewed; so it asks several times if the replies leave too much unknown.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::discipline::VirtualClock;
+use super::estimate::Estimate;
+use super::intersection::{Interval, covered};
+use super::params::Params;
+use super::rates::as_nanos;
+use crate::ids::MemberId;
+use crate::time::LocalTime;
+use crate::view::View;
+
+/// What the members replied to a leader without a time.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Beginning {
+    /// How often it has asked.
+    rounds: u32,
+    /// Who has replied to the latest question.
+    replied: BTreeSet<MemberId>,
+    /// The group time that each has, as it is known best; nothing of one without.
+    replies: BTreeMap<MemberId, Option<Estimate>>,
+}
+
+/// What follows from the replies.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Start {
+    /// Somebody who may have a time has not replied, or more is to be known soon.
+    Unclear,
+    /// Nobody has a time.
+    First,
+    /// This is group time.
+    Known(Estimate),
+}
+
+impl Start {
+    /// Sets the leader's clock, if that is clear. Returns whether it is.
+    pub(super) fn set(self, now: LocalTime, clock: &mut VirtualClock) -> bool {
+        let shown_ns = clock.map().now_ns(now.0);
+        let (delta_ns, error_ns) = match self {
+            Self::Unclear => return false,
+            Self::First => (0, 0),
+            Self::Known(estimate) => (estimate.ns.saturating_sub(shown_ns), estimate.error_ns),
+        };
+        clock.lead(now, delta_ns, now, error_ns);
+        true
+    }
+}
+
+impl Beginning {
+    /// The leader asks everybody.
+    pub(super) fn ask(&mut self) {
+        self.rounds = self.rounds.saturating_add(1);
+        self.replied.clear();
+    }
+
+    /// A reply.
+    pub(super) fn add(&mut self, from: MemberId, estimate: Option<Estimate>, growth_ppb: u64) {
+        self.replied.insert(from);
+        let known = self.replies.entry(from).or_insert(None);
+        *known = match (*known, estimate) {
+            (Some(old), Some(new)) => {
+                let old = old.aged(new.raw.max(old.raw), growth_ppb);
+                Some(if new.error_ns <= old.error_ns { new } else { old })
+            }
+            (old, new) => new.or(old),
+        };
+    }
+
+    /// Whether all have replied to the latest question.
+    pub(super) fn is_round_over(&self, view: View) -> bool {
+        self.replied.len() + 1 >= view.size as usize
+    }
+
+    /// What the replies come to. Where fewer than a third of the view lie, group time is between the ends
+    /// of what enough of the replies allow.
+    pub(super) fn end(&self, now: LocalTime, view: View, params: &Params) -> Start {
+        let growth_ppb = params.rates().follower_growth();
+        let aged = self.replies.iter().filter_map(|(id, one)| {
+            let at = (*one)?.aged(now, growth_ppb);
+            Some((*id, Interval::around(at.ns, at.error_ns)))
+        });
+        let intervals: Vec<_> = aged.collect();
+        let is_complete = self.replies.len() + 1 >= view.size as usize;
+        let liars = (view.size.saturating_sub(1) / 3) as usize;
+        let enough = intervals.len().saturating_sub(liars).max(1);
+        let found = (1..=enough).rev().find_map(|count| covered(&intervals, count));
+        let is_good = |one: &Interval| one.half_width() <= as_nanos(params.precision);
+        match found {
+            Some(found) if self.rounds >= ROUNDS || (is_complete && is_good(&found)) => {
+                let (ns, error_ns) = (found.middle(), found.half_width());
+                Start::Known(Estimate { raw: now, ns, error_ns })
+            }
+            None if is_complete => Start::First,
+            Some(_) | None => Start::Unclear,
+        }
+    }
+}
+
+/// So often it asks for a better time than it was given.
+const ROUNDS: u32 = 8;

@@ -1,0 +1,496 @@
+//! The Network Time Protocol: servers in strata; each member exchanges four stamps with several servers,
+//! filters, selects and combines what it finds, and adjusts to a lower stratum only.
+//!
+//! Source: Mills and others, *Network Time Protocol Version 4*, RFC 5905, sections 8 to 11; Mills,
+//! *Internet Time Synchronization: The Network Time Protocol*, IEEE Transactions on Communications
+//! 39(10), 1991.
+//!
+//! ```text
+//! at intervals, to each server:  send CLIENT(T1 := clock)
+//! on CLIENT(T1):                 T2 := clock; send SERVER(T1, T2, T3 := clock, stratum, root delay, ...)
+//! on SERVER(T1, T2, T3):         T4 := clock
+//!                                θ := ((T2 - T1) + (T3 - T4)) / 2; δ := (T4 - T1) - (T3 - T2)
+//!                                filter: of the last eight (θ, δ), the one with the least δ
+//! select:                        the servers whose intervals θ ± λ have a place in common, if they are
+//!                                more than half; the others are falsetickers
+//! combine:                       of those of the lowest stratum, if it is lower than the own one:
+//!                                adjust to the mean of θ, weighted by 1/λ
+//!                                stratum := theirs + 1; root delay and dispersion: theirs and what is added
+//! ```
+//!
+//! | property | value |
+//! | --- | --- |
+//! | messages per poll | 2 for each association; a member has min(n - 1, 4) |
+//! | error of a member (root distance, λ) | half of the root delay, and the root dispersion, which grows by 15 ppm |
+//! | tolerates | loss, duplicates; a member cut off from stratum 1 follows stratum 2; of four servers, one that lies |
+//! | links | any; delays need not be the same both ways |
+//!
+//! Deviations:
+//! - The leader of the view is the only stratum 1: group time is its clock. A member of equal or higher
+//!   stratum than its own moves nobody (the sources say nothing of equal strata), but it has a vote in
+//!   selection. So the sources of everybody's time form a tree.
+//! - A member that was synchronised in the view before begins as one of stratum 2: the leader goes on with the
+//!   time of that view.
+//! - Associations: the leader and the three members that follow in the order of ranks. A member that is cut
+//!   off from the leader is left with three, of which two outvote one; four servers are what RFC 8633,
+//!   section 3.2, asks for. Of two halves that disagree, the one with the leader wins, whose clock is group time; without
+//!   it nobody moves, and the bound grows.
+//! - In selection, a server's interval is the one that [the module](super) shows to contain group time, and
+//!   not θ ± λ: λ assumes clocks that are disciplined to 15 ppm, and raw clocks are not. λ is the weight in
+//!   combination, and the textbook's bound; the floor for it (MINDISP), made for coarse clocks, is left out.
+//! - Selection runs once for each poll, when all have replied or it is too late, and not at each reply: one
+//!   server that is quicker than the others would else be alone.
+//! - The clustering of RFC 5905, 11.2.2, is left out: it never leaves fewer than three, and there are four.
+//! - The poll interval is that of the policy's precision, and one clock discipline serves all algorithms.
+//! - A request repeats the stamp of the latest reply of that server, as in symmetric modes; by this a leader
+//!   knows that it still leads ([`reign`](super::reign)). A leader without a time asks all members
+//!   ([`beginning`](super::beginning)).
+//!
+//! The `now` of every call is the raw hardware clock that is to be disciplined, in nanoseconds.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::beginning::Beginning;
+use super::discipline::VirtualClock;
+use super::estimate::{Estimate, Stamps, raw_ns};
+use super::intersection::{covered, intersection};
+use super::params::Params;
+use super::rates::as_nanos;
+use super::reign::Reign;
+use super::round::{Source, Verdict};
+use super::{Event, GroupClock};
+use crate::ids::MemberId;
+use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
+use crate::time::LocalTime;
+use crate::view::View;
+
+mod association;
+mod filter;
+
+use association::{Association, Candidate, weighted_mean};
+use filter::PHI_PPB;
+
+/// One member's part in the protocol.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Ntp {
+    me: MemberId,
+    view: View,
+    params: Params,
+    clock: VirtualClock,
+    system: System,
+    /// The servers that it polls.
+    associations: BTreeMap<MemberId, Association>,
+    /// T1 of the poll that is going on; nothing when it has ended.
+    polled: Option<LocalTime>,
+    /// How many polls are still to follow one another quickly.
+    burst: u32,
+    reign: Reign,
+    /// What the members replied to a leader without a time.
+    beginning: Option<Beginning>,
+}
+
+/// What members send to each other.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub enum Message {
+    /// "This left when my clock showed T1."
+    Client {
+        /// The stamp of the latest reply of this server.
+        origin: Option<LocalTime>,
+        /// T1, by the client's raw clock.
+        transmit: LocalTime,
+    },
+    /// "It came at T2 and this left at T3; and so do I stand."
+    Server(Reply),
+}
+
+/// A server's reply.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct Reply {
+    /// T1, as the client sent it.
+    pub origin: LocalTime,
+    /// T2, by the server's virtual clock.
+    pub receive_ns: i64,
+    /// T3, by the server's virtual clock.
+    pub transmit_ns: i64,
+    /// The server's raw clock, for it to know its reply again.
+    pub stamp: LocalTime,
+    /// How the server stands.
+    pub system: System,
+    /// How far the server's clock is from group time at most; nothing if it was never synchronised.
+    pub error_ns: Option<u64>,
+}
+
+/// What a member states about its own clock: the system variables of RFC 5905.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+pub struct System {
+    /// One at the leader, that of the server followed and one more elsewhere, 16 if it follows nobody.
+    pub stratum: u8,
+    /// Whom it follows.
+    pub reference: Option<MemberId>,
+    /// Δ: the round trips to stratum 1.
+    pub root_delay_ns: u64,
+    /// E: what is unknown besides.
+    pub root_dispersion_ns: u64,
+}
+
+/// A member's timers.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Timer {
+    /// Time for the next poll.
+    Poll,
+    /// No more waiting for replies.
+    Replies,
+}
+
+impl Ntp {
+    /// A member's part in a view, with the clock that it had in the views before.
+    pub fn new(me: MemberId, view: View, params: Params, clock: VirtualClock) -> Self {
+        let servers = if view.leader == me { Vec::new() } else { servers(me, view) };
+        Self {
+            me,
+            view,
+            params,
+            clock,
+            system: System::UNSYNCHRONISED,
+            associations: servers.into_iter().map(|id| (id, Association::default())).collect(),
+            polled: None,
+            burst: BURST,
+            reign: Reign::new(LocalTime(0)),
+            beginning: None,
+        }
+    }
+
+    /// How this member stands.
+    pub fn system(&self) -> System {
+        self.system
+    }
+
+    /// "At intervals, to each server." A leader without a time polls everybody.
+    fn poll(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        if self.leads() && self.clock.is_synchronised() {
+            self.serve(now, out);
+            return;
+        }
+        self.polled = Some(now);
+        if self.leads() {
+            self.beginning.get_or_insert_default().ask();
+            let request = Message::Client { origin: None, transmit: now };
+            out.send_each(self.view.peers(self.me), &request);
+        }
+        for (server, association) in &mut self.associations {
+            out.send(*server, Message::Client { origin: association.ask(), transmit: now });
+        }
+        out.arm(Timer::Replies, self.params.answer);
+        self.end_if_complete(now, out);
+    }
+
+    /// "On CLIENT." All members answer, since each may be a server of others.
+    fn on_client(
+        &mut self,
+        now: LocalTime,
+        from: MemberId,
+        (origin, transmit): (Option<LocalTime>, LocalTime),
+        out: &mut OutboxOf<Self>,
+    ) {
+        if self.leads() {
+            self.reign.hear(now, from, origin);
+            self.confirm(now, out);
+        }
+        let map = self.clock.map();
+        let shown_ns = map.now_ns(now.0);
+        out.send(
+            from,
+            Message::Server(Reply {
+                origin: transmit,
+                receive_ns: shown_ns,
+                transmit_ns: shown_ns,
+                stamp: now,
+                system: self.system_at(now),
+                error_ns: map.error_ns(now.0),
+            }),
+        );
+    }
+
+    /// "On SERVER."
+    fn on_server(
+        &mut self,
+        now: LocalTime,
+        from: MemberId,
+        reply: Reply,
+        out: &mut OutboxOf<Self>,
+    ) {
+        if self.polled != Some(reply.origin) {
+            return;
+        }
+        let (asked_ns, answered_ns) = (reply.receive_ns, reply.transmit_ns);
+        let stamps = Stamps { sent: reply.origin, asked_ns, answered_ns, received: now };
+        let estimate = reply.error_ns.map(|error_ns| stamps.estimate(error_ns));
+        if let Some(beginning) = &mut self.beginning {
+            beginning.add(from, estimate, self.params.rates().follower_growth());
+        }
+        // Stratum 1 is the leader's alone.
+        let is_credible = reply.system.stratum > 1 || from == self.view.leader;
+        if let Some(association) = self.associations.get_mut(&from).filter(|_| is_credible) {
+            association.on_reply(reply, stamps, estimate);
+        }
+        self.end_if_complete(now, out);
+    }
+
+    fn end_if_complete(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        let is_complete = match &self.beginning {
+            Some(beginning) => beginning.is_round_over(self.view),
+            None => !self.associations.values().any(Association::is_asked),
+        };
+        if is_complete && self.polled.is_some() {
+            out.disarm(Timer::Replies);
+            self.end_poll(now, out);
+        }
+    }
+
+    /// All have replied, or it is too late.
+    fn end_poll(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        let Some(polled) = self.polled.take() else { return };
+        if self.leads() {
+            self.begin(now, out);
+            return;
+        }
+        self.select(now, out);
+        self.burst = self.burst.saturating_sub(1);
+        let is_quick = self.burst > 0 || !self.clock.is_synchronised();
+        let interval = self.params.interval().saturating_sub(now - polled).max(PAUSE);
+        out.arm(Timer::Poll, if is_quick { PAUSE } else { interval });
+    }
+
+    /// "Select": the servers that agree, if they are more than half.
+    fn select(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        let followed = self.system.reference.and_then(|one| self.associations.get(&one));
+        if !followed.is_some_and(Association::is_reachable) {
+            self.system = System::UNSYNCHRONISED;
+        }
+        let candidates = self.candidates(now);
+        let intervals: Vec<_> = candidates.iter().map(|(id, one)| (*id, one.interval())).collect();
+        let leader = self.view.leader;
+        let agreed = intersection(&intervals, Some(leader));
+        let agreed = agreed.map(|agreed| agreed.of).unwrap_or_default();
+        // Without the leader, one that is known early must not be alone.
+        let voters = if candidates.contains_key(&leader) {
+            candidates.len()
+        } else {
+            self.associations.values().filter(|one| one.votes()).count()
+        };
+        let is_majority = 2 * agreed.len() > voters;
+        let is_tie_of_the_leader = 2 * agreed.len() == voters && agreed.contains(&leader);
+        let survivors = if is_majority || is_tie_of_the_leader { agreed } else { Vec::new() };
+        let strata = survivors.iter().filter_map(|id| Some(candidates.get(id)?.system.stratum));
+        let lowest = strata.filter(|stratum| *stratum < self.system.stratum).min();
+        self.compared(&candidates, (&survivors, lowest), out);
+        if let Some(lowest) = lowest {
+            self.combine(now, lowest, (&candidates, &survivors), out);
+        }
+    }
+
+    /// "Combine."
+    fn combine(
+        &mut self,
+        now: LocalTime,
+        lowest: u8,
+        (candidates, survivors): (&BTreeMap<MemberId, Candidate>, &[MemberId]),
+        out: &mut OutboxOf<Self>,
+    ) {
+        let is_lowest = |one: &Candidate| one.system.stratum == lowest;
+        let followed =
+            candidates.iter().filter(|(id, one)| is_lowest(one) && survivors.contains(id));
+        let followed: Vec<(MemberId, Candidate)> = followed.map(|(id, one)| (*id, *one)).collect();
+        let peer = followed.iter().min_by_key(|(_, one)| one.root_distance_ns());
+        // Group time is the leader's clock. Of several others one may lie.
+        let known = candidates.iter().filter(|(_, one)| lowest > 1 || is_lowest(one));
+        let known: Vec<_> = known.map(|(id, one)| (*id, one.interval())).collect();
+        let enough = known.len().saturating_sub(1).max(1);
+        let (Some((reference, peer)), Some(bounds)) = (peer, covered(&known, enough)) else {
+            return;
+        };
+        let weighted =
+            followed.iter().map(|(_, one)| (one.filtered.offset_ns, one.root_distance_ns()));
+        let target_ns = raw_ns(now).saturating_add(weighted_mean(weighted));
+        let known = Estimate { raw: now, ns: bounds.middle(), error_ns: bounds.half_width() };
+        let apart = target_ns.abs_diff(self.clock.map().now_ns(now.0));
+        if !self.clock.follow_to(now, known, target_ns) {
+            return;
+        }
+        self.system = System {
+            stratum: lowest + 1,
+            reference: Some(*reference),
+            root_delay_ns: peer.system.root_delay_ns.saturating_add(peer.filtered.delay_ns),
+            root_dispersion_ns: peer.dispersion_ns().saturating_add(apart),
+        };
+        self.clock.note_textbook(now, self.system.root_distance_ns(), PHI_PPB);
+        out.tell(Event::Adjusted(self.clock.map()));
+    }
+
+    /// The servers that may be selected: each replied to one of the last eight polls, has a time, does not
+    /// follow this member, and is known well enough.
+    fn candidates(&self, now: LocalTime) -> BTreeMap<MemberId, Candidate> {
+        let growth = self.params.rates().follower_growth();
+        let fit = |association: &Association| {
+            let one = association.candidate(now, growth)?;
+            let is_loop = one.system.reference == Some(self.me);
+            (!is_loop && one.root_distance_ns() < MAXDIST_NS).then_some(one)
+        };
+        self.associations.iter().filter_map(|(id, one)| Some((*id, fit(one)?))).collect()
+    }
+
+    /// What was learned of each server.
+    fn compared(
+        &self,
+        candidates: &BTreeMap<MemberId, Candidate>,
+        (survivors, lowest): (&[MemberId], Option<u8>),
+        out: &mut OutboxOf<Self>,
+    ) {
+        let source = |id: &MemberId, association: &Association| {
+            let has_replied = association.has_replied();
+            let Some(one) = candidates.get(id).filter(|_| has_replied) else {
+                let verdict = if has_replied { Verdict::Vague } else { Verdict::Silent };
+                return Source { offset: None, verdict, contradicts: false };
+            };
+            let verdict = match (survivors.contains(id), Some(one.system.stratum) == lowest) {
+                (true, true) => Verdict::Taken,
+                (true, false) => Verdict::Agrees,
+                (false, _) => Verdict::Outlier,
+            };
+            Source::of_server(&self.clock, one.estimate, verdict)
+        };
+        let sources = self.associations.iter().map(|(id, one)| (*id, source(id, one)));
+        out.tell(Event::Compared(sources.collect()));
+    }
+
+    /// A leader without a time has all replies, or waited for long enough.
+    fn begin(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        let Some(replies) = &self.beginning else { return };
+        if replies.end(now, self.view, &self.params).set(now, &mut self.clock) {
+            (self.reign, self.beginning) = (Reign::new(now), None);
+            self.clock.note_textbook(now, 0, 0);
+            out.tell(Event::Adjusted(self.clock.map()));
+        }
+        self.serve(now, out);
+    }
+
+    /// A leader looks whether it still leads; one without a time asks again.
+    fn serve(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        self.confirm(now, out);
+        let knows = self.clock.is_synchronised();
+        if knows {
+            self.system = System::PRIMARY;
+        }
+        out.arm(Timer::Poll, if knows { self.params.interval() } else { PAUSE });
+    }
+
+    fn confirm(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        if self.reign.confirm(now, self.view, self.params.rates(), &mut self.clock) {
+            self.clock.note_textbook(now, 0, 0);
+            out.tell(Event::Adjusted(self.clock.map()));
+        }
+    }
+
+    /// How it stands, with the dispersion since it last followed.
+    fn system_at(&self, now: LocalTime) -> System {
+        let distance = self.clock.map().textbook_ns(now.0);
+        let grown = distance.unwrap_or(0).saturating_sub(self.system.root_distance_ns());
+        let root_dispersion_ns = self.system.root_dispersion_ns.saturating_add(grown);
+        System { root_dispersion_ns, ..self.system }
+    }
+
+    fn leads(&self) -> bool {
+        self.view.leader == self.me
+    }
+}
+
+impl System {
+    const UNSYNCHRONISED: Self =
+        Self { stratum: UNSYNCHRONISED, reference: None, root_delay_ns: 0, root_dispersion_ns: 0 };
+    const PRIMARY: Self = Self { stratum: 1, ..Self::UNSYNCHRONISED };
+
+    fn root_distance_ns(&self) -> u64 {
+        (self.root_delay_ns / 2).saturating_add(self.root_dispersion_ns)
+    }
+}
+
+impl GroupClock for Ntp {
+    fn clock(&self) -> &VirtualClock {
+        &self.clock
+    }
+}
+
+impl Protocol for Ntp {
+    type Peer = MemberId;
+    type Command = Infallible;
+    type Message = Message;
+    type Timer = Timer;
+    type Event = Event;
+
+    fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        let fresh_for_ns = as_nanos(self.params.fresh_for_polled());
+        self.clock.enter(now, self.leads(), self.params.rates(), fresh_for_ns);
+        out.tell(Event::Adjusted(self.clock.map()));
+        self.reign = Reign::new(now);
+        if let Some(root_dispersion_ns) = self.clock.map().error_ns(now.0) {
+            let reference = Some(self.view.leader);
+            self.system = System { stratum: 2, reference, root_delay_ns: 0, root_dispersion_ns };
+        }
+        self.poll(now, out);
+    }
+
+    fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
+        match input {
+            Input::Command(never) => match never {},
+            Input::Timer(Timer::Poll) => self.poll(now, out),
+            Input::Message { from, .. } if from == self.me || !self.view.has(from) => {}
+            Input::Message { from, message: Message::Client { origin, transmit } } => {
+                self.on_client(now, from, (origin, transmit), out);
+            }
+            Input::Message { from, message: Message::Server(reply) } => {
+                self.on_server(now, from, reply, out);
+            }
+            Input::Timer(Timer::Replies) => self.end_poll(now, out),
+        }
+    }
+}
+
+impl Named for Message {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Client { .. } => "client",
+            Self::Server(_) => "server",
+        }
+    }
+}
+
+/// The servers of a member: the leader, and those that follow the member in the order of ranks.
+fn servers(me: MemberId, view: View) -> Vec<MemberId> {
+    let next = (1..view.size).map(|step| MemberId((me.0 + step) % view.size));
+    let peers = next.filter(|id| *id != view.leader).take(PEERS as usize);
+    std::iter::once(view.leader).chain(peers).collect()
+}
+
+/// How many associations a member has that does not lead.
+pub fn associations(n: u32) -> u32 {
+    n.saturating_sub(1).min(1 + PEERS)
+}
+
+/// What a poll by all members of a group of `n` costs: a request and a reply for each association.
+pub fn messages_per_poll(n: u32) -> u32 {
+    2 * n.saturating_sub(1) * associations(n)
+}
+
+/// How many servers a member has besides the leader.
+const PEERS: u32 = 3;
+/// MAXSTRAT: that of a member that follows nobody.
+const UNSYNCHRONISED: u8 = 16;
+/// MAXDIST: a server whose root distance is longer is not selected.
+const MAXDIST_NS: u64 = 1_000_000_000;
+/// How many polls follow one another quickly when a view begins.
+const BURST: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(50);

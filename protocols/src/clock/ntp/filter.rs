@@ -1,0 +1,171 @@
+//! The clock filter: of the last eight exchanges with a server, the one with the least delay counts.
+//!
+//! Source: RFC 5905, section 10; Mills, *Internet Time Synchronization: The Network Time Protocol*, IEEE
+//! Transactions on Communications 39(10), 1991.
+
+use std::collections::VecDeque;
+
+use super::super::estimate::{Estimate, Stamps};
+use super::super::rates::{as_nanos, share};
+use crate::time::LocalTime;
+
+/// The last eight exchanges with a server, the latest first.
+#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct Filter {
+    samples: VecDeque<Sample>,
+}
+
+/// One exchange.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Sample {
+    /// θ: the server's clock less this raw clock.
+    offset_ns: i64,
+    /// δ: the round trip.
+    delay_ns: u64,
+    /// ε: what the exchange left unknown besides.
+    dispersion_ns: u64,
+    /// t: when the reply was here.
+    at: LocalTime,
+    /// Group time, as the server's own bound has it.
+    estimate: Estimate,
+}
+
+/// What the filter makes of the exchanges.
+#[allow(clippy::struct_field_names, reason = "all are nanoseconds")]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) struct Filtered {
+    /// The offset of the exchange with the least delay.
+    pub(super) offset_ns: i64,
+    /// The least delay.
+    pub(super) delay_ns: u64,
+    /// The dispersions, each half as much as the one before, in the order of delays.
+    pub(super) dispersion_ns: u64,
+    /// The root mean square of how far the other offsets are from the one that counts.
+    pub(super) jitter_ns: u64,
+}
+
+impl Filter {
+    /// Takes in an exchange; the ninth is forgotten.
+    pub(super) fn add(&mut self, stamps: Stamps, estimate: Estimate) {
+        let offset = stamps.offset();
+        let elapsed = as_nanos(stamps.received - stamps.sent);
+        self.samples.push_front(Sample {
+            offset_ns: offset.ns,
+            delay_ns: offset.error_ns.saturating_mul(2),
+            dispersion_ns: GRAIN_NS.saturating_add(share(elapsed, PHI_PPB)),
+            at: stamps.received,
+            estimate,
+        });
+        self.samples.truncate(STAGES);
+    }
+
+    /// What it makes of the exchanges; nothing if there was none.
+    pub(super) fn filtered(&self, now: LocalTime) -> Option<Filtered> {
+        let mut sorted: Vec<&Sample> = self.samples.iter().collect();
+        sorted.sort_by_key(|sample| sample.delay_ns);
+        let best = *sorted.first()?;
+        let known = sorted.iter().map(|sample| sample.dispersion_at(now));
+        let dispersion_ns = known
+            .chain(std::iter::repeat(MAXDISP_NS))
+            .take(STAGES)
+            .enumerate()
+            .map(|(stage, dispersion_ns)| dispersion_ns >> (stage + 1))
+            .fold(0_u64, u64::saturating_add);
+        let squares = sorted.iter().map(|one| u128::from(one.offset_ns.abs_diff(best.offset_ns)));
+        let squares =
+            squares.map(|apart| apart.saturating_mul(apart)).fold(0, u128::saturating_add);
+        let others = u128::try_from(sorted.len().saturating_sub(1).max(1)).unwrap_or(1);
+        let jitter_ns = u64::try_from((squares / others).isqrt()).unwrap_or(u64::MAX);
+        let (offset_ns, delay_ns) = (best.offset_ns, best.delay_ns);
+        Some(Filtered { offset_ns, delay_ns, dispersion_ns, jitter_ns })
+    }
+
+    /// Group time as the exchanges bound it best.
+    pub(super) fn estimate(&self, now: LocalTime, growth_ppb: u64) -> Option<Estimate> {
+        let aged = self.samples.iter().map(|sample| sample.estimate.aged(now, growth_ppb));
+        aged.min_by_key(|estimate| estimate.error_ns)
+    }
+}
+
+impl Sample {
+    fn dispersion_at(&self, now: LocalTime) -> u64 {
+        let age = share(now.0.saturating_sub(self.at.0), PHI_PPB);
+        self.dispersion_ns.saturating_add(age).min(MAXDISP_NS)
+    }
+}
+
+const STAGES: usize = 8;
+/// Φ, the frequency tolerance: 15 ppm.
+pub(super) const PHI_PPB: u64 = 15_000;
+/// What is unknown of a server that has not replied: 16 s.
+const MAXDISP_NS: u64 = 16_000_000_000;
+/// The precision of both clocks.
+const GRAIN_NS: u64 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// An exchange at a second, with that offset and that round trip.
+    fn exchange(filter: &mut Filter, second: u64, offset_ns: i64, delay_ns: u64) {
+        let sent = LocalTime(second * SECOND);
+        let received = LocalTime(sent.0 + delay_ns);
+        let middle = i64::try_from(sent.0 + delay_ns / 2).expect("small");
+        let (asked_ns, answered_ns) = (middle + offset_ns, middle + offset_ns);
+        let stamps = Stamps { sent, asked_ns, answered_ns, received };
+        filter.add(stamps, stamps.estimate(0));
+    }
+
+    #[test]
+    fn the_offset_of_the_least_delay_of_the_last_eight_counts() {
+        let mut filter = Filter::default();
+        let delays = [90, 40, 20, 70, 60, 50, 80, 30];
+        for (second, delay) in (0..).zip(delays) {
+            exchange(&mut filter, second, i64::try_from(delay).expect("small"), delay * 1_000);
+        }
+        let found = filter.filtered(LocalTime(8 * SECOND)).expect("exchanges");
+        assert_eq!((found.offset_ns, found.delay_ns), (20, 20_000));
+        for second in 8..11 {
+            exchange(&mut filter, second, 65, 65_000);
+        }
+        let found = filter.filtered(LocalTime(11 * SECOND)).expect("exchanges");
+        assert_eq!((found.offset_ns, found.delay_ns), (30, 30_000), "the least delay is forgotten");
+    }
+
+    #[test]
+    fn a_server_is_known_better_with_every_exchange() {
+        let mut filter = Filter::default();
+        let mut seen = Vec::new();
+        for second in 0..8 {
+            exchange(&mut filter, second, 0, 1_000);
+            let found = filter.filtered(LocalTime(second * SECOND)).expect("an exchange");
+            seen.push(found.dispersion_ns / 1_000_000);
+        }
+        // 16 s less what is known: halves, quarters and so on of 16 s.
+        assert_eq!(seen, [7_937, 3_937, 1_937, 937, 437, 187, 62, 0]);
+    }
+
+    #[test]
+    fn dispersion_grows_by_15_ppm() {
+        let mut filter = Filter::default();
+        for second in 0..8 {
+            exchange(&mut filter, second, 0, 1_000);
+        }
+        let at =
+            |second: u64| filter.filtered(LocalTime(second * SECOND)).expect("them").dispersion_ns;
+        // All but a part in 256 of it.
+        let grown = at(1_007) - at(7);
+        assert!((14_900_000..15_000_000).contains(&grown), "{grown}");
+    }
+
+    #[test]
+    fn jitter_is_how_far_the_offsets_are_apart() {
+        let mut filter = Filter::default();
+        exchange(&mut filter, 0, 100, 1_000);
+        exchange(&mut filter, 1, 400, 2_000);
+        exchange(&mut filter, 2, -300, 2_000);
+        assert_eq!(filter.filtered(LocalTime(3 * SECOND)).expect("them").jitter_ns, 353);
+    }
+}

@@ -1,0 +1,75 @@
+//! Since when group time is known to run with the leader's clock, if the leader asks nobody.
+//!
+//! A daemon that polls sees by the answers that no later view had a daemon when it polled. A time
+//! server only answers. So each request repeats the stamp of the latest reply that its sender has: then
+//! its sender was in the view after that stamp. (A packet of NTP has the same: its origin timestamp.) When
+//! a majority of the view has repeated stamps not older than some moment, no later view had a leader at
+//! that moment, since a later view needs somebody of that majority who has left this one.
+
+use std::collections::BTreeMap;
+
+use super::discipline::VirtualClock;
+use super::rates::{Rates, as_nanos, share};
+use crate::ids::MemberId;
+use crate::time::LocalTime;
+use crate::view::View;
+
+/// What a leader that only answers knows about its place.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub(super) struct Reign {
+    /// Nothing before this counts: the view began, or this clock was set.
+    begun: LocalTime,
+    /// The latest stamp that each member repeated.
+    repeated: BTreeMap<MemberId, LocalTime>,
+    confirmed: Option<Confirmed>,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+struct Confirmed {
+    at: LocalTime,
+    /// How far group time was from the leader's clock then, at most.
+    error_ns: u64,
+}
+
+impl Reign {
+    pub(super) fn new(begun: LocalTime) -> Self {
+        Self { begun, repeated: BTreeMap::new(), confirmed: None }
+    }
+
+    /// A request came that repeats a stamp of this leader.
+    pub(super) fn hear(&mut self, now: LocalTime, from: MemberId, stamp: Option<LocalTime>) {
+        let Some(stamp) = stamp.filter(|stamp| (self.begun..=now).contains(stamp)) else { return };
+        let latest = self.repeated.entry(from).or_insert(stamp);
+        *latest = stamp.max(*latest);
+    }
+
+    /// Lets the clock lead from the latest moment at which this leader surely led. Returns whether that
+    /// is a later one than before.
+    pub(super) fn confirm(
+        &mut self,
+        now: LocalTime,
+        view: View,
+        rates: Rates,
+        clock: &mut VirtualClock,
+    ) -> bool {
+        let Some(at) = self.majority_at(now, view) else { return false };
+        if !clock.is_synchronised() || self.confirmed.is_some_and(|last| at <= last.at) {
+            return false;
+        }
+        let error_ns = match self.confirmed {
+            Some(last) => last.error_ns.saturating_sub(share(as_nanos(at - last.at), rates.shed())),
+            None => clock.map().error_ns(at.0).unwrap_or(0),
+        };
+        self.confirmed = Some(Confirmed { at, error_ns });
+        clock.lead(now, 0, at, error_ns);
+        true
+    }
+
+    /// The latest moment at which a majority was surely in the view, this leader among it.
+    fn majority_at(&self, now: LocalTime, view: View) -> Option<LocalTime> {
+        let Some(others) = view.majority().checked_sub(2) else { return Some(now) };
+        let mut stamps: Vec<LocalTime> = self.repeated.values().copied().collect();
+        stamps.sort_unstable();
+        stamps.into_iter().rev().nth(others)
+    }
+}

@@ -1,0 +1,290 @@
+//! NTP's rules, one by one, and its worked examples.
+
+use conclave_protocols::clock::ntp::{
+    Message, Ntp, Reply, System, Timer, associations, messages_per_poll,
+};
+use conclave_protocols::clock::{Event, GroupClock, Verdict, VirtualClock};
+use conclave_protocols::protocol::OutboxOf;
+use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
+
+use crate::still::{MS, kept, params, rates};
+
+const SECOND: u64 = 1_000_000_000;
+const LEADER: MemberId = MemberId(0);
+/// How long an exchange takes.
+const TRIP: u64 = 200_000;
+
+/// A server as a member finds it: its stratum, its clock less the true one, and its bound.
+#[derive(Clone, Copy)]
+struct Server {
+    stratum: u8,
+    off_ns: i64,
+    error_ns: u64,
+}
+
+const GOOD: Server = Server { stratum: 2, off_ns: 0, error_ns: 100_000 };
+const FIRST: Server = Server { stratum: 1, off_ns: 0, error_ns: 1_000 };
+
+/// A member whose servers are played by the test. The true time is the raw clock.
+struct Member {
+    ntp: Ntp,
+    now: u64,
+    polled: Vec<MemberId>,
+    verdicts: Vec<(u32, Verdict)>,
+}
+
+impl Member {
+    fn new(me: u32, size: u32, clock: VirtualClock) -> Self {
+        let view = View { epoch: Epoch(1), size, leader: LEADER };
+        let ntp = Ntp::new(MemberId(me), view, params(), clock);
+        Self { ntp, now: 0, polled: Vec::new(), verdicts: Vec::new() }
+    }
+
+    fn does(
+        &mut self,
+        what: impl FnOnce(&mut Ntp, &mut OutboxOf<Ntp>),
+    ) -> Vec<(MemberId, Message)> {
+        let mut out = Outbox::default();
+        what(&mut self.ntp, &mut out);
+        let mut sent = Vec::new();
+        for effect in out.drain() {
+            match effect {
+                Effect::Send { to, message } => sent.push((to, message)),
+                Effect::Tell(Event::Compared(sources)) => {
+                    self.verdicts = sources.iter().map(|(id, one)| (id.0, one.verdict)).collect();
+                }
+                Effect::Tell(Event::Adjusted(_)) | Effect::Arm { .. } | Effect::Disarm(_) => {}
+            }
+        }
+        sent
+    }
+
+    /// A poll a second, which servers answer that are there; by rank.
+    fn poll(&mut self, servers: &[(u32, Server)]) {
+        let now = LocalTime(self.now);
+        let sent = if self.polled.is_empty() {
+            self.does(|ntp, out| ntp.start(now, out))
+        } else {
+            self.does(|ntp, out| ntp.handle(now, Input::Timer(Timer::Poll), out))
+        };
+        self.polled = sent.iter().map(|(to, _)| *to).collect();
+        for (rank, server) in servers {
+            if self.polled.contains(&MemberId(*rank)) {
+                self.answer(*rank, *server);
+            }
+        }
+        let late = LocalTime(self.now + SECOND / 4);
+        self.does(|ntp, out| ntp.handle(late, Input::Timer(Timer::Replies), out));
+        self.now += SECOND;
+    }
+
+    fn answer(&mut self, rank: u32, server: Server) {
+        let read_ns = i64::try_from(self.now + TRIP / 2).expect("small") + server.off_ns;
+        let reply = Reply {
+            origin: LocalTime(self.now),
+            receive_ns: read_ns,
+            transmit_ns: read_ns,
+            stamp: LocalTime(5),
+            system: System {
+                stratum: server.stratum,
+                reference: None,
+                root_delay_ns: 0,
+                root_dispersion_ns: 0,
+            },
+            error_ns: (server.stratum < 16).then_some(server.error_ns),
+        };
+        let (at, from) = (LocalTime(self.now + TRIP), MemberId(rank));
+        let message = Message::Server(reply);
+        self.does(|ntp, out| ntp.handle(at, Input::Message { from, message }, out));
+    }
+
+    fn polls(&mut self, times: usize, servers: &[(u32, Server)]) {
+        for _ in 0..times {
+            self.poll(servers);
+        }
+    }
+
+    /// Its clock less the true one, when all slewing is done.
+    fn off_ns(&self) -> i64 {
+        let reading = self.ntp.clock().map().reading(self.now);
+        reading.now_ns + reading.slewing_ns - i64::try_from(self.now).expect("small")
+    }
+
+    fn stratum(&self) -> u8 {
+        self.ntp.system().stratum
+    }
+}
+
+/// Stratum 3 and 2: the one of 3 adjusts. 1 and 2: the one of 2. 2 and 2: nobody.
+#[test]
+fn a_member_adjusts_to_a_lower_stratum_only() {
+    // (3, 2): a member that is cut off from stratum 1 follows one of stratum 2.
+    let ahead = Server { off_ns: 10 * MS, error_ns: 20_000_000, ..GOOD };
+    let mut third = Member::new(1, 3, kept_vaguely());
+    third.polls(9, &[(2, ahead)]);
+    assert_eq!((third.stratum(), third.off_ns()), (3, 10 * MS));
+    // (1, 2): the leader polls nobody, and is asked.
+    let mut first = Member::new(0, 3, kept(0));
+    first.polls(8, &[]);
+    assert_eq!((first.stratum(), first.off_ns()), (1, 0));
+    assert!(first.polled.is_empty());
+    // (2, 2): the other has a vote, and moves nobody.
+    let mut second = Member::new(1, 3, kept_vaguely());
+    second.polls(8, &[(0, FIRST), (2, ahead)]);
+    assert_eq!((second.stratum(), second.off_ns()), (2, 0));
+    assert_eq!(second.verdicts, [(0, Verdict::Taken), (2, Verdict::Agrees)]);
+}
+
+/// One that has a time, but a bad one.
+fn kept_vaguely() -> VirtualClock {
+    crate::still::kept_within(0, 3_600_000_000_000)
+}
+
+#[test]
+fn a_member_that_is_cut_off_from_the_leader_follows_a_peer_and_comes_back() {
+    let mut member = Member::new(1, 5, VirtualClock::new(-5, rates()));
+    let peers = [(2, GOOD), (3, GOOD), (4, GOOD)];
+    let all = [(0, FIRST), (2, GOOD), (3, GOOD), (4, GOOD)];
+    member.polls(8, &all);
+    assert_eq!((member.stratum(), member.off_ns()), (2, 0));
+    member.polls(7, &peers);
+    assert_eq!(member.stratum(), 2, "one of the last eight polls was answered");
+    member.polls(2, &peers);
+    assert_eq!(member.stratum(), 3);
+    let bound = member.ntp.clock().map().error_ns(member.now).expect("a bound");
+    member.polls(20, &peers);
+    let later = member.ntp.clock().map().error_ns(member.now).expect("a bound");
+    assert!(later <= bound, "it does not only hold over: {bound}, then {later}");
+    member.polls(1, &all);
+    assert_eq!(member.stratum(), 2);
+}
+
+#[test]
+fn a_member_without_servers_follows_nobody_and_its_bound_grows() {
+    let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));
+    member.polls(8, &[(0, FIRST)]);
+    let bound = member.ntp.clock().map().error_ns(member.now).expect("a bound");
+    member.polls(20, &[]);
+    assert_eq!(member.stratum(), 16);
+    assert!(member.ntp.clock().map().error_ns(member.now) > Some(bound + 7_000_000));
+    member.polls(3, &[(2, Server { stratum: 16, ..GOOD })]);
+    assert_eq!(member.stratum(), 16, "one that follows nobody is followed by nobody");
+}
+
+#[test]
+fn a_falseticker_is_outvoted() {
+    let lies = Server { off_ns: 40 * MS, error_ns: 0, ..GOOD };
+    let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));
+    member.polls(10, &[(0, FIRST), (2, GOOD), (3, lies), (4, GOOD)]);
+    let expected = [Verdict::Taken, Verdict::Agrees, Verdict::Outlier, Verdict::Agrees];
+    assert_eq!(
+        member.verdicts,
+        [(0, expected[0]), (2, expected[1]), (3, expected[2]), (4, expected[3])]
+    );
+    assert_eq!(member.off_ns(), 0);
+    // The same without the leader: two of three outvote the third.
+    let mut cut_off = Member::new(1, 5, VirtualClock::new(0, rates()));
+    cut_off.polls(10, &[(2, GOOD), (3, lies), (4, GOOD)]);
+    assert_eq!((cut_off.stratum(), cut_off.off_ns()), (3, 0));
+    assert_eq!(cut_off.verdicts[2], (3, Verdict::Outlier));
+}
+
+/// The leader's clock was stopped. Three of stratum 2 agree against it, and none of them is of a lower stratum.
+#[test]
+fn a_leader_that_is_outvoted_moves_nobody_and_equal_strata_do_not_either() {
+    let ahead = Server { off_ns: 150_000, ..GOOD };
+    let peers = [(2, ahead), (3, ahead), (4, ahead)];
+    let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));
+    member.polls(8, &[(0, FIRST), peers[0], peers[1], peers[2]]);
+    let stopped = Server { off_ns: -40 * MS, ..FIRST };
+    member.polls(4, &[(0, stopped), peers[0], peers[1], peers[2]]);
+    assert_eq!(member.verdicts[0], (0, Verdict::Outlier));
+    assert_eq!((member.stratum(), member.off_ns()), (2, 0));
+}
+
+/// It says that it is exact and fits in with one of the others, but not with the truth.
+#[test]
+fn a_falseticker_that_fits_in_does_not_make_the_bound_too_small() {
+    let lies = Server { off_ns: 500_000, error_ns: 0, ..GOOD };
+    let vague = Server { off_ns: 400_000, error_ns: 900_000, ..GOOD };
+    let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));
+    member.polls(10, &[(2, vague), (3, lies), (4, vague)]);
+    let reading = member.ntp.clock().map().reading(member.now);
+    let bound = i64::try_from(reading.error_ns.expect("a bound")).expect("small");
+    let off = reading.now_ns - i64::try_from(member.now).expect("small");
+    assert!(off.abs() <= bound, "{reading:?}");
+}
+
+#[test]
+fn of_two_servers_that_disagree_the_leader_is_followed_and_without_it_nobody() {
+    let lies = Server { off_ns: 40 * MS, error_ns: 0, ..GOOD };
+    let mut member = Member::new(1, 3, kept_vaguely());
+    member.polls(20, &[(0, FIRST), (2, lies)]);
+    assert_eq!(member.verdicts, [(0, Verdict::Taken), (2, Verdict::Outlier)]);
+    assert_eq!((member.stratum(), member.off_ns()), (2, 0));
+    let mut cut_off = Member::new(1, 4, kept_vaguely());
+    cut_off.polls(20, &[(2, GOOD), (3, lies)]);
+    assert_eq!((cut_off.stratum(), cut_off.off_ns()), (16, 0));
+}
+
+#[test]
+fn only_the_leader_is_of_stratum_1() {
+    let boasts = Server { stratum: 1, off_ns: 40 * MS, error_ns: 0 };
+    let mut member = Member::new(1, 3, VirtualClock::new(0, rates()));
+    member.polls(10, &[(2, boasts)]);
+    assert_eq!((member.stratum(), member.ntp.clock().is_synchronised()), (16, false));
+}
+
+#[test]
+fn the_root_distance_is_half_of_the_delays_and_what_is_unknown_besides() {
+    let mut member = Member::new(1, 2, VirtualClock::new(0, rates()));
+    member.polls(3, &[(0, FIRST)]);
+    assert!(!member.ntp.clock().is_synchronised(), "three exchanges leave more than 1 s unknown");
+    member.polls(5, &[(0, FIRST)]);
+    let system = member.ntp.system();
+    assert_eq!((system.root_delay_ns, system.reference), (TRIP, Some(LEADER)));
+    let at = member.now - SECOND + TRIP;
+    let textbook = |at| member.ntp.clock().map().reading(at).textbook_ns.expect("a distance");
+    assert!((100_000..62_700_000).contains(&textbook(at)), "{}", textbook(at));
+    let grown = textbook(at + 1_000 * SECOND) - textbook(at);
+    assert_eq!(grown, 15_000_000, "15 ppm");
+}
+
+#[test]
+fn late_repeated_and_foreign_replies_are_ignored() {
+    let mut member = Member::new(1, 3, kept(0));
+    member.polls(8, &[(0, FIRST), (2, GOOD)]);
+    let before = member.ntp.clone();
+    let replies = [(0, 7, 1), (2, 7, 2), (1, member.now - SECOND, 1), (9, member.now - SECOND, 1)];
+    for (from, origin, stratum) in replies {
+        let system = System { stratum, reference: None, root_delay_ns: 0, root_dispersion_ns: 0 };
+        let reply = Reply {
+            origin: LocalTime(origin),
+            receive_ns: i64::MIN,
+            transmit_ns: i64::MAX,
+            stamp: LocalTime(1),
+            system,
+            error_ns: Some(0),
+        };
+        let (now, message) = (LocalTime(member.now), Message::Server(reply));
+        let input = Input::Message { from: MemberId(from), message };
+        assert!(member.does(|ntp, out| ntp.handle(now, input, out)).is_empty());
+        assert_eq!(member.ntp, before);
+    }
+}
+
+#[test]
+fn a_member_polls_the_leader_and_three_others_at_most() {
+    let polled = |me, size| {
+        let mut member = Member::new(me, size, kept(0));
+        member.poll(&[]);
+        member.polled.iter().map(|id| id.0).collect::<Vec<_>>()
+    };
+    assert_eq!(polled(1, 2), [0]);
+    assert_eq!(polled(2, 3), [0, 1]);
+    assert_eq!(polled(3, 5), [0, 1, 2, 4]);
+    assert_eq!(polled(6, 8), [0, 1, 2, 7]);
+    assert_eq!(polled(0, 8), [0; 0]);
+    assert_eq!([1, 2, 3, 5, 8].map(associations), [0, 1, 2, 4, 4]);
+    assert_eq!([1, 2, 3, 5, 8].map(messages_per_poll), [0, 2, 8, 32, 56]);
+}
