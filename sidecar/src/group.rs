@@ -38,6 +38,8 @@ pub struct Group {
     pub(crate) election: watch::Receiver<Election>,
     pub(crate) named: watch::Receiver<NamedElections>,
     pub(crate) time: watch::Receiver<ClockMap>,
+    /// When the present life of the member began, by the raw clock; before the first, the process.
+    pub(crate) life: watch::Receiver<LocalTime>,
     pub(crate) clock: OsClock,
     pub(crate) believers: Believers,
 }

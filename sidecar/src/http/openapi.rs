@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
 use super::{
-    candidacy, claim, clocks, described, elections, lock_view, locks, members, scope, time,
+    candidacy, claim, clocks, described, elections, lock_view, locks, members, scope, stamps, time,
 };
 
 /// What the document says besides the routes.
@@ -40,7 +40,9 @@ use super::{
         time::get_time,
         clocks::tick,
         clocks::receive,
+        clocks::list_clocks,
         clocks::get_clock,
+        clocks::delete_clock,
         clocks::compare,
         get_document,
     ),
@@ -63,6 +65,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = ApiDoc::openapi();
     scope::describe(&mut document);
     described::describe(&mut document);
+    stamps::describe(&mut document);
     document
 }
 
