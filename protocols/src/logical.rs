@@ -10,6 +10,10 @@
 //! | [`vector`] | a count for each process that was heard of | yes | yes |
 //! | [`hybrid`] | a time, a count and a process | yes | no; but the time is near that of a physical clock |
 //!
+//! A *process* is whatever has one clock, and stamps its events one after another: here each clock that an application
+//! names, in each life of a pod. Two clocks of one pod are two processes. What happened in the one before something in
+//! the other is shown only by a stamp that went between them.
+//!
 //! A clock is a value. Its process calls `tick` at each event of its own, a sending too, and `receive` at the receipt
 //! of a message, with the stamp that the message carries. Both return the stamp of that event. A clock that cannot
 //! give a later stamp returns an error and stays as it was: no stamp is given twice.
@@ -46,7 +50,8 @@ impl From<Option<Ordering>> for Order {
     }
 }
 
-/// The name of one life of one process: 1 to 270 bytes without control characters.
+/// The name of one life of one process: 1 to 270 characters of ASCII that can be seen, without quotes and backslashes.
+/// So it is as long in JSON as it is here.
 ///
 /// A process that starts anew counts from zero again. It needs another name, or its events would have the stamps
 /// of earlier ones.
@@ -55,7 +60,10 @@ pub struct ProcessId(Arc<str>);
 
 /// Why a text names no process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("a process has a name of 1 to {} bytes without control characters", ProcessId::BYTES_MAX)]
+#[error(
+    "a process has a name of 1 to {} visible ASCII characters without `\"` and `\\`",
+    ProcessId::BYTES_MAX
+)]
 pub struct ProcessIdError;
 
 impl ProcessId {
@@ -73,7 +81,8 @@ impl TryFrom<String> for ProcessId {
 
     fn try_from(name: String) -> Result<Self, Self::Error> {
         let fits = (1..=Self::BYTES_MAX).contains(&name.len());
-        if !fits || name.chars().any(char::is_control) {
+        let is_plain = |byte: u8| byte.is_ascii_graphic() && !br#""\"#.contains(&byte);
+        if !fits || !name.bytes().all(is_plain) {
             return Err(ProcessIdError);
         }
         Ok(Self(name.into()))
@@ -127,10 +136,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_has_a_name_of_one_line() {
+    fn a_process_has_a_name_that_is_as_long_in_json() {
         assert_eq!(process("shop-0/1f").as_str(), "shop-0/1f");
-        for wrong in [String::new(), "a\nb".to_owned(), "a".repeat(ProcessId::BYTES_MAX + 1)] {
-            assert_eq!(ProcessId::try_from(wrong), Err(ProcessIdError));
+        for wrong in ["", "a\nb", "a b", "ü", "a\"b", "a\\b", &"a".repeat(ProcessId::BYTES_MAX + 1)]
+        {
+            assert_eq!(ProcessId::try_from(wrong.to_owned()), Err(ProcessIdError), "{wrong:?}");
         }
         assert!(ProcessId::try_from("a".repeat(ProcessId::BYTES_MAX)).is_ok());
     }

@@ -4,8 +4,8 @@
 //! What happened before an event is kept as a set of events beside the clocks, by the definition alone; the stamps are
 //! held against it.
 
-use conclave_protocols::logical::hybrid::{self, PhysicalTime};
-use conclave_protocols::logical::{Order, ProcessId, lamport, vector};
+use conclave_protocols::logical::hybrid::{self, HybridTime, PhysicalTime};
+use conclave_protocols::logical::{Count, Order, ProcessId, lamport, vector};
 use conclave_protocols::random::Random;
 
 /// Histories that are looked at.
@@ -36,6 +36,7 @@ struct Process {
 }
 
 struct World {
+    _seed: Seed,
     random: Random,
     now: u64,
     processes: Vec<Process>,
@@ -44,13 +45,31 @@ struct World {
     under_way: Vec<usize>,
 }
 
+/// The number that a history was drawn from. If its test fails, it is printed.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("seed {}", self.0);
+        }
+    }
+}
+
 impl World {
     fn run(seed: u64) -> Self {
+        let named = Seed(seed);
         let mut random = Random::new(seed);
         let count = 2 + random.up_to(4);
         let processes = (0..count).map(process).collect();
-        let mut world =
-            Self { random, now: 1_000_000, processes, events: Vec::new(), under_way: Vec::new() };
+        let mut world = Self {
+            _seed: named,
+            random,
+            now: 1_000_000,
+            processes,
+            events: Vec::new(),
+            under_way: Vec::new(),
+        };
         while world.events.len() < EVENTS {
             world.step();
         }
@@ -279,43 +298,107 @@ fn each_process_knows_the_most_of_its_own_events() {
     }
 }
 
-/// Whatever a stranger sends, a clock gives rising stamps or none.
+/// What came of the stamps of strangers.
+#[derive(Default)]
+struct Came {
+    received: usize,
+    refused: usize,
+    ended: usize,
+}
+
+/// Whatever a stranger sends, a clock gives rising stamps or none, and one that it refuses leaves it as it was.
 #[test]
 fn no_foreign_stamp_makes_a_clock_panic_or_go_back() {
+    let (mut lamports, mut hybrids) = (Came::default(), Came::default());
     for seed in 0..HISTORIES {
+        let _named = Seed(seed);
         let mut random = Random::new(seed);
         let mut mine = process(0);
-        let stranger = ProcessId::try_from("stranger".to_owned()).expect("a name");
-        let (mut lamport, mut vector, mut hybrid) =
-            (mine.lamport.now(), mine.vector.now(), mine.hybrid.now());
+        let mut now = 1_000_000;
         for _ in 0..50 {
-            let wild = random.draw() >> random.up_to(64);
-            let near = u64::MAX - random.up_to(3);
-            let time = if random.once_in(2) { wild } else { near };
-            let count = conclave_protocols::logical::Count::new(time & ((1 << 53) - 1));
-            let counter = count.expect("53 bits");
-            let pt = PhysicalTime::of_nanos(random.draw().cast_signed());
-            let sent = lamport::Stamp { counter, process: stranger.clone() };
-            if let Ok(next) = mine.lamport.receive(&sent) {
-                assert!(next.counter > counter.max(lamport.counter));
-            }
-            let sent = vector::Stamp::new([(stranger.clone(), counter)]).expect("one");
-            let next = mine.vector.receive(&sent).expect("it counts events of its own");
-            assert_eq!(vector.compare(&next), Order::Before);
-            let sent = hybrid::Stamp { time: hybrid::HybridTime(time), process: stranger.clone() };
-            if let Ok(next) = mine.hybrid.receive(pt, PhysicalTime::MAX, &sent) {
-                assert!(next.time > hybrid.time && next.time > sent.time && next.time.l() >= pt);
-            }
-            assert!(mine.lamport.now() >= lamport && mine.hybrid.now() >= hybrid);
-            (lamport, vector, hybrid) = (mine.lamport.now(), next, mine.hybrid.now());
-            if let Ok(next) = mine.lamport.tick() {
-                assert!(next > lamport);
-                lamport = next;
-            }
-            if let Ok(next) = mine.hybrid.tick(pt) {
-                assert!(next > hybrid);
-                hybrid = next;
-            }
+            let counter = foreign_count(&mut random);
+            a_foreign_count(&mut mine, counter, &mut lamports);
+            now += random.up_to(3);
+            // Wild times are refused, and so are those that are just too late.
+            let l =
+                if random.once_in(3) { random.draw() >> 16 } else { now - 20 + random.up_to(50) };
+            let c = if random.once_in(4) { 0xffff - random.up_to(2) } else { random.up_to(9) };
+            let pt = physical(now - BOUND + random.up_to(2 * BOUND));
+            a_foreign_time(
+                &mut mine,
+                pt,
+                physical(now + BOUND),
+                HybridTime((l << 16) | c),
+                &mut hybrids,
+            );
         }
     }
+    let Came { received, ended, .. } = lamports;
+    assert!(received > 8_000 && ended > 100, "{received} {ended}");
+    let Came { received, refused, .. } = hybrids;
+    assert!(received > 3_000 && refused > 3_000, "{received} {refused}");
+}
+
+/// Now and then one that is at the end, or nearly.
+fn foreign_count(random: &mut Random) -> Count {
+    let number = match random.up_to(200) {
+        0 => Count::MAX.get() - random.up_to(3),
+        1..100 => random.up_to(1_000),
+        _ => (random.draw() >> 12) >> random.up_to(52),
+    };
+    Count::new(number).expect("52 bits")
+}
+
+fn stranger() -> ProcessId {
+    ProcessId::try_from("stranger".to_owned()).expect("a name")
+}
+
+/// A Lamport and a vector clock receive that count, and step.
+fn a_foreign_count(mine: &mut Process, counter: Count, came: &mut Came) {
+    let (lamport, vector) = (mine.lamport.now(), mine.vector.now());
+    let sent = lamport::Stamp { counter, process: stranger() };
+    if let Ok(next) = mine.lamport.receive(&sent) {
+        assert_eq!(next.counter.get(), counter.max(lamport.counter).get() + 1);
+        came.received += 1;
+    } else {
+        assert!(counter.max(lamport.counter) == Count::MAX);
+        assert_eq!(mine.lamport.now(), lamport);
+        came.ended += 1;
+    }
+    let lamport = mine.lamport.now();
+    match mine.lamport.tick() {
+        Ok(next) => assert!(next > lamport),
+        Err(_) => assert_eq!(mine.lamport.now(), lamport),
+    }
+    let sent = vector::Stamp::new([(stranger(), counter)]).expect("one");
+    let next = mine.vector.receive(&sent).expect("it counts events of its own");
+    assert_eq!(vector.compare(&next), Order::Before);
+    assert_eq!(next.of(&stranger()), counter.max(vector.of(&stranger())));
+}
+
+/// A hybrid clock receives that time, and steps.
+fn a_foreign_time(
+    mine: &mut Process,
+    pt: PhysicalTime,
+    latest: PhysicalTime,
+    time: HybridTime,
+    came: &mut Came,
+) {
+    let before = mine.hybrid.now();
+    let sent = hybrid::Stamp { time, process: stranger() };
+    match mine.hybrid.receive(pt, latest, &sent) {
+        Ok(next) => {
+            assert!(time.l() <= latest);
+            assert!(next.time > before.time && next.time > time && next.time.l() >= pt);
+            came.received += 1;
+        }
+        Err(error) => {
+            let units = time.l().units().checked_sub(latest.units()).expect("it is later");
+            assert_eq!(error, hybrid::Ahead { units }.into());
+            assert_eq!(mine.hybrid.now(), before);
+            came.refused += 1;
+        }
+    }
+    let before = mine.hybrid.now();
+    assert!(mine.hybrid.tick(pt).expect("the end is far") > before);
 }

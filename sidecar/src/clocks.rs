@@ -1,8 +1,13 @@
 //! The logical clocks of an application: named values, which belong to this process of the sidecar and to nobody else.
 //!
+//! Each name is a process of its own to the algorithms: a pod, and a number that is drawn at the first event. So two
+//! clocks never give one stamp, whichever names they have. What one clock stamps happened in that order; between two,
+//! even of one pod, only a stamp that is received shows an order.
+//!
 //! No other member is asked, so they need no view and no leader. A hybrid clock needs the group time.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use conclave_protocols::LocalTime;
@@ -11,13 +16,33 @@ use conclave_protocols::logical::hybrid::PhysicalTime;
 use conclave_protocols::logical::{Exhausted, Order, ProcessId, hybrid, lamport, vector};
 use conclave_protocols::time::wait_for;
 
-/// All logical clocks of one process.
+use crate::sidecar::draw;
+
+/// All logical clocks of one pod.
 #[derive(Debug)]
 pub(crate) struct Clocks {
-    me: ProcessId,
-    /// Hybrid clocks begin then, by the raw clock.
-    hybrid_from: LocalTime,
-    named: BTreeMap<ClockName, Clock>,
+    pod: String,
+    named: BTreeMap<ClockName, Named>,
+}
+
+/// The clocks of a pod, for all who serve them.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedClocks(Arc<Mutex<Clocks>>);
+
+/// A clock and whose events it stamps.
+#[derive(Debug)]
+struct Named {
+    process: ProcessId,
+    clock: Clock,
+}
+
+/// The latest event of a clock.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Latest {
+    /// Whose event it was.
+    pub(crate) process: ProcessId,
+    /// Its stamp.
+    pub(crate) stamp: Stamp,
 }
 
 /// The name of a clock: 1 to 253 bytes of UTF-8 without control characters, and another than `.` and `..`, which a
@@ -57,6 +82,8 @@ pub(crate) struct EventTime {
     pub(crate) raw: LocalTime,
     /// What the group clock reads then.
     pub(crate) reading: Reading,
+    /// When this life of the member began, by the raw clock.
+    pub(crate) life: LocalTime,
 }
 
 /// Why an event has no stamp.
@@ -73,15 +100,18 @@ pub(crate) enum ClockError {
         /// What the call takes it for.
         stated: Kind,
     },
-    /// This process has as many clocks as it may have.
+    /// This pod has as many clocks as it may have.
     #[error("this pod has {} clocks already", CLOCKS_MAX)]
     TooMany,
     /// A hybrid clock needs the group time.
     #[error("{0}")]
     TimeUnknown(&'static str),
     /// The clock cannot go on.
-    #[error("{0}")]
-    Exhausted(String),
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
+    /// The vector has no room for the processes of the stamp. It ticks on.
+    #[error(transparent)]
+    VectorFull(vector::TooLarge),
     /// The stamp is later than any clock of the group can show.
     #[error(transparent)]
     Ahead(hybrid::Ahead),
@@ -98,38 +128,56 @@ enum Clock {
     Hybrid(hybrid::Clock),
 }
 
-/// How many clocks one process may have.
+/// How many clocks one pod may have.
 pub(crate) const CLOCKS_MAX: usize = 100;
 
-/// A hybrid clock does without a group time that is less certain. So no true stamp is later than this and the latest
-/// that group time may be.
+/// A hybrid clock does without a group time that is less certain. So a clock that receives only stamps of such clocks
+/// gives none that is later than this and group time.
 pub(crate) const ERROR_MAX: Duration = Duration::from_millis(500);
 
-impl Clocks {
-    /// Those of a process of a pod that begins now, by the raw clock. A hybrid stamp of an earlier process of the pod
-    /// is at most [`ERROR_MAX`] later than group time was then, and a clock that is as wrong shows that much less. So
-    /// after twice that time every stamp is later than those.
-    pub(crate) fn new(pod: &str, run: u64, now: LocalTime) -> Self {
-        // The names of pods are at most 253 letters, digits, dots and dashes.
-        let pod: String = pod.chars().filter(char::is_ascii_graphic).take(253).collect();
-        let me = ProcessId::try_from(format!("{pod}/{run:x}"));
-        let me = me.expect("it is short enough and has no control characters");
-        Self { me, hybrid_from: now.after(wait_for(2 * ERROR_MAX)), named: BTreeMap::new() }
+/// How far the stamps of one life of a member can be from those of the next by their clocks alone. A stamp that was made
+/// up is received if it is at most [`ERROR_MAX`] later than the latest that group time may be, which is twice as much
+/// later than group time; and the next life may show as much less.
+const BETWEEN_LIVES: Duration = Duration::from_secs(2);
+
+impl SharedClocks {
+    /// Those of a pod that has none yet.
+    pub(crate) fn new(pod: &str) -> Self {
+        Self(Arc::new(Mutex::new(Clocks::new(pod))))
     }
 
-    /// Who has these clocks.
-    pub(crate) fn process(&self) -> &ProcessId {
-        &self.me
+    /// The clocks, for one step.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Clocks> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Clocks {
+    /// Those of a pod that has none yet.
+    pub(crate) fn new(pod: &str) -> Self {
+        // The names of pods are at most 253 letters, digits, dots and dashes.
+        let pod: String = pod.chars().filter(char::is_ascii_graphic).take(253).collect();
+        Self { pod, named: BTreeMap::new() }
     }
 
     /// How many there are of a kind.
     pub(crate) fn count(&self, kind: Kind) -> usize {
-        self.named.values().filter(|clock| clock.kind() == kind).count()
+        self.named.values().filter(|named| named.clock.kind() == kind).count()
     }
 
-    /// The stamp of the latest event of a clock.
-    pub(crate) fn latest(&self, name: &ClockName) -> Option<Stamp> {
-        self.named.get(name).map(Clock::now)
+    /// The latest event of a clock.
+    pub(crate) fn latest(&self, name: &ClockName) -> Option<Latest> {
+        self.named.get(name).map(Named::latest)
+    }
+
+    /// The latest events of all clocks, in the order of their names.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&ClockName, Latest)> {
+        self.named.iter().map(|(name, named)| (name, named.latest()))
+    }
+
+    /// Forgets a clock. Its name may have another then, which is another process; whether there was one.
+    pub(crate) fn remove(&mut self, name: &ClockName) -> bool {
+        self.named.remove(name).is_some()
     }
 
     /// An event of a clock, which begins with its first. One that is refused changes nothing.
@@ -138,24 +186,39 @@ impl Clocks {
         name: &ClockName,
         event: &Event,
         time: &EventTime,
-    ) -> Result<Stamp, ClockError> {
+    ) -> Result<Latest, ClockError> {
         let stated = event.kind();
-        let hybrid_from = self.hybrid_from;
-        if let Some(clock) = self.named.get_mut(name) {
-            let is = clock.kind();
+        if let Some(named) = self.named.get_mut(name) {
+            let is = named.clock.kind();
             if let Some(stated) = stated.filter(|stated| *stated != is) {
                 return Err(ClockError::KindDiffers { is, stated });
             }
-            return clock.event(event, time, hybrid_from);
+            named.clock.event(event, time)?;
+            return Ok(named.latest());
         }
         let kind = stated.ok_or(ClockError::NoKind)?;
         if self.named.len() >= CLOCKS_MAX {
             return Err(ClockError::TooMany);
         }
-        let mut clock = Clock::new(kind, self.me.clone());
-        let stamp = clock.event(event, time, hybrid_from)?;
-        self.named.insert(name.clone(), clock);
-        Ok(stamp)
+        let process = self.draw_process();
+        let mut clock = Clock::new(kind, process.clone());
+        clock.event(event, time)?;
+        let named = Named { process, clock };
+        let latest = named.latest();
+        self.named.insert(name.clone(), named);
+        Ok(latest)
+    }
+
+    /// A process that nobody was before.
+    fn draw_process(&self) -> ProcessId {
+        let process = ProcessId::try_from(format!("{}/{:x}", self.pod, draw()));
+        process.expect("it is short enough and has no control characters")
+    }
+}
+
+impl Named {
+    fn latest(&self) -> Latest {
+        Latest { process: self.process.clone(), stamp: self.clock.now() }
     }
 }
 
@@ -184,41 +247,36 @@ impl Clock {
         }
     }
 
-    fn event(
-        &mut self,
-        event: &Event,
-        time: &EventTime,
-        hybrid_from: LocalTime,
-    ) -> Result<Stamp, ClockError> {
-        let stamp = match (self, event) {
-            (Self::Lamport(clock), Event::Tick(_)) => Stamp::Lamport(clock.tick()?),
+    fn event(&mut self, event: &Event, time: &EventTime) -> Result<(), ClockError> {
+        match (self, event) {
+            (Self::Lamport(clock), Event::Tick(_)) => drop(clock.tick()?),
             (Self::Lamport(clock), Event::Receive(Stamp::Lamport(stamp))) => {
-                Stamp::Lamport(clock.receive(stamp)?)
+                drop(clock.receive(stamp)?);
             }
-            (Self::Vector(clock), Event::Tick(_)) => Stamp::Vector(clock.tick()?),
+            (Self::Vector(clock), Event::Tick(_)) => drop(clock.tick()?),
             (Self::Vector(clock), Event::Receive(Stamp::Vector(stamp))) => {
-                Stamp::Vector(clock.receive(stamp)?)
+                drop(clock.receive(stamp)?);
             }
             (Self::Hybrid(clock), Event::Tick(_)) => {
-                let (pt, _) = time.physical(hybrid_from)?;
-                Stamp::Hybrid(clock.tick(pt)?)
+                let (pt, _) = time.physical(clock)?;
+                drop(clock.tick(pt)?);
             }
             (Self::Hybrid(clock), Event::Receive(Stamp::Hybrid(stamp))) => {
-                let (pt, latest) = time.physical(hybrid_from)?;
-                Stamp::Hybrid(clock.receive(pt, latest, stamp)?)
+                let (pt, latest) = time.physical(clock)?;
+                drop(clock.receive(pt, latest, stamp)?);
             }
             (clock, Event::Receive(stamp)) => {
                 return Err(ClockError::KindDiffers { is: clock.kind(), stated: stamp.kind() });
             }
-        };
-        Ok(stamp)
+        }
+        Ok(())
     }
 }
 
 impl EventTime {
-    /// The physical time, and the latest that any clock of the group can show.
-    fn physical(&self, hybrid_from: LocalTime) -> Result<(PhysicalTime, PhysicalTime), ClockError> {
-        if self.raw < hybrid_from {
+    /// The physical time, and the latest that a clock of the group may show, for an event of this clock.
+    fn physical(&self, clock: &hybrid::Clock) -> Result<(PhysicalTime, PhysicalTime), ClockError> {
+        if self.raw < self.life.after(wait_for(BETWEEN_LIVES)) {
             return Err(ClockError::TimeUnknown(TOO_YOUNG));
         }
         let error = self.reading.error_ns.map(Duration::from_nanos);
@@ -228,8 +286,12 @@ impl EventTime {
             return Err(ClockError::TimeUnknown(TOO_VAGUE));
         };
         let most = i64::try_from(ERROR_MAX.as_nanos()).unwrap_or(i64::MAX);
-        let latest = latest.saturating_add(most);
-        Ok((PhysicalTime::of_nanos(self.reading.now_ns), PhysicalTime::of_nanos(latest)))
+        let latest = PhysicalTime::of_nanos(latest.saturating_add(most));
+        // Group time has gone back, since the group is another, or began anew.
+        if clock.now().time.l() > latest {
+            return Err(ClockError::TimeUnknown(TOO_LATE));
+        }
+        Ok((PhysicalTime::of_nanos(self.reading.now_ns), latest))
     }
 }
 
@@ -316,17 +378,11 @@ impl ClockName {
     }
 }
 
-impl From<Exhausted> for ClockError {
-    fn from(error: Exhausted) -> Self {
-        Self::Exhausted(error.to_string())
-    }
-}
-
 impl From<vector::ReceiveError> for ClockError {
     fn from(error: vector::ReceiveError) -> Self {
         match error {
             vector::ReceiveError::Exhausted(error) => error.into(),
-            vector::ReceiveError::TooMany(error) => Self::Exhausted(error.to_string()),
+            vector::ReceiveError::TooLarge(error) => Self::VectorFull(error),
             vector::ReceiveError::Untrue { .. } => Self::Untrue(error.to_string()),
         }
     }
@@ -342,11 +398,15 @@ impl From<hybrid::ReceiveError> for ClockError {
 }
 
 /// Why a hybrid clock has no time.
-const TOO_YOUNG: &str = "the sidecar has just begun: a hybrid clock waits until its stamps are later than all of an \
-     earlier process of this pod";
+const TOO_YOUNG: &str = "the sidecar, or its life in this group, has just begun: a hybrid clock waits until its stamps \
+     are later than all that this pod gave before";
 
 /// The same.
 const TOO_VAGUE: &str = "the group time is not known, or not to within 500 ms; see GET /v1/time";
+
+/// The same.
+const TOO_LATE: &str = "the latest stamp of this clock is more than 500 ms later than the group time may be, which has \
+     gone back: the clock waits until that is no longer so";
 
 #[cfg(test)]
 mod tests;

@@ -40,6 +40,8 @@ pub struct Group {
     pub(crate) named: watch::Receiver<NamedElections>,
     pub(crate) time: watch::Receiver<ClockMap>,
     pub(crate) probed: watch::Receiver<Vec<PeerFigures>>,
+    /// When the present life of the member began, by the raw clock; before the first, the process.
+    pub(crate) life: watch::Receiver<LocalTime>,
     pub(crate) clock: OsClock,
     pub(crate) believers: Believers,
 }

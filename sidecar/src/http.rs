@@ -1,6 +1,7 @@
 //! The API on localhost, for applications.
 //!
-//! It turns text into types and awaits answers of the group task. It decides nothing.
+//! It turns text into types and awaits answers of the group task, or steps a logical clock, which asks nobody. It
+//! decides nothing.
 
 mod answer;
 mod candidacy;
@@ -55,10 +56,9 @@ use axum::http::Uri;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::clocks::Clocks;
+use crate::clocks::SharedClocks;
 use crate::group::Group;
 use crate::metrics::Metrics;
-use crate::sidecar::draw;
 use problem::Problem;
 use trail::Trails;
 
@@ -75,7 +75,7 @@ pub struct Parts {
     /// One list of locks is made at a time.
     lists: tokio::sync::Mutex<()>,
     trails: Trails,
-    clocks: std::sync::Mutex<Clocks>,
+    clocks: SharedClocks,
     tokens: Option<TokenFile>,
 }
 
@@ -90,11 +90,15 @@ impl Deref for Api {
 impl Api {
     /// The API of one group: for everybody who reaches it, or for those alone who have a token, if there is
     /// a file of them.
-    pub fn new(group: Group, metrics: Metrics, limits: Limits, tokens: Option<TokenFile>) -> Self {
+    pub(crate) fn new(
+        group: Group,
+        clocks: SharedClocks,
+        metrics: Metrics,
+        limits: Limits,
+        tokens: Option<TokenFile>,
+    ) -> Self {
         let long_calls = Arc::new(Semaphore::new(limits.long_calls));
         let trails = Trails::default();
-        let (pod, now) = (group.status.borrow().pod.clone(), group.os_clock().raw());
-        let clocks = std::sync::Mutex::new(Clocks::new(&pod, draw(), now));
         Self(Arc::new(Parts {
             group,
             metrics,
@@ -123,15 +127,16 @@ impl Api {
 }
 
 /// Serves the API until `shutdown`, to whom the listeners take calls from.
-pub async fn serve(
+pub(crate) async fn serve(
     listeners: Listeners,
     group: Group,
+    clocks: SharedClocks,
     metrics: Metrics,
     limits: Limits,
     shutdown: CancellationToken,
 ) {
     let tokens = listeners.tokens().cloned();
-    let router = router(Api::new(group, metrics, limits, tokens));
+    let router = router(Api::new(group, clocks, metrics, limits, tokens));
     serve_router(listeners, router, limits, shutdown).await;
 }
 

@@ -15,6 +15,7 @@ use tracing::warn;
 
 use crate::admin::{self, Admin};
 use crate::application::Application;
+use crate::clocks::SharedClocks;
 use crate::discovery::{Discovery, Endpoints};
 use crate::group::Group;
 use crate::group::slot::{self, Slot};
@@ -118,10 +119,12 @@ impl Sidecar {
         let probed = Limits::of_probes();
         tracker.spawn(http::serve_router(sockets.admin, admin, probed, servers.clone()));
         let (api, metered) = (group.clone(), metrics.clone());
-        tracker.spawn(http::serve(sockets.api, api, metered, limits, servers.clone()));
+        let clocks = SharedClocks::new(pod);
+        let shared = clocks.clone();
+        tracker.spawn(http::serve(sockets.api, api, shared, metered, limits, servers.clone()));
         if let Some(elector) = sockets.leader_elector {
             let (group, metrics) = (group.clone(), metrics.clone());
-            tracker.spawn(elector.serve(group, metrics, limits, servers.clone()));
+            tracker.spawn(elector.serve(group, clocks, metrics, limits, servers.clone()));
         }
         Self { slot, group, peers: sockets.peers, metrics, tracker, servers }
     }

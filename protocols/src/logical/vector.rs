@@ -18,7 +18,7 @@
 //! | property | value |
 //! | --- | --- |
 //! | messages of its own | none: a stamp goes along with each message |
-//! | size of a stamp | a number and a name for each process that was heard of, 256 at most |
+//! | size of a stamp | a number and a name for each process that was heard of: 256, and 24,576 bytes, at most |
 //! | clock condition | `a → b` implies `V(a) < V(b)` |
 //! | the converse | holds: `V(a) < V(b)` implies `a → b` |
 //! | order | partial: `→` itself. `V(a)` and `V(b)` not ordered: `a` and `b` are concurrent |
@@ -31,7 +31,8 @@
 //! * The processes are not known beforehand: a vector has the entries that are not zero, by name. A process that starts
 //!   anew has another name and an entry of its own, and the entry of its earlier life stays.
 //! * So a vector grows with every process that was ever heard of. One that would have more than
-//!   [`Stamp::ENTRIES_MAX`] entries is refused, and the clock stays as it was.
+//!   [`Stamp::ENTRIES_MAX`] entries or [`Stamp::BYTES_MAX`] bytes is refused. The clock stays as it was and ticks
+//!   on, and no longer receives stamps of processes that are new to it.
 //! * Nobody knows of an event of this process that it has not stamped: `Vj[i] ≤ Vi[i]`. A stamp that says otherwise is
 //!   of another clock, or made up, and is refused.
 
@@ -51,10 +52,15 @@ pub struct Clock {
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Stamp(BTreeMap<ProcessId, Count>);
 
-/// A vector has more entries than [`Stamp::ENTRIES_MAX`].
+/// A vector has more entries than [`Stamp::ENTRIES_MAX`], or more bytes than [`Stamp::BYTES_MAX`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("a vector stamp has at most {} processes", Stamp::ENTRIES_MAX)]
-pub struct TooMany;
+#[error(
+    "a vector stamp has at most {} processes, and {} bytes: {} and its name for each",
+    Stamp::ENTRIES_MAX,
+    Stamp::BYTES_MAX,
+    Stamp::ENTRY_BYTES
+)]
+pub struct TooLarge;
 
 /// Why a stamp was not received.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -64,7 +70,7 @@ pub enum ReceiveError {
     Exhausted(#[from] Exhausted),
     /// It would have to know of too many processes.
     #[error(transparent)]
-    TooMany(#[from] TooMany),
+    TooLarge(#[from] TooLarge),
     /// The stamp has more events of this process than there were.
     #[error("{process} has had {counted} events, and the stamp knows of {stated}")]
     Untrue {
@@ -102,10 +108,7 @@ impl Clock {
         let own = counted.next()?;
         let mut merged = self.known.joined(stamp);
         merged.0.insert(self.me.clone(), own);
-        if merged.0.len() > Stamp::ENTRIES_MAX {
-            return Err(TooMany.into());
-        }
-        self.known = merged;
+        self.known = merged.within_limits()?;
         Ok(self.now())
     }
 
@@ -119,11 +122,16 @@ impl Stamp {
     /// How many processes a vector can have.
     pub const ENTRIES_MAX: usize = 256;
 
+    /// How many bytes the entries of a vector can have as JSON, without spaces: two of them fit 64 KiB.
+    pub const BYTES_MAX: usize = 24 * 1024;
+
+    /// What an entry has besides its name: two quotes, a colon, a comma, and a count of 16 digits at most.
+    pub const ENTRY_BYTES: usize = 20;
+
     /// A stamp with these entries.
-    pub fn new(entries: impl IntoIterator<Item = (ProcessId, Count)>) -> Result<Self, TooMany> {
+    pub fn new(entries: impl IntoIterator<Item = (ProcessId, Count)>) -> Result<Self, TooLarge> {
         let entries = entries.into_iter().filter(|(_, count)| *count > Count::default());
-        let entries: BTreeMap<_, _> = entries.collect();
-        if entries.len() > Self::ENTRIES_MAX { Err(TooMany) } else { Ok(Self(entries)) }
+        Self(entries.collect()).within_limits()
     }
 
     /// How many events of a process it knows of.
@@ -139,6 +147,15 @@ impl Stamp {
     /// Whether this happened before the other, after it, or neither.
     pub fn compare(&self, other: &Self) -> Order {
         self.partial_cmp(other).into()
+    }
+
+    /// Itself, if it is not too large. Whatever the counts are, so a clock that only counts on never becomes so.
+    fn within_limits(self) -> Result<Self, TooLarge> {
+        let bytes: usize = self.0.keys().map(|name| name.as_str().len() + Self::ENTRY_BYTES).sum();
+        if self.0.len() > Self::ENTRIES_MAX || bytes > Self::BYTES_MAX {
+            return Err(TooLarge);
+        }
+        Ok(self)
     }
 
     /// The larger count of each process.
@@ -250,15 +267,39 @@ mod tests {
         let of = |numbers: std::ops::Range<usize>| {
             Stamp::new(numbers.map(|n| (process(&format!("q{n}")), Count::MAX)))
         };
-        assert_eq!(of(0..Stamp::ENTRIES_MAX + 1), Err(TooMany));
+        assert_eq!(of(0..Stamp::ENTRIES_MAX + 1), Err(TooLarge));
         let full = of(0..Stamp::ENTRIES_MAX).expect("as many as there may be");
         let mut one = clock("p1");
-        assert_eq!(one.receive(&full), Err(TooMany.into()), "there is no room for its own entry");
+        assert_eq!(one.receive(&full), Err(TooLarge.into()), "there is no room for its own entry");
         assert_eq!(one.tick(), Ok(stamp([1, 0, 0])));
         let nearly = of(1..Stamp::ENTRIES_MAX).expect("one less");
         assert_eq!(one.receive(&nearly).map(|now| now.0.len()), Ok(Stamp::ENTRIES_MAX));
-        assert_eq!(one.receive(&of(0..1).expect("one")), Err(TooMany.into()));
+        assert_eq!(one.receive(&of(0..1).expect("one")), Err(TooLarge.into()));
         assert_eq!(one.tick().map(|now| now.of(&process("p1")).get()), Ok(3));
+    }
+
+    #[test]
+    fn a_clock_takes_as_many_bytes_as_fit_and_goes_on() {
+        // Each entry has 288 bytes, and 85 of them have 24,480.
+        let of = |numbers: std::ops::Range<usize>| {
+            Stamp::new(numbers.map(|n| (process(&format!("{n:0>268}")), Count::MAX)))
+        };
+        assert_eq!(of(0..86), Err(TooLarge));
+        let most = of(0..85).expect("they fit");
+        let json: usize =
+            most.entries().map(|(name, n)| format!(r#""{name}":{},"#, n.get()).len()).sum();
+        assert_eq!(json, 24_480);
+        let name = "p".repeat(75);
+        let mut one = clock(&name);
+        let is_just_right = one.receive(&most).expect("96 bytes are left, and it needs 95");
+        assert_eq!(is_just_right.entries().count(), 86);
+        let mut longer = clock(&"p".repeat(77));
+        assert_eq!(longer.receive(&most), Err(TooLarge.into()), "it would need 97");
+        let other = Stamp::new([(process("q"), Count::MAX)]).expect("one");
+        assert_eq!(one.receive(&other), Err(TooLarge.into()));
+        assert_eq!(one.now(), is_just_right);
+        assert_eq!(one.tick().map(|now| now.of(&process(&name)).get()), Ok(2));
+        assert!(one.receive(&most).is_ok(), "what it knows of already has its place");
     }
 
     #[test]

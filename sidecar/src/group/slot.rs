@@ -24,6 +24,8 @@ pub(crate) struct Slot {
     pub(super) map: watch::Sender<ClockMap>,
     /// What came of clock probes.
     pub(crate) probed: watch::Sender<Vec<PeerFigures>>,
+    /// When the present life began.
+    life: watch::Sender<LocalTime>,
     pub(super) clock: OsClock,
     pub(super) metrics: Metrics,
     pub(super) believers: Believers,
@@ -38,6 +40,7 @@ pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> 
     let publisher = Publisher::new(group, pod);
     let believers = Believers::default();
     let map = watch::Sender::new(virtual_clock(clock, &Policy::default()).map());
+    let life = watch::Sender::new(clock.raw());
     let named = watch::Sender::new(NamedElections::new());
     let probed = watch::Sender::new(Vec::new());
     let group = Group {
@@ -47,17 +50,28 @@ pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> 
         election: publisher.election.subscribe(),
         time: map.subscribe(),
         probed: probed.subscribe(),
+        life: life.subscribe(),
         clock,
         believers: believers.clone(),
     };
     let drained = false;
-    (group, Slot { asked, publisher, map, probed, clock, metrics, believers, named, drained })
+    (group, Slot { asked, publisher, map, probed, life, clock, metrics, believers, named, drained })
 }
 
 impl Slot {
     /// Says what is missing.
     pub(crate) fn lacks(&self, what: &str) {
         self.publisher.out(what);
+    }
+
+    /// The clock of a life that begins now. The time of an earlier life, which may have been of another group, is no
+    /// longer shown.
+    pub(super) fn begin_clock(&self, policy: &Policy) -> VirtualClock {
+        let clock = virtual_clock(self.clock, policy);
+        // In this order: a reader that finds the new map finds the new beginning too.
+        self.life.send_replace(self.clock.raw());
+        self.map.send_replace(clock.map());
+        clock
     }
 
     /// Turns everybody away until something has happened.
@@ -90,11 +104,34 @@ impl Slot {
 }
 
 /// A clock that shows the wall clock's time until it is synchronised.
-pub(super) fn virtual_clock(clock: OsClock, policy: &Policy) -> VirtualClock {
+fn virtual_clock(clock: OsClock, policy: &Policy) -> VirtualClock {
     let utc_offset = clock.wall_ns().saturating_sub(signed(clock.raw()));
     VirtualClock::new(utc_offset, Params::from(&policy.clock).rates())
 }
 
 fn signed(time: LocalTime) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_life_shows_no_time_of_the_life_before() {
+        let clock = OsClock::default();
+        let (group, slot) = open("orders", "shop-0", clock, Metrics::new("orders"));
+        let mut synchronised = virtual_clock(clock, &Policy::default());
+        let rates = Params::from(&Policy::default().clock).rates();
+        synchronised.enter(clock.raw(), true, rates, 3_000_000_000);
+        synchronised.lead(clock.raw(), 0, clock.raw(), 2_000_000);
+        slot.map.send_replace(synchronised.map());
+        let synced = |group: &Group| group.time.borrow().reading(clock.raw().0).error_ns;
+        assert!(synced(&group).is_some());
+        let before = clock.raw();
+        assert!(*group.life.borrow() <= before);
+        slot.begin_clock(&Policy::default());
+        assert_eq!(synced(&group), None);
+        assert!((before..=clock.raw()).contains(&*group.life.borrow()));
+    }
 }

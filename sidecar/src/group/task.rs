@@ -30,7 +30,7 @@ use super::believers::Notified;
 use super::candidacies::Candidacies;
 use super::node::{Arrival, Moment, PodNode};
 use super::publish::Publisher;
-use super::slot::{Slot, virtual_clock};
+use super::slot::Slot;
 use super::timers::sleep_until;
 use crate::application::Application;
 use crate::lease::{LeaseWays, Leases, News};
@@ -140,7 +140,7 @@ impl Slot {
         self.publisher.begins(me.incarnation, &policy);
         self.metrics.list(&policy);
         let incarnation = me.incarnation;
-        let clock = virtual_clock(self.clock, &policy);
+        let clock = self.begin_clock(&policy);
         let status_epoch = *status.borrow_and_update();
         let named = Candidacies::new(&me.name, incarnation, self.named.clone(), &elections);
         let mut named = named.of_group(beginning.group);

@@ -70,7 +70,7 @@ struct ClockPeerView {
     sample_age_ns: Option<u64>,
     /// The shortest round trip of the last one or two minutes, in nanoseconds; null before the first.
     rtt_min_ns: Option<u64>,
-    /// How far its raw clock is ahead, when the latest samples were taken; null before there is a packet each way.
+    /// How far its raw clock is ahead at the answer; null before there is a packet each way.
     offset: Option<OffsetView>,
     /// The packets contradicted what is assumed of the clocks, and too few have come since: a machine was suspended or
     /// moved, or the member lies.
@@ -154,7 +154,7 @@ impl ClockPeerView {
             samples: figures.samples,
             sample_age_ns: figures.last.map(|last| now.0.saturating_sub(last.0)),
             rtt_min_ns: figures.rtt_min_ns,
-            offset: figures.relation.as_ref().ok().map(OffsetView::of),
+            offset: figures.relation.as_ref().ok().map(|relation| OffsetView::of(relation, now)),
             disrupted: figures.relation == Err(Missing::Broken),
             contradictions: figures.contradictions,
             timestamps: TimestampsView {
@@ -171,8 +171,8 @@ impl ClockPeerView {
 }
 
 impl OffsetView {
-    fn of(relation: &Relation) -> Self {
-        let offset = relation.offset;
+    fn of(relation: &Relation, now: LocalTime) -> Self {
+        let offset = relation.offset(now.0);
         Self {
             ns: offset.ns.to_string(),
             least_ns: offset.least_ns.to_string(),

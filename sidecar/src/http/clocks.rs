@@ -1,10 +1,8 @@
 //! Logical clocks: the stamps of an application's events, and how two of them stand to each other.
 
-use std::sync::{MutexGuard, PoisonError};
-
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use conclave_protocols::LocalTime;
 use conclave_protocols::logical::Order;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -16,7 +14,7 @@ use super::paths::ClockPath;
 use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
 use super::stamps::{self, KINDS, StampView};
-use crate::clocks::{ClockName, Clocks, Event, EventTime, Kind, Stamp};
+use crate::clocks::{ClockName, Event, EventTime, Kind, Latest};
 
 /// A logical clock of this pod after an event.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -28,11 +26,35 @@ pub(super) struct ClockView {
     /// Its kind: the one of its first event.
     #[schema(value_type = KindView)]
     kind: &'static str,
-    /// Whose events it stamps: this pod, and the number of its sidecar's process. After a restart it is another.
+    /// Whose events it stamps: this pod, and a number that was drawn at the first event of this clock. Another clock
+    /// has another, and so has this one after a restart of the sidecar.
     #[schema(example = "shop-0/5d3c90f20a41c7")]
     process: String,
     /// The stamp of the event, or of the latest one.
     stamp: StampView,
+}
+
+/// The logical clocks of this pod.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = ClockList)]
+pub(super) struct ClockList {
+    /// Each of them, in the order of their names; 100 at most.
+    clocks: Vec<ClockEntry>,
+}
+
+/// A logical clock of this pod.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = ClockEntry)]
+pub(super) struct ClockEntry {
+    /// Its name.
+    #[schema(example = "orders")]
+    clock: String,
+    /// Its kind.
+    #[schema(value_type = KindView)]
+    kind: &'static str,
+    /// Whose events it stamps.
+    #[schema(example = "shop-0/5d3c90f20a41c7")]
+    process: String,
 }
 
 /// A kind of logical clocks.
@@ -87,8 +109,9 @@ pub(super) struct ComparisonView {
     kind: &'static str,
     /// How `a` stands to `b`.
     order: OrderView,
-    /// Whether that is the order of the events: `before` means that `a` happened before `b`. True of `Vector`
-    /// alone; else `before` shows only that `b` did not happen before `a`.
+    /// Whether that is the order of the events: `before` means that `a` happened before `b`, by the course of one
+    /// clock and the stamps that were received, between clocks of one pod too. True of `Vector` alone; else `before`
+    /// shows only that `b` did not happen before `a`.
     exact: bool,
 }
 
@@ -155,7 +178,8 @@ pub(super) async fn tick(
     responses(
         (status = 200, description = "The stamp of the receipt.", body = ClockView),
         (status = 400, description = "`invalid`", body = ProblemBody),
-        (status = 409, description = "`kind-differs`, `stamp-ahead`, `clock-exhausted`", body = ProblemBody),
+        (status = 409, description = "`kind-differs`, `stamp-ahead`, `clock-exhausted`, `vector-full`",
+            body = ProblemBody),
         (status = 429, description = "`too-many-clocks`", body = ProblemBody),
         (status = 503, description = "`time-unknown`: of a `Hybrid` clock.", body = ProblemBody)
     )
@@ -168,6 +192,60 @@ pub(super) async fn receive(
     let stamp = stamps::read("stamp", fields.any("stamp"))?;
     fields.finish(&["stamp"])?;
     api.event(&name, &Event::Receive(stamp))
+}
+
+/// Lists the logical clocks of this pod.
+#[utoipa::path(
+    get,
+    path = "/v1/clocks",
+    operation_id = "listClocks",
+    tag = "clocks",
+    responses(
+        (status = 200, description = "All that had an event.", body = ClockList),
+        (status = 400, description = "`invalid`", body = ProblemBody)
+    )
+)]
+pub(super) async fn list_clocks(
+    State(api): State<Api>,
+    QueryFields(query): QueryFields,
+) -> Result<Response, Problem> {
+    query.finish(&[])?;
+    let entry = |(name, Latest { process, stamp }): (&ClockName, Latest)| ClockEntry {
+        clock: name.as_str().to_owned(),
+        kind: stamp.kind().name(),
+        process: process.to_string(),
+    };
+    let clocks = api.clocks.lock().all().map(entry).collect();
+    Ok(Json(ClockList { clocks }).into_response())
+}
+
+/// Forgets a clock, so that another can begin. Done again it does nothing.
+///
+/// Stamps that it gave stay good for comparison. A clock that begins under its name is another process.
+#[utoipa::path(
+    delete,
+    path = "/v1/clocks/{name}",
+    operation_id = "deleteClock",
+    tag = "clocks",
+    params(("name" = String, Path, description = "The clock.")),
+    responses(
+        (status = 204, description = "There is no such clock at this pod any more."),
+        (status = 400, description = "`invalid`", body = ProblemBody)
+    )
+)]
+pub(super) async fn delete_clock(
+    State(api): State<Api>,
+    ClockPath(name): ClockPath,
+    fields: Fields,
+) -> Result<StatusCode, Problem> {
+    fields.finish(&[])?;
+    let mut clocks = api.clocks.lock();
+    if clocks.remove(&name) {
+        for kind in Kind::ALL {
+            api.metrics.logical.counted(kind, &clocks);
+        }
+    }
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Shows the stamp of the latest event of a clock. That is no event.
@@ -189,11 +267,10 @@ pub(super) async fn get_clock(
     QueryFields(query): QueryFields,
 ) -> Result<Response, Problem> {
     query.finish(&[])?;
-    let clocks = api.clocks();
-    let stamp = clocks.latest(&name).ok_or_else(|| {
+    let latest = api.clocks.lock().latest(&name).ok_or_else(|| {
         Problem::new(ProblemType::NotFound, "the clock has had no event in this process")
     })?;
-    Ok(shown(&clocks, &name, &stamp))
+    Ok(Json(ClockView::new(&name, &latest)).into_response())
 }
 
 /// Compares two stamps of one kind, whichever members they are of. No clock steps.
@@ -223,32 +300,36 @@ pub(super) async fn compare(mut fields: Fields) -> Result<Response, Problem> {
 impl Api {
     /// One step of a clock, and what is counted of it.
     fn event(&self, name: &ClockName, event: &Event) -> Result<Response, Problem> {
-        let (raw, reading) = self.read_clock();
-        let time = EventTime { raw: LocalTime(raw), reading };
-        let mut clocks = self.clocks();
+        let time = self.event_time();
+        let mut clocks = self.clocks.lock();
         let stamped = clocks.event(name, event, &time).inspect_err(|error| match event {
             Event::Tick(_) => {}
             Event::Receive(_) => self.metrics.logical.refused(error),
         });
-        let stamp = stamped?;
-        self.metrics.logical.stamped(stamp.kind(), event, &clocks);
-        Ok(shown(&clocks, name, &stamp))
+        let latest = stamped?;
+        self.metrics.logical.stamped(latest.stamp.kind(), event, &clocks);
+        drop(clocks);
+        Ok(Json(ClockView::new(name, &latest)).into_response())
     }
 
-    /// The clocks, for one step.
-    fn clocks(&self) -> MutexGuard<'_, Clocks> {
-        self.clocks.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The group time now. A life sets its beginning before its map: what is read of an earlier life's map while the
+    /// map is held has either that life's beginning, and is from before the next, or is too young.
+    fn event_time(&self) -> EventTime {
+        let map = self.group.time.borrow();
+        let raw = self.group.os_clock().raw();
+        EventTime { raw, reading: map.reading(raw.0), life: *self.group.life.borrow() }
     }
 }
 
-fn shown(clocks: &Clocks, name: &ClockName, stamp: &Stamp) -> Response {
-    let view = ClockView {
-        clock: name.as_str().to_owned(),
-        kind: stamp.kind().name(),
-        process: clocks.process().to_string(),
-        stamp: stamp.into(),
-    };
-    Json(view).into_response()
+impl ClockView {
+    fn new(name: &ClockName, Latest { process, stamp }: &Latest) -> Self {
+        Self {
+            clock: name.as_str().to_owned(),
+            kind: stamp.kind().name(),
+            process: process.to_string(),
+            stamp: stamp.into(),
+        }
+    }
 }
 
 impl From<Order> for OrderView {

@@ -23,6 +23,7 @@ use super::elections::{self, ElectionView};
 use super::problem::Problem;
 use super::problem_type::ProblemType;
 use super::{Api, Limits, Listeners, guarded, serve_router, watched};
+use crate::clocks::SharedClocks;
 use crate::group::{Election, Group, NamedElections};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
@@ -38,14 +39,15 @@ pub struct LeaderElector {
 
 impl LeaderElector {
     /// Serves both forms until `shutdown`.
-    pub async fn serve(
+    pub(crate) async fn serve(
         self,
         group: Group,
+        clocks: SharedClocks,
         metrics: Metrics,
         limits: Limits,
         shutdown: CancellationToken,
     ) {
-        let router = router(&Api::new(group, metrics, limits, None), &self.election);
+        let router = router(&Api::new(group, clocks, metrics, limits, None), &self.election);
         serve_router(self.listeners, router, limits, shutdown).await;
     }
 }

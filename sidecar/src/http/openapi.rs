@@ -6,7 +6,7 @@ use utoipa::OpenApi;
 
 use super::{
     candidacy, claim, clock_peers, clocks, described, elections, lock_view, locks, members, scope,
-    time,
+    stamps, time,
 };
 
 /// What the document says besides the routes.
@@ -42,7 +42,9 @@ use super::{
         clock_peers::list_clock_peers,
         clocks::tick,
         clocks::receive,
+        clocks::list_clocks,
         clocks::get_clock,
+        clocks::delete_clock,
         clocks::compare,
         get_document,
     ),
@@ -65,6 +67,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = ApiDoc::openapi();
     scope::describe(&mut document);
     described::describe(&mut document);
+    stamps::describe(&mut document);
     document
 }
 

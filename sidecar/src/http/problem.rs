@@ -199,6 +199,12 @@ impl From<ClockError> for Problem {
                 problem.retry_after = Some(u16::try_from(seconds).unwrap_or(u16::MAX));
                 return problem;
             }
+            ClockError::VectorFull(limits) => {
+                let mut problem = Self::new(ProblemType::VectorFull, error.to_string());
+                problem.body.field = Some("stamp.entries".to_owned());
+                problem.body.expected = Some(limits.to_string());
+                return problem;
+            }
             ClockError::KindDiffers { .. } => ProblemType::KindDiffers,
             ClockError::TooMany => ProblemType::TooManyClocks,
             ClockError::TimeUnknown(_) => ProblemType::TimeUnknown,

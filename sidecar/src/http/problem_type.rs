@@ -41,6 +41,8 @@ pub enum ProblemType {
     TooManyClocks,
     /// The clock cannot give a later stamp.
     ClockExhausted,
+    /// The vector has no room for the processes of the stamp, and ticks on.
+    VectorFull,
     /// The stamp is later than any clock of the group can show.
     StampAhead,
     /// A hybrid clock needs the group time, and it is not known closely enough.
@@ -80,7 +82,7 @@ pub struct Row {
 
 impl ProblemType {
     /// Every type, for the documentation and its test.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::Held,
         Self::WaitTimeout,
         Self::QueueFull,
@@ -99,6 +101,7 @@ impl ProblemType {
         Self::KindDiffers,
         Self::TooManyClocks,
         Self::ClockExhausted,
+        Self::VectorFull,
         Self::StampAhead,
         Self::TimeUnknown,
         Self::Invalid,
@@ -133,6 +136,7 @@ impl ProblemType {
             Self::KindDiffers => never(409, "kind-differs", "The clock of this name is of another kind"),
             Self::TooManyClocks => never(429, "too-many-clocks", "The pod has as many clocks as it may have"),
             Self::ClockExhausted => never(409, "clock-exhausted", "The clock has no later stamp to give"),
+            Self::VectorFull => never(409, "vector-full", "The vector has no room for the processes of the stamp"),
             Self::StampAhead => soon(409, "stamp-ahead", "The stamp is later than any clock of the group can show"),
             Self::TimeUnknown => soon(503, "time-unknown", "The group time is not known closely enough"),
             Self::Invalid => never(400, "invalid", "The request is wrong"),

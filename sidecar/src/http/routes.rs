@@ -13,7 +13,7 @@ type Route = (&'static str, Scope, fn() -> MethodRouter<Api>);
 
 /// Each of them.
 #[rustfmt::skip] // One route, one line.
-const ROUTES: [Route; 20] = [
+const ROUTES: [Route; 21] = [
     ("/v1/locks", Scope::Use, || get(lock_view::list_locks)),
     ("/v1/locks/{name}", Scope::Use, || get(lock_view::get_lock).post(locks::claim_lock)),
     ("/v1/locks/{name}/claims/{claim}", Scope::Use,
@@ -30,7 +30,8 @@ const ROUTES: [Route; 20] = [
     ("/v1/time", Scope::Use, || get(time::get_time)),
     ("/v1/clock/peers", Scope::Inspect, || get(clock_peers::list_clock_peers)),
     ("/v1/clocks/compare", Scope::Use, || post(clocks::compare)),
-    ("/v1/clocks/{name}", Scope::Use, || get(clocks::get_clock)),
+    ("/v1/clocks", Scope::Use, || get(clocks::list_clocks)),
+    ("/v1/clocks/{name}", Scope::Use, || get(clocks::get_clock).delete(clocks::delete_clock)),
     ("/v1/clocks/{name}/tick", Scope::Use, || post(clocks::tick)),
     ("/v1/clocks/{name}/receive", Scope::Use, || post(clocks::receive)),
     ("/v1/members", Scope::Inspect, || get(members::list_members)),

@@ -7,6 +7,8 @@ use conclave_protocols::logical::{Count, ProcessId, hybrid, lamport, vector};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
+use utoipa::openapi::schema::AdditionalProperties;
+use utoipa::openapi::{Object, OpenApi, RefOr, Schema, Type};
 
 use super::problem::Problem;
 use crate::clocks::{Kind, Stamp};
@@ -21,13 +23,19 @@ pub(super) enum StampView {
         /// What the clock showed, below 2^53.
         #[schema(example = 42, maximum = 9_007_199_254_740_991_i64)]
         counter: u64,
-        /// Whose event it was: a pod, and the number of its process.
-        #[schema(example = "shop-0/5d3c90f20a41c7", min_length = 1, max_length = 270)]
+        /// Whose event it was: a pod, and the number of one of its clocks.
+        #[schema(
+            example = "shop-0/5d3c90f20a41c7",
+            min_length = 1,
+            max_length = 270,
+            pattern = r"^[!#-\[\]-~]+$"
+        )]
         process: String,
     },
     /// Of a vector clock.
     Vector {
-        /// How many events of each process it knows of, each below 2^53; of any other process none. At most 256.
+        /// How many events of each process it knows of, each below 2^53; of any other process none. At most 256, and
+        /// 24,576 bytes: 20 and its name for each.
         #[schema(example = json!({"shop-0/5d3c90f20a41c7": 3, "shop-1/1be7d21f90c4a3": 1}))]
         entries: BTreeMap<String, u64>,
     },
@@ -35,10 +43,15 @@ pub(super) enum StampView {
     Hybrid {
         /// 64 bits as text, since they do not fit a JSON number: the upper 48 are seconds since 1970 with 16 binary
         /// places, the lower 16 a counter. Ordered as a number is.
-        #[schema(example = "7710308798532026369", pattern = r"^[0-9]+$")]
+        #[schema(example = "7710308798532026369", pattern = r"^(0|[1-9][0-9]{0,19})$")]
         time: String,
         /// Whose event it was.
-        #[schema(example = "shop-0/5d3c90f20a41c7", min_length = 1, max_length = 270)]
+        #[schema(
+            example = "shop-0/5d3c90f20a41c7",
+            min_length = 1,
+            max_length = 270,
+            pattern = r"^[!#-\[\]-~]+$"
+        )]
         process: String,
     },
 }
@@ -59,6 +72,34 @@ impl From<&Stamp> for StampView {
             }
         }
     }
+}
+
+/// States what a stamp cannot have besides what its fields say: any other field, and too many entries or wrong ones.
+pub(super) fn describe(document: &mut OpenApi) {
+    let schemas = document.components.as_mut().map(|components| &mut components.schemas);
+    let stamp = schemas.and_then(|schemas| schemas.get_mut("Stamp"));
+    let Some(RefOr::T(Schema::OneOf(kinds))) = stamp else { return };
+    for kind in &mut kinds.items {
+        let RefOr::T(Schema::Object(kind)) = kind else { continue };
+        kind.additional_properties = Some(Box::new(AdditionalProperties::FreeForm(false)));
+        if let Some(RefOr::T(Schema::Object(entries))) = kind.properties.get_mut("entries") {
+            describe_entries(entries);
+        }
+    }
+}
+
+fn describe_entries(entries: &mut Object) {
+    entries.max_properties = Some(vector::Stamp::ENTRIES_MAX);
+    let mut count = Object::with_type(Type::Integer);
+    count.minimum = Some(0_u64.into());
+    count.maximum = Some(Count::MAX.get().into());
+    let count = AdditionalProperties::RefOr(RefOr::T(Schema::Object(count)));
+    entries.additional_properties = Some(Box::new(count));
+    let mut process = Object::with_type(Type::String);
+    process.min_length = Some(1);
+    process.max_length = Some(ProcessId::BYTES_MAX);
+    process.pattern = Some(PROCESS.to_owned());
+    entries.property_names = Some(Box::new(Schema::Object(process)));
 }
 
 /// Reads the stamp in a field.
@@ -129,9 +170,7 @@ impl Open<'_> {
             Ok((process, count))
         };
         let entries: Result<Vec<_>, Problem> = entries.into_iter().map(entry).collect();
-        let most = vector::Stamp::ENTRIES_MAX;
-        vector::Stamp::new(entries?)
-            .map_err(|_| Problem::invalid(&field, format!("at most {most} processes")))
+        vector::Stamp::new(entries?).map_err(|limits| Problem::invalid(&field, limits.to_string()))
     }
 
     /// Refuses what no stamp of this kind has.
@@ -151,15 +190,18 @@ fn count(field: &str, value: Option<&Value>) -> Result<Count, Problem> {
     count.ok_or_else(|| Problem::invalid(field, "a whole number below 2^53"))
 }
 
-/// Digits alone: a text has one form.
+/// Digits alone, none of which is missed: a number has one form.
 fn decimal(text: &str) -> Option<u64> {
-    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
-    text.parse().ok().filter(|_| is_plain)
+    text.parse().ok().filter(|number: &u64| number.to_string() == text)
 }
 
 fn process_expected() -> String {
-    format!("the name of a process: 1 to {} bytes without control characters", ProcessId::BYTES_MAX)
+    let most = ProcessId::BYTES_MAX;
+    format!("the name of a process: 1 to {most} visible ASCII characters without `\"` and `\\`")
 }
+
+/// The names of processes, as the document states them.
+const PROCESS: &str = r"^[!#-\[\]-~]+$";
 
 /// What a kind looks like.
 pub(super) const KINDS: &str = "`Lamport`, `Vector` or `Hybrid`";

@@ -140,7 +140,7 @@ pub(super) async fn get_time(
 
 impl Api {
     /// Reads the raw clock while the map is held, so that no newer map comes in between.
-    pub(super) fn read_clock(&self) -> (u64, Reading) {
+    fn read_clock(&self) -> (u64, Reading) {
         let map = self.group.time.borrow();
         let raw = self.group.os_clock().raw().0;
         (raw, map.reading(raw))

@@ -44,6 +44,11 @@ impl LogicalMetrics {
     /// An event has a stamp.
     pub(crate) fn stamped(&self, kind: Kind, event: &Event, clocks: &Clocks) {
         self.events.with_label_values(&[kind.name(), event.name()]).inc();
+        self.counted(kind, clocks);
+    }
+
+    /// There are other clocks of that kind.
+    pub(crate) fn counted(&self, kind: Kind, clocks: &Clocks) {
         let count = i64::try_from(clocks.count(kind)).unwrap_or(i64::MAX);
         self.clocks.with_label_values(&[kind.name()]).set(count);
     }
@@ -54,6 +59,7 @@ impl LogicalMetrics {
             ClockError::Ahead(_) => "ahead",
             ClockError::Untrue(_) => "untrue",
             ClockError::Exhausted(_) => "exhausted",
+            ClockError::VectorFull(_) => "vector-full",
             ClockError::KindDiffers { .. } => "kind",
             ClockError::TooMany => "clocks",
             ClockError::TimeUnknown(_) => "time",
@@ -66,4 +72,5 @@ impl LogicalMetrics {
 
 const EVENTS: [&str; 2] = ["tick", "receive"];
 
-const REASONS: [&str; 6] = ["ahead", "untrue", "exhausted", "kind", "clocks", "time"];
+const REASONS: [&str; 7] =
+    ["ahead", "untrue", "exhausted", "vector-full", "kind", "clocks", "time"];

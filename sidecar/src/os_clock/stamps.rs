@@ -15,6 +15,8 @@ pub(crate) struct Stamps {
     clock: OsClock,
     /// How the clocks stood when they were read last.
     last: Option<Pair>,
+    /// When the wall clock was last seen to have been set, by the raw clock of the machine.
+    set: Option<u64>,
 }
 
 /// The raw clock, the wall clock, the raw clock again: readings of the machine in nanoseconds, without a fault.
@@ -34,19 +36,23 @@ pub(crate) struct Conversion {
 
 impl Stamps {
     pub(crate) fn of(clock: OsClock) -> Self {
-        Self { clock, last: None }
+        Self { clock, last: None, set: None }
     }
 
-    /// Reads the clocks. Nothing if the wall clock was set since they were read last: no one knows on which side of
-    /// that a stamp lies. It counts as set if it moved against the raw clock by more than a daemon slews it.
+    /// Reads the clocks. Nothing if the wall clock was set within the last moments: no one knows on which side of that a
+    /// stamp lies. It counts as set if it moved against the raw clock by more than a daemon slews it. What it is moved by
+    /// less between two readings, some 100 µs, is not noticed.
     pub(crate) fn convert(&mut self) -> Option<Conversion> {
         self.convert_by(Pair::read())
     }
 
     fn convert_by(&mut self, now: Pair) -> Option<Conversion> {
         let last = self.last.replace(now);
-        let went_on = last.is_none_or(|last| now.goes_on_from(last));
-        went_on.then_some(Conversion { clock: self.clock, now })
+        if last.is_some_and(|last| !now.goes_on_from(last)) {
+            self.set = Some(now.after);
+        }
+        let is_long_ago = self.set.is_none_or(|set| now.after.saturating_sub(set) > AFTER_SET_NS);
+        is_long_ago.then_some(Conversion { clock: self.clock, now })
     }
 }
 
@@ -125,6 +131,10 @@ const TRIES: usize = 3;
 /// A stamp that is older was not fetched in time.
 const OLDEST_NS: u64 = 1_000_000_000;
 
+/// For how long no stamp is converted after the wall clock was set: those from before it are too old then, also by a
+/// clock that was set back by as much as they may be old.
+const AFTER_SET_NS: u64 = 2 * OLDEST_NS;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,13 +161,17 @@ mod tests {
     }
 
     #[test]
-    fn a_wall_clock_that_was_set_between_two_pairs_converts_nothing_once() {
+    fn a_wall_clock_that_was_set_converts_nothing_until_all_stamps_are_new() {
         for step in [-3_600_000_000_000, -300_000, 300_000, 3_600_000_000_000] {
             let mut stamps = Stamps::of(OsClock::default());
             assert!(stamps.convert_by(pair(5_000 * SECOND, 0)).is_some());
             let later = 5_000 * SECOND + SECOND / 4;
             assert!(stamps.convert_by(pair(later, step)).is_none(), "{step}");
-            assert!(stamps.convert_by(pair(later + SECOND / 4, step)).is_some(), "{step}");
+            for quarter in 1..=8 {
+                let at = later + quarter * SECOND / 4;
+                assert!(stamps.convert_by(pair(at, step)).is_none(), "{step}");
+            }
+            assert!(stamps.convert_by(pair(later + 9 * SECOND / 4, step)).is_some(), "{step}");
         }
     }
 

@@ -8,7 +8,7 @@ use conclave_protocols::{Incarnation, LocalTime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
 
-use super::{Peer, Sample, Source};
+use super::{Peer, SAMPLES, Sample, Source};
 use crate::os_clock::OsClock;
 
 /// What came of the probes with one peer.
@@ -118,7 +118,9 @@ impl Figures {
             let course = || Course::new(peer.max_drift_ppm);
             self.of.entry(peer.incarnation).or_insert_with(course);
         }
-        while let Ok(sample) = self.samples.try_recv() {
+        // No more than may wait: a member that sends without a pause must not keep this from ending.
+        for _ in 0..SAMPLES {
+            let Ok(sample) = self.samples.try_recv() else { break };
             // One of a peer that is none any more says nothing to anybody.
             if let Some(course) = self.of.get_mut(&sample.peer()) {
                 course.take(now, &sample);

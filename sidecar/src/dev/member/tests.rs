@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 use crate::claims::{Ask, Claim, ClaimState, Held, Wait};
+use crate::clocks::SharedClocks;
 use crate::group::{Election, MemberStatus, Status};
 use crate::http::tests::events::Events;
 use crate::http::{Api, Limits, router};
@@ -240,7 +241,13 @@ async fn streams_tell_later_deadlines_as_long_as_a_hold_and_a_lead_go_on() {
     let leader = (0..members.count()).find(leads).expect("one leads");
     let router = |number| {
         let group = members.group(number).expect("it lives");
-        router(Api::new(group, Metrics::new("dev"), Limits::default(), None))
+        router(Api::new(
+            group,
+            SharedClocks::new("dev"),
+            Metrics::new("dev"),
+            Limits::default(),
+            None,
+        ))
     };
 
     let mut events = Events::open(router(leader), "GET /v1/elections/default").await;

@@ -79,7 +79,14 @@ fn run(
     let listeners = Listeners::on_loopback(0).expect("a loopback");
     let api = format!("http://{}", listeners.addresses()[0]);
     let (group, metrics, limits) = (double.group.clone(), double.metrics.clone(), double.limits);
-    tokio::spawn(serve(listeners, group, metrics, limits, CancellationToken::new()));
+    tokio::spawn(serve(
+        listeners,
+        group,
+        double.clocks.clone(),
+        metrics,
+        limits,
+        CancellationToken::new(),
+    ));
     tokio::task::spawn_blocking(move || {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join(language.file);

@@ -33,12 +33,19 @@ async fn each_peer_is_shown_with_what_is_known_of_it() {
     assert!(age < 10_000_000_000, "{peers}");
     let uid = "00000000-0000-0000-0000-00000000002b";
     let packets = json!({"sent": 0, "received": 0, "refused": 0});
-    // The packet there says at most 7.00002 s, and 1.02 ms later the one back at least 6.99998 s. They leave the widest gap
-    // if the clock runs as fast as it may.
-    let offset = json!({
-        "ns": "7000000102", "least_ns": "6999980000", "most_ns": "7000020205", "error_bound_ns": 20103,
-        "rate_ppb": 200_020, "least_rate_ppb": -200_021, "most_rate_ppb": 200_020,
-    });
+    // The packet there says at most 7.00002 s, and the one back at least 6.99998 s; both were a moment ago, since when the
+    // clocks may have drifted.
+    let offset = peers["peers"][0]["offset"].clone();
+    let ns =
+        |field: &str| offset[field].as_str().and_then(|ns| ns.parse::<i64>().ok()).expect(field);
+    let (least, most) = (ns("least_ns"), ns("most_ns"));
+    assert!((6_997_000_000..=6_999_980_000).contains(&least), "{offset}");
+    assert!((7_000_020_000..7_003_000_000).contains(&most), "{offset}");
+    assert!((least..=most).contains(&ns("ns")), "{offset}");
+    let bound = offset["error_bound_ns"].as_i64().expect("a number");
+    assert!(bound >= (most - least) / 2 && bound <= most - least, "{offset}");
+    assert!(offset["most_rate_ppb"].as_i64() >= offset["rate_ppb"].as_i64(), "{offset}");
+    assert_eq!(offset["least_rate_ppb"], -200_021);
     let assumed = json!({"max_drift_ppm": 100, "wander_ppb": 15_000});
     let expected = json!({"assumed": assumed, "peers": [
         {"pod": "shop-1", "uid": uid, "run": 8123, "samples": 962, "sample_age_ns": age,
@@ -71,7 +78,8 @@ fn relation() -> Relation {
     let assumptions =
         Assumptions { max_drift_ppm: 100, wander_ppb: 15_000, min_delay_ns: 0, stamp_slack_ns: 0 };
     let mut link = Link::new(assumptions, Duration::from_mins(1));
-    link.sent(1_000_000, 7_001_020_000);
-    link.received(7_002_000_000, 2_020_000);
-    link.relation(2_020_000).expect("packets both ways")
+    let now = OsClock::default().raw().0;
+    link.sent(now - 1_020_000, now + 6_999_000_000);
+    link.received(now + 6_999_980_000, now);
+    link.relation(now).expect("packets both ways")
 }

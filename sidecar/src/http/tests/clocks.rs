@@ -105,7 +105,7 @@ fn everything_is_counted_from_0_on() {
             assert!(pod.counted(&format!("conclave_logical_events_total{events}")), "{events}");
         }
     }
-    for reason in ["ahead", "untrue", "exhausted", "kind", "clocks", "time"] {
+    for reason in ["ahead", "untrue", "exhausted", "vector-full", "kind", "clocks", "time"] {
         let refused = format!(r#"conclave_logical_stamps_refused_total{{reason="{reason}"}} 0"#);
         assert!(pod.counted(&refused), "{refused}");
     }
@@ -177,6 +177,12 @@ async fn a_hybrid_clock_waits_for_the_group_time_and_goes_by_it() {
     let shown: u128 = shown["time_ns"].as_str().unwrap().parse().unwrap();
     let stamped = u128::from(second >> 16) * 1_000_000_000 / 65_536;
     assert!(shown.abs_diff(stamped) < 1_000_000_000, "{shown} {stamped}");
+    // The member begins another life, in a group whose time may be behind.
+    pod.double.life.send_replace(pod.double.group.os_clock().raw());
+    let young = pod.post("/v1/clocks/Hybrid/tick", &Value::Null).await;
+    assert_eq!((young.status.as_u16(), young.problem().as_str()), (503, "time-unknown"));
+    pod.begin_hybrid().await;
+    assert!(second < time(&pod.tick("Hybrid").await));
 }
 
 #[tokio::test]
@@ -235,6 +241,9 @@ async fn what_is_wrong_with_a_stamp_is_named() {
         (hybrid(json!(1)), "stamp.time"),
         (hybrid(json!("")), "stamp.time"),
         (hybrid(json!("+1")), "stamp.time"),
+        (hybrid(json!("01")), "stamp.time"),
+        (vector(json!({"a b": 1})), "stamp.entries.a b"),
+        (vector(wide(86)), "stamp.entries"),
         (hybrid(json!("18446744073709551616")), "stamp.time"),
         (json!({"kind": "Hybrid", "time": "1", "process": "a\n"}), "stamp.process"),
     ] {
@@ -264,11 +273,97 @@ async fn a_vector_clock_refuses_what_it_cannot_know_and_what_it_has_no_room_for(
     assert!(pod.counted(r#"conclave_logical_stamps_refused_total{reason="untrue"} 1"#));
     let crowd: serde_json::Map<_, _> = (0..256).map(|n| (format!("p/{n}"), json!(1))).collect();
     let full = pod.post("/v1/clocks/Vector/receive", &of(Value::Object(crowd))).await;
-    assert_eq!((full.status.as_u16(), full.problem().as_str()), (409, "clock-exhausted"));
-    assert!(pod.counted(r#"conclave_logical_stamps_refused_total{reason="exhausted"} 1"#));
+    assert_eq!((full.status.as_u16(), full.problem().as_str()), (409, "vector-full"));
+    assert_eq!(full.json()["field"], "stamp.entries");
+    assert!(full.json()["detail"].as_str().unwrap().contains("at most 256 processes, and 24576"));
+    assert!(pod.counted(r#"conclave_logical_stamps_refused_total{reason="vector-full"} 1"#));
     assert_eq!(pod.get("/v1/clocks/Vector").await.json()["stamp"], mine);
     let zero = pod.post("/v1/clocks/Vector/receive", &of(json!({"p/1": 0}))).await.json();
     assert_eq!(zero["stamp"]["entries"].as_object().map(serde_json::Map::len), Some(1));
+}
+
+/// So many entries of 288 bytes.
+fn wide(count: usize) -> Value {
+    let entry = |n: usize| (format!("{n:0>268}"), json!(9_007_199_254_740_991_u64));
+    Value::Object((0..count).map(entry).collect())
+}
+
+/// A vector that has grown as large as it may be can still be sent, and compared with another.
+#[tokio::test]
+async fn two_vectors_of_the_largest_size_fit_a_body() {
+    let pod = Pod::new();
+    let large = json!({"kind": "Vector", "entries": wide(85)});
+    let grown = pod.receive(&large).await;
+    let other = json!({"kind": "Vector", "entries": {"q".repeat(80): 1}});
+    let path = "/v1/clocks/Vector/receive";
+    let grown_most = pod.receive(&json!({"kind": "Vector", "entries": {"shop-1/2e": 1}})).await;
+    let full = pod.post(path, &json!({ "stamp": other })).await;
+    assert_eq!(full.problem(), "vector-full", "{full:?}");
+    let grown_most = pod.receive(&grown_most).await;
+    assert!(grown_most.to_string().len() > 24_000, "{}", grown_most.to_string().len());
+    assert_eq!(pod.compare(&grown, &grown_most).await["order"], "before");
+}
+
+#[tokio::test]
+async fn a_clock_that_is_deleted_makes_room_and_another_of_its_name_gives_other_stamps() {
+    let pod = Pod::new();
+    let delete = async |path: &str| {
+        answer(pod.router.clone(), request(&format!("DELETE {path}"), &[], ""))
+            .await
+            .status
+            .as_u16()
+    };
+    for kind in ["Lamport", "Vector"] {
+        let before = pod.tick(kind).await;
+        let shown = pod.get(&format!("/v1/clocks/{kind}")).await.json();
+        let listed = pod.get("/v1/clocks").await.json();
+        let entry = json!({"clock": kind, "kind": kind, "process": shown["process"]});
+        assert_eq!(listed, json!({ "clocks": [entry] }));
+        let path = format!("/v1/clocks/{kind}");
+        assert_eq!([delete(&path).await, delete(&path).await], [204, 204]);
+        assert_eq!(pod.get(&path).await.status.as_u16(), 404);
+        assert_eq!(pod.get("/v1/clocks").await.json(), json!({"clocks": []}));
+        assert!(pod.counted(&format!(r#"conclave_logical_clocks{{kind="{kind}"}} 0"#)));
+        let after = pod.tick(kind).await;
+        let order = pod.compare(&before, &after).await["order"].clone();
+        assert_ne!(order, "equal", "{before} {after}");
+        assert_eq!(order == "concurrent", kind == "Vector");
+        assert_eq!(delete(&path).await, 204);
+    }
+    assert_eq!(delete("/v1/clocks/compare").await, 405);
+}
+
+/// Whatever the order of the calls is, each has a step of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn calls_at_once_get_different_stamps_that_rise() {
+    const CALLS: u64 = 64;
+    let pod = Pod::new();
+    let mine =
+        pod.tick("Vector").await["entries"].as_object().unwrap().keys().next().unwrap().clone();
+    pod.tick("Lamport").await;
+    for kind in ["Lamport", "Vector"] {
+        let sent = match kind {
+            "Lamport" => json!({"kind": kind, "counter": 1, "process": "shop-1/2e"}),
+            _ => json!({"kind": kind, "entries": {"shop-1/2e": 1}}),
+        };
+        let calls = (0..CALLS).map(|number| {
+            let body = json!({ "stamp": sent }).to_string();
+            let (path, body) =
+                if number % 2 == 0 { ("tick", String::new()) } else { ("receive", body) };
+            let request = request(&format!("POST /v1/clocks/{kind}/{path}"), &[], &body);
+            tokio::spawn(answer(pod.router.clone(), request))
+        });
+        let calls: Vec<_> = calls.collect();
+        let mut counts = Vec::new();
+        for call in calls {
+            let stamp = call.await.unwrap().json()["stamp"].clone();
+            let count =
+                if kind == "Lamport" { &stamp["counter"] } else { &stamp["entries"][&mine] };
+            counts.push(count.as_u64().unwrap());
+        }
+        counts.sort_unstable();
+        assert_eq!(counts, (2..2 + CALLS).collect::<Vec<_>>(), "{kind}");
+    }
 }
 
 #[tokio::test]
@@ -298,12 +393,12 @@ async fn a_name_is_one_that_a_path_can_have() {
 
 #[tokio::test]
 async fn a_sidecar_that_starts_anew_is_another_process_without_clocks() {
-    let double = Double::new();
+    let (double, anew) = (Double::new(), Double::new());
     let tick = async |router: &Router| {
         let line = "POST /v1/clocks/orders/tick?kind=Lamport";
         answer(router.clone(), request(line, &[], "")).await.json()
     };
-    let (before, after) = (double.router(), double.router());
+    let (before, after) = (double.router(), anew.router());
     let (old, new) = (tick(&before).await, tick(&after).await);
     assert_eq!((&old["stamp"]["counter"], &new["stamp"]["counter"]), (&json!(1), &json!(1)));
     assert_ne!(old["process"], new["process"]);

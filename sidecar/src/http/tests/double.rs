@@ -18,6 +18,7 @@ use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder};
+use crate::clocks::SharedClocks;
 use crate::group::{
     Asked, Believers, CandidacyState, Election, ElectionRequest, Group, LastElection, Leader,
     Leadership, MemberStatus, NamedElections, Request, Status,
@@ -38,6 +39,8 @@ pub(crate) struct Double {
     pub(crate) named: watch::Sender<NamedElections>,
     pub(crate) time: watch::Sender<ClockMap>,
     pub(crate) probed: watch::Sender<Vec<PeerFigures>>,
+    pub(crate) life: watch::Sender<LocalTime>,
+    pub(crate) clocks: SharedClocks,
 }
 
 /// What came back.
@@ -58,6 +61,7 @@ impl Double {
         let rates = Rates::new(100, 500);
         let (time, time_seen) = watch::channel(VirtualClock::new(0, rates).map());
         let (probed, probed_seen) = watch::channel(Vec::new());
+        let (life, life_seen) = watch::channel(LocalTime(0));
         let group = Group {
             requests: sender,
             status: status_seen,
@@ -65,15 +69,34 @@ impl Double {
             named: named_seen,
             time: time_seen,
             probed: probed_seen,
+            life: life_seen,
             clock: OsClock::default(),
             believers: Believers::default(),
         };
         let (metrics, limits) = (Metrics::new("orders"), Limits::default());
-        Self { group, metrics, limits, requests, status, election, named, time, probed }
+        let clocks = SharedClocks::new("shop-0");
+        Self {
+            group,
+            metrics,
+            limits,
+            requests,
+            status,
+            election,
+            named,
+            time,
+            probed,
+            life,
+            clocks,
+        }
+    }
+
+    pub(crate) fn api(&self) -> Api {
+        let (group, clocks) = (self.group.clone(), self.clocks.clone());
+        Api::new(group, clocks, self.metrics.clone(), self.limits, None)
     }
 
     pub(crate) fn router(&self) -> Router {
-        router(Api::new(self.group.clone(), self.metrics.clone(), self.limits, None))
+        router(self.api())
     }
 
     /// Begins a call such as `POST /v1/locks/a`, with headers such as `Prefer: respond-async`.

@@ -17,7 +17,7 @@ pub(super) async fn connect(double: &Double) -> (TcpStream, CancellationToken) {
     let address = listeners.addresses()[0];
     let shutdown = CancellationToken::new();
     let (group, metrics, limits) = (double.group.clone(), double.metrics.clone(), double.limits);
-    tokio::spawn(serve(listeners, group, metrics, limits, shutdown.clone()));
+    tokio::spawn(serve(listeners, group, double.clocks.clone(), metrics, limits, shutdown.clone()));
     (TcpStream::connect(address).await.expect("it listens"), shutdown)
 }
 

@@ -17,11 +17,10 @@ use super::double::*;
 use super::hanging_up::{read_until, send};
 use crate::group::{Election, Leadership};
 use crate::http::leader_elector::router;
-use crate::http::{Api, LeaderElector, Listeners};
+use crate::http::{LeaderElector, Listeners};
 
 fn elector(double: &Double, election: &str) -> Router {
-    let api = Api::new(double.group.clone(), double.metrics.clone(), double.limits, None);
-    router(&api, election)
+    router(&double.api(), election)
 }
 
 /// What `GET /` answers.
@@ -255,7 +254,8 @@ async fn it_is_served_on_loopback() {
     let addresses = listeners.addresses();
     let elector = LeaderElector { listeners, election: "default".to_owned() };
     let (group, metrics) = (double.group.clone(), double.metrics.clone());
-    tokio::spawn(elector.serve(group, metrics, double.limits, CancellationToken::new()));
+    let clocks = double.clocks.clone();
+    tokio::spawn(elector.serve(group, clocks, metrics, double.limits, CancellationToken::new()));
     assert!(addresses.iter().all(|address| address.ip().is_loopback()));
     for address in addresses {
         let mut stream = TcpStream::connect(address).await.unwrap();

@@ -65,7 +65,14 @@ async fn those_that_come_before_they_are_accepted_are_kept() {
     drop(local);
     let double = Double::new();
     let (group, metrics, limits) = (double.group.clone(), double.metrics.clone(), double.limits);
-    tokio::spawn(serve(listeners, group, metrics, limits, CancellationToken::new()));
+    tokio::spawn(serve(
+        listeners,
+        group,
+        double.clocks.clone(),
+        metrics,
+        limits,
+        CancellationToken::new(),
+    ));
     let answered = early.iter_mut().map(|stream| async move {
         send(stream, "GET /v1/status", "").await;
         read_until(stream, "HTTP").await

@@ -32,7 +32,14 @@ async fn both_loopback_addresses_and_a_unix_socket_are_served() {
     let addresses = listeners.addresses();
     assert!(addresses.iter().all(|address| address.ip().is_loopback()));
     let (group, metrics, limits) = (double.group.clone(), double.metrics.clone(), double.limits);
-    tokio::spawn(serve(listeners, group, metrics, limits, CancellationToken::new()));
+    tokio::spawn(serve(
+        listeners,
+        group,
+        double.clocks.clone(),
+        metrics,
+        limits,
+        CancellationToken::new(),
+    ));
 
     for address in addresses {
         let mut stream = TcpStream::connect(address).await.unwrap();

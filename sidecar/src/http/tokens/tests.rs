@@ -31,8 +31,9 @@ impl Guarded {
         std::fs::write(folder.path().join("tokens"), text).unwrap();
         let file = TokenFile::open(folder.path().join("tokens")).unwrap();
         let double = Double::new();
-        let Double { group, metrics, limits, .. } = &double;
-        let router = router(Api::new(group.clone(), metrics.clone(), *limits, Some(file)));
+        let Double { group, clocks, metrics, limits, .. } = &double;
+        let (group, clocks) = (group.clone(), clocks.clone());
+        let router = router(Api::new(group, clocks, metrics.clone(), *limits, Some(file)));
         Self { double, folder, router }
     }
 

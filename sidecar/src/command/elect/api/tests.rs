@@ -35,7 +35,14 @@ impl Served {
         }
         let (group, metrics) = (double.group.clone(), double.metrics.clone());
         let end = CancellationToken::new();
-        tokio::spawn(serve(listeners, group, metrics, double.limits, end.clone()));
+        tokio::spawn(serve(
+            listeners,
+            group,
+            double.clocks.clone(),
+            metrics,
+            double.limits,
+            end.clone(),
+        ));
         Self { double, folder, port: port.unwrap(), end: end.drop_guard() }
     }
 

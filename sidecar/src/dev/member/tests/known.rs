@@ -9,7 +9,13 @@ use crate::http::tests::double::{Answer, answer, request};
 /// What a member answers.
 async fn call(members: &Members, number: u16, line: &str) -> Answer {
     let group = members.group(number).expect("it lives");
-    let router = router(Api::new(group, Metrics::new("dev"), Limits::default(), None));
+    let router = router(Api::new(
+        group,
+        SharedClocks::new("dev"),
+        Metrics::new("dev"),
+        Limits::default(),
+        None,
+    ));
     answer(router, request(line, &[], "")).await
 }
 
