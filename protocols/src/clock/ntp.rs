@@ -268,8 +268,10 @@ impl Ntp {
     /// "Select": the servers that agree, if they are more than half.
     fn select(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let followed = self.system.reference.and_then(|one| self.associations.get(&one));
-        if !followed.is_some_and(Association::is_reachable) {
-            self.system = System::UNSYNCHRONISED;
+        let present = self.system.stratum;
+        match followed.map_or(UNSYNCHRONISED, |one| one.stratum_of_follower(present)) {
+            UNSYNCHRONISED.. => self.system = System::UNSYNCHRONISED,
+            stratum => self.system.stratum = stratum,
         }
         let candidates = self.candidates(now);
         let intervals: Vec<_> = candidates.iter().map(|(id, one)| (*id, one.interval())).collect();
@@ -313,9 +315,11 @@ impl Ntp {
         let (Some((reference, peer)), Some(bounds)) = (peer, covered(&known, enough)) else {
             return;
         };
-        let weighted =
-            followed.iter().map(|(_, one)| (one.filtered.offset_ns, one.root_distance_ns()));
-        let target_ns = raw_ns(now).saturating_add(weighted_mean(weighted));
+        // One that states a wide bound and a small distance must not pull the mean out of what the others leave.
+        let distance = |one: &Candidate| one.root_distance_ns().max(one.estimate.error_ns);
+        let weighted = followed.iter().map(|(_, one)| (one.filtered.offset_ns, distance(one)));
+        let mean_ns = raw_ns(now).saturating_add(weighted_mean(weighted));
+        let target_ns = mean_ns.clamp(bounds.low, bounds.high.max(bounds.low));
         let known = Estimate { raw: now, ns: bounds.middle(), error_ns: bounds.half_width() };
         let apart = target_ns.abs_diff(self.clock.map().now_ns(now.0));
         if !self.clock.follow_to(now, known, target_ns) {

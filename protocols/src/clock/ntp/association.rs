@@ -68,6 +68,15 @@ impl Association {
         self.reach != 0
     }
 
+    /// The stratum of a member that follows it, which is of `present` until it is heard.
+    pub(super) fn stratum_of_follower(&self, present: u8) -> u8 {
+        match self.latest {
+            None if self.is_reachable() => present,
+            Some(reply) if self.votes() => reply.system.stratum.saturating_add(1),
+            None | Some(_) => UNSYNCHRONISED,
+        }
+    }
+
     /// Whether it states a time, so that what it has to say counts in selection, also while it is not known
     /// well enough to be selected.
     pub(super) fn votes(&self) -> bool {

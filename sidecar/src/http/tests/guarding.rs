@@ -297,6 +297,10 @@ async fn a_body_that_is_not_there_may_have_any_type() {
         let header = format!("Content-Type: {kind}");
         for line in changes() {
             let answer = double.call(&line, &[&header], "").await.unwrap();
+            // No group is asked for that.
+            if line.starts_with("DELETE /v1/clocks/") && answer.status.as_u16() == 204 {
+                continue;
+            }
             // The group has ended. What says by its body what it is about has not come that far.
             let lacks =
                 |(end, field): (&str, &str)| line.ends_with(end) && answer.json()["field"] == field;
