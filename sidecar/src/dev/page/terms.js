@@ -101,6 +101,9 @@ export const KINDS = {
     "RicartAgrawala": "Ask everybody; a member replies when it does not come before you (Ricart and Agrawala 1981).",
     "Maekawa": "Ask a quorum for its votes. Any two quorums share a member, and that one has one vote (Maekawa 1985).",
     "Voting": "Ask everybody for a vote; a majority of votes enters (Lin 2004).",
+    "Berkeley": "The leader asks all for their time, averages, and sends each its correction (Gusella and Zatti 1989).",
+    "Cristian": "Each member asks the leader for its time, again while the answer takes long (Cristian 1989).",
+    "NTP": "Each member asks several servers, and follows those that agree, by their best of eight answers (RFC 5905).",
   }],
   "view message": ["Messages about the view", {
     "join": "“I want to be a member.” To everybody in the recorded view.",
