@@ -37,12 +37,12 @@
 //! | links | nothing is asked of them |
 //!
 //! The form in 64 bits: the upper 48 are seconds with 16 binary places (a unit of 2^-16 s, 15.3 µs), the lower 16 are c.
-//! As one unsigned number it is ordered as (l, c) is.
+//! As one unsigned number it is ordered as (l, c) is. A physical time is rounded up to a whole unit, so `pt ≤ l` is true of
+//! the time itself.
 //!
 //! Deviations:
 //!
 //! * Seconds are counted from 1970, as everywhere on these machines, and not from 1900 as NTP does. They last until 2106.
-//! * A physical time is rounded up to a whole unit, so `pt ≤ l` is true of the time itself.
 //! * A c that does not fit into 16 bits carries into l. The number is one larger then, as after any other event, and the
 //!   order is kept; l runs one unit ahead of every physical clock for each 65,536 events in which none of them moves.
 //! * A stamp whose l is later than any clock within its bound can show is refused ([`Ahead`]): it would take every clock
