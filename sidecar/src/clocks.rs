@@ -155,8 +155,9 @@ impl SharedClocks {
 impl Clocks {
     /// Those of a pod that has none yet.
     pub(crate) fn new(pod: &str) -> Self {
-        // The names of pods are at most 253 letters, digits, dots and dashes.
-        let pod: String = pod.chars().filter(char::is_ascii_graphic).take(253).collect();
+        // The names of pods are at most 253 letters, digits, dots and dashes. Nothing checks that of `POD_NAME`.
+        let fits = |c: &char| c.is_ascii_alphanumeric() || ['.', '-'].contains(c);
+        let pod = pod.chars().filter(fits).take(253).collect();
         Self { pod, named: BTreeMap::new() }
     }
 
@@ -167,12 +168,14 @@ impl Clocks {
 
     /// The latest event of a clock.
     pub(crate) fn latest(&self, name: &ClockName) -> Option<Latest> {
-        self.named.get(name).map(Named::latest)
+        let latest =
+            |named: &Named| Latest { process: named.process.clone(), stamp: named.clock.now() };
+        self.named.get(name).map(latest)
     }
 
-    /// The latest events of all clocks, in the order of their names.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (&ClockName, Latest)> {
-        self.named.iter().map(|(name, named)| (name, named.latest()))
+    /// All clocks in the order of their names, each with its kind and whose events it stamps.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&ClockName, Kind, &ProcessId)> {
+        self.named.iter().map(|(name, named)| (name, named.clock.kind(), &named.process))
     }
 
     /// Forgets a clock. Its name may have another then, which is another process; whether there was one.
@@ -187,38 +190,25 @@ impl Clocks {
         event: &Event,
         time: &EventTime,
     ) -> Result<Latest, ClockError> {
-        let stated = event.kind();
         if let Some(named) = self.named.get_mut(name) {
-            let is = named.clock.kind();
-            if let Some(stated) = stated.filter(|stated| *stated != is) {
-                return Err(ClockError::KindDiffers { is, stated });
-            }
-            named.clock.event(event, time)?;
-            return Ok(named.latest());
+            let stamp = named.clock.event(event, time)?;
+            return Ok(Latest { process: named.process.clone(), stamp });
         }
-        let kind = stated.ok_or(ClockError::NoKind)?;
+        let kind = event.kind().ok_or(ClockError::NoKind)?;
         if self.named.len() >= CLOCKS_MAX {
             return Err(ClockError::TooMany);
         }
         let process = self.draw_process();
         let mut clock = Clock::new(kind, process.clone());
-        clock.event(event, time)?;
-        let named = Named { process, clock };
-        let latest = named.latest();
-        self.named.insert(name.clone(), named);
-        Ok(latest)
+        let stamp = clock.event(event, time)?;
+        self.named.insert(name.clone(), Named { process: process.clone(), clock });
+        Ok(Latest { process, stamp })
     }
 
     /// A process that nobody was before.
     fn draw_process(&self) -> ProcessId {
         let process = ProcessId::try_from(format!("{}/{:x}", self.pod, draw()));
-        process.expect("it is short enough and has no control characters")
-    }
-}
-
-impl Named {
-    fn latest(&self) -> Latest {
-        Latest { process: self.process.clone(), stamp: self.clock.now() }
+        process.expect("it is short enough, and of letters, digits, dots, dashes and a slash")
     }
 }
 
@@ -247,29 +237,32 @@ impl Clock {
         }
     }
 
-    fn event(&mut self, event: &Event, time: &EventTime) -> Result<(), ClockError> {
+    /// An event of this clock, if it is of the kind that the event is for.
+    fn event(&mut self, event: &Event, time: &EventTime) -> Result<Stamp, ClockError> {
+        let is = self.kind();
+        let differs = |stated| Err(ClockError::KindDiffers { is, stated });
         match (self, event) {
-            (Self::Lamport(clock), Event::Tick(_)) => drop(clock.tick()?),
-            (Self::Lamport(clock), Event::Receive(Stamp::Lamport(stamp))) => {
-                drop(clock.receive(stamp)?);
-            }
-            (Self::Vector(clock), Event::Tick(_)) => drop(clock.tick()?),
-            (Self::Vector(clock), Event::Receive(Stamp::Vector(stamp))) => {
-                drop(clock.receive(stamp)?);
-            }
+            (_, Event::Tick(Some(kind))) if *kind != is => differs(*kind),
+            (Self::Lamport(clock), Event::Tick(_)) => Ok(Stamp::Lamport(clock.tick()?)),
+            (Self::Vector(clock), Event::Tick(_)) => Ok(Stamp::Vector(clock.tick()?)),
             (Self::Hybrid(clock), Event::Tick(_)) => {
                 let (pt, _) = time.physical(clock)?;
-                drop(clock.tick(pt)?);
+                Ok(Stamp::Hybrid(clock.tick(pt)?))
+            }
+            (Self::Lamport(clock), Event::Receive(Stamp::Lamport(stamp))) => {
+                Ok(Stamp::Lamport(clock.receive(stamp)?))
+            }
+            (Self::Vector(clock), Event::Receive(Stamp::Vector(stamp))) => {
+                Ok(Stamp::Vector(clock.receive(stamp)?))
             }
             (Self::Hybrid(clock), Event::Receive(Stamp::Hybrid(stamp))) => {
                 let (pt, latest) = time.physical(clock)?;
-                drop(clock.receive(pt, latest, stamp)?);
+                Ok(Stamp::Hybrid(clock.receive(pt, latest, stamp)?))
             }
-            (clock, Event::Receive(stamp)) => {
-                return Err(ClockError::KindDiffers { is: clock.kind(), stated: stamp.kind() });
+            (Self::Lamport(_) | Self::Vector(_) | Self::Hybrid(_), Event::Receive(stamp)) => {
+                differs(stamp.kind())
             }
         }
-        Ok(())
     }
 }
 

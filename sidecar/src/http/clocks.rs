@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use conclave_protocols::logical::Order;
+use conclave_protocols::logical::{Order, ProcessId};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -210,9 +210,9 @@ pub(super) async fn list_clocks(
     QueryFields(query): QueryFields,
 ) -> Result<Response, Problem> {
     query.finish(&[])?;
-    let entry = |(name, Latest { process, stamp }): (&ClockName, Latest)| ClockEntry {
+    let entry = |(name, kind, process): (&ClockName, Kind, &ProcessId)| ClockEntry {
         clock: name.as_str().to_owned(),
-        kind: stamp.kind().name(),
+        kind: kind.name(),
         process: process.to_string(),
     };
     let clocks = api.clocks.lock().all().map(entry).collect();
