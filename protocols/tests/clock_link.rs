@@ -14,5 +14,5 @@ mod hostile;
 mod laws;
 #[path = "clock_link/published.rs"]
 mod published;
-#[path = "clock_link/speed.rs"]
-mod speed;
+#[path = "clock_link/size.rs"]
+mod size;
