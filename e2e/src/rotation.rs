@@ -5,8 +5,8 @@
 //! the algorithms instead, `all`, or some with commas between, and every change among these is made.
 //!
 //! On one day of two the commands of the documents are pasted, and on the other the alerts are awaited that report what
-//! an operator does not do. On one day in eight network policies are enforced; with `CONCLAVE_POLICIES=true` on any. `CONCLAVE_DAY`
-//! repeats what another day had.
+//! an operator does not do. On one day in eight network policies are enforced; with `CONCLAVE_POLICIES=true` on any.
+//! `CONCLAVE_DAY` repeats what another day had.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -57,7 +57,7 @@ fn most_members_do_not_hear_of_it(cluster: &Cluster, group: &Group<'_>) -> Resul
     let load = Load::start(cluster, &group.pods()?, HandOvers::None)?;
     let at = load.now();
     make_anew(group)?;
-    let refused = group.post(founder, "/v1/locks/kept?wait=2s")?;
+    let refused = group.post(founder, "/v1/locks/mine?wait=2s")?;
     ensure!(refused.status != 201, "it was granted at once: {refused:?}");
     ensure!(group.look(kept, &held)?.text("state")? == "held", "the earlier group stopped at once");
     let given = await_lock(group, founder, "mine")?;

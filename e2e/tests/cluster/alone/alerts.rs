@@ -33,8 +33,7 @@ fn alerts_report_that_no_operator_acts_and_what_it_does_not_mend() -> Result<()>
         })?;
         prometheus.await_alert("ConclaveRecordLost", "")?;
         prometheus.await_no_alert("Conclave.+", "")?;
-        group.await_members(3)?;
-        product::helm_install(cluster, &["--reset-values"])
+        group.await_members(3)
     })
 }
 
@@ -61,11 +60,11 @@ fn an_alert_reports_that_the_certificate_of_the_webhook_is_not_renewed() -> Resu
     watched("monitoring-webhook", |namespace, prometheus| {
         let cluster = namespace.cluster();
         define(cluster, "apply", &CERTIFICATES)?;
-        let outcome = a_certificate_ends_and_is_renewed(cluster, prometheus);
-        product::helm_install(cluster, &["--reset-values"])?;
-        delete_webhook_secret(cluster)?;
-        define(cluster, "delete", &CERTIFICATES)?;
-        outcome
+        let tested = a_certificate_ends_and_is_renewed(cluster, prometheus);
+        // While the kind of what it deletes is there.
+        let restored = product::helm_install(cluster, &["--reset-values"]);
+        let forgotten = delete_webhook_secret(cluster);
+        tested.and(restored).and(forgotten).and(define(cluster, "delete", &CERTIFICATES))
     })
 }
 
@@ -102,7 +101,8 @@ pub(super) fn delete_webhook_secret(cluster: &Cluster) -> Result<()> {
     cluster.kubectl(&secret).map(drop)
 }
 
-/// Runs a test beside a Prometheus, with the operator as the chart installs it.
+/// Runs a test beside a Prometheus, with the operator as the chart installs it. Other tests find it so, also after one that
+/// has failed.
 fn watched(name: &str, test: impl FnOnce(&Namespace<'_>, &Prometheus) -> Result<()>) -> Result<()> {
     let cluster = Cluster::from_env()?;
     if !cluster.is_ours_or_skip("a Prometheus beside the cluster") {
@@ -115,6 +115,6 @@ fn watched(name: &str, test: impl FnOnce(&Namespace<'_>, &Prometheus) -> Result<
     product::install(&cluster)?;
     cluster.in_namespace(name, |namespace| {
         let prometheus = Prometheus::with_rules(&cluster, namespace.name(), &impatient_rules()?)?;
-        test(namespace, &prometheus)
+        test(namespace, &prometheus).and(product::helm_install(&cluster, &["--reset-values"]))
     })
 }
