@@ -56,8 +56,8 @@ use serde::{Deserialize, Serialize};
 
 use super::beginning::Beginning;
 use super::discipline::VirtualClock;
-use super::estimate::{Estimate, Stamps, raw_ns};
-use super::intersection::{covered, intersection};
+use super::estimate::Stamps;
+use super::intersection::intersection;
 use super::params::Params;
 use super::rates::as_nanos;
 use super::reign::Reign;
@@ -69,9 +69,11 @@ use crate::time::LocalTime;
 use crate::view::View;
 
 mod association;
+mod combination;
 mod filter;
 
-use association::{Association, Candidate, weighted_mean};
+use association::{Association, Candidate};
+use combination::{Combination, combine};
 use filter::PHI_PPB;
 
 /// One member's part in the protocol.
@@ -290,47 +292,19 @@ impl Ntp {
         let strata = survivors.iter().filter_map(|id| Some(candidates.get(id)?.system.stratum));
         let lowest = strata.filter(|stratum| *stratum < self.system.stratum).min();
         self.compared(&candidates, (&survivors, lowest), out);
-        if let Some(lowest) = lowest {
-            self.combine(now, lowest, (&candidates, &survivors), out);
+        let found = lowest.and_then(|lowest| combine(now, lowest, &candidates, &survivors));
+        if let Some(found) = found {
+            self.combine(now, &found, out);
         }
     }
 
     /// "Combine."
-    fn combine(
-        &mut self,
-        now: LocalTime,
-        lowest: u8,
-        (candidates, survivors): (&BTreeMap<MemberId, Candidate>, &[MemberId]),
-        out: &mut OutboxOf<Self>,
-    ) {
-        let is_lowest = |one: &Candidate| one.system.stratum == lowest;
-        let followed =
-            candidates.iter().filter(|(id, one)| is_lowest(one) && survivors.contains(id));
-        let followed: Vec<(MemberId, Candidate)> = followed.map(|(id, one)| (*id, *one)).collect();
-        let peer = followed.iter().min_by_key(|(_, one)| one.root_distance_ns());
-        // Group time is the leader's clock. Of several others one may lie.
-        let known = candidates.iter().filter(|(_, one)| lowest > 1 || is_lowest(one));
-        let known: Vec<_> = known.map(|(id, one)| (*id, one.interval())).collect();
-        let enough = known.len().saturating_sub(1).max(1);
-        let (Some((reference, peer)), Some(bounds)) = (peer, covered(&known, enough)) else {
-            return;
-        };
-        // One that states a wide bound and a small distance must not pull the mean out of what the others leave.
-        let distance = |one: &Candidate| one.root_distance_ns().max(one.estimate.error_ns);
-        let weighted = followed.iter().map(|(_, one)| (one.filtered.offset_ns, distance(one)));
-        let mean_ns = raw_ns(now).saturating_add(weighted_mean(weighted));
-        let target_ns = mean_ns.clamp(bounds.low, bounds.high.max(bounds.low));
-        let known = Estimate { raw: now, ns: bounds.middle(), error_ns: bounds.half_width() };
-        let apart = target_ns.abs_diff(self.clock.map().now_ns(now.0));
-        if !self.clock.follow_to(now, known, target_ns) {
+    fn combine(&mut self, now: LocalTime, found: &Combination, out: &mut OutboxOf<Self>) {
+        let apart_ns = found.target_ns.abs_diff(self.clock.map().now_ns(now.0));
+        if !self.clock.follow_to(now, found.known, found.target_ns) {
             return;
         }
-        self.system = System {
-            stratum: lowest + 1,
-            reference: Some(*reference),
-            root_delay_ns: peer.system.root_delay_ns.saturating_add(peer.filtered.delay_ns),
-            root_dispersion_ns: peer.dispersion_ns().saturating_add(apart),
-        };
+        self.system = found.system(apart_ns);
         self.clock.note_textbook(now, self.system.root_distance_ns(), PHI_PPB);
         out.tell(Event::Adjusted(self.clock.map()));
     }

@@ -1,9 +1,8 @@
-//! What a member knows of a server, and the mean of those that it follows.
+//! What a member knows of a server.
 //!
-//! Source: RFC 5905, sections 11.1 and 11.2.3.
+//! Source: RFC 5905, section 11.1.
 
 use super::super::estimate::{Estimate, Stamps};
-use super::super::exchange::saturate;
 use super::super::intersection::Interval;
 use super::filter::{Filter, Filtered};
 use super::{Reply, System, UNSYNCHRONISED};
@@ -111,31 +110,5 @@ impl Candidate {
 
     pub(super) fn interval(&self) -> Interval {
         Interval::around(self.estimate.ns, self.estimate.error_ns)
-    }
-}
-
-/// The mean of offsets, weighted by one over the distance.
-pub(super) fn weighted_mean(offsets: impl Iterator<Item = (i64, u64)> + Clone) -> i64 {
-    let Some((first, _)) = offsets.clone().next() else { return 0 };
-    let weight = |distance: u64| i128::from(WEIGHT / distance.max(1)).max(1);
-    let (sum, weights) = offsets.fold((0_i128, 0_i128), |(sum, weights), (offset, distance)| {
-        let apart = i128::from(offset) - i128::from(first);
-        (sum.saturating_add(apart.saturating_mul(weight(distance))), weights + weight(distance))
-    });
-    saturate(i128::from(first).saturating_add(sum.div_euclid(weights.max(1))))
-}
-
-/// So that whole numbers suffice for weights.
-const WEIGHT: u64 = 1_000_000_000_000_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_that_is_half_as_far_counts_twice() {
-        assert_eq!(weighted_mean([(0, 2_000), (300, 1_000)].into_iter()), 200);
-        assert_eq!(weighted_mean([(7, 0)].into_iter()), 7);
-        assert_eq!(weighted_mean([(i64::MIN, 1), (i64::MAX, 1)].into_iter()), -1);
     }
 }
