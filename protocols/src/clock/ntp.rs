@@ -26,24 +26,27 @@
 //! | links | any; delays need not be the same both ways |
 //!
 //! Deviations:
-//! - The leader of the view is the only stratum 1: group time is its clock. A member of equal or higher
-//!   stratum than its own moves nobody (the sources say nothing of equal strata), but it has a vote in
-//!   selection. So the sources of everybody's time form a tree.
-//! - A member that was synchronised in the view before begins as one of stratum 2: the leader goes on with the
-//!   time of that view.
-//! - Associations: the leader and the three members that follow in the order of ranks. A member that is cut
-//!   off from the leader is left with three, of which two outvote one; four servers are what RFC 8633,
-//!   section 3.2, asks for. Of two halves that disagree, the one with the leader wins, whose clock is group time; without
-//!   it nobody moves, and the bound grows.
-//! - In selection, a server's interval is the one that [the module](super) shows to contain group time, and
-//!   not θ ± λ: λ assumes clocks that are disciplined to 15 ppm, and raw clocks are not. λ is the weight in
-//!   combination, and the textbook's bound; the floor for it (MINDISP), made for coarse clocks, is left out.
-//! - Selection runs once for each poll, when all have replied or it is too late, and not at each reply: one
-//!   server that is quicker than the others would else be alone.
+//! - The leader of the view is the only stratum 1: group time is its clock. A member of equal or higher stratum than
+//!   its own moves nobody (the sources say nothing of equal strata), but it has a vote in selection. So the sources of
+//!   everybody's time form a tree. A member's stratum is one above that which its reference has now, so members that
+//!   came to follow one another in a ring state more with each poll, until one of them has another server or all are at
+//!   16 (RFC 5905 sees rings of two only, by the reference). A ring is rare besides: a member takes no bound that is
+//!   worse than its own, and bounds grow on their way.
+//! - A member that was synchronised in the view before begins as one of stratum 2: the leader goes on with the time of
+//!   that view.
+//! - Associations: the leader and the three members that follow in the order of ranks. A member that is cut off from
+//!   the leader is left with three, of which two outvote one; four servers are what RFC 8633, section 3.2, asks for. Of
+//!   two halves that disagree, the one with the leader wins, whose clock is group time; without it nobody moves, and
+//!   the bound grows.
+//! - In selection, a server's interval is the one that [the module](super) shows to contain group time, and not θ ± λ:
+//!   λ assumes clocks that are disciplined to 15 ppm, and raw clocks are not. λ is the weight in combination, and the
+//!   textbook's bound; the floor for it (MINDISP), made for coarse clocks, is left out.
+//! - Selection runs once for each poll, when all have replied or it is too late, and not at each reply: one server that
+//!   is quicker than the others would else be alone.
 //! - The clustering of RFC 5905, 11.2.2, is left out: it never leaves fewer than three, and there are four.
 //! - The poll interval is that of the policy's precision, and one clock discipline serves all algorithms.
-//! - A request repeats the stamp of the latest reply of that server, as in symmetric modes; by this a leader
-//!   knows that it still leads ([`reign`](super::reign)). A leader without a time asks all members
+//! - A request repeats the stamp of the latest reply of that server, as in symmetric modes; by this a leader knows that
+//!   it still leads ([`reign`](super::reign)). A leader without a time asks all members
 //!   ([`beginning`](super::beginning)).
 //!
 //! The `now` of every call is the raw hardware clock that is to be disciplined, in nanoseconds.

@@ -23,6 +23,8 @@ struct Server {
 }
 
 const GOOD: Server = Server { stratum: 2, off_ns: 0, error_ns: 100_000 };
+/// Its interval covers everybody's, and it says that it is as near to stratum 1 as can be.
+const WIDE: Server = Server { off_ns: 3_600_000 * MS, error_ns: 7_200_000_000_000, ..GOOD };
 const FIRST: Server = Server { stratum: 1, off_ns: 0, error_ns: 1_000 };
 
 /// A member whose servers are played by the test. The true time is the raw clock.
@@ -160,6 +162,33 @@ fn a_member_that_is_cut_off_from_the_leader_follows_a_peer_and_comes_back() {
 }
 
 #[test]
+fn a_member_takes_the_stratum_that_its_reference_has_now_and_goes_on_adjusting() {
+    let mut member = Member::new(1, 3, VirtualClock::new(0, rates()));
+    member.polls(9, &[(2, GOOD)]);
+    assert_eq!(member.stratum(), 3);
+    let third = Server { stratum: 3, ..GOOD };
+    member.polls(1, &[(2, third)]);
+    assert_eq!(member.stratum(), 4);
+    let bound = member.ntp.clock().map().error_ns(member.now).expect("a bound");
+    member.polls(20, &[(2, third)]);
+    let later = member.ntp.clock().map().error_ns(member.now).expect("a bound");
+    assert!(later <= bound, "it does not only hold over: {bound}, then {later}");
+    assert_eq!((member.stratum(), member.verdicts[1]), (4, (2, Verdict::Taken)));
+}
+
+/// The one that it follows follows another, and that one follows it.
+#[test]
+fn in_a_ring_the_strata_count_up_until_it_is_left() {
+    let mut member = Member::new(1, 3, VirtualClock::new(0, rates()));
+    member.polls(9, &[(2, GOOD)]);
+    for poll in 0..7 {
+        assert_eq!(member.stratum(), 3 + 2 * poll);
+        member.polls(1, &[(2, Server { stratum: member.stratum() + 1, ..GOOD })]);
+    }
+    assert_eq!((member.stratum(), member.ntp.system().reference), (16, None));
+}
+
+#[test]
 fn a_member_without_servers_follows_nobody_and_its_bound_grows() {
     let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));
     member.polls(8, &[(0, FIRST)]);
@@ -187,6 +216,31 @@ fn a_falseticker_is_outvoted() {
     cut_off.polls(10, &[(2, GOOD), (3, lies), (4, GOOD)]);
     assert_eq!((cut_off.stratum(), cut_off.off_ns()), (3, 0));
     assert_eq!(cut_off.verdicts[2], (3, Verdict::Outlier));
+}
+
+/// The others leave it 300 µs to either side, and their mean is the truth.
+#[test]
+fn a_server_with_a_wide_bound_hardly_moves_a_member() {
+    let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));
+    member.polls(8, &[(0, FIRST), (2, GOOD), (3, WIDE), (4, GOOD)]);
+    assert_eq!((member.stratum(), member.off_ns()), (2, 0));
+    member.polls(20, &[(2, GOOD), (3, WIDE), (4, GOOD)]);
+    assert_eq!(member.stratum(), 3);
+    assert_eq!(member.verdicts[2], (3, Verdict::Taken));
+    assert!(member.off_ns().abs() < 150_000, "moved by {} ns", member.off_ns());
+}
+
+/// It knows the leader by three exchanges, which are too few, and the others by four, so that half a second is unknown
+/// of each.
+#[test]
+fn a_server_with_a_wide_bound_sets_no_member_that_begins_anew() {
+    let peers = [(2, GOOD), (3, WIDE), (4, GOOD)];
+    let mut member = Member::new(1, 5, VirtualClock::new(-7_200_000 * MS, rates()));
+    member.polls(1, &peers);
+    member.polls(3, &[(0, FIRST), peers[0], peers[1], peers[2]]);
+    assert!(member.ntp.clock().is_synchronised());
+    assert_eq!((member.stratum(), member.verdicts[2]), (3, (3, Verdict::Taken)));
+    assert!(member.off_ns().abs() < 300_000, "set wrong by {} ns", member.off_ns());
 }
 
 /// The leader's clock was stopped. Three of stratum 2 agree against it, and none of them is of a lower stratum.
