@@ -27,11 +27,13 @@
 //!
 //! Deviations:
 //! - The leader of the view is the only stratum 1: group time is its clock. A member of equal or higher stratum than
-//!   its own moves nobody (the sources say nothing of equal strata), but it has a vote in selection. So the sources of
-//!   everybody's time form a tree. A member's stratum is one above that which its reference has now, so members that
-//!   came to follow one another in a ring state more with each poll, until one of them has another server or all are at
-//!   16 (RFC 5905 sees rings of two only, by the reference). A ring is rare besides: a member takes no bound that is
-//!   worse than its own, and bounds grow on their way.
+//!   its own moves nobody (the sources say nothing of equal strata), but it has a vote in selection, and so have one
+//!   that follows this member and one that holds over: while it has a time, its bound holds. Where the leader is cut
+//!   off from all, a liar that asserts to reach it would else be without a rival. So the sources of everybody's time
+//!   form a tree. A member's stratum is one above that which its reference has now, so members that came to follow one
+//!   another in a ring state more with each poll, until one of them has another server or all are at 16 (RFC 5905 sees
+//!   rings of two only, by the reference). A ring is rare besides: a member takes no bound that is worse than its own,
+//!   and bounds grow on their way.
 //! - A member that was synchronised in the view before begins as one of stratum 2: the leader goes on with the time of
 //!   that view.
 //! - Associations: the leader and the three members that follow in the order of ranks. A member that is cut off from
@@ -312,14 +314,13 @@ impl Ntp {
         out.tell(Event::Adjusted(self.clock.map()));
     }
 
-    /// The servers that may be selected: each replied to one of the last eight polls, has a time, does not
-    /// follow this member, and is known well enough.
+    /// The servers that may be selected: each replied to one of the last eight polls, has a time, and is
+    /// known well enough.
     fn candidates(&self, now: LocalTime) -> BTreeMap<MemberId, Candidate> {
         let growth = self.params.rates().follower_growth();
         let fit = |association: &Association| {
-            let one = association.candidate(now, growth)?;
-            let is_loop = one.system.reference == Some(self.me);
-            (!is_loop && one.root_distance_ns() < MAXDIST_NS).then_some(one)
+            let one = association.candidate(self.me, now, growth)?;
+            (one.root_distance_ns() < MAXDIST_NS).then_some(one)
         };
         self.associations.iter().filter_map(|(id, one)| Some((*id, fit(one)?))).collect()
     }

@@ -114,6 +114,10 @@ fn a_liar_with_a_wide_bound_sets_no_member_that_begins_anew_and_moves_none_that_
             world.cuts = [(cut.min(leads), cut.max(leads))].into();
             let end = world.now + 15 * SECOND;
             world.run_until(end, &mut |world| within(world, &others, 12 * MS));
+            // Nor does anybody but the liar, which asserts so in any case.
+            world.cuts.extend(others.iter().map(|id| (leads.min(*id), leads.max(*id))));
+            let end = world.now + 15 * SECOND;
+            world.run_until(end, &mut |world| within(world, &others, 15 * MS));
             world.cuts.clear();
             let end = world.now + 5 * SECOND;
             world.run_until(end, &mut |world| within(world, &others, 12 * MS));

@@ -20,12 +20,18 @@ struct Server {
     stratum: u8,
     off_ns: i64,
     error_ns: u64,
+    follows: Option<MemberId>,
 }
 
-const GOOD: Server = Server { stratum: 2, off_ns: 0, error_ns: 100_000 };
+const GOOD: Server =
+    Server { stratum: 2, off_ns: 0, error_ns: 100_000, follows: Some(LEADER) };
 /// Its interval covers everybody's, and it says that it is as near to stratum 1 as can be.
 const WIDE: Server = Server { off_ns: 3_600_000 * MS, error_ns: 7_200_000_000_000, ..GOOD };
-const FIRST: Server = Server { stratum: 1, off_ns: 0, error_ns: 1_000 };
+const FIRST: Server = Server { stratum: 1, off_ns: 0, error_ns: 1_000, follows: None };
+/// It follows nobody, and has a time.
+const HOLDS_OVER: Server = Server { stratum: 16, error_ns: 9_000_000, follows: None, ..GOOD };
+/// It was just started.
+const NEW: Server = Server { stratum: 16, error_ns: u64::MAX, ..HOLDS_OVER };
 
 /// A member whose servers are played by the test. The true time is the raw clock.
 struct Member {
@@ -89,11 +95,11 @@ impl Member {
             stamp: LocalTime(5),
             system: System {
                 stratum: server.stratum,
-                reference: None,
+                reference: server.follows,
                 root_delay_ns: 0,
                 root_dispersion_ns: 0,
             },
-            error_ns: (server.stratum < 16).then_some(server.error_ns),
+            error_ns: Some(server.error_ns).filter(|error_ns| *error_ns < u64::MAX),
         };
         let (at, from) = (LocalTime(self.now + TRIP), MemberId(rank));
         let message = Message::Server(reply);
@@ -196,8 +202,10 @@ fn a_member_without_servers_follows_nobody_and_its_bound_grows() {
     member.polls(20, &[]);
     assert_eq!(member.stratum(), 16);
     assert!(member.ntp.clock().map().error_ns(member.now) > Some(bound + 7_000_000));
-    member.polls(3, &[(2, Server { stratum: 16, ..GOOD })]);
-    assert_eq!(member.stratum(), 16, "one that follows nobody is followed by nobody");
+    for follows_nobody in [NEW, HOLDS_OVER] {
+        member.polls(4, &[(2, follows_nobody)]);
+        assert_eq!(member.stratum(), 16, "one that follows nobody is followed by nobody");
+    }
 }
 
 #[test]
@@ -269,6 +277,22 @@ fn a_falseticker_that_fits_in_does_not_make_the_bound_too_small() {
     assert!(off.abs() <= bound, "{reading:?}");
 }
 
+/// Nobody reaches the leader. One asserts that it does; the others have times that they hold over, or follow this one.
+#[test]
+fn a_liar_that_alone_states_a_stratum_is_outvoted_by_those_that_have_a_time() {
+    let lies = Server { off_ns: 40 * MS, error_ns: 0, ..GOOD };
+    for other in [HOLDS_OVER, Server { stratum: 3, follows: Some(MemberId(1)), ..HOLDS_OVER }] {
+        let mut member = Member::new(1, 5, kept_vaguely());
+        member.polls(20, &[(2, other), (3, lies), (4, other)]);
+        assert_eq!((member.stratum(), member.off_ns()), (16, 0));
+        assert_eq!(member.verdicts[2], (3, Verdict::Outlier));
+    }
+    let mut member = Member::new(1, 5, kept_vaguely());
+    member.polls(20, &[(2, HOLDS_OVER), (3, GOOD), (4, HOLDS_OVER)]);
+    assert_eq!((member.stratum(), member.verdicts[2]), (3, (3, Verdict::Taken)));
+    assert_eq!(member.verdicts[1], (2, Verdict::Agrees));
+}
+
 #[test]
 fn of_two_servers_that_disagree_the_leader_is_followed_and_without_it_nobody() {
     let lies = Server { off_ns: 40 * MS, error_ns: 0, ..GOOD };
@@ -283,7 +307,7 @@ fn of_two_servers_that_disagree_the_leader_is_followed_and_without_it_nobody() {
 
 #[test]
 fn only_the_leader_is_of_stratum_1() {
-    let boasts = Server { stratum: 1, off_ns: 40 * MS, error_ns: 0 };
+    let boasts = Server { off_ns: 40 * MS, error_ns: 0, ..FIRST };
     let mut member = Member::new(1, 3, VirtualClock::new(0, rates()));
     member.polls(10, &[(2, boasts)]);
     assert_eq!((member.stratum(), member.ntp.clock().is_synchronised()), (16, false));

@@ -6,6 +6,7 @@ use super::super::estimate::{Estimate, Stamps};
 use super::super::intersection::Interval;
 use super::filter::{Filter, Filtered};
 use super::{Reply, System, UNSYNCHRONISED};
+use crate::ids::MemberId;
 use crate::time::LocalTime;
 
 /// What a member knows of a server.
@@ -76,17 +77,24 @@ impl Association {
         }
     }
 
-    /// Whether it states a time, so that what it has to say counts in selection, also while it is not known
+    /// Whether it has a time, so that what it has to say counts in selection, also while it is not known
     /// well enough to be selected.
     pub(super) fn votes(&self) -> bool {
-        let states =
-            |reply: Reply| reply.system.stratum < UNSYNCHRONISED && reply.error_ns.is_some();
-        self.is_reachable() && self.latest.is_some_and(states)
+        self.is_reachable() && self.latest.is_some_and(|reply| reply.error_ns.is_some())
     }
 
-    /// The server as it is known now.
-    pub(super) fn candidate(&self, now: LocalTime, growth_ppb: u64) -> Option<Candidate> {
-        let system = self.latest.filter(|_| self.votes())?.system;
+    /// The server as it is known now, to a member that asked it.
+    pub(super) fn candidate(
+        &self,
+        asker: MemberId,
+        now: LocalTime,
+        growth_ppb: u64,
+    ) -> Option<Candidate> {
+        let mut system = self.latest.filter(|_| self.votes())?.system;
+        if system.reference == Some(asker) {
+            // A loop: it has a vote, and moves nobody.
+            system.stratum = UNSYNCHRONISED;
+        }
         let filtered = self.filter.filtered(now)?;
         let estimate = self.filter.estimate(now, growth_ppb)?;
         Some(Candidate { system, filtered, estimate })
