@@ -46,6 +46,8 @@
 //! - Selection runs once for each poll, when all have replied or it is too late, and not at each reply: one server that
 //!   is quicker than the others would else be alone.
 //! - The clustering of RFC 5905, 11.2.2, is left out: it never leaves fewer than three, and there are four.
+//! - A clock counts as synchronised for as long as the exchange that counts may be old: seven polls, and as many as may
+//!   be lost elsewhere.
 //! - The poll interval is that of the policy's precision, and one clock discipline serves all algorithms.
 //! - A request repeats the stamp of the latest reply of that server, as in symmetric modes; by this a leader knows that
 //!   it still leads ([`reign`](super::reign)). A leader without a time asks all members
@@ -93,6 +95,8 @@ pub struct Ntp {
     associations: BTreeMap<MemberId, Association>,
     /// T1 of the poll that is going on; nothing when it has ended.
     polled: Option<LocalTime>,
+    /// When the latest exchange ended to which the clock was adjusted.
+    used: Option<LocalTime>,
     /// How many polls are still to follow one another quickly.
     burst: u32,
     reign: Reign,
@@ -165,6 +169,7 @@ impl Ntp {
             system: System::UNSYNCHRONISED,
             associations: servers.into_iter().map(|id| (id, Association::default())).collect(),
             polled: None,
+            used: None,
             burst: BURST,
             reign: Reign::new(LocalTime(0)),
             beginning: None,
@@ -303,12 +308,14 @@ impl Ntp {
         }
     }
 
-    /// "Combine."
+    /// "Combine." An exchange is used once, and none that is older than the latest used (RFC 5905, section 10).
     fn combine(&mut self, now: LocalTime, found: &Combination, out: &mut OutboxOf<Self>) {
         let apart_ns = found.target_ns.abs_diff(self.clock.map().now_ns(now.0));
-        if !self.clock.follow_to(now, found.known, found.target_ns) {
+        let is_new = self.used.is_none_or(|used| found.at > used);
+        if !is_new || !self.clock.follow_to(now, found.known, (found.target_ns, found.at)) {
             return;
         }
+        self.used = Some(found.at);
         self.system = found.system(apart_ns);
         self.clock.note_textbook(now, self.system.root_distance_ns(), PHI_PPB);
         out.tell(Event::Adjusted(self.clock.map()));
@@ -414,8 +421,10 @@ impl Protocol for Ntp {
     type Event = Event;
 
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        let fresh_for_ns = as_nanos(self.params.fresh_for_polled());
-        self.clock.enter(now, self.leads(), self.params.rates(), fresh_for_ns);
+        let (leads, params) = (self.leads(), self.params);
+        let fresh_for =
+            if leads { params.fresh_for_polled() } else { params.fresh_for_filtered() };
+        self.clock.enter(now, leads, params.rates(), as_nanos(fresh_for));
         out.tell(Event::Adjusted(self.clock.map()));
         self.reign = Reign::new(now);
         if let Some(root_dispersion_ns) = self.clock.map().error_ns(now.0) {

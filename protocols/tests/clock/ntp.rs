@@ -3,7 +3,7 @@
 use conclave_protocols::clock::ntp::{
     Message, Ntp, Reply, System, Timer, associations, messages_per_poll,
 };
-use conclave_protocols::clock::{Event, GroupClock, Verdict, VirtualClock};
+use conclave_protocols::clock::{Event, GroupClock, State, Verdict, VirtualClock};
 use conclave_protocols::protocol::OutboxOf;
 use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
@@ -11,7 +11,7 @@ use crate::still::{MS, kept, params, rates};
 
 const SECOND: u64 = 1_000_000_000;
 const LEADER: MemberId = MemberId(0);
-/// How long an exchange takes.
+/// How long an exchange takes, as a rule.
 const TRIP: u64 = 200_000;
 
 /// A server as a member finds it: its stratum, its clock less the true one, and its bound.
@@ -37,6 +37,8 @@ const NEW: Server = Server { stratum: 16, error_ns: u64::MAX, ..HOLDS_OVER };
 struct Member {
     ntp: Ntp,
     now: u64,
+    /// How long an exchange takes.
+    trip: u64,
     polled: Vec<MemberId>,
     verdicts: Vec<(u32, Verdict)>,
 }
@@ -45,7 +47,7 @@ impl Member {
     fn new(me: u32, size: u32, clock: VirtualClock) -> Self {
         let view = View { epoch: Epoch(1), size, leader: LEADER };
         let ntp = Ntp::new(MemberId(me), view, params(), clock);
-        Self { ntp, now: 0, polled: Vec::new(), verdicts: Vec::new() }
+        Self { ntp, now: 0, trip: TRIP, polled: Vec::new(), verdicts: Vec::new() }
     }
 
     fn does(
@@ -87,7 +89,7 @@ impl Member {
     }
 
     fn answer(&mut self, rank: u32, server: Server) {
-        let read_ns = i64::try_from(self.now + TRIP / 2).expect("small") + server.off_ns;
+        let read_ns = i64::try_from(self.now + self.trip / 2).expect("small") + server.off_ns;
         let reply = Reply {
             origin: LocalTime(self.now),
             receive_ns: read_ns,
@@ -101,7 +103,7 @@ impl Member {
             },
             error_ns: Some(server.error_ns).filter(|error_ns| *error_ns < u64::MAX),
         };
-        let (at, from) = (LocalTime(self.now + TRIP), MemberId(rank));
+        let (at, from) = (LocalTime(self.now + self.trip), MemberId(rank));
         let message = Message::Server(reply);
         self.does(|ntp, out| ntp.handle(at, Input::Message { from, message }, out));
     }
@@ -192,6 +194,29 @@ fn in_a_ring_the_strata_count_up_until_it_is_left() {
         member.polls(1, &[(2, Server { stratum: member.stratum() + 1, ..GOOD })]);
     }
     assert_eq!((member.stratum(), member.ntp.system().reference), (16, None));
+}
+
+#[test]
+fn an_exchange_is_used_once_and_the_clock_is_as_old_as_it() {
+    let mut member = Member::new(1, 2, VirtualClock::new(0, rates()));
+    member.polls(8, &[(0, FIRST)]);
+    let since = member.now - SECOND + TRIP;
+    let (map, begun) = (member.ntp.clock().map(), member.now);
+    assert_eq!(map.reading(begun).age_ns, Some(begun - since));
+    // First no reply comes, then one that is so slow that the one before still counts.
+    member.polls(2, &[]);
+    assert_eq!(member.ntp.clock().map(), map, "the same exchange is not used again");
+    member.trip = 100_000_000;
+    member.polls(1, &[(0, FIRST)]);
+    let reading = member.ntp.clock().map().reading(member.now);
+    assert_eq!((reading.state, reading.age_ns), (State::Synchronised, Some(member.now - since)));
+    member.polls(9, &[]);
+    let reading = member.ntp.clock().map().reading(member.now);
+    assert_eq!((member.stratum(), reading.state), (16, State::Holdover));
+    member.trip = TRIP;
+    member.polls(1, &[(0, FIRST)]);
+    let age = member.ntp.clock().map().reading(member.now).age_ns;
+    assert_eq!((member.stratum(), age), (2, Some(SECOND - TRIP)));
 }
 
 #[test]

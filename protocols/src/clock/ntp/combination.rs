@@ -19,6 +19,8 @@ pub(super) struct Combination {
     pub(super) known: Estimate,
     /// Where the clock is to be.
     pub(super) target_ns: i64,
+    /// When the latest of the exchanges ended that the target is made of.
+    pub(super) at: LocalTime,
     /// The server with the least distance of those that are followed.
     reference: MemberId,
     peer: Candidate,
@@ -40,11 +42,13 @@ pub(super) fn combine(
     let bounds = covered(&known, known.len().saturating_sub(1).max(1))?;
     // One that states a wide bound and a small distance must not pull the mean out of what the others leave.
     let distance = |one: &Candidate| one.root_distance_ns().max(one.estimate.error_ns);
+    let at = followed.clone().map(|(_, one)| one.filtered.at).max().unwrap_or(now);
     let weighted = followed.map(|(_, one)| (one.filtered.offset_ns, distance(one)));
     let mean_ns = raw_ns(now).saturating_add(weighted_mean(weighted));
     Some(Combination {
         known: Estimate { raw: now, ns: bounds.middle(), error_ns: bounds.half_width() },
         target_ns: mean_ns.clamp(bounds.low, bounds.high.max(bounds.low)),
+        at,
         reference: *reference,
         peer: *peer,
     })

@@ -31,7 +31,6 @@ struct Sample {
 }
 
 /// What the filter makes of the exchanges.
-#[allow(clippy::struct_field_names, reason = "all are nanoseconds")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Filtered {
     /// The offset of the exchange with the least delay.
@@ -42,6 +41,8 @@ pub(super) struct Filtered {
     pub(super) dispersion_ns: u64,
     /// The root mean square of how far the other offsets are from the one that counts.
     pub(super) jitter_ns: u64,
+    /// When the exchange with the least delay ended.
+    pub(super) at: LocalTime,
 }
 
 impl Filter {
@@ -76,8 +77,8 @@ impl Filter {
             squares.map(|apart| apart.saturating_mul(apart)).fold(0, u128::saturating_add);
         let others = u128::try_from(sorted.len().saturating_sub(1).max(1)).unwrap_or(1);
         let jitter_ns = u64::try_from((squares / others).isqrt()).unwrap_or(u64::MAX);
-        let (offset_ns, delay_ns) = (best.offset_ns, best.delay_ns);
-        Some(Filtered { offset_ns, delay_ns, dispersion_ns, jitter_ns })
+        let Sample { offset_ns, delay_ns, at, .. } = *best;
+        Some(Filtered { offset_ns, delay_ns, dispersion_ns, jitter_ns, at })
     }
 
     /// Group time as the exchanges bound it best.
