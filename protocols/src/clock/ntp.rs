@@ -43,6 +43,7 @@
 //! - In selection, a server's interval is the one that [the module](super) shows to contain group time, and not θ ± λ:
 //!   λ assumes clocks that are disciplined to 15 ppm, and raw clocks are not. λ is the weight in combination, and the
 //!   textbook's bound; the floor for it (MINDISP), made for coarse clocks, is left out.
+//! - The filter adds the drift since an exchange to half of its delay ([`filter`]).
 //! - Selection runs once for each poll, when all have replied or it is too late, and not at each reply: one server that
 //!   is quicker than the others would else be alone.
 //! - The clustering of RFC 5905, 11.2.2, is left out: it never leaves fewer than three, and there are four.

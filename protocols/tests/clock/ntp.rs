@@ -219,6 +219,20 @@ fn an_exchange_is_used_once_and_the_clock_is_as_old_as_it() {
     assert_eq!((member.stratum(), age), (2, Some(SECOND - TRIP)));
 }
 
+/// The server's raw clock is as fast as may be and this one as slow, and it is known to 3 ms. Each eighth exchange is a
+/// little quicker than the others.
+#[test]
+fn a_clock_that_drifts_does_not_go_by_an_exchange_of_long_ago() {
+    let mut member = Member::new(1, 2, VirtualClock::new(0, rates()));
+    for poll in 0..40_i64 {
+        member.trip = if poll % 8 == 0 { TRIP / 2 } else { TRIP };
+        let server = Server { off_ns: poll * 200_000, error_ns: 3_000_000, ..FIRST };
+        member.poll(&[(0, server)]);
+        let apart = member.off_ns().abs_diff(server.off_ns);
+        assert!(poll < 4 || apart < 500_000, "after {poll} polls it is {apart} ns off");
+    }
+}
+
 #[test]
 fn a_member_without_servers_follows_nobody_and_its_bound_grows() {
     let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));

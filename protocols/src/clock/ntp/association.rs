@@ -95,7 +95,7 @@ impl Association {
             // A loop: it has a vote, and moves nobody.
             system.stratum = UNSYNCHRONISED;
         }
-        let filtered = self.filter.filtered(now)?;
+        let filtered = self.filter.filtered(now, growth_ppb)?;
         let estimate = self.filter.estimate(now, growth_ppb)?;
         Some(Candidate { system, filtered, estimate })
     }
