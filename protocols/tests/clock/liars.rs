@@ -126,6 +126,39 @@ fn a_liar_with_a_wide_bound_sets_no_member_that_begins_anew_and_moves_none_that_
     }
 }
 
+/// It reaches only the liar for a while.
+#[test]
+fn a_leader_that_begins_anew_takes_no_time_from_a_liar_alone() {
+    for seed in 0..SEEDS {
+        let mut world = weather::world(seed);
+        converge(&mut world);
+        let liar = 1;
+        let lies = [Lie::Widely, Lie::Anything][usize::from(seed.is_multiple_of(2))];
+        world.members[liar].lies = Some(lies);
+        for (epoch, leader) in (2..).zip([3_u32, 0, 4]) {
+            let leads = leader as usize;
+            let others: Vec<usize> = (0..5).filter(|id| ![liar, leads].contains(id)).collect();
+            world.cuts = others.iter().map(|id| (leads.min(*id), leads.max(*id))).collect();
+            world.restart(leads);
+            world.change_view(epoch, leader, &[0, 1, 2, 3, 4]);
+            let end = world.now + 6 * SECOND;
+            world.run_until(end, &mut |world| {
+                let bound = world.bound(leads);
+                assert_eq!(bound, None, "seed {seed}: m{leads} believes the liar");
+            });
+            world.cuts.clear();
+            // Berkeley's daemon takes the time of its first round. If only the liar and one other answer, it cannot
+            // know which of them lies, by ten seconds at most: then its bound has both.
+            let small = if seed.is_multiple_of(3) { 11 * SECOND } else { 30 * MS };
+            let end = world.now + 20 * SECOND;
+            world.run_until(end, &mut |_| {});
+            within(&world, &others, small);
+            within(&world, &[leads], small);
+            assert!(world.bound(leads).is_some(), "seed {seed}: m{leads} has no time");
+        }
+    }
+}
+
 /// A member that has a time has a small bound.
 fn within(world: &World, members: &[usize], most: u64) {
     for member in members {
