@@ -44,6 +44,8 @@
 //!   λ assumes clocks that are disciplined to 15 ppm, and raw clocks are not. λ is the weight in combination, and the
 //!   textbook's bound; the floor for it (MINDISP), made for coarse clocks, is left out.
 //! - The filter adds the drift since an exchange to half of its delay ([`filter`]).
+//! - When a server begins to contradict this member's bound, what was known of it before is forgotten, as the source
+//!   does after a step: a raw clock was stopped. It is selected again after four exchanges.
 //! - Selection runs once for each poll, when all have replied or it is too late, and not at each reply: one server that
 //!   is quicker than the others would else be alone.
 //! - The clustering of RFC 5905, 11.2.2, is left out: it never leaves fewer than three, and there are four.
@@ -56,7 +58,7 @@
 //!
 //! The `now` of every call is the raw hardware clock that is to be disciplined, in nanoseconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -286,6 +288,9 @@ impl Ntp {
             UNSYNCHRONISED.. => self.system = System::UNSYNCHRONISED,
             stratum => self.system.stratum = stratum,
         }
+        let clock = &self.clock;
+        let begin = self.associations.iter_mut().filter(|(_, one)| one.begins_to_contradict(clock));
+        let contradict = begin.map(|(id, _)| *id).collect();
         let candidates = self.candidates(now);
         let intervals: Vec<_> = candidates.iter().map(|(id, one)| (*id, one.interval())).collect();
         let leader = self.view.leader;
@@ -302,7 +307,7 @@ impl Ntp {
         let survivors = if is_majority || is_tie_of_the_leader { agreed } else { Vec::new() };
         let strata = survivors.iter().filter_map(|id| Some(candidates.get(id)?.system.stratum));
         let lowest = strata.filter(|stratum| *stratum < self.system.stratum).min();
-        self.compared(&candidates, (&survivors, lowest), out);
+        self.compared(&candidates, (&survivors, lowest), &contradict, out);
         let found = lowest.and_then(|lowest| combine(now, lowest, &candidates, &survivors));
         if let Some(found) = found {
             self.combine(now, &found, out);
@@ -338,20 +343,22 @@ impl Ntp {
         &self,
         candidates: &BTreeMap<MemberId, Candidate>,
         (survivors, lowest): (&[MemberId], Option<u8>),
+        contradict: &BTreeSet<MemberId>,
         out: &mut OutboxOf<Self>,
     ) {
         let source = |id: &MemberId, association: &Association| {
             let has_replied = association.has_replied();
             let Some(one) = candidates.get(id).filter(|_| has_replied) else {
                 let verdict = if has_replied { Verdict::Vague } else { Verdict::Silent };
-                return Source { offset: None, verdict, contradicts: false };
+                return Source { offset: None, verdict, contradicts: contradict.contains(id) };
             };
             let verdict = match (survivors.contains(id), Some(one.system.stratum) == lowest) {
                 (true, true) => Verdict::Taken,
                 (true, false) => Verdict::Agrees,
                 (false, _) => Verdict::Outlier,
             };
-            Source::of_server(&self.clock, one.estimate, verdict)
+            let source = Source::of_server(&self.clock, one.estimate, verdict);
+            Source { contradicts: contradict.contains(id), ..source }
         };
         let sources = self.associations.iter().map(|(id, one)| (*id, source(id, one)));
         out.tell(Event::Compared(sources.collect()));

@@ -22,7 +22,7 @@ pub struct Source {
     /// What was made of it.
     pub verdict: Verdict,
     /// The bounds of both cannot be right: a raw clock drifts more than the
-    /// policy states, or was stopped.
+    /// policy states, or was stopped. Of a contradiction that lasts, the first round is noted.
     pub contradicts: bool,
 }
 

@@ -41,13 +41,22 @@ struct Member {
     trip: u64,
     polled: Vec<MemberId>,
     verdicts: Vec<(u32, Verdict)>,
+    /// Who contradicted it, each time.
+    contradicted: Vec<u32>,
 }
 
 impl Member {
     fn new(me: u32, size: u32, clock: VirtualClock) -> Self {
         let view = View { epoch: Epoch(1), size, leader: LEADER };
         let ntp = Ntp::new(MemberId(me), view, params(), clock);
-        Self { ntp, now: 0, trip: TRIP, polled: Vec::new(), verdicts: Vec::new() }
+        Self {
+            ntp,
+            now: 0,
+            trip: TRIP,
+            polled: Vec::new(),
+            verdicts: Vec::new(),
+            contradicted: Vec::new(),
+        }
     }
 
     fn does(
@@ -62,6 +71,8 @@ impl Member {
                 Effect::Send { to, message } => sent.push((to, message)),
                 Effect::Tell(Event::Compared(sources)) => {
                     self.verdicts = sources.iter().map(|(id, one)| (id.0, one.verdict)).collect();
+                    let contradict = sources.iter().filter(|(_, one)| one.contradicts);
+                    self.contradicted.extend(contradict.map(|(id, _)| id.0));
                 }
                 Effect::Tell(Event::Adjusted(_)) | Effect::Arm { .. } | Effect::Disarm(_) => {}
             }
@@ -301,6 +312,38 @@ fn a_leader_that_is_outvoted_moves_nobody_and_equal_strata_do_not_either() {
     member.polls(4, &[(0, stopped), peers[0], peers[1], peers[2]]);
     assert_eq!(member.verdicts[0], (0, Verdict::Outlier));
     assert_eq!((member.stratum(), member.off_ns()), (2, 0));
+}
+
+/// This machine was suspended, and each server is ten seconds ahead of it since.
+#[test]
+fn a_client_that_was_stopped_knows_its_servers_anew() {
+    let servers = |off_ns| {
+        let ahead = |server| Server { off_ns, ..server };
+        [(0, ahead(FIRST)), (2, ahead(GOOD)), (3, ahead(GOOD)), (4, ahead(GOOD))]
+    };
+    let stopped = 10_000 * MS;
+    let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));
+    member.polls(10, &servers(0));
+    member.polls(1, &servers(stopped));
+    assert_eq!(member.contradicted, [0, 2, 3, 4]);
+    member.polls(3, &servers(stopped));
+    assert_eq!((member.stratum(), member.off_ns()), (2, stopped));
+    member.polls(20, &servers(stopped));
+    assert_eq!(member.contradicted, [0, 2, 3, 4], "it is one event");
+}
+
+#[test]
+fn a_leader_that_was_stopped_is_outvoted_and_one_client_follows_it() {
+    let stopped = Server { off_ns: -10_000 * MS, ..FIRST };
+    let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));
+    member.polls(10, &[(0, FIRST), (2, GOOD), (3, GOOD), (4, GOOD)]);
+    member.polls(20, &[(0, stopped), (2, GOOD), (3, GOOD), (4, GOOD)]);
+    assert_eq!(member.verdicts[0], (0, Verdict::Outlier));
+    assert_eq!((member.off_ns(), member.contradicted), (0, vec![0]));
+    let mut client = Member::new(1, 2, VirtualClock::new(0, rates()));
+    client.polls(10, &[(0, FIRST)]);
+    client.polls(4, &[(0, stopped)]);
+    assert_eq!((client.off_ns(), client.contradicted), (stopped.off_ns, vec![0]));
 }
 
 /// It says that it is exact and fits in with one of the others, but not with the truth.

@@ -2,8 +2,10 @@
 //!
 //! Source: RFC 5905, section 11.1.
 
+use super::super::discipline::VirtualClock;
 use super::super::estimate::{Estimate, Stamps};
 use super::super::intersection::Interval;
+use super::super::round::{Source, Verdict};
 use super::filter::{Filter, Filtered};
 use super::{Reply, System, UNSYNCHRONISED};
 use crate::ids::MemberId;
@@ -19,6 +21,8 @@ pub(super) struct Association {
     latest: Option<Reply>,
     /// Whether the poll that is going on has yet to be answered.
     is_asked: bool,
+    /// Whether the latest reply and this member's bound cannot both be right.
+    contradicts: bool,
 }
 
 /// A server that may be selected.
@@ -32,7 +36,13 @@ pub(super) struct Candidate {
 
 impl Default for Association {
     fn default() -> Self {
-        Self { filter: Filter::default(), reach: u8::MAX, latest: None, is_asked: false }
+        Self {
+            filter: Filter::default(),
+            reach: u8::MAX,
+            latest: None,
+            is_asked: false,
+            contradicts: false,
+        }
     }
 }
 
@@ -54,6 +64,21 @@ impl Association {
         if let Some(estimate) = estimate {
             self.filter.add(stamps, estimate);
         }
+    }
+
+    /// Compares the latest reply with this member's clock. If the bounds of both cannot be right, a raw clock was
+    /// stopped, and what was known of the server before says nothing any more. Returns whether that is news.
+    pub(super) fn begins_to_contradict(&mut self, clock: &VirtualClock) -> bool {
+        let Some(latest) = self.filter.latest().filter(|_| self.has_replied()) else {
+            return false;
+        };
+        let contradicts = Source::of_server(clock, latest, Verdict::Vague).contradicts;
+        let is_news = contradicts && !self.contradicts;
+        self.contradicts = contradicts;
+        if is_news {
+            self.filter.forget_all_but_the_latest();
+        }
+        is_news
     }
 
     pub(super) fn is_asked(&self) -> bool {

@@ -65,6 +65,16 @@ impl Filter {
         self.samples.truncate(STAGES);
     }
 
+    /// Group time as the latest exchange has it.
+    pub(super) fn latest(&self) -> Option<Estimate> {
+        self.samples.front().map(|sample| sample.estimate)
+    }
+
+    /// A raw clock was stopped since the others.
+    pub(super) fn forget_all_but_the_latest(&mut self) {
+        self.samples.truncate(1);
+    }
+
     /// What it makes of the exchanges, where raw clocks drift apart by so many parts per billion at most; nothing if
     /// there was none.
     pub(super) fn filtered(&self, now: LocalTime, drift_ppb: u64) -> Option<Filtered> {
