@@ -316,7 +316,9 @@ impl Ntp {
 
     /// "Combine." An exchange is used once, and none that is older than the latest used (RFC 5905, section 10).
     fn combine(&mut self, now: LocalTime, found: &Combination, out: &mut OutboxOf<Self>) {
-        let apart_ns = found.target_ns.abs_diff(self.clock.map().now_ns(now.0));
+        let shown_ns = self.clock.map().now_ns(now.0);
+        let is_slewed = self.clock.is_synchronised();
+        let apart_ns = if is_slewed { found.target_ns.abs_diff(shown_ns) } else { 0 };
         let is_new = self.used.is_none_or(|used| found.at > used);
         if !is_new || !self.clock.follow_to(now, found.known, (found.target_ns, found.at)) {
             return;

@@ -410,6 +410,16 @@ fn the_root_distance_is_half_of_the_delays_and_what_is_unknown_besides() {
     assert_eq!(grown, 15_000_000, "15 ppm");
 }
 
+/// It is two hours behind when it is set.
+#[test]
+fn the_root_distance_knows_nothing_of_the_wall_clock_of_before() {
+    let mut member = Member::new(1, 2, VirtualClock::new(-7_200_000 * MS, rates()));
+    member.polls(4, &[(0, FIRST)]);
+    let reading = member.ntp.clock().map().reading(member.now - SECOND + TRIP);
+    assert_eq!(reading.slewing_ns, 0);
+    assert!(reading.textbook_ns < Some(SECOND), "{reading:?}");
+}
+
 #[test]
 fn late_repeated_and_foreign_replies_are_ignored() {
     let mut member = Member::new(1, 3, kept(0));
