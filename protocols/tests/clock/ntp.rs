@@ -4,7 +4,7 @@ use conclave_protocols::clock::ntp::{
     Message, Ntp, Reply, System, Timer, associations, messages_per_poll,
 };
 use conclave_protocols::clock::{Event, GroupClock, State, Verdict, VirtualClock};
-use conclave_protocols::protocol::OutboxOf;
+use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
 use crate::still::{MS, kept, params, rates};
@@ -420,27 +420,65 @@ fn the_root_distance_knows_nothing_of_the_wall_clock_of_before() {
     assert!(reading.textbook_ns < Some(SECOND), "{reading:?}");
 }
 
+/// A reply as exact as can be, to a poll of then.
+fn exact(origin: u64) -> Message {
+    let system = System { stratum: 2, reference: None, root_delay_ns: 0, root_dispersion_ns: 0 };
+    Message::Server(Reply {
+        origin: LocalTime(origin),
+        receive_ns: i64::MIN,
+        transmit_ns: i64::MAX,
+        stamp: LocalTime(1),
+        system,
+        error_ns: Some(0),
+    })
+}
+
+fn from(id: u32, message: Message) -> InputOf<Ntp> {
+    Input::Message { from: MemberId(id), message }
+}
+
+/// While a poll is open, of which 2 has replied and the leader has not.
 #[test]
 fn late_repeated_and_foreign_replies_are_ignored() {
     let mut member = Member::new(1, 3, kept(0));
     member.polls(8, &[(0, FIRST), (2, GOOD)]);
-    let before = member.ntp.clone();
-    let replies = [(0, 7, 1), (2, 7, 2), (1, member.now - SECOND, 1), (9, member.now - SECOND, 1)];
-    for (from, origin, stratum) in replies {
-        let system = System { stratum, reference: None, root_delay_ns: 0, root_dispersion_ns: 0 };
-        let reply = Reply {
-            origin: LocalTime(origin),
-            receive_ns: i64::MIN,
-            transmit_ns: i64::MAX,
-            stamp: LocalTime(1),
-            system,
-            error_ns: Some(0),
-        };
-        let (now, message) = (LocalTime(member.now), Message::Server(reply));
-        let input = Input::Message { from: MemberId(from), message };
-        assert!(member.does(|ntp, out| ntp.handle(now, input, out)).is_empty());
-        assert_eq!(member.ntp, before);
+    let polled = member.now;
+    member.does(|ntp, out| ntp.handle(LocalTime(polled), Input::Timer(Timer::Poll), out));
+    let at = LocalTime(polled + TRIP);
+    let late = polled - SECOND;
+    let ignores = |member: &mut Member, id, origin| {
+        let before = member.ntp.clone();
+        let sent = member.does(|ntp, out| ntp.handle(at, from(id, exact(origin)), out));
+        assert!(sent.is_empty());
+        assert_eq!(member.ntp, before, "a reply of {id} to a poll of {origin} changed it");
+    };
+    for (id, origin) in [(0, late), (2, late), (2, polled + 1), (1, polled), (9, polled)] {
+        ignores(&mut member, id, origin);
     }
+    let before = member.ntp.clone();
+    member.does(|ntp, out| ntp.handle(at, from(2, exact(polled)), out));
+    assert_ne!(member.ntp, before, "its reply counts");
+    ignores(&mut member, 2, polled);
+    member.does(|ntp, out| ntp.handle(at, Input::Timer(Timer::Replies), out));
+    ignores(&mut member, 0, polled);
+}
+
+/// It asks all members: itself and members of other groups may not make the number full.
+#[test]
+fn foreign_replies_give_a_leader_no_time() {
+    let mut leader = Member::new(0, 3, VirtualClock::new(0, rates()));
+    leader.does(|ntp, out| ntp.start(LocalTime(0), out));
+    let before = leader.ntp.clone();
+    for id in [0, 3, 9] {
+        leader.does(|ntp, out| ntp.handle(LocalTime(0), from(id, exact(0)), out));
+        assert_eq!(leader.ntp, before, "a reply of {id} changed it");
+    }
+    let request = Message::Client { origin: None, transmit: LocalTime(0) };
+    let mut asks = |id| {
+        let request = from(id, request.clone());
+        leader.does(|ntp, out| ntp.handle(LocalTime(0), request, out)).len()
+    };
+    assert_eq!([asks(0), asks(9), asks(2)], [0, 0, 1]);
 }
 
 #[test]
