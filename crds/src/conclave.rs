@@ -261,7 +261,7 @@ pub struct ClockSpec {
     pub algorithm: ClockAlgorithm,
     /// How the leader averages with `Berkeley`, so that a wrong clock does not drag the others: the largest set of
     /// clocks within 20ms of one another (`LargestSet`, the default); the median of those within 20ms of the median
-    /// (`Median`); or those whose error intervals have a place in common (`Intervals`).
+    /// (`Median`); or the middle of what the most of their error intervals have in common (`Intervals`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub averaging: Option<Averaging>,
     /// How far apart the clocks of two members may be: 1ms to 10s.
