@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits;
 use crate::period::Period;
+use crate::schema;
 use crate::status::ConclaveStatus;
 
 /// What you want of the group. Every field has a default, so `spec: {}` is enough.
@@ -261,7 +262,8 @@ pub struct ClockSpec {
     pub algorithm: ClockAlgorithm,
     /// How the leader averages with `Berkeley`, so that a wrong clock does not drag the others: the largest set of
     /// clocks within 20ms of one another (`LargestSet`, the default); the median of those within 20ms of the median
-    /// (`Median`); or those whose error intervals have a place in common (`Intervals`).
+    /// (`Median`); or the middle of what the most of their error intervals have in common (`Intervals`).
+    #[schemars(transform = schema::described_by_field)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub averaging: Option<Averaging>,
     /// How far apart the clocks of two members may be: 1ms to 10s.

@@ -2,6 +2,7 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
+use schemars::Schema;
 use serde_json::Value;
 
 use crate::conclave::Conclave;
@@ -17,6 +18,14 @@ pub fn definition() -> CustomResourceDefinition {
 pub fn yaml() -> String {
     let body = serde_saphyr::to_string(&definition()).expect("a definition is YAML");
     format!("{HEADER}{body}")
+}
+
+/// Lets an optional enum be described by its field: in the definition, the description of the type would take its place.
+pub(crate) fn described_by_field(schema: &mut Schema) {
+    let kinds = schema.get_mut("anyOf").and_then(Value::as_array_mut);
+    for kind in kinds.into_iter().flatten().filter_map(Value::as_object_mut) {
+        kind.remove("description");
+    }
 }
 
 /// Takes out `nullable: true`, which comes with every `Option`: a field that is absent is left out

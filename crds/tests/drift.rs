@@ -31,3 +31,12 @@ fn the_definition_keeps_the_conventions_of_the_api() {
     // kubectl's client-side apply copies the whole definition into an annotation of at most 256 KiB.
     assert!(yaml.len() < 200_000, "{} bytes", yaml.len());
 }
+
+/// Of an optional enum, the definition would have the description of the type, which names no choice.
+#[test]
+fn the_definition_describes_the_fields_and_not_their_types() {
+    let yaml = schema::yaml();
+    assert!(yaml.contains("How the leader averages with `Berkeley`"));
+    assert!(yaml.contains("`LargestSet`, the default"));
+    assert!(!yaml.contains("How the daemon of `Berkeley` averages"));
+}

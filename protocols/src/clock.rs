@@ -51,8 +51,11 @@
 //! # What is assumed
 //!
 //! - The rate of every raw clock is within the policy's `maxDriftPpm` of true time, and raw clocks do
-//!   not jump. A machine that was suspended breaks this; the daemon sees it as a contradiction
-//!   ([`Source::contradicts`]), and the next adjustment mends it.
+//!   not jump. A machine that was suspended breaks this; the member that compares clocks sees it as a contradiction
+//!   ([`Source::contradicts`]). A follower's clock is mended by the next adjustment of the daemon, by the next
+//!   reading of the server, or with NTP by the fourth poll after, since each server is known anew. If it was the leader's,
+//!   the daemon takes the others' bound for its error, and Cristian's clients follow the server. NTP's outvote
+//!   a leader that three or more servers contradict, and hold over until their bounds reach its clock or another leads.
 //! - Views follow one another as under the arbiter `Quorum`, and a member that sealed a view answers
 //!   no more polls of it. Under the arbiter `None`, the bounds hold among the members of one view.
 //! - All members have the same policy. While a changed `maxDriftPpm` is on its way, the larger value

@@ -321,7 +321,7 @@ pub enum Averaging {
     LargestSet,
     /// The median of those near the median (the `timed` of 1993).
     Median,
-    /// The clocks are averaged whose error intervals have a place in common (Marzullo).
+    /// The middle of what the most error intervals have in common (Marzullo and Owicki).
     Intervals,
 }
 

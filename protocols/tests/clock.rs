@@ -2,6 +2,8 @@
 
 #[path = "clock/cristian.rs"]
 mod cristian;
+#[path = "clock/cuts.rs"]
+mod cuts;
 #[path = "clock/liars.rs"]
 mod liars;
 #[path = "clock/ntp.rs"]

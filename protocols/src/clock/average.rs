@@ -8,15 +8,18 @@
 //! - `Median`. The `networkdelta.c` that replaced it (4.4BSD, 1993): the median of the trusted clocks,
 //!   then the median of those that are near it. Machines of one model tend to be wrong by the same, and the
 //!   largest set is then that of the commonest model.
-//! - `Intervals`. Marzullo and Owicki, *Maintaining the Time in a Distributed System*, PODC 1983: each
-//!   clock states how wrong it may be; of those whose intervals have a place in common, the most there
-//!   are, the readings are averaged.
+//! - `Intervals`. Marzullo and Owicki, *Maintaining the Time in a Distributed System*, PODC 1983, the
+//!   intersection algorithm: each clock states how wrong it may be, and the middle of what the intervals
+//!   have in common is taken. Where some are wrong, of what most of them have in common: Marzullo,
+//!   *Maintaining the Time in a Distributed System: An Example of a Loosely-Coupled Distributed Service*,
+//!   doctoral thesis, Stanford, 1984 ([`intersection`](super::intersection)).
 //!
 //! Deviations:
 //! - Of two clocks in the middle that are farther apart than γ, the median is the one nearer to the
 //!   daemon's; in `timed` it lies between them, where no clock is.
-//! - The average of `Intervals` is kept within what they have in common, so that one clock that states a
-//!   wide interval around a wrong reading does not pull the others out of theirs.
+//! - For `Intervals`, no clock counts as better known than to the precision that is asked for: else the
+//!   daemon's, from which group time hardly differs, would never be moved by the others. So the others move
+//!   a daemon that agrees with the most of them by as much as that at once, or as its own bound if that is larger.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +42,7 @@ pub struct Candidate {
 pub struct Mean {
     /// The average of the offsets, rounded down.
     pub ns: i64,
-    /// The members averaged; the others are outliers.
+    /// The members that it is made of; the others are outliers.
     pub of: BTreeSet<MemberId>,
 }
 
@@ -53,7 +56,7 @@ pub fn average(
     match rule {
         Averaging::LargestSet => largest_set(clocks, gamma_ns, me),
         Averaging::Median => median_of_the_near(clocks, gamma_ns, me),
-        Averaging::Intervals => mean_of_those_that_agree(clocks, me),
+        Averaging::Intervals => middle_of_those_that_agree(clocks, me),
     }
 }
 
@@ -109,15 +112,16 @@ fn median(sorted: &[(i64, MemberId)], gamma_ns: u64, own_ns: i64) -> Option<i64>
     Some(if lower.abs_diff(own_ns) <= upper.abs_diff(own_ns) { lower } else { upper })
 }
 
-/// The average of the clocks whose intervals have a place in common, kept within that place.
-fn mean_of_those_that_agree(clocks: &BTreeMap<MemberId, Candidate>, me: MemberId) -> Option<Mean> {
+/// The middle of what the most intervals have in common.
+fn middle_of_those_that_agree(
+    clocks: &BTreeMap<MemberId, Candidate>,
+    me: MemberId,
+) -> Option<Mean> {
     let interval =
         |(id, one): (&MemberId, &Candidate)| (*id, Interval::around(one.ns, one.error_ns));
     let intervals: Vec<_> = clocks.iter().map(interval).collect();
     let agreed = intersection(&intervals, Some(me))?;
-    let of: BTreeSet<_> = agreed.of.into_iter().collect();
-    let readings = clocks.iter().filter(|(id, _)| of.contains(id)).map(|(_, one)| one.ns);
-    Some(Mean { ns: mean(readings)?.clamp(agreed.at.low, agreed.at.high), of })
+    Some(Mean { ns: agreed.at.middle(), of: agreed.of.into_iter().collect() })
 }
 
 fn sorted(clocks: &BTreeMap<MemberId, Candidate>) -> Vec<(i64, MemberId)> {
@@ -212,16 +216,22 @@ mod tests {
         assert_eq!(median(&offsets, 15), (15, vec![1, 2]));
     }
 
+    /// -10 to 10, 2 to 22 and 1 to 11 have 2 to 10 in common.
     #[test]
-    fn clocks_whose_intervals_have_a_place_in_common_are_averaged() {
+    fn the_middle_of_what_the_intervals_have_in_common_is_taken() {
         let clocks = [(0, 10), (12, 10), (6, 5), (100, 20)];
+        assert_eq!(by(Averaging::Intervals, &clocks, 0), (6, vec![0, 1, 2]));
+        // Where the clocks are in it does not count: the mean of these readings is 2.
+        let clocks = [(0, 10), (8, 4), (-2, 10)];
         assert_eq!(by(Averaging::Intervals, &clocks, 0), (6, vec![0, 1, 2]));
     }
 
     #[test]
-    fn an_average_of_intervals_is_where_all_that_agree_may_be() {
-        let clocks = [(0, 10), (2, 10), (1_000, 1_000)];
-        assert_eq!(by(Averaging::Intervals, &clocks, 0), (10, vec![0, 1, 2]));
+    fn a_wide_interval_changes_nothing() {
+        let clocks = [(0, 10), (2, 10)];
+        assert_eq!(by(Averaging::Intervals, &clocks, 0), (1, vec![0, 1]));
+        let clocks = [(0, 10), (2, 10), (900, 1_000)];
+        assert_eq!(by(Averaging::Intervals, &clocks, 0), (1, vec![0, 1, 2]));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::estimate::Estimate;
 use super::intersection::{Interval, covered};
 use super::params::Params;
 use super::rates::as_nanos;
+use super::round::liars;
 use crate::ids::MemberId;
 use crate::time::LocalTime;
 use crate::view::View;
@@ -20,7 +21,7 @@ use crate::view::View;
 /// What the members replied to a leader without a time.
 #[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
 pub(super) struct Beginning {
-    /// How often it has asked.
+    /// How often it has asked since somebody replied who had not before.
     rounds: u32,
     /// Who has replied to the latest question.
     replied: BTreeSet<MemberId>,
@@ -63,6 +64,9 @@ impl Beginning {
     /// A reply.
     pub(super) fn add(&mut self, from: MemberId, estimate: Option<Estimate>, growth_ppb: u64) {
         self.replied.insert(from);
+        if !self.replies.contains_key(&from) {
+            self.rounds = 0;
+        }
         let known = self.replies.entry(from).or_insert(None);
         *known = match (*known, estimate) {
             (Some(old), Some(new)) => {
@@ -79,7 +83,8 @@ impl Beginning {
     }
 
     /// What the replies come to. Where fewer than a third of the view lie, group time is between the ends
-    /// of what enough of the replies allow.
+    /// of what enough of the replies allow. As long as somebody is silent, more have to state a time than may
+    /// lie. When all have replied and no more do, the others have none: it is the best that there is.
     pub(super) fn end(&self, now: LocalTime, view: View, params: &Params) -> Start {
         let growth_ppb = params.rates().follower_growth();
         let aged = self.replies.iter().filter_map(|(id, one)| {
@@ -88,11 +93,13 @@ impl Beginning {
         });
         let intervals: Vec<_> = aged.collect();
         let is_complete = self.replies.len() + 1 >= view.size as usize;
-        let liars = (view.size.saturating_sub(1) / 3) as usize;
+        let liars = liars(view);
+        let is_credible = is_complete || intervals.len() > liars;
         let enough = intervals.len().saturating_sub(liars).max(1);
         let found = (1..=enough).rev().find_map(|count| covered(&intervals, count));
         let is_good = |one: &Interval| one.half_width() <= as_nanos(params.precision);
         match found {
+            Some(_) if !is_credible => Start::Unclear,
             Some(found) if self.rounds >= ROUNDS || (is_complete && is_good(&found)) => {
                 let (ns, error_ns) = (found.middle(), found.half_width());
                 Start::Known(Estimate { raw: now, ns, error_ns })

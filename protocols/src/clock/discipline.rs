@@ -86,26 +86,31 @@ impl VirtualClock {
     pub fn adjust(&mut self, now: LocalTime, shown: Shown, by: Correction) -> bool {
         let target_ns = shown.ns.saturating_add(by.delta_ns);
         let ns = target_ns.saturating_sub(by.ahead_ns);
-        let known = Known { raw: shown.raw.0, ns, error_ns: by.error_ns };
-        let adjusted = ClockMap { known, ..self.map };
-        let worse = adjusted.known_error_ns(now.0) > self.map.known_error_ns(now.0);
-        if self.map.synced_raw.is_some() && worse {
-            return false;
-        }
-        self.synchronise(now.0, known, target_ns);
-        true
+        let known = Estimate { raw: shown.raw, ns, error_ns: by.error_ns };
+        self.follow_to(now, known, (target_ns, shown.raw))
     }
 
     /// Follows group time as a time server's reply has it. It is refused as [`VirtualClock::adjust`] refuses.
     pub(super) fn follow(&mut self, now: LocalTime, known: Estimate) -> bool {
-        self.follow_to(now, known, known.ns)
+        self.follow_to(now, known, (known.ns, known.raw))
     }
 
-    /// The same, with a target of its own.
-    pub(super) fn follow_to(&mut self, now: LocalTime, known: Estimate, target_ns: i64) -> bool {
-        let shown = Shown { raw: known.raw, ns: target_ns };
-        let ahead_ns = target_ns.saturating_sub(known.ns);
-        self.adjust(now, shown, Correction { delta_ns: 0, ahead_ns, error_ns: known.error_ns })
+    /// The same with a target of its own, where clocks were compared at another reading.
+    pub(super) fn follow_to(
+        &mut self,
+        now: LocalTime,
+        known: Estimate,
+        (target_ns, compared): (i64, LocalTime),
+    ) -> bool {
+        let known = Known { raw: known.raw.0, ns: known.ns, error_ns: known.error_ns };
+        let adjusted = ClockMap { known, ..self.map };
+        let worse = adjusted.known_error_ns(now.0) > self.map.known_error_ns(now.0);
+        if self.is_synchronised() && worse {
+            return false;
+        }
+        self.synchronise(now.0, known, target_ns);
+        self.map.synced_raw = Some(compared.0);
+        true
     }
 
     /// Notes how wrong the clock is by the formula of the algorithm's source, at a raw reading, and what that grows by after it,

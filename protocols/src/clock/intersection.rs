@@ -1,7 +1,9 @@
 //! Which of several intervals agree, although some of them are wrong.
 //!
-//! Source: Marzullo and Owicki, *Maintaining the Time in a Distributed System*, PODC 1983 (Marzullo's
-//! algorithm); the use for servers that lie is that of RFC 5905, section 11.2.1.
+//! Source: Marzullo, *Maintaining the Time in a Distributed System: An Example of a Loosely-Coupled
+//! Distributed Service*, doctoral thesis, Stanford, 1984 (Marzullo's algorithm). Marzullo and Owicki,
+//! *Maintaining the Time in a Distributed System*, PODC 1983, have the intersection of all. The use for
+//! servers that lie is that of RFC 5905, section 11.2.1.
 //!
 //! ```text
 //! sort all ends; count := 0

@@ -26,29 +26,39 @@
 //! | links | any; delays need not be the same both ways |
 //!
 //! Deviations:
-//! - The leader of the view is the only stratum 1: group time is its clock. A member of equal or higher
-//!   stratum than its own moves nobody (the sources say nothing of equal strata), but it has a vote in
-//!   selection. So the sources of everybody's time form a tree.
-//! - A member that was synchronised in the view before begins as one of stratum 2: the leader goes on with the
-//!   time of that view.
-//! - Associations: the leader and the three members that follow in the order of ranks. A member that is cut
-//!   off from the leader is left with three, of which two outvote one; four servers are what RFC 8633,
-//!   section 3.2, asks for. Of two halves that disagree, the one with the leader wins, whose clock is group time; without
-//!   it nobody moves, and the bound grows.
-//! - In selection, a server's interval is the one that [the module](super) shows to contain group time, and
-//!   not θ ± λ: λ assumes clocks that are disciplined to 15 ppm, and raw clocks are not. λ is the weight in
-//!   combination, and the textbook's bound; the floor for it (MINDISP), made for coarse clocks, is left out.
-//! - Selection runs once for each poll, when all have replied or it is too late, and not at each reply: one
-//!   server that is quicker than the others would else be alone.
+//! - The leader of the view is the only stratum 1: group time is its clock. A member of equal or higher stratum than
+//!   its own moves nobody (the sources say nothing of equal strata), but it has a vote in selection, and so have one
+//!   that follows this member and one that holds over: while it has a time, its bound holds. Where the leader is cut
+//!   off from all, a liar that asserts to reach it would else be without a rival. So the sources of everybody's time
+//!   form a tree. A member's stratum is one above that which its reference has now, so members that came to follow one
+//!   another in a ring state more with each poll, until one of them has another server or all are at 16 (RFC 5905 sees
+//!   rings of two only, by the reference). A ring is rare besides: a member takes no bound that is worse than its own,
+//!   and bounds grow on their way.
+//! - A member that was synchronised in the view before begins as one of stratum 2: the leader goes on with the time of
+//!   that view.
+//! - Associations: the leader and the three members that follow in the order of ranks. A member that is cut off from
+//!   the leader is left with three, of which two outvote one; four servers are what RFC 8633, section 3.2, asks for. Of
+//!   two halves that disagree, the one with the leader wins, whose clock is group time; without it nobody moves, and
+//!   the bound grows.
+//! - In selection, a server's interval is the one that [the module](super) shows to contain group time, and not θ ± λ:
+//!   λ assumes clocks that are disciplined to 15 ppm, and raw clocks are not. λ is the weight in combination, and the
+//!   textbook's bound; the floor for it (MINDISP), made for coarse clocks, is left out.
+//! - The filter adds the drift since an exchange to half of its delay ([`filter`]).
+//! - When a server begins to contradict this member's bound, what was known of it before is forgotten, as the source
+//!   does after a step: a raw clock was stopped. It is selected again after four exchanges.
+//! - Selection runs once for each poll, when all have replied or it is too late, and not at each reply: one server that
+//!   is quicker than the others would else be alone.
 //! - The clustering of RFC 5905, 11.2.2, is left out: it never leaves fewer than three, and there are four.
+//! - A clock counts as synchronised for as long as the exchange that counts may be old: seven polls, and as many as may
+//!   be lost elsewhere.
 //! - The poll interval is that of the policy's precision, and one clock discipline serves all algorithms.
-//! - A request repeats the stamp of the latest reply of that server, as in symmetric modes; by this a leader
-//!   knows that it still leads ([`reign`](super::reign)). A leader without a time asks all members
+//! - A request repeats the stamp of the latest reply of that server, as in symmetric modes; by this a leader knows that
+//!   it still leads ([`reign`](super::reign)). A leader without a time asks all members
 //!   ([`beginning`](super::beginning)).
 //!
 //! The `now` of every call is the raw hardware clock that is to be disciplined, in nanoseconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::time::Duration;
 
@@ -56,8 +66,8 @@ use serde::{Deserialize, Serialize};
 
 use super::beginning::Beginning;
 use super::discipline::VirtualClock;
-use super::estimate::{Estimate, Stamps, raw_ns};
-use super::intersection::{covered, intersection};
+use super::estimate::Stamps;
+use super::intersection::intersection;
 use super::params::Params;
 use super::rates::as_nanos;
 use super::reign::Reign;
@@ -69,9 +79,11 @@ use crate::time::LocalTime;
 use crate::view::View;
 
 mod association;
+mod combination;
 mod filter;
 
-use association::{Association, Candidate, weighted_mean};
+use association::{Association, Candidate};
+use combination::{Combination, combine};
 use filter::PHI_PPB;
 
 /// One member's part in the protocol.
@@ -86,6 +98,8 @@ pub struct Ntp {
     associations: BTreeMap<MemberId, Association>,
     /// T1 of the poll that is going on; nothing when it has ended.
     polled: Option<LocalTime>,
+    /// When the latest exchange ended to which the clock was adjusted.
+    used: Option<LocalTime>,
     /// How many polls are still to follow one another quickly.
     burst: u32,
     reign: Reign,
@@ -158,6 +172,7 @@ impl Ntp {
             system: System::UNSYNCHRONISED,
             associations: servers.into_iter().map(|id| (id, Association::default())).collect(),
             polled: None,
+            used: None,
             burst: BURST,
             reign: Reign::new(LocalTime(0)),
             beginning: None,
@@ -273,6 +288,11 @@ impl Ntp {
             UNSYNCHRONISED.. => self.system = System::UNSYNCHRONISED,
             stratum => self.system.stratum = stratum,
         }
+        let clock = &self.clock;
+        let news = |(id, one): (&MemberId, &mut Association)| {
+            one.begins_to_contradict(clock).then_some(*id)
+        };
+        let contradict = self.associations.iter_mut().filter_map(news).collect();
         let candidates = self.candidates(now);
         let intervals: Vec<_> = candidates.iter().map(|(id, one)| (*id, one.interval())).collect();
         let leader = self.view.leader;
@@ -289,60 +309,35 @@ impl Ntp {
         let survivors = if is_majority || is_tie_of_the_leader { agreed } else { Vec::new() };
         let strata = survivors.iter().filter_map(|id| Some(candidates.get(id)?.system.stratum));
         let lowest = strata.filter(|stratum| *stratum < self.system.stratum).min();
-        self.compared(&candidates, (&survivors, lowest), out);
-        if let Some(lowest) = lowest {
-            self.combine(now, lowest, (&candidates, &survivors), out);
+        self.compared(&candidates, (&survivors, lowest), &contradict, out);
+        let found = lowest.and_then(|lowest| combine(now, lowest, &candidates, &survivors));
+        if let Some(found) = found {
+            self.combine(now, &found, out);
         }
     }
 
-    /// "Combine."
-    fn combine(
-        &mut self,
-        now: LocalTime,
-        lowest: u8,
-        (candidates, survivors): (&BTreeMap<MemberId, Candidate>, &[MemberId]),
-        out: &mut OutboxOf<Self>,
-    ) {
-        let is_lowest = |one: &Candidate| one.system.stratum == lowest;
-        let followed =
-            candidates.iter().filter(|(id, one)| is_lowest(one) && survivors.contains(id));
-        let followed: Vec<(MemberId, Candidate)> = followed.map(|(id, one)| (*id, *one)).collect();
-        let peer = followed.iter().min_by_key(|(_, one)| one.root_distance_ns());
-        // Group time is the leader's clock. Of several others one may lie.
-        let known = candidates.iter().filter(|(_, one)| lowest > 1 || is_lowest(one));
-        let known: Vec<_> = known.map(|(id, one)| (*id, one.interval())).collect();
-        let enough = known.len().saturating_sub(1).max(1);
-        let (Some((reference, peer)), Some(bounds)) = (peer, covered(&known, enough)) else {
-            return;
-        };
-        // One that states a wide bound and a small distance must not pull the mean out of what the others leave.
-        let distance = |one: &Candidate| one.root_distance_ns().max(one.estimate.error_ns);
-        let weighted = followed.iter().map(|(_, one)| (one.filtered.offset_ns, distance(one)));
-        let mean_ns = raw_ns(now).saturating_add(weighted_mean(weighted));
-        let target_ns = mean_ns.clamp(bounds.low, bounds.high.max(bounds.low));
-        let known = Estimate { raw: now, ns: bounds.middle(), error_ns: bounds.half_width() };
-        let apart = target_ns.abs_diff(self.clock.map().now_ns(now.0));
-        if !self.clock.follow_to(now, known, target_ns) {
+    /// "Combine." An exchange is used once, and none that is older than the latest used (RFC 5905, section 10).
+    fn combine(&mut self, now: LocalTime, found: &Combination, out: &mut OutboxOf<Self>) {
+        let shown_ns = self.clock.map().now_ns(now.0);
+        let is_slewed = self.clock.is_synchronised();
+        let apart_ns = if is_slewed { found.target_ns.abs_diff(shown_ns) } else { 0 };
+        let is_new = self.used.is_none_or(|used| found.at > used);
+        if !is_new || !self.clock.follow_to(now, found.known, (found.target_ns, found.at)) {
             return;
         }
-        self.system = System {
-            stratum: lowest + 1,
-            reference: Some(*reference),
-            root_delay_ns: peer.system.root_delay_ns.saturating_add(peer.filtered.delay_ns),
-            root_dispersion_ns: peer.dispersion_ns().saturating_add(apart),
-        };
+        self.used = Some(found.at);
+        self.system = found.system(apart_ns);
         self.clock.note_textbook(now, self.system.root_distance_ns(), PHI_PPB);
         out.tell(Event::Adjusted(self.clock.map()));
     }
 
-    /// The servers that may be selected: each replied to one of the last eight polls, has a time, does not
-    /// follow this member, and is known well enough.
+    /// The servers that may be selected: each replied to one of the last eight polls, has a time, and is
+    /// known well enough.
     fn candidates(&self, now: LocalTime) -> BTreeMap<MemberId, Candidate> {
         let growth = self.params.rates().follower_growth();
         let fit = |association: &Association| {
-            let one = association.candidate(now, growth)?;
-            let is_loop = one.system.reference == Some(self.me);
-            (!is_loop && one.root_distance_ns() < MAXDIST_NS).then_some(one)
+            let one = association.candidate(self.me, now, growth)?;
+            (one.root_distance_ns() < MAXDIST_NS).then_some(one)
         };
         self.associations.iter().filter_map(|(id, one)| Some((*id, fit(one)?))).collect()
     }
@@ -352,20 +347,22 @@ impl Ntp {
         &self,
         candidates: &BTreeMap<MemberId, Candidate>,
         (survivors, lowest): (&[MemberId], Option<u8>),
+        contradict: &BTreeSet<MemberId>,
         out: &mut OutboxOf<Self>,
     ) {
         let source = |id: &MemberId, association: &Association| {
             let has_replied = association.has_replied();
             let Some(one) = candidates.get(id).filter(|_| has_replied) else {
                 let verdict = if has_replied { Verdict::Vague } else { Verdict::Silent };
-                return Source { offset: None, verdict, contradicts: false };
+                return Source { offset: None, verdict, contradicts: contradict.contains(id) };
             };
             let verdict = match (survivors.contains(id), Some(one.system.stratum) == lowest) {
                 (true, true) => Verdict::Taken,
                 (true, false) => Verdict::Agrees,
                 (false, _) => Verdict::Outlier,
             };
-            Source::of_server(&self.clock, one.estimate, verdict)
+            let source = Source::of_server(&self.clock, one.estimate, verdict);
+            Source { contradicts: contradict.contains(id), ..source }
         };
         let sources = self.associations.iter().map(|(id, one)| (*id, source(id, one)));
         out.tell(Event::Compared(sources.collect()));
@@ -436,8 +433,9 @@ impl Protocol for Ntp {
     type Event = Event;
 
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        let fresh_for_ns = as_nanos(self.params.fresh_for_polled());
-        self.clock.enter(now, self.leads(), self.params.rates(), fresh_for_ns);
+        let (leads, params) = (self.leads(), self.params);
+        let fresh_for = if leads { params.fresh_for_polled() } else { params.fresh_for_filtered() };
+        self.clock.enter(now, leads, params.rates(), as_nanos(fresh_for));
         out.tell(Event::Adjusted(self.clock.map()));
         self.reign = Reign::new(now);
         if let Some(root_dispersion_ns) = self.clock.map().error_ns(now.0) {

@@ -62,6 +62,11 @@ impl Params {
         self.fresh_for().saturating_add(self.interval())
     }
 
+    /// The same where the best of the last eight polls counts, which may be that of seven intervals ago.
+    pub fn fresh_for_filtered(&self) -> Duration {
+        self.fresh_for().saturating_add(self.interval().saturating_mul(7))
+    }
+
     /// ρ in parts per billion.
     pub fn drift_ppb(&self) -> u64 {
         u64::from(self.max_drift_ppm) * 1_000

@@ -22,7 +22,7 @@ pub struct Source {
     /// What was made of it.
     pub verdict: Verdict,
     /// The bounds of both cannot be right: a raw clock drifts more than the
-    /// policy states, or was stopped.
+    /// policy states, or was stopped. Of a contradiction that lasts, the first round is noted.
     pub contradicts: bool,
 }
 
@@ -148,10 +148,11 @@ impl Round {
     }
 
     /// The average of the clocks that keep group time; if none does, that of all clocks, once they
-    /// are all known.
+    /// are all known. A daemon without a time takes none from as few as may lie, while others are silent.
     pub(super) fn average(&self, own: Own, view: View, params: &Params) -> Option<Mean> {
         let founds = !self.knows_group_time(own);
-        if founds && !self.is_complete(view) {
+        let keep = self.samples.values().filter(|sample| sample.claimed_ns.is_some()).count();
+        if own.bound_ns.is_none() && keep <= liars(view) && !self.is_complete(view) {
             return None;
         }
         let counts = |sample: &Sample| (founds || sample.claimed_ns.is_some()) && !sample.is_vague;
@@ -180,6 +181,7 @@ impl Round {
                 Some(_) if sample.claimed_ns.is_none() && !founds => Verdict::Joining,
                 Some(_) if sample.is_vague => Verdict::Vague,
                 Some(_) => Verdict::Outlier,
+                None if sample.claimed_ns.is_some() => Verdict::Vague,
                 None => Verdict::Joining,
             };
             Source { offset: Some(sample.offset), verdict, contradicts: sample.contradicts }
@@ -191,9 +193,7 @@ impl Round {
     /// group time bound it. Nothing if nobody does. It counts from when the polls were sent, with what
     /// the bound grows by after that.
     ///
-    /// It is the best of these bounds that one member at least states that does not lie, if fewer than a
-    /// third of the view do: what more can lie, no rule finds out (Lamport and Melliar-Smith,
-    /// *Synchronizing Clocks in the Presence of Faults*, JACM 32(1), 1985).
+    /// It is the best of these bounds that one member at least states that does not lie.
     pub(super) fn error_by_others(
         &self,
         view: View,
@@ -208,14 +208,19 @@ impl Round {
         };
         let mut bounds: Vec<u64> = self.samples.values().filter_map(bound).collect();
         bounds.sort_unstable();
-        let liars = (view.size.saturating_sub(1) / 3) as usize;
-        bounds.get(liars).or_else(|| bounds.last()).copied()
+        bounds.get(liars(view)).or_else(|| bounds.last()).copied()
     }
 
     /// Whether the daemon or anybody who answered keeps group time.
     fn knows_group_time(&self, own: Own) -> bool {
         own.bound_ns.is_some() || self.samples.values().any(|sample| sample.claimed_ns.is_some())
     }
+}
+
+/// How many members of a view may lie: fewer than a third. What more can lie, no rule finds out (Lamport and
+/// Melliar-Smith, *Synchronizing Clocks in the Presence of Faults*, JACM 32(1), 1985).
+pub(super) fn liars(view: View) -> usize {
+    (view.size.saturating_sub(1) / 3) as usize
 }
 
 /// How far group time may be from a clock with that bound, for the average. One that was never

@@ -253,6 +253,47 @@ fn a_server_without_a_time_takes_that_of_the_members_or_begins_one_when_none_has
     assert_eq!(did.armed, [Timer::Attempt], "who is silent may have a time: it asks again");
 }
 
+/// One of four may lie. Only it replies, which is an hour ahead, and then another too.
+#[test]
+fn a_server_without_a_time_believes_no_member_that_may_lie_alone() {
+    let view = View { epoch: Epoch(1), size: 4, leader: SERVER };
+    let mut server = Member(Cristian::new(SERVER, view, params(), VirtualClock::new(3, rates())));
+    let replies = |from, attempt, time_ns| {
+        let (stamp, error_ns) = (LocalTime(0), Some(0));
+        let message = Message::Reply { attempt, stamp, time_ns, error_ns };
+        Input::Message { from: MemberId(from), message }
+    };
+    server.start(0);
+    let late = SECOND / 4;
+    let mut now = 0;
+    for attempt in 1..=20 {
+        let ahead = i64::try_from(now).expect("small") + 3_600_000 * MS;
+        server.handle(now, replies(2, attempt, ahead));
+        server.handle(now + late, Input::Timer(Timer::Reply));
+        assert!(!server.0.clock().is_synchronised(), "after {attempt} rounds");
+        now += SECOND;
+        server.handle(now, Input::Timer(Timer::Attempt));
+    }
+    let truth = i64::try_from(now).expect("small");
+    server.handle(now, replies(2, 21, truth + 3_600_000 * MS));
+    server.handle(now, replies(1, 21, truth));
+    server.handle(now + late, Input::Timer(Timer::Reply));
+    assert!(
+        !server.0.clock().is_synchronised(),
+        "two of three may be all that it hears: it asks on"
+    );
+    for attempt in 22..30 {
+        now += SECOND;
+        server.handle(now, Input::Timer(Timer::Attempt));
+        server.handle(now + late, Input::Timer(Timer::Reply));
+        assert!(attempt < 29 || server.0.clock().is_synchronised(), "after {attempt} rounds");
+    }
+    let reading = server.0.clock().map().reading(now + late);
+    let truth = i64::try_from(now + late).expect("small");
+    assert!(reading.earliest_ns() <= Some(truth), "{reading:?}");
+    assert!(reading.latest_ns() >= Some(truth), "{reading:?}");
+}
+
 #[test]
 fn a_server_alone_is_its_own_group() {
     let view = View { epoch: Epoch(1), size: 1, leader: SERVER };

@@ -3,15 +3,15 @@
 use conclave_protocols::clock::ntp::{
     Message, Ntp, Reply, System, Timer, associations, messages_per_poll,
 };
-use conclave_protocols::clock::{Event, GroupClock, Verdict, VirtualClock};
-use conclave_protocols::protocol::OutboxOf;
+use conclave_protocols::clock::{Event, GroupClock, State, Verdict, VirtualClock};
+use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
 use crate::still::{MS, kept, params, rates};
 
 const SECOND: u64 = 1_000_000_000;
 const LEADER: MemberId = MemberId(0);
-/// How long an exchange takes.
+/// How long an exchange takes, as a rule.
 const TRIP: u64 = 200_000;
 
 /// A server as a member finds it: its stratum, its clock less the true one, and its bound.
@@ -20,24 +20,42 @@ struct Server {
     stratum: u8,
     off_ns: i64,
     error_ns: u64,
+    follows: Option<MemberId>,
 }
 
-const GOOD: Server = Server { stratum: 2, off_ns: 0, error_ns: 100_000 };
-const FIRST: Server = Server { stratum: 1, off_ns: 0, error_ns: 1_000 };
+const GOOD: Server = Server { stratum: 2, off_ns: 0, error_ns: 100_000, follows: Some(LEADER) };
+/// Its interval covers everybody's, and it says that it is as near to stratum 1 as can be.
+const WIDE: Server = Server { off_ns: 3_600_000 * MS, error_ns: 7_200_000_000_000, ..GOOD };
+const FIRST: Server = Server { stratum: 1, off_ns: 0, error_ns: 1_000, follows: None };
+/// It follows nobody, and has a time.
+const HOLDS_OVER: Server = Server { stratum: 16, error_ns: 9_000_000, follows: None, ..GOOD };
+/// It was just started.
+const NEW: Server = Server { stratum: 16, error_ns: u64::MAX, ..HOLDS_OVER };
 
 /// A member whose servers are played by the test. The true time is the raw clock.
 struct Member {
     ntp: Ntp,
     now: u64,
+    /// How long an exchange takes.
+    trip: u64,
     polled: Vec<MemberId>,
     verdicts: Vec<(u32, Verdict)>,
+    /// Who contradicted it, each time.
+    contradicted: Vec<u32>,
 }
 
 impl Member {
     fn new(me: u32, size: u32, clock: VirtualClock) -> Self {
         let view = View { epoch: Epoch(1), size, leader: LEADER };
         let ntp = Ntp::new(MemberId(me), view, params(), clock);
-        Self { ntp, now: 0, polled: Vec::new(), verdicts: Vec::new() }
+        Self {
+            ntp,
+            now: 0,
+            trip: TRIP,
+            polled: Vec::new(),
+            verdicts: Vec::new(),
+            contradicted: Vec::new(),
+        }
     }
 
     fn does(
@@ -52,6 +70,8 @@ impl Member {
                 Effect::Send { to, message } => sent.push((to, message)),
                 Effect::Tell(Event::Compared(sources)) => {
                     self.verdicts = sources.iter().map(|(id, one)| (id.0, one.verdict)).collect();
+                    let contradict = sources.iter().filter(|(_, one)| one.contradicts);
+                    self.contradicted.extend(contradict.map(|(id, _)| id.0));
                 }
                 Effect::Tell(Event::Adjusted(_)) | Effect::Arm { .. } | Effect::Disarm(_) => {}
             }
@@ -79,7 +99,7 @@ impl Member {
     }
 
     fn answer(&mut self, rank: u32, server: Server) {
-        let read_ns = i64::try_from(self.now + TRIP / 2).expect("small") + server.off_ns;
+        let read_ns = i64::try_from(self.now + self.trip / 2).expect("small") + server.off_ns;
         let reply = Reply {
             origin: LocalTime(self.now),
             receive_ns: read_ns,
@@ -87,13 +107,13 @@ impl Member {
             stamp: LocalTime(5),
             system: System {
                 stratum: server.stratum,
-                reference: None,
+                reference: server.follows,
                 root_delay_ns: 0,
                 root_dispersion_ns: 0,
             },
-            error_ns: (server.stratum < 16).then_some(server.error_ns),
+            error_ns: Some(server.error_ns).filter(|error_ns| *error_ns < u64::MAX),
         };
-        let (at, from) = (LocalTime(self.now + TRIP), MemberId(rank));
+        let (at, from) = (LocalTime(self.now + self.trip), MemberId(rank));
         let message = Message::Server(reply);
         self.does(|ntp, out| ntp.handle(at, Input::Message { from, message }, out));
     }
@@ -160,6 +180,70 @@ fn a_member_that_is_cut_off_from_the_leader_follows_a_peer_and_comes_back() {
 }
 
 #[test]
+fn a_member_takes_the_stratum_that_its_reference_has_now_and_goes_on_adjusting() {
+    let mut member = Member::new(1, 3, VirtualClock::new(0, rates()));
+    member.polls(9, &[(2, GOOD)]);
+    assert_eq!(member.stratum(), 3);
+    let third = Server { stratum: 3, ..GOOD };
+    member.polls(1, &[(2, third)]);
+    assert_eq!(member.stratum(), 4);
+    let bound = member.ntp.clock().map().error_ns(member.now).expect("a bound");
+    member.polls(20, &[(2, third)]);
+    let later = member.ntp.clock().map().error_ns(member.now).expect("a bound");
+    assert!(later <= bound, "it does not only hold over: {bound}, then {later}");
+    assert_eq!((member.stratum(), member.verdicts[1]), (4, (2, Verdict::Taken)));
+}
+
+/// The one that it follows follows another, and that one follows it.
+#[test]
+fn in_a_ring_the_strata_count_up_until_it_is_left() {
+    let mut member = Member::new(1, 3, VirtualClock::new(0, rates()));
+    member.polls(9, &[(2, GOOD)]);
+    for poll in 0..7 {
+        assert_eq!(member.stratum(), 3 + 2 * poll);
+        member.polls(1, &[(2, Server { stratum: member.stratum() + 1, ..GOOD })]);
+    }
+    assert_eq!((member.stratum(), member.ntp.system().reference), (16, None));
+}
+
+#[test]
+fn an_exchange_is_used_once_and_the_clock_is_as_old_as_it() {
+    let mut member = Member::new(1, 2, VirtualClock::new(0, rates()));
+    member.polls(8, &[(0, FIRST)]);
+    let since = member.now - SECOND + TRIP;
+    let (map, begun) = (member.ntp.clock().map(), member.now);
+    assert_eq!(map.reading(begun).age_ns, Some(begun - since));
+    // First no reply comes, then one that is so slow that the one before still counts.
+    member.polls(2, &[]);
+    assert_eq!(member.ntp.clock().map(), map, "the same exchange is not used again");
+    member.trip = 100_000_000;
+    member.polls(1, &[(0, FIRST)]);
+    let reading = member.ntp.clock().map().reading(member.now);
+    assert_eq!((reading.state, reading.age_ns), (State::Synchronised, Some(member.now - since)));
+    member.polls(9, &[]);
+    let reading = member.ntp.clock().map().reading(member.now);
+    assert_eq!((member.stratum(), reading.state), (16, State::Holdover));
+    member.trip = TRIP;
+    member.polls(1, &[(0, FIRST)]);
+    let age = member.ntp.clock().map().reading(member.now).age_ns;
+    assert_eq!((member.stratum(), age), (2, Some(SECOND - TRIP)));
+}
+
+/// The server's raw clock is as fast as may be and this one as slow, and it is known to 3 ms. Each eighth exchange is a
+/// little quicker than the others.
+#[test]
+fn a_clock_that_drifts_does_not_go_by_an_exchange_of_long_ago() {
+    let mut member = Member::new(1, 2, VirtualClock::new(0, rates()));
+    for poll in 0..40_i64 {
+        member.trip = if poll % 8 == 0 { TRIP / 2 } else { TRIP };
+        let server = Server { off_ns: poll * 200_000, error_ns: 3_000_000, ..FIRST };
+        member.poll(&[(0, server)]);
+        let apart = member.off_ns().abs_diff(server.off_ns);
+        assert!(poll < 4 || apart < 500_000, "after {poll} polls it is {apart} ns off");
+    }
+}
+
+#[test]
 fn a_member_without_servers_follows_nobody_and_its_bound_grows() {
     let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));
     member.polls(8, &[(0, FIRST)]);
@@ -167,8 +251,10 @@ fn a_member_without_servers_follows_nobody_and_its_bound_grows() {
     member.polls(20, &[]);
     assert_eq!(member.stratum(), 16);
     assert!(member.ntp.clock().map().error_ns(member.now) > Some(bound + 7_000_000));
-    member.polls(3, &[(2, Server { stratum: 16, ..GOOD })]);
-    assert_eq!(member.stratum(), 16, "one that follows nobody is followed by nobody");
+    for follows_nobody in [NEW, HOLDS_OVER] {
+        member.polls(4, &[(2, follows_nobody)]);
+        assert_eq!(member.stratum(), 16, "one that follows nobody is followed by nobody");
+    }
 }
 
 #[test]
@@ -189,6 +275,31 @@ fn a_falseticker_is_outvoted() {
     assert_eq!(cut_off.verdicts[2], (3, Verdict::Outlier));
 }
 
+/// The others leave it 300 µs to either side, and their mean is the truth.
+#[test]
+fn a_server_with_a_wide_bound_hardly_moves_a_member() {
+    let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));
+    member.polls(8, &[(0, FIRST), (2, GOOD), (3, WIDE), (4, GOOD)]);
+    assert_eq!((member.stratum(), member.off_ns()), (2, 0));
+    member.polls(20, &[(2, GOOD), (3, WIDE), (4, GOOD)]);
+    assert_eq!(member.stratum(), 3);
+    assert_eq!(member.verdicts[2], (3, Verdict::Taken));
+    assert!(member.off_ns().abs() < 150_000, "moved by {} ns", member.off_ns());
+}
+
+/// It knows the leader by three exchanges, which are too few, and the others by four, so that half a second is unknown
+/// of each.
+#[test]
+fn a_server_with_a_wide_bound_sets_no_member_that_begins_anew() {
+    let peers = [(2, GOOD), (3, WIDE), (4, GOOD)];
+    let mut member = Member::new(1, 5, VirtualClock::new(-7_200_000 * MS, rates()));
+    member.polls(1, &peers);
+    member.polls(3, &[(0, FIRST), peers[0], peers[1], peers[2]]);
+    assert!(member.ntp.clock().is_synchronised());
+    assert_eq!((member.stratum(), member.verdicts[2]), (3, (3, Verdict::Taken)));
+    assert!(member.off_ns().abs() < 300_000, "set wrong by {} ns", member.off_ns());
+}
+
 /// The leader's clock was stopped. Three of stratum 2 agree against it, and none of them is of a lower stratum.
 #[test]
 fn a_leader_that_is_outvoted_moves_nobody_and_equal_strata_do_not_either() {
@@ -202,6 +313,38 @@ fn a_leader_that_is_outvoted_moves_nobody_and_equal_strata_do_not_either() {
     assert_eq!((member.stratum(), member.off_ns()), (2, 0));
 }
 
+/// This machine was suspended, and each server is ten seconds ahead of it since.
+#[test]
+fn a_client_that_was_stopped_knows_its_servers_anew() {
+    let servers = |off_ns| {
+        let ahead = |server| Server { off_ns, ..server };
+        [(0, ahead(FIRST)), (2, ahead(GOOD)), (3, ahead(GOOD)), (4, ahead(GOOD))]
+    };
+    let stopped = 10_000 * MS;
+    let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));
+    member.polls(10, &servers(0));
+    member.polls(1, &servers(stopped));
+    assert_eq!(member.contradicted, [0, 2, 3, 4]);
+    member.polls(3, &servers(stopped));
+    assert_eq!((member.stratum(), member.off_ns()), (2, stopped));
+    member.polls(20, &servers(stopped));
+    assert_eq!(member.contradicted, [0, 2, 3, 4], "it is one event");
+}
+
+#[test]
+fn a_leader_that_was_stopped_is_outvoted_and_one_client_follows_it() {
+    let stopped = Server { off_ns: -10_000 * MS, ..FIRST };
+    let mut member = Member::new(1, 5, VirtualClock::new(0, rates()));
+    member.polls(10, &[(0, FIRST), (2, GOOD), (3, GOOD), (4, GOOD)]);
+    member.polls(20, &[(0, stopped), (2, GOOD), (3, GOOD), (4, GOOD)]);
+    assert_eq!(member.verdicts[0], (0, Verdict::Outlier));
+    assert_eq!((member.off_ns(), member.contradicted), (0, vec![0]));
+    let mut client = Member::new(1, 2, VirtualClock::new(0, rates()));
+    client.polls(10, &[(0, FIRST)]);
+    client.polls(4, &[(0, stopped)]);
+    assert_eq!((client.off_ns(), client.contradicted), (stopped.off_ns, vec![0]));
+}
+
 /// It says that it is exact and fits in with one of the others, but not with the truth.
 #[test]
 fn a_falseticker_that_fits_in_does_not_make_the_bound_too_small() {
@@ -213,6 +356,22 @@ fn a_falseticker_that_fits_in_does_not_make_the_bound_too_small() {
     let bound = i64::try_from(reading.error_ns.expect("a bound")).expect("small");
     let off = reading.now_ns - i64::try_from(member.now).expect("small");
     assert!(off.abs() <= bound, "{reading:?}");
+}
+
+/// Nobody reaches the leader. One asserts that it does; the others have times that they hold over, or follow this one.
+#[test]
+fn a_liar_that_alone_states_a_stratum_is_outvoted_by_those_that_have_a_time() {
+    let lies = Server { off_ns: 40 * MS, error_ns: 0, ..GOOD };
+    for other in [HOLDS_OVER, Server { stratum: 3, follows: Some(MemberId(1)), ..HOLDS_OVER }] {
+        let mut member = Member::new(1, 5, kept_vaguely());
+        member.polls(20, &[(2, other), (3, lies), (4, other)]);
+        assert_eq!((member.stratum(), member.off_ns()), (16, 0));
+        assert_eq!(member.verdicts[2], (3, Verdict::Outlier));
+    }
+    let mut member = Member::new(1, 5, kept_vaguely());
+    member.polls(20, &[(2, HOLDS_OVER), (3, GOOD), (4, HOLDS_OVER)]);
+    assert_eq!((member.stratum(), member.verdicts[2]), (3, (3, Verdict::Taken)));
+    assert_eq!(member.verdicts[1], (2, Verdict::Agrees));
 }
 
 #[test]
@@ -229,7 +388,7 @@ fn of_two_servers_that_disagree_the_leader_is_followed_and_without_it_nobody() {
 
 #[test]
 fn only_the_leader_is_of_stratum_1() {
-    let boasts = Server { stratum: 1, off_ns: 40 * MS, error_ns: 0 };
+    let boasts = Server { off_ns: 40 * MS, error_ns: 0, ..FIRST };
     let mut member = Member::new(1, 3, VirtualClock::new(0, rates()));
     member.polls(10, &[(2, boasts)]);
     assert_eq!((member.stratum(), member.ntp.clock().is_synchronised()), (16, false));
@@ -250,27 +409,75 @@ fn the_root_distance_is_half_of_the_delays_and_what_is_unknown_besides() {
     assert_eq!(grown, 15_000_000, "15 ppm");
 }
 
+/// It is two hours behind when it is set.
+#[test]
+fn the_root_distance_knows_nothing_of_the_wall_clock_of_before() {
+    let mut member = Member::new(1, 2, VirtualClock::new(-7_200_000 * MS, rates()));
+    member.polls(4, &[(0, FIRST)]);
+    let reading = member.ntp.clock().map().reading(member.now - SECOND + TRIP);
+    assert_eq!(reading.slewing_ns, 0);
+    assert!(reading.textbook_ns < Some(SECOND), "{reading:?}");
+}
+
+/// A reply as exact as can be, to a poll of then.
+fn exact(origin: u64) -> Message {
+    let system = System { stratum: 2, reference: None, root_delay_ns: 0, root_dispersion_ns: 0 };
+    Message::Server(Reply {
+        origin: LocalTime(origin),
+        receive_ns: i64::MIN,
+        transmit_ns: i64::MAX,
+        stamp: LocalTime(1),
+        system,
+        error_ns: Some(0),
+    })
+}
+
+fn from(id: u32, message: Message) -> InputOf<Ntp> {
+    Input::Message { from: MemberId(id), message }
+}
+
+/// While a poll is open, of which 2 has replied and the leader has not.
 #[test]
 fn late_repeated_and_foreign_replies_are_ignored() {
     let mut member = Member::new(1, 3, kept(0));
     member.polls(8, &[(0, FIRST), (2, GOOD)]);
-    let before = member.ntp.clone();
-    let replies = [(0, 7, 1), (2, 7, 2), (1, member.now - SECOND, 1), (9, member.now - SECOND, 1)];
-    for (from, origin, stratum) in replies {
-        let system = System { stratum, reference: None, root_delay_ns: 0, root_dispersion_ns: 0 };
-        let reply = Reply {
-            origin: LocalTime(origin),
-            receive_ns: i64::MIN,
-            transmit_ns: i64::MAX,
-            stamp: LocalTime(1),
-            system,
-            error_ns: Some(0),
-        };
-        let (now, message) = (LocalTime(member.now), Message::Server(reply));
-        let input = Input::Message { from: MemberId(from), message };
-        assert!(member.does(|ntp, out| ntp.handle(now, input, out)).is_empty());
-        assert_eq!(member.ntp, before);
+    let polled = member.now;
+    member.does(|ntp, out| ntp.handle(LocalTime(polled), Input::Timer(Timer::Poll), out));
+    let at = LocalTime(polled + TRIP);
+    let late = polled - SECOND;
+    let ignores = |member: &mut Member, id, origin| {
+        let before = member.ntp.clone();
+        let sent = member.does(|ntp, out| ntp.handle(at, from(id, exact(origin)), out));
+        assert!(sent.is_empty());
+        assert_eq!(member.ntp, before, "a reply of {id} to a poll of {origin} changed it");
+    };
+    for (id, origin) in [(0, late), (2, late), (2, polled + 1), (1, polled), (9, polled)] {
+        ignores(&mut member, id, origin);
     }
+    let before = member.ntp.clone();
+    member.does(|ntp, out| ntp.handle(at, from(2, exact(polled)), out));
+    assert_ne!(member.ntp, before, "its reply counts");
+    ignores(&mut member, 2, polled);
+    member.does(|ntp, out| ntp.handle(at, Input::Timer(Timer::Replies), out));
+    ignores(&mut member, 0, polled);
+}
+
+/// It asks all members: itself and members of other groups may not make the number full.
+#[test]
+fn foreign_replies_give_a_leader_no_time() {
+    let mut leader = Member::new(0, 3, VirtualClock::new(0, rates()));
+    leader.does(|ntp, out| ntp.start(LocalTime(0), out));
+    let before = leader.ntp.clone();
+    for id in [0, 3, 9] {
+        leader.does(|ntp, out| ntp.handle(LocalTime(0), from(id, exact(0)), out));
+        assert_eq!(leader.ntp, before, "a reply of {id} changed it");
+    }
+    let request = Message::Client { origin: None, transmit: LocalTime(0) };
+    let mut asks = |id| {
+        let request = from(id, request.clone());
+        leader.does(|ntp, out| ntp.handle(LocalTime(0), request, out)).len()
+    };
+    assert_eq!([asks(0), asks(9), asks(2)], [0, 0, 1]);
 }
 
 #[test]

@@ -184,6 +184,28 @@ fn a_daemon_without_a_time_takes_that_of_the_others() {
     assert!((1_000..1_010).contains(&bound), "as far as from the others: {bound}");
 }
 
+/// One of five may lie. Only it answers, and then another too.
+#[test]
+fn a_daemon_without_a_time_believes_no_member_that_may_lie_alone() {
+    let five = View { epoch: Epoch(1), size: 5, leader: DAEMON };
+    let daemon = Berkeley::new(DAEMON, five, params(), fresh(0));
+    let mut group = Group { members: vec![daemon], sent: Vec::new(), notified: Vec::new() };
+    group.members[0].start(LocalTime(0), &mut Outbox::default());
+    assert!(tell(&mut group, 0, answer(1, 100 * MS)).is_empty());
+    assert!(tell(&mut group, 0, Input::Timer(Timer::Answers)).is_empty());
+    assert!(!group.members[0].clock().is_synchronised());
+    let verdicts: Vec<_> = group.members[0].sources().values().map(|s| s.verdict).collect();
+    assert_eq!(verdicts[..2], [Verdict::Vague, Verdict::Silent]);
+    tell(&mut group, 0, Input::Timer(Timer::Round));
+    for (from, reading_ns) in [(1, 100 * MS), (2, 0)] {
+        let message = Message::Answer { round: 2, reading_ns, error_ns: Some(0) };
+        tell(&mut group, 0, Input::Message { from: MemberId(from), message });
+    }
+    tell(&mut group, 0, Input::Timer(Timer::Answers));
+    let reading = group.members[0].clock().map().reading(0);
+    assert!(reading.earliest_ns() <= Some(0) && reading.latest_ns() >= Some(0), "{reading:?}");
+}
+
 #[test]
 fn a_slow_exchange_is_not_averaged() {
     let mut group = polling(kept(0));

@@ -156,7 +156,7 @@ fn a_clock_that_drifts_more_than_assumed_is_found_out() {
 }
 
 /// Runs to the end, where all bounds are small again.
-fn converge_again(world: &mut World, end: u64, small: u64) {
+pub(crate) fn converge_again(world: &mut World, end: u64, small: u64) {
     world.run_until(end, &mut |_| {});
     for member in 0..5 {
         let bound = world.bound(member);

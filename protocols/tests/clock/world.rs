@@ -1,6 +1,6 @@
 //! Members with drifting clocks, on links that delay, reorder, repeat and lose.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use conclave_protocols::clock::{
@@ -35,12 +35,21 @@ pub(crate) struct Member {
     pub(crate) is_sealed: bool,
     /// Members hear one another on the same island only.
     pub(crate) island: u32,
-    /// It says anything of its clock.
-    pub(crate) lies: bool,
+    /// What it states of its clock, if that is not the truth.
+    pub(crate) lies: Option<Lie>,
     raw_zero: u64,
     timers: BTreeMap<AnyTimer, u64>,
     last_publication: u64,
     last_shown: Option<i64>,
+}
+
+/// How a member lies about its clock.
+#[derive(Clone, Copy)]
+pub(crate) enum Lie {
+    /// By a little or by a lot, and with whatever bound.
+    Anything,
+    /// By an hour, with a bound of two and a root distance of nothing: the interval covers everybody's.
+    Widely,
 }
 
 enum Happening {
@@ -64,6 +73,8 @@ pub(crate) struct World {
     pub(crate) members: Vec<Member>,
     /// How those of the next view are kept.
     pub(crate) kept: Kept,
+    /// Pairs that do not hear one another, the lower rank first. What is on one island need not be transitive.
+    pub(crate) cuts: BTreeSet<(usize, usize)>,
     /// How many messages of each name were sent.
     pub(crate) sent: BTreeMap<&'static str, u64>,
     random: Random,
@@ -98,7 +109,7 @@ impl World {
                 epoch: 1,
                 is_sealed: true,
                 island: 0,
-                lies: false,
+                lies: None,
                 raw_zero,
                 timers: BTreeMap::new(),
                 last_publication: 0,
@@ -107,7 +118,8 @@ impl World {
         });
         let members: Vec<Member> = members.collect();
         let (queue, sent) = (BTreeMap::new(), BTreeMap::new());
-        let mut world = Self { seed, now: 0, members, kept, sent, random, queue, count: 0 };
+        let cuts = BTreeSet::new();
+        let mut world = Self { seed, now: 0, members, kept, cuts, sent, random, queue, count: 0 };
         for member in 0..world.members.len() {
             world.soon(20 * MS, Happening::Enters { member, view, kept });
         }
@@ -184,7 +196,9 @@ impl World {
         let now = self.now;
         let mut least_latest = (i64::MAX, usize::MAX);
         let mut most_earliest = (i64::MIN, usize::MAX);
-        for (id, member) in self.members.iter_mut().enumerate().filter(|(_, one)| !one.lies) {
+        for (id, member) in
+            self.members.iter_mut().enumerate().filter(|(_, one)| one.lies.is_none())
+        {
             let reading = member.published.reading(member.raw(now));
             let (Some(earliest), Some(latest)) = (reading.earliest_ns(), reading.latest_ns())
             else {
@@ -207,7 +221,8 @@ impl World {
     fn happen(&mut self, happening: Happening) {
         match happening {
             Happening::Arrives { to, from, epoch, message } => {
-                let is_heard = self.members[from].island == self.members[to].island;
+                let is_heard = self.members[from].island == self.members[to].island
+                    && !self.cuts.contains(&(from.min(to), from.max(to)));
                 let member = &self.members[to];
                 if is_heard && !member.is_sealed && member.epoch == epoch {
                     let from = id(from);
@@ -287,8 +302,8 @@ impl World {
             let slow = if self.random.up_to(20) == 0 { 400 * MS } else { 100_000 };
             let delay = usual + self.random.up_to(slow);
             let mut message = message.clone();
-            if self.members[from].lies {
-                lie(&mut self.random, &mut message);
+            if let Some(lie) = self.members[from].lies {
+                lie.distort(&mut self.random, &mut message);
             }
             self.at(self.now + delay, Happening::Arrives { to, from, epoch, message });
         }
@@ -305,32 +320,47 @@ impl World {
     }
 }
 
-/// Changes what a message says of the clock of its sender: by a little or by a lot, and with whatever bound.
-fn lie(random: &mut Random, message: &mut AnyMessage) {
-    let most = [1_000_000, 19_000_000, 10_000_000_000][choice(random, 3)];
-    let off = between(random, -most, most);
-    let bound = [Some(0), Some(1_000_000), Some(15_000_000), Some(u64::MAX), None];
-    match message {
-        AnyMessage::Berkeley(berkeley::Message::Answer {
-            reading_ns: time_ns, error_ns, ..
-        })
-        | AnyMessage::Cristian(cristian::Message::Reply { time_ns, error_ns, .. }) => {
-            *time_ns = time_ns.saturating_add(off);
-            *error_ns = bound[choice(random, bound.len())];
+impl Lie {
+    /// Changes what a message states of the clock of its sender.
+    fn distort(self, random: &mut Random, message: &mut AnyMessage) {
+        let most = [1_000_000, 19_000_000, 10_000_000_000][choice(random, 3)];
+        let bounds = [Some(0), Some(1_000_000), Some(15_000_000), Some(u64::MAX), None];
+        let (off, bound, stratum) = match self {
+            Self::Anything => {
+                let bound = bounds[choice(random, bounds.len())];
+                (between(random, -most, most), bound, choice(random, 17))
+            }
+            Self::Widely => (HOUR_NS, Some(2 * HOUR_NS.unsigned_abs()), 2),
+        };
+        let mut root = || match self {
+            Self::Anything => random.up_to(1_000_000),
+            Self::Widely => 0,
+        };
+        match message {
+            AnyMessage::Berkeley(berkeley::Message::Answer {
+                reading_ns: time_ns,
+                error_ns,
+                ..
+            })
+            | AnyMessage::Cristian(cristian::Message::Reply { time_ns, error_ns, .. }) => {
+                *time_ns = time_ns.saturating_add(off);
+                *error_ns = bound;
+            }
+            AnyMessage::Ntp(ntp::Message::Server(reply)) => {
+                reply.receive_ns = reply.receive_ns.saturating_add(off);
+                let root_ns = [root(), root(), root()];
+                reply.transmit_ns = reply.receive_ns.saturating_add_unsigned(root_ns[0]);
+                reply.error_ns = bound;
+                reply.system.stratum = u8::try_from(stratum).expect("small");
+                (reply.system.root_delay_ns, reply.system.root_dispersion_ns) =
+                    (root_ns[1], root_ns[2]);
+            }
+            AnyMessage::Berkeley(_) | AnyMessage::Cristian(_) | AnyMessage::Ntp(_) => {}
         }
-        AnyMessage::Ntp(ntp::Message::Server(reply)) => {
-            reply.receive_ns = reply.receive_ns.saturating_add(off);
-            reply.transmit_ns = reply.receive_ns.saturating_add(between(random, 0, 1_000_000));
-            reply.error_ns = bound[choice(random, bound.len())];
-            reply.system.stratum = u8::try_from(choice(random, 17)).expect("small");
-            reply.system.root_delay_ns = random.up_to(1_000_000);
-            reply.system.root_dispersion_ns = random.up_to(1_000_000);
-        }
-        AnyMessage::Berkeley(_) | AnyMessage::Cristian(_) | AnyMessage::Ntp(_) => {}
     }
 }
 
-fn choice(random: &mut Random, of: usize) -> usize {
+pub(crate) fn choice(random: &mut Random, of: usize) -> usize {
     usize::try_from(random.up_to(of as u64)).expect("a small number")
 }
 
@@ -342,5 +372,6 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).expect("a short time")
 }
 
+const HOUR_NS: i64 = 3_600_000_000_000;
 /// The true time at which a world begins.
 pub(crate) const EPOCH_NS: i64 = 1_800_000_000_000_000_000;

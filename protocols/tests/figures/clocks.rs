@@ -20,7 +20,8 @@ pub(crate) fn section() -> String {
         "
 ## Clocks
 
-The raw clocks of the members run at one rate, and their wall clocks are minutes apart. A message to a
+The raw clocks of members of even rank are fast by the 100 ppm that the policy allows, those of the others slow by as
+much, and their wall clocks are minutes apart. A message to a
 higher rank takes 0.7 ms, one to a lower rank 0.2 ms; the highest rank leads. After ten seconds the
 messages of ten rounds are counted. The error is the largest difference between a member's clock and the
 leader's then. It stands beside the largest error of a member by the formula of the source, half a
@@ -118,7 +119,8 @@ impl Run {
         let mut run = Self { members, now: SECOND, queue, timers, count: 0, sent };
         for member in 0..run.members.len() {
             let mut out = Outbox::default();
-            run.members[member].start(LocalTime(run.now), &mut out);
+            let raw = run.raw(member);
+            run.members[member].start(raw, &mut out);
             run.carry_out(member, out);
         }
         run.until(10 * SECOND + SECOND / 2);
@@ -127,9 +129,16 @@ impl Run {
         run.found()
     }
 
+    /// The raw clock of a member now.
+    fn raw(&self, member: usize) -> LocalTime {
+        let drift = self.now / 1_000_000 * DRIFT_PPM;
+        LocalTime(if member.is_multiple_of(2) { self.now + drift } else { self.now - drift })
+    }
+
     fn found(self) -> Found {
-        let readings: Vec<_> =
-            self.members.iter().map(|member| member.clock().map().reading(self.now)).collect();
+        let reading =
+            |(id, member): (usize, &AnyClock)| member.clock().map().reading(self.raw(id).0);
+        let readings: Vec<_> = self.members.iter().enumerate().map(reading).collect();
         let leader = readings.last().expect("members").now_ns;
         Found {
             messages: self.sent.values().sum(),
@@ -164,7 +173,8 @@ impl Run {
 
     fn handle(&mut self, member: usize, input: InputOf<AnyClock>) {
         let mut out = Outbox::default();
-        self.members[member].handle(LocalTime(self.now), input, &mut out);
+        let raw = self.raw(member);
+        self.members[member].handle(raw, input, &mut out);
         self.carry_out(member, out);
     }
 
@@ -199,6 +209,7 @@ fn id(member: usize) -> MemberId {
 }
 
 const ROUNDS: u64 = 10;
+const DRIFT_PPM: u64 = 100;
 const SECOND: u64 = 1_000_000_000;
 
 pub(crate) const BERKELEY: &str = include_str!("../../src/clock/berkeley.rs");

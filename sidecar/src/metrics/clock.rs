@@ -67,7 +67,7 @@ impl ClockMetrics {
             ),
             contradictions: define.counter(
                 "conclave_clock_contradictions_total",
-                "Answers that cannot be true together with this member's own bound.",
+                "Rounds in which an answer could not be true together with this member's own bound.",
             ),
             error: define.histogram(
                 "conclave_clock_exchange_error_seconds",
@@ -85,13 +85,18 @@ impl ClockMetrics {
         metrics
     }
 
-    /// What this member learned of another in a round.
-    pub(crate) fn asked(&self, source: &Source) {
-        self.answers.with_label_values(&[verdict(source.verdict)]).inc();
-        self.contradictions.inc_by(u64::from(source.contradicts));
-        if let Some(offset) = source.offset {
-            self.error.observe(Duration::from_nanos(offset.error_ns).as_secs_f64());
+    /// What this member learned of others in a round. If its own clock was stopped, all contradict it: that is one
+    /// event.
+    pub(crate) fn compared<'a>(&self, sources: impl Iterator<Item = &'a Source>) {
+        let mut is_contradicted = false;
+        for source in sources {
+            is_contradicted |= source.contradicts;
+            self.answers.with_label_values(&[verdict(source.verdict)]).inc();
+            if let Some(offset) = source.offset {
+                self.error.observe(Duration::from_nanos(offset.error_ns).as_secs_f64());
+            }
         }
+        self.contradictions.inc_by(u64::from(is_contradicted));
     }
 
     /// Takes over how the clock stands, and what the machine's wall clock shows.

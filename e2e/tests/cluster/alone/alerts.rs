@@ -64,7 +64,8 @@ fn an_alert_reports_that_the_certificate_of_the_webhook_is_not_renewed() -> Resu
         // While the kind of what it deletes is there.
         let restored = product::helm_install(cluster, &["--reset-values"]);
         let forgotten = delete_webhook_secret(cluster);
-        tested.and(restored).and(forgotten).and(define(cluster, "delete", &CERTIFICATES))
+        let deleted = define(cluster, "delete", &CERTIFICATES);
+        tested.and(restored).and(forgotten).and(deleted)
     })
 }
 
@@ -115,6 +116,8 @@ fn watched(name: &str, test: impl FnOnce(&Namespace<'_>, &Prometheus) -> Result<
     product::install(&cluster)?;
     cluster.in_namespace(name, |namespace| {
         let prometheus = Prometheus::with_rules(&cluster, namespace.name(), &impatient_rules()?)?;
-        test(namespace, &prometheus).and(product::helm_install(&cluster, &["--reset-values"]))
+        let tested = test(namespace, &prometheus);
+        let restored = product::helm_install(&cluster, &["--reset-values"]);
+        tested.and(restored)
     })
 }

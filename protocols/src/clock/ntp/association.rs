@@ -1,12 +1,14 @@
-//! What a member knows of a server, and the mean of those that it follows.
+//! What a member knows of a server.
 //!
-//! Source: RFC 5905, sections 11.1 and 11.2.3.
+//! Source: RFC 5905, section 11.1.
 
+use super::super::discipline::VirtualClock;
 use super::super::estimate::{Estimate, Stamps};
-use super::super::exchange::saturate;
 use super::super::intersection::Interval;
+use super::super::round::{Source, Verdict};
 use super::filter::{Filter, Filtered};
 use super::{Reply, System, UNSYNCHRONISED};
+use crate::ids::MemberId;
 use crate::time::LocalTime;
 
 /// What a member knows of a server.
@@ -19,6 +21,8 @@ pub(super) struct Association {
     latest: Option<Reply>,
     /// Whether the poll that is going on has yet to be answered.
     is_asked: bool,
+    /// Whether the latest reply and this member's bound cannot both be right.
+    contradicts: bool,
 }
 
 /// A server that may be selected.
@@ -32,7 +36,13 @@ pub(super) struct Candidate {
 
 impl Default for Association {
     fn default() -> Self {
-        Self { filter: Filter::default(), reach: u8::MAX, latest: None, is_asked: false }
+        Self {
+            filter: Filter::default(),
+            reach: u8::MAX,
+            latest: None,
+            is_asked: false,
+            contradicts: false,
+        }
     }
 }
 
@@ -56,6 +66,21 @@ impl Association {
         }
     }
 
+    /// Compares the latest reply with this member's clock. If the bounds of both cannot be right, a raw clock was
+    /// stopped, and what was known of the server before says nothing any more. Returns whether that is news.
+    pub(super) fn begins_to_contradict(&mut self, clock: &VirtualClock) -> bool {
+        let Some(latest) = self.filter.latest().filter(|_| self.has_replied()) else {
+            return false;
+        };
+        let contradicts = Source::of_server(clock, latest, Verdict::Vague).contradicts;
+        let is_news = contradicts && !self.contradicts;
+        self.contradicts = contradicts;
+        if is_news {
+            self.filter.forget_all_but_the_latest();
+        }
+        is_news
+    }
+
     pub(super) fn is_asked(&self) -> bool {
         self.is_asked
     }
@@ -77,18 +102,25 @@ impl Association {
         }
     }
 
-    /// Whether it states a time, so that what it has to say counts in selection, also while it is not known
+    /// Whether it has a time, so that what it has to say counts in selection, also while it is not known
     /// well enough to be selected.
     pub(super) fn votes(&self) -> bool {
-        let states =
-            |reply: Reply| reply.system.stratum < UNSYNCHRONISED && reply.error_ns.is_some();
-        self.is_reachable() && self.latest.is_some_and(states)
+        self.is_reachable() && self.latest.is_some_and(|reply| reply.error_ns.is_some())
     }
 
-    /// The server as it is known now.
-    pub(super) fn candidate(&self, now: LocalTime, growth_ppb: u64) -> Option<Candidate> {
-        let system = self.latest.filter(|_| self.votes())?.system;
-        let filtered = self.filter.filtered(now)?;
+    /// The server as it is known now, to a member that asked it.
+    pub(super) fn candidate(
+        &self,
+        asker: MemberId,
+        now: LocalTime,
+        growth_ppb: u64,
+    ) -> Option<Candidate> {
+        let mut system = self.latest.filter(|_| self.votes())?.system;
+        if system.reference == Some(asker) {
+            // A loop: it has a vote, and moves nobody.
+            system.stratum = UNSYNCHRONISED;
+        }
+        let filtered = self.filter.filtered(now, growth_ppb)?;
         let estimate = self.filter.estimate(now, growth_ppb)?;
         Some(Candidate { system, filtered, estimate })
     }
@@ -111,31 +143,5 @@ impl Candidate {
 
     pub(super) fn interval(&self) -> Interval {
         Interval::around(self.estimate.ns, self.estimate.error_ns)
-    }
-}
-
-/// The mean of offsets, weighted by one over the distance.
-pub(super) fn weighted_mean(offsets: impl Iterator<Item = (i64, u64)> + Clone) -> i64 {
-    let Some((first, _)) = offsets.clone().next() else { return 0 };
-    let weight = |distance: u64| i128::from(WEIGHT / distance.max(1)).max(1);
-    let (sum, weights) = offsets.fold((0_i128, 0_i128), |(sum, weights), (offset, distance)| {
-        let apart = i128::from(offset) - i128::from(first);
-        (sum.saturating_add(apart.saturating_mul(weight(distance))), weights + weight(distance))
-    });
-    saturate(i128::from(first).saturating_add(sum.div_euclid(weights.max(1))))
-}
-
-/// So that whole numbers suffice for weights.
-const WEIGHT: u64 = 1_000_000_000_000_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_that_is_half_as_far_counts_twice() {
-        assert_eq!(weighted_mean([(0, 2_000), (300, 1_000)].into_iter()), 200);
-        assert_eq!(weighted_mean([(7, 0)].into_iter()), 7);
-        assert_eq!(weighted_mean([(i64::MIN, 1), (i64::MAX, 1)].into_iter()), -1);
     }
 }

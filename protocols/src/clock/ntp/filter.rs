@@ -2,6 +2,11 @@
 //!
 //! Source: RFC 5905, section 10; Mills, *Internet Time Synchronization: The Network Time Protocol*, IEEE
 //! Transactions on Communications 39(10), 1991.
+//!
+//! Deviation: what the raw clocks may have drifted apart by since is added to half of the delay. The clocks of the
+//! source are disciplined in frequency, and drift by 15 ppm at most. Two raw clocks that drift by 100 ppm each are
+//! 1.4 ms farther apart after seven polls: the offset of then would be no better than a slow exchange of now. Where
+//! nothing drifts, this is the filter of the source.
 
 use std::collections::VecDeque;
 
@@ -31,17 +36,18 @@ struct Sample {
 }
 
 /// What the filter makes of the exchanges.
-#[allow(clippy::struct_field_names, reason = "all are nanoseconds")]
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Filtered {
-    /// The offset of the exchange with the least delay.
+    /// The offset of the exchange that counts.
     pub(super) offset_ns: i64,
-    /// The least delay.
+    /// Its delay.
     pub(super) delay_ns: u64,
-    /// The dispersions, each half as much as the one before, in the order of delays.
+    /// The dispersions, each half as much as the one before, in the order of delays and drifts.
     pub(super) dispersion_ns: u64,
     /// The root mean square of how far the other offsets are from the one that counts.
     pub(super) jitter_ns: u64,
+    /// When it ended.
+    pub(super) at: LocalTime,
 }
 
 impl Filter {
@@ -59,10 +65,21 @@ impl Filter {
         self.samples.truncate(STAGES);
     }
 
-    /// What it makes of the exchanges; nothing if there was none.
-    pub(super) fn filtered(&self, now: LocalTime) -> Option<Filtered> {
+    /// Group time as the latest exchange has it.
+    pub(super) fn latest(&self) -> Option<Estimate> {
+        self.samples.front().map(|sample| sample.estimate)
+    }
+
+    /// A raw clock was stopped since the others.
+    pub(super) fn forget_all_but_the_latest(&mut self) {
+        self.samples.truncate(1);
+    }
+
+    /// What it makes of the exchanges, where raw clocks drift apart by so many parts per billion at most; nothing if
+    /// there was none.
+    pub(super) fn filtered(&self, now: LocalTime, drift_ppb: u64) -> Option<Filtered> {
         let mut sorted: Vec<&Sample> = self.samples.iter().collect();
-        sorted.sort_by_key(|sample| sample.delay_ns);
+        sorted.sort_by_key(|sample| sample.unknown_at(now, drift_ppb));
         let best = *sorted.first()?;
         let known = sorted.iter().map(|sample| sample.dispersion_at(now));
         let dispersion_ns = known
@@ -76,8 +93,8 @@ impl Filter {
             squares.map(|apart| apart.saturating_mul(apart)).fold(0, u128::saturating_add);
         let others = u128::try_from(sorted.len().saturating_sub(1).max(1)).unwrap_or(1);
         let jitter_ns = u64::try_from((squares / others).isqrt()).unwrap_or(u64::MAX);
-        let (offset_ns, delay_ns) = (best.offset_ns, best.delay_ns);
-        Some(Filtered { offset_ns, delay_ns, dispersion_ns, jitter_ns })
+        let Sample { offset_ns, delay_ns, at, .. } = *best;
+        Some(Filtered { offset_ns, delay_ns, dispersion_ns, jitter_ns, at })
     }
 
     /// Group time as the exchanges bound it best.
@@ -88,6 +105,12 @@ impl Filter {
 }
 
 impl Sample {
+    /// Half of the delay, and the drift since.
+    fn unknown_at(&self, now: LocalTime, drift_ppb: u64) -> u64 {
+        let drift = share(now.0.saturating_sub(self.at.0), drift_ppb);
+        (self.delay_ns / 2).saturating_add(drift)
+    }
+
     fn dispersion_at(&self, now: LocalTime) -> u64 {
         let age = share(now.0.saturating_sub(self.at.0), PHI_PPB);
         self.dispersion_ns.saturating_add(age).min(MAXDISP_NS)
@@ -125,12 +148,12 @@ mod tests {
         for (second, delay) in (0..).zip(delays) {
             exchange(&mut filter, second, i64::try_from(delay).expect("small"), delay * 1_000);
         }
-        let found = filter.filtered(LocalTime(8 * SECOND)).expect("exchanges");
+        let found = filter.filtered(LocalTime(8 * SECOND), 0).expect("exchanges");
         assert_eq!((found.offset_ns, found.delay_ns), (20, 20_000));
         for second in 8..11 {
             exchange(&mut filter, second, 65, 65_000);
         }
-        let found = filter.filtered(LocalTime(11 * SECOND)).expect("exchanges");
+        let found = filter.filtered(LocalTime(11 * SECOND), 0).expect("exchanges");
         assert_eq!((found.offset_ns, found.delay_ns), (30, 30_000), "the least delay is forgotten");
     }
 
@@ -140,7 +163,7 @@ mod tests {
         let mut seen = Vec::new();
         for second in 0..8 {
             exchange(&mut filter, second, 0, 1_000);
-            let found = filter.filtered(LocalTime(second * SECOND)).expect("an exchange");
+            let found = filter.filtered(LocalTime(second * SECOND), 0).expect("an exchange");
             seen.push(found.dispersion_ns / 1_000_000);
         }
         // 16 s less what is known: halves, quarters and so on of 16 s.
@@ -153,8 +176,9 @@ mod tests {
         for second in 0..8 {
             exchange(&mut filter, second, 0, 1_000);
         }
-        let at =
-            |second: u64| filter.filtered(LocalTime(second * SECOND)).expect("them").dispersion_ns;
+        let at = |second: u64| {
+            filter.filtered(LocalTime(second * SECOND), 0).expect("them").dispersion_ns
+        };
         // All but a part in 256 of it.
         let grown = at(1_007) - at(7);
         assert!((14_900_000..15_000_000).contains(&grown), "{grown}");
@@ -166,6 +190,25 @@ mod tests {
         exchange(&mut filter, 0, 100, 1_000);
         exchange(&mut filter, 1, 400, 2_000);
         exchange(&mut filter, 2, -300, 2_000);
-        assert_eq!(filter.filtered(LocalTime(3 * SECOND)).expect("them").jitter_ns, 353);
+        assert_eq!(filter.filtered(LocalTime(3 * SECOND), 0).expect("them").jitter_ns, 353);
+    }
+
+    /// The server's clock gains 200 µs in each second, and the first exchange was a little quicker than the others. The
+    /// last was slow.
+    #[test]
+    fn where_raw_clocks_drift_an_exchange_counts_for_less_with_time() {
+        let mut filter = Filter::default();
+        for (second, delay) in [900_000, 1_000_000, 1_000_000, 9_000_000].into_iter().enumerate() {
+            let second = u64::try_from(second).expect("small");
+            exchange(&mut filter, second, i64::try_from(second).expect("small") * 200_000, delay);
+        }
+        let offset = |drift| filter.filtered(LocalTime(4 * SECOND), drift).expect("them").offset_ns;
+        assert_eq!(offset(0), 0, "as in the source");
+        assert_eq!(offset(10_000), 0, "what drifts so little is known best by the quickest");
+        assert_eq!(
+            offset(400_000),
+            400_000,
+            "the slow one is worth less than the drift of a second"
+        );
     }
 }

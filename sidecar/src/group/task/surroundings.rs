@@ -129,9 +129,7 @@ impl Surroundings for Process<'_> {
     }
 
     fn compared(&mut self, sources: &BTreeMap<MemberId, Source>) {
-        for source in sources.values() {
-            self.metrics.clock.asked(source);
-        }
+        self.metrics.clock.compared(sources.values());
     }
 
     fn ends(&mut self, ending: Ending) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use conclave_protocols::clock::{Source, Verdict};
 use conclave_protocols::policy::{ElectionPolicy, LockPolicy};
 
 use super::*;
@@ -137,6 +138,18 @@ fn a_scrape_of_the_largest_policy_is_bounded() {
     double.metrics.locks.expect(&costs);
     let lines = double.metrics.scrape(&double.group).lines().count();
     assert!((1_000..2_000).contains(&lines), "{lines} lines");
+}
+
+/// Five of six contradict one whose clock was stopped.
+#[test]
+fn a_round_with_contradictions_is_one_event() {
+    let double = Double::new();
+    let source = |contradicts| Source { offset: None, verdict: Verdict::Outlier, contradicts };
+    double.metrics.clock.compared([source(true); 5].iter());
+    double.metrics.clock.compared([source(false); 5].iter());
+    let text = double.metrics.scrape(&double.group);
+    let line = r#"conclave_clock_contradictions_total{group="orders"} 1"#;
+    assert!(text.lines().any(|one| one == line), "{text}");
 }
 
 #[test]
