@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 
 use super::berkeley::Berkeley;
+use super::course::Known;
 use super::cristian::Cristian;
 use super::discipline::VirtualClock;
-use super::map::ClockMap;
 use super::ntp::Ntp;
 use super::params::Params;
 use super::round::Source;
@@ -25,9 +25,11 @@ pub trait GroupClock {
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Event {
     /// The clock took another course, or its bound is another.
-    Adjusted(ClockMap),
+    Adjusted,
     /// A round or an exchange has ended, in which this was learned of the members that were asked.
     Compared(BTreeMap<MemberId, Source>),
+    /// The leader states what it knows of group time, by its own raw clock.
+    Stated(Box<Known>),
 }
 
 one_of! {

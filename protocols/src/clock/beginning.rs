@@ -46,10 +46,12 @@ impl Start {
         let shown_ns = clock.map().now_ns(now.0);
         let (delta_ns, error_ns) = match self {
             Self::Unclear => return false,
-            Self::First => (0, 0),
-            Self::Known(estimate) => (estimate.ns.saturating_sub(shown_ns), estimate.error_ns),
+            Self::First => (0, None),
+            Self::Known(estimate) => {
+                (estimate.ns.saturating_sub(shown_ns), Some(estimate.error_ns))
+            }
         };
-        clock.lead(now, delta_ns, now, error_ns);
+        clock.begin(now, delta_ns, now, error_ns);
         true
     }
 }

@@ -44,10 +44,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::average::Mean;
-use super::discipline::{Correction, Shown, VirtualClock};
+use super::course::Known;
+use super::discipline::{ByOthers, Correction, Shown, VirtualClock};
 use super::exchange::Exchange;
 use super::params::Params;
-use super::rates::{as_nanos, share};
+use super::rates::as_nanos;
 use super::round::{Own, Round, Sample, Source};
 use super::{Event, GroupClock};
 use crate::ids::MemberId;
@@ -95,6 +96,8 @@ pub enum Message {
         correction: Correction,
         /// Half the round trip of the poll and the answer: the error by the textbook.
         half_trip_ns: u64,
+        /// What the daemon knows of group time, by its raw clock.
+        known: Option<Box<Known>>,
     },
 }
 
@@ -116,27 +119,16 @@ enum Role {
     Daemon {
         /// The round in progress.
         round: Option<Round>,
-        /// Since when group time is known to run with this clock; nothing before the first
-        /// confirmed round.
-        reign: Option<Reign>,
         /// The error of the fastest exchange with each member.
         fastest: BTreeMap<MemberId, u64>,
     },
-}
-
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Reign {
-    /// When the polls of the last confirmed round were sent.
-    confirmed: LocalTime,
-    /// How far group time was from the daemon's clock then, at most.
-    error_ns: u64,
 }
 
 impl Berkeley {
     /// A member's part in a view, with the clock that it had in the views before.
     pub fn new(me: MemberId, view: View, params: Params, clock: VirtualClock) -> Self {
         let role = if view.leader == me {
-            Role::Daemon { round: None, reign: None, fastest: BTreeMap::new() }
+            Role::Daemon { round: None, fastest: BTreeMap::new() }
         } else {
             Role::Follower { answered: None }
         };
@@ -149,19 +141,6 @@ impl Berkeley {
             quick: QUICK_ROUNDS,
             role,
             sources: BTreeMap::new(),
-        }
-    }
-
-    /// A member's part in the view that its leader made directly from this one. A daemon that stays
-    /// daemon then need not assume that there was another in between; where that is not certain,
-    /// [`Berkeley::new`] with [`Berkeley::clock`] is right, and the bound a little larger for a while.
-    pub fn succeeded_by(self, me: MemberId, view: View, params: Params) -> Self {
-        let next = Self::new(me, view, params, self.clock);
-        match (self.role, next.role) {
-            (Role::Daemon { reign, .. }, Role::Daemon { round, fastest, .. }) => {
-                Self { role: Role::Daemon { round, reign, fastest }, ..next }
-            }
-            (_, role) => Self { role, ..next },
         }
     }
 
@@ -233,7 +212,7 @@ impl Berkeley {
         if let Some(Mean { ns: mean_ns, .. }) = mean {
             let ahead_ns = self.correct_own_clock(now, &round, mean_ns);
             self.send_adjustments(&round, mean_ns, ahead_ns, out);
-            out.tell(Event::Adjusted(self.clock.map()));
+            out.tell(Event::Adjusted);
         }
         out.arm(Timer::Round, self.pause(now - round.sent));
         if self.clock.is_synchronised() {
@@ -244,23 +223,19 @@ impl Berkeley {
     /// Corrects the daemon's clock. Returns how far ahead of the daemon's time the average is now:
     /// not at all, if its clock was set.
     fn correct_own_clock(&mut self, now: LocalTime, round: &Round, mean_ns: i64) -> i64 {
-        let is_confirmed = round.is_confirmed(self.view);
         let was_set = !self.clock.is_synchronised();
         let growth = self.params.rates().leader_growth();
-        let error_ns = if was_set {
-            round.error_by_others(self.view, growth, mean_ns).unwrap_or(0)
-        } else {
-            self.error_of_own_clock(round)
-        };
-        if is_confirmed || was_set {
-            self.clock.lead(now, mean_ns, round.sent, error_ns);
+        let by_others = round.error_by_others(self.view, growth, if was_set { mean_ns } else { 0 });
+        if was_set {
+            self.clock.begin(now, mean_ns, round.sent, by_others);
+        } else if round.is_confirmed(self.view) {
+            let contradicts = round.mostly_contradicts();
+            let others = ByOthers { error_ns: by_others, contradicts };
+            self.clock.confirm(now, round.sent, Some(mean_ns), others);
         } else {
             self.clock.steer(now, mean_ns);
         }
         self.clock.note_textbook(round.sent, 0, 0);
-        if let (true, Role::Daemon { reign, .. }) = (is_confirmed, &mut self.role) {
-            *reign = Some(Reign { confirmed: round.sent, error_ns });
-        }
         if was_set { 0 } else { mean_ns }
     }
 
@@ -280,7 +255,8 @@ impl Berkeley {
             let delta_ns = mean_ns.saturating_sub(sample.offset.ns);
             let correction = Correction { delta_ns, ahead_ns, error_ns };
             let half_trip_ns = sample.offset.error_ns;
-            out.send(*to, Message::Adjust { round: self.latest, correction, half_trip_ns });
+            let (round, known) = (self.latest, self.clock.stated(true));
+            out.send(*to, Message::Adjust { round, correction, half_trip_ns, known });
         }
     }
 
@@ -296,36 +272,22 @@ impl Berkeley {
         now: LocalTime,
         from: MemberId,
         (round, correction, half_trip_ns): (u64, Correction, u64),
+        known: Option<Box<Known>>,
         out: &mut OutboxOf<Self>,
     ) {
         let Role::Follower { answered } = &mut self.role else { return };
         if from != self.view.leader || round != self.latest {
             return;
         }
+        if let Some(known) = known {
+            out.tell(Event::Stated(known));
+        }
         let Some(answered) = answered.take() else { return };
         if self.clock.adjust(now, answered, correction) {
             let drift = 2 * self.params.drift_ppb();
             self.clock.note_textbook(answered.raw, half_trip_ns, drift);
-            out.tell(Event::Adjusted(self.clock.map()));
+            out.tell(Event::Adjusted);
         }
-    }
-
-    /// How far group time was from the daemon's clock when it sent the polls of a confirmed round: as
-    /// it knows, or as the others bound it. If most contradict the daemon, and in a group of two if
-    /// the other does, the daemon does not trust its own bound.
-    fn error_of_own_clock(&self, round: &Round) -> u64 {
-        let own = match self.role {
-            Role::Daemon { reign: Some(reign), .. } => {
-                let reigned = as_nanos(round.sent - reign.confirmed);
-                reign.error_ns.saturating_sub(share(reigned, self.params.rates().shed()))
-            }
-            Role::Daemon { reign: None, .. } | Role::Follower { .. } => {
-                self.clock.map().error_ns(round.sent.0).unwrap_or(0)
-            }
-        };
-        let growth = self.params.rates().leader_growth();
-        let Some(by_others) = round.error_by_others(self.view, growth, 0) else { return own };
-        if round.mostly_contradicts() { by_others } else { own.min(by_others) }
     }
 
     /// How long until the next round: the first rounds follow one another quickly.
@@ -355,7 +317,7 @@ impl Protocol for Berkeley {
         let leads = self.view.leader == self.me;
         let fresh_for_ns = as_nanos(self.params.fresh_for());
         self.clock.enter(now, leads, self.params.rates(), fresh_for_ns);
-        out.tell(Event::Adjusted(self.clock.map()));
+        out.tell(Event::Adjusted);
         self.poll(now, out);
     }
 
@@ -372,9 +334,9 @@ impl Protocol for Berkeley {
             Input::Timer(Timer::Answers) => self.conclude(now, out),
             Input::Message {
                 from,
-                message: Message::Adjust { round, correction, half_trip_ns },
+                message: Message::Adjust { round, correction, half_trip_ns, known },
             } => {
-                self.on_adjust(now, from, (round, correction, half_trip_ns), out);
+                self.on_adjust(now, from, (round, correction, half_trip_ns), known, out);
             }
         }
     }

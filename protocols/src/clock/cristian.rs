@@ -48,6 +48,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::beginning::Beginning;
+use super::course::Known;
 use super::discipline::VirtualClock;
 use super::estimate::{Estimate, Stamps};
 use super::params::Params;
@@ -95,6 +96,8 @@ pub enum Message {
         time_ns: i64,
         /// Its bound; nothing if it was never synchronised.
         error_ns: Option<u64>,
+        /// What a leader knows of group time, by its raw clock.
+        known: Option<Box<Known>>,
     },
 }
 
@@ -210,7 +213,8 @@ impl Cristian {
         }
         let reading = self.clock.map().reading(now.0);
         let (time_ns, error_ns) = (reading.now_ns, reading.error_ns);
-        out.send(from, Message::Reply { attempt, stamp: now, time_ns, error_ns });
+        let known = self.clock.stated(self.view.leader == self.me);
+        out.send(from, Message::Reply { attempt, stamp: now, time_ns, error_ns, known });
     }
 
     /// "On REPLY."
@@ -219,12 +223,16 @@ impl Cristian {
         now: LocalTime,
         from: MemberId,
         (stamp, time_ns, claimed_ns): (LocalTime, i64, Option<u64>),
+        known: Option<Box<Known>>,
         out: &mut OutboxOf<Self>,
     ) {
         let Some(sent) = self.sent else { return };
         match &mut self.role {
             Role::Client { origin, .. } if from == self.view.leader => {
                 *origin = Some(stamp);
+                if let Some(known) = known {
+                    out.tell(Event::Stated(known));
+                }
                 self.sent = None;
                 out.disarm(Timer::Reply);
                 let drift = self.params.drift_ppb();
@@ -284,7 +292,7 @@ impl Cristian {
         if self.clock.follow(now, reading.estimate(growth)) {
             let drift = 2 * self.params.drift_ppb();
             self.clock.note_textbook(reading.at, reading.error_ns, drift);
-            out.tell(Event::Adjusted(self.clock.map()));
+            out.tell(Event::Adjusted);
         }
     }
 
@@ -315,7 +323,7 @@ impl Cristian {
         if replies.end(now, self.view, &self.params).set(now, &mut self.clock) {
             (*reign, *beginning) = (Reign::new(now), None);
             self.clock.note_textbook(now, 0, 0);
-            out.tell(Event::Adjusted(self.clock.map()));
+            out.tell(Event::Adjusted);
         }
         self.serve(now, out);
     }
@@ -329,9 +337,9 @@ impl Cristian {
 
     fn confirm(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let Role::Server { reign, .. } = &mut self.role else { return };
-        if reign.confirm(now, self.view, self.params.rates(), &mut self.clock) {
+        if reign.confirm(now, self.view, &mut self.clock) {
             self.clock.note_textbook(now, 0, 0);
-            out.tell(Event::Adjusted(self.clock.map()));
+            out.tell(Event::Adjusted);
         }
     }
 
@@ -384,7 +392,7 @@ impl Protocol for Cristian {
         let leads = self.view.leader == self.me;
         let fresh_for_ns = as_nanos(self.params.fresh_for_polled());
         self.clock.enter(now, leads, self.params.rates(), fresh_for_ns);
-        out.tell(Event::Adjusted(self.clock.map()));
+        out.tell(Event::Adjusted);
         if let Role::Server { reign, .. } = &mut self.role {
             *reign = Reign::new(now);
         }
@@ -404,10 +412,10 @@ impl Protocol for Cristian {
             }
             Input::Message {
                 from,
-                message: Message::Reply { attempt, stamp, time_ns, error_ns },
+                message: Message::Reply { attempt, stamp, time_ns, error_ns, known },
             } => {
                 if attempt == self.attempt {
-                    self.on_reply(now, from, (stamp, time_ns, error_ns), out);
+                    self.on_reply(now, from, (stamp, time_ns, error_ns), known, out);
                 }
             }
             Input::Timer(Timer::Reply) => self.on_reply_timer(now, out),

@@ -1,21 +1,51 @@
-//! A member's virtual clock: how it takes corrections.
+//! A member's virtual clock: how it takes corrections, and how a leader's becomes group time.
 //!
 //! Before it was first synchronised it may be set; nobody reads it yet. After that it is never set
 //! and never goes back: a clock that is ahead runs slower until the surplus is gone.
 
 use serde::{Deserialize, Serialize};
 
+use super::course::{Bound, Course, Known, Line};
 use super::estimate::Estimate;
-use super::exchange::saturate;
-use super::map::{ClockMap, Fading, Known, Segment};
-use super::rates::{Rates, share};
+use super::link::Slope;
+use super::map::{ClockMap, Fading};
+use super::rates::{BILLION, Rates, share};
 use crate::time::LocalTime;
+
+/// For how long after a moment at which a leader surely led nobody else does, in nanoseconds of any raw clock: three rounds of the
+/// longest interval, and the wait for answers.
+pub const HOLD_NS: u64 = 3_250_000_000;
 
 /// The virtual clock of one member, carried from view to view.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct VirtualClock {
     map: ClockMap,
     rates: Rates,
+    /// How far ahead of group time, as far as that is known, the clock is going to be: behind or ahead of the
+    /// daemon, where the average is.
+    ahead_ns: i64,
+    part: Part,
+    /// Whether the next view follows directly on the one in which this clock led, with the same leader.
+    is_succeeding: bool,
+}
+
+/// What a clock has to do with group time.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Part {
+    /// It follows it.
+    Follows,
+    /// It is a leader's, and will be group time, but not before this: until then group time goes on as the leader
+    /// before has stated.
+    Waits { from: LocalTime },
+    /// Group time runs with it.
+    Leads {
+        /// The last moment at which its member surely led.
+        confirmed: LocalTime,
+        /// How far group time was from it then, at most.
+        error_ns: u64,
+        /// Until then it goes as was stated.
+        promised: u64,
+    },
 }
 
 /// What a clock showed when it was compared.
@@ -38,47 +68,77 @@ pub struct Correction {
     pub error_ns: u64,
 }
 
+/// What the others say about a leader's clock.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub(super) struct ByOthers {
+    /// How far group time may be from it; nothing if nobody says.
+    pub(super) error_ns: Option<u64>,
+    /// Whether its own bound is wrong by what most of them say.
+    pub(super) contradicts: bool,
+}
+
 impl VirtualClock {
     /// A clock that shows this member's wall clock until it is first synchronised.
     /// `utc_offset_ns` is that wall clock, in nanoseconds since 1970, less the raw clock.
     pub fn new(utc_offset_ns: i64, rates: Rates) -> Self {
-        let course = Segment::straight(0, utc_offset_ns);
+        let shown = Course::even(Line::straight(0, utc_offset_ns));
+        let bound = Bound::even(0, 0, rates.follower_growth());
         let map = ClockMap {
-            before: course,
-            after: course,
-            known: Known { raw: 0, ns: utc_offset_ns, error_ns: 0 },
-            ahead_ns: 0,
-            growth_ppb: rates.follower_growth(),
-            leads: false,
+            shown,
+            known: Known { path: shown, bound },
             synced_raw: None,
             fresh_for_ns: u64::MAX,
+            disrupted_until: 0,
             textbook: None,
         };
-        Self { map, rates }
+        Self { map, rates, ahead_ns: 0, part: Part::Follows, is_succeeding: false }
     }
 
-    /// Begins a view as a follower or as the daemon, with the view's rates; the clock counts as
-    /// synchronised for `fresh_for_ns` after each synchronisation. The time does not change, and the
-    /// bound does not become smaller.
+    /// The same for a view that its member leads, directly after one that it led: then nobody else has led since, and
+    /// group time goes on with this clock.
+    #[must_use]
+    pub fn succeeding(self) -> Self {
+        Self { is_succeeding: true, ..self }
+    }
+
+    /// Begins a view as a follower or as the leader, with the view's rates; the clock counts as
+    /// synchronised for `fresh_for_ns` after each synchronisation. The time does not change, and what is known of group
+    /// time stays known.
     pub fn enter(&mut self, now: LocalTime, leads: bool, rates: Rates, fresh_for_ns: u64) {
-        let raw = now.0;
-        let was = self.map;
         self.rates = rates;
         self.map.fresh_for_ns = fresh_for_ns;
-        self.map.leads = leads;
         self.map.textbook = None;
-        let follows_on = !was.leads && !leads;
-        let ns = if follows_on { was.known.at(raw) } else { was.now_ns(raw) };
-        let error_ns = if follows_on || was.leads {
-            was.known_error_ns(raw)
-        } else {
-            was.error_ns(raw).unwrap_or(0)
+        let is_succeeding = std::mem::take(&mut self.is_succeeding);
+        self.part = match self.part {
+            _ if !leads => Part::Follows,
+            Part::Leads { .. } if is_succeeding => self.part,
+            // By a clock that runs faster than the other leader's.
+            Part::Follows | Part::Waits { .. } | Part::Leads { .. } => {
+                let wait = HOLD_NS.saturating_add(share(HOLD_NS, rates.follower_growth()));
+                Part::Waits { from: LocalTime(now.0.saturating_add(wait)) }
+            }
         };
-        // The course is no part of a daemon's bound, but until the new map takes effect the clock may
-        // still slew faster than a daemon's does.
-        let hurry = share(ClockMap::SWITCH_NS, was.after.slew_ppb.max(was.before.slew_ppb));
-        let error_ns = error_ns.saturating_add(if leads { hurry } else { 0 });
-        self.aim(raw, Known { raw, ns, error_ns }, was.target_ns(raw));
+        match self.part {
+            Part::Leads { .. } => {}
+            Part::Waits { .. } => {
+                let bound = &mut self.map.known.bound;
+                let growth = ppb(rates.follower_growth());
+                bound.later = bound.later.max(growth.plus(self.map.known.path.fastest(now.0)));
+                if bound.later_raw == u64::MAX {
+                    bound.growth = bound.growth.max(growth);
+                }
+                self.ahead_ns = 0;
+                self.aim(now.0);
+            }
+            // Its algorithm knows of the leader's clock what its messages say.
+            Part::Follows => {
+                let Known { path, bound } = self.map.known;
+                let path = Course::even(Line::straight(now.0, path.at(now.0)));
+                let bound = Bound::even(now.0, bound.at(now.0), rates.follower_growth());
+                self.map.known = Known { path, bound };
+                self.aim(now.0);
+            }
+        }
     }
 
     /// A follower's correction. It is refused, with `false`, if group time is known better
@@ -102,15 +162,31 @@ impl VirtualClock {
         known: Estimate,
         (target_ns, compared): (i64, LocalTime),
     ) -> bool {
-        let known = Known { raw: known.raw.0, ns: known.ns, error_ns: known.error_ns };
-        let adjusted = ClockMap { known, ..self.map };
-        let worse = adjusted.known_error_ns(now.0) > self.map.known_error_ns(now.0);
+        let path = Course::even(Line::straight(known.raw.0, known.ns));
+        let bound = Bound::even(known.raw.0, known.error_ns, self.rates.follower_growth());
+        let worse = bound.at(now.0) > self.map.known.bound.at(now.0);
         if self.is_synchronised() && worse {
             return false;
         }
-        self.synchronise(now.0, known, target_ns);
-        self.map.synced_raw = Some(compared.0);
+        self.follow_known(now, Known { path, bound }, target_ns.saturating_sub(known.ns), compared);
         true
+    }
+
+    /// Follows what is known of group time, to so far ahead of it, since clocks were compared.
+    pub(super) fn follow_known(
+        &mut self,
+        now: LocalTime,
+        known: Known,
+        ahead_ns: i64,
+        compared: LocalTime,
+    ) {
+        (self.map.known, self.ahead_ns) = (known, ahead_ns);
+        // However little is known, group time is no faster than it may be.
+        let fastest = ppb(self.rates.follower_growth()).plus(known.path.fastest(now.0));
+        self.map.known.bound.later = known.bound.later.min(fastest);
+        self.set_if_new(self.target(now.0));
+        self.map.synced_raw = Some(compared.0);
+        self.aim(now.0);
     }
 
     /// Notes how wrong the clock is by the formula of the algorithm's source, at a raw reading, and what that grows by after it,
@@ -119,21 +195,85 @@ impl VirtualClock {
         self.map.textbook = Some(Fading { raw: raw.0, error_ns, growth_ppb });
     }
 
-    /// The daemon's correction of itself, when it knows of no better bound than it has.
-    pub fn steer(&mut self, now: LocalTime, delta_ns: i64) {
-        let ns = self.map.now_ns(now.0);
-        let error_ns = self.map.known_error_ns(now.0);
-        self.aim(now.0, Known { raw: now.0, ns, error_ns }, ns.saturating_add(delta_ns));
+    /// Notes the same formula as another clock of this member has it, and for how long it counts as synchronised.
+    pub(super) fn note_compared_as(&mut self, other: &Self) {
+        self.map.textbook = other.map.textbook;
+        self.map.fresh_for_ns = other.map.fresh_for_ns;
+        self.rates = other.rates;
     }
 
-    /// The daemon's correction of itself, when its clock was within `error_ns` of group time at
-    /// `since`, or, if it was never synchronised, would have been with this correction.
-    pub fn lead(&mut self, now: LocalTime, delta_ns: i64, since: LocalTime, error_ns: u64) {
-        let age = i128::from(now.0) - i128::from(since.0);
-        let shown_ns = saturate(i128::from(self.map.now_ns(now.0)) - age);
-        let target_ns = shown_ns.saturating_add(delta_ns);
-        let ns = if self.is_synchronised() { shown_ns } else { target_ns };
-        self.synchronise(now.0, Known { raw: since.0, ns, error_ns }, target_ns);
+    /// What was heard contradicts what is assumed, or what is known: so it is until then.
+    pub(super) fn note_disruption(&mut self, until: LocalTime) {
+        self.map.disrupted_until = until.0;
+    }
+
+    /// The first time of a leader without one. What the others say holds as of `since`, by a correction of
+    /// `delta_ns`; if they have no time, this clock is group time from now on.
+    pub(super) fn begin(
+        &mut self,
+        now: LocalTime,
+        delta_ns: i64,
+        since: LocalTime,
+        error_ns: Option<u64>,
+    ) {
+        let target = Line::straight(now.0, self.map.now_ns(now.0).saturating_add(delta_ns));
+        self.set_if_new(target);
+        self.map.synced_raw = Some(since.0);
+        match error_ns {
+            Some(error_ns) => {
+                let bound = Bound::even(since.0, error_ns, self.rates.follower_growth());
+                self.map.known = Known { path: Course::even(target), bound };
+                self.aim(now.0);
+            }
+            None => self.lead(since, 0, HOLD_NS),
+        }
+    }
+
+    /// A leader's clock is to be moved by so much, while it is not sure that its member still leads.
+    pub(super) fn steer(&mut self, now: LocalTime, delta_ns: i64) {
+        if let Part::Leads { promised, .. } = self.part {
+            self.plan(now.0, promised, delta_ns);
+            self.map.known.path = self.map.shown;
+        }
+    }
+
+    /// The member of a leader's clock surely led at `since`. Group time runs with it from now on, if that is not too
+    /// early. If it is an algorithm that moves it, it is to be moved by so much.
+    pub(super) fn confirm(
+        &mut self,
+        now: LocalTime,
+        since: LocalTime,
+        delta_ns: Option<i64>,
+        others: ByOthers,
+    ) {
+        self.map.synced_raw = Some(since.0);
+        let holds_ns = if delta_ns.is_some() { TURN_NS } else { HOLD_NS };
+        match self.part {
+            Part::Leads { confirmed, error_ns, promised } => {
+                let reigned = since.0.saturating_sub(confirmed.0);
+                let own = error_ns.saturating_sub(share(reigned, self.rates.shed()));
+                self.plan(now.0, promised, delta_ns.unwrap_or(0));
+                self.lead(since.max(confirmed), others.judge(own), holds_ns);
+            }
+            Part::Waits { from } if now >= from => {
+                let own = self.map.error_ns(now.0).unwrap_or(0);
+                // Until the new course begins, the clock may run faster than group time does.
+                let hurry = self.map.shown.fastest(now.0).at_least_of(AHEAD_NS);
+                let shown = Line::straight(now.0, self.map.now_ns(now.0));
+                self.map.known.path = Course::even(shown);
+                if self.aim(now.0) {
+                    self.lead(since, others.judge(own).saturating_add(hurry), holds_ns);
+                }
+            }
+            Part::Waits { .. } | Part::Follows => {
+                if let ByOthers { error_ns: Some(error_ns), contradicts: true } = others {
+                    let path = Course::even(Line::straight(now.0, self.map.now_ns(now.0)));
+                    let bound = Bound::even(since.0, error_ns, self.rates.leader_growth());
+                    self.map.known = Known { path, bound };
+                    self.aim(now.0);
+                }
+            }
+        }
     }
 
     /// The clock as readers need it.
@@ -141,39 +281,132 @@ impl VirtualClock {
         self.map
     }
 
+    /// What this clock's member states of group time to others, if it leads.
+    pub(super) fn stated(&self, leads: bool) -> Option<Box<Known>> {
+        (leads && self.is_synchronised()).then(|| Box::new(self.map.known))
+    }
+
+    /// How far ahead of group time it is going to be.
+    pub(super) fn ahead_ns(&self) -> i64 {
+        self.ahead_ns
+    }
+
     /// Whether it was ever synchronised.
     pub fn is_synchronised(&self) -> bool {
         self.map.synced_raw.is_some()
     }
 
-    /// Sets a clock that nobody has read yet, slews any other. The target is where the clock is to
-    /// be when group time is known to be there.
-    fn synchronise(&mut self, raw: u64, known: Known, target_ns: i64) {
-        if self.map.synced_raw.is_none() {
-            self.map.before = Segment::straight(known.raw, target_ns);
-            self.map.after = self.map.before;
-        }
-        self.map.synced_raw = Some(known.raw);
-        self.aim(raw, known, target_ns);
+    /// Group time runs with the clock as its course is, for so long at least.
+    fn lead(&mut self, confirmed: LocalTime, error_ns: u64, holds_ns: u64) {
+        let before = match self.part {
+            Part::Leads { promised, .. } => promised,
+            Part::Follows | Part::Waits { .. } => 0,
+        };
+        let promised = confirmed.0.saturating_add(holds_ns).max(before);
+        self.part = Part::Leads { confirmed, error_ns, promised };
+        let bound = Bound {
+            raw: confirmed.0,
+            error_ns,
+            growth: Slope::default(),
+            later_raw: promised,
+            later: ppb(self.rates.leader_growth()),
+        };
+        self.map.known = Known { path: self.map.shown, bound };
     }
 
-    /// Plans the way to a target. The present course is kept for a moment, so that readers which
-    /// still have the map of before see the same time; a plan that has not begun is replaced.
-    fn aim(&mut self, raw: u64, known: Known, target_ns: i64) {
-        let map = &mut self.map;
-        if raw >= map.after.raw {
-            map.before = map.after;
-            map.after.raw = raw.saturating_add(ClockMap::SWITCH_NS);
-            map.after.ns = map.before.at(map.after.raw);
+    /// Sets a clock that nobody has read yet.
+    fn set_if_new(&mut self, target: Line) {
+        if !self.is_synchronised() {
+            self.map.shown = Course::even(target);
         }
-        map.known = known;
-        map.ahead_ns = target_ns.saturating_sub(known.ns);
-        let target_ns = map.target_ns(map.after.raw);
-        map.after.left_ns = saturate(i128::from(target_ns) - i128::from(map.after.ns));
-        (map.growth_ppb, map.after.slew_ppb) = if map.leads {
-            (self.rates.leader_growth(), self.rates.lead_slew())
-        } else {
-            (self.rates.follower_growth(), self.rates.slew())
+    }
+
+    /// Where the clock is to be at a reading and after it.
+    fn target(&self, raw: u64) -> Line {
+        let line = self.map.known.path.line(raw);
+        Line { ns: line.ns.saturating_add(self.ahead_ns), ..line }
+    }
+
+    /// Plans a leader's course: nothing that was stated of it becomes untrue, and it is slow. While it does what was
+    /// planned before, nothing else is planned.
+    fn plan(&mut self, now: u64, promised: u64, delta_ns: i64) {
+        let shown = &mut self.map.shown;
+        if delta_ns == 0 || now < shown.last.raw {
+            return;
+        }
+        let switch = promised.max(now.saturating_add(AHEAD_NS));
+        let target = Line::straight(now, shown.at(now).saturating_add(delta_ns));
+        let (first, slew) = (shown.last, ppb(self.rates.lead_slew()));
+        *shown = joined(first, switch, SPREAD_NS, slew, &Course::even(target));
+    }
+
+    /// Plans a follower's way to its target. The present course is kept for a moment, so that readers which
+    /// still have the map of before see the same time. Returns whether that was possible now: in that moment
+    /// nothing else can be planned, and the next correction has to do it.
+    fn aim(&mut self, now: u64) -> bool {
+        let Course { first, then, last } = self.map.shown;
+        let soon = now.saturating_add(ClockMap::SWITCH_NS);
+        let begins = now.saturating_add(AHEAD_NS);
+        let (first, switch) = match now {
+            _ if now < then.raw && soon <= then.raw => (first, then.raw),
+            _ if now >= last.raw => (last, begins),
+            _ if now >= then.raw && begins <= last.raw => (then, begins),
+            _ => return false,
         };
+        let Course { first: one, then: two, last: three } = self.map.known.path;
+        let ahead = |line: Line| Line { ns: line.ns.saturating_add(self.ahead_ns), ..line };
+        let target = Course { first: ahead(one), then: ahead(two), last: ahead(three) };
+        self.map.shown = joined(first, switch, 0, ppb(self.rates.slew()), &target);
+        true
     }
 }
+
+impl ByOthers {
+    /// The error of a clock whose member takes it for `own`.
+    fn judge(self, own: u64) -> u64 {
+        match self.error_ns {
+            Some(error_ns) if self.contradicts => error_ns,
+            Some(error_ns) => own.min(error_ns),
+            None => own,
+        }
+    }
+}
+
+/// A course that keeps to a line until `switch`, is slewed from then on, for `least_ns` or longer, and arrives at a
+/// target.
+fn joined(first: Line, switch: u64, least_ns: u64, slew: Slope, target: &Course) -> Course {
+    let begins_ns = first.at(switch);
+    let apart = i128::from(target.at(switch)) - i128::from(begins_ns);
+    let takes = slew.takes(apart.unsigned_abs());
+    let meets = switch.saturating_add(if apart == 0 { 0 } else { takes.max(least_ns) });
+    // A turn of the target that comes soon after is where they meet.
+    let turns = [target.then.raw, target.last.raw];
+    let turn =
+        turns.into_iter().find(|turn| (meets..=meets.saturating_add(SOON_NS)).contains(turn));
+    let meets = turn.unwrap_or(meets);
+    let line = target.line(meets).from(meets);
+    let Some(span) = meets.checked_sub(switch).filter(|span| *span > 0) else {
+        // Nothing to slew, or no clock shows such a reading.
+        let last = Line { ns: line.ns.max(begins_ns), ..line };
+        return Course { first, then: last, last };
+    };
+    let gains = i128::from(line.ns) - i128::from(begins_ns) - i128::from(span);
+    let then = Line { raw: switch, ns: begins_ns, rate: Slope::of_gain(gains, span) };
+    let last = Line { ns: line.ns.max(then.at(meets)), ..line };
+    Course { first, then, last }
+}
+
+fn ppb(rate: u64) -> Slope {
+    Slope::at_least(rate, BILLION)
+}
+
+/// For how long a leader's clock goes as was stated, if its algorithm moves it: the longest interval between two rounds, and the
+/// wait for answers. It is no longer than [`HOLD_NS`].
+const TURN_NS: u64 = 1_250_000_000;
+/// So soon a plan begins: a little later than the moment for which maps have to agree, so that what is learned at the same
+/// moment can replace it.
+const AHEAD_NS: u64 = ClockMap::SWITCH_NS + 1_000_000;
+/// A leader's clock is slewed as slowly as this allows, so that its course turns seldom.
+const SPREAD_NS: u64 = 1_000_000_000;
+/// So soon a turn of a target is taken into a plan.
+const SOON_NS: u64 = 1_000_000_000;

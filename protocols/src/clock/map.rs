@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::course::{Course, Known};
 use super::exchange::saturate;
 use super::rates::share;
 
@@ -13,43 +14,18 @@ use super::rates::share;
 /// go back, even if a new map was published in between.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct ClockMap {
-    /// The course up to the beginning of `after`.
-    pub(super) before: Segment,
-    /// The course from then on.
-    pub(super) after: Segment,
+    /// What the clock shows.
+    pub shown: Course,
     /// What is known of group time.
-    pub(super) known: Known,
-    /// How far ahead of that the clock is going to be: behind or ahead of the daemon, where the
-    /// average is.
-    pub(super) ahead_ns: i64,
-    /// How fast what is known fades, in parts per billion.
-    pub(super) growth_ppb: u64,
-    /// Whether group time runs with this clock, so that its slewing is no error of its own.
-    pub(super) leads: bool,
+    pub known: Known,
     /// The raw reading that the last synchronisation speaks of; nothing before the first.
-    pub(super) synced_raw: Option<u64>,
+    pub synced_raw: Option<u64>,
     /// The age after which the clock is in holdover.
-    pub(super) fresh_for_ns: u64,
+    pub fresh_for_ns: u64,
+    /// Until then something contradicts what is assumed of the clocks.
+    pub disrupted_until: u64,
     /// The error by the formula of the algorithm's source; nothing before clocks were compared in this view.
     pub(super) textbook: Option<Fading>,
-}
-
-/// A stretch of a clock's course: as fast as the raw clock, but for what is left to be slewed.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Segment {
-    pub(super) raw: u64,
-    pub(super) ns: i64,
-    pub(super) left_ns: i64,
-    pub(super) slew_ppb: u64,
-}
-
-/// Group time as a line as fast as the raw clock, through one point.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub(super) struct Known {
-    pub(super) raw: u64,
-    pub(super) ns: i64,
-    /// How far group time may have been from the line at the point.
-    pub(super) error_ns: u64,
 }
 
 /// An error that grows.
@@ -69,6 +45,9 @@ pub enum State {
     Synchronised,
     /// Several synchronisations were missed. The bound still holds, and grows.
     Holdover,
+    /// What was heard of a clock lately contradicts what is assumed of all, or what was heard before: the bound may
+    /// not hold.
+    Disrupted,
 }
 
 /// The group time at one raw reading.
@@ -98,6 +77,7 @@ impl ClockMap {
         let age_ns = self.synced_raw.map(|synced| raw.saturating_sub(synced));
         let state = match age_ns {
             None => State::Unsynchronised,
+            Some(_) if raw < self.disrupted_until => State::Disrupted,
             Some(age) if age <= self.fresh_for_ns => State::Synchronised,
             Some(_) => State::Holdover,
         };
@@ -113,15 +93,15 @@ impl ClockMap {
 
     /// The time.
     pub fn now_ns(&self, raw: u64) -> i64 {
-        let segment = if raw < self.after.raw { self.before } else { self.after };
-        segment.at(raw)
+        self.shown.at(raw)
     }
 
     /// How far group time is from [`ClockMap::now_ns`] at most; nothing before the first
     /// synchronisation.
     pub fn error_ns(&self, raw: u64) -> Option<u64> {
-        let apart = if self.leads { 0 } else { self.known.at(raw).abs_diff(self.now_ns(raw)) };
-        self.synced_raw.map(|_| self.known_error_ns(raw).saturating_add(apart))
+        let apart = self.known.path.at(raw).abs_diff(self.now_ns(raw));
+        self.synced_raw
+            .map(|_| self.known.bound.at(raw).saturating_add(GRAIN_NS).saturating_add(apart))
     }
 
     /// See [`Reading::textbook_ns`].
@@ -132,18 +112,7 @@ impl ClockMap {
 
     /// What is still to be slewed.
     pub(super) fn slewing_ns(&self, raw: u64) -> i64 {
-        saturate(i128::from(self.target_ns(raw)) - i128::from(self.now_ns(raw)))
-    }
-
-    /// Where the clock is going.
-    pub(super) fn target_ns(&self, raw: u64) -> i64 {
-        self.known.at(raw).saturating_add(self.ahead_ns)
-    }
-
-    /// How far group time is from what is known of it at most.
-    pub(super) fn known_error_ns(&self, raw: u64) -> u64 {
-        let growth = share(raw.saturating_sub(self.known.raw), self.growth_ppb);
-        self.known.error_ns.saturating_add(growth).saturating_add(GRAIN_NS)
+        saturate(i128::from(self.shown.last.at(raw)) - i128::from(self.now_ns(raw)))
     }
 }
 
@@ -156,28 +125,6 @@ impl Reading {
     /// Group time is not after this.
     pub fn latest_ns(&self) -> Option<i64> {
         self.error_ns.map(|error| self.now_ns.saturating_add_unsigned(error))
-    }
-}
-
-impl Segment {
-    /// A stretch without slewing.
-    pub(super) fn straight(raw: u64, ns: i64) -> Self {
-        Self { raw, ns, left_ns: 0, slew_ppb: 0 }
-    }
-
-    /// The clock at a raw reading. It never falls while the raw clock rises, since it slews by less
-    /// than the raw clock's own rate.
-    pub(super) fn at(self, raw: u64) -> i64 {
-        let passed = raw.saturating_sub(self.raw);
-        let slewed = share(passed, self.slew_ppb).min(self.left_ns.unsigned_abs());
-        let slewed = i128::from(slewed) * i128::from(self.left_ns.signum());
-        saturate(i128::from(self.ns) + i128::from(passed) + slewed)
-    }
-}
-
-impl Known {
-    pub(super) fn at(self, raw: u64) -> i64 {
-        saturate(i128::from(self.ns) + i128::from(raw) - i128::from(self.raw))
     }
 }
 

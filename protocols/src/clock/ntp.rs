@@ -65,6 +65,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::beginning::Beginning;
+use super::course::Known;
 use super::discipline::VirtualClock;
 use super::estimate::Stamps;
 use super::intersection::intersection;
@@ -81,10 +82,12 @@ use crate::view::View;
 mod association;
 mod combination;
 mod filter;
+mod system;
 
 use association::{Association, Candidate};
 use combination::{Combination, combine};
 use filter::PHI_PPB;
+pub use system::System;
 
 /// One member's part in the protocol.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -117,8 +120,8 @@ pub enum Message {
         /// T1, by the client's raw clock.
         transmit: LocalTime,
     },
-    /// "It came at T2 and this left at T3; and so do I stand."
-    Server(Reply),
+    /// "It came at T2 and this left at T3; and so do I stand." A leader adds what it knows of group time, by its raw clock.
+    Server(Reply, Option<Box<Known>>),
 }
 
 /// A server's reply.
@@ -136,19 +139,6 @@ pub struct Reply {
     pub system: System,
     /// How far the server's clock is from group time at most; nothing if it was never synchronised.
     pub error_ns: Option<u64>,
-}
-
-/// What a member states about its own clock: the system variables of RFC 5905.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
-pub struct System {
-    /// One at the leader, that of the server followed and one more elsewhere, 16 if it follows nobody.
-    pub stratum: u8,
-    /// Whom it follows.
-    pub reference: Option<MemberId>,
-    /// Δ: the round trips to stratum 1.
-    pub root_delay_ns: u64,
-    /// E: what is unknown besides.
-    pub root_dispersion_ns: u64,
 }
 
 /// A member's timers.
@@ -219,14 +209,17 @@ impl Ntp {
         let shown_ns = map.now_ns(now.0);
         out.send(
             from,
-            Message::Server(Reply {
-                origin: transmit,
-                receive_ns: shown_ns,
-                transmit_ns: shown_ns,
-                stamp: now,
-                system: self.system_at(now),
-                error_ns: map.error_ns(now.0),
-            }),
+            Message::Server(
+                Reply {
+                    origin: transmit,
+                    receive_ns: shown_ns,
+                    transmit_ns: shown_ns,
+                    stamp: now,
+                    system: self.system_at(now),
+                    error_ns: map.error_ns(now.0),
+                },
+                self.clock.stated(self.leads()),
+            ),
         );
     }
 
@@ -235,7 +228,7 @@ impl Ntp {
         &mut self,
         now: LocalTime,
         from: MemberId,
-        reply: Reply,
+        (reply, known): (Reply, Option<Box<Known>>),
         out: &mut OutboxOf<Self>,
     ) {
         if self.polled != Some(reply.origin) {
@@ -244,6 +237,9 @@ impl Ntp {
         let (asked_ns, answered_ns) = (reply.receive_ns, reply.transmit_ns);
         let stamps = Stamps { sent: reply.origin, asked_ns, answered_ns, received: now };
         let estimate = reply.error_ns.map(|error_ns| stamps.estimate(error_ns));
+        if let Some(known) = known.filter(|_| from == self.view.leader) {
+            out.tell(Event::Stated(known));
+        }
         if let Some(beginning) = &mut self.beginning {
             beginning.add(from, estimate, self.params.rates().follower_growth());
         }
@@ -328,7 +324,7 @@ impl Ntp {
         self.used = Some(found.at);
         self.system = found.system(apart_ns);
         self.clock.note_textbook(now, self.system.root_distance_ns(), PHI_PPB);
-        out.tell(Event::Adjusted(self.clock.map()));
+        out.tell(Event::Adjusted);
     }
 
     /// The servers that may be selected: each replied to one of the last eight polls, has a time, and is
@@ -374,7 +370,7 @@ impl Ntp {
         if replies.end(now, self.view, &self.params).set(now, &mut self.clock) {
             (self.reign, self.beginning) = (Reign::new(now), None);
             self.clock.note_textbook(now, 0, 0);
-            out.tell(Event::Adjusted(self.clock.map()));
+            out.tell(Event::Adjusted);
         }
         self.serve(now, out);
     }
@@ -390,9 +386,9 @@ impl Ntp {
     }
 
     fn confirm(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        if self.reign.confirm(now, self.view, self.params.rates(), &mut self.clock) {
+        if self.reign.confirm(now, self.view, &mut self.clock) {
             self.clock.note_textbook(now, 0, 0);
-            out.tell(Event::Adjusted(self.clock.map()));
+            out.tell(Event::Adjusted);
         }
     }
 
@@ -406,16 +402,6 @@ impl Ntp {
 
     fn leads(&self) -> bool {
         self.view.leader == self.me
-    }
-}
-
-impl System {
-    const UNSYNCHRONISED: Self =
-        Self { stratum: UNSYNCHRONISED, reference: None, root_delay_ns: 0, root_dispersion_ns: 0 };
-    const PRIMARY: Self = Self { stratum: 1, ..Self::UNSYNCHRONISED };
-
-    fn root_distance_ns(&self) -> u64 {
-        (self.root_delay_ns / 2).saturating_add(self.root_dispersion_ns)
     }
 }
 
@@ -436,7 +422,7 @@ impl Protocol for Ntp {
         let (leads, params) = (self.leads(), self.params);
         let fresh_for = if leads { params.fresh_for_polled() } else { params.fresh_for_filtered() };
         self.clock.enter(now, leads, params.rates(), as_nanos(fresh_for));
-        out.tell(Event::Adjusted(self.clock.map()));
+        out.tell(Event::Adjusted);
         self.reign = Reign::new(now);
         if let Some(root_dispersion_ns) = self.clock.map().error_ns(now.0) {
             let reference = Some(self.view.leader);
@@ -453,8 +439,8 @@ impl Protocol for Ntp {
             Input::Message { from, message: Message::Client { origin, transmit } } => {
                 self.on_client(now, from, (origin, transmit), out);
             }
-            Input::Message { from, message: Message::Server(reply) } => {
-                self.on_server(now, from, reply, out);
+            Input::Message { from, message: Message::Server(reply, known) } => {
+                self.on_server(now, from, (reply, known), out);
             }
             Input::Timer(Timer::Replies) => self.end_poll(now, out),
         }
@@ -465,7 +451,7 @@ impl Named for Message {
     fn name(&self) -> &'static str {
         match self {
             Self::Client { .. } => "client",
-            Self::Server(_) => "server",
+            Self::Server(..) => "server",
         }
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn as_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-const BILLION: u64 = 1_000_000_000;
+pub(super) const BILLION: u64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {

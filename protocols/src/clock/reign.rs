@@ -8,8 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::discipline::VirtualClock;
-use super::rates::{Rates, as_nanos, share};
+use super::discipline::{ByOthers, VirtualClock};
 use crate::ids::MemberId;
 use crate::time::LocalTime;
 use crate::view::View;
@@ -21,14 +20,8 @@ pub(super) struct Reign {
     begun: LocalTime,
     /// The latest stamp that each member repeated.
     repeated: BTreeMap<MemberId, LocalTime>,
-    confirmed: Option<Confirmed>,
-}
-
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-struct Confirmed {
-    at: LocalTime,
-    /// How far group time was from the leader's clock then, at most.
-    error_ns: u64,
+    /// The latest moment at which this leader surely led.
+    confirmed: Option<LocalTime>,
 }
 
 impl Reign {
@@ -43,25 +36,15 @@ impl Reign {
         *latest = stamp.max(*latest);
     }
 
-    /// Lets the clock lead from the latest moment at which this leader surely led. Returns whether that
+    /// Confirms the clock as of the latest moment at which this leader surely led. Returns whether that
     /// is a later one than before.
-    pub(super) fn confirm(
-        &mut self,
-        now: LocalTime,
-        view: View,
-        rates: Rates,
-        clock: &mut VirtualClock,
-    ) -> bool {
+    pub(super) fn confirm(&mut self, now: LocalTime, view: View, clock: &mut VirtualClock) -> bool {
         let Some(at) = self.majority_at(now, view) else { return false };
-        if !clock.is_synchronised() || self.confirmed.is_some_and(|last| at <= last.at) {
+        if !clock.is_synchronised() || self.confirmed.is_some_and(|last| at <= last) {
             return false;
         }
-        let error_ns = match self.confirmed {
-            Some(last) => last.error_ns.saturating_sub(share(as_nanos(at - last.at), rates.shed())),
-            None => clock.map().error_ns(at.0).unwrap_or(0),
-        };
-        self.confirmed = Some(Confirmed { at, error_ns });
-        clock.lead(now, 0, at, error_ns);
+        self.confirmed = Some(at);
+        clock.confirm(now, at, None, ByOthers::default());
         true
     }
 

@@ -51,7 +51,7 @@ impl Member {
                 Effect::Tell(Event::Compared(sources)) => {
                     did.verdicts.extend(sources.values().map(|source| source.verdict));
                 }
-                Effect::Tell(Event::Adjusted(_)) | Effect::Disarm(_) => {}
+                Effect::Tell(Event::Adjusted | Event::Stated(_)) | Effect::Disarm(_) => {}
             }
         }
         did
@@ -64,7 +64,10 @@ impl Member {
 
 fn reply(attempt: u64, time_ns: i64, error_ns: Option<u64>) -> InputOf<Cristian> {
     let stamp = LocalTime(77);
-    Input::Message { from: SERVER, message: Message::Reply { attempt, stamp, time_ns, error_ns } }
+    Input::Message {
+        from: SERVER,
+        message: Message::Reply { attempt, stamp, time_ns, error_ns, known: None },
+    }
 }
 
 /// Between request and reply 25 pass by the client's clock, and the server's showed 1065: in tenths, so
@@ -178,7 +181,8 @@ fn late_repeated_and_foreign_replies_are_ignored() {
     let before = client.0.clone();
     let from = |id| {
         let stamp = LocalTime(1);
-        let message = Message::Reply { attempt: 1, stamp, time_ns: i64::MIN, error_ns: Some(0) };
+        let message =
+            Message::Reply { attempt: 1, stamp, time_ns: i64::MIN, error_ns: Some(0), known: None };
         Input::Message { from: MemberId(id), message }
     };
     for input in [reply(0, 0, Some(0)), reply(2, 0, Some(0)), from(1), from(2), from(9)] {
@@ -239,7 +243,7 @@ fn a_server_without_a_time_takes_that_of_the_members_or_begins_one_when_none_has
         for (from, error_ns) in [1, 2].into_iter().zip(of) {
             assert!(!server.0.clock().is_synchronised());
             let (stamp, time_ns) = (LocalTime(0), 500 * MS);
-            let message = Message::Reply { attempt: 1, stamp, time_ns, error_ns };
+            let message = Message::Reply { attempt: 1, stamp, time_ns, error_ns, known: None };
             server.handle(0, Input::Message { from: MemberId(from), message });
         }
         server
@@ -260,7 +264,7 @@ fn a_server_without_a_time_believes_no_member_that_may_lie_alone() {
     let mut server = Member(Cristian::new(SERVER, view, params(), VirtualClock::new(3, rates())));
     let replies = |from, attempt, time_ns| {
         let (stamp, error_ns) = (LocalTime(0), Some(0));
-        let message = Message::Reply { attempt, stamp, time_ns, error_ns };
+        let message = Message::Reply { attempt, stamp, time_ns, error_ns, known: None };
         Input::Message { from: MemberId(from), message }
     };
     server.start(0);

@@ -73,7 +73,9 @@ impl Member {
                     let contradict = sources.iter().filter(|(_, one)| one.contradicts);
                     self.contradicted.extend(contradict.map(|(id, _)| id.0));
                 }
-                Effect::Tell(Event::Adjusted(_)) | Effect::Arm { .. } | Effect::Disarm(_) => {}
+                Effect::Tell(Event::Adjusted | Event::Stated(_))
+                | Effect::Arm { .. }
+                | Effect::Disarm(_) => {}
             }
         }
         sent
@@ -114,7 +116,7 @@ impl Member {
             error_ns: Some(server.error_ns).filter(|error_ns| *error_ns < u64::MAX),
         };
         let (at, from) = (LocalTime(self.now + self.trip), MemberId(rank));
-        let message = Message::Server(reply);
+        let message = Message::Server(reply, None);
         self.does(|ntp, out| ntp.handle(at, Input::Message { from, message }, out));
     }
 
@@ -422,14 +424,17 @@ fn the_root_distance_knows_nothing_of_the_wall_clock_of_before() {
 /// A reply as exact as can be, to a poll of then.
 fn exact(origin: u64) -> Message {
     let system = System { stratum: 2, reference: None, root_delay_ns: 0, root_dispersion_ns: 0 };
-    Message::Server(Reply {
-        origin: LocalTime(origin),
-        receive_ns: i64::MIN,
-        transmit_ns: i64::MAX,
-        stamp: LocalTime(1),
-        system,
-        error_ns: Some(0),
-    })
+    Message::Server(
+        Reply {
+            origin: LocalTime(origin),
+            receive_ns: i64::MIN,
+            transmit_ns: i64::MAX,
+            stamp: LocalTime(1),
+            system,
+            error_ns: Some(0),
+        },
+        None,
+    )
 }
 
 fn from(id: u32, message: Message) -> InputOf<Ntp> {

@@ -8,7 +8,7 @@ use conclave_protocols::clock::{
 };
 use conclave_protocols::{Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
-use crate::still::{Group, MS, Sent, TestInput, kept, kept_within, params, rates};
+use crate::still::{Group, MS, Sent, TestInput, kept, kept_within, leading, params, rates};
 
 const SECOND: u64 = 1_000_000_000;
 const DAEMON: MemberId = MemberId(0);
@@ -37,7 +37,7 @@ fn answer(from: u32, reading_ns: i64) -> TestInput {
 
 fn adjust(round: u64, delta_ns: i64) -> Message {
     let correction = Correction { delta_ns, ahead_ns: 0, error_ns: 0 };
-    Message::Adjust { round, correction, half_trip_ns: 0 }
+    Message::Adjust { round, correction, half_trip_ns: 0, known: None }
 }
 
 /// Lets the daemon handle something; what it sends is not delivered.
@@ -55,7 +55,7 @@ fn tell(group: &mut Group, now: u64, input: TestInput) -> Vec<(MemberId, Message
 
 #[test]
 fn the_round_trip_is_taken_off_and_half_of_it_is_the_error() {
-    let mut group = polling(kept(0));
+    let mut group = polling(leading(0));
     assert!(tell(&mut group, 400_000, answer(1, 700_000)).is_empty());
     // Sent at 0, received at 400: read at 200. 500 ahead of that. The other: exact, at 500.
     let sent = tell(&mut group, 1_000_000, answer(2, 500_000));
@@ -67,11 +67,9 @@ fn the_round_trip_is_taken_off_and_half_of_it_is_the_error() {
         })
         .collect();
     let mean = 500_000 / 3;
-    let by_daemon = |age: u64| age * 600_061 / SECOND + 2;
     assert_eq!(deltas[0].0, 1);
     assert_eq!(deltas[0].1, mean - 500_000);
-    assert!(deltas[0].2 >= 200_000 + by_daemon(400_000));
-    assert!(deltas[0].2 < 200_000 + by_daemon(1_000_000) + 3_000);
+    assert_eq!(deltas[0].2, 200_000 + 2, "of its own clock, the daemon is sure");
     assert_eq!((deltas[1].0, deltas[1].1), (2, mean));
 }
 
@@ -319,7 +317,7 @@ fn a_member_alone_is_its_own_group() {
 
 #[test]
 fn a_daemon_without_a_majority_has_a_growing_bound() {
-    let mut group = polling(kept(0));
+    let mut group = polling(leading(0));
     for seconds in 1..=10 {
         let now = seconds * SECOND;
         assert!(tell(&mut group, now, Input::Timer(Timer::Answers)).is_empty());
@@ -327,7 +325,8 @@ fn a_daemon_without_a_majority_has_a_growing_bound() {
     }
     let reading = group.members[0].clock().map().reading(10 * SECOND);
     assert_eq!(reading.state, State::Holdover);
-    assert!(reading.error_ns > Some(6_000_000), "{reading:?}");
+    // 600 ppm, once it may do something else than it stated, or have been replaced.
+    assert!(reading.error_ns > Some(4_050_000), "{reading:?}");
 }
 
 /// The worst that is assumed: the daemon took over with a clock that was as far ahead as it could
@@ -351,14 +350,20 @@ fn the_bounds_meet_the_fastest_group_time_that_there_can_be() {
         let bounds = [daemon.error_ns(raw), cut_off.error_ns(cut_off_raw(seconds))];
         let sum: u64 = bounds.iter().flatten().sum();
         assert!(apart.unsigned_abs() <= sum, "{apart} ns apart, bounds {bounds:?}");
-        assert!(sum - apart.unsigned_abs() < 10_000, "the bounds are no larger than that needs");
+        // While the daemon waits, it does not move its clock, though another might have.
+        let waited = 2 * 400_061 * seconds.min(4) / 1_000;
+        let unused = sum - apart.unsigned_abs();
+        assert!(
+            unused < 10_000 + waited * 1_000,
+            "{unused}: the bounds are no larger than that needs"
+        );
         tell(&mut group, daemon_raw(seconds + 1), Input::Timer(Timer::Round));
     }
 }
 
 #[test]
 fn a_daemon_that_goes_on_in_the_next_view_does_not_inherit_from_itself() {
-    let mut group = Group::new(params(), vec![kept(0), kept(0), kept(0)]);
+    let mut group = Group::new(params(), vec![leading(0), kept(0), kept(0)]);
     group.one_round(LocalTime(0));
     let error_after = |next: Berkeley| {
         let mut members = group.members.clone();
@@ -368,15 +373,22 @@ fn a_daemon_that_goes_on_in_the_next_view_does_not_inherit_from_itself() {
             *member = Berkeley::new(MemberId(9), view(10, 0), params(), fresh(0));
         }
         let mut out = Outbox::default();
-        group.members[0].start(LocalTime(SECOND), &mut out);
+        group.members[0].start(LocalTime(5 * SECOND), &mut out);
         for from in [1, 2] {
             let message = Message::Answer { round: 1, reading_ns: 1_000 * MS, error_ns: None };
-            let _ = tell(&mut group, SECOND, Input::Message { from: MemberId(from), message });
+            let _ = tell(&mut group, 5 * SECOND, Input::Message { from: MemberId(from), message });
         }
-        group.members[0].clock().map().error_ns(SECOND).expect("synchronised")
+        group.members[0].clock().map().error_ns(5 * SECOND).expect("synchronised")
     };
     let daemon = group.members[0].clone();
-    assert!(error_after(daemon.clone().succeeded_by(DAEMON, view(3, 0), params())) < 10);
+    assert!(
+        error_after(Berkeley::new(
+            DAEMON,
+            view(3, 0),
+            params(),
+            daemon.clock().clone().succeeding()
+        )) < 10
+    );
     let anew = Berkeley::new(DAEMON, view(3, 0), params(), daemon.clock().clone());
     assert!(error_after(anew) > 600_000);
 }

@@ -1,11 +1,16 @@
 //! How a virtual clock takes corrections, and what it reports about itself meanwhile.
 
-use conclave_protocols::LocalTime;
-use conclave_protocols::clock::{ClockMap, Correction, Rates, Shown, State, VirtualClock};
+use conclave_protocols::clock::berkeley::Timer;
+use conclave_protocols::clock::{
+    Berkeley, ClockMap, Correction, GroupClock, Rates, Shown, State, VirtualClock,
+};
+use conclave_protocols::{Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
-use crate::still::{MS, kept, rates};
+use crate::still::{MS, kept, params, rates};
 
 const SECOND: u64 = 1_000_000_000;
+/// When a correction begins.
+const AHEAD: u64 = ClockMap::SWITCH_NS + 1_000_000;
 
 fn adjust(clock: &mut VirtualClock, now: u64, delta_ns: i64, error_ns: u64) -> bool {
     let raw = LocalTime(now);
@@ -19,9 +24,9 @@ fn a_clock_twenty_seconds_ahead_runs_at_95_percent_for_400_seconds() {
     assert!(adjust(&mut clock, 0, 0, 0));
     assert!(adjust(&mut clock, 0, -20_000 * MS, 0));
     let map = clock.map();
-    let begin = ClockMap::SWITCH_NS;
+    let begin = AHEAD;
     let shown = |seconds: u64| map.now_ns(begin + seconds * SECOND) - map.now_ns(begin);
-    assert_eq!(shown(100), 95_000 * MS);
+    assert_eq!(shown(100), 95_000 * MS - 1, "rounded down");
     assert_eq!(shown(400), 380_000 * MS);
     assert_eq!(shown(500), 480_000 * MS, "then it runs as fast as the raw clock");
     assert_eq!(map.reading(begin + 400 * SECOND).slewing_ns, 0);
@@ -70,12 +75,12 @@ fn the_bound_is_the_error_and_the_growth_and_what_is_left_to_slew() {
     assert_eq!(bound(0), 7_000 + 100_000 + 2);
     // 4 rho is 400 ppm; 100 us take 0.2 s at 500 ppm.
     let late = bound(SECOND);
-    assert_eq!(late, 7_000 + 400_061 + 2);
-    let midway = reading(ClockMap::SWITCH_NS + SECOND / 10);
-    assert_eq!(midway.slewing_ns, 50_000);
-    assert_eq!(midway.error_ns, Some(7_000 + 42_006 + 50_000 + 2));
+    assert_eq!(late, 7_000 + 400_062 + 2);
+    let midway = reading(AHEAD + SECOND / 10);
+    assert_eq!(midway.slewing_ns, 50_001, "rounded down");
+    assert_eq!(midway.error_ns, Some(7_000 + 42_407 + 50_001 + 2));
     let (earliest, latest) = (midway.earliest_ns(), midway.latest_ns());
-    assert_eq!(latest.zip(earliest).map(|(l, e)| l - e), Some(2 * 99_008));
+    assert_eq!(latest.zip(earliest).map(|(l, e)| l - e), Some(2 * 99_410));
 }
 
 #[test]
@@ -132,11 +137,14 @@ fn a_change_of_role_changes_neither_time_nor_makes_the_bound_smaller() {
 fn a_daemon_allows_for_the_slewing_that_it_cannot_stop_at_once() {
     let mut clock = kept(0);
     assert!(adjust(&mut clock, SECOND, 10 * MS, 1_000));
-    let now = 2 * SECOND;
-    let before = clock.map().error_ns(now).expect("synchronised");
-    clock.enter(LocalTime(now), true, rates(), SECOND);
-    let after = clock.map().error_ns(now).expect("synchronised");
-    assert_eq!(after, before + 2_500 + 2, "500 ppm of 5 ms, and a grain");
+    let alone = View { epoch: Epoch(1), size: 1, leader: MemberId(0) };
+    let mut daemon = Berkeley::new(MemberId(0), alone, params(), clock);
+    daemon.start(LocalTime(2 * SECOND), &mut Outbox::default());
+    let now = 6 * SECOND;
+    let before = daemon.clock().map().error_ns(now).expect("synchronised");
+    daemon.handle(LocalTime(now), Input::Timer(Timer::Round), &mut Outbox::default());
+    let after = daemon.clock().map().error_ns(now).expect("synchronised");
+    assert_eq!(after, before + 3_000 + 2, "500 ppm of 6 ms, and a grain");
 }
 
 #[test]

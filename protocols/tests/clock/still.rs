@@ -28,6 +28,16 @@ pub(crate) fn kept(offset_ns: i64) -> VirtualClock {
     kept_within(offset_ns, 0)
 }
 
+/// The clock of a member that began a group with it at raw zero, when it showed `offset_ns`, and that leads the next
+/// view too.
+pub(crate) fn leading(offset_ns: i64) -> VirtualClock {
+    let alone = View { epoch: Epoch(0), size: 1, leader: MemberId(0) };
+    let clock = VirtualClock::new(offset_ns, rates());
+    let mut daemon = Berkeley::new(MemberId(0), alone, params(), clock);
+    daemon.start(LocalTime(0), &mut Outbox::default());
+    daemon.clock().clone().succeeding()
+}
+
 /// A clock that shows `offset_ns` at raw zero and is known to be that wrong at most.
 pub(crate) fn kept_within(offset_ns: i64, error_ns: u64) -> VirtualClock {
     let mut clock = VirtualClock::new(offset_ns, rates());
@@ -78,8 +88,13 @@ impl Group {
                     self.sent.push((from, to, message.clone()));
                     self.handle(now, to.0 as usize, Input::Message { from, message });
                 }
-                Effect::Tell(Event::Adjusted(map)) => self.notified.push((from, map)),
-                Effect::Tell(Event::Compared(_)) | Effect::Arm { .. } | Effect::Disarm(_) => {}
+                Effect::Tell(Event::Adjusted) => {
+                    let map = self.members[from.0 as usize].clock().map();
+                    self.notified.push((from, map));
+                }
+                Effect::Tell(Event::Compared(_) | Event::Stated(_))
+                | Effect::Arm { .. }
+                | Effect::Disarm(_) => {}
             }
         }
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use conclave_protocols::clock::{
-    AnyClock, AnyMessage, AnyTimer, ClockMap, Event, GroupClock, Params, Source, VirtualClock,
-    berkeley, cristian, ntp,
+    AnyClock, AnyMessage, AnyTimer, Assumptions, ClockMap, Event, GroupClock, Link, Params, Source,
+    Transfer, VirtualClock, berkeley, cristian, ntp,
 };
 use conclave_protocols::policy::ClockAlgorithm;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
@@ -16,6 +16,8 @@ use conclave_protocols::{
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
+/// How often members probe the leader.
+const PROBE: u64 = 250 * MS;
 
 /// A number from `low` to `high`.
 pub(crate) fn between(random: &mut Random, low: i64, high: i64) -> i64 {
@@ -25,12 +27,17 @@ pub(crate) fn between(random: &mut Random, low: i64, high: i64) -> i64 {
 /// One member: an oscillator, a protocol, and the map that its readers have.
 pub(crate) struct Member {
     pub(crate) node: AnyClock,
+    /// What it shows.
+    pub(crate) transfer: Transfer,
+    /// What the probes with the leader say.
+    link: Link,
     /// What it learned of others when it last compared clocks.
     pub(crate) sources: BTreeMap<MemberId, Source>,
     pub(crate) published: ClockMap,
     /// Its raw clock's rate, less one, in parts per billion.
     pub(crate) rate_ppb: i64,
     pub(crate) epoch: u64,
+    leader: usize,
     /// It left its view and is not in the next one yet.
     pub(crate) is_sealed: bool,
     /// Members hear one another on the same island only.
@@ -53,11 +60,34 @@ pub(crate) enum Lie {
 }
 
 enum Happening {
-    Arrives { to: usize, from: usize, epoch: u64, message: AnyMessage },
-    Fires { member: usize, epoch: u64, timer: AnyTimer, armed: u64 },
-    Publishes { member: usize, map: ClockMap },
-    Seals { member: usize },
-    Enters { member: usize, view: View, kept: Kept },
+    Arrives {
+        to: usize,
+        from: usize,
+        epoch: u64,
+        message: AnyMessage,
+    },
+    Fires {
+        member: usize,
+        epoch: u64,
+        timer: AnyTimer,
+        armed: u64,
+    },
+    Publishes {
+        member: usize,
+        map: ClockMap,
+    },
+    Seals {
+        member: usize,
+    },
+    Enters {
+        member: usize,
+        view: View,
+        kept: Kept,
+    },
+    /// It sends a probe to the leader, and the leader one back.
+    Probes {
+        member: usize,
+    },
 }
 
 /// How the clocks of a view are kept.
@@ -75,6 +105,8 @@ pub(crate) struct World {
     pub(crate) kept: Kept,
     /// Pairs that do not hear one another, the lower rank first. What is on one island need not be transitive.
     pub(crate) cuts: BTreeSet<(usize, usize)>,
+    /// Whether clock probes pass.
+    pub(crate) probes: bool,
     /// How many messages of each name were sent.
     pub(crate) sent: BTreeMap<&'static str, u64>,
     random: Random,
@@ -103,10 +135,13 @@ impl World {
             let clock = VirtualClock::new(utc_offset, kept.params.rates());
             Member {
                 published: clock.map(),
+                transfer: Transfer::new(clock.clone()),
+                link: link(kept.params),
                 node: AnyClock::with(kept.algorithm, kept.params, (me, view), clock),
                 sources: BTreeMap::new(),
                 rate_ppb: *rate_ppb,
                 epoch: 1,
+                leader: leader as usize,
                 is_sealed: true,
                 island: 0,
                 lies: None,
@@ -119,8 +154,12 @@ impl World {
         let members: Vec<Member> = members.collect();
         let (queue, sent) = (BTreeMap::new(), BTreeMap::new());
         let cuts = BTreeSet::new();
-        let mut world = Self { seed, now: 0, members, kept, cuts, sent, random, queue, count: 0 };
+        // Where no probe passes, the algorithm's messages have to do.
+        let probes = !seed.is_multiple_of(4);
+        let mut world =
+            Self { seed, now: 0, members, kept, cuts, probes, sent, random, queue, count: 0 };
         for member in 0..world.members.len() {
+            world.soon(PROBE, Happening::Probes { member });
             world.soon(20 * MS, Happening::Enters { member, view, kept });
         }
         world
@@ -149,6 +188,8 @@ impl World {
         (it.published, it.last_shown, it.is_sealed) = (clock.map(), None, true);
         let view = View { epoch: Epoch(it.epoch), size: 1, leader: id(member) };
         let Kept { algorithm, params } = self.kept;
+        it.transfer = Transfer::new(clock.clone());
+        it.link = link(params);
         it.node = AnyClock::with(algorithm, params, (id(member), view), clock);
         let gone = |one: &Happening| matches!(one, Happening::Publishes { member: of, .. } if *of == member);
         self.queue.retain(|_, one| !gone(one));
@@ -239,13 +280,21 @@ impl World {
             Happening::Publishes { member, map } => self.members[member].published = map,
             Happening::Seals { member } => self.members[member].is_sealed = true,
             Happening::Enters { member, view, kept } => self.enter(member, view, kept),
+            Happening::Probes { member } => self.probe(member),
         }
     }
 
     fn enter(&mut self, member: usize, view: View, kept: Kept) {
         let raw = LocalTime(self.members[member].raw(self.now));
         let it = &mut self.members[member];
-        let clock = it.node.clock().clone();
+        let leads = view.leader == id(member);
+        let mut clock = it.transfer.clock().clone();
+        if it.transfer.leads() && it.epoch + 1 == view.epoch.0 {
+            clock = clock.succeeding();
+        }
+        it.transfer.enter(leads);
+        it.leader = view.leader.0 as usize;
+        it.link = link(kept.params);
         it.node = AnyClock::with(kept.algorithm, kept.params, (id(member), view), clock);
         it.epoch = view.epoch.0;
         it.is_sealed = false;
@@ -278,14 +327,53 @@ impl World {
                     self.members[member].timers.remove(&timer);
                 }
                 Effect::Tell(Event::Compared(sources)) => self.members[member].sources = sources,
-                Effect::Tell(Event::Adjusted(map)) => {
-                    let at = self.now + self.random.up_to(ClockMap::SWITCH_NS);
-                    let at = at.max(self.members[member].last_publication);
-                    self.members[member].last_publication = at;
-                    self.at(at, Happening::Publishes { member, map });
+                Effect::Tell(Event::Adjusted) => {
+                    let it = &mut self.members[member];
+                    it.transfer.adjusted(LocalTime(it.raw(self.now)), it.node.clock());
+                    self.publish(member);
+                }
+                Effect::Tell(Event::Stated(known)) => {
+                    let it = &mut self.members[member];
+                    assert!(it.transfer.stated(LocalTime(it.raw(self.now)), *known));
+                    self.publish(member);
                 }
             }
         }
+    }
+
+    fn publish(&mut self, member: usize) {
+        let map = self.members[member].transfer.map();
+        let at = self.now + self.random.up_to(ClockMap::SWITCH_NS);
+        let at = at.max(self.members[member].last_publication);
+        self.members[member].last_publication = at;
+        self.at(at, Happening::Publishes { member, map });
+    }
+
+    /// One in ten is lost. That to the leader is quicker than that back, or slower.
+    fn probe(&mut self, member: usize) {
+        self.at(self.now + PROBE, Happening::Probes { member });
+        let (leader, now) = (self.members[member].leader, self.now);
+        let is_cut = self.cuts.contains(&(leader.min(member), leader.max(member)))
+            || self.members[leader].island != self.members[member].island;
+        if leader == member || !self.probes {
+            return;
+        }
+        let usual = if member.is_multiple_of(2) { (20_000, 60_000) } else { (60_000, 20_000) };
+        let there = now - self.random.up_to(100_000) - usual.0;
+        let back = now - self.random.up_to(100_000) - usual.1;
+        let (theirs, it) = (&self.members[leader], &self.members[member]);
+        let samples = [(it.raw(there), theirs.raw(now)), (theirs.raw(back), it.raw(now))];
+        let lost = self.random.up_to(10);
+        let it = &mut self.members[member];
+        if lost != 0 && !is_cut {
+            it.link.sent(samples[0].0, samples[0].1);
+        }
+        if lost != 1 && !is_cut {
+            it.link.received(samples[1].0, samples[1].1);
+        }
+        let raw = it.raw(now);
+        it.transfer.related(LocalTime(raw), it.link.relation(raw));
+        self.publish(member);
     }
 
     /// One in ten is lost, one in ten comes twice, one in twenty is slow. One way from each member is
@@ -346,7 +434,7 @@ impl Lie {
                 *time_ns = time_ns.saturating_add(off);
                 *error_ns = bound;
             }
-            AnyMessage::Ntp(ntp::Message::Server(reply)) => {
+            AnyMessage::Ntp(ntp::Message::Server(reply, _)) => {
                 reply.receive_ns = reply.receive_ns.saturating_add(off);
                 let root_ns = [root(), root(), root()];
                 reply.transmit_ns = reply.receive_ns.saturating_add_unsigned(root_ns[0]);
@@ -362,6 +450,13 @@ impl Lie {
 
 pub(crate) fn choice(random: &mut Random, of: usize) -> usize {
     usize::try_from(random.up_to(of as u64)).expect("a small number")
+}
+
+fn link(params: Params) -> Link {
+    let max_drift_ppm = params.max_drift_ppm;
+    let assumptions =
+        Assumptions { max_drift_ppm, wander_ppb: 100, min_delay_ns: 0, stamp_slack_ns: 4 };
+    Link::new(assumptions, Duration::from_secs(60))
 }
 
 fn id(member: usize) -> MemberId {

@@ -32,7 +32,7 @@ use conclave_protocols::{
 };
 use tracing::warn;
 
-use self::time::GroupTime;
+use self::time::{GroupTime, Relations};
 use super::Request;
 use super::believers::Notified;
 use super::book::{Book, Due, Intent};
@@ -72,6 +72,8 @@ pub(super) enum Arrival {
     Notified(Notified),
     /// What is known of the application besides its own word.
     Application(Application),
+    /// What clock probes say.
+    Relations(Relations),
     /// The node is to leave its group.
     End,
 }
@@ -88,6 +90,7 @@ impl Arrival {
             Self::Command(_) => "command",
             Self::Notified(_) => "notified",
             Self::Application(_) => "application",
+            Self::Relations(_) => "relations",
             Self::End => "end",
         }
     }
@@ -162,7 +165,7 @@ pub(super) struct PodNode {
     member: Member,
     book: Book,
     candidacies: Candidacies,
-    time: GroupTime,
+    time: Box<GroupTime>,
     timers: PodTimers<PodTimer>,
     notified: Notified,
     leadership: Leadership,
@@ -185,7 +188,7 @@ impl PodNode {
             book: Book::new(&me.name, me.incarnation, metrics),
             candidacies,
             member: Member::new(me, policy, status),
-            time: GroupTime::new(clock),
+            time: Box::new(GroupTime::new(clock)),
             timers: PodTimers::new(),
             notified: Notified::default(),
             leadership: Leadership::Isolated,
@@ -239,6 +242,7 @@ impl PodNode {
                 self.heed_believers(at, around);
             }
             Arrival::Application(application) => self.candidacies.heed(application),
+            Arrival::Relations(relations) => self.on_relations(at, &relations, around),
             Arrival::End => self.end(at, around),
         }
         self.grant_intents(at, around);

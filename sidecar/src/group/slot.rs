@@ -115,6 +115,8 @@ fn signed(time: LocalTime) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use conclave_protocols::clock::{Correction, Shown};
+
     use super::*;
 
     #[test]
@@ -124,7 +126,9 @@ mod tests {
         let mut synchronised = virtual_clock(clock, &Policy::default());
         let rates = Params::from(&Policy::default().clock).rates();
         synchronised.enter(clock.raw(), true, rates, 3_000_000_000);
-        synchronised.lead(clock.raw(), 0, clock.raw(), 2_000_000);
+        let shown = Shown { raw: clock.raw(), ns: 0 };
+        let correction = Correction { delta_ns: 0, ahead_ns: 0, error_ns: 2_000_000 };
+        assert!(synchronised.adjust(clock.raw(), shown, correction));
         slot.map.send_replace(synchronised.map());
         let synced = |group: &Group| group.time.borrow().reading(clock.raw().0).error_ns;
         assert!(synced(&group).is_some());

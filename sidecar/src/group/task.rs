@@ -37,7 +37,7 @@ use crate::lease::{LeaseWays, Leases, News};
 use crate::links::Links;
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
-use crate::probes::Probes;
+use crate::probes::{PeerFigures, Probes};
 use crate::register::{Register, Sight};
 use crate::telemetry::PATH;
 use crate::wire::Payload;
@@ -179,6 +179,7 @@ impl Slot {
             dead: beginning.dead,
             application,
             believers: self.believers.watch(),
+            probed: self.probed.subscribe(),
         };
         self.drained = Task { node, process }.run(sources, end, self.drained).await;
         self.publisher.ended();
@@ -198,6 +199,7 @@ struct Sources<'a> {
     dead: mpsc::Receiver<Incarnation>,
     application: watch::Receiver<Application>,
     believers: watch::Receiver<Notified>,
+    probed: watch::Receiver<Vec<PeerFigures>>,
 }
 
 impl Task<'_> {
@@ -259,6 +261,11 @@ impl Task<'_> {
                 }
                 Ok(()) = sources.application.changed() => {
                     Arrival::Application(*sources.application.borrow_and_update())
+                }
+                Ok(()) = sources.probed.changed() => {
+                    let figures = sources.probed.borrow_and_update();
+                    let of = |one: &PeerFigures| (one.peer.incarnation, one.relation);
+                    Arrival::Relations(figures.iter().map(of).collect())
                 }
                 Some(dead) = sources.dead.recv() => Arrival::Command(Command::Evidence(dead)),
             };

@@ -79,6 +79,9 @@ enum ClockState {
     Synchronized,
     /// Several comparisons were missed: the bound still holds, and grows.
     Holdover,
+    /// What was heard of a clock lately contradicts what is assumed of all, or what was heard before: the bound may
+    /// not hold.
+    Disrupted,
     /// It was never compared.
     Unknown,
 }
@@ -204,6 +207,7 @@ impl ClockState {
         match self {
             Self::Synchronized => "synchronized",
             Self::Holdover => "holdover",
+            Self::Disrupted => "disrupted",
             Self::Unknown => "unknown",
         }
     }
@@ -214,6 +218,7 @@ impl From<clock::State> for ClockState {
         match state {
             clock::State::Synchronised => Self::Synchronized,
             clock::State::Holdover => Self::Holdover,
+            clock::State::Disrupted => Self::Disrupted,
             clock::State::Unsynchronised => Self::Unknown,
         }
     }

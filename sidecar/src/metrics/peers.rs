@@ -75,7 +75,8 @@ impl PeerMetrics {
 }
 
 /// Why a message of another member is dropped.
-pub(super) const IGNORED: [&str; 16] = [
+pub(super) const IGNORED: [&str; 17] = [
+    "absurd",
     "announcement",
     "epoch",
     "full",

@@ -218,9 +218,12 @@ fn clocks() -> Vec<(&'static str, clock::AnyMessage)> {
         system,
         error_ns,
     };
-    let adjust = berkeley::Message::Adjust { round, correction, half_trip_ns: 60 };
+    let known = Some(Box::new(known()));
+    let adjust =
+        berkeley::Message::Adjust { round, correction, half_trip_ns: 60, known: known.clone() };
     let request = cristian::Message::Request { attempt, origin: Some(stamp) };
-    let answered = cristian::Message::Reply { attempt, stamp, time_ns: reading_ns, error_ns };
+    let answered =
+        cristian::Message::Reply { attempt, stamp, time_ns: reading_ns, error_ns, known };
     let client = ntp::Message::Client { origin: None, transmit: stamp };
     let of_berkeley = clock::AnyMessage::Berkeley;
     vec![
@@ -230,8 +233,21 @@ fn clocks() -> Vec<(&'static str, clock::AnyMessage)> {
         ("clock-request", clock::AnyMessage::Cristian(request)),
         ("clock-reply", clock::AnyMessage::Cristian(answered)),
         ("clock-client", clock::AnyMessage::Ntp(client)),
-        ("clock-server", clock::AnyMessage::Ntp(ntp::Message::Server(reply))),
+        ("clock-server", clock::AnyMessage::Ntp(ntp::Message::Server(reply, None))),
     ]
+}
+
+fn known() -> clock::Known {
+    let line = |raw, ns, rate| clock::Line { raw, ns, rate: clock::Slope::of_units(rate) };
+    let path = clock::Course {
+        first: line(5_000_000_000, 1_000, -4_000),
+        then: line(6_250_000_000, 1_250_001_000, 3_000),
+        last: line(7_250_000_000, 2_250_000_500, 0),
+    };
+    let (growth, later) = (clock::Slope::default(), clock::Slope::of_units(168_000_000_000));
+    let bound =
+        clock::Bound { raw: 5_000_000_000, error_ns: 70, growth, later_raw: 6_250_000_000, later };
+    clock::Known { path, bound }
 }
 
 fn heartbeat() -> Heartbeat {

@@ -1,6 +1,8 @@
 //! A node's group clock: the algorithm that the policy names, run by the raw clock.
 
-use conclave_protocols::clock::{self, AnyClock, AnyMessage, GroupClock, VirtualClock};
+use conclave_protocols::clock::{
+    self, AnyClock, AnyMessage, GroupClock, Known, Missing, Relation, Transfer, VirtualClock,
+};
 use conclave_protocols::member::Event;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::record::Record;
@@ -12,15 +14,21 @@ use crate::wire::Payload;
 /// The group clock: in a view, or between two.
 pub(super) struct GroupTime {
     sync: Option<AnyClock>,
-    clock: VirtualClock,
+    /// What this member shows.
+    transfer: Transfer,
     epoch: Epoch,
+    leader: Option<Incarnation>,
 }
 
 impl GroupTime {
     pub(super) fn new(clock: VirtualClock) -> Self {
-        Self { sync: None, clock, epoch: Epoch::default() }
+        let transfer = Transfer::new(clock);
+        Self { sync: None, transfer, epoch: Epoch::default(), leader: None }
     }
 }
+
+/// What clock probes say about each peer's raw clock.
+pub(in crate::group) type Relations = Vec<(Incarnation, Result<Relation, Missing>)>;
 
 impl PodNode {
     /// A view began: its leader is the daemon, or the time server. The clock is carried over, whatever
@@ -32,11 +40,14 @@ impl PodNode {
         rank: MemberId,
         around: &mut impl Surroundings,
     ) {
-        let clock = match self.time.sync.take() {
-            Some(sync) => sync.clock().clone(),
-            None => self.time.clock.clone(),
-        };
-        self.time.epoch = record.epoch;
+        let time = &mut self.time;
+        let mut clock = time.transfer.clock().clone();
+        // Nobody led between two views of which the one was made from the other.
+        if time.transfer.leads() && time.epoch.next() == record.epoch {
+            clock = clock.succeeding();
+        }
+        time.transfer.enter(record.leader == Some(self.me));
+        (time.epoch, time.leader) = (record.epoch, record.leader);
         self.timers.clear_all(|timer| matches!(timer, PodTimer::Clock(_)));
         let mut out = Outbox::default();
         let mut sync = AnyClock::new(&record.policy.clock, rank, record.view(), clock);
@@ -88,9 +99,37 @@ impl PodNode {
                     self.timers.set(PodTimer::Clock(timer), at.now.after(after));
                 }
                 Effect::Disarm(timer) => self.timers.clear(&PodTimer::Clock(timer)),
-                Effect::Tell(clock::Event::Adjusted(map)) => around.adjusted(map),
+                Effect::Tell(clock::Event::Adjusted) => {
+                    if let Some(sync) = &self.time.sync {
+                        self.time.transfer.adjusted(at.raw, sync.clock());
+                    }
+                    around.adjusted(self.time.transfer.map());
+                }
+                Effect::Tell(clock::Event::Stated(known)) => self.on_stated(at, *known, around),
                 Effect::Tell(clock::Event::Compared(sources)) => around.compared(&sources),
             }
+        }
+    }
+
+    fn on_stated(&mut self, at: Moment, known: Known, around: &mut impl Surroundings) {
+        if self.time.transfer.stated(at.raw, known) {
+            around.adjusted(self.time.transfer.map());
+        } else {
+            around.notify(at.now, &self.member, Event::Ignored("absurd"));
+        }
+    }
+
+    /// Clock probes say this about the peers' raw clocks.
+    pub(super) fn on_relations(
+        &mut self,
+        at: Moment,
+        relations: &Relations,
+        around: &mut impl Surroundings,
+    ) {
+        let of_leader = relations.iter().find(|(peer, _)| Some(*peer) == self.time.leader);
+        if let Some((_, relation)) = of_leader {
+            self.time.transfer.related(at.raw, *relation);
+            around.adjusted(self.time.transfer.map());
         }
     }
 

@@ -1,0 +1,139 @@
+//! What a member shows: group time as the leader states it, carried over by what is known of the two raw clocks.
+//!
+//! An algorithm's messages take as long as they take, and between two of them clocks drift apart. So the
+//! leader states beside its time what it knows of group time as a function of its raw clock ([`Known`]), ahead
+//! of time; and clock probes give the relation between two raw clocks ([`Relation`]), with a bound that assumes neither that
+//! a packet takes as long one way as the other nor that a clock runs evenly. The two together are group time as a function
+//! of this member's raw clock, and how far that may be off, at any moment. In metrology, to compare two clocks at a
+//! distance is to *transfer* time.
+//!
+//! All members follow the same course. That the leader's clock turns is no error of theirs, since the turn is stated before it
+//! is taken.
+//!
+//! The algorithm goes on beside it with a clock of its own, by its own messages: it decides what group time is,
+//! and this clock follows it alone where no probe arrives.
+
+use super::course::Known;
+use super::discipline::{HOLD_NS, VirtualClock};
+use super::link::{Missing, Relation};
+use super::map::ClockMap;
+use crate::time::LocalTime;
+
+/// A member's clock as readers see it.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Transfer {
+    clock: VirtualClock,
+    leads: bool,
+    /// The clock of the algorithm.
+    own: VirtualClock,
+    /// What the leader stated last, by its raw clock, and when it came.
+    stated: Option<(LocalTime, Known)>,
+    /// The leader's raw clock, as seen from this member's.
+    relation: Option<Relation>,
+    disruptions: u64,
+}
+
+impl Transfer {
+    /// The clock of a member that is in no view yet.
+    pub fn new(clock: VirtualClock) -> Self {
+        let own = clock.clone();
+        Self { clock, leads: false, own, stated: None, relation: None, disruptions: 0 }
+    }
+
+    /// What readers see.
+    pub fn map(&self) -> ClockMap {
+        self.clock.map()
+    }
+
+    /// The clock with which an algorithm begins a view.
+    pub fn clock(&self) -> &VirtualClock {
+        &self.clock
+    }
+
+    /// Whether its member leads.
+    pub fn leads(&self) -> bool {
+        self.leads
+    }
+
+    /// How often something contradicted what is assumed of the clocks.
+    pub fn disruptions(&self) -> u64 {
+        self.disruptions
+    }
+
+    /// A view begins. What was known of group time is still true.
+    pub fn enter(&mut self, leads: bool) {
+        self.leads = leads;
+        (self.stated, self.relation) = (None, None);
+    }
+
+    /// The clock of the algorithm has another course or another bound.
+    pub fn adjusted(&mut self, now: LocalTime, own: &VirtualClock) {
+        self.own = own.clone();
+        if self.leads || !own.is_synchronised() {
+            self.clock = own.clone();
+        } else {
+            self.clock.note_compared_as(own);
+            self.follow(now);
+        }
+    }
+
+    /// The leader stated what it knows of group time. What no member can know is ignored: returns whether it is not that.
+    pub fn stated(&mut self, now: LocalTime, known: Known) -> bool {
+        let is_sane = known.is_sane();
+        if is_sane && !self.leads {
+            self.stated = Some((now, known));
+            self.follow(now);
+        }
+        is_sane
+    }
+
+    /// This is what is known of the leader's raw clock.
+    pub fn related(&mut self, now: LocalTime, relation: Result<Relation, Missing>) {
+        if self.leads {
+            return;
+        }
+        if relation == Err(Missing::Broken) {
+            self.disrupted(now);
+        }
+        self.relation = relation.ok();
+        self.follow(now);
+    }
+
+    /// Follows what is known best.
+    fn follow(&mut self, now: LocalTime) {
+        let (own, known) = (self.own.map(), self.map().known);
+        let is_better = own.known.bound.at(now.0) < known.bound.at(now.0);
+        if let Some(compared) =
+            own.synced_raw.filter(|_| is_better || !self.clock.is_synchronised())
+        {
+            let ahead_ns = self.own.ahead_ns();
+            self.clock.follow_known(now, own.known, ahead_ns, LocalTime(compared));
+        }
+        self.follow_stated(now);
+    }
+
+    /// Follows what the leader stated, unless what was known before is clearly better.
+    fn follow_stated(&mut self, now: LocalTime) {
+        let (Some((came, stated)), Some(relation)) = (self.stated, self.relation) else { return };
+        let seen = stated.seen_by(&relation, now.0);
+        let known = self.map().known;
+        // The estimate of the newest relation is the best, also where its bound is a little worse.
+        let is_fresh = now.0.saturating_sub(came.0) <= HOLD_NS;
+        let (error_ns, known_ns) = (seen.bound.at(now.0), known.bound.at(now.0));
+        if self.clock.is_synchronised() {
+            let apart = seen.path.at(now.0).abs_diff(known.path.at(now.0));
+            let contradicts = apart > error_ns.saturating_add(known_ns);
+            if contradicts {
+                self.disrupted(now);
+            } else if error_ns > known_ns.saturating_add(if is_fresh { known_ns / 4 } else { 0 }) {
+                return;
+            }
+        }
+        self.clock.follow_known(now, seen, 0, came);
+    }
+
+    fn disrupted(&mut self, now: LocalTime) {
+        self.disruptions = self.disruptions.saturating_add(1);
+        self.clock.note_disruption(LocalTime(now.0.saturating_add(HOLD_NS)));
+    }
+}
