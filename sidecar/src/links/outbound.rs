@@ -172,7 +172,8 @@ impl Outbound {
             Frame::Welcome { received } => {
                 self.acknowledge(received);
                 if let Some(key) = connection.key.take() {
-                    self.local.keys.seal_with(key, self.hello.to);
+                    let ends = connection.ends.into_std();
+                    self.local.keys.seal_with(key, self.hello.to, ends);
                 }
                 Ok(connection)
             }

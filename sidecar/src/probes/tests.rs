@@ -64,11 +64,15 @@ impl Member {
 
     /// Waits until that many of a kind were refused.
     fn has_refused(&self, reason: &str, times: u64) {
-        let line =
-            format!("conclave_clock_probes_refused_total{{reason=\"{reason}\",group=\"orders\"}}");
-        until(|| self.counted(&line) == times, &format!("{times} {reason}"));
+        until(|| self.counted(&refused(reason)) == times, &format!("{times} {reason}"));
     }
 }
+
+fn refused(reason: &str) -> String {
+    format!("conclave_clock_probes_refused_total{{reason=\"{reason}\",group=\"orders\"}}")
+}
+
+const OPEN: &str = "conclave_clock_probe_socket_open{group=\"orders\"}";
 
 /// An address that nobody has.
 fn free(ip: &str) -> Option<SocketAddr> {
@@ -83,11 +87,16 @@ fn until(is_so: impl Fn() -> bool, what: &str) {
     }
 }
 
+/// When no test runs any more.
+pub(super) fn later() -> Instant {
+    Instant::now() + Duration::from_hours(1)
+}
+
 /// Both have the keys that a link each way would have given them.
 fn acquaint(one: &Member, two: &Member, key: u8) {
     for (from, to, key) in [(one, two, key), (two, one, key + 1)] {
-        to.keys.hear_with(ProbeKey::of([key; 32]), from.info.incarnation);
-        from.keys.seal_with(ProbeKey::of([key; 32]), to.info.incarnation);
+        to.keys.hear_with(ProbeKey::of([key; 32]), from.info.incarnation, later());
+        from.keys.seal_with(ProbeKey::of([key; 32]), to.info.incarnation, later());
     }
 }
 
@@ -219,8 +228,8 @@ fn without_a_key_nothing_is_sent_and_with_the_next_one_it_goes_on() {
     one.probes.probe(std::slice::from_ref(&two.info), 100);
     two.probes.probe(std::slice::from_ref(&one.info), 100);
     let key = || ProbeKey::of([9; 32]);
-    two.keys.seal_with(key(), one.info.incarnation);
-    one.keys.hear_with(key(), two.info.incarnation);
+    two.keys.seal_with(key(), one.info.incarnation, later());
+    one.keys.hear_with(key(), two.info.incarnation, later());
     until(|| one.peer().counts.received.get() > 2, "one hears, and has had as many turns");
     assert_eq!(one.peer().counts.sent.get(), 0);
     for key in [10, 20, 30] {
@@ -237,14 +246,13 @@ fn a_port_that_is_taken_is_no_failure_and_one_that_was_freed_is_there_at_once() 
     let taken = UdpSocket::bind(address).expect("it is free");
     let one = Member::start(1, address, ClockFault::default());
     let other = Member::start(2, free("127.0.0.1").expect("a port"), ClockFault::default());
-    let open = "conclave_clock_probe_socket_open{group=\"orders\"}";
-    until(|| other.counted(open) == 1, "the other is open");
+    until(|| other.counted(OPEN) == 1, "the other is open");
     one.probes.probe(std::slice::from_ref(&other.info), 100);
-    assert_eq!(one.counted(open), 0);
+    assert_eq!(one.counted(OPEN), 0);
     drop(one);
     drop(taken);
     let again = Member::start(1, address, ClockFault::default());
-    until(|| again.counted(open) == 1, "it is open");
+    until(|| again.counted(OPEN) == 1, "it is open");
     drop(again);
     drop(UdpSocket::bind(address).expect("the thread has ended"));
 }
