@@ -18,6 +18,8 @@ pub(crate) struct ProbeMetrics {
     pub(crate) received: IntCounter,
     timestamps: IntCounterVec,
     refused: IntCounterVec,
+    /// Samples that nobody took in time.
+    pub(crate) dropped: IntCounter,
     rtt_min: GaugeVec,
     bound: GaugeVec,
     contradictions: GaugeVec,
@@ -44,8 +46,12 @@ impl ProbeMetrics {
             ),
             refused: define.counters(
                 "conclave_clock_probes_refused_total",
-                "UDP packets that were taken for no clock probe, by why.",
+                "UDP packets on the port of clock probes that were not taken, by why.",
                 &["reason"],
+            ),
+            dropped: define.counter(
+                "conclave_clock_samples_dropped_total",
+                "What clock probes showed and nobody took in time: departure and arrival of a packet, of which both are known.",
             ),
             rtt_min: define.gauges(
                 "conclave_clock_peer_rtt_min_seconds",
@@ -78,7 +84,7 @@ impl ProbeMetrics {
         self.timestamps.with_label_values(&[label(source), "received"]).inc();
     }
 
-    /// A packet was no beacon.
+    /// A packet was not taken.
     pub(crate) fn refuse(&self, reason: &str) {
         self.refused.with_label_values(&[reason]).inc();
     }
@@ -116,6 +122,6 @@ fn label(source: Source) -> &'static str {
 const TIMESTAMPS: [[&str; 2]; 4] =
     [["kernel", "sent"], ["kernel", "received"], ["user", "sent"], ["user", "received"]];
 
-/// Why a packet is no beacon.
+/// Why a packet is not taken.
 pub(super) const REFUSED: [&str; 7] =
-    ["forged", "group", "malformed", "no-key", "queue-full", "replayed", "stranger"];
+    ["forged", "group", "malformed", "no-key", "replayed", "stranger", "too-often"];

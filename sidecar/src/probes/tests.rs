@@ -1,11 +1,12 @@
 //! Threads of beacons on one machine, whose raw clock is one: what departed cannot arrive before.
 
+use std::cell::Cell;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use conclave_protocols::PodUid;
 
-use super::packet::{Beacon, GroupHash};
+use super::packet::{Beacon, GroupHash, Numbered};
 use super::*;
 use crate::metrics::Metrics;
 use crate::os_clock::ClockFault;
@@ -218,6 +219,46 @@ fn a_packet_that_is_forged_repeated_or_foreign_is_refused_and_counted() {
     assert_eq!(two.peer().counts.refused.get() - before, 3, "those that said they were of it");
     let heard = two.peer().counts.received.get();
     until(|| two.peer().counts.received.get() > heard, "it goes on hearing");
+}
+
+#[test]
+fn a_member_that_sends_without_a_pause_is_heard_as_often_as_others() {
+    let mut two = Member::start(2, free("127.0.0.1").expect("a port"), ClockFault::default());
+    let own = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = own.local_addr().expect("it is bound");
+    let from = Incarnation { pod: PodUid(1), run: 1 };
+    let one = MemberInfo { incarnation: from, addresses: vec![address], ..two.info.clone() };
+    two.keys.hear_with(ProbeKey::of([10; 32]), from, later());
+    two.probes.probe(&[one], 100);
+    let number = Cell::new(0);
+    let send = || {
+        let stamp = Stamp { raw: LocalTime(number.get()), source: Source::Kernel };
+        let departed = Numbered { number: number.get(), at: stamp };
+        let departed = Some(departed).filter(|departed| departed.number > 0);
+        number.set(number.get() + 1);
+        let beacon = Beacon { from, number: number.get(), departed, heard: None };
+        let bytes = beacon.seal(GroupHash::of(GROUP), &ProbeKey::of([10; 32]));
+        own.send_to(&bytes, two.info.addresses[0]).expect("it goes");
+    };
+    let counts = two.peer().counts;
+    let begun = Instant::now();
+    until(
+        || {
+            send();
+            counts.received.get() > 0
+        },
+        "the thread knows of the peer",
+    );
+    let before = counts.received.get() + counts.refused.get();
+    (0..100).for_each(|_| send());
+    until(|| counts.received.get() + counts.refused.get() >= before + 100, "all were looked at");
+    let seconds = usize::try_from(begun.elapsed().as_secs()).expect("a few") + 1;
+    let received = usize::try_from(counts.received.get()).expect("a few");
+    assert!((1..=4 + 8 * seconds).contains(&received), "{received} in {seconds} s");
+    assert!(counts.refused.get() > 0);
+    until(|| two.counted(&refused("too-often")) == counts.refused.get(), "all are counted");
+    let samples = std::iter::from_fn(|| two.samples.try_recv().ok()).count();
+    assert!(samples < received, "{samples} of {received}");
 }
 
 #[test]
