@@ -16,6 +16,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod unheard;
 mod waker;
 
 use std::io;

@@ -121,6 +121,13 @@ impl Keyring {
         theirs[0] = Some(Good { key, until });
     }
 
+    /// From now on nothing is sent to a peer, which does not hear it: there must be another key.
+    pub(crate) fn forget(&self, to: Incarnation) {
+        if let Some(pair) = self.lock().of.get_mut(&to) {
+            pair.ours = None;
+        }
+    }
+
     /// What to seal a beacon to a peer with.
     pub(crate) fn ours(&self, to: Incarnation) -> Option<ProbeKey> {
         self.lock().of.get(&to)?.ours.as_ref()?.key().cloned()

@@ -20,6 +20,7 @@ use super::exchange::Exchange;
 use super::keys::Keyring;
 use super::packet::{GroupHash, LENGTH, Packet, PacketError};
 use super::socket::{KernelStamp, Socket};
+use super::unheard::Unheard;
 use super::waker::Waker;
 use super::{Peer, Sample};
 use crate::links::Cuts;
@@ -61,6 +62,7 @@ struct Probed {
     peer: Peer,
     exchange: Exchange,
     allowance: Allowance,
+    unheard: Unheard,
     /// Which of its addresses is used.
     address: usize,
     /// When it was heard last, or another address was tried.
@@ -186,7 +188,7 @@ impl Running {
         let to = probed.peer.incarnation;
         let Some(key) = self.thread.keys.ours(to).filter(|_| !self.thread.cuts.is_from(to.pod))
         else {
-            return;
+            return probed.unheard.says_nothing(now);
         };
         let Some(address) = probed.address(&self.socket, now) else { return };
         self.number += 1;
@@ -277,7 +279,14 @@ impl Running {
         probed.peer.counts.received.add_one();
         metrics.received.inc();
         metrics.arrived(arrived.source);
-        for sample in probed.exchange.received(&beacon, arrived) {
+        let before = probed.exchange.answered();
+        let samples = probed.exchange.received(&beacon, arrived);
+        if probed.exchange.answered() > before {
+            probed.unheard.acknowledged(now);
+        } else if probed.unheard.is_over(now) {
+            self.thread.keys.forget(beacon.from);
+        }
+        for sample in samples {
             if let Err(TrySendError::Full(_)) = self.thread.samples.try_send(sample) {
                 metrics.dropped.inc();
             }
@@ -289,7 +298,8 @@ impl Probed {
     fn new(peer: Peer) -> Self {
         let exchange = Exchange::with(peer.incarnation);
         let now = Instant::now();
-        Self { peer, exchange, allowance: Allowance::new(now), address: 0, heard: now }
+        let (allowance, unheard) = (Allowance::new(now), Unheard::new(now));
+        Self { peer, exchange, allowance, unheard, address: 0, heard: now }
     }
 
     /// Where to send to.

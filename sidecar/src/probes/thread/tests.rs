@@ -95,6 +95,24 @@ fn beacon(number: u64, heard: u64) -> [u8; LENGTH] {
 }
 
 #[test]
+fn a_key_that_a_peer_acknowledges_nothing_by_is_forgotten() {
+    let Held { mut running, keys, .. } = held();
+    keys.hear_with(ProbeKey::of([8; 32]), PEER, later());
+    keys.seal_with(ProbeKey::of([9; 32]), PEER, later());
+    let begin = Instant::now();
+    running.send(begin);
+    let mut hear = |number, heard, after| {
+        let now = begin + Duration::from_secs(after);
+        running.hear(&beacon(number, heard), None, now);
+        keys.ours(PEER).is_some()
+    };
+    assert!(hear(1, 0, 20), "it may be on the way");
+    assert!(hear(2, 1, 25), "it was heard");
+    assert!(hear(3, 1, 54), "that is little");
+    assert!(!hear(4, 1, 56), "it says the same as long ago");
+}
+
+#[test]
 fn a_sample_that_nobody_takes_in_time_is_counted() {
     let Held { mut running, metrics, keys, _samples: samples, .. } = held();
     keys.hear_with(ProbeKey::of([8; 32]), PEER, later());
