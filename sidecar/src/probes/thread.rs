@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conclave_protocols::Incarnation;
+use prometheus::IntGauge;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
@@ -46,6 +47,7 @@ pub(super) struct Thread {
 struct Running {
     thread: Thread,
     socket: Socket,
+    _open: Open,
     probed: Vec<Probed>,
     /// Whose turn it is.
     turn: usize,
@@ -55,6 +57,26 @@ struct Running {
     number: u64,
     /// What the kernel has not said the departure of: its count, to whom, and its number.
     in_flight: VecDeque<(u32, Incarnation, u64)>,
+}
+
+/// Shows that the port is open, as long as it is.
+struct Open(IntGauge);
+
+impl Open {
+    fn new(gauge: IntGauge) -> Self {
+        gauge.set(1);
+        Self(gauge)
+    }
+}
+
+impl Drop for Open {
+    /// However the thread ends.
+    fn drop(&mut self) {
+        self.0.set(0);
+        if std::thread::panicking() {
+            warn!("the thread of clock probes has ended by a fault: there are none any more");
+        }
+    }
 }
 
 /// A peer that beacons go to.
@@ -105,7 +127,6 @@ impl Thread {
         while !self.waker.is_stopped() {
             match Socket::open(self.address, self.clock) {
                 Ok(socket) => {
-                    self.metrics.socket.set(1);
                     if has_warned {
                         info!(address = %self.address, "the port of clock probes is open");
                     }
@@ -126,9 +147,10 @@ impl Thread {
 
 impl Running {
     fn new(thread: Thread, socket: Socket) -> Self {
+        let open = Open::new(thread.metrics.socket.clone());
         let (probed, in_flight) = (Vec::new(), VecDeque::new());
         let due = Instant::now();
-        Self { thread, socket, probed, turn: 0, due, number: 0, in_flight }
+        Self { thread, socket, _open: open, probed, turn: 0, due, number: 0, in_flight }
     }
 
     fn run(mut self) {
@@ -143,7 +165,6 @@ impl Running {
                 break;
             }
         }
-        self.thread.metrics.socket.set(0);
     }
 
     /// Does what is due, and says how to wait for what comes next.

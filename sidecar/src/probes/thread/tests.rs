@@ -85,6 +85,19 @@ fn a_flood_is_taken_in_parts_and_the_thread_listens_to_nothing_between_two() {
     assert!(pauses.contains(&true), "{pauses:?}");
 }
 
+#[test]
+fn a_thread_that_ends_by_a_fault_has_no_port_open() {
+    let Held { running, metrics, .. } = held();
+    let open = &metrics.probes.socket;
+    assert_eq!(open.get(), 1);
+    let ended = std::thread::spawn(move || {
+        let _running = running;
+        panic!("a fault");
+    });
+    assert!(ended.join().is_err());
+    assert_eq!(open.get(), 0);
+}
+
 /// A beacon of the peer, by the key that it has, which says when the one before it departed.
 fn beacon(number: u64, heard: u64) -> [u8; LENGTH] {
     let at = Stamp { raw: LocalTime(1), source: Source::User };
