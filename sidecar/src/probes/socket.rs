@@ -51,6 +51,13 @@ pub(super) struct KernelStamp(u64);
 /// Room for the control messages of one packet: a stamp is three times, an error an error and an address.
 const CONTROL: usize = 256;
 
+/// Where the kernel writes control messages. They are read in place, each as a header with what follows it, so the bytes
+/// are aligned as a header is.
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+const _: () = assert!(align_of::<Control>() >= align_of::<libc::cmsghdr>());
+
 impl Socket {
     /// Opens the port beside the one of the links: both families at `[::]`, as there.
     pub(super) fn open(address: SocketAddr, clock: OsClock) -> io::Result<Self> {
@@ -109,11 +116,11 @@ impl Socket {
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         let descriptor = self.udp.as_raw_fd();
         loop {
-            let mut control = [0; CONTROL];
+            let mut control = Control([0; CONTROL]);
             let mut nothing = [0; 1];
             let mut parts = [IoSliceMut::new(&mut nothing)];
             let report =
-                recvmsg::<SockaddrStorage>(descriptor, &mut parts, Some(&mut control), flags);
+                recvmsg::<SockaddrStorage>(descriptor, &mut parts, Some(&mut control.0), flags);
             let Ok(report) = report else { return departures };
             let conversion = self.stamps.convert();
             let (mut count, mut stamp) = (None, None);
@@ -131,11 +138,12 @@ impl Socket {
         &self,
         buffer: &mut [u8],
     ) -> io::Result<Option<(usize, Option<KernelStamp>)>> {
-        let mut control = [0; CONTROL];
+        let mut control = Control([0; CONTROL]);
         let mut parts = [IoSliceMut::new(buffer)];
         let flags = MsgFlags::MSG_DONTWAIT;
         let descriptor = self.udp.as_raw_fd();
-        let packet = recvmsg::<SockaddrStorage>(descriptor, &mut parts, Some(&mut control), flags);
+        let packet =
+            recvmsg::<SockaddrStorage>(descriptor, &mut parts, Some(&mut control.0), flags);
         let packet = match packet {
             Ok(packet) => packet,
             Err(Errno::EAGAIN) => return Ok(None),
