@@ -1,5 +1,6 @@
 //! Clock probes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge};
@@ -89,25 +90,31 @@ impl ProbeMetrics {
         self.refused.with_label_values(&[reason]).inc();
     }
 
-    /// Takes over what is known of the peers. Those that are none any more are forgotten.
+    /// Takes over what is known of the peers. Those that are none any more are forgotten. A pod has one label: of two
+    /// processes of it, of which the one is new and the other a member still, the one is shown that was heard last.
     pub(super) fn observe(&self, peers: &[PeerFigures]) {
         for gauges in [&self.rtt_min, &self.bound, &self.contradictions] {
             gauges.reset();
         }
+        let mut shown = BTreeMap::new();
         for figures in peers {
+            let one = shown.entry(&figures.peer.name).or_insert(figures);
+            if figures.last > one.last {
+                *one = figures;
+            }
+        }
+        for (name, figures) in shown {
             if let Some(shortest) = figures.rtt_min_ns {
                 let seconds = Duration::from_nanos(shortest).as_secs_f64();
-                self.rtt_min.with_label_values(&[&figures.peer.name]).set(seconds);
+                self.rtt_min.with_label_values(&[name]).set(seconds);
             }
             if let Ok(relation) = figures.relation {
                 let seconds = Duration::from_nanos(relation.offset.error_ns()).as_secs_f64();
-                self.bound.with_label_values(&[&figures.peer.name]).set(seconds);
+                self.bound.with_label_values(&[name]).set(seconds);
             }
             // Few enough for a gauge to be exact.
             let contradictions = u32::try_from(figures.contradictions).unwrap_or(u32::MAX);
-            self.contradictions
-                .with_label_values(&[&figures.peer.name])
-                .set(f64::from(contradictions));
+            self.contradictions.with_label_values(&[name]).set(f64::from(contradictions));
         }
     }
 }
