@@ -293,6 +293,20 @@ mod tests {
         holds(conversion, (WALL + truly).saturating_add_signed(step), truly);
     }
 
+    #[test]
+    fn what_was_read_before_a_clock_was_set_is_nothing_to_go_by_afterwards() {
+        let mut stamps = watched(pair(NOON - SECOND / 4, 0));
+        assert!(stamps.convert_by(pair(NOON, 0), false).is_some());
+        assert!(stamps.convert_by(pair(NOON + SECOND / 4, 100_000), true).is_none());
+        let at = NOON + 5 * SECOND;
+        let conversion = stamps.convert_by(pair(at, 100_000), false).expect("long ago");
+        let stamp = WALL + at + 100_000 - 2_000;
+        holds(conversion, stamp, at - 2_000);
+        let (departed, arrived) = (conversion.departed(stamp), conversion.arrived(stamp));
+        let within = arrived.expect("a moment ago") - departed.expect("a moment ago");
+        assert!(within.as_nanos() < 1_000, "the step is no slew: {within:?}");
+    }
+
     /// Where the kernel does not report it, and in the moment before it does.
     #[test]
     fn a_small_step_that_nobody_reported_is_in_what_is_stated() {
