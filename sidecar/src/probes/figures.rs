@@ -69,8 +69,11 @@ struct Trips {
 /// up to 100 µs, a longer window makes the estimate no better.
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// By how much the rate of a clock may change within two windows, in parts per billion: what NTP assumes of any
-/// oscillator (RFC 5905, PHI).
+/// By how much the rate of a clock, as another shows it, may be off some constant within two windows, in parts per
+/// billion. This is chosen and not proven: no standard bounds how fast a rate changes (PHI of RFC 5905, of the same size,
+/// bounds the rate). A crystal changes its rate by less when its temperature changes by ten degrees, which a machine takes
+/// minutes for. A machine whose clock changes more, one that is moved to another host say, makes the bounds wrong until
+/// the samples contradict them.
 pub(crate) const WANDER_PPB: u64 = 15_000;
 
 /// What stamps may be off by to the wrong side: conversion rounds outwards, and each clock shows whole nanoseconds.
