@@ -53,7 +53,7 @@ async fn a_greeting_is_enough_for_a_key_and_says_nothing() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_forgotten_is_made_anew_and_what_is_said_meanwhile_is_heard() {
+async fn a_key_that_was_forgotten_is_made_anew_and_no_message_is_lost() {
     let authority = authority();
     let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
     let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
