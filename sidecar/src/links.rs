@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use conclave_protocols::Incarnation;
 use conclave_protocols::record::MemberInfo;
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -73,6 +73,8 @@ struct Link {
     queue: mpsc::Sender<Payload>,
     /// Whether there is a connection now, on which the peer was heard of lately.
     connected: Arc<AtomicBool>,
+    /// Asks for another connection, and a key with it, unless there is a key.
+    lacks_key: Arc<Notify>,
 }
 
 /// Messages that may wait for a link.
@@ -106,10 +108,12 @@ impl Links {
         self.open.get(&peer).is_some_and(|link| link.connected.load(Ordering::Relaxed))
     }
 
-    /// Opens a link to a peer, unless there is one, though there is nothing to say: both get a key by it.
+    /// Has both get a key: opens a link to a peer though there is nothing to say, or has one that is open connect
+    /// again, by which it loses nothing.
     pub(crate) fn greet(&mut self, to: Incarnation) {
-        if self.open.get(&to).is_none_or(|link| link.queue.is_closed()) {
-            self.connect(to, true);
+        match self.open.get(&to).filter(|link| !link.queue.is_closed()) {
+            Some(link) => link.lacks_key.notify_one(),
+            None => _ = self.connect(to, true),
         }
     }
 

@@ -2,6 +2,7 @@
 //! a member a clock that is off.
 
 mod stamps;
+mod watch;
 
 use std::time::Duration;
 

@@ -5,6 +5,7 @@
 //! departs, so each of them bounds the offset of the two clocks from one side, whatever the network does. All clocks
 //! are raw ones (`CLOCK_MONOTONIC_RAW`).
 
+mod allowance;
 mod exchange;
 mod figures;
 #[cfg(feature = "fuzzing")]
@@ -15,6 +16,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod unheard;
 mod waker;
 
 use std::io;
@@ -114,7 +116,7 @@ pub(crate) struct Peer {
 pub(crate) struct Counts {
     pub(crate) sent: Count,
     pub(crate) received: Count,
-    /// Those that name this peer as their sender, and were not believed.
+    /// Those that name this peer as their sender, and were not taken.
     pub(crate) refused: Count,
 }
 
@@ -152,7 +154,8 @@ pub(crate) struct Probes {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Samples that may wait to be taken: those of half a second with as many peers as a group may have.
+/// Samples that may wait to be taken: those of a second with as many peers as a group may have, if all send as often as
+/// they may.
 const SAMPLES: usize = 4096;
 
 impl Probes {

@@ -111,7 +111,7 @@ struct PacketsView {
     sent: u64,
     /// From the member.
     received: u64,
-    /// That name the member as their sender, and were not believed.
+    /// That name the member as their sender, and were not taken: not believed, or too many.
     refused: u64,
 }
 

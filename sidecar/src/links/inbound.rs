@@ -182,7 +182,7 @@ impl Inbound {
             Ok(turn) => {
                 // It may be used once the welcome has arrived.
                 if let Some(key) = connection.key.take() {
-                    self.local.keys.hear_with(key, hello.from);
+                    self.local.keys.hear_with(key, hello.from, connection.ends.into_std());
                 }
                 say(&mut connection, &Frame::Welcome { received: turn.received }).await?;
                 self.listen(hello.from, turn, connection).await

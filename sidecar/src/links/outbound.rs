@@ -10,7 +10,7 @@ use std::time::Duration;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::{Incarnation, PodUid};
 use futures::{SinkExt, StreamExt};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until, timeout};
 use tracing::debug;
 
@@ -42,6 +42,8 @@ struct Outbound {
     addresses: Vec<SocketAddr>,
     queue: mpsc::Receiver<Payload>,
     connected: Arc<AtomicBool>,
+    /// There may be no key any more: then another connection is to bring one.
+    lacks_key: Arc<Notify>,
     /// Sent or to be sent, and not acknowledged.
     kept: VecDeque<Kept>,
     /// The number of the latest message.
@@ -76,6 +78,7 @@ pub(super) fn open(
 ) -> Link {
     let (sender, queue) = mpsc::channel(queue);
     let connected = Arc::new(AtomicBool::new(false));
+    let lacks_key = Arc::new(Notify::new());
     let versions = wire::VERSIONS;
     let hello = Hello { versions, group: local.group, from: local.info.incarnation, to, session };
     let outbound = Outbound {
@@ -84,6 +87,7 @@ pub(super) fn open(
         addresses,
         queue,
         connected: Arc::clone(&connected),
+        lacks_key: Arc::clone(&lacks_key),
         kept: VecDeque::new(),
         last: 0,
         greets,
@@ -93,7 +97,7 @@ pub(super) fn open(
         // The end of the sidecar ends all links at once.
         let _ = end.run_until_cancelled(outbound.run()).await;
     });
-    Link { queue: sender, connected }
+    Link { queue: sender, connected, lacks_key }
 }
 
 impl Outbound {
@@ -126,13 +130,21 @@ impl Outbound {
     async fn has_something_to_say(&mut self) -> bool {
         // A peer that is known no more is not greeted.
         self.greets &= !self.queue.is_closed();
+        let lacks_key = Arc::clone(&self.lacks_key);
         while self.kept.is_empty() && !self.greets {
-            match timeout(IDLE, self.queue.recv()).await {
-                Ok(Some(payload)) => self.keep(payload),
-                Ok(None) | Err(_) => return false,
+            tokio::select! {
+                next = timeout(IDLE, self.queue.recv()) => match next {
+                    Ok(Some(payload)) => self.keep(payload),
+                    Ok(None) | Err(_) => return false,
+                },
+                () = lacks_key.notified() => self.greets = !self.has_key(),
             }
         }
         self.kept.len() <= UNACKNOWLEDGED
+    }
+
+    fn has_key(&self) -> bool {
+        self.local.keys.ours(self.hello.to).is_some()
     }
 
     fn keep(&mut self, payload: Payload) {
@@ -172,7 +184,8 @@ impl Outbound {
             Frame::Welcome { received } => {
                 self.acknowledge(received);
                 if let Some(key) = connection.key.take() {
-                    self.local.keys.seal_with(key, self.hello.to);
+                    let ends = connection.ends.into_std();
+                    self.local.keys.seal_with(key, self.hello.to, ends);
                 }
                 Ok(connection)
             }
@@ -219,6 +232,7 @@ impl Outbound {
             }
         }
         let mut cuts = self.local.cuts.clone();
+        let lacks_key = Arc::clone(&self.lacks_key);
         let ends = connection.ends;
         let mut heard = Instant::now();
         loop {
@@ -249,6 +263,13 @@ impl Outbound {
                     return End::Broken(io::ErrorKind::TimedOut.into());
                 }
                 () = tokio::time::sleep(IDLE), if self.kept.is_empty() => return End::Final,
+                () = lacks_key.notified() => {
+                    // The connection may have brought it since it was missed.
+                    if !self.has_key() {
+                        self.greets = true;
+                        return End::Broken(io::Error::other("another key is wanted"));
+                    }
+                }
                 () = sleep_until(ends) => {
                     return End::Broken(io::Error::other("the peer's certificate has ended"));
                 }

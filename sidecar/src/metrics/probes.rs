@@ -1,5 +1,6 @@
 //! Clock probes.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge};
@@ -18,6 +19,8 @@ pub(crate) struct ProbeMetrics {
     pub(crate) received: IntCounter,
     timestamps: IntCounterVec,
     refused: IntCounterVec,
+    /// Samples that nobody took in time.
+    pub(crate) dropped: IntCounter,
     rtt_min: GaugeVec,
     bound: GaugeVec,
     contradictions: GaugeVec,
@@ -44,8 +47,12 @@ impl ProbeMetrics {
             ),
             refused: define.counters(
                 "conclave_clock_probes_refused_total",
-                "UDP packets that were taken for no clock probe, by why.",
+                "UDP packets on the port of clock probes that were not taken, by why.",
                 &["reason"],
+            ),
+            dropped: define.counter(
+                "conclave_clock_samples_dropped_total",
+                "What clock probes showed and nobody took in time: departure and arrival of a packet, of which both are known.",
             ),
             rtt_min: define.gauges(
                 "conclave_clock_peer_rtt_min_seconds",
@@ -78,30 +85,36 @@ impl ProbeMetrics {
         self.timestamps.with_label_values(&[label(source), "received"]).inc();
     }
 
-    /// A packet was no beacon.
+    /// A packet was not taken.
     pub(crate) fn refuse(&self, reason: &str) {
         self.refused.with_label_values(&[reason]).inc();
     }
 
-    /// Takes over what is known of the peers. Those that are none any more are forgotten.
+    /// Takes over what is known of the peers. Those that are none any more are forgotten. A pod has one label: of two
+    /// processes of it, of which the one is new and the other a member still, the one is shown that was heard last.
     pub(super) fn observe(&self, peers: &[PeerFigures]) {
         for gauges in [&self.rtt_min, &self.bound, &self.contradictions] {
             gauges.reset();
         }
+        let mut shown = BTreeMap::new();
         for figures in peers {
+            let one = shown.entry(&figures.peer.name).or_insert(figures);
+            if figures.last > one.last {
+                *one = figures;
+            }
+        }
+        for (name, figures) in shown {
             if let Some(shortest) = figures.rtt_min_ns {
                 let seconds = Duration::from_nanos(shortest).as_secs_f64();
-                self.rtt_min.with_label_values(&[&figures.peer.name]).set(seconds);
+                self.rtt_min.with_label_values(&[name]).set(seconds);
             }
             if let Ok(relation) = figures.relation {
                 let seconds = Duration::from_nanos(relation.offset.error_ns()).as_secs_f64();
-                self.bound.with_label_values(&[&figures.peer.name]).set(seconds);
+                self.bound.with_label_values(&[name]).set(seconds);
             }
             // Few enough for a gauge to be exact.
             let contradictions = u32::try_from(figures.contradictions).unwrap_or(u32::MAX);
-            self.contradictions
-                .with_label_values(&[&figures.peer.name])
-                .set(f64::from(contradictions));
+            self.contradictions.with_label_values(&[name]).set(f64::from(contradictions));
         }
     }
 }
@@ -116,6 +129,6 @@ fn label(source: Source) -> &'static str {
 const TIMESTAMPS: [[&str; 2]; 4] =
     [["kernel", "sent"], ["kernel", "received"], ["user", "sent"], ["user", "received"]];
 
-/// Why a packet is no beacon.
+/// Why a packet is not taken.
 pub(super) const REFUSED: [&str; 7] =
-    ["forged", "group", "malformed", "no-key", "queue-full", "replayed", "stranger"];
+    ["forged", "group", "malformed", "no-key", "replayed", "stranger", "too-often"];

@@ -55,11 +55,13 @@ fn every_metric_has_a_place_in_the_documentation() {
 fn page() -> String {
     let mut page = String::from(
         "# Metrics\n\n\
-         `GET :7072/metrics` of every sidecar. Each metric has the label `group` besides those \
-         below; no lock or owner is ever a label, an election only as the resource lists it, and a peer only while its clock is \
-         compared. All are \
-         there from the start, counters with 0, but for requests of applications and messages by their \
-         `type`: each of these begins with its first, and a round trip with the first that is known. What the textbook expects is there within a view. The usual `process_*` metrics are there \
+         `GET :7072/metrics` of every sidecar. Each metric has the label `group` besides those below; no lock or \
+         owner is ever a label, an election only as the resource lists it, and a peer only while its clock is \
+         compared; of two processes of one pod the one is shown that was heard last. All are there from the start, \
+         counters with 0, but for these. Requests of applications, and messages by their `type`, begin with the first. \
+         What the textbook expects is there within a view, and entries that asked nobody where the policy lets members \
+         keep what admits them. Of a peer, contradictions are there as soon as its clock is compared, and a round trip \
+         and a bound once they are known. The health of the application is there only where the pod has a health check. The usual `process_*` metrics are there \
          too. The operator's are in [metrics-operator.md](metrics-operator.md); alerts and dashboards in \
          [monitoring.md](monitoring.md). This page is made from the definitions in `sidecar/src/metrics/`; a test compares \
          them.\n\n\

@@ -45,6 +45,11 @@ impl Exchange {
         Self { peer, departures: VecDeque::new(), heard: None, answered: 0 }
     }
 
+    /// The highest number of ours that the peer has acknowledged.
+    pub(super) fn answered(&self) -> u64 {
+        self.answered
+    }
+
     /// What to send next.
     pub(super) fn beacon(&self, from: Incarnation, number: u64) -> Beacon {
         let departed = self.departures.back();

@@ -69,8 +69,11 @@ struct Trips {
 /// up to 100 µs, a longer window makes the estimate no better.
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// By how much the rate of a clock may change within two windows, in parts per billion: what NTP assumes of any
-/// oscillator (RFC 5905, PHI).
+/// By how much the rate of a clock, as another shows it, may be off some constant within two windows, in parts per
+/// billion. This is chosen and not proven: no standard bounds how fast a rate changes (PHI of RFC 5905, of the same size,
+/// bounds the rate). A crystal changes its rate by less when its temperature changes by ten degrees, which a machine takes
+/// minutes for. A machine whose clock changes more, one that is moved to another host say, makes the bounds wrong until
+/// the samples contradict them.
 pub(crate) const WANDER_PPB: u64 = 15_000;
 
 /// What stamps may be off by to the wrong side: conversion rounds outwards, and each clock shows whole nanoseconds.
@@ -228,6 +231,8 @@ impl Trips {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use conclave_protocols::PodUid;
     use conclave_protocols::clock::Refused;
 
@@ -290,6 +295,41 @@ mod tests {
             course.take(departed.raw, &Sample::Sent { peer: PEER, departed, arrived_there });
         }
         assert!(course.link.refused().contradictions > 0);
+    }
+
+    #[test]
+    fn what_was_found_counts_no_more_for_another_policy_or_another_process() {
+        let peer = |incarnation, max_drift_ppm| Peer {
+            incarnation,
+            name: "pod-2".to_owned(),
+            addresses: Vec::new(),
+            max_drift_ppm,
+            counts: Arc::default(),
+        };
+        let (peers, probed) = watch::channel(vec![peer(PEER, 100)]);
+        let (samples, taken) = mpsc::channel(8);
+        let (shown, seen) = watch::channel(Vec::new());
+        let clock = OsClock::default();
+        let mut figures = Figures::new(taken, probed, shown, clock);
+        let mut found = |peer| {
+            let now = clock.raw().0;
+            let (departed, arrived_there) = (kernel(now - 50_000), kernel(there(now - 30_000)));
+            samples.try_send(Sample::Sent { peer, departed, arrived_there }).expect("room");
+            let (departed_there, arrived) = (kernel(there(now - 20_000)), kernel(now));
+            samples.try_send(Sample::Received { peer, departed_there, arrived }).expect("room");
+            figures.take();
+            seen.borrow().iter().map(|one| (one.samples, one.relation.is_ok())).collect::<Vec<_>>()
+        };
+        assert_eq!(found(PEER), [(2, true)]);
+        assert_eq!(found(PEER), [(4, true)]);
+        peers.send_replace(vec![peer(PEER, 200)]);
+        assert_eq!(found(PEER), [(2, true)], "the policy is another one");
+        let next = Incarnation { run: 2, ..PEER };
+        peers.send_replace(vec![peer(next, 200)]);
+        assert_eq!(found(PEER), [(0, false)], "the process is another one");
+        assert_eq!(found(next), [(2, true)]);
+        peers.send_replace(vec![peer(next, 200), peer(PEER, 200)]);
+        assert_eq!(found(next), [(4, true), (0, false)], "nothing is left of the first");
     }
 
     #[test]

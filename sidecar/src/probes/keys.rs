@@ -3,11 +3,13 @@
 //! Both ends of a link, which is a TLS connection between two members that have seen each other's certificates, derive
 //! the same key from it (RFC 5705, RFC 8446 section 7.5), and no one else can. The end that opened the link seals its
 //! beacons to the other with that key. So each direction of a pair has a key of its own, which nobody chose and which
-//! was never sent.
+//! was never sent. A key may be used for longer than the link is open, but not for longer than the certificate is good
+//! that the other end showed on it.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use conclave_protocols::Incarnation;
 use ring::hmac;
@@ -34,18 +36,32 @@ struct Keys {
 #[derive(Default)]
 struct Pair {
     /// For what this member sends.
-    ours: Option<ProbeKey>,
+    ours: Option<Good>,
     /// For what it hears: of the latest link, and of the one before, whose end may still send.
-    theirs: [Option<ProbeKey>; 2],
+    theirs: [Option<Good>; 2],
     /// The highest number heard.
     highest: u64,
     used: u64,
 }
 
+/// A key that is good for a time.
+#[derive(Clone)]
+struct Good {
+    key: ProbeKey,
+    /// When the certificate ends of the member that has the key too.
+    until: Instant,
+}
+
+impl Good {
+    fn key(&self) -> Option<&ProbeKey> {
+        (Instant::now() < self.until).then_some(&self.key)
+    }
+}
+
 /// Why a beacon is not believed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Disbelief {
-    /// There is no link from that member.
+    /// There was no link from that member, or the certificate that it showed there has ended.
     NoKey,
     /// It was made without the key.
     Forged,
@@ -92,34 +108,44 @@ impl fmt::Debug for ProbeKey {
 }
 
 impl Keyring {
-    /// From now on this member's beacons to a peer are sealed with this: the peer has it too.
-    pub(crate) fn seal_with(&self, key: ProbeKey, to: Incarnation) {
-        self.lock().pair(to).ours = Some(key);
+    /// From now on this member's beacons to a peer are sealed with this: the peer has it too. Its certificate ends then.
+    pub(crate) fn seal_with(&self, key: ProbeKey, to: Incarnation, until: Instant) {
+        self.lock().pair(to).ours = Some(Good { key, until });
     }
 
-    /// A peer may seal its beacons with this from now on.
-    pub(crate) fn hear_with(&self, key: ProbeKey, from: Incarnation) {
+    /// A peer may seal its beacons with this from now on, until its certificate ends.
+    pub(crate) fn hear_with(&self, key: ProbeKey, from: Incarnation, until: Instant) {
         let mut keys = self.lock();
         let theirs = &mut keys.pair(from).theirs;
         theirs.rotate_right(1);
-        theirs[0] = Some(key);
+        theirs[0] = Some(Good { key, until });
+    }
+
+    /// From now on nothing is sent to a peer, which does not hear it: there must be another key.
+    pub(crate) fn forget(&self, to: Incarnation) {
+        if let Some(pair) = self.lock().of.get_mut(&to) {
+            pair.ours = None;
+        }
     }
 
     /// What to seal a beacon to a peer with.
     pub(crate) fn ours(&self, to: Incarnation) -> Option<ProbeKey> {
-        self.lock().of.get(&to)?.ours.clone()
+        self.lock().of.get(&to)?.ours.as_ref()?.key().cloned()
     }
 
     /// Whether a packet is of whom it says, and later than all that were believed.
     pub(crate) fn believe(&self, packet: &Packet<'_>) -> Result<(), Disbelief> {
         let claimed = packet.claimed();
-        let mut keys = self.lock();
-        let known = keys.of.get_mut(&claimed.from).ok_or(Disbelief::NoKey)?;
-        let mut theirs = known.theirs.iter().flatten().peekable();
+        // A seal takes a while to compute. Links do not wait for that.
+        let theirs = self.lock().of.get(&claimed.from).map(|pair| pair.theirs.clone());
+        let theirs = theirs.iter().flatten().flatten();
+        let mut theirs = theirs.filter_map(Good::key).peekable();
         theirs.peek().ok_or(Disbelief::NoKey)?;
         if !theirs.any(|key| packet.is_sealed_by(key)) {
             return Err(Disbelief::Forged);
         }
+        let mut keys = self.lock();
+        let known = keys.of.get_mut(&claimed.from).ok_or(Disbelief::NoKey)?;
         if claimed.number <= known.highest {
             return Err(Disbelief::Replayed);
         }
@@ -151,6 +177,8 @@ impl Keys {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use conclave_protocols::PodUid;
 
     use super::super::packet::{Beacon, GroupHash, LENGTH};
@@ -163,6 +191,10 @@ mod tests {
         beacon.seal(GroupHash::of(1), &ProbeKey::of([key; 32]))
     }
 
+    fn later() -> Instant {
+        Instant::now() + Duration::from_hours(1)
+    }
+
     fn believe(keys: &Keyring, bytes: &[u8]) -> Result<(), Disbelief> {
         keys.believe(&Packet::parse(bytes, GroupHash::of(1)).expect("it has the form"))
     }
@@ -171,7 +203,7 @@ mod tests {
     fn a_beacon_is_believed_once_and_in_order() {
         let keys = Keyring::default();
         assert_eq!(believe(&keys, &sealed(5, 1)), Err(Disbelief::NoKey));
-        keys.hear_with(ProbeKey::of([1; 32]), PEER);
+        keys.hear_with(ProbeKey::of([1; 32]), PEER, later());
         assert_eq!(believe(&keys, &sealed(5, 2)), Err(Disbelief::Forged));
         assert_eq!(believe(&keys, &sealed(5, 1)), Ok(()));
         assert_eq!(believe(&keys, &sealed(5, 1)), Err(Disbelief::Replayed));
@@ -183,7 +215,7 @@ mod tests {
     fn the_key_before_the_latest_is_good_and_no_earlier_one() {
         let keys = Keyring::default();
         for key in 1..=3 {
-            keys.hear_with(ProbeKey::of([key; 32]), PEER);
+            keys.hear_with(ProbeKey::of([key; 32]), PEER, later());
         }
         assert_eq!(believe(&keys, &sealed(1, 1)), Err(Disbelief::Forged));
         assert_eq!(believe(&keys, &sealed(2, 2)), Ok(()));
@@ -194,24 +226,40 @@ mod tests {
     #[test]
     fn what_a_member_seals_with_it_does_not_believe() {
         let keys = Keyring::default();
-        keys.seal_with(ProbeKey::of([1; 32]), PEER);
+        keys.seal_with(ProbeKey::of([1; 32]), PEER, later());
         assert_eq!(believe(&keys, &sealed(1, 1)), Err(Disbelief::NoKey), "it is sent back");
     }
 
     #[test]
     fn room_is_made_by_the_pair_of_which_nothing_was_heard_for_longest() {
         let keys = Keyring::default();
-        keys.hear_with(ProbeKey::of([1; 32]), PEER);
+        keys.hear_with(ProbeKey::of([1; 32]), PEER, later());
         for run in 2..=u64::try_from(PAIRS).expect("a few") {
-            keys.hear_with(ProbeKey::of([9; 32]), Incarnation { run, ..PEER });
+            keys.hear_with(ProbeKey::of([9; 32]), Incarnation { run, ..PEER }, later());
         }
         assert_eq!(believe(&keys, &sealed(1, 1)), Ok(()), "it is used");
         let others = [Incarnation { run: 9_001, ..PEER }, Incarnation { run: 9_002, ..PEER }];
         for other in others {
-            keys.hear_with(ProbeKey::of([9; 32]), other);
+            keys.hear_with(ProbeKey::of([9; 32]), other, later());
         }
         assert_eq!(believe(&keys, &sealed(2, 1)), Ok(()));
         assert_eq!(keys.lock().of.len(), PAIRS);
+    }
+
+    #[test]
+    fn a_key_is_good_for_as_long_as_the_certificate_of_its_link() {
+        let keys = Keyring::default();
+        let ended = Instant::now();
+        keys.hear_with(ProbeKey::of([1; 32]), PEER, ended);
+        keys.seal_with(ProbeKey::of([2; 32]), PEER, ended);
+        assert_eq!(believe(&keys, &sealed(1, 1)), Err(Disbelief::NoKey));
+        assert!(keys.ours(PEER).is_none());
+        // The link after it, on which another certificate was shown.
+        keys.hear_with(ProbeKey::of([3; 32]), PEER, later());
+        keys.seal_with(ProbeKey::of([4; 32]), PEER, later());
+        assert_eq!(believe(&keys, &sealed(1, 1)), Err(Disbelief::Forged));
+        assert_eq!(believe(&keys, &sealed(1, 3)), Ok(()));
+        assert!(keys.ours(PEER).is_some());
     }
 
     #[test]

@@ -44,8 +44,19 @@ pub(super) struct Sending {
     pub(super) returned: LocalTime,
 }
 
+/// When the kernel had a packet in hand, by the wall clock in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KernelStamp(u64);
+
 /// Room for the control messages of one packet: a stamp is three times, an error an error and an address.
 const CONTROL: usize = 256;
+
+/// Where the kernel writes control messages. They are read in place, each as a header with what follows it, so the bytes
+/// are aligned as a header is.
+#[repr(C, align(8))]
+struct Control([u8; CONTROL]);
+
+const _: () = assert!(align_of::<Control>() >= align_of::<libc::cmsghdr>());
 
 impl Socket {
     /// Opens the port beside the one of the links: both families at `[::]`, as there.
@@ -105,11 +116,11 @@ impl Socket {
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         let descriptor = self.udp.as_raw_fd();
         loop {
-            let mut control = [0; CONTROL];
+            let mut control = Control([0; CONTROL]);
             let mut nothing = [0; 1];
             let mut parts = [IoSliceMut::new(&mut nothing)];
             let report =
-                recvmsg::<SockaddrStorage>(descriptor, &mut parts, Some(&mut control), flags);
+                recvmsg::<SockaddrStorage>(descriptor, &mut parts, Some(&mut control.0), flags);
             let Ok(report) = report else { return departures };
             let conversion = self.stamps.convert();
             let (mut count, mut stamp) = (None, None);
@@ -122,28 +133,36 @@ impl Socket {
         }
     }
 
-    /// The next packet that has arrived: its length, and when it arrived. Nothing if there is none.
-    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<(usize, Stamp)>> {
-        let mut control = [0; CONTROL];
+    /// The next packet that has arrived: its length, and what the kernel says of its arrival. Nothing if there is none.
+    pub(super) fn receive(
+        &self,
+        buffer: &mut [u8],
+    ) -> io::Result<Option<(usize, Option<KernelStamp>)>> {
+        let mut control = Control([0; CONTROL]);
         let mut parts = [IoSliceMut::new(buffer)];
         let flags = MsgFlags::MSG_DONTWAIT;
         let descriptor = self.udp.as_raw_fd();
-        let packet = recvmsg::<SockaddrStorage>(descriptor, &mut parts, Some(&mut control), flags);
+        let packet =
+            recvmsg::<SockaddrStorage>(descriptor, &mut parts, Some(&mut control.0), flags);
         let packet = match packet {
             Ok(packet) => packet,
             Err(Errno::EAGAIN) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
+        let mut messages = packet.cmsgs().into_iter().flatten();
+        let stamp = messages.find_map(|message| stamped(&message));
+        Ok(Some((packet.bytes, stamp.map(KernelStamp))))
+    }
+
+    /// When a packet arrived that was fetched a moment ago.
+    pub(super) fn arrived(&mut self, stamp: Option<KernelStamp>) -> Stamp {
         let now = Stamp { raw: self.clock.raw(), source: Source::User };
         let conversion = self.stamps.convert();
-        let mut messages = packet.cmsgs().into_iter().flatten();
-        let by_kernel = messages.find_map(|message| stamped(&message));
-        let by_kernel = by_kernel.and_then(|stamp| conversion?.arrived(stamp));
-        let arrived = by_kernel.map_or(now, |raw| {
+        let by_kernel = stamp.and_then(|KernelStamp(stamp)| conversion?.arrived(stamp));
+        by_kernel.map_or(now, |raw| {
             // A conversion errs to the late side; the packet had arrived when it was fetched.
             Stamp { raw: raw.min(now.raw), source: Source::Kernel }
-        });
-        Ok(Some((packet.bytes, arrived)))
+        })
     }
 
     /// Takes off an error that would wake the thread again and again.

@@ -1,5 +1,8 @@
 //! The thread that sends beacons and takes those of others: a task would be late whenever another one is busy.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -7,17 +10,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use conclave_protocols::Incarnation;
+use prometheus::IntGauge;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tracing::{debug, info, warn};
 
+use super::allowance::Allowance;
 use super::exchange::Exchange;
 use super::keys::Keyring;
 use super::packet::{GroupHash, LENGTH, Packet, PacketError};
-use super::socket::Socket;
+use super::socket::{KernelStamp, Socket};
+use super::unheard::Unheard;
 use super::waker::Waker;
-use super::{Peer, Sample, Stamp};
+use super::{Peer, Sample};
 use crate::links::Cuts;
 use crate::metrics::ProbeMetrics;
 use crate::os_clock::OsClock;
@@ -41,6 +47,7 @@ pub(super) struct Thread {
 struct Running {
     thread: Thread,
     socket: Socket,
+    _open: Open,
     probed: Vec<Probed>,
     /// Whose turn it is.
     turn: usize,
@@ -52,10 +59,32 @@ struct Running {
     in_flight: VecDeque<(u32, Incarnation, u64)>,
 }
 
+/// Shows that the port is open, as long as it is.
+struct Open(IntGauge);
+
+impl Open {
+    fn new(gauge: IntGauge) -> Self {
+        gauge.set(1);
+        Self(gauge)
+    }
+}
+
+impl Drop for Open {
+    /// However the thread ends.
+    fn drop(&mut self) {
+        self.0.set(0);
+        if std::thread::panicking() {
+            warn!("the thread of clock probes has ended by a fault: there are none any more");
+        }
+    }
+}
+
 /// A peer that beacons go to.
 struct Probed {
     peer: Peer,
     exchange: Exchange,
+    allowance: Allowance,
+    unheard: Unheard,
     /// Which of its addresses is used.
     address: usize,
     /// When it was heard last, or another address was tried.
@@ -64,7 +93,7 @@ struct Probed {
 
 /// Between two beacons on one link. At 4 per second a bound of 15 parts per million costs a few microseconds over the
 /// delay; at 1 per second it costs three times that.
-const PERIOD: Duration = Duration::from_millis(250);
+pub(super) const PERIOD: Duration = Duration::from_millis(250);
 
 /// A peer that was not heard for that long may be reached at another of its addresses.
 const DEAF: Duration = Duration::from_secs(5);
@@ -74,6 +103,19 @@ const TAKEN: Duration = Duration::from_secs(10);
 
 /// Packets that are taken before beacons are sent again that are due.
 const AT_ONCE: usize = 64;
+
+/// Where more packets come than are taken at once, the thread takes no more for that long: so a flood of them costs a part
+/// of a processor, and what it crowds out is lost.
+const BREATH: Duration = Duration::from_millis(1);
+
+/// How to wait for what comes next.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Pause {
+    /// Until a packet comes, or for that long.
+    Hears(Duration),
+    /// For that long, whatever comes.
+    HearsNothing(Duration),
+}
 
 /// Departures that the kernel may still report.
 const IN_FLIGHT: usize = 1024;
@@ -85,7 +127,6 @@ impl Thread {
         while !self.waker.is_stopped() {
             match Socket::open(self.address, self.clock) {
                 Ok(socket) => {
-                    self.metrics.socket.set(1);
                     if has_warned {
                         info!(address = %self.address, "the port of clock probes is open");
                     }
@@ -106,31 +147,42 @@ impl Thread {
 
 impl Running {
     fn new(thread: Thread, socket: Socket) -> Self {
+        let open = Open::new(thread.metrics.socket.clone());
         let (probed, in_flight) = (Vec::new(), VecDeque::new());
-        Self { thread, socket, probed, turn: 0, due: Instant::now(), number: 0, in_flight }
+        let due = Instant::now();
+        Self { thread, socket, _open: open, probed, turn: 0, due, number: 0, in_flight }
     }
 
     fn run(mut self) {
         while !self.thread.waker.is_stopped() {
-            if self.thread.peers.has_changed().unwrap_or(false) {
-                self.take_peers();
-            }
-            self.note_departures();
-            self.receive();
-            let now = Instant::now();
-            if now >= self.due {
-                self.send(now);
-                self.note_departures();
-            }
-            self.socket.clear();
-            let left = self.due.saturating_duration_since(Instant::now());
-            let left = if self.probed.is_empty() { IDLE } else { left };
-            if let Err(error) = wait(Some(&self.socket), &self.thread.waker, left) {
+            let pause = self.turn();
+            let waited = match pause {
+                Pause::Hears(at_most) => wait(Some(&self.socket), &self.thread.waker, at_most),
+                Pause::HearsNothing(at_most) => wait(None, &self.thread.waker, at_most),
+            };
+            if let Err(error) = waited {
                 warn!(%error, "wait for clock probes: there are none any more");
                 break;
             }
         }
-        self.thread.metrics.socket.set(0);
+    }
+
+    /// Does what is due, and says how to wait for what comes next.
+    fn turn(&mut self) -> Pause {
+        if self.thread.peers.has_changed().unwrap_or(false) {
+            self.take_peers();
+        }
+        self.note_departures();
+        let has_more = self.receive(Instant::now());
+        let now = Instant::now();
+        if now >= self.due {
+            self.send(now);
+            self.note_departures();
+        }
+        self.socket.clear();
+        let left = self.due.saturating_duration_since(Instant::now());
+        let left = if self.probed.is_empty() { IDLE } else { left };
+        if has_more { Pause::HearsNothing(left.min(BREATH)) } else { Pause::Hears(left) }
     }
 
     /// Other peers are to be probed. With those that stay the exchange goes on.
@@ -157,7 +209,7 @@ impl Running {
         let to = probed.peer.incarnation;
         let Some(key) = self.thread.keys.ours(to).filter(|_| !self.thread.cuts.is_from(to.pod))
         else {
-            return;
+            return probed.unheard.says_nothing(now);
         };
         let Some(address) = probed.address(&self.socket, now) else { return };
         self.number += 1;
@@ -199,19 +251,25 @@ impl Running {
         }
     }
 
-    fn receive(&mut self) {
+    /// Takes what has arrived. Whether there may be more: whatever it is, it is not to keep the thread busy.
+    fn receive(&mut self, now: Instant) -> bool {
         // One byte more than a beacon has: a longer packet is none.
         let mut buffer = [0; LENGTH + 1];
         for _ in 0..AT_ONCE {
             match self.socket.receive(&mut buffer) {
-                Ok(Some((length, arrived))) => self.hear(&buffer[..length], arrived),
-                Ok(None) => return,
-                Err(error) => return debug!(%error, "receive a clock probe"),
+                Ok(Some((length, stamp))) => self.hear(&buffer[..length], stamp, now),
+                Ok(None) => return false,
+                Err(error) => {
+                    debug!(%error, "receive a clock probe");
+                    return false;
+                }
             }
         }
+        true
     }
 
-    fn hear(&mut self, bytes: &[u8], arrived: Stamp) {
+    /// Takes one packet, which the kernel stamped then.
+    fn hear(&mut self, bytes: &[u8], stamp: Option<KernelStamp>, now: Instant) {
         let metrics = &self.thread.metrics;
         let packet = match Packet::parse(bytes, self.thread.group) {
             Ok(packet) => packet,
@@ -226,17 +284,32 @@ impl Running {
         if self.thread.cuts.is_from(beacon.from.pod) {
             return;
         }
+        if probed.allowance.is_used_up(now) {
+            probed.peer.counts.refused.add_one();
+            return metrics.refuse("too-often");
+        }
         if let Err(disbelief) = self.thread.keys.believe(&packet) {
             probed.peer.counts.refused.add_one();
             return metrics.refuse(disbelief.label());
         }
-        probed.heard = Instant::now();
+        // What somebody else sent in its name has no part in its allowance.
+        probed.allowance.take(now);
+        probed.heard = now;
+        // The clocks are read for nobody else.
+        let arrived = self.socket.arrived(stamp);
         probed.peer.counts.received.add_one();
         metrics.received.inc();
         metrics.arrived(arrived.source);
-        for sample in probed.exchange.received(&beacon, arrived) {
+        let before = probed.exchange.answered();
+        let samples = probed.exchange.received(&beacon, arrived);
+        if probed.exchange.answered() > before {
+            probed.unheard.acknowledged(now);
+        } else if probed.unheard.is_over(now) {
+            self.thread.keys.forget(beacon.from);
+        }
+        for sample in samples {
             if let Err(TrySendError::Full(_)) = self.thread.samples.try_send(sample) {
-                metrics.refuse("queue-full");
+                metrics.dropped.inc();
             }
         }
     }
@@ -245,7 +318,9 @@ impl Running {
 impl Probed {
     fn new(peer: Peer) -> Self {
         let exchange = Exchange::with(peer.incarnation);
-        Self { peer, exchange, address: 0, heard: Instant::now() }
+        let now = Instant::now();
+        let (allowance, unheard) = (Allowance::new(now), Unheard::new(now));
+        Self { peer, exchange, allowance, unheard, address: 0, heard: now }
     }
 
     /// Where to send to.

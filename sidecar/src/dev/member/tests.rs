@@ -17,6 +17,7 @@ use crate::http::{Api, Limits, router};
 
 mod handing_over;
 mod known;
+mod probed;
 
 const BRIEF: Timing = Timing {
     leader_lease: Duration::from_millis(600),

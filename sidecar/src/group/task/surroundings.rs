@@ -192,3 +192,70 @@ fn probed(record: &Record, me: Incarnation) -> Vec<MemberInfo> {
 
 /// The largest view in which everybody probes everybody.
 const MESH: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use conclave_protocols::policy::{Policy, Timing};
+    use conclave_protocols::record::RECORD_VERSION;
+    use conclave_protocols::{Epoch, PodUid};
+
+    use super::*;
+
+    fn member(number: u64) -> Incarnation {
+        Incarnation { pod: PodUid(number.into()), run: number }
+    }
+
+    /// A view of so many, led by one of them.
+    fn view(members: u64, leader: Option<u64>) -> Record {
+        let info = |number| MemberInfo {
+            incarnation: member(number),
+            name: format!("shop-{number}"),
+            addresses: Vec::new(),
+            priority: 0,
+            seniority: number,
+            protocol: (1, 1),
+        };
+        Record {
+            version: RECORD_VERSION,
+            epoch: Epoch(4),
+            ceiling: Epoch(7),
+            members: (0..members).map(info).collect(),
+            leader: leader.map(member),
+            settled: true,
+            closing: false,
+            base_unknown: false,
+            base: Some(Epoch(0)),
+            held: None,
+            timing: Timing::default(),
+            policy: Policy::default(),
+            nonce: 0,
+        }
+    }
+
+    /// Whom a member probes there.
+    fn by(number: u64, view: &Record) -> Vec<u64> {
+        probed(view, member(number)).iter().map(|info| info.incarnation.run).collect()
+    }
+
+    #[test]
+    fn in_a_view_of_16_everybody_probes_everybody() {
+        for leader in [Some(3), None] {
+            let view = view(16, leader);
+            for me in 0..16 {
+                let others = (0..16).filter(|other| *other != me);
+                assert_eq!(by(me, &view), others.collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn in_a_view_of_17_the_leader_probes_everybody_and_the_others_probe_the_leader() {
+        let led = view(17, Some(3));
+        for me in 0..17 {
+            let others = (0..17).filter(|other| *other != me);
+            let expected = if me == 3 { others.collect::<Vec<_>>() } else { vec![3] };
+            assert_eq!(by(me, &led), expected);
+            assert_eq!(by(me, &view(17, None)), [0; 0], "nobody leads");
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! What both ends of a link derive from its handshake.
 
+use std::time::Duration;
+
 use super::*;
 use crate::probes::{Beacon, Disbelief, GroupHash, Keyring, Packet};
 
@@ -48,6 +50,56 @@ async fn a_greeting_is_enough_for_a_key_and_says_nothing() {
     one.says(&two.info);
     assert_eq!(two.hears().await, one.info.incarnation);
     assert_eq!(one.local.metrics.peers.connections.get(), 1);
+}
+
+#[tokio::test]
+async fn a_key_that_was_forgotten_is_made_anew_and_no_message_is_lost() {
+    let authority = authority();
+    let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let mut two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
+    let to = two.info.incarnation;
+    one.says(&two.info);
+    two.hears().await;
+    let keys = Keyring::default();
+    let until_later = std::time::Instant::now() + Duration::from_hours(1);
+    keys.seal_with(one.local.keys.ours(to).expect("there is a link"), to, until_later);
+    for number in 1..=3 {
+        one.local.keys.forget(to);
+        one.links.greet(to);
+        one.says(&two.info);
+        until("another key", || one.links.has_key(to)).await;
+        assert_eq!(believes(&two, &one.local.keys, &one, number), Ok(()));
+        assert_eq!(two.hears().await, one.info.incarnation);
+        // With a key, a link is left as it is.
+        one.links.greet(to);
+        one.says(&two.info);
+        assert_eq!(two.hears().await, one.info.incarnation);
+    }
+    assert_eq!(believes(&two, &keys, &one, 4), Err(Disbelief::Forged), "the first");
+    assert!(two.heard.try_recv().is_err(), "nothing was heard twice");
+    assert_eq!(one.local.metrics.peers.connections.get(), 1);
+}
+
+#[tokio::test]
+async fn a_key_that_was_forgotten_is_made_anew_though_there_is_nothing_to_say() {
+    let authority = authority();
+    let mut one = process(1, Some(of_pod(1, &authority, &[&authority]))).await;
+    let two = process(2, Some(of_pod(2, &authority, &[&authority]))).await;
+    let to = two.info.incarnation;
+    one.links.meet(&two.info);
+    one.links.greet(to);
+    until("a key", || one.links.is_open(to) && one.links.has_key(to)).await;
+    one.local.keys.forget(to);
+    one.links.greet(to);
+    until("another key, by a link that is open", || one.links.has_key(to)).await;
+    until("it is open", || one.links.is_open(to)).await;
+    one.cut.send_replace(true);
+    until("cut off", || !one.links.is_open(to)).await;
+    one.cut.send_replace(false);
+    one.local.keys.forget(to);
+    one.links.greet(to);
+    until("another key, by a link without a connection", || one.links.has_key(to)).await;
+    assert_eq!(believes(&two, &one.local.keys, &one, 1), Ok(()));
 }
 
 #[tokio::test]

@@ -56,7 +56,9 @@ async fn a_connection_ends_with_the_certificate_of_the_other_end() {
     me.says(&info(7, address));
     let first = notified(&mut tells).await;
     assert!(matches!(first, Some(Frame::Hello(_))), "{first:?}");
+    until("a key of the link", || me.links.has_key(from)).await;
     while notified(&mut tells).await.is_some() {}
+    until("the end of the key", || !me.links.has_key(from)).await;
 }
 
 #[tokio::test]

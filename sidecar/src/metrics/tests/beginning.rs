@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use conclave_protocols::LocalTime;
 use conclave_protocols::clock::{Source, Verdict};
 use conclave_protocols::policy::{ElectionPolicy, LockPolicy};
 
@@ -11,6 +12,7 @@ use crate::group::ElectionLease;
 use crate::metrics::locks::RESULTS;
 use crate::metrics::peers::{FAILED, IGNORED};
 use crate::metrics::probes::REFUSED;
+use crate::probes::PeerFigures;
 
 /// The names in a scrape, without what a histogram appends to its own.
 fn families(text: &str) -> BTreeSet<&str> {
@@ -165,6 +167,28 @@ fn a_peer_is_a_label_as_long_as_its_clock_is_compared() {
     assert_eq!(series(), [line]);
     double.probed.send_replace(vec![figures("shop-2", None)]);
     assert_eq!(series(), [""; 0]);
+}
+
+#[test]
+fn of_two_processes_of_a_pod_the_one_is_shown_that_was_heard_last() {
+    let double = Double::new();
+    let before = PeerFigures {
+        last: Some(LocalTime(1)),
+        contradictions: 7,
+        ..figures("shop-1", Some(90_000))
+    };
+    let next = figures("shop-1", Some(41_250));
+    for both in [[before.clone(), next.clone()], [next, before]] {
+        double.probed.send_replace(both.into());
+        let text = double.metrics.scrape(&double.group);
+        let shown = |name: &str| {
+            let name = format!(r#"conclave_clock_peer_{name}{{peer="shop-1",group="orders"}} "#);
+            let mut lines = text.lines().filter_map(|line| line.strip_prefix(&name));
+            lines.next().map(str::to_owned)
+        };
+        assert_eq!(shown("rtt_min_seconds").as_deref(), Some("0.00004125"));
+        assert_eq!(shown("contradictions").as_deref(), Some("2"));
+    }
 }
 
 /// Names come from applications and from peers, who may invent as many as they like.

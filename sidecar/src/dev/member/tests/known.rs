@@ -24,7 +24,7 @@ async fn get(members: &Members, number: u16, path: &str) -> Answer {
 }
 
 /// What a member answers as soon as that is so.
-async fn get_until(
+pub(super) async fn get_until(
     members: &Members,
     number: u16,
     path: &str,

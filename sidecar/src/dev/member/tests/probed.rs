@@ -1,0 +1,55 @@
+//! What members find out about each other's clocks.
+
+use serde_json::Value;
+
+use super::known::get_until;
+use super::*;
+
+/// How far the raw clock of one is ahead of that of another: at least, and at most.
+fn ahead(one: OsClock, other: OsClock) -> (i64, i64) {
+    let read = |clock: OsClock| i64::try_from(clock.raw().0).expect("centuries");
+    let before = read(other);
+    let ahead = read(one);
+    let after = read(other);
+    (ahead - after, ahead - before)
+}
+
+fn number(offset: &Value, field: &str) -> i64 {
+    let number = offset[field].as_str().and_then(|ns| ns.parse().ok());
+    number.unwrap_or_else(|| panic!("no {field} in {offset}"))
+}
+
+/// All have the same raw clock, and an error of their own is put into it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_member_shows_by_how_much_the_clocks_of_the_others_are_off() {
+    let _alone = ONE_GROUP.lock().await;
+    let policy = Policy { generation: 1, timing: BRIEF, ..Policy::default() };
+    let members = Members::start(settings(policy)).await.expect("the ports are free");
+    all_go_by(&members, Arbiter::Quorum).await;
+    let clock = |number| OsClock::with_fault(members.fault(number).expect("there is one"));
+    for me in 0..members.count() {
+        let is_close = |peer: &Value| peer["offset"]["error_bound_ns"].as_u64() < Some(5_000_000);
+        let are_close = |json: &Value| {
+            let peers = json["peers"].as_array().expect("a list");
+            let known = peers.iter().filter(|peer| !peer["offset"].is_null());
+            peers.len() == 2 && known.filter(|peer| is_close(peer)).count() == 2
+        };
+        let truth = |other: u16| ahead(clock(other), clock(me));
+        let others: Vec<u16> = (0..members.count()).filter(|other| *other != me).collect();
+        get_until(&members, me, "/v1/clock/peers", are_close).await;
+        let before = others.iter().map(|other| truth(*other)).collect::<Vec<_>>();
+        let json = get_until(&members, me, "/v1/clock/peers", are_close).await;
+        for (other, before) in others.iter().zip(before) {
+            let after = truth(*other);
+            let mut peers = json["peers"].as_array().expect("a list").iter();
+            let name = format!("dev-{other}");
+            let peer = peers.find(|peer| peer["pod"] == name.as_str()).expect("it is probed");
+            let (least, most) =
+                (number(&peer["offset"], "least_ns"), number(&peer["offset"], "most_ns"));
+            let (lowest, highest) = (before.0.min(after.0), before.1.max(after.1));
+            assert!(least <= highest && lowest <= most, "{lowest} to {highest}: {peer:#}");
+            assert_eq!((&peer["contradictions"], &peer["disrupted"]), (&0.into(), &false.into()));
+        }
+    }
+    members.end().await;
+}

@@ -1,0 +1,138 @@
+//! The thread, one turn at a time.
+
+use std::net::UdpSocket;
+
+use conclave_protocols::{LocalTime, PodUid};
+
+use super::*;
+use crate::metrics::Metrics;
+use crate::probes::keys::ProbeKey;
+use crate::probes::packet::{Beacon, Numbered};
+use crate::probes::tests::later;
+use crate::probes::{Source, Stamp};
+
+const ME: Incarnation = Incarnation { pod: PodUid(1), run: 1 };
+const PEER: Incarnation = Incarnation { pod: PodUid(2), run: 1 };
+
+/// A thread that nobody runs, which probes one peer.
+struct Held {
+    running: Running,
+    metrics: Metrics,
+    keys: Keyring,
+    _peers: watch::Sender<Vec<Peer>>,
+    _samples: mpsc::Receiver<Sample>,
+}
+
+fn held() -> Held {
+    let (metrics, keys) = (Metrics::new("orders"), Keyring::default());
+    let peer = Peer {
+        incarnation: PEER,
+        name: "pod-2".to_owned(),
+        addresses: vec!["127.0.0.1:9".parse().expect("an address")],
+        max_drift_ppm: 100,
+        counts: Arc::default(),
+    };
+    let (peers, probed) = watch::channel(vec![peer]);
+    let (sender, samples) = mpsc::channel(64);
+    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+    let thread = Thread {
+        me: ME,
+        group: GroupHash::of(1),
+        address: free.expect("a port"),
+        clock: OsClock::default(),
+        keys: keys.clone(),
+        cuts: Cuts::none(),
+        metrics: metrics.probes.clone(),
+        peers: probed,
+        samples: sender,
+        waker: Arc::new(Waker::new().expect("the kernel has such counters")),
+    };
+    let socket = Socket::open(thread.address, thread.clock).expect("the port is free");
+    let mut running = Running::new(thread, socket);
+    running.take_peers();
+    Held { running, metrics, keys, _peers: peers, _samples: samples }
+}
+
+/// How many were refused for that reason.
+fn refused(metrics: &Metrics, reason: &str) -> u64 {
+    let line =
+        format!("conclave_clock_probes_refused_total{{reason=\"{reason}\",group=\"orders\"}} ");
+    let text = metrics.encode();
+    let count = text.lines().find_map(|found| found.strip_prefix(&line)).expect("it is counted");
+    count.parse().expect("a number")
+}
+
+#[test]
+fn a_flood_is_taken_in_parts_and_the_thread_listens_to_nothing_between_two() {
+    let mut held = held();
+    let stranger = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    for _ in 0..150 {
+        stranger.send_to(b"hello", held.running.thread.address).expect("it goes");
+    }
+    let (mut taken, mut pauses) = (0, Vec::new());
+    while taken < 150 {
+        let pause = held.running.turn();
+        let before = std::mem::replace(&mut taken, refused(&held.metrics, "malformed"));
+        let full = taken - before == 64;
+        assert!(taken - before <= 64, "{before} {taken}");
+        match pause {
+            Pause::HearsNothing(left) => assert!(full && left <= Duration::from_millis(1)),
+            Pause::Hears(_) => assert!(!full),
+        }
+        pauses.push(full);
+        assert!(pauses.len() < 100_000, "{taken} have come");
+    }
+    assert!(pauses.contains(&true), "{pauses:?}");
+}
+
+#[test]
+fn a_thread_that_ends_by_a_fault_has_no_port_open() {
+    let Held { running, metrics, .. } = held();
+    let open = &metrics.probes.socket;
+    assert_eq!(open.get(), 1);
+    let ended = std::thread::spawn(move || {
+        let _running = running;
+        panic!("a fault");
+    });
+    assert!(ended.join().is_err());
+    assert_eq!(open.get(), 0);
+}
+
+/// A beacon of the peer, by the key that it has, which says when the one before it departed.
+fn beacon(number: u64, heard: u64) -> [u8; LENGTH] {
+    let at = Stamp { raw: LocalTime(1), source: Source::User };
+    let numbered = |number| Some(Numbered { number, at }).filter(|one| one.number > 0);
+    let beacon =
+        Beacon { from: PEER, number, departed: numbered(number - 1), heard: numbered(heard) };
+    beacon.seal(GroupHash::of(1), &ProbeKey::of([8; 32]))
+}
+
+#[test]
+fn a_key_that_a_peer_acknowledges_nothing_by_is_forgotten() {
+    let Held { mut running, keys, .. } = held();
+    keys.hear_with(ProbeKey::of([8; 32]), PEER, later());
+    keys.seal_with(ProbeKey::of([9; 32]), PEER, later());
+    let begin = Instant::now();
+    running.send(begin);
+    let mut hear = |number, heard, after| {
+        let now = begin + Duration::from_secs(after);
+        running.hear(&beacon(number, heard), None, now);
+        keys.ours(PEER).is_some()
+    };
+    assert!(hear(1, 0, 20), "it may be on the way");
+    assert!(hear(2, 1, 25), "it was heard");
+    assert!(hear(3, 1, 54), "that is little");
+    assert!(!hear(4, 1, 56), "it says the same as long ago");
+}
+
+#[test]
+fn a_sample_that_nobody_takes_in_time_is_counted() {
+    let Held { mut running, metrics, keys, _samples: samples, .. } = held();
+    keys.hear_with(ProbeKey::of([8; 32]), PEER, later());
+    let begin = Instant::now();
+    for number in 1..=66 {
+        let now = begin + PERIOD * u32::try_from(number).expect("a few");
+        running.hear(&beacon(number, 0), None, now);
+    }
+    assert_eq!((samples.len(), metrics.probes.dropped.get()), (64, 1));
+}
