@@ -5,8 +5,8 @@ use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
 use super::{
-    candidacy, claim, clock_peers, clocks, described, elections, lock_view, locks, members, scope,
-    stamps, time,
+    candidacy, claim, clocks, described, elections, lock_view, locks, members, scope, stamps, time,
+    time_peers,
 };
 
 /// What the document says besides the routes.
@@ -39,7 +39,7 @@ use super::{
         members::list_members,
         members::get_status,
         time::get_time,
-        clock_peers::list_clock_peers,
+        time_peers::list_time_peers,
         clocks::tick,
         clocks::receive,
         clocks::list_clocks,

@@ -4,8 +4,8 @@ use axum::Router;
 use axum::routing::{MethodRouter, get, post, put};
 
 use super::{
-    Api, Scope, candidacy, claim, clock_peers, clocks, elections, lock_view, locks, members,
-    openapi, time,
+    Api, Scope, candidacy, claim, clocks, elections, lock_view, locks, members, openapi, time,
+    time_peers,
 };
 
 /// A path, the scope that it needs, and the handlers of its methods.
@@ -28,7 +28,7 @@ const ROUTES: [Route; 21] = [
     ("/v1/elections/{election}/resign", Scope::Use, || post(candidacy::resign)),
     ("/v1/elections/{election}/transfer", Scope::Admin, || post(candidacy::transfer)),
     ("/v1/time", Scope::Use, || get(time::get_time)),
-    ("/v1/clock/peers", Scope::Inspect, || get(clock_peers::list_clock_peers)),
+    ("/v1/time/peers", Scope::Inspect, || get(time_peers::list_time_peers)),
     ("/v1/clocks/compare", Scope::Use, || post(clocks::compare)),
     ("/v1/clocks", Scope::Use, || get(clocks::list_clocks)),
     ("/v1/clocks/{name}", Scope::Use, || get(clocks::get_clock).delete(clocks::delete_clock)),

@@ -189,7 +189,7 @@ fn calls() -> Vec<Call> {
         call("POST /v1/elections/{election}/resign", "/v1/elections/reports/resign", Give),
         call("POST /v1/elections/{election}/resign", "/v1/elections/reports/resign", NoElection),
         call("POST /v1/elections/{election}/transfer", "/v1/elections/reports/transfer", Nothing),
-        call("GET /v1/clock/peers", "/v1/clock/peers", Nothing),
+        call("GET /v1/time/peers", "/v1/time/peers", Nothing),
         call("GET /v1/members", "/v1/members", Nothing),
         call("GET /v1/status", "/v1/status", Nothing),
         call("GET /v1/time", "/v1/time", Nothing),
