@@ -32,6 +32,7 @@ mod server;
 mod stamps;
 mod time;
 mod time_peers;
+mod time_wait;
 mod tokens;
 mod trail;
 mod unread;

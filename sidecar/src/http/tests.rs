@@ -40,4 +40,6 @@ mod time;
 #[cfg(test)]
 pub(crate) mod time_peers;
 #[cfg(test)]
+mod time_wait;
+#[cfg(test)]
 mod watching;

@@ -127,20 +127,36 @@ pub(super) async fn get_time(
     let max_error = query.duration("max_error")?;
     query.finish(&["max_error"])?;
     let (raw, reading) = api.read_clock();
-    let view = TimeView::of(&reading, raw, &api.group.status.borrow());
     let known = known_within(&reading, max_error);
     let status = if known { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok(answer(&api, &headers, status, raw, &reading))
+}
+
+/// The time as an answer, in the form that the caller wants.
+pub(super) fn answer(
+    api: &Api,
+    headers: &HeaderMap,
+    status: StatusCode,
+    raw: u64,
+    reading: &Reading,
+) -> Response {
+    let view = TimeView::of(reading, raw, &api.group.status.borrow());
     let facts = view.headers();
-    if wants_text(&headers) {
-        let text = HeaderValue::from_static("text/plain; charset=utf-8");
-        return Ok((status, facts, [(CONTENT_TYPE, text)], view.line()).into_response());
+    if wants_text(headers) {
+        return (status, facts, text(view.line())).into_response();
     }
-    Ok((status, facts, Json(view)).into_response())
+    (status, facts, Json(view)).into_response()
+}
+
+/// A line for shells.
+pub(super) fn text(line: String) -> impl IntoResponse {
+    let media = HeaderValue::from_static("text/plain; charset=utf-8");
+    ([(CONTENT_TYPE, media)], line)
 }
 
 impl Api {
     /// Reads the raw clock while the map is held, so that no newer map comes in between.
-    fn read_clock(&self) -> (u64, Reading) {
+    pub(super) fn read_clock(&self) -> (u64, Reading) {
         let map = self.group.time.borrow();
         let raw = self.group.os_clock().raw().0;
         (raw, map.reading(raw))
@@ -223,12 +239,14 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn known_within(reading: &Reading, max_error: Option<Duration>) -> bool {
+/// Whether the error bound is known, and no larger.
+pub(super) fn known_within(reading: &Reading, max_error: Option<Duration>) -> bool {
     let limit = max_error.unwrap_or(Duration::MAX);
     reading.error_ns.is_some_and(|error| Duration::from_nanos(error) <= limit)
 }
 
-fn wants_text(headers: &HeaderMap) -> bool {
+/// Whether a caller wants a line for shells.
+pub(super) fn wants_text(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|range| range.trim().starts_with("text/plain"))
 }

@@ -22,6 +22,7 @@ pub(crate) struct ClockMetrics {
     answers: IntCounterVec,
     contradictions: IntCounter,
     error: Histogram,
+    wait: Histogram,
 }
 
 impl ClockMetrics {
@@ -75,6 +76,11 @@ impl ClockMetrics {
                  its own bound too.",
                 &doubling(1e-6, 20),
             ),
+            wait: define.histogram(
+                "conclave_clock_wait_seconds",
+                "How long calls of /v1/time/wait waited that were answered with the time.",
+                &doubling(100e-6, 18),
+            ),
         };
         begin(&metrics.answers, &VERDICTS.map(|one| [verdict(one)]));
         metrics.error_bound.set(f64::INFINITY);
@@ -92,6 +98,11 @@ impl ClockMetrics {
         if let Some(offset) = source.offset {
             self.error.observe(Duration::from_nanos(offset.error_ns).as_secs_f64());
         }
+    }
+
+    /// A caller has waited for the clock, and not in vain.
+    pub(crate) fn waited(&self, took: Duration) {
+        self.wait.observe(took.as_secs_f64());
     }
 
     /// Takes over how the clock stands, and what the machine's wall clock shows.

@@ -195,6 +195,8 @@ fn calls() -> Vec<Call> {
         call("GET /v1/time", "/v1/time", Nothing),
         Call { headers: &["Accept: text/plain"], ..call("GET /v1/time", "/v1/time", Nothing) },
         call("GET /v1/time", "/v1/time?max_error=x", Nothing),
+        call("GET /v1/time/wait", "/v1/time/wait?timeout=0", Nothing),
+        call("GET /v1/time/wait", "/v1/time/wait", Nothing),
         call("POST /v1/clocks/{name}/tick", "/v1/clocks/orders/tick?kind=Vector", Nothing),
         call("POST /v1/clocks/{name}/tick", "/v1/clocks/orders/tick", Nothing),
         call("POST /v1/clocks/{name}/tick", "/v1/clocks/orders/tick?kind=Hybrid", Nothing),
