@@ -31,6 +31,7 @@ mod scope;
 mod server;
 mod stamps;
 mod time;
+mod time_compare;
 mod time_peers;
 mod time_wait;
 mod tokens;

@@ -228,5 +228,5 @@ const ONCE: &str = "to be given once, in the body or in the query";
 pub(super) const DURATION: &str = "a duration such as 30s, 500ms or 1m30s";
 
 /// What a moment looks like.
-const NANOSECONDS: &str =
+pub(super) const NANOSECONDS: &str =
     "a whole number of nanoseconds from -9223372036854775808 to 9223372036854775807";

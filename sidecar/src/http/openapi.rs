@@ -6,7 +6,7 @@ use utoipa::OpenApi;
 
 use super::{
     candidacy, claim, clocks, described, elections, lock_view, locks, members, scope, stamps, time,
-    time_peers, time_wait,
+    time_compare, time_peers, time_wait,
 };
 
 /// What the document says besides the routes.
@@ -40,6 +40,7 @@ use super::{
         members::get_status,
         time::get_time,
         time_wait::wait_for_time,
+        time_compare::compare_times,
         time_peers::list_time_peers,
         clocks::tick,
         clocks::receive,

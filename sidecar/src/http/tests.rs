@@ -38,6 +38,8 @@ mod serving;
 #[cfg(test)]
 mod time;
 #[cfg(test)]
+mod time_compare;
+#[cfg(test)]
 pub(crate) mod time_peers;
 #[cfg(test)]
 mod time_wait;
