@@ -16,6 +16,7 @@ use super::answer::Json;
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use crate::group::Status;
+use crate::os_clock::Host;
 
 /// The group time, read between the caller's request and its answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -69,6 +70,38 @@ pub(super) struct TimeView {
     raw_ns: String,
     /// Which clock that is.
     clock_id: ClockId,
+    /// The wall clock of this machine, which the group time is kept apart from.
+    host: HostView,
+    /// What follows for UTC.
+    utc: UtcView,
+}
+
+/// The wall clock of this machine, against the group time.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = HostClock)]
+struct HostView {
+    /// The wall clock less `time_ns`, as text since it may not fit a JSON number; null while `unknown`.
+    #[schema(example = "-41250")]
+    offset_ns: Option<String>,
+    /// How far that is from the wall clock less group time at most: the group's bound, and what the readings lie
+    /// apart; null while `unknown`.
+    error_ns: Option<u64>,
+    /// Whether a daemon of this machine says that its wall clock is synchronized; null if the kernel does not say.
+    synchronized: Option<bool>,
+    /// How far that daemon lets the wall clock be wrong at most; null if the kernel does not say.
+    max_error_ns: Option<u64>,
+    /// How far it guesses that the wall clock is wrong; null if the kernel does not say.
+    estimated_error_ns: Option<u64>,
+}
+
+/// What follows for UTC, if the daemon of this machine is right.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Utc)]
+struct UtcView {
+    /// How far `time_ns` is from UTC at most: the size of `host.offset_ns`, `host.error_ns` and `host.max_error_ns`,
+    /// added, as text. Null while `unknown`, and unless `host.synchronized`.
+    #[schema(example = "1841250")]
+    bound_ns: Option<String>,
 }
 
 /// How a clock stands.
@@ -140,7 +173,8 @@ pub(super) fn answer(
     raw: u64,
     reading: &Reading,
 ) -> Response {
-    let view = TimeView::of(reading, raw, &api.group.status.borrow());
+    let host = api.group.os_clock().host_at(raw);
+    let view = TimeView::of(reading, raw, host, &api.group.status.borrow());
     let facts = view.headers();
     if wants_text(headers) {
         return (status, facts, text(view.line())).into_response();
@@ -164,7 +198,7 @@ impl Api {
 }
 
 impl TimeView {
-    fn of(reading: &Reading, raw: u64, status: &Status) -> Self {
+    fn of(reading: &Reading, raw: u64, host: Host, status: &Status) -> Self {
         let policy = &status.clock;
         let params = Params::from(policy);
         Self {
@@ -188,6 +222,8 @@ impl TimeView {
             slewing_ns: reading.slewing_ns,
             raw_ns: raw.to_string(),
             clock_id: ClockId::MonotonicRaw,
+            host: HostView::of(host, reading),
+            utc: UtcView { bound_ns: host.utc_bound_ns(reading).map(|ns| ns.to_string()) },
         }
     }
 
@@ -212,6 +248,18 @@ impl TimeView {
             (None, ..) | (_, None, _) | (.., None) => String::new(),
         };
         format!("status={} time_ns={}{bounds}\n", self.status.name(), self.time_ns)
+    }
+}
+
+impl HostView {
+    fn of(host: Host, reading: &Reading) -> Self {
+        Self {
+            offset_ns: host.offset_ns(reading).map(|ns| ns.to_string()),
+            error_ns: host.error_ns(reading),
+            synchronized: host.kept.map(|kept| kept.synchronized),
+            max_error_ns: host.kept.map(|kept| kept.max_error_ns),
+            estimated_error_ns: host.kept.map(|kept| kept.estimated_error_ns),
+        }
     }
 }
 
