@@ -17,6 +17,7 @@ use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use crate::group::Status;
 use crate::os_clock::Host;
+use crate::probes::WANDER_PPB;
 
 /// The group time, read between the caller's request and its answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -70,10 +71,23 @@ pub(super) struct TimeView {
     raw_ns: String,
     /// Which clock that is.
     clock_id: ClockId,
+    /// What the bound rests on.
+    assumptions: AssumptionsView,
     /// The wall clock of this machine, which the group time is kept apart from.
     host: HostView,
     /// What follows for UTC.
     utc: UtcView,
+}
+
+/// What is assumed of raw clocks.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[schema(as = TimeAssumptions)]
+struct AssumptionsView {
+    /// How far the rate of each is from that of true time, at most: `maxDriftPpm` of the policy in force.
+    max_drift_ppm: u32,
+    /// How far the rate of one, as another sees it, is from some constant within two minutes, at most: what clock
+    /// probes rest on besides.
+    wander_ppb: u64,
 }
 
 /// The wall clock of this machine, against the group time.
@@ -222,6 +236,10 @@ impl TimeView {
             slewing_ns: reading.slewing_ns,
             raw_ns: raw.to_string(),
             clock_id: ClockId::MonotonicRaw,
+            assumptions: AssumptionsView {
+                max_drift_ppm: policy.max_drift_ppm,
+                wander_ppb: WANDER_PPB,
+            },
             host: HostView::of(host, reading),
             utc: UtcView { bound_ns: host.utc_bound_ns(reading).map(|ns| ns.to_string()) },
         }

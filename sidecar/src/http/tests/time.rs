@@ -89,6 +89,18 @@ async fn a_clock_that_missed_comparisons_says_so_and_still_has_a_bound() {
 }
 
 #[tokio::test]
+async fn what_the_bound_rests_on_is_that_of_the_policy_in_force() {
+    let double = Double::new();
+    synchronise(&double);
+    for max_drift_ppm in [100, 731] {
+        double.status.send_modify(|status| status.clock.max_drift_ppm = max_drift_ppm);
+        let time = double.get("/v1/time").await.json();
+        let expected = json!({"max_drift_ppm": max_drift_ppm, "wander_ppb": 15_000});
+        assert_eq!(time["assumptions"], expected);
+    }
+}
+
+#[tokio::test]
 async fn the_wall_clock_of_the_machine_is_shown_beside_the_group_time() {
     let mut double = Double::new();
     let unknown = double.get("/v1/time").await.json();
