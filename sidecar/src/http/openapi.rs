@@ -6,7 +6,7 @@ use utoipa::OpenApi;
 
 use super::{
     candidacy, claim, clocks, described, elections, lock_view, locks, members, scope, stamps, time,
-    time_compare, time_peers, time_wait,
+    time_compare, time_history, time_peers, time_wait,
 };
 
 /// What the document says besides the routes.
@@ -41,6 +41,7 @@ use super::{
         time::get_time,
         time_wait::wait_for_time,
         time_compare::compare_times,
+        time_history::list_time_changes,
         time_peers::list_time_peers,
         clocks::tick,
         clocks::receive,

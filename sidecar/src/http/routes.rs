@@ -5,7 +5,7 @@ use axum::routing::{MethodRouter, get, post, put};
 
 use super::{
     Api, Scope, candidacy, claim, clocks, elections, lock_view, locks, members, openapi, time,
-    time_compare, time_peers, time_wait,
+    time_compare, time_history, time_peers, time_wait,
 };
 
 /// A path, the scope that it needs, and the handlers of its methods.
@@ -13,7 +13,7 @@ type Route = (&'static str, Scope, fn() -> MethodRouter<Api>);
 
 /// Each of them.
 #[rustfmt::skip] // One route, one line.
-const ROUTES: [Route; 23] = [
+const ROUTES: [Route; 24] = [
     ("/v1/locks", Scope::Use, || get(lock_view::list_locks)),
     ("/v1/locks/{name}", Scope::Use, || get(lock_view::get_lock).post(locks::claim_lock)),
     ("/v1/locks/{name}/claims/{claim}", Scope::Use,
@@ -29,6 +29,7 @@ const ROUTES: [Route; 23] = [
     ("/v1/elections/{election}/transfer", Scope::Admin, || post(candidacy::transfer)),
     ("/v1/time", Scope::Use, || get(time::get_time)),
     ("/v1/time/compare", Scope::Use, || get(time_compare::compare_times)),
+    ("/v1/time/history", Scope::Use, || get(time_history::list_time_changes)),
     ("/v1/time/wait", Scope::Use, || get(time_wait::wait_for_time)),
     ("/v1/time/peers", Scope::Inspect, || get(time_peers::list_time_peers)),
     ("/v1/clocks/compare", Scope::Use, || post(clocks::compare)),

@@ -40,6 +40,8 @@ mod time;
 #[cfg(test)]
 mod time_compare;
 #[cfg(test)]
+mod time_history;
+#[cfg(test)]
 pub(crate) mod time_peers;
 #[cfg(test)]
 mod time_wait;

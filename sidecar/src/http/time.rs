@@ -121,7 +121,7 @@ struct UtcView {
 /// How a clock stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-enum ClockState {
+pub(super) enum ClockState {
     /// It was compared recently.
     Synchronized,
     /// Several comparisons were missed: the bound still holds, and grows.

@@ -200,6 +200,8 @@ fn calls() -> Vec<Call> {
         Call { headers: &["Accept: text/plain"], ..call("GET /v1/time/compare", STAMPS_OF_TIME, Nothing) },
         call("GET /v1/time/compare", "/v1/time/compare?a_ns=1&a_error_ns=1", Nothing),
         call("GET /v1/time/compare", "/v1/time/compare", Nothing),
+        call("GET /v1/time/history", "/v1/time/history", Nothing),
+        call("GET /v1/time/history", "/v1/time/history?limit=0", Nothing),
         call("GET /v1/time/wait", "/v1/time/wait?timeout=0", Nothing),
         call("GET /v1/time/wait", "/v1/time/wait", Nothing),
         call("POST /v1/clocks/{name}/tick", "/v1/clocks/orders/tick?kind=Vector", Nothing),

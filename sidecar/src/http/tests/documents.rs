@@ -34,7 +34,7 @@ pub(super) fn operations() -> Vec<(&'static str, String, Operation)> {
 }
 
 /// The routes that there are, written down once more by hand.
-const ROUTES: [&str; 28] = [
+const ROUTES: [&str; 29] = [
     "DELETE /v1/clocks/{name}",
     "DELETE /v1/elections/{election}/candidacy",
     "DELETE /v1/locks/{name}/claims/{claim}",
@@ -52,6 +52,7 @@ const ROUTES: [&str; 28] = [
     "GET /v1/status",
     "GET /v1/time",
     "GET /v1/time/compare",
+    "GET /v1/time/history",
     "GET /v1/time/peers",
     "GET /v1/time/wait",
     "POST /v1/clocks/compare",
