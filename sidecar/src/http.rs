@@ -7,7 +7,6 @@ mod answer;
 mod candidacy;
 mod claim;
 mod claim_view;
-mod clock_peers;
 mod clocks;
 mod count;
 mod described;
@@ -32,6 +31,10 @@ mod scope;
 mod server;
 mod stamps;
 mod time;
+mod time_compare;
+mod time_history;
+mod time_peers;
+mod time_wait;
 mod tokens;
 mod trail;
 mod unread;
@@ -53,13 +56,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::Uri;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clocks::SharedClocks;
 use crate::group::Group;
 use crate::metrics::Metrics;
 use problem::Problem;
+use time_history::TimeHistory;
 use trail::Trails;
 
 /// What every handler has. Each layer of a call clones it, and takes one count.
@@ -76,6 +80,8 @@ pub struct Parts {
     lists: tokio::sync::Mutex<()>,
     trails: Trails,
     clocks: SharedClocks,
+    /// How the group clock stood; kept while the API is served.
+    history: watch::Sender<TimeHistory>,
     tokens: Option<TokenFile>,
 }
 
@@ -99,6 +105,7 @@ impl Api {
     ) -> Self {
         let long_calls = Arc::new(Semaphore::new(limits.long_calls));
         let trails = Trails::default();
+        let history = watch::Sender::new(TimeHistory::new(*group.life.borrow()));
         Self(Arc::new(Parts {
             group,
             metrics,
@@ -107,6 +114,7 @@ impl Api {
             lists: tokio::sync::Mutex::default(),
             trails,
             clocks,
+            history,
             tokens,
         }))
     }
@@ -136,8 +144,12 @@ pub(crate) async fn serve(
     shutdown: CancellationToken,
 ) {
     let tokens = listeners.tokens().cloned();
-    let router = router(Api::new(group, clocks, metrics, limits, tokens));
-    serve_router(listeners, router, limits, shutdown).await;
+    let api = Api::new(group, clocks, metrics, limits, tokens);
+    let served = serve_router(listeners, router(api.clone()), limits, shutdown);
+    tokio::select! {
+        () = served => {}
+        never = time_history::follow(api) => match never {},
+    }
 }
 
 /// The routes, within their guard.

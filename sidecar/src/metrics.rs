@@ -113,8 +113,9 @@ impl Metrics {
         self.elections.observe(&default.borrow(), now);
         self.elections.observe_all(std::iter::once(&default).chain(named.borrow().values()), now);
         let clock = group.os_clock();
-        let reading = group.group_time().borrow().reading(clock.raw().0);
-        self.clock.observe(&reading, clock.wall_ns(), &status.borrow().clock);
+        let raw = clock.raw().0;
+        let reading = group.group_time().borrow().reading(raw);
+        self.clock.observe(&reading, clock.host_at(raw), &status.borrow().clock);
         self.probes.observe(&group.probed().borrow());
         self.encode()
     }

@@ -83,6 +83,13 @@ impl Fields {
         number.map(Some).ok_or_else(|| Problem::invalid(name, expected))
     }
 
+    /// A moment or a length of time in nanoseconds, of a query: as text, since it does not fit a JSON number.
+    pub(super) fn nanoseconds(&mut self, name: &str) -> Result<Option<i64>, Problem> {
+        let text = self.text(name, NANOSECONDS)?;
+        let number = |text: String| text.parse().map_err(|_| Problem::invalid(name, NANOSECONDS));
+        text.map(number).transpose()
+    }
+
     /// A JSON object of at most `limit` bytes, as text.
     pub(super) fn object(&mut self, name: &str, limit: usize) -> Result<Option<String>, Problem> {
         match self.values.remove(name) {
@@ -219,3 +226,7 @@ const ONCE: &str = "to be given once, in the body or in the query";
 
 /// What a length of time looks like.
 pub(super) const DURATION: &str = "a duration such as 30s, 500ms or 1m30s";
+
+/// What a moment looks like.
+pub(super) const NANOSECONDS: &str =
+    "a whole number of nanoseconds from -9223372036854775808 to 9223372036854775807";

@@ -213,7 +213,7 @@ fn ask_of(mut fields: Fields, lock: LockName, claim: Option<ClaimId>) -> Result<
     let ask = Ask {
         lock,
         claim,
-        wait: wait(&mut fields)?,
+        wait: wait(&mut fields, "wait")?.unwrap_or(Wait::For(std::time::Duration::ZERO)),
         ttl: fields.positive_duration("ttl")?,
         max_hold: fields.positive_duration("max_hold")?,
         owner: fields.line("owner")?,
@@ -223,13 +223,14 @@ fn ask_of(mut fields: Fields, lock: LockName, claim: Option<ClaimId>) -> Result<
     Ok(ask)
 }
 
-fn wait(fields: &mut Fields) -> Result<Wait, Problem> {
-    let expected = format!("{}, or forever", fields::DURATION);
-    match fields.text("wait", &expected)?.as_deref() {
-        None => Ok(Wait::For(std::time::Duration::ZERO)),
-        Some("forever") => Ok(Wait::Forever),
+/// How long a caller is willing to wait.
+pub(super) fn wait(fields: &mut Fields, name: &str) -> Result<Option<Wait>, Problem> {
+    match fields.text(name, WAIT)?.as_deref() {
+        None => Ok(None),
+        Some("forever") => Ok(Some(Wait::Forever)),
         Some(text) => {
-            fields::duration(text).map(Wait::For).ok_or_else(|| Problem::invalid("wait", expected))
+            let duration = fields::duration(text).map(|duration| Some(Wait::For(duration)));
+            duration.ok_or_else(|| Problem::invalid(name, WAIT))
         }
     }
 }
@@ -251,6 +252,9 @@ fn is_settled(state: &ClaimState) -> bool {
         | ClaimState::Refused(_) => true,
     }
 }
+
+/// What such a time looks like.
+pub(super) const WAIT: &str = "a duration such as 30s, 500ms or 1m30s, or forever";
 
 /// The fields of [`AskBody`].
 pub(super) const FIELDS: [&str; 5] = ["wait", "ttl", "max_hold", "owner", "metadata"];

@@ -5,8 +5,8 @@ use axum::response::{IntoResponse, Response};
 use utoipa::OpenApi;
 
 use super::{
-    candidacy, claim, clock_peers, clocks, described, elections, lock_view, locks, members, scope,
-    stamps, time,
+    candidacy, claim, clocks, described, elections, lock_view, locks, members, scope, stamps, time,
+    time_compare, time_history, time_peers, time_wait,
 };
 
 /// What the document says besides the routes.
@@ -39,7 +39,10 @@ use super::{
         members::list_members,
         members::get_status,
         time::get_time,
-        clock_peers::list_clock_peers,
+        time_wait::wait_for_time,
+        time_compare::compare_times,
+        time_history::list_time_changes,
+        time_peers::list_time_peers,
         clocks::tick,
         clocks::receive,
         clocks::list_clocks,

@@ -119,7 +119,7 @@ impl ProblemType {
     pub fn row(self) -> Row {
         match self {
             Self::Held => soon(423, "held", "The lock is held by another"),
-            Self::WaitTimeout => soon(423, "wait-timeout", "The lock was still held when the wait was over"),
+            Self::WaitTimeout => soon(423, "wait-timeout", "What the call waited for had not come when its time was over"),
             Self::QueueFull => soon(429, "queue-full", "Too many wait already"),
             Self::NoQuorum => soon(503, "no-quorum", "Nobody who could grant was heard of"),
             Self::GracePeriod => soon(503, "grace-period", "Nothing is granted yet: locks of before may be held"),

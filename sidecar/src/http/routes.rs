@@ -4,8 +4,8 @@ use axum::Router;
 use axum::routing::{MethodRouter, get, post, put};
 
 use super::{
-    Api, Scope, candidacy, claim, clock_peers, clocks, elections, lock_view, locks, members,
-    openapi, time,
+    Api, Scope, candidacy, claim, clocks, elections, lock_view, locks, members, openapi, time,
+    time_compare, time_history, time_peers, time_wait,
 };
 
 /// A path, the scope that it needs, and the handlers of its methods.
@@ -13,7 +13,7 @@ type Route = (&'static str, Scope, fn() -> MethodRouter<Api>);
 
 /// Each of them.
 #[rustfmt::skip] // One route, one line.
-const ROUTES: [Route; 21] = [
+const ROUTES: [Route; 24] = [
     ("/v1/locks", Scope::Use, || get(lock_view::list_locks)),
     ("/v1/locks/{name}", Scope::Use, || get(lock_view::get_lock).post(locks::claim_lock)),
     ("/v1/locks/{name}/claims/{claim}", Scope::Use,
@@ -28,7 +28,10 @@ const ROUTES: [Route; 21] = [
     ("/v1/elections/{election}/resign", Scope::Use, || post(candidacy::resign)),
     ("/v1/elections/{election}/transfer", Scope::Admin, || post(candidacy::transfer)),
     ("/v1/time", Scope::Use, || get(time::get_time)),
-    ("/v1/clock/peers", Scope::Inspect, || get(clock_peers::list_clock_peers)),
+    ("/v1/time/compare", Scope::Use, || get(time_compare::compare_times)),
+    ("/v1/time/history", Scope::Use, || get(time_history::list_time_changes)),
+    ("/v1/time/wait", Scope::Use, || get(time_wait::wait_for_time)),
+    ("/v1/time/peers", Scope::Inspect, || get(time_peers::list_time_peers)),
     ("/v1/clocks/compare", Scope::Use, || post(clocks::compare)),
     ("/v1/clocks", Scope::Use, || get(clocks::list_clocks)),
     ("/v1/clocks/{name}", Scope::Use, || get(clocks::get_clock).delete(clocks::delete_clock)),

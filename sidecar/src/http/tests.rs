@@ -5,8 +5,6 @@ mod claims;
 #[cfg(test)]
 mod clients;
 #[cfg(test)]
-pub(crate) mod clock_peers;
-#[cfg(test)]
 mod clocks;
 #[cfg(test)]
 mod described;
@@ -39,5 +37,13 @@ mod safety;
 mod serving;
 #[cfg(test)]
 mod time;
+#[cfg(test)]
+mod time_compare;
+#[cfg(test)]
+mod time_history;
+#[cfg(test)]
+pub(crate) mod time_peers;
+#[cfg(test)]
+mod time_wait;
 #[cfg(test)]
 mod watching;

@@ -16,6 +16,8 @@ use super::answer::Json;
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use crate::group::Status;
+use crate::os_clock::Host;
+use crate::probes::WANDER_PPB;
 
 /// The group time, read between the caller's request and its answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -69,12 +71,57 @@ pub(super) struct TimeView {
     raw_ns: String,
     /// Which clock that is.
     clock_id: ClockId,
+    /// What the bound rests on.
+    assumptions: AssumptionsView,
+    /// The wall clock of this machine, which the group time is kept apart from.
+    host: HostView,
+    /// What follows for UTC.
+    utc: UtcView,
+}
+
+/// What is assumed of raw clocks.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[schema(as = TimeAssumptions)]
+struct AssumptionsView {
+    /// How far the rate of each is from that of true time, at most: `maxDriftPpm` of the policy in force.
+    max_drift_ppm: u32,
+    /// How far the rate of one, as another sees it, is from some constant within two minutes, at most: what clock
+    /// probes rest on besides.
+    wander_ppb: u64,
+}
+
+/// The wall clock of this machine, against the group time.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = HostClock)]
+struct HostView {
+    /// The wall clock less `time_ns`, as text since it may not fit a JSON number; null while `unknown`.
+    #[schema(example = "-41250")]
+    offset_ns: Option<String>,
+    /// How far that is from the wall clock less group time at most: the group's bound, and what the readings lie
+    /// apart; null while `unknown`.
+    error_ns: Option<u64>,
+    /// Whether a daemon of this machine says that its wall clock is synchronized; null if the kernel does not say.
+    synchronized: Option<bool>,
+    /// How far that daemon lets the wall clock be wrong at most; null if the kernel does not say.
+    max_error_ns: Option<u64>,
+    /// How far it guesses that the wall clock is wrong; null if the kernel does not say.
+    estimated_error_ns: Option<u64>,
+}
+
+/// What follows for UTC, if the daemon of this machine is right.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Utc)]
+struct UtcView {
+    /// How far `time_ns` is from UTC at most: the size of `host.offset_ns`, `host.error_ns` and `host.max_error_ns`,
+    /// added, as text. Null while `unknown`, and unless `host.synchronized`.
+    #[schema(example = "1841250")]
+    bound_ns: Option<String>,
 }
 
 /// How a clock stands.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-enum ClockState {
+pub(super) enum ClockState {
     /// It was compared recently.
     Synchronized,
     /// Several comparisons were missed: the bound still holds, and grows.
@@ -130,20 +177,37 @@ pub(super) async fn get_time(
     let max_error = query.duration("max_error")?;
     query.finish(&["max_error"])?;
     let (raw, reading) = api.read_clock();
-    let view = TimeView::of(&reading, raw, &api.group.status.borrow());
     let known = known_within(&reading, max_error);
     let status = if known { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok(answer(&api, &headers, status, raw, &reading))
+}
+
+/// The time as an answer, in the form that the caller wants.
+pub(super) fn answer(
+    api: &Api,
+    headers: &HeaderMap,
+    status: StatusCode,
+    raw: u64,
+    reading: &Reading,
+) -> Response {
+    let host = api.group.os_clock().host_at(raw);
+    let view = TimeView::of(reading, raw, host, &api.group.status.borrow());
     let facts = view.headers();
-    if wants_text(&headers) {
-        let text = HeaderValue::from_static("text/plain; charset=utf-8");
-        return Ok((status, facts, [(CONTENT_TYPE, text)], view.line()).into_response());
+    if wants_text(headers) {
+        return (status, facts, text(view.line())).into_response();
     }
-    Ok((status, facts, Json(view)).into_response())
+    (status, facts, Json(view)).into_response()
+}
+
+/// A line for shells.
+pub(super) fn text(line: String) -> impl IntoResponse {
+    let media = HeaderValue::from_static("text/plain; charset=utf-8");
+    ([(CONTENT_TYPE, media)], line)
 }
 
 impl Api {
     /// Reads the raw clock while the map is held, so that no newer map comes in between.
-    fn read_clock(&self) -> (u64, Reading) {
+    pub(super) fn read_clock(&self) -> (u64, Reading) {
         let map = self.group.time.borrow();
         let raw = self.group.os_clock().raw().0;
         (raw, map.reading(raw))
@@ -151,7 +215,7 @@ impl Api {
 }
 
 impl TimeView {
-    fn of(reading: &Reading, raw: u64, status: &Status) -> Self {
+    fn of(reading: &Reading, raw: u64, host: Host, status: &Status) -> Self {
         let policy = &status.clock;
         let params = Params::from(policy);
         Self {
@@ -175,6 +239,12 @@ impl TimeView {
             slewing_ns: reading.slewing_ns,
             raw_ns: raw.to_string(),
             clock_id: ClockId::MonotonicRaw,
+            assumptions: AssumptionsView {
+                max_drift_ppm: policy.max_drift_ppm,
+                wander_ppb: WANDER_PPB,
+            },
+            host: HostView::of(host, reading),
+            utc: UtcView { bound_ns: host.utc_bound_ns(reading).map(|ns| ns.to_string()) },
         }
     }
 
@@ -199,6 +269,18 @@ impl TimeView {
             (None, ..) | (_, None, _) | (.., None) => String::new(),
         };
         format!("status={} time_ns={}{bounds}\n", self.status.name(), self.time_ns)
+    }
+}
+
+impl HostView {
+    fn of(host: Host, reading: &Reading) -> Self {
+        Self {
+            offset_ns: host.offset_ns(reading).map(|ns| ns.to_string()),
+            error_ns: host.error_ns(reading),
+            synchronized: host.kept.map(|kept| kept.synchronized),
+            max_error_ns: host.kept.map(|kept| kept.max_error_ns),
+            estimated_error_ns: host.kept.map(|kept| kept.estimated_error_ns),
+        }
     }
 }
 
@@ -228,12 +310,14 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn known_within(reading: &Reading, max_error: Option<Duration>) -> bool {
+/// Whether the error bound is known, and no larger.
+pub(super) fn known_within(reading: &Reading, max_error: Option<Duration>) -> bool {
     let limit = max_error.unwrap_or(Duration::MAX);
     reading.error_ns.is_some_and(|error| Duration::from_nanos(error) <= limit)
 }
 
-fn wants_text(headers: &HeaderMap) -> bool {
+/// Whether a caller wants a line for shells.
+pub(super) fn wants_text(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     accepted.flat_map(|value| value.split(',')).any(|range| range.trim().starts_with("text/plain"))
 }

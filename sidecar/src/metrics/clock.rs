@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use conclave_protocols::clock::{Params, Reading, Source, State, Verdict};
 use conclave_protocols::policy::ClockPolicy;
-use prometheus::{Gauge, Histogram, IntCounter, IntCounterVec, IntGauge};
+use prometheus::{Gauge, GaugeVec, Histogram, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::definitions::{Definitions, begin, doubling};
+use crate::os_clock::{Host, Kept};
 
 /// The group clock: read at every scrape; what the daemon learns is counted by the group task.
 #[derive(Clone)]
@@ -19,9 +20,12 @@ pub(crate) struct ClockMetrics {
     age: Gauge,
     slewing: Gauge,
     host_offset: Gauge,
+    host_max_error: GaugeVec,
+    host_synchronized: IntGaugeVec,
     answers: IntCounterVec,
     contradictions: IntCounter,
     error: Histogram,
+    wait: Histogram,
 }
 
 impl ClockMetrics {
@@ -60,6 +64,16 @@ impl ClockMetrics {
                 "conclave_clock_host_offset_seconds",
                 "The wall clock of this machine less group time.",
             ),
+            host_max_error: define.gauges(
+                "conclave_clock_host_max_error_seconds",
+                "How far the daemon of this machine lets its wall clock be wrong at most; absent if the kernel does not say.",
+                &[],
+            ),
+            host_synchronized: define.counts(
+                "conclave_clock_host_synchronized",
+                "Whether a daemon of this machine says that its wall clock is synchronized; absent if the kernel does not say.",
+                &[],
+            ),
             answers: define.counters(
                 "conclave_clock_answers_total",
                 "Members asked for their time by this one, by what came of it.",
@@ -74,6 +88,11 @@ impl ClockMetrics {
                 "What an exchange with another member leaves unknown: half its round trip, and of a time server \
                  its own bound too.",
                 &doubling(1e-6, 20),
+            ),
+            wait: define.histogram(
+                "conclave_clock_wait_seconds",
+                "How long calls of /v1/time/wait waited that were answered with the time.",
+                &doubling(100e-6, 18),
             ),
         };
         begin(&metrics.answers, &VERDICTS.map(|one| [verdict(one)]));
@@ -99,8 +118,13 @@ impl ClockMetrics {
         self.contradictions.inc_by(u64::from(is_contradicted));
     }
 
+    /// A caller has waited for the clock, and not in vain.
+    pub(crate) fn waited(&self, took: Duration) {
+        self.wait.observe(took.as_secs_f64());
+    }
+
     /// Takes over how the clock stands, and what the machine's wall clock shows.
-    pub(super) fn observe(&self, reading: &Reading, wall_ns: i64, policy: &ClockPolicy) {
+    pub(super) fn observe(&self, reading: &Reading, host: Host, policy: &ClockPolicy) {
         let params = Params::from(policy);
         self.resync_interval.set(params.resync_interval().as_secs_f64());
         self.interval.set(params.interval().as_secs_f64());
@@ -109,7 +133,21 @@ impl ClockMetrics {
         self.error_bound.set(known(reading.error_ns));
         self.age.set(known(reading.age_ns));
         self.slewing.set(signed(reading.slewing_ns));
-        self.host_offset.set(signed(wall_ns.saturating_sub(reading.now_ns)));
+        self.host_offset.set(signed(host.wall.ns.saturating_sub(reading.now_ns)));
+        self.kept(host.kept);
+    }
+
+    /// Takes over how the machine's wall clock is kept.
+    fn kept(&self, kept: Option<Kept>) {
+        let none: [&str; 0] = [];
+        if let Some(kept) = kept {
+            let synchronized = i64::from(kept.synchronized);
+            self.host_max_error.with_label_values(&none).set(known(Some(kept.max_error_ns)));
+            self.host_synchronized.with_label_values(&none).set(synchronized);
+        } else {
+            self.host_max_error.reset();
+            self.host_synchronized.reset();
+        }
     }
 }
 
@@ -144,3 +182,26 @@ const VERDICTS: [Verdict; 7] = [
     Verdict::Joining,
     Verdict::Silent,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_does_not_say_of_the_wall_clock_is_absent() {
+        let mut definitions = Definitions::new("orders");
+        let metrics = ClockMetrics::new(&mut definitions);
+        let shown = || {
+            let families = definitions.registry.gather();
+            let named = |name: &str| families.iter().filter(|family| family.name() == name).count();
+            ["max_error_seconds", "synchronized"]
+                .map(|name| named(&format!("conclave_clock_host_{name}")))
+        };
+        assert_eq!(shown(), [0, 0]);
+        let kept = Kept { synchronized: false, max_error_ns: 1, estimated_error_ns: 1 };
+        metrics.kept(Some(kept));
+        assert_eq!(shown(), [1, 1]);
+        metrics.kept(None);
+        assert_eq!(shown(), [0, 0]);
+    }
+}

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::*;
 use crate::claims::{ClaimState, LostReason, Refusal};
 use crate::group::{Election, LastElection, NamedElections};
-use crate::http::tests::clock_peers::figures;
 use crate::http::tests::documents::compare;
 use crate::http::tests::double::{Double, claim, held, leading};
+use crate::http::tests::time_peers::figures;
 use conclave_protocols::policy::{Caching, ElectionAlgorithm, LockAlgorithm, Policy};
 use tokio::sync::watch;
 

@@ -145,6 +145,7 @@ fn calls() -> Vec<Call> {
     const CHECK: &str = "/v1/locks/orders/claims/1f-1/check";
     const RENEW: &str = "/v1/locks/orders/claims/1f-1/renew";
     const STAMP: &str = r#"{"stamp": {"kind": "Lamport", "counter": 1, "process": "shop-1/2e"}}"#;
+    const STAMPS_OF_TIME: &str = "/v1/time/compare?a_ns=1&a_error_ns=2&b_ns=3&b_error_ns=4";
     const STAMPS: &str = r#"{"a": {"kind": "Vector", "entries": {}}, "b": {"kind": "Vector", "entries": {}}}"#;
     const STREAM: &[&str] = &["Accept: text/event-stream"];
     let lost = || Ok(ClaimState::Lost(LostReason::MaxHold));
@@ -189,12 +190,20 @@ fn calls() -> Vec<Call> {
         call("POST /v1/elections/{election}/resign", "/v1/elections/reports/resign", Give),
         call("POST /v1/elections/{election}/resign", "/v1/elections/reports/resign", NoElection),
         call("POST /v1/elections/{election}/transfer", "/v1/elections/reports/transfer", Nothing),
-        call("GET /v1/clock/peers", "/v1/clock/peers", Nothing),
+        call("GET /v1/time/peers", "/v1/time/peers", Nothing),
         call("GET /v1/members", "/v1/members", Nothing),
         call("GET /v1/status", "/v1/status", Nothing),
         call("GET /v1/time", "/v1/time", Nothing),
         Call { headers: &["Accept: text/plain"], ..call("GET /v1/time", "/v1/time", Nothing) },
         call("GET /v1/time", "/v1/time?max_error=x", Nothing),
+        call("GET /v1/time/compare", STAMPS_OF_TIME, Nothing),
+        Call { headers: &["Accept: text/plain"], ..call("GET /v1/time/compare", STAMPS_OF_TIME, Nothing) },
+        call("GET /v1/time/compare", "/v1/time/compare?a_ns=1&a_error_ns=1", Nothing),
+        call("GET /v1/time/compare", "/v1/time/compare", Nothing),
+        call("GET /v1/time/history", "/v1/time/history", Nothing),
+        call("GET /v1/time/history", "/v1/time/history?limit=0", Nothing),
+        call("GET /v1/time/wait", "/v1/time/wait?timeout=0", Nothing),
+        call("GET /v1/time/wait", "/v1/time/wait", Nothing),
         call("POST /v1/clocks/{name}/tick", "/v1/clocks/orders/tick?kind=Vector", Nothing),
         call("POST /v1/clocks/{name}/tick", "/v1/clocks/orders/tick", Nothing),
         call("POST /v1/clocks/{name}/tick", "/v1/clocks/orders/tick?kind=Hybrid", Nothing),

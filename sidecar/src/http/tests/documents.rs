@@ -34,12 +34,11 @@ pub(super) fn operations() -> Vec<(&'static str, String, Operation)> {
 }
 
 /// The routes that there are, written down once more by hand.
-const ROUTES: [&str; 26] = [
+const ROUTES: [&str; 29] = [
     "DELETE /v1/clocks/{name}",
     "DELETE /v1/elections/{election}/candidacy",
     "DELETE /v1/locks/{name}/claims/{claim}",
     "GET /openapi.json",
-    "GET /v1/clock/peers",
     "GET /v1/clocks",
     "GET /v1/clocks/{name}",
     "GET /v1/elections",
@@ -52,6 +51,10 @@ const ROUTES: [&str; 26] = [
     "GET /v1/members",
     "GET /v1/status",
     "GET /v1/time",
+    "GET /v1/time/compare",
+    "GET /v1/time/history",
+    "GET /v1/time/peers",
+    "GET /v1/time/wait",
     "POST /v1/clocks/compare",
     "POST /v1/clocks/{name}/receive",
     "POST /v1/clocks/{name}/tick",

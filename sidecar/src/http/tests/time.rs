@@ -2,9 +2,10 @@
 
 use conclave_protocols::LocalTime;
 use conclave_protocols::clock::{Correction, Shown, VirtualClock};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::double::*;
+use crate::os_clock::{ClockFault, OsClock};
 
 /// Synchronises the double's clock just now, to within 2 ms; says what it is off by since.
 pub(super) fn synchronise(double: &Double) {
@@ -90,6 +91,46 @@ async fn a_clock_that_missed_comparisons_says_so_and_still_has_a_bound() {
 }
 
 #[tokio::test]
+async fn what_the_bound_rests_on_is_that_of_the_policy_in_force() {
+    let double = Double::new();
+    synchronise(&double);
+    for max_drift_ppm in [100, 731] {
+        double.status.send_modify(|status| status.clock.max_drift_ppm = max_drift_ppm);
+        let time = double.get("/v1/time").await.json();
+        let expected = json!({"max_drift_ppm": max_drift_ppm, "wander_ppb": 15_000});
+        assert_eq!(time["assumptions"], expected);
+    }
+}
+
+#[tokio::test]
+async fn the_wall_clock_of_the_machine_is_shown_beside_the_group_time() {
+    let mut double = Double::new();
+    let unknown = double.get("/v1/time").await.json();
+    let nothing = (&unknown["host"]["offset_ns"], &unknown["host"]["error_ns"], &unknown["utc"]);
+    assert_eq!(nothing, (&json!(null), &json!(null), &json!({"bound_ns": null})));
+    // A minute behind, by a fault that the kernel does not know of.
+    for offset_ns in [0, -60_000_000_000] {
+        double.group.clock = OsClock::with_fault(ClockFault { offset_ns, drift_ppm: 0 });
+        synchronise(&double);
+        let before = double.group.os_clock().wall_ns();
+        let time = double.get("/v1/time").await.json();
+        let after = double.group.os_clock().wall_ns();
+        let number = |text: &Value| text.as_str().and_then(|ns| ns.parse::<i64>().ok()).unwrap();
+        let (now, offset) = (number(&time["time_ns"]), number(&time["host"]["offset_ns"]));
+        assert!((before..=after).contains(&(now + offset)), "{time}");
+        let (bound, error) = (&time["error_bound_ns"], &time["host"]["error_ns"]);
+        assert!(bound.as_u64() <= error.as_u64() && error.is_u64(), "{time}");
+        assert_eq!(time["reference"], "group");
+        let kept = double.group.os_clock().host_at(0).kept;
+        let synchronized = kept.map(|kept| kept.synchronized);
+        assert_eq!(time["host"]["synchronized"], json!(synchronized), "{kept:?}");
+        assert_eq!(time["host"]["max_error_ns"].is_u64(), kept.is_some(), "{time}");
+        assert_eq!(time["host"]["estimated_error_ns"].is_u64(), kept.is_some(), "{time}");
+        assert_eq!(time["utc"]["bound_ns"].is_string(), synchronized == Some(true), "{time}");
+    }
+}
+
+#[tokio::test]
 async fn a_shell_gets_one_line() {
     let double = Double::new();
     let text = ["Accept: text/plain"];
@@ -113,4 +154,9 @@ async fn the_clock_is_scraped() {
     let text = double.metrics.scrape(&double.group);
     assert!(text.contains("conclave_clock_synchronized{group=\"orders\"} 1\n"), "{text}");
     assert!(text.contains("conclave_clock_error_bound_seconds{group=\"orders\"} 0.00"), "{text}");
+    let host = double.group.os_clock().host_at(0).kept;
+    for name in ["host_synchronized", "host_max_error_seconds"] {
+        let is_there = text.contains(&format!("\nconclave_clock_{name}{{group=\"orders\"}} "));
+        assert_eq!(is_there, host.is_some(), "{name}: {text}");
+    }
 }

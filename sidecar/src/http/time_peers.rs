@@ -118,8 +118,8 @@ struct PacketsView {
 /// Lists the members that this one exchanges clock probes with, and what came of it.
 #[utoipa::path(
     get,
-    path = "/v1/clock/peers",
-    operation_id = "listClockPeers",
+    path = "/v1/time/peers",
+    operation_id = "listTimePeers",
     tag = "time",
     responses(
         (status = 200, description = "Empty before the first view, and where there are no probes.",
@@ -127,7 +127,7 @@ struct PacketsView {
         (status = 400, description = "`invalid`", body = ProblemBody)
     )
 )]
-pub(super) async fn list_clock_peers(
+pub(super) async fn list_time_peers(
     State(api): State<Api>,
     QueryFields(query): QueryFields,
 ) -> Result<Response, Problem> {

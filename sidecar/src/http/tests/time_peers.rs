@@ -14,12 +14,12 @@ use crate::probes::{Counts, Peer, PeerFigures, Source};
 #[tokio::test]
 async fn without_probes_there_is_nobody() {
     let double = Double::new();
-    let answer = double.get("/v1/clock/peers").await;
+    let answer = double.get("/v1/time/peers").await;
     assert_eq!(
         (answer.status.as_u16(), answer.json()),
         (200, json!({"assumed": null, "peers": []}))
     );
-    assert_eq!(double.get("/v1/clock/peers?wait=1s").await.problem(), "invalid");
+    assert_eq!(double.get("/v1/time/peers?wait=1s").await.problem(), "invalid");
 }
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn each_peer_is_shown_with_what_is_known_of_it() {
     let silent =
         PeerFigures { samples: 0, there: None, back: None, last: None, ..figures("shop-2", None) };
     double.probed.send_replace(vec![figures("shop-1", Some(41_250)), silent]);
-    let peers = double.get("/v1/clock/peers").await.json();
+    let peers = double.get("/v1/time/peers").await.json();
     let age = peers["peers"][0]["sample_age_ns"].as_u64().expect("a number");
     assert!(age < 10_000_000_000, "{peers}");
     let uid = "00000000-0000-0000-0000-00000000002b";
