@@ -26,6 +26,11 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+/// The example in the document compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Document;
+
 pub use course::Piece;
 pub use layout::{FIELDS, INJECTED_FAULT, LAYOUT, MAGIC, SIZE};
 pub use reader::{OpenError, Reader};

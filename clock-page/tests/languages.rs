@@ -20,26 +20,35 @@ fn the_header_in_c_reads_what_this_crate_reads() -> Outcome {
         }
         let directory = TempDir::new()?;
         let program = directory.path().join("reader");
-        let mut compile = Command::new(compiler);
-        compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-I"]);
-        compile.arg(root().join("c")).arg(root().join("tests/readers/reader.c"));
-        output(compile.arg("-o").arg(&program))?;
+        let compile = |source: &Path| {
+            let mut compile = Command::new(compiler);
+            compile.args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-O2", "-I"]);
+            compile.arg(root().join("c")).arg(source).arg("-o").arg(&program);
+            output(&mut compile)
+        };
+        compile(&root().join("tests/readers/reader.c"))?;
         compare(&|| Command::new(&program))?;
+        compare_example("c", &|example| {
+            compile(example)?;
+            output(&mut Command::new(&program))
+        })?;
     }
     Ok(())
 }
 
 #[test]
 fn the_module_in_python_reads_what_this_crate_reads() -> Outcome {
-    if is_there("python3", "--version")? {
-        compare(&|| {
-            let mut python = Command::new("python3");
-            python.env("PYTHONPATH", root().join("python")).env("PYTHONDONTWRITEBYTECODE", "1");
-            python.arg(root().join("tests/readers/reader.py"));
-            python
-        })?;
+    if !is_there("python3", "--version")? {
+        return Ok(());
     }
-    Ok(())
+    let python = |script: &Path| {
+        let mut python = Command::new("python3");
+        python.env("PYTHONPATH", root().join("python")).env("PYTHONDONTWRITEBYTECODE", "1");
+        python.arg(script);
+        python
+    };
+    compare(&|| python(&root().join("tests/readers/reader.py")))?;
+    compare_example("python", &|example| output(&mut python(example)))
 }
 
 #[test]
@@ -57,7 +66,45 @@ fn the_package_in_go_reads_what_this_crate_reads() -> Outcome {
     };
     output(go().args(["vet", "./..."]))?;
     output(go().args(["build", "-buildvcs=false", "-o"]).arg(&program).arg("./internal/reader"))?;
-    compare(&|| Command::new(&program))
+    compare(&|| Command::new(&program))?;
+    compare_example("go", &|example| {
+        let module = directory.path().join("example");
+        fs::create_dir_all(&module)?;
+        fs::copy(example, module.join("main.go"))?;
+        let of = root().join("go");
+        let text = format!(
+            "module example\n\ngo 1.24\n\nrequire conclave.dev/conclaveclock v0.0.0\n\n\
+             replace conclave.dev/conclaveclock => {}\n",
+            of.display()
+        );
+        fs::write(module.join("go.mod"), text)?;
+        output(go().current_dir(&module).args(["run", "."]))
+    })
+}
+
+/// The example of the document gives an interval in which both of our readings about it are.
+fn compare_example(language: &str, run: &dyn Fn(&Path) -> Outcome<String>) -> Outcome {
+    let document = fs::read_to_string(root().join("README.md"))?;
+    let begin = format!("```{language}\n");
+    let (_, rest) = document.split_once(&begin).ok_or("no example")?;
+    let (example, _) = rest.split_once("```").ok_or("an example does not end")?;
+    let directory = TempDir::new()?;
+    let path = directory.path().join("clock");
+    let mut writer = Writer::create(&path)?;
+    writer.publish(&words(raw_clock()))?;
+    let extension = if language == "python" { "py" } else { language };
+    let source = directory.path().join("example").with_extension(extension);
+    let path = path.to_str().ok_or("a path is no text")?;
+    fs::write(&source, example.replace("/run/conclave/clock", path))?;
+    let reader = Reader::open(path)?;
+    let before = reader.now();
+    let shown = run(&source)?;
+    let after = reader.now();
+    let shown = shown.trim();
+    let (earliest, latest): (i64, i64) = (field(shown, 0)?.parse()?, field(shown, 1)?.parse()?);
+    assert!(before.earliest_ns <= earliest && earliest <= after.earliest_ns, "{shown}");
+    assert!(before.latest_ns <= latest && latest <= after.latest_ns, "{shown}");
+    Ok(())
 }
 
 fn compare(program: &dyn Fn() -> Command) -> Outcome {
@@ -129,24 +176,8 @@ fn compare_unknown(program: &dyn Fn() -> Command, path: &Path) -> Outcome {
 
 /// Each reads the page that a writer keeps, between two readings of ours.
 fn compare_now(program: &dyn Fn() -> Command, path: &Path) -> Outcome {
-    let start = raw_clock();
-    let rate = |ppm: i64| (1_i64 << 48) / 1_000_000 * ppm;
-    let a = Piece { raw: start, ns: 1_700_000_000_000_000_000, rate: rate(-500) };
-    let at = start + Writer::PLAN_NS;
-    let words = Words {
-        a,
-        b: Piece { raw: at, ns: a.at(at), rate: rate(200) },
-        bound_raw: start,
-        bound_ns: 30_000,
-        growth: rate(1),
-        stale_after_raw: u64::MAX,
-        void_after_raw: u64::MAX,
-        status: Stated::Synchronised,
-        epoch: 3,
-        ..Words::UNKNOWN
-    };
     fs::remove_file(path)?;
-    Writer::create(path)?.publish(&words)?;
+    Writer::create(path)?.publish(&words(raw_clock()))?;
     let reader = Reader::open(path)?;
     let before = reader.now();
     let shown = output(program().arg(path).args(["sound", "now", "now"]))?;
@@ -161,6 +192,25 @@ fn compare_now(program: &dyn Fn() -> Command, path: &Path) -> Outcome {
     }
     assert_eq!(shown.lines().count(), 2);
     Ok(())
+}
+
+/// What a writer publishes at a reading of its raw clock.
+fn words(start: u64) -> Words {
+    let rate = |ppm: i64| (1_i64 << 48) / 1_000_000 * ppm;
+    let a = Piece { raw: start, ns: 1_700_000_000_000_000_000, rate: rate(-500) };
+    let at = start + Writer::PLAN_NS;
+    Words {
+        a,
+        b: Piece { raw: at, ns: a.at(at), rate: rate(200) },
+        bound_raw: start,
+        bound_ns: 30_000,
+        growth: rate(1),
+        stale_after_raw: u64::MAX,
+        void_after_raw: u64::MAX,
+        status: Stated::Synchronised,
+        epoch: 3,
+        ..Words::UNKNOWN
+    }
 }
 
 /// The payloads of pages: all distinct, each status, and whatever chance made of them.

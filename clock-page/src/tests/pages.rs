@@ -223,6 +223,23 @@ fn a_course_that_changes_too_soon_is_refused_and_the_old_one_stays() {
     assert!(matches!(writer.publish(&without), Err(Refused::TooLate { .. })));
 }
 
+/// Otherwise a writer could be held up after the check, and readers would go on with the words before it.
+#[test]
+fn the_sequence_is_odd_while_a_course_is_checked() {
+    let (_directory, path) = place();
+    let checked = Arc::new(AtomicU64::new(0));
+    let mut writer = {
+        let (checked, clocked) = (Arc::clone(&checked), path.clone());
+        Writer::create_with_fault(&path, move || {
+            checked.store(sequence(&clocked), SeqCst);
+            0
+        })
+        .unwrap()
+    };
+    writer.publish(&stated()).unwrap();
+    assert_eq!((checked.load(SeqCst), sequence(&path)), (3, 4));
+}
+
 #[test]
 fn after_a_page_that_states_nothing_the_course_may_be_any() {
     let (_directory, path) = place();
