@@ -96,9 +96,19 @@ static inline void conclave_clock_close(struct conclave_clock *clock) {
     munmap((void *)(uintptr_t)clock->page, CONCLAVE_SIZE);
 }
 
+/* Leaves the memory to the writer for a moment; without it all tries would be over in about a microsecond. */
+static inline void conclave_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 /* The words, and the reading of the raw clock at which they were in force; 0 if there were no whole ones. */
 static inline int conclave_clock_words(const struct conclave_clock *clock, struct conclave_words *words, uint64_t *raw) {
     for (int tries = 0; tries < CONCLAVE_TRIES; tries++) {
+        if (tries > 0) conclave_pause();
         uint64_t before = conclave_load(clock->page, CONCLAVE_AT_SEQ);
         atomic_thread_fence(memory_order_acquire);
         if (before == 0 || before % 2 != 0) continue;
