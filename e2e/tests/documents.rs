@@ -213,7 +213,8 @@ fn read_sources(directory: &Path, sources: &mut String) -> Result<()> {
 }
 
 fn documents(root: &Path) -> Result<Vec<PathBuf>> {
-    let mut documents = vec![root.join("README.md"), root.join("CONTRIBUTING.md")];
+    let alone = ["README.md", "CONTRIBUTING.md", "clock-page/README.md"];
+    let mut documents: Vec<PathBuf> = alone.map(|path| root.join(path)).into();
     for entry in fs::read_dir(root.join("docs"))? {
         documents.push(entry?.path());
     }
@@ -255,6 +256,7 @@ fn sections(text: &str) -> BTreeSet<String> {
 
 const CRATES: &[&str] = &[
     "protocols/",
+    "clock-page/",
     "sidecar/",
     "operator/",
     "crds/",

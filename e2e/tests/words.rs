@@ -31,14 +31,24 @@ const TEXTS: &[&str] = &[
     "docs",
     "README.md",
     "CONTRIBUTING.md",
+    "clock-page/README.md",
     "crds/conclave.dev_conclaves.yaml",
     "sidecar/openapi.json",
     "charts/conclave",
     "sidecar/src/dev/page",
 ];
 
-const CRATES: &[&str] =
-    &["protocols", "sidecar", "operator", "crds", "pods", "kubernetes", "e2e", "fuzz"];
+const CRATES: &[&str] = &[
+    "protocols",
+    "clock-page",
+    "sidecar",
+    "operator",
+    "crds",
+    "pods",
+    "kubernetes",
+    "e2e",
+    "fuzz",
+];
 
 #[test]
 fn identifiers_use_the_words_of_the_field() -> Result<()> {
@@ -86,8 +96,10 @@ fn texts_for_users_use_the_words_of_the_field() -> Result<()> {
 #[test]
 fn comments_and_documents_name_the_subject() -> Result<()> {
     let mut found = BTreeSet::new();
-    for file in files(&[CRATES, &["docs", "README.md", "CONTRIBUTING.md"]].concat(), &["rs", "md"])?
-    {
+    for file in files(
+        &[CRATES, &["docs", "README.md", "CONTRIBUTING.md", "clock-page/README.md"]].concat(),
+        &["rs", "md"],
+    )? {
         if file.ends_with(file!()) {
             continue;
         }

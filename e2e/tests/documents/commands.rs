@@ -70,6 +70,7 @@ fn cargo(arguments: &[&str]) -> Result<()> {
     let (own, behind) = end.map_or((rest, &[][..]), |end| (&rest[..end], &rest[end + 1..]));
     match *command {
         "xtask" => xtask(rest),
+        "run" if own.contains(&"--example") => targets(own),
         "run" => {
             ensure!(own.ends_with(&["--bin", "conclave"]), "what does it run?");
             conclave(behind)
@@ -88,7 +89,7 @@ fn xtask(arguments: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// The packages and the integration tests that are named.
+/// The packages, the examples and the integration tests that are named.
 fn targets(arguments: &[&str]) -> Result<()> {
     let named = |flags: &[&str]| -> Vec<&str> {
         let after = arguments.windows(2).filter(|pair| flags.contains(&pair[0]));
@@ -99,6 +100,11 @@ fn targets(arguments: &[&str]) -> Result<()> {
     let folder = |package: &str| root.join(package.strip_prefix("conclave-").unwrap_or(package));
     for package in &packages {
         ensure!(folder(package).join("Cargo.toml").exists(), "there is no package {package}");
+    }
+    for example in named(&["--example"]) {
+        let file = format!("examples/{example}.rs");
+        let is_there = packages.iter().any(|package| folder(package).join(&file).exists());
+        ensure!(is_there, "no example {example}");
     }
     for test in named(&["--test"]) {
         let is_there = |folder: &Path| {

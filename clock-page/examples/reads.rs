@@ -1,0 +1,54 @@
+//! Measures how long a reading takes beside the raw clock alone.
+//!
+//! `cargo run --release -p conclave-clock-page --example reads`. What it prints depends on the machine and on what else
+//! runs there. With a path as its argument it leaves the page there, for the readers in other languages.
+
+use std::env;
+use std::error::Error;
+use std::hint::black_box;
+use std::path::Path;
+
+use conclave_clock_page::{Piece, Reader, Stated, Words, Writer, raw_clock};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let path = match &arguments[..] {
+        [path] => Path::new(path).to_owned(),
+        _ => env::temp_dir().join(format!("conclave-clock-page-{}", std::process::id())),
+    };
+    let now = raw_clock();
+    let words = Words {
+        a: Piece { raw: now, ns: 1_700_000_000_000_000_000, rate: 12_345_678 },
+        bound_raw: now,
+        bound_ns: 40_000,
+        growth: 281_474_976,
+        stale_after_raw: u64::MAX,
+        void_after_raw: u64::MAX,
+        status: Stated::Synchronised,
+        ..Words::UNKNOWN
+    };
+    Writer::create(&path)?.publish(&words)?;
+    let reader = Reader::open(&path)?;
+    let words = reader.words().ok_or("nothing is published")?;
+    println!("{:>24} {:>7}", "", "ns each");
+    for _ in 0..3 {
+        print("the raw clock alone", raw_clock);
+        print("Reader::now", || reader.now());
+        print("Words::at", || words.at(black_box(now)));
+    }
+    if arguments.is_empty() {
+        std::fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+fn print<T>(name: &str, act: impl Fn() -> T) {
+    let begin = raw_clock();
+    for _ in 0..TIMES {
+        black_box(act());
+    }
+    let hundredths = (raw_clock() - begin) / (TIMES / 100);
+    println!("{name:>24} {:>4}.{:02}", hundredths / 100, hundredths % 100);
+}
+
+const TIMES: u64 = 5_000_000;

@@ -1,0 +1,3 @@
+module conclave.dev/conclaveclock
+
+go 1.24

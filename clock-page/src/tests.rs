@@ -1,0 +1,6 @@
+//! What the page promises.
+
+mod arithmetic;
+mod concurrent;
+mod layout;
+mod pages;
