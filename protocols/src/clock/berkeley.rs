@@ -231,7 +231,7 @@ impl Berkeley {
         } else if round.is_confirmed(self.view) {
             let contradicts = round.mostly_contradicts();
             let others = ByOthers { error_ns: by_others, contradicts };
-            self.clock.confirm(now, round.sent, Some(mean_ns), others);
+            self.clock.confirm(now, round.sent, mean_ns, others);
         } else {
             self.clock.steer(now, mean_ns);
         }
@@ -316,7 +316,7 @@ impl Protocol for Berkeley {
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let leads = self.view.leader == self.me;
         let fresh_for_ns = as_nanos(self.params.fresh_for());
-        self.clock.enter(now, leads, self.params.rates(), fresh_for_ns);
+        self.clock.enter(now, (self.view.epoch, leads), self.params.rates(), fresh_for_ns);
         out.tell(Event::Adjusted);
         self.poll(now, out);
     }

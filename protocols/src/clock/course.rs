@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::exchange::saturate;
 use super::link::{Relation, Slope};
 use super::rates::BILLION;
+use crate::ids::Epoch;
 
 /// A straight stretch.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
@@ -28,7 +29,8 @@ pub struct Course {
     pub last: Line,
 }
 
-/// How far something may be from the truth: an error that grows, and from some moment on by another rate.
+/// How far something may be from the truth: an error that grows, by another rate from one moment on, and by a third from a
+/// later one on.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Bound {
     /// A raw reading.
@@ -41,6 +43,10 @@ pub struct Bound {
     pub later_raw: u64,
     /// By so much.
     pub later: Slope,
+    /// From here on by a third rate. It is not before `later_raw`.
+    pub last_raw: u64,
+    /// By so much.
+    pub last: Slope,
 }
 
 /// What is known of group time: a course that it runs along, and how far from it.
@@ -50,6 +56,8 @@ pub struct Known {
     pub path: Course,
     /// How far group time is from it.
     pub bound: Bound,
+    /// In which view the member led whose clock the path is; 0 if it is no leader's.
+    pub epoch: Epoch,
 }
 
 impl Line {
@@ -117,25 +125,41 @@ impl Bound {
     /// One that grows evenly, by so many parts per billion.
     pub(super) fn even(raw: u64, error_ns: u64, growth_ppb: u64) -> Self {
         let growth = Slope::at_least(growth_ppb, BILLION);
-        Self { raw, error_ns, growth, later_raw: u64::MAX, later: growth }
+        let never = u64::MAX;
+        Self {
+            raw,
+            error_ns,
+            growth,
+            later_raw: never,
+            later: growth,
+            last_raw: never,
+            last: growth,
+        }
     }
 
     /// The error at a raw reading.
     pub fn at(&self, raw: u64) -> u64 {
-        let until = raw.min(self.later_raw);
-        let grown = self.growth.in_ns_at_least(until.saturating_sub(self.raw));
-        let later = self.later.in_ns_at_least(raw.saturating_sub(self.later_raw.max(self.raw)));
-        let grown = u64::try_from(grown.saturating_add(later)).unwrap_or(u64::MAX);
-        self.error_ns.saturating_add(grown)
+        let (later_raw, last_raw) = (self.later_raw.max(self.raw), self.last_raw.max(self.raw));
+        let span = |from: u64, to: u64| raw.min(to).saturating_sub(from);
+        let first = self.growth.at_least_of(span(self.raw, later_raw));
+        let later = self.later.at_least_of(span(later_raw, last_raw));
+        let last = self.last.at_least_of(span(last_raw, u64::MAX));
+        self.error_ns.saturating_add(first).saturating_add(later).saturating_add(last)
     }
 
     fn is_sane(&self) -> bool {
         let is_slow = |slope: Slope| Slope::default() <= slope && slope <= RATE_MAX;
-        self.raw <= READING_MAX && is_slow(self.growth) && is_slow(self.later)
+        let rates = [self.growth, self.later, self.last];
+        self.raw <= READING_MAX && self.later_raw <= self.last_raw && rates.into_iter().all(is_slow)
     }
 }
 
 impl Known {
+    /// A line that is no leader's.
+    pub(super) fn of(line: Line, bound: Bound) -> Self {
+        Self { path: Course::even(line), bound, epoch: Epoch::default() }
+    }
+
     /// Whether a member may know this: what a peer states is not trusted.
     pub fn is_sane(&self) -> bool {
         self.path.is_sane() && self.bound.is_sane()
@@ -164,7 +188,7 @@ impl Known {
             }
             _ => Course::even(now),
         };
-        Self { path, bound: self.bound_seen_by(relation, own) }
+        Self { path, bound: self.bound_seen_by(relation, own), epoch: self.epoch }
     }
 
     fn bound_seen_by(&self, relation: &Relation, own: u64) -> Bound {
@@ -178,15 +202,21 @@ impl Known {
         let strays = strays.scaled(fastest);
         let loose = relation.drift.plus(rate.size()).scaled(fastest);
         let by_own = |slope: Slope| slope.scaled(relation.drift);
-        let until_later = self.bound.later_raw.saturating_sub(shows.latest_ns);
-        let fresh = own.abs_diff(relation.at);
-        let sure = relation.extends_for_ns.saturating_sub(fresh);
+        // The rates are sure for so long, and the peer's clock shows a reading at this one of ours, or later.
+        let sure = relation.extends_for_ns.saturating_sub(own.abs_diff(relation.at));
+        let until = |raw: u64| {
+            let until = raw.saturating_sub(shows.latest_ns);
+            own.saturating_add(relation.drift.passed(until).min(sure))
+        };
+        let Bound { growth, later_raw, later, last_raw, last, .. } = self.bound;
         Bound {
             raw: own,
             error_ns,
-            growth: by_own(self.bound.growth).plus(strays),
-            later_raw: own.saturating_add(relation.drift.passed(until_later).min(sure)),
-            later: by_own(self.bound.later.max(self.bound.growth)).plus(loose.max(strays)),
+            growth: by_own(growth).plus(strays),
+            later_raw: until(later_raw),
+            later: by_own(later).plus(strays),
+            last_raw: until(last_raw),
+            last: by_own(last.max(later).max(growth)).plus(loose.max(strays)),
         }
     }
 }

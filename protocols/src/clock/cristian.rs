@@ -391,7 +391,7 @@ impl Protocol for Cristian {
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let leads = self.view.leader == self.me;
         let fresh_for_ns = as_nanos(self.params.fresh_for_polled());
-        self.clock.enter(now, leads, self.params.rates(), fresh_for_ns);
+        self.clock.enter(now, (self.view.epoch, leads), self.params.rates(), fresh_for_ns);
         out.tell(Event::Adjusted);
         if let Role::Server { reign, .. } = &mut self.role {
             *reign = Reign::new(now);

@@ -10,6 +10,7 @@ use super::estimate::Estimate;
 use super::link::Slope;
 use super::map::{ClockMap, Fading};
 use super::rates::{BILLION, Rates, share};
+use crate::ids::Epoch;
 use crate::time::LocalTime;
 
 /// For how long after a moment at which a leader surely led nobody else does, in nanoseconds of any raw clock: three rounds of the
@@ -21,6 +22,8 @@ pub const HOLD_NS: u64 = 3_250_000_000;
 pub struct VirtualClock {
     map: ClockMap,
     rates: Rates,
+    /// That of the view.
+    epoch: Epoch,
     /// How far ahead of group time, as far as that is known, the clock is going to be: behind or ahead of the
     /// daemon, where the average is.
     ahead_ns: i64,
@@ -85,13 +88,14 @@ impl VirtualClock {
         let bound = Bound::even(0, 0, rates.follower_growth());
         let map = ClockMap {
             shown,
-            known: Known { path: shown, bound },
+            known: Known { path: shown, bound, epoch: Epoch::default() },
             synced_raw: None,
             fresh_for_ns: u64::MAX,
             disrupted_until: 0,
             textbook: None,
         };
-        Self { map, rates, ahead_ns: 0, part: Part::Follows, is_succeeding: false }
+        let epoch = Epoch::default();
+        Self { map, rates, epoch, ahead_ns: 0, part: Part::Follows, is_succeeding: false }
     }
 
     /// The same for a view that its member leads, directly after one that it led: then nobody else has led since, and
@@ -104,8 +108,14 @@ impl VirtualClock {
     /// Begins a view as a follower or as the leader, with the view's rates; the clock counts as
     /// synchronised for `fresh_for_ns` after each synchronisation. The time does not change, and what is known of group
     /// time stays known.
-    pub fn enter(&mut self, now: LocalTime, leads: bool, rates: Rates, fresh_for_ns: u64) {
-        self.rates = rates;
+    pub fn enter(
+        &mut self,
+        now: LocalTime,
+        (epoch, leads): (Epoch, bool),
+        rates: Rates,
+        fresh_for_ns: u64,
+    ) {
+        (self.epoch, self.rates) = (epoch, rates);
         self.map.fresh_for_ns = fresh_for_ns;
         self.map.textbook = None;
         let is_succeeding = std::mem::take(&mut self.is_succeeding);
@@ -123,8 +133,8 @@ impl VirtualClock {
             Part::Waits { .. } => {
                 let bound = &mut self.map.known.bound;
                 let growth = ppb(rates.follower_growth());
-                bound.later = bound.later.max(growth.plus(self.map.known.path.fastest(now.0)));
-                if bound.later_raw == u64::MAX {
+                bound.last = bound.last.max(growth.plus(self.map.known.path.fastest(now.0)));
+                if bound.last_raw == u64::MAX {
                     bound.growth = bound.growth.max(growth);
                 }
                 self.ahead_ns = 0;
@@ -132,10 +142,10 @@ impl VirtualClock {
             }
             // Its algorithm knows of the leader's clock what its messages say.
             Part::Follows => {
-                let Known { path, bound } = self.map.known;
-                let path = Course::even(Line::straight(now.0, path.at(now.0)));
+                let Known { path, bound, .. } = self.map.known;
+                let line = Line::straight(now.0, path.at(now.0));
                 let bound = Bound::even(now.0, bound.at(now.0), rates.follower_growth());
-                self.map.known = Known { path, bound };
+                self.map.known = Known::of(line, bound);
                 self.aim(now.0);
             }
         }
@@ -162,13 +172,14 @@ impl VirtualClock {
         known: Estimate,
         (target_ns, compared): (i64, LocalTime),
     ) -> bool {
-        let path = Course::even(Line::straight(known.raw.0, known.ns));
+        let line = Line::straight(known.raw.0, known.ns);
         let bound = Bound::even(known.raw.0, known.error_ns, self.rates.follower_growth());
         let worse = bound.at(now.0) > self.map.known.bound.at(now.0);
         if self.is_synchronised() && worse {
             return false;
         }
-        self.follow_known(now, Known { path, bound }, target_ns.saturating_sub(known.ns), compared);
+        let ahead_ns = target_ns.saturating_sub(known.ns);
+        self.follow_known(now, Known::of(line, bound), ahead_ns, compared);
         true
     }
 
@@ -183,7 +194,7 @@ impl VirtualClock {
         (self.map.known, self.ahead_ns) = (known, ahead_ns);
         // However little is known, group time is no faster than it may be.
         let fastest = ppb(self.rates.follower_growth()).plus(known.path.fastest(now.0));
-        self.map.known.bound.later = known.bound.later.min(fastest);
+        self.map.known.bound.last = known.bound.last.min(fastest);
         self.set_if_new(self.target(now.0));
         self.map.synced_raw = Some(compared.0);
         self.aim(now.0);
@@ -222,10 +233,10 @@ impl VirtualClock {
         match error_ns {
             Some(error_ns) => {
                 let bound = Bound::even(since.0, error_ns, self.rates.follower_growth());
-                self.map.known = Known { path: Course::even(target), bound };
+                self.map.known = Known::of(target, bound);
                 self.aim(now.0);
             }
-            None => self.lead(since, 0, HOLD_NS),
+            None => self.lead(since, 0),
         }
     }
 
@@ -238,22 +249,21 @@ impl VirtualClock {
     }
 
     /// The member of a leader's clock surely led at `since`. Group time runs with it from now on, if that is not too
-    /// early. If it is an algorithm that moves it, it is to be moved by so much.
+    /// early. It is to be moved by so much.
     pub(super) fn confirm(
         &mut self,
         now: LocalTime,
         since: LocalTime,
-        delta_ns: Option<i64>,
+        delta_ns: i64,
         others: ByOthers,
     ) {
         self.map.synced_raw = Some(since.0);
-        let holds_ns = if delta_ns.is_some() { TURN_NS } else { HOLD_NS };
         match self.part {
             Part::Leads { confirmed, error_ns, promised } => {
                 let reigned = since.0.saturating_sub(confirmed.0);
                 let own = error_ns.saturating_sub(share(reigned, self.rates.shed()));
-                self.plan(now.0, promised, delta_ns.unwrap_or(0));
-                self.lead(since.max(confirmed), others.judge(own), holds_ns);
+                self.plan(now.0, promised, delta_ns);
+                self.lead(since.max(confirmed), others.judge(own));
             }
             Part::Waits { from } if now >= from => {
                 let own = self.map.error_ns(now.0).unwrap_or(0);
@@ -262,17 +272,29 @@ impl VirtualClock {
                 let shown = Line::straight(now.0, self.map.now_ns(now.0));
                 self.map.known.path = Course::even(shown);
                 if self.aim(now.0) {
-                    self.lead(since, others.judge(own).saturating_add(hurry), holds_ns);
+                    self.lead(since, others.judge(own).saturating_add(hurry));
                 }
             }
-            Part::Waits { .. } | Part::Follows => {
+            Part::Waits { from } => {
+                // Nobody else begins to lead until then, and if the leader of the view before led, its clock turns no
+                // faster than this.
+                let turns = ppb(self.rates.lead_slew());
+                let until = since.0.saturating_add(HOLD_NS).min(from.0);
+                let Known { bound, epoch, .. } = &mut self.map.known;
+                let is_direct = epoch.next() == self.epoch;
+                if is_direct && bound.last_raw < until {
+                    bound.later =
+                        bound.growth.plus(turns.scaled(ppb(self.rates.follower_growth())));
+                    bound.last_raw = until;
+                }
                 if let ByOthers { error_ns: Some(error_ns), contradicts: true } = others {
-                    let path = Course::even(Line::straight(now.0, self.map.now_ns(now.0)));
+                    let line = Line::straight(now.0, self.map.now_ns(now.0));
                     let bound = Bound::even(since.0, error_ns, self.rates.leader_growth());
-                    self.map.known = Known { path, bound };
+                    self.map.known = Known::of(line, bound);
                     self.aim(now.0);
                 }
             }
+            Part::Follows => {}
         }
     }
 
@@ -296,22 +318,21 @@ impl VirtualClock {
         self.map.synced_raw.is_some()
     }
 
-    /// Group time runs with the clock as its course is, for so long at least.
-    fn lead(&mut self, confirmed: LocalTime, error_ns: u64, holds_ns: u64) {
-        let before = match self.part {
-            Part::Leads { promised, .. } => promised,
-            Part::Follows | Part::Waits { .. } => 0,
-        };
-        let promised = confirmed.0.saturating_add(holds_ns).max(before);
+    /// Group time runs with the clock as its course is.
+    fn lead(&mut self, confirmed: LocalTime, error_ns: u64) {
+        let promised = confirmed.0.saturating_add(HOLD_NS);
+        let grows = ppb(self.rates.leader_growth());
         self.part = Part::Leads { confirmed, error_ns, promised };
         let bound = Bound {
             raw: confirmed.0,
             error_ns,
             growth: Slope::default(),
             later_raw: promised,
-            later: ppb(self.rates.leader_growth()),
+            later: grows,
+            last_raw: promised,
+            last: grows,
         };
-        self.map.known = Known { path: self.map.shown, bound };
+        self.map.known = Known { path: self.map.shown, bound, epoch: self.epoch };
     }
 
     /// Sets a clock that nobody has read yet.
@@ -400,9 +421,6 @@ fn ppb(rate: u64) -> Slope {
     Slope::at_least(rate, BILLION)
 }
 
-/// For how long a leader's clock goes as was stated, if its algorithm moves it: the longest interval between two rounds, and the
-/// wait for answers. It is no longer than [`HOLD_NS`].
-const TURN_NS: u64 = 1_250_000_000;
 /// So soon a plan begins: a little later than the moment for which maps have to agree, so that what is learned at the same
 /// moment can replace it.
 const AHEAD_NS: u64 = ClockMap::SWITCH_NS + 1_000_000;

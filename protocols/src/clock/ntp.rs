@@ -421,7 +421,7 @@ impl Protocol for Ntp {
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let (leads, params) = (self.leads(), self.params);
         let fresh_for = if leads { params.fresh_for_polled() } else { params.fresh_for_filtered() };
-        self.clock.enter(now, leads, params.rates(), as_nanos(fresh_for));
+        self.clock.enter(now, (self.view.epoch, leads), params.rates(), as_nanos(fresh_for));
         out.tell(Event::Adjusted);
         self.reign = Reign::new(now);
         if let Some(root_dispersion_ns) = self.clock.map().error_ns(now.0) {

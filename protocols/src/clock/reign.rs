@@ -44,7 +44,7 @@ impl Reign {
             return false;
         }
         self.confirmed = Some(at);
-        clock.confirm(now, at, None, ByOthers::default());
+        clock.confirm(now, at, 0, ByOthers::default());
         true
     }
 

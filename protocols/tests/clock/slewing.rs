@@ -88,7 +88,7 @@ fn a_clock_that_hears_nothing_holds_over_with_a_growing_bound() {
     let mut clock = VirtualClock::new(0, rates());
     assert_eq!(clock.map().reading(0).state, State::Unsynchronised);
     assert_eq!(clock.map().reading(0).latest_ns(), None);
-    clock.enter(LocalTime(0), false, rates(), 3 * SECOND);
+    clock.enter(LocalTime(0), (Epoch(1), false), rates(), 3 * SECOND);
     assert!(adjust(&mut clock, 0, 0, 0));
     let reading = |seconds| clock.map().reading(seconds * SECOND);
     assert_eq!(reading(3).state, State::Synchronised);
@@ -125,7 +125,7 @@ fn a_change_of_role_changes_neither_time_nor_makes_the_bound_smaller() {
     for (turn, leads) in (2..).zip([true, true, false, false, true]) {
         let now = turn * SECOND;
         let before = clock.map().reading(now);
-        clock.enter(LocalTime(now), leads, rates(), SECOND);
+        clock.enter(LocalTime(now), (Epoch(turn), leads), rates(), SECOND);
         let after = clock.map().reading(now);
         assert_eq!(before.now_ns, after.now_ns);
         assert!(before.error_ns <= after.error_ns);
@@ -152,6 +152,6 @@ fn absurd_corrections_saturate() {
     let mut clock = VirtualClock::new(i64::MAX, rates());
     assert!(adjust(&mut clock, u64::MAX, i64::MAX, u64::MAX));
     assert!(adjust(&mut clock, u64::MAX, i64::MIN, u64::MAX));
-    clock.enter(LocalTime(u64::MAX), true, rates(), u64::MAX);
+    clock.enter(LocalTime(u64::MAX), (Epoch(1), true), rates(), u64::MAX);
     assert_eq!(clock.map().reading(0).error_ns, Some(u64::MAX));
 }

@@ -123,7 +123,7 @@ pub(super) trait Surroundings {
     fn goes_by(&mut self, arbiter: Arbiter);
 
     /// The group clock has another course.
-    fn adjusted(&mut self, map: ClockMap);
+    fn adjusted(&mut self, map: &ClockMap);
 
     /// This member has compared its clock with those of others.
     fn compared(&mut self, sources: &BTreeMap<MemberId, clock::Source>);

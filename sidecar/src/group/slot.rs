@@ -115,6 +115,7 @@ fn signed(time: LocalTime) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use conclave_protocols::Epoch;
     use conclave_protocols::clock::{Correction, Shown};
 
     use super::*;
@@ -125,7 +126,7 @@ mod tests {
         let (group, slot) = open("orders", "shop-0", clock, Metrics::new("orders"));
         let mut synchronised = virtual_clock(clock, &Policy::default());
         let rates = Params::from(&Policy::default().clock).rates();
-        synchronised.enter(clock.raw(), true, rates, 3_000_000_000);
+        synchronised.enter(clock.raw(), (Epoch(1), true), rates, 3_000_000_000);
         let shown = Shown { raw: clock.raw(), ns: 0 };
         let correction = Correction { delta_ns: 0, ahead_ns: 0, error_ns: 2_000_000 };
         assert!(synchronised.adjust(clock.raw(), shown, correction));

@@ -245,9 +245,9 @@ fn known() -> clock::Known {
         last: line(7_250_000_000, 2_250_000_500, 0),
     };
     let (growth, later) = (clock::Slope::default(), clock::Slope::of_units(168_000_000_000));
-    let bound =
-        clock::Bound { raw: 5_000_000_000, error_ns: 70, growth, later_raw: 6_250_000_000, later };
-    clock::Known { path, bound }
+    let (raw, later_raw, last_raw) = (5_000_000_000, 6_250_000_000, 8_250_000_000);
+    let bound = clock::Bound { raw, error_ns: 70, growth, later_raw, later, last_raw, last: later };
+    clock::Known { path, bound, epoch: Epoch(11) }
 }
 
 fn heartbeat() -> Heartbeat {

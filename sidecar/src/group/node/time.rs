@@ -103,7 +103,7 @@ impl PodNode {
                     if let Some(sync) = &self.time.sync {
                         self.time.transfer.adjusted(at.raw, sync.clock());
                     }
-                    around.adjusted(self.time.transfer.map());
+                    around.adjusted(&self.time.transfer.map());
                 }
                 Effect::Tell(clock::Event::Stated(known)) => self.on_stated(at, *known, around),
                 Effect::Tell(clock::Event::Compared(sources)) => around.compared(&sources),
@@ -113,7 +113,7 @@ impl PodNode {
 
     fn on_stated(&mut self, at: Moment, known: Known, around: &mut impl Surroundings) {
         if self.time.transfer.stated(at.raw, known) {
-            around.adjusted(self.time.transfer.map());
+            around.adjusted(&self.time.transfer.map());
         } else {
             around.notify(at.now, &self.member, Event::Ignored("absurd"));
         }
@@ -129,7 +129,7 @@ impl PodNode {
         let of_leader = relations.iter().find(|(peer, _)| Some(*peer) == self.time.leader);
         if let Some((_, relation)) = of_leader {
             self.time.transfer.related(at.raw, *relation);
-            around.adjusted(self.time.transfer.map());
+            around.adjusted(&self.time.transfer.map());
         }
     }
 

@@ -416,8 +416,8 @@ impl Surroundings for Around {
 
     fn goes_by(&mut self, _: Arbiter) {}
 
-    fn adjusted(&mut self, map: ClockMap) {
-        self.map = map;
+    fn adjusted(&mut self, map: &ClockMap) {
+        self.map = *map;
         self.out.tell(Seen::Adjusted);
     }
 

@@ -124,8 +124,8 @@ impl Surroundings for Process<'_> {
         self.publisher.goes_by(arbiter);
     }
 
-    fn adjusted(&mut self, map: ClockMap) {
-        self.map.send_replace(map);
+    fn adjusted(&mut self, map: &ClockMap) {
+        self.map.send_replace(*map);
     }
 
     fn compared(&mut self, sources: &BTreeMap<MemberId, Source>) {

@@ -1,7 +1,7 @@
 //! The group clock.
 
-use conclave_protocols::LocalTime;
 use conclave_protocols::clock::{Correction, Shown, VirtualClock};
+use conclave_protocols::{Epoch, LocalTime};
 use serde_json::{Value, json};
 
 use super::double::*;
@@ -16,7 +16,7 @@ pub(super) fn synchronise(double: &Double) {
 fn synchronised_at(raw: LocalTime) -> conclave_protocols::clock::ClockMap {
     let rates = conclave_protocols::clock::Rates::new(100, 500);
     let mut clock = VirtualClock::new(1_700_000_000_000_000_000, rates);
-    clock.enter(raw, false, rates, 3_000_000_000);
+    clock.enter(raw, (Epoch(1), false), rates, 3_000_000_000);
     let shown = Shown { raw, ns: clock.map().now_ns(raw.0) };
     let correction = Correction { delta_ns: 0, ahead_ns: 0, error_ns: 2_000_000 };
     assert!(clock.adjust(raw, shown, correction));
