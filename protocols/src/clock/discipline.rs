@@ -28,8 +28,8 @@ pub struct VirtualClock {
     /// daemon, where the average is.
     ahead_ns: i64,
     part: Part,
-    /// Whether the next view follows directly on the one in which this clock led, with the same leader.
-    is_succeeding: bool,
+    /// The view that the present one was made from, if that is known.
+    base: Option<Epoch>,
 }
 
 /// What a clock has to do with group time.
@@ -95,14 +95,14 @@ impl VirtualClock {
             textbook: None,
         };
         let epoch = Epoch::default();
-        Self { map, rates, epoch, ahead_ns: 0, part: Part::Follows, is_succeeding: false }
+        Self { map, rates, epoch, ahead_ns: 0, part: Part::Follows, base: None }
     }
 
-    /// The same for a view that its member leads, directly after one that it led: then nobody else has led since, and
-    /// group time goes on with this clock.
+    /// The same for a view that was made from that one: then nobody has led in between. If both are of one leader, group
+    /// time goes on with its clock.
     #[must_use]
-    pub fn succeeding(self) -> Self {
-        Self { is_succeeding: true, ..self }
+    pub fn made_from(self, base: Option<Epoch>) -> Self {
+        Self { base, ..self }
     }
 
     /// Begins a view as a follower or as the leader, with the view's rates; the clock counts as
@@ -115,10 +115,10 @@ impl VirtualClock {
         rates: Rates,
         fresh_for_ns: u64,
     ) {
+        let is_succeeding = self.base == Some(self.epoch);
         (self.epoch, self.rates) = (epoch, rates);
         self.map.fresh_for_ns = fresh_for_ns;
         self.map.textbook = None;
-        let is_succeeding = std::mem::take(&mut self.is_succeeding);
         self.part = match self.part {
             _ if !leads => Part::Follows,
             Part::Leads { .. } if is_succeeding => self.part,
@@ -281,8 +281,7 @@ impl VirtualClock {
                 let turns = ppb(self.rates.lead_slew());
                 let until = since.0.saturating_add(HOLD_NS).min(from.0);
                 let Known { bound, epoch, .. } = &mut self.map.known;
-                let is_direct = epoch.next() == self.epoch;
-                if is_direct && bound.last_raw < until {
+                if Some(*epoch) == self.base && bound.last_raw < until {
                     bound.later =
                         bound.growth.plus(turns.scaled(ppb(self.rates.follower_growth())));
                     bound.last_raw = until;

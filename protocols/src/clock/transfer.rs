@@ -50,11 +50,6 @@ impl Transfer {
         &self.clock
     }
 
-    /// Whether its member leads.
-    pub fn leads(&self) -> bool {
-        self.leads
-    }
-
     /// How often something contradicted what is assumed of the clocks.
     pub fn disruptions(&self) -> u64 {
         self.disruptions

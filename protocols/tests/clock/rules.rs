@@ -386,7 +386,7 @@ fn a_daemon_that_goes_on_in_the_next_view_does_not_inherit_from_itself() {
             DAEMON,
             view(3, 0),
             params(),
-            daemon.clock().clone().succeeding()
+            daemon.clock().clone().made_from(Some(Epoch(1)))
         )) < 10
     );
     let anew = Berkeley::new(DAEMON, view(3, 0), params(), daemon.clock().clone());

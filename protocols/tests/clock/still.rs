@@ -35,7 +35,7 @@ pub(crate) fn leading(offset_ns: i64) -> VirtualClock {
     let clock = VirtualClock::new(offset_ns, rates());
     let mut daemon = Berkeley::new(MemberId(0), alone, params(), clock);
     daemon.start(LocalTime(0), &mut Outbox::default());
-    daemon.clock().clone().succeeding()
+    daemon.clock().clone().made_from(Some(alone.epoch))
 }
 
 /// A clock that shows `offset_ns` at raw zero and is known to be that wrong at most.

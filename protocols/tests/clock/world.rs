@@ -288,10 +288,8 @@ impl World {
         let raw = LocalTime(self.members[member].raw(self.now));
         let it = &mut self.members[member];
         let leads = view.leader == id(member);
-        let mut clock = it.transfer.clock().clone();
-        if it.transfer.leads() && it.epoch + 1 == view.epoch.0 {
-            clock = clock.succeeding();
-        }
+        let base = Epoch(view.epoch.0 - 1);
+        let clock = it.transfer.clock().clone().made_from(Some(base));
         it.transfer.enter(leads);
         it.leader = view.leader.0 as usize;
         it.link = link(kept.params);

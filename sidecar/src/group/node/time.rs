@@ -41,11 +41,7 @@ impl PodNode {
         around: &mut impl Surroundings,
     ) {
         let time = &mut self.time;
-        let mut clock = time.transfer.clock().clone();
-        // Nobody led between two views of which the one was made from the other.
-        if time.transfer.leads() && time.epoch.next() == record.epoch {
-            clock = clock.succeeding();
-        }
+        let clock = time.transfer.clock().clone().made_from(record.base);
         time.transfer.enter(record.leader == Some(self.me));
         (time.epoch, time.leader) = (record.epoch, record.leader);
         self.timers.clear_all(|timer| matches!(timer, PodTimer::Clock(_)));
