@@ -35,11 +35,23 @@
 //!   than may lie. A member that follows only its leader, which keeps G, has nobody else to believe.
 //! - **The adjustment** applies to the reading that the member gave, not to the moment when the
 //!   adjustment arrives; the age of a bound counts from that reading.
-//! - **A change of daemon** changes nothing at once. The new daemon goes on with its own clock and
-//!   with the bound that it has, which its adjustments pass on; a member that has not yet heard from
-//!   it keeps a bound that only grows. From its first confirmed round on, the daemon *leads*: G runs
-//!   with its clock, at the offset that it happens to have then. That offset is shed slowly, within
-//!   the limit on the rate of G, until the daemon's clock is group time.
+//! - **A leader states what it knows.** As long as a leader leads, G is its clock, but for an offset that is not
+//!   more than its bound. So it states to the others the course of its clock, as a function of its raw clock
+//!   ([`Known`]), and that G keeps to this until [`HOLD_NS`] after the moment at which it was confirmed last. That
+//!   holds, since the leader turns its clock no earlier, and since nobody else leads earlier (below). A member that knows
+//!   the leader's raw clock from clock probes ([`Relation`]) has G as a function of its own raw clock by that
+//!   ([`Known::seen_by`]): the probes bound the reading that the leader's clock shows, and the path that G keeps to
+//!   gives the time at it. Later than that, G may be as far from the path as its rate allows. What members show is this,
+//!   or what their algorithm knows, whichever has the smaller bound ([`Transfer`]).
+//! - **A change of leader** changes nothing at once. Its clock becomes G no earlier than [`HOLD_NS`] after its
+//!   view began, by a clock that is slow by as much as is assumed. A moment at which the leader before was confirmed was
+//!   before that view, so that by then nothing of what it stated still has to hold. Meanwhile the new leader holds over:
+//!   it keeps to what it knows of G, and states that, and its bound grows. It knows more than the others: that nobody else
+//!   begins to lead. So if it heard the leader of the view that its own was made from, G is on that one's path but for
+//!   a turn that it may have missed, and a leader turns slowly. From its first confirmed round after that on, the
+//!   new leader *leads*: G runs with its clock, at the offset that it happens to have then. That offset is shed
+//!   slowly, within the limit on the rate of G, until its clock is group time. A leader that led in the view
+//!   that its present view was made from goes on, and waits for nothing.
 //! - **A round of a daemon is confirmed** when a majority of the view answered it. Then no later view had a
 //!   daemon when its polls were sent, for a later view needs somebody of that majority. A daemon
 //!   whose rounds are not confirmed may have been replaced: its bound grows too. A server that is only asked

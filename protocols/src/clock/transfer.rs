@@ -30,14 +30,13 @@ pub struct Transfer {
     stated: Option<(LocalTime, Known)>,
     /// The leader's raw clock, as seen from this member's.
     relation: Option<Relation>,
-    disruptions: u64,
 }
 
 impl Transfer {
     /// The clock of a member that is in no view yet.
     pub fn new(clock: VirtualClock) -> Self {
         let own = clock.clone();
-        Self { clock, leads: false, own, stated: None, relation: None, disruptions: 0 }
+        Self { clock, leads: false, own, stated: None, relation: None }
     }
 
     /// What readers see.
@@ -48,11 +47,6 @@ impl Transfer {
     /// The clock with which an algorithm begins a view.
     pub fn clock(&self) -> &VirtualClock {
         &self.clock
-    }
-
-    /// How often something contradicted what is assumed of the clocks.
-    pub fn disruptions(&self) -> u64 {
-        self.disruptions
     }
 
     /// A view begins. What was known of group time is still true.
@@ -128,7 +122,6 @@ impl Transfer {
     }
 
     fn disrupted(&mut self, now: LocalTime) {
-        self.disruptions = self.disruptions.saturating_add(1);
         self.clock.note_disruption(LocalTime(now.0.saturating_add(HOLD_NS)));
     }
 }

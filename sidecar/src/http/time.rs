@@ -310,10 +310,11 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Whether the error bound is known, and no larger.
+/// Whether the error bound is known and holds, and is no larger.
 pub(super) fn known_within(reading: &Reading, max_error: Option<Duration>) -> bool {
     let limit = max_error.unwrap_or(Duration::MAX);
-    reading.error_ns.is_some_and(|error| Duration::from_nanos(error) <= limit)
+    let holds = reading.state != clock::State::Disrupted;
+    reading.error_ns.is_some_and(|error| holds && Duration::from_nanos(error) <= limit)
 }
 
 /// Whether a caller wants a line for shells.

@@ -206,4 +206,13 @@ mod tests {
         assert_eq!(by_state(ClockState::Holdover), Some(Left::Comparison));
         assert_eq!(by_state(ClockState::Synchronised), None);
     }
+
+    #[test]
+    fn a_bound_that_may_not_hold_waits_for_a_comparison() {
+        for until_ns in [None, Some(1)] {
+            let goal = Goal { until_ns, max_error: None };
+            let by_state = |state| goal.left(&reading(1_000, Some(100), state));
+            assert_eq!(by_state(ClockState::Disrupted), Some(Left::Comparison));
+        }
+    }
 }

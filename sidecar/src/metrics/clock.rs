@@ -24,6 +24,7 @@ pub(crate) struct ClockMetrics {
     host_synchronized: IntGaugeVec,
     answers: IntCounterVec,
     contradictions: IntCounter,
+    disruptions: IntCounter,
     error: Histogram,
     wait: Histogram,
 }
@@ -83,6 +84,10 @@ impl ClockMetrics {
                 "conclave_clock_contradictions_total",
                 "Rounds in which an answer could not be true together with this member's own bound.",
             ),
+            disruptions: define.counter(
+                "conclave_clock_disruptions_total",
+                "How often what was heard of the leader's clock could not be true if all raw clocks are as is assumed.",
+            ),
             error: define.histogram(
                 "conclave_clock_exchange_error_seconds",
                 "What an exchange with another member leaves unknown: half its round trip, and of a time server \
@@ -116,6 +121,11 @@ impl ClockMetrics {
             }
         }
         self.contradictions.inc_by(u64::from(is_contradicted));
+    }
+
+    /// What was heard cannot be true.
+    pub(crate) fn disrupted(&self) {
+        self.disruptions.inc();
     }
 
     /// A caller has waited for the clock, and not in vain.

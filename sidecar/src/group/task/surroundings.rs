@@ -125,7 +125,14 @@ impl Surroundings for Process<'_> {
     }
 
     fn adjusted(&mut self, map: &ClockMap) {
-        self.map.send_replace(*map);
+        let raw = self.clock.raw().0;
+        let before = self.map.send_replace(*map);
+        if map.disrupted_until > raw && before.disrupted_until <= raw {
+            warn!(
+                "what was heard of the leader's clock cannot be true if all clocks are as is assumed"
+            );
+            self.metrics.clock.disrupted();
+        }
     }
 
     fn compared(&mut self, sources: &BTreeMap<MemberId, Source>) {
