@@ -36,9 +36,9 @@ async fn a_member_shows_by_how_much_the_clocks_of_the_others_are_off() {
         };
         let truth = |other: u16| ahead(clock(other), clock(me));
         let others: Vec<u16> = (0..members.count()).filter(|other| *other != me).collect();
-        get_until(&members, me, "/v1/clock/peers", are_close).await;
+        get_until(&members, me, "/v1/time/peers", are_close).await;
         let before = others.iter().map(|other| truth(*other)).collect::<Vec<_>>();
-        let json = get_until(&members, me, "/v1/clock/peers", are_close).await;
+        let json = get_until(&members, me, "/v1/time/peers", are_close).await;
         for (other, before) in others.iter().zip(before) {
             let after = truth(*other);
             let mut peers = json["peers"].as_array().expect("a list").iter();
