@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads group time from the clock page of Conclave. Linux, Python 3.8 or later, nothing but the standard library.
 
-    clock = ClockPage("/run/conclave/clock")
+    clock = ClockPage("/run/conclave/clock/page")
     reading = clock.now()
     if reading.status == SYNCHRONISED and reading.earliest_ns > deadline_ns:
         ...

@@ -95,7 +95,7 @@ fn compare_example(language: &str, run: &dyn Fn(&Path) -> Outcome<String>) -> Ou
     let extension = if language == "python" { "py" } else { language };
     let source = directory.path().join("example").with_extension(extension);
     let path = path.to_str().ok_or("a path is no text")?;
-    fs::write(&source, example.replace("/run/conclave/clock", path))?;
+    fs::write(&source, example.replace("/run/conclave/clock/page", path))?;
     let reader = Reader::open(path)?;
     let before = reader.now();
     let shown = run(&source)?;

@@ -20,7 +20,7 @@ mod workload;
 pub use args::{InjectArgs, InjectError};
 pub use container::{
     ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, API_URL, CERTIFICATE_TOKEN_PATH,
-    GROUP_VARIABLE, SOCKET_PATH,
+    CLOCK_PAGE_PATH, GROUP_VARIABLE, SOCKET_PATH,
 };
 pub use leader_elector::{LEADER_ELECTOR_PORT, LEADER_ELECTOR_PORT_NAME};
 pub use pod::{INJECTED_LABEL, inject_pod};

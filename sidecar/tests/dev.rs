@@ -65,6 +65,16 @@ fn an_address_in_use_is_named_with_the_setting_that_moves_it() {
 }
 
 #[test]
+fn a_folder_of_clock_pages_that_cannot_be_is_named_with_its_setting() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let mut dev = conclave();
+    dev.args(["dev", "--clock-pages"]).arg(file.path());
+    let error = refusal(&mut dev);
+    let setting = format!("--clock-pages is {}", file.path().display());
+    assert!(error.contains(&setting), "{error}");
+}
+
+#[test]
 fn what_is_logged_to_a_file_has_no_escape_codes() {
     let log = tempfile::NamedTempFile::new().expect("a file");
     let base = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr());

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::leader_elector;
 use super::problem::Problem;
-use super::room::{CONTAINERS, PORTS};
+use super::room::{CONTAINERS, PORTS, goes_on};
 use super::settings::{PREFIX, Settings};
 use crate::health::{
     HEALTH_INTERVAL, HEALTH_TIMEOUT, health_path, health_period, health_port, health_threshold,
@@ -101,12 +101,12 @@ fn check_container(
     problem: impl Fn(&str, String) -> Problem,
 ) -> Result<(), Problem> {
     let Some(wanted) = application.text(CONTAINER) else { return Ok(()) };
-    let goes_on = |list: &str, container: &Value| {
-        container["name"] == wanted
-            && (list == "containers" || container["restartPolicy"] == "Always")
-    };
     let found = CONTAINERS.iter().any(|list| {
-        spec[*list].as_array().into_iter().flatten().any(|container| goes_on(list, container))
+        spec[*list]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|container| container["name"] == wanted && goes_on(list, container))
     });
     if found {
         return Ok(());

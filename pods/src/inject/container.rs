@@ -45,6 +45,15 @@ pub(super) const TOKEN_VOLUME: &str = "conclave-token";
 /// The volume of the file of tokens that the API asks for, where a pod wants one.
 pub(super) const API_TOKENS_VOLUME: &str = "conclave-api-tokens";
 
+/// The volume of the clock page, where a pod wants one.
+pub(super) const CLOCK_VOLUME: &str = "conclave-clock";
+
+/// Where [`CLOCK_VOLUME`] is mounted.
+pub(super) const CLOCK_PATH: &str = "/run/conclave/clock";
+
+/// The clock page; the sidecar and the containers that read it have the path as `CONCLAVE_CLOCK_PAGE`.
+pub const CLOCK_PAGE_PATH: &str = "/run/conclave/clock/page";
+
 /// The native sidecar: an init container that goes on. The application starts once its API is
 /// bound, and it ends after the application.
 pub(super) fn container(
@@ -91,6 +100,9 @@ fn mounts(settings: &Settings) -> Vec<Value> {
             json!({"name": API_TOKENS_VOLUME, "mountPath": API_TOKENS_PATH, "readOnly": true});
         mounts.push(tokens);
     }
+    if settings.clock_page {
+        mounts.push(json!({"name": CLOCK_VOLUME, "mountPath": CLOCK_PATH}));
+    }
     mounts
 }
 
@@ -127,6 +139,7 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
         let names = settings.elections.join(",");
         environment.push(json!({"name": "CONCLAVE_ELECTIONS", "value": names}));
     }
+    environment.extend(settings.clock_page.then(clock_page_variable));
     environment.extend(settings.application.environment());
     environment.extend(leader_elector::setting(settings));
     if let Some(level) = &settings.log_level {
@@ -155,8 +168,10 @@ pub(super) fn volumes(settings: &Settings) -> Vec<Value> {
             {"configMap": certificate},
             {"downwardAPI": namespace},
         ]}}),
-        json!({"name": RUN_VOLUME, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}),
+        in_memory(RUN_VOLUME),
     ];
+    // One of its own: applications may read it, and what else the sidecar has is not theirs.
+    volumes.extend(settings.clock_page.then(|| in_memory(CLOCK_VOLUME)));
     if let Some(secret) = &settings.api_tokens {
         // Of the Secret this file alone: it may hold what applications are given, too.
         let items = json!([{"key": API_TOKENS_FILE, "path": API_TOKENS_FILE}]);
@@ -164,6 +179,15 @@ pub(super) fn volumes(settings: &Settings) -> Vec<Value> {
         volumes.push(json!({"name": API_TOKENS_VOLUME, "secret": secret}));
     }
     volumes
+}
+
+fn in_memory(name: &str) -> Value {
+    json!({"name": name, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}})
+}
+
+/// Where the clock page is.
+pub(super) fn clock_page_variable() -> Value {
+    json!({"name": "CONCLAVE_CLOCK_PAGE", "value": CLOCK_PAGE_PATH})
 }
 
 fn from_field(path: &str) -> Value {

@@ -4,10 +4,11 @@ use conclave_crds::{GROUP_LABEL, SIDECAR_CONTAINER};
 use serde_json::{Map, Value, json};
 
 use super::container::{
-    API_TOKENS_VOLUME, API_URL, RUN_PATH, RUN_VOLUME, SOCKET_PATH, TOKEN_VOLUME, container, volumes,
+    API_TOKENS_VOLUME, API_URL, CLOCK_PATH, CLOCK_VOLUME, RUN_PATH, RUN_VOLUME, SOCKET_PATH,
+    TOKEN_VOLUME, clock_page_variable, container, volumes,
 };
 use super::problem::Problem;
-use super::room::{self, CONTAINERS};
+use super::room::{self, CONTAINERS, goes_on};
 use super::settings::Settings;
 use super::{Options, leader_elector};
 
@@ -67,14 +68,16 @@ fn take_out(pod: &mut Value) {
     let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
     drop_items(spec, "initContainers", |container| container["name"] == SIDECAR_CONTAINER);
     drop_items(spec, "volumes", |volume| VOLUMES.iter().any(|name| volume["name"] == *name));
-    containers_mut(spec).for_each(|container| take_out_of(container, had_elector));
+    containers_mut(spec).for_each(|(_, container)| take_out_of(container, had_elector));
 }
 
 /// Takes out of a container what was injected before, or was written as if it had been. The variables of
 /// leader-elector are ours only where this sidecar is in its place: else they are those of another.
 fn take_out_of(container: &mut Map<String, Value>, with_elector: bool) {
-    drop_items(container, "volumeMounts", |mount| mount["name"] == RUN_VOLUME);
-    let mut ours = vec![url_variable(), socket_variable()];
+    drop_items(container, "volumeMounts", |mount| {
+        [RUN_VOLUME, CLOCK_VOLUME].iter().any(|name| mount["name"] == *name)
+    });
+    let mut ours = vec![url_variable(), socket_variable(), clock_page_variable()];
     if with_elector {
         ours.extend(leader_elector::variables());
     }
@@ -100,12 +103,14 @@ fn put_in(
     labels.insert(GROUP_LABEL.to_owned(), json!(group));
     labels.insert(INJECTED_LABEL.to_owned(), json!("true"));
     let spec = field(pod, &["spec"])?;
-    for container in containers_mut(spec) {
+    for (goes_on, container) in containers_mut(spec) {
         let wants_socket = settings.mount_socket.iter().any(|wanted| wanted == name(container));
         let path = format!("spec.containers[{}]", name(container));
         // Nobody can know later who wrote it, so it must not stay where it is now.
         take_out_of(container, settings.leader_elector.is_some());
-        tell(container, wants_socket, settings).map_err(|problem| problem.below(&path))?;
+        let reads_clock = settings.clock_page && goes_on;
+        tell(container, wants_socket, reads_clock, settings)
+            .map_err(|problem| problem.below(&path))?;
     }
     let below_spec = |problem: Problem| problem.below("spec");
     // First, so that the application's own init containers find it running.
@@ -119,16 +124,22 @@ fn put_in(
 fn tell(
     container: &mut Map<String, Value>,
     wants_socket: bool,
+    reads_clock: bool,
     settings: &Settings,
 ) -> Result<(), Problem> {
     if wants_socket {
         let mount = json!({"name": RUN_VOLUME, "mountPath": RUN_PATH});
         list(container, "volumeMounts")?.push(mount);
     }
+    if reads_clock {
+        let mount = json!({"name": CLOCK_VOLUME, "mountPath": CLOCK_PATH, "readOnly": true});
+        list(container, "volumeMounts")?.push(mount);
+    }
     let mut wanted = Vec::new();
     if settings.leader_elector.is_some() {
         wanted.extend(leader_elector::variables());
     }
+    wanted.extend(reads_clock.then(clock_page_variable));
     wanted.extend(wants_socket.then(socket_variable));
     wanted.extend((!settings.socket_only).then(url_variable));
     if wanted.is_empty() {
@@ -143,10 +154,16 @@ fn tell(
     Ok(())
 }
 
-/// The containers of the application, those for its initialisation too.
-fn containers_mut(spec: &mut Map<String, Value>) -> impl Iterator<Item = &mut Map<String, Value>> {
+/// The containers of the application, those for its initialisation too, and whether each goes on beside the others.
+fn containers_mut(
+    spec: &mut Map<String, Value>,
+) -> impl Iterator<Item = (bool, &mut Map<String, Value>)> {
     let lists = spec.iter_mut().filter(|(key, _)| CONTAINERS.contains(&key.as_str()));
-    lists.filter_map(|(_, list)| list.as_array_mut()).flatten().filter_map(Value::as_object_mut)
+    let items = lists.flat_map(|(key, list)| {
+        let items = list.as_array_mut().into_iter().flatten();
+        items.map(move |container| (goes_on(key, container), container))
+    });
+    items.filter_map(|(goes_on, container)| Some((goes_on, container.as_object_mut()?)))
 }
 
 fn name(container: &Map<String, Value>) -> &str {
@@ -184,7 +201,7 @@ fn socket_variable() -> Value {
 }
 
 /// The volumes that the sidecar may bring.
-pub(super) const VOLUMES: [&str; 3] = [TOKEN_VOLUME, RUN_VOLUME, API_TOKENS_VOLUME];
+pub(super) const VOLUMES: [&str; 4] = [TOKEN_VOLUME, RUN_VOLUME, API_TOKENS_VOLUME, CLOCK_VOLUME];
 
 /// What the schema of a `Conclave` allows.
 const GROUP_LENGTH_MAX: usize = 40;

@@ -3,7 +3,9 @@
 use conclave_crds::{PEER_PORT, PEER_PORT_NAME, PROBE_PORT_NAME, SIDECAR_CONTAINER};
 use serde_json::Value;
 
-use super::container::{ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, RUN_PATH};
+use super::container::{
+    ADMIN_PORT, ADMIN_PORT_NAME, API_PORT, API_PORT_NAME, CLOCK_PATH, RUN_PATH,
+};
 use super::pod::VOLUMES;
 use super::problem::Problem;
 use super::settings::Settings;
@@ -52,6 +54,9 @@ fn check_container(container: &Value, settings: &Settings) -> Result<(), Problem
 
 /// Whether the containers that want the socket exist and have nothing in its place.
 fn check_mounts(spec: &Value, settings: &Settings) -> Result<(), Problem> {
+    if settings.clock_page {
+        check_clock_path(spec)?;
+    }
     for name in &settings.mount_socket {
         let lists = CONTAINERS.iter().filter_map(|list| spec[list].as_array());
         let Some(container) = lists.flatten().find(|container| container["name"] == **name) else {
@@ -65,6 +70,31 @@ fn check_mounts(spec: &Value, settings: &Settings) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+/// Whether the containers that have the clock page have nothing in its place.
+fn check_clock_path(spec: &Value) -> Result<(), Problem> {
+    for list in CONTAINERS {
+        let containers = spec[list].as_array().into_iter().flatten();
+        for container in containers.filter(|container| goes_on(list, container)) {
+            let mut mounts = container["volumeMounts"].as_array().into_iter().flatten();
+            if mounts.any(|mount| mount["mountPath"] == CLOCK_PATH) {
+                let name = container["name"].as_str().unwrap_or_default();
+                let problem =
+                    format!("has something at {CLOCK_PATH}, where the clock page belongs");
+                return Err(Problem::new(
+                    format!("volumeMounts of the container `{name}`"),
+                    problem,
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a container of that list goes on beside the others, and does not end before them.
+pub(super) fn goes_on(list: &str, container: &Value) -> bool {
+    list == "containers" || container["restartPolicy"] == "Always"
 }
 
 fn in_use(field: &str, value: &Value) -> Problem {

@@ -26,6 +26,8 @@ pub(super) struct Settings {
     pub(super) elections: Vec<String>,
     /// The election that is shown to an application that was written for leader-elector.
     pub(super) leader_elector: Option<String>,
+    /// Whether its application reads group time from a clock page.
+    pub(super) clock_page: bool,
     /// How the application's health is asked, and which container it is.
     pub(super) application: Application,
 }
@@ -36,18 +38,23 @@ impl Settings {
         let mut settings = Self::default();
         let annotations = pod.pointer("/metadata/annotations").and_then(Value::as_object);
         for (key, value) in annotations.into_iter().flatten() {
-            if let Some(setting) = key.strip_prefix(PREFIX) {
+            let is_ours = key.starts_with(PREFIX) || OF_APPLICATION.contains(&key.as_str());
+            if is_ours {
                 let field = format!("metadata.annotations[{key}]");
                 let text = value.as_str().ok_or_else(|| Problem::new(&field, "must be a text"))?;
-                settings.set(setting, text).map_err(|problem| Problem::new(&field, problem))?;
-            } else if key == ELECTIONS {
-                let field = format!("metadata.annotations[{key}]");
-                let text = value.as_str().ok_or_else(|| Problem::new(&field, "must be a text"))?;
-                let names = elections(text);
-                settings.elections = names.map_err(|problem| Problem::new(&field, problem))?;
+                settings.take(key, text).map_err(|problem| Problem::new(&field, problem))?;
             }
         }
         Ok(settings)
+    }
+
+    fn take(&mut self, key: &str, text: &str) -> Result<(), String> {
+        match key {
+            ELECTIONS => self.elections = elections(text)?,
+            CLOCK_PAGE => self.clock_page = truth(text)?,
+            _ => self.set(key.strip_prefix(PREFIX).unwrap_or(key), text)?,
+        }
+        Ok(())
     }
 
     fn set(&mut self, setting: &str, text: &str) -> Result<(), String> {
@@ -139,6 +146,12 @@ pub(super) const PREFIX: &str = "config.conclave.dev/";
 
 /// The annotation that puts an application forward without a call of its own.
 const ELECTIONS: &str = "conclave.dev/elections";
+
+/// The annotation by which an application has group time on a page of memory.
+const CLOCK_PAGE: &str = "conclave.dev/clock-page";
+
+/// What a pod says of its application.
+pub(super) const OF_APPLICATION: [&str; 2] = [ELECTIONS, CLOCK_PAGE];
 
 const LABEL_MAX: usize = 63;
 

@@ -129,9 +129,6 @@ fn check(args: &SidecarArgs) -> anyhow::Result<()> {
     if args.base_port > u16::MAX - 2 {
         complaints.push("CONCLAVE_BASE_PORT leaves no room for three ports");
     }
-    if args.clock_page.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
-        complaints.push("CONCLAVE_CLOCK_PAGE is empty: expected the path of a file");
-    }
     if args.api_socket_only && args.socket.is_none() {
         complaints.push("CONCLAVE_API_SOCKET_ONLY needs a socket: expected CONCLAVE_SOCKET");
     }

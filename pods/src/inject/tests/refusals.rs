@@ -34,7 +34,7 @@ fn names_and_ports_of_the_sidecar_are_taken() {
         let error = refusal(|pod| pod["spec"]["containers"][0] = container);
         assert!(error.starts_with(expected), "{error}");
     }
-    for name in ["conclave-run", "conclave-token", "conclave-api-tokens"] {
+    for name in ["conclave-run", "conclave-token", "conclave-api-tokens", "conclave-clock"] {
         let error = refusal(|pod| pod["spec"]["volumes"] = json!([{"name": "a"}, {"name": name}]));
         let expected = format!("`spec.volumes[1].name` may not be `{name}`");
         assert!(error.starts_with(&expected), "{error}");
@@ -212,4 +212,23 @@ fn what_is_not_where_it_belongs_is_named() {
 fn what_is_no_yaml_is_named_by_its_number() {
     let error = inject("a: 1\n---\nb: [\n", &Options::default()).expect_err("refused").to_string();
     assert!(error.starts_with("document 2 is no YAML: "), "{error}");
+}
+
+#[test]
+fn a_clock_page_is_wanted_or_not_and_has_its_place() {
+    let key = "conclave.dev/clock-page";
+    let error = refusal(|pod| pod["metadata"]["annotations"] = json!({ key: "yes" }));
+    let expected = format!("`metadata.annotations[{key}]` must be `true` or `false`, and is `yes`");
+    assert_eq!(error, expected);
+    let error = refusal(|pod| {
+        pod["metadata"]["annotations"] = json!({ key: "true" });
+        let mount = json!({"name": "data", "mountPath": "/run/conclave/clock"});
+        pod["spec"]["containers"] =
+            json!([{"name": "till"}, {"name": "proxy", "volumeMounts": [mount]}]);
+    });
+    let field = "`volumeMounts of the container `proxy`` ";
+    assert_eq!(
+        error,
+        format!("{field}has something at /run/conclave/clock, where the clock page belongs")
+    );
 }

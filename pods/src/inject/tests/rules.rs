@@ -175,6 +175,55 @@ fn only_the_sidecar_sees_the_tokens_that_its_api_asks_for() {
     assert_eq!(again, injected(|pod| pod["metadata"]["annotations"] = json!({})), "and gone again");
 }
 
+#[test]
+fn containers_that_go_on_read_the_clock_page_and_the_sidecar_alone_writes_it() {
+    let clock = |value: &str| {
+        injected(|pod| {
+            pod["metadata"]["annotations"] = json!({"conclave.dev/clock-page": value});
+            pod["spec"]["initContainers"] =
+                json!([{"name": "migrate"}, {"name": "proxy", "restartPolicy": "Always"}]);
+        })
+    };
+    let pod = clock("true");
+    let spec = &pod["spec"];
+    let volume = json!({"medium": "Memory", "sizeLimit": "1Mi"});
+    assert_eq!(spec["volumes"][2], json!({"name": "conclave-clock", "emptyDir": volume}));
+    let mount = json!({"name": "conclave-clock", "mountPath": "/run/conclave/clock"});
+    assert_eq!(sidecar(&pod)["volumeMounts"][2], mount);
+    let variable = json!({"name": "CONCLAVE_CLOCK_PAGE", "value": "/run/conclave/clock/page"});
+    assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_CLOCK_PAGE", &variable)));
+    let mut read_only = mount;
+    read_only["readOnly"] = json!(true);
+    for container in [&spec["initContainers"][2], &spec["containers"][0]] {
+        assert_eq!(container["volumeMounts"], json!([read_only]));
+        assert!(environment(container).contains(&("CONCLAVE_CLOCK_PAGE", &variable)));
+    }
+    let before = &spec["initContainers"][1];
+    assert!(before["volumeMounts"].is_null());
+    assert_eq!(environment(before).len(), 1);
+
+    let mut again = pod.clone();
+    assert_eq!(inject_pod(&mut again, &Options::default()), Ok(true));
+    assert_eq!(again, pod, "twice is once");
+    let without = clock("false");
+    again["metadata"]["annotations"] = json!({"conclave.dev/clock-page": "false"});
+    assert_eq!(inject_pod(&mut again, &Options::default()), Ok(true));
+    assert_eq!(again, without, "and gone again");
+    assert!(!without["spec"].to_string().contains("clock"));
+}
+
+#[test]
+fn a_clock_page_keeps_the_restricted_standard() {
+    let pod = annotated("conclave.dev/clock-page", "true");
+    for volume in pod["spec"]["volumes"].as_array().expect("volumes") {
+        let allowed = volume["projected"].is_object() || volume["emptyDir"].is_object();
+        assert!(allowed, "{volume}");
+    }
+    let plain = injected(|_| {});
+    assert_eq!(sidecar(&pod)["securityContext"], sidecar(&plain)["securityContext"]);
+    assert_eq!(pod["spec"]["securityContext"], plain["spec"]["securityContext"]);
+}
+
 const LEADER_ELECTOR: &str = "config.conclave.dev/leader-elector";
 
 #[test]
@@ -300,6 +349,7 @@ fn the_api_server_knows_every_field_of_the_pod() {
         pod["metadata"]["annotations"] = json!({
             "config.conclave.dev/mount-socket": "till",
             "config.conclave.dev/api-tokens": "till",
+            "conclave.dev/clock-page": "true",
         });
     });
     let shown = annotated(LEADER_ELECTOR, "default");
@@ -323,6 +373,9 @@ fn the_page_for_operators_names_every_label_annotation_and_port() {
     let page = include_str!("../../../../docs/operating.md");
     for key in settings::KNOWN {
         assert!(page.contains(&format!("| `{}{key}` |", settings::PREFIX)), "{key}");
+    }
+    for key in settings::OF_APPLICATION {
+        assert!(page.contains(&format!("| `{key}` |")), "{key}");
     }
     let elector = (LEADER_ELECTOR_PORT, LEADER_ELECTOR_PORT_NAME);
     for (number, name) in room::PORTS.into_iter().chain([elector]) {

@@ -51,6 +51,17 @@ async fn a_port_in_use_is_named_with_the_setting_that_moves_it() {
 }
 
 #[test]
+fn a_clock_page_that_cannot_be_is_named_with_its_setting() {
+    let folder = tempfile::tempdir().unwrap();
+    let open =
+        |path: &Path| open_page(&args(7070, &["--clock-page", text(path)]), OsClock::default());
+    assert!(open_page(&args(7070, &[]), OsClock::default()).unwrap().is_none());
+    assert!(open(&folder.path().join("page")).unwrap().is_some());
+    let error = format!("{:#}", open(&folder.path().join("missing/page")).unwrap_err());
+    assert!(error.starts_with("CONCLAVE_CLOCK_PAGE (--clock-page) is "), "{error}");
+}
+
+#[test]
 fn without_a_socket_it_cannot_be_alone() {
     let error = check(&args(7070, &["--api-socket-only"])).unwrap_err().to_string();
     assert!(error.contains("CONCLAVE_API_SOCKET_ONLY needs a socket"), "{error}");
