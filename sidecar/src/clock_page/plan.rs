@@ -77,14 +77,16 @@ fn within(map: &ClockMap, shown: &Course, now: u64, latest: u64) -> Words {
     let apart = ends.map(|raw| path.at(raw).abs_diff(shown.at(raw))).max().unwrap_or(0);
     // After the last turn, too, one may gain on the other.
     let strays = units(path.last.rate).saturating_sub(units(shown.last.rate)).saturating_abs();
-    let Bound { growth, later_raw, later, .. } = map.known.bound;
-    let [growth, later] = [growth, later].map(units);
-    let turns = later_raw.max(map.known.bound.raw);
-    let (growth, later_raw, later_growth) = if turns <= now {
-        (later, u64::MAX, 0)
-    } else {
-        (growth, turns, later.saturating_sub(growth))
+    // The page has two rates: of two that are still to come, the greater.
+    let Bound { raw, growth, later_raw, later, last_raw, last, .. } = map.known.bound;
+    let [growth, later, last] = [growth, later, last].map(units);
+    let (later_raw, last_raw) = (later_raw.max(raw), last_raw.max(later_raw).max(raw));
+    let (growth, later_raw, later) = match now {
+        _ if last_raw <= now => (last, u64::MAX, last),
+        _ if later_raw <= now => (later, last_raw, last),
+        _ => (growth, later_raw, later.max(last)),
     };
+    let later_growth = later.saturating_sub(growth);
     let bound_ns = map.known.bound.at(now).saturating_add(apart).saturating_add(GRAIN_NS);
     let [a, b, c] = pieces(shown);
     Words {

@@ -49,19 +49,17 @@ impl Chance {
 
     fn map(&mut self) -> ClockMap {
         let growth = |chance: &mut Self| Slope::of_units(chance.rate().units().abs());
-        let bound = Bound {
-            raw: NOW - SECOND + self.below(2 * SECOND),
-            error_ns: self.below(5_000_000),
-            growth: growth(self),
-            later_raw: if self.below(4) == 0 {
-                u64::MAX
-            } else {
-                NOW - 2 * SECOND + self.below(6 * SECOND)
-            },
-            later: growth(self),
-        };
+        let raw = NOW - SECOND + self.below(2 * SECOND);
+        let never = self.below(4) == 0;
+        let mut turns = [(); 2]
+            .map(|()| if never { u64::MAX } else { NOW - 2 * SECOND + self.below(6 * SECOND) });
+        turns.sort_unstable();
+        let [later_raw, last_raw] = turns;
+        let error_ns = self.below(5_000_000);
+        let [growth, later, last] = [(); 3].map(|()| growth(self));
+        let bound = Bound { raw, error_ns, growth, later_raw, later, last_raw, last };
         let mut map = synchronised(0, 0);
-        (map.shown, map.known) = (self.course(), Known { path: self.course(), bound });
+        (map.shown, map.known) = (self.course(), Known { path: self.course(), bound, ..map.known });
         map.synced_raw = Some(NOW - self.below(3 * SECOND));
         map
     }
@@ -70,8 +68,10 @@ impl Chance {
     fn reading(&mut self, map: &ClockMap, words: &Words) -> u64 {
         let (shown, path, bound) = (map.shown, map.known.path, map.known.bound);
         let turns = [shown.then, shown.last, path.then, path.last].map(|line| line.raw);
-        let turns = [&turns[..], &[words.b.raw, words.c.raw, bound.raw, bound.later_raw]].concat();
-        let near = turns[usize::try_from(self.below(8)).expect("small")];
+        let turns =
+            [&turns[..], &[words.b.raw, words.c.raw, bound.raw, bound.later_raw, bound.last_raw]]
+                .concat();
+        let near = turns[usize::try_from(self.below(9)).expect("small")];
         let raw = match self.below(3) {
             0 => near.saturating_add_signed(self.signed(2)),
             1 => NOW + self.below(5 * SECOND),
@@ -93,7 +93,7 @@ fn synchronised(raw: u64, ns: i64) -> ClockMap {
     let mut map = VirtualClock::new(0, rates()).map();
     let line = Line { raw, ns, rate: Slope::default() };
     map.shown = Course { first: line, then: line, last: line };
-    map.known = Known { path: map.shown, bound: Bound { raw, ..map.known.bound } };
+    map.known = Known { path: map.shown, bound: Bound { raw, ..map.known.bound }, ..map.known };
     (map.synced_raw, map.fresh_for_ns) = (Some(raw), 3 * SECOND);
     map
 }
