@@ -10,6 +10,7 @@ mod page;
 mod watch;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -18,7 +19,9 @@ use conclave_protocols::detection::Stated;
 use conclave_protocols::policy::Policy;
 
 use self::member::Members;
+use crate::clock_page::ClockPage;
 use crate::http::{Limits, Listeners, serve_router};
+use crate::os_clock::{ClockFault, OsClock};
 
 /// What a group is made from.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub struct Settings {
     pub base_port: u16,
     /// How the health of the first member's application is asked; that of the others at the next ports.
     pub health: Option<HealthCheck>,
+    /// Where each member keeps its clock page, if it does.
+    pub clock_pages: Option<PathBuf>,
 }
 
 impl Settings {
@@ -42,6 +47,24 @@ impl Settings {
     fn ports(&self) -> String {
         format!("--base-port (CONCLAVE_BASE_PORT) is {}", self.base_port)
     }
+
+    /// The clock page of a member.
+    fn clock_page(&self, number: u16, clock: OsClock) -> anyhow::Result<Option<ClockPage>> {
+        let open = |folder: &PathBuf| {
+            let path = folder.join(number.to_string());
+            ClockPage::open(&path, clock).with_context(|| {
+                format!("--clock-pages, and member {number} needs {}", path.display())
+            })
+        };
+        self.clock_pages.as_ref().map(open).transpose()
+    }
+}
+
+/// What is wrong with the clock of a member: each is off by some tens of milliseconds, and drifts.
+pub fn clock_fault(number: u16) -> ClockFault {
+    let spread = i64::from(number % 5) - 2;
+    let drift = i32::from(number % 7) - 3;
+    ClockFault { offset_ns: spread * 37_000_000, drift_ppm: drift * 12 }
 }
 
 /// From the first member's API to the first member's peer port, admin port, and to the page.

@@ -3,6 +3,7 @@
 pub mod admin;
 pub mod application;
 pub mod claims;
+pub mod clock_page;
 mod clocks;
 pub mod command;
 mod descriptors;

@@ -41,6 +41,11 @@ impl OsClock {
         Self { fault }
     }
 
+    /// Whether an error is injected.
+    pub fn is_faulty(self) -> bool {
+        self.fault != ClockFault::default()
+    }
+
     /// The clock that deadlines are counted by: it goes on while the machine is suspended
     /// (`CLOCK_BOOTTIME`).
     pub fn now(self) -> LocalTime {
@@ -65,7 +70,7 @@ impl OsClock {
     /// What [`OsClock::raw`] reads when the machine's own raw clock is at `host_ns`. A fault is put in here,
     /// and nowhere else: in readings, and in stamps of the kernel, which come by [`Stamps`].
     fn raw_at(self, host_ns: i128) -> LocalTime {
-        if self.fault == ClockFault::default() {
+        if !self.is_faulty() {
             return LocalTime(u64::try_from(host_ns).unwrap_or(0));
         }
         let drift = host_ns * i128::from(self.fault.drift_ppm) / 1_000_000;

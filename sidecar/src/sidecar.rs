@@ -15,6 +15,7 @@ use tracing::warn;
 
 use crate::admin::{self, Admin};
 use crate::application::Application;
+use crate::clock_page::ClockPage;
 use crate::clocks::SharedClocks;
 use crate::discovery::{Discovery, Endpoints};
 use crate::group::Group;
@@ -127,6 +128,17 @@ impl Sidecar {
             tracker.spawn(elector.serve(group, clocks, metrics, limits, servers.clone()));
         }
         Self { slot, group, peers: sockets.peers, metrics, tracker, servers }
+    }
+
+    /// Keeps a clock page, if there is one, from now on. It stays when the sidecar ends, and becomes void by itself.
+    pub fn keep_page(&self, page: Option<ClockPage>) {
+        let Some(page) = page else { return };
+        let (group, metrics) = (self.group(), self.metrics.clock.clone());
+        let end = self.servers.clone();
+        self.tracker.spawn(async move {
+            // The end of the servers ends it.
+            let _ = end.run_until_cancelled(page.keep(group, metrics)).await;
+        });
     }
 
     /// The handle to the group.

@@ -374,7 +374,13 @@ impl ByOthers {
 
 /// A course that keeps to a line until `switch`, is slewed from then on, for `least_ns` or longer, and arrives at a
 /// target.
-fn joined(first: Line, switch: u64, least_ns: u64, slew: Slope, target: &Course) -> Course {
+pub(super) fn joined(
+    first: Line,
+    switch: u64,
+    least_ns: u64,
+    slew: Slope,
+    target: &Course,
+) -> Course {
     let begins_ns = first.at(switch);
     let apart = i128::from(target.at(switch)) - i128::from(begins_ns);
     let takes = slew.takes(apart.unsigned_abs());

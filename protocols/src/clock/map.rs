@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::course::{Course, Known};
+use super::course::{Course, Known, Line};
+use super::discipline::joined;
 use super::exchange::saturate;
-use super::rates::share;
+use super::link::Slope;
+use super::rates::{BILLION, Rates, share};
 
 /// A member's virtual clock as a function of its raw clock, until further notice.
 ///
@@ -102,6 +104,12 @@ impl ClockMap {
         let apart = self.known.path.at(raw).abs_diff(self.now_ns(raw));
         self.synced_raw
             .map(|_| self.known.bound.at(raw).saturating_add(GRAIN_NS).saturating_add(apart))
+    }
+
+    /// A course for readers that follow another line than this clock shows: they keep to it until `switch`, and are
+    /// slewed to this clock from then on. On it time never falls.
+    pub fn joined_from(&self, line: Line, switch: u64, rates: Rates) -> Course {
+        joined(line, switch, 0, Slope::at_least(rates.slew(), BILLION), &self.shown)
     }
 
     /// See [`Reading::textbook_ns`].

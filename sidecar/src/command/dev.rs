@@ -29,6 +29,9 @@ pub(super) struct DevArgs {
     /// How the health of the applications is asked: that of the first member at the port, the others at the next ones.
     #[command(flatten)]
     health: HealthArgs,
+    /// A folder in which each member keeps its clock page, under its number from 0 on.
+    #[arg(long, value_name = "DIR")]
+    clock_pages: Option<PathBuf>,
     /// What is logged.
     #[arg(long, env = "CONCLAVE_LOG", default_value = "warn")]
     log: String,
@@ -81,6 +84,11 @@ fn settings(args: &DevArgs) -> anyhow::Result<dev::Settings> {
             args.members
         );
     }
-    let (members, base_port) = (args.members, args.base_port);
-    Ok(dev::Settings { members, group, policy, detection, base_port, health })
+    if let Some(folder) = &args.clock_pages {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("--clock-pages is {}", folder.display()))?;
+    }
+    let (members, base_port, clock_pages) =
+        (args.members, args.base_port, args.clock_pages.clone());
+    Ok(dev::Settings { members, group, policy, detection, base_port, health, clock_pages })
 }

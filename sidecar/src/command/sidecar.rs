@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::application::{Application, HealthArgs, look_after};
+use crate::clock_page::ClockPage;
 use crate::descriptors;
 use crate::http::{LeaderElector, Listeners, TokenFile};
 use crate::identity::{AuthorityClient, Held, Issuer, Renewal};
@@ -64,6 +65,9 @@ pub(super) struct SidecarArgs {
     /// A file of tokens, `SCOPE TOKEN` on each line: without it, whatever is in the pod may call.
     #[arg(long, env = "CONCLAVE_API_TOKEN_PATH")]
     api_token_path: Option<PathBuf>,
+    /// The file on which group time is published, for processes of the pod to read without a call; without it, none.
+    #[arg(long, env = "CONCLAVE_CLOCK_PAGE", value_name = "PATH")]
+    clock_page: Option<PathBuf>,
     /// The elections that the application stands in from the beginning.
     #[arg(long, env = "CONCLAVE_ELECTIONS", value_delimiter = ',')]
     elections: Vec<String>,
@@ -125,6 +129,9 @@ fn check(args: &SidecarArgs) -> anyhow::Result<()> {
     if args.base_port > u16::MAX - 2 {
         complaints.push("CONCLAVE_BASE_PORT leaves no room for three ports");
     }
+    if args.clock_page.as_ref().is_some_and(|path| path.as_os_str().is_empty()) {
+        complaints.push("CONCLAVE_CLOCK_PAGE is empty: expected the path of a file");
+    }
     if args.api_socket_only && args.socket.is_none() {
         complaints.push("CONCLAVE_API_SOCKET_ONLY needs a socket: expected CONCLAVE_SOCKET");
     }
@@ -164,8 +171,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
         offset_ns: i64::from(args.clock_offset_ms) * 1_000_000,
         drift_ppm: args.clock_drift_ppm,
     });
-    let sockets = bind(&args)?;
-    let mut sidecar = Sidecar::serve(&args.group, &args.pod_name, sockets, clock, metrics.clone());
+    let mut sidecar = serve(&args, clock, &metrics)?;
     info!(group = args.group, pod = args.pod_name, "serving");
     let application = watch::Sender::new(Application::default());
     tokio::spawn(look_after(args.health.check(), application.clone(), metrics.clone()));
@@ -287,6 +293,14 @@ async fn end_on_signal(mut signal: tokio::signal::unix::Signal, end: Cancellatio
     }
 }
 
+/// The sidecar without a group, and its clock page.
+fn serve(args: &SidecarArgs, clock: OsClock, metrics: &Metrics) -> anyhow::Result<Sidecar> {
+    let (sockets, page) = (bind(args)?, open_page(args, clock)?);
+    let sidecar = Sidecar::serve(&args.group, &args.pod_name, sockets, clock, metrics.clone());
+    sidecar.keep_page(page);
+    Ok(sidecar)
+}
+
 fn bind(args: &SidecarArgs) -> anyhow::Result<Sockets> {
     let port = args.base_port;
     let api = bind_api(args)?;
@@ -315,6 +329,15 @@ fn bind_api(args: &SidecarArgs) -> anyhow::Result<Listeners> {
         api = api.for_tokens(tokens);
     }
     Ok(api)
+}
+
+/// The clock page, if the pod has one.
+fn open_page(args: &SidecarArgs, clock: OsClock) -> anyhow::Result<Option<ClockPage>> {
+    let open = |path: &PathBuf| {
+        ClockPage::open(path, clock)
+            .with_context(|| format!("CONCLAVE_CLOCK_PAGE (--clock-page) is {}", path.display()))
+    };
+    args.clock_page.as_ref().map(open).transpose()
 }
 
 fn bind_leader_elector(args: &SidecarArgs) -> anyhow::Result<Option<LeaderElector>> {

@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::chronicle::Chronicle;
 use super::elections::Elections;
 use super::watch::{Journal, Listener};
-use super::{ADMIN, PEERS, Settings};
+use super::{ADMIN, PEERS, Settings, clock_fault};
 use crate::application::{Application, look_after};
 use crate::discovery::Endpoint;
 use crate::group::Group;
@@ -312,18 +312,15 @@ async fn wait_for(threads: Vec<JoinHandle<()>>) {
 }
 
 impl DevMember {
-    /// A member that does not live yet. Each clock is off by some tens of milliseconds, and drifts.
+    /// A member that does not live yet.
     fn new(number: u16) -> Self {
-        let spread = i64::from(number % 5) - 2;
-        let drift = i32::from(number % 7) - 3;
-        let fault = ClockFault { offset_ns: spread * 37_000_000, drift_ppm: drift * 12 };
         Self {
             life: None,
             ending: None,
             cut: watch::Sender::new(false),
             split_off: false,
             apart: watch::Sender::new(BTreeSet::new()),
-            fault,
+            fault: clock_fault(number),
         }
     }
 }
@@ -363,8 +360,9 @@ impl Born {
     }
 
     async fn run(self, ready: oneshot::Sender<anyhow::Result<Group>>) {
-        let sockets = match self.bind() {
-            Ok(sockets) => sockets,
+        let page = || self.settings.clock_page(self.number, self.clock);
+        let (sockets, page) = match self.bind().and_then(|sockets| Ok((sockets, page()?))) {
+            Ok(both) => both,
             Err(error) => {
                 let _ = ready.send(Err(error));
                 return;
@@ -380,6 +378,7 @@ impl Born {
         let looking = look_after(health, application, metrics.clone());
         let _looking = AbortOnDropHandle::new(tokio::spawn(looking));
         let mut sidecar = Sidecar::serve(&self.settings.group, &pod, sockets, self.clock, metrics);
+        sidecar.keep_page(page);
         let _ = ready.send(Ok(sidecar.group()));
         let (sent, heard) = mpsc::channel(1024);
         let listener = Listener {

@@ -26,6 +26,10 @@ pub(crate) struct ClockMetrics {
     contradictions: IntCounter,
     error: Histogram,
     wait: Histogram,
+    /// Publications on the clock page.
+    pub(crate) page_published: IntCounter,
+    /// Those that would have let time go back.
+    pub(crate) page_refused: IntCounter,
 }
 
 impl ClockMetrics {
@@ -93,6 +97,15 @@ impl ClockMetrics {
                 "conclave_clock_wait_seconds",
                 "How long calls of /v1/time/wait waited that were answered with the time.",
                 &doubling(100e-6, 18),
+            ),
+            page_published: define.counter(
+                "conclave_clock_page_published_total",
+                "Publications on the clock page; 0 if there is no page.",
+            ),
+            page_refused: define.counter(
+                "conclave_clock_page_refused_total",
+                "Publications on the clock page that were put off, because readers would have seen the time go back, or \
+                 change too soon.",
             ),
         };
         begin(&metrics.answers, &VERDICTS.map(|one| [verdict(one)]));

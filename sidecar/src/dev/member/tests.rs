@@ -82,7 +82,8 @@ fn settings(policy: Policy) -> Settings {
     let process = u16::try_from(std::process::id() % 100).expect("small");
     let base_port = 20_000 + process * 120 + GROUPS.fetch_add(1, Ordering::Relaxed) * 12;
     let detection = Stated::default();
-    Settings { members: 3, group: "dev".to_owned(), policy, detection, base_port, health: None }
+    let group = "dev".to_owned();
+    Settings { members: 3, group, policy, detection, base_port, health: None, clock_pages: None }
 }
 
 /// The leader leases are too brief for two groups on a busy machine.

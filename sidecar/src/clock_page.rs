@@ -1,0 +1,170 @@
+//! Keeps the clock page, on which processes of the pod read group time without asking anybody.
+//!
+//! Each map of the group clock is published as soon as it is there. The page shows the course of the clock: a map
+//! agrees with the one before for [`ClockMap::SWITCH_NS`], and so does the page. If that moment is missed, or if this is
+//! a new life whose page still states the time of the one before, the page goes on as it was and is slewed to the clock,
+//! and the error that it states covers the difference. Where that is too great, nothing is published until what the page
+//! states is void.
+
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+use conclave_clock_page::{Refused, Words, Writer};
+use conclave_protocols::clock::{ClockMap, Params};
+use ring::digest::{SHA256, digest};
+use tracing::debug;
+
+use self::plan::{Plan, plan};
+use crate::group::Group;
+use crate::metrics::ClockMetrics;
+use crate::os_clock::{Host, OsClock};
+use crate::probes::WANDER_PPB;
+
+/// The clock page of one member.
+#[derive(Debug)]
+pub struct ClockPage {
+    writer: Writer,
+    clock: OsClock,
+    domain: u64,
+}
+
+/// What came of a map.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Outcome {
+    /// There is nothing to publish yet.
+    Kept,
+    Published,
+    Refused,
+}
+
+/// What a page states besides the clock.
+#[derive(Clone, Copy, Debug)]
+struct Facts {
+    epoch: u64,
+    members: usize,
+    params: Params,
+    host: Host,
+}
+
+impl ClockPage {
+    /// Opens the page at a path, or puts one there. What the life before has stated there is still in force, unless
+    /// it was by another clock.
+    pub fn open(path: &Path, clock: OsClock) -> io::Result<Self> {
+        let mut writer = if clock.is_faulty() {
+            Writer::create_with_fault(path, move || clock.raw().0)?
+        } else {
+            Writer::create(path)?
+        };
+        let domain = clock_domain();
+        if writer.published().clock_domain != domain {
+            state_nothing(&mut writer, domain);
+        }
+        Ok(Self { writer, clock, domain })
+    }
+
+    /// Publishes each map of the group clock, until there are no more.
+    pub(crate) async fn keep(mut self, group: Group, metrics: ClockMetrics) {
+        let mut maps = group.group_time();
+        loop {
+            let map = *maps.borrow_and_update();
+            self.offer(&map, &group, &metrics);
+            let disrupted = map.disrupted_until.saturating_sub(self.clock.raw().0);
+            tokio::select! {
+                changed = maps.changed() => if changed.is_err() { return },
+                () = tokio::time::sleep(Duration::from_nanos(disrupted)), if disrupted > 0 => {}
+            }
+        }
+    }
+
+    fn offer(&mut self, map: &ClockMap, group: &Group, metrics: &ClockMetrics) {
+        let facts = {
+            let status = group.status.borrow();
+            Facts {
+                epoch: status.epoch.0,
+                members: status.members.len(),
+                params: Params::from(&status.clock),
+                host: self.clock.host_at(self.clock.raw().0),
+            }
+        };
+        match self.publish(map, &facts) {
+            Outcome::Kept => {}
+            Outcome::Published => metrics.page_published.inc(),
+            Outcome::Refused => metrics.page_refused.inc(),
+        }
+    }
+
+    /// Publishes a map, as it is to be read from now on.
+    fn publish(&mut self, map: &ClockMap, facts: &Facts) -> Outcome {
+        let now = self.clock.raw().0;
+        let (words, begins_anew) = match plan(
+            map,
+            self.writer.published(),
+            now,
+            facts.params.rates(),
+        ) {
+            Plan::Keep => return Outcome::Kept,
+            Plan::Wait => {
+                debug!(
+                    "the clock page states another time than the group clock: it is kept until that is void"
+                );
+                return Outcome::Refused;
+            }
+            Plan::Nothing => {
+                state_nothing(&mut self.writer, self.domain);
+                return Outcome::Published;
+            }
+            Plan::State { words, begins_anew } => (words, begins_anew),
+        };
+        if begins_anew {
+            state_nothing(&mut self.writer, self.domain);
+        }
+        match self.writer.publish(&self.with(words, facts, now)) {
+            Ok(()) => Outcome::Published,
+            Err(error @ (Refused::TooLate { .. } | Refused::GoesBack)) => {
+                debug!(%error, "publish on the clock page");
+                Outcome::Refused
+            }
+        }
+    }
+
+    fn with(&self, words: Words, facts: &Facts, now: u64) -> Words {
+        let Facts { epoch, members, params, host } = *facts;
+        let members = u32::try_from(members).unwrap_or(u32::MAX);
+        let utc_offset_ns = host.wall.ns.saturating_sub(words.at(now).time_ns);
+        let kept = host.kept.filter(|kept| kept.synchronized);
+        let utc_bound_ns =
+            kept.map_or(u64::MAX, |kept| kept.max_error_ns.saturating_add(host.wall.error_ns));
+        Words {
+            epoch,
+            members,
+            used: members,
+            max_drift_ppb: params.drift_ppb(),
+            wander_ppb: WANDER_PPB,
+            utc_offset_ns,
+            utc_bound_ns,
+            clock_domain: self.domain,
+            ..words
+        }
+    }
+}
+
+/// That nothing is known may be stated at any time.
+fn state_nothing(writer: &mut Writer, clock_domain: u64) {
+    let stated = writer.publish(&Words { clock_domain, ..Words::UNKNOWN });
+    debug_assert_eq!(stated, Ok(()));
+}
+
+/// Which raw clock this process reads: that of this boot, with the offsets of this time namespace.
+fn clock_domain() -> u64 {
+    // Where the kernel says neither, all processes that it runs have the same clock as far as anybody knows.
+    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = std::fs::metadata("/proc/self/ns/time").map_or(0, |file| file.ino());
+    let identity = [boot.trim_ascii(), &namespace.to_le_bytes()].concat();
+    digest(&SHA256, &identity).as_ref().first_chunk().copied().map_or(0, u64::from_le_bytes)
+}

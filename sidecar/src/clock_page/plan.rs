@@ -1,0 +1,160 @@
+//! What a map of the group clock is on a page.
+
+use conclave_clock_page::{Piece, Stated, Status, Words, Writer};
+use conclave_protocols::clock::{Bound, ClockMap, Course, Line, Rates, Slope, State};
+
+/// What is to be done with a map.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
+pub(super) enum Plan {
+    /// The clock was never synchronised: the page stays as it is.
+    Keep,
+    /// What the page states is too far from the clock: it stays until that is void.
+    Wait,
+    /// Too little is known of group time: the page is to state nothing.
+    Nothing,
+    /// This is to be stated; after the page has stated nothing, if it begins anew.
+    State { words: Words, begins_anew: bool },
+}
+
+/// What a map is on a page that states something already, at a reading of the raw clock.
+pub(super) fn plan(map: &ClockMap, published: &Words, now: u64, rates: Rates) -> Plan {
+    let Some(synced) = map.synced_raw else { return Plan::Keep };
+    let latest = synced.saturating_add(VOID_NS);
+    if now > latest || map.error_ns(now).is_none_or(|error| error > ERROR_MAX_NS) {
+        return Plan::Nothing;
+    }
+    let is_stated = published.at(now).status != Status::Unknown;
+    let shown = if is_stated { followed(map, published, now, rates) } else { map.shown };
+    let words = Words {
+        status: stated(map.reading(now).state),
+        stale_after_raw: synced.saturating_add(map.fresh_for_ns),
+        ..within(map, &shown, now, latest)
+    };
+    let begins_anew = !is_stated && published.status != Stated::Unknown;
+    match until_void(&words, now, latest) {
+        Some(void_after_raw) => {
+            Plan::State { words: Words { void_after_raw, ..words }, begins_anew }
+        }
+        None => Plan::Wait,
+    }
+}
+
+/// The course of the clock, as readers can follow it who follow the page.
+fn followed(map: &ClockMap, published: &Words, now: u64, rates: Rates) -> Course {
+    let (ours, theirs) = (pieces(&map.shown), [published.a, published.b, published.c]);
+    let soon = now.saturating_add(2 * Writer::MARGIN_NS);
+    let ends = ours.iter().chain(&theirs).map(|piece| piece.raw);
+    let mut begins = ends.filter(|end| (now..soon).contains(end)).chain([now]);
+    if begins.all(|raw| in_force(ours, raw) == in_force(theirs, raw)) {
+        return map.shown;
+    }
+    let line = line(in_force(theirs, now));
+    let switch = now.saturating_add(Writer::PLAN_NS);
+    let Course { first: _, then, last } = map.shown;
+    let turned = match now {
+        _ if then.raw >= switch => Some(Course { first: line, then, last }),
+        _ if now >= then.raw && last.raw >= switch => {
+            Some(Course { first: line, then: last, last })
+        }
+        _ => None,
+    };
+    let is_met = |course: &Course| {
+        let Line { raw, ns, .. } = course.then;
+        let before = line.at(raw);
+        (before..=before.saturating_add(MET_NS)).contains(&ns)
+    };
+    turned.filter(is_met).unwrap_or_else(|| map.joined_from(line, switch, rates))
+}
+
+/// A course, and how far group time is from it at most at any reading from now on.
+fn within(map: &ClockMap, shown: &Course, now: u64, latest: u64) -> Words {
+    let path = &map.known.path;
+    let turns = [path.then.raw, path.last.raw, shown.then.raw, shown.last.raw];
+    let ahead = turns.into_iter().filter(|turn| (now + 1..=latest).contains(turn));
+    let ends = ahead.flat_map(|turn| [turn - 1, turn]).chain([now]);
+    // Between two turns both are straight, so that they are farthest apart at one of them.
+    let apart = ends.map(|raw| path.at(raw).abs_diff(shown.at(raw))).max().unwrap_or(0);
+    // After the last turn, too, one may gain on the other.
+    let strays = units(path.last.rate).saturating_sub(units(shown.last.rate)).saturating_abs();
+    let Bound { growth, later_raw, later, .. } = map.known.bound;
+    let [growth, later] = [growth, later].map(units);
+    let turns = later_raw.max(map.known.bound.raw);
+    let (growth, later_raw, later_growth) = if turns <= now {
+        (later, u64::MAX, 0)
+    } else {
+        (growth, turns, later.saturating_sub(growth))
+    };
+    let bound_ns = map.known.bound.at(now).saturating_add(apart).saturating_add(GRAIN_NS);
+    let [a, b, c] = pieces(shown);
+    Words {
+        a,
+        b,
+        c,
+        bound_raw: now,
+        bound_ns,
+        growth: growth.saturating_add(strays),
+        later_raw,
+        later_growth,
+        void_after_raw: u64::MAX,
+        ..Words::UNKNOWN
+    }
+}
+
+/// The last reading at which the error is small enough; nothing if it is not now.
+fn until_void(words: &Words, now: u64, latest: u64) -> Option<u64> {
+    let is_small = |raw: u64| words.at(raw).error_ns <= ERROR_MAX_NS;
+    let (mut least, mut most) = (now, latest);
+    while least < most {
+        let middle = least + (most - least).div_ceil(2);
+        if is_small(middle) {
+            least = middle;
+        } else {
+            most = middle - 1;
+        }
+    }
+    is_small(least).then_some(least)
+}
+
+fn stated(state: State) -> Stated {
+    match state {
+        State::Unsynchronised => Stated::Unknown,
+        // A reader sees by its own clock which of the two it is.
+        State::Synchronised | State::Holdover => Stated::Synchronised,
+        State::Disrupted => Stated::Disrupted,
+    }
+}
+
+fn pieces(course: &Course) -> [Piece; 3] {
+    [course.first, course.then, course.last].map(|Line { raw, ns, rate }| Piece {
+        raw,
+        ns,
+        rate: units(rate),
+    })
+}
+
+fn in_force([a, b, c]: [Piece; 3], raw: u64) -> Piece {
+    match raw {
+        _ if raw < b.raw => a,
+        _ if raw < c.raw => b,
+        _ => c,
+    }
+}
+
+fn line(Piece { raw, ns, rate }: Piece) -> Line {
+    Line { raw, ns, rate: Slope::of_units(rate) }
+}
+
+fn units(slope: Slope) -> i64 {
+    slope.units()
+}
+
+/// An error that is greater is of no use: a page whose error passes 100 ms states nothing.
+pub(super) const ERROR_MAX_NS: u64 = 100_000_000;
+/// For so long at most a page states something after the last synchronisation: 1,000 s.
+pub(super) const VOID_NS: u64 = 1_000_000_000_000;
+/// So far a line may lie behind the next where they meet: each is rounded.
+const MET_NS: i64 = 4;
+/// Readings are whole nanoseconds, and so is every step of the arithmetic: that of the map, of the two courses that are
+/// compared, and of the growth in two parts.
+const GRAIN_NS: u64 = 2 + 2 + 2;
