@@ -1,15 +1,17 @@
 //! The clock pages of a group, all evaluated at one reading of the raw clock.
 //!
 //! The nodes of the harness's cluster are network namespaces of one machine, so all its sidecars have one raw clock:
-//! at one reading of it, group time by two pages differs by the errors of the two and by nothing else.
+//! at one reading of it, group time by two pages differs by the errors of the two and by nothing else. A page of a sidecar
+//! whose clock has an injected fault is evaluated at what that clock reads at the same moment.
 
 mod deploy;
+mod fault;
 mod findings;
+mod starts;
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -18,8 +20,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 use conclave_clock_page::{Reader, Reading, Words, raw_clock};
 
-pub use deploy::{Starts, are_in_step, form, paths};
+pub use deploy::{Source, are_in_step, form, form_of_wrong_clocks};
+pub use fault::Fault;
 pub use findings::{Findings, at};
+pub use starts::Starts;
 
 /// How often all pages are read.
 const PERIOD: Duration = Duration::from_millis(10);
@@ -36,12 +40,12 @@ pub struct Watch {
 
 impl Watch {
     /// Begins. A page need not be there yet.
-    pub fn start(paths: Vec<PathBuf>) -> Self {
+    pub fn start(sources: Vec<Source>) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let findings = thread::spawn({
             let stop = Arc::clone(&stop);
             move || {
-                let mut pages = Pages::new(paths);
+                let mut pages = Pages::new(sources);
                 let mut findings = Findings::default();
                 let mut next = Instant::now();
                 while !stop.load(Ordering::Relaxed) {
@@ -71,14 +75,14 @@ pub struct Pages(Vec<Page>);
 /// A page, which may be replaced while it is read.
 #[derive(Debug)]
 struct Page {
-    path: PathBuf,
+    source: Source,
     open: Option<(u64, Reader)>,
 }
 
 impl Pages {
-    /// The pages at these paths. One that is not there states nothing.
-    pub fn new(paths: Vec<PathBuf>) -> Self {
-        Self(paths.into_iter().map(|path| Page { path, open: None }).collect())
+    /// These pages. One that is not there states nothing.
+    pub fn new(sources: Vec<Source>) -> Self {
+        Self(sources.into_iter().map(|source| Page { source, open: None }).collect())
     }
 
     /// What each page gives at one reading of the raw clock; nothing if some page changes all the while.
@@ -91,7 +95,10 @@ impl Pages {
             let raw = raw_clock();
             // What is in force before and after was so at the reading of the clock.
             if self.words() == before {
-                return Some(before.iter().map(|words| words.at(raw)).collect());
+                let all = self.0.iter().zip(before);
+                return Some(
+                    all.map(|(page, words)| words.at(page.source.fault.at(raw))).collect(),
+                );
             }
         }
         None
@@ -105,11 +112,11 @@ impl Pages {
 impl Page {
     /// Opens what is at the path now.
     fn follow(&mut self) {
-        let found = fs::metadata(&self.path).map(|metadata| metadata.ino());
+        let found = fs::metadata(&self.source.path).map(|metadata| metadata.ino());
         match (found, &self.open) {
             (Ok(number), Some((open, _))) if number == *open => {}
             (Ok(number), _) => {
-                self.open = Reader::open(&self.path).ok().map(|reader| (number, reader));
+                self.open = self.source.open().ok().map(|reader| (number, reader));
             }
             (Err(error), _) if error.kind() == io::ErrorKind::NotFound => self.open = None,
             (Err(_), _) => {}
@@ -119,5 +126,57 @@ impl Page {
     fn words(&self) -> Words {
         let words = self.open.as_ref().and_then(|(_, reader)| reader.words());
         words.unwrap_or(Words::UNKNOWN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use conclave_clock_page::{Piece, Stated, Status, Writer};
+
+    use super::*;
+
+    const FAULT: Fault = Fault { offset_ms: 40, drift_ppm: 90 };
+
+    /// What states that the raw clock is group time.
+    fn words() -> Words {
+        Words {
+            a: Piece { raw: 0, ns: 0, rate: 0 },
+            bound_ns: 1,
+            stale_after_raw: u64::MAX,
+            void_after_raw: u64::MAX,
+            status: Stated::Synchronised,
+            ..Words::UNKNOWN
+        }
+    }
+
+    #[test]
+    fn a_page_is_found_once_it_is_there_and_when_another_replaces_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("clock");
+        let source = Source { path: path.clone(), fault: Fault::default() };
+        let mut pages = Pages::new(vec![source]);
+        let status = |pages: &mut Pages| pages.sample().unwrap()[0].status;
+        assert_eq!(status(&mut pages), Status::Unknown);
+        Writer::create(&path).unwrap().publish(&words()).unwrap();
+        assert_eq!(status(&mut pages), Status::Synchronised);
+        // The file of the first stays, so that the second cannot have its number.
+        fs::rename(&path, folder.path().join("former")).unwrap();
+        let _second = Writer::create(&path).unwrap();
+        assert_eq!(status(&mut pages), Status::Unknown);
+    }
+
+    #[test]
+    fn a_page_of_a_clock_with_a_fault_is_read_by_that_clock() {
+        let folder = tempfile::tempdir().unwrap();
+        let [right, wrong] = ["right", "wrong"].map(|name| folder.path().join(name));
+        Writer::create(&right).unwrap().publish(&words()).unwrap();
+        let mut writer = Writer::create_with_fault(&wrong, || FAULT.at(raw_clock())).unwrap();
+        writer.publish(&words()).unwrap();
+        let sources = [(right, Fault::default()), (wrong, FAULT)];
+        let source = |(path, fault)| Source { path, fault };
+        let sample = Pages::new(sources.map(source).into()).sample().unwrap();
+        assert!(sample.iter().all(|reading| reading.status == Status::Synchronised));
+        let [right, wrong] = [0, 1].map(|page| sample[page].time_ns.unsigned_abs());
+        assert_eq!(FAULT.at(right), wrong);
     }
 }

@@ -146,7 +146,9 @@ impl Instance {
         fs::write(&settings, format!("{sources}{own}"))?;
         let log = File::create(run.join("log"))?;
         let mut daemon = network
-            .command("chronyd")
+            .command("setpriv")
+            // It does not outlive this process, whatever that ends by.
+            .args(["--pdeathsig", "KILL", "chronyd"])
             .args(["-x", "-d", "-u", "root", "-f"])
             .arg(settings)
             .stdin(Stdio::null())

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use super::chrony::{Chrony, MODES};
 use super::footprint::time_on_core;
 use super::server::end;
-use crate::clock_pages::{self, Findings, Starts, Watch, at};
+use crate::clock_pages::{self, Findings, Source, Starts, Watch, at};
 use crate::cluster::{Cluster, Pod, PodNetwork};
 use crate::product::{self, Group, SIDECAR};
 use crate::{cache, command, packages, wait};
@@ -110,7 +110,8 @@ impl Bed<'_> {
             rivals.iter().map(|rival| Rival::new(rival.mode.name)).collect();
         let (begin, before) = (Instant::now(), spent()?);
         let burnt = rivals.iter().map(Chrony::time_on_core).collect::<Result<Vec<_>>>()?;
-        let watch = Watch::start(clock_pages::paths(self.cluster, &self.pods)?);
+        let page = |pod: &Pod| Source::of(self.cluster, pod);
+        let watch = Watch::start(self.pods.iter().map(page).collect::<Result<_>>()?);
         let mut next = begin;
         while begin.elapsed() < span {
             for (rival, figures) in rivals.iter_mut().zip(&mut figures) {
@@ -288,8 +289,9 @@ impl Hogs {
     fn start(count: usize) -> Result<Self> {
         let mut hogs = Self(Vec::new());
         for _ in 0..count {
-            let mut hog = Command::new("sh");
-            hog.args(["-c", "while :; do :; done"]).stdin(Stdio::null());
+            let mut hog = Command::new("setpriv");
+            hog.args(["--pdeathsig", "KILL", "sh", "-c", "while :; do :; done"])
+                .stdin(Stdio::null());
             hogs.0.push(hog.spawn().context("start a process that burns a core")?);
         }
         Ok(hogs)

@@ -1,119 +1,103 @@
 //! A group whose sidecars publish clock pages, and where those are on this machine.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, ensure};
-use conclave_clock_page::{Reader, Status};
-use serde_json::json;
+use anyhow::{Context, Result, ensure};
+use conclave_clock_page::{OpenError, Reader, Status};
+use serde_json::{Value, json};
 
-use super::PERIOD;
-use crate::boottime::Boottime;
+use super::{Fault, Pages};
 use crate::cluster::{Cluster, Namespace, Pod};
 use crate::product::{Group, SIDECAR};
 
+/// A page of a group on this machine.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub(super) path: PathBuf,
+    /// What is wrong with the clock by which it is published.
+    pub(super) fault: Fault,
+}
+
 /// Forms a group of so many pods, each of which publishes a page in the volume of its socket.
 pub fn form<'a>(namespace: &'a Namespace<'a>, spec: &str, pods: usize) -> Result<Group<'a>> {
-    namespace.apply(&format!(
-        "apiVersion: conclave.dev/v1alpha1\nkind: Conclave\nmetadata: {{name: {GROUP}}}\n\
-         spec: {spec}\n"
-    ))?;
-    // The webhook would put its own sidecar there, which has no such setting.
-    let mine = ["namespace", namespace.name(), "conclave.dev/admission-webhooks=disabled"];
-    namespace.cluster().kubectl(&[&["label", "--overwrite"], &mine[..]].concat())?;
-    let group = Group::of(namespace, GROUP);
-    group.apply_deployment("shop", 0)?;
-    let variable = json!({ "name": VARIABLE, "value": format!("/run/conclave/{PAGE}") });
-    let changed = json!([
-        { "op": "add", "path": "/spec/template/spec/initContainers/0/env/-", "value": variable },
-        { "op": "replace", "path": "/spec/replicas", "value": pods },
-    ]);
-    let patch = ["patch", "deployment/shop", "--type=json", "--patch", &changed.to_string()];
-    namespace.kubectl(&patch)?;
-    namespace.await_deployment("shop")?;
+    let group = begin(namespace, spec)?;
+    deploy(&group, "shop", pods, Fault::default())?;
     group.await_members(pods)?;
     Ok(group)
 }
 
-/// Where the pages of these pods are on this machine.
-pub fn paths(cluster: &Cluster, pods: &[Pod]) -> Result<Vec<PathBuf>> {
-    let directories = cluster.pod_directories()?;
-    let path = |pod: &Pod| {
-        let mut all = directories.iter().map(|directory| directory.join(&pod.uid));
-        let own = all.find(|directory| directory.exists());
-        own.map(|own| page(&own)).with_context(|| format!("{} has no volumes here", pod.name))
-    };
-    pods.iter().map(path).collect()
-}
-
-fn page(of_pod: &Path) -> PathBuf {
-    of_pod.join("volumes/kubernetes.io~empty-dir/conclave-run").join(PAGE)
-}
-
-/// When the pages of new pods state a time first.
-#[derive(Debug)]
-pub struct Starts {
-    stop: Arc<AtomicBool>,
-    seen: JoinHandle<BTreeMap<String, Duration>>,
-}
-
-impl Starts {
-    /// Looks out for them from now on.
-    pub fn watch(cluster: &Cluster) -> Result<Self> {
-        let directories = cluster.pod_directories()?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let seen = thread::spawn({
-            let stop = Arc::clone(&stop);
-            move || {
-                let mut seen = BTreeMap::new();
-                while !stop.load(Ordering::Relaxed) {
-                    for (uid, path) in directories.iter().flat_map(|directory| pods(directory)) {
-                        if !seen.contains_key(&uid) && is_in_step(&page(&path)) {
-                            seen.insert(uid, Boottime::now().since_boot());
-                        }
-                    }
-                    thread::sleep(PERIOD);
-                }
-                seen
-            }
-        });
-        Ok(Self { stop, seen })
+/// The same, of a pod for each of these faults.
+pub fn form_of_wrong_clocks<'a>(
+    namespace: &'a Namespace<'a>,
+    spec: &str,
+    faults: &[Fault],
+) -> Result<Group<'a>> {
+    let group = begin(namespace, spec)?;
+    for (number, fault) in faults.iter().enumerate() {
+        deploy(&group, &format!("shop-{number}"), 1, *fault)?;
     }
-
-    /// How long after the start of its process the page of each of these pods stated a time.
-    pub fn end(self, cluster: &Cluster, pods: &[Pod]) -> Result<Vec<Duration>> {
-        self.stop.store(true, Ordering::Relaxed);
-        let seen = self.seen.join().map_err(|_| anyhow!("the watch of starts panicked"))?;
-        let took = |pod: &Pod| {
-            let begun = cluster.process(pod, SIDECAR)?.started_since_boot();
-            let at = seen.get(&pod.uid);
-            let at = at.with_context(|| format!("the page of {} states no time", pod.name))?;
-            Ok(at.saturating_sub(begun))
-        };
-        pods.iter().map(took).collect()
-    }
+    group.await_members(faults.len())?;
+    Ok(group)
 }
 
-/// The pods of a node, by their UIDs.
-fn pods(directory: &Path) -> Vec<(String, PathBuf)> {
-    let entries = directory.read_dir().into_iter().flatten().flatten();
-    entries.map(|entry| (entry.file_name().display().to_string(), entry.path())).collect()
+fn begin<'a>(namespace: &'a Namespace<'a>, spec: &str) -> Result<Group<'a>> {
+    namespace.apply(&format!(
+        "apiVersion: conclave.dev/v1alpha1\nkind: Conclave\nmetadata: {{name: {GROUP}}}\n\
+         spec: {spec}\n"
+    ))?;
+    // The webhook would put its own sidecar there, which has no such settings.
+    let mine = ["namespace", namespace.name(), "conclave.dev/admission-webhooks=disabled"];
+    namespace.cluster().kubectl(&[&["label", "--overwrite"], &mine[..]].concat())?;
+    Ok(Group::of(namespace, GROUP))
+}
+
+fn deploy(group: &Group<'_>, name: &str, pods: usize, fault: Fault) -> Result<()> {
+    group.apply_deployment(name, 0)?;
+    let page = json!({ "name": VARIABLE, "value": format!("/run/conclave/{PAGE}") });
+    let add = |variable: Value| json!({ "op": "add", "path": ENVIRONMENT, "value": variable });
+    let mut changes: Vec<Value> = [page].into_iter().chain(fault.variables()).map(add).collect();
+    changes.push(json!({ "op": "replace", "path": "/spec/replicas", "value": pods }));
+    let (target, changes) = (format!("deployment/{name}"), Value::Array(changes).to_string());
+    group.namespace.kubectl(&["patch", &target, "--type=json", "--patch", &changes])?;
+    group.namespace.await_deployment(name)
 }
 
 /// Fails unless the page of each of these pods states a time within its error.
 pub fn are_in_step(cluster: &Cluster, pods: &[Pod]) -> Result<()> {
-    for (path, pod) in paths(cluster, pods)?.iter().zip(pods) {
-        ensure!(is_in_step(path), "the page of {} states no time", pod.name);
+    let sources = pods.iter().map(|pod| Source::of(cluster, pod)).collect::<Result<_>>()?;
+    let sample = Pages::new(sources).sample().context("some page changes all the while")?;
+    for (reading, pod) in sample.iter().zip(pods) {
+        let status = reading.status;
+        ensure!(status == Status::Synchronised, "the page of {} is {status:?}", pod.name);
     }
     Ok(())
 }
 
-fn is_in_step(page: &Path) -> bool {
-    Reader::open(page).is_ok_and(|reader| reader.now().status == Status::Synchronised)
+impl Source {
+    /// The page of a pod.
+    pub fn of(cluster: &Cluster, pod: &Pod) -> Result<Self> {
+        let directories = cluster.pod_directories()?;
+        let mut all = directories.iter().map(|directory| directory.join(&pod.uid));
+        let own = all.find(|directory| directory.exists());
+        let own = own.with_context(|| format!("{} has no volumes here", pod.name))?;
+        let containers = pod.object["spec"]["initContainers"].as_array();
+        let mut containers = containers.into_iter().flatten();
+        let sidecar = containers.find(|container| container["name"] == SIDECAR);
+        let sidecar = sidecar.with_context(|| format!("{} has no sidecar", pod.name))?;
+        Ok(Self { path: page(&own), fault: Fault::of(&sidecar["env"])? })
+    }
+
+    pub(super) fn open(&self) -> Result<Reader, OpenError> {
+        if self.fault == Fault::default() {
+            return Reader::open(&self.path);
+        }
+        Reader::open_even_with_fault(&self.path)
+    }
+}
+
+/// The page below the directory of a pod.
+pub(super) fn page(of_pod: &Path) -> PathBuf {
+    of_pod.join("volumes/kubernetes.io~empty-dir/conclave-run").join(PAGE)
 }
 
 /// The group's name.
@@ -121,6 +105,9 @@ const GROUP: &str = "orders";
 
 /// By this variable a sidecar has the path of its page.
 const VARIABLE: &str = "CONCLAVE_CLOCK_PAGE";
+
+/// The end of the sidecar's environment, in a deployment.
+const ENVIRONMENT: &str = "/spec/template/spec/initContainers/0/env/-";
 
 /// The name of the page in the volume.
 const PAGE: &str = "clock";

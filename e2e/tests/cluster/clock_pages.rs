@@ -4,15 +4,17 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use conclave_e2e::clock_pages::{self, Findings, Watch, at};
-use conclave_e2e::cluster::{Cluster, Signal};
+use conclave_e2e::clock_pages::{self, Fault, Findings, Source, Watch, at};
+use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::product::{self, Group, SIDECAR, SOON};
 use conclave_e2e::wait;
 
-const MEMBERS: usize = 5;
+/// How far the raw clock of each sidecar is off, in milliseconds, and how much too fast it runs, in parts per million:
+/// otherwise all would have the same. The drifts are within the group's `maxDriftPpm`.
+const FAULTS: [(i32, i32); 5] = [(0, 0), (1_500, 80), (-2_500, -90), (400, 40), (-700, -60)];
 
 #[test]
-fn pages_of_five_pods_agree_within_their_errors_through_faults() -> Result<()> {
+fn pages_of_clocks_that_are_off_agree_within_their_errors_through_faults() -> Result<()> {
     const TEST: &str = "clock-pages";
     let cluster = &Cluster::from_env()?;
     if !cluster.is_ours_or_skip(TEST) {
@@ -20,9 +22,11 @@ fn pages_of_five_pods_agree_within_their_errors_through_faults() -> Result<()> {
     }
     cluster.in_namespace(TEST, |namespace| {
         product::install(cluster)?;
-        let group = clock_pages::form(namespace, "{}", MEMBERS)?;
+        let faults = FAULTS.map(|(offset_ms, drift_ppm)| Fault { offset_ms, drift_ppm });
+        let group = clock_pages::form_of_wrong_clocks(namespace, "{}", &faults)?;
         await_steps(cluster, &group)?;
-        let watch = Watch::start(clock_pages::paths(cluster, &group.pods()?)?);
+        let page = |pod: &Pod| Source::of(cluster, pod);
+        let watch = Watch::start(group.pods()?.iter().map(page).collect::<Result<_>>()?);
         let outcome = break_members(cluster, &group);
         let found = watch.end()?;
         show(&found);
@@ -44,7 +48,7 @@ fn break_members(cluster: &Cluster, group: &Group<'_>) -> Result<()> {
     let leader = group.await_leader()?;
     cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
     thread::sleep(CALM);
-    group.await_members(MEMBERS)?;
+    group.await_members(FAULTS.len())?;
     await_steps(cluster, group)?;
     thread::sleep(CALM);
     Ok(())
