@@ -1,11 +1,13 @@
 //! `cargo xtask bench`: what a lock, a fail-over and a join cost in `conclave dev`, with Redis, etcd and
 //! ZooKeeper beside it in the same run. Machines are noisy: the ratios say more than the figures.
 
+mod chrony;
 mod failover;
 mod footprint;
 mod holds;
 mod named;
 mod server;
+pub mod time;
 
 use std::thread;
 use std::time::{Duration, Instant};

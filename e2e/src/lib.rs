@@ -11,6 +11,7 @@ pub mod binaries;
 pub mod boottime;
 pub mod cache;
 pub mod campaign;
+pub mod clock_pages;
 pub mod cluster;
 pub mod command;
 pub mod counter;

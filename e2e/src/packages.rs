@@ -39,6 +39,9 @@ const OF_THE_ENFORCER: &[&str] = &[
 /// What locks are measured beside, but for etcd, which the cluster has anyway.
 const RIVALS: &[&str] = &["redis-server", "zookeeper"];
 
+/// What group time is measured beside.
+const TIME_RIVALS: &[&str] = &["chrony"];
+
 /// Installs the packages that are missing, without starting any service they bring.
 pub fn install() -> Result<()> {
     install_those(PACKAGES)
@@ -57,6 +60,11 @@ pub fn install_for_enforcer() -> Result<()> {
 /// The same for what locks are measured beside.
 pub fn install_rivals() -> Result<()> {
     install_those(RIVALS)
+}
+
+/// The same for what group time is measured beside.
+pub fn install_time_rivals() -> Result<()> {
+    install_those(TIME_RIVALS)
 }
 
 fn install_those(packages: &[&str]) -> Result<()> {

@@ -198,8 +198,8 @@ fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
 }
 
-/// Either step may fail only because it has ended.
-fn end(process: &mut Child) {
+/// Ends a process. Either step may fail only because it has ended.
+pub(super) fn end(process: &mut Child) {
     let _ = process.kill();
     let _ = process.wait();
 }

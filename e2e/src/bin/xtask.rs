@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
+use conclave_e2e::bench::time::Spans;
 use conclave_e2e::stages::{self, Wanted};
 use conclave_e2e::{bench, binaries, campaign, fuzz};
 
@@ -30,6 +31,8 @@ enum Task {
         /// Measures fail-over on the running test cluster instead, with client-go beside it.
         #[arg(long)]
         cluster: bool,
+        #[command(subcommand)]
+        what: Option<BenchTask>,
     },
     /// Looks for broken promises for as long as it is given: planted bugs, swarms, models.
     Campaign {
@@ -86,6 +89,19 @@ enum Task {
 }
 
 #[derive(Subcommand)]
+enum BenchTask {
+    /// Measures group time on the running test cluster, with Debian's chronyd beside it.
+    Time {
+        /// For how long each part is measured: `60s`, `30m`.
+        #[arg(long, value_parser = campaign::time, default_value = "60s")]
+        time: Duration,
+        /// For how long the clocks settle before.
+        #[arg(long, value_parser = campaign::time, default_value = "40s")]
+        settle: Duration,
+    },
+}
+
+#[derive(Subcommand)]
 enum ClusterTask {
     /// Boots it anew, with everything that it needs, and says how to reach it.
     Up {
@@ -116,8 +132,11 @@ fn run(task: Task) -> Result<()> {
                 existing_cluster: existing.is_some_and(|value| value == "true"),
             })
         }
-        Task::Bench { cluster: false } => bench::run(),
-        Task::Bench { cluster: true } => bench::run_on_cluster(),
+        Task::Bench { what: Some(BenchTask::Time { time: measure, settle }), .. } => {
+            bench::time::run(Spans { settle, measure })
+        }
+        Task::Bench { cluster: false, what: None } => bench::run(),
+        Task::Bench { cluster: true, what: None } => bench::run_on_cluster(),
         Task::Campaign { time } => campaign::campaign(time),
         Task::Sim { time } => campaign::sim(time),
         Task::Check { time } => campaign::check(time),

@@ -1,6 +1,7 @@
 //! The processes of containers, as the host sees them.
 
 use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use rustix::process::Signal;
@@ -26,6 +27,12 @@ impl Cluster {
     /// The number that the first process of a container has on the host.
     pub fn host_pid(&self, pod: &Pod, container: &str) -> Result<i32> {
         Ok(self.process(pod, container)?.pid())
+    }
+
+    /// Where the kubelets of all nodes keep the volumes of pods: a directory for each pod, by its UID.
+    pub fn pod_directories(&self) -> Result<Vec<PathBuf>> {
+        let state = self.harness()?;
+        Ok(Node::ALL.into_iter().map(|node| state.kubelet(node).join("pods")).collect())
     }
 
     /// The process that holds the pod's sandbox open.

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::process::Command;
 
 use anyhow::{Result, ensure};
@@ -78,6 +78,14 @@ impl PodNetwork {
     /// From now on the calling thread makes its connections in there.
     pub fn enter(&self) -> Result<()> {
         Ok(move_into_link_name_space(self.0.as_fd(), Some(LinkNameSpaceType::Network))?)
+    }
+
+    /// A program that runs in there, for as long as it likes, and is a process of this machine otherwise.
+    pub fn command(&self, program: &str) -> Command {
+        let network = format!("--net=/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd());
+        let mut command = Command::new("nsenter");
+        command.arg(network).arg("--").arg(program);
+        command
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Error, Result, ensure};
 use rustix::io::Errno;
+use rustix::param::clock_ticks_per_second;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::wait;
@@ -47,6 +48,11 @@ impl Process {
     /// Its number.
     pub(super) fn pid(self) -> i32 {
         self.pid
+    }
+
+    /// When it started, by the clock that goes on while the machine sleeps.
+    pub fn started_since_boot(self) -> Duration {
+        Duration::from_millis(self.started * 1_000 / clock_ticks_per_second())
     }
 
     /// Whether it still runs.

@@ -73,6 +73,11 @@ impl State {
         self.directory.join(node.name())
     }
 
+    /// What a node's kubelet keeps.
+    pub fn kubelet(&self, node: Node) -> PathBuf {
+        self.node(node).join("kubelet")
+    }
+
     /// What a node's pods log: a directory for each.
     pub fn pod_logs(&self, node: Node) -> PathBuf {
         self.node(node).join("pod-logs")

@@ -33,7 +33,7 @@ pub(super) fn kubelet(state: &State, node: Node) -> Daemon {
         arguments: vec![
             format!("--config={}", directory.join("kubelet.json").display()),
             format!("--kubeconfig={}", state.kubeconfig(&node.name()).display()),
-            format!("--root-dir={}", directory.join("kubelet").display()),
+            format!("--root-dir={}", state.kubelet(node).display()),
             format!("--cert-dir={}", directory.join("kubelet/pki").display()),
             format!("--hostname-override={}", node.name()),
             format!("--node-ip={}", node.address()),

@@ -3,6 +3,7 @@
 
 mod alone;
 mod anew;
+mod clock_pages;
 mod clocks;
 mod elections;
 mod evidence;
