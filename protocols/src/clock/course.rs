@@ -46,7 +46,7 @@ pub struct Bound {
 /// What is known of group time: a course that it runs along, and how far from it.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub struct Known {
-    /// The course, by the raw clock of whoever knows it.
+    /// The course, by the raw clock of the member that knows it.
     pub path: Course,
     /// How far group time is from it.
     pub bound: Bound,
