@@ -260,9 +260,11 @@ impl VirtualClock {
                 // Until the new course begins, the clock may run faster than group time does.
                 let hurry = self.map.shown.fastest(now.0).at_least_of(AHEAD_NS);
                 let shown = Line::straight(now.0, self.map.now_ns(now.0));
-                self.map.known.path = Course::even(shown);
+                let before = std::mem::replace(&mut self.map.known.path, Course::even(shown));
                 if self.aim(now.0) {
                     self.lead(since, others.judge(own).saturating_add(hurry), holds_ns);
+                } else {
+                    self.map.known.path = before;
                 }
             }
             Part::Waits { .. } | Part::Follows => {

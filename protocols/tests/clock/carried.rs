@@ -155,7 +155,7 @@ impl<'a> Peer<'a> {
 /// Group time is as far from what is known as the bound has it.
 fn check(
     known: &Known,
-    seen: &Known,
+    carried: &Known,
     relation: &Relation,
     from: u64,
     seed: u64,
@@ -164,7 +164,7 @@ fn check(
     let mut random = Random::new(seed);
     let mut readings: Vec<u64> = (0..20).map(|_| from + random.up_to(12 * SECOND)).collect();
     readings.extend((0..6).map(|_| from + random.up_to(150 * SECOND)));
-    let knots = [seen.path.then.raw, seen.path.last.raw, seen.bound.later_raw];
+    let knots = [carried.path.then.raw, carried.path.last.raw, carried.bound.later_raw];
     let knots = knots.into_iter().filter(|knot| *knot < from + 200 * SECOND);
     readings.extend(knots.flat_map(|knot| [knot - 1, knot, knot + 1]).filter(|one| *one >= from));
     readings.push(from);
@@ -176,18 +176,18 @@ fn check(
         let truth = exactly(&known.path, theirs);
         let whole = u64::try_from(theirs >> FINE).expect("after zero");
         let theirs_wrong = finely(known.bound.at(whole));
-        let apart = (truth - finely(seen.path.at(reading))).unsigned_abs();
-        let most = finely(seen.bound.at(reading)).unsigned_abs();
+        let apart = (truth - finely(carried.path.at(reading))).unsigned_abs();
+        let most = finely(carried.bound.at(reading)).unsigned_abs();
         let used = apart + theirs_wrong.unsigned_abs();
         assert!(
             used <= most,
-            "seed {seed}: {} ns after {from}, off by {} of {most} / 65536 ns\n{known:?}\n{seen:?}\n{relation:?}",
+            "seed {seed}: {} ns after {from}, off by {} of {most} / 65536 ns\n{known:?}\n{carried:?}\n{relation:?}",
             reading - from,
             used
         );
         counts.closest = counts.closest.max(if most > 1 << 26 { used * 100 / most } else { 0 });
-        counts.turns += u32::from(whole >= known.path.then.raw && from < seen.path.then.raw);
-        counts.beyond_promise += u32::from(reading > seen.bound.later_raw);
+        counts.turns += u32::from(whole >= known.path.then.raw && from < carried.path.then.raw);
+        counts.beyond_promise += u32::from(reading > carried.bound.later_raw);
         counts.beyond_window += u32::from(reading > relation.at + relation.extends_for_ns);
     }
     counts.stale += u32::from(from > relation.at + 30 * SECOND);
