@@ -71,7 +71,8 @@
 //! - Views follow one another as under the arbiter `Quorum`, and a member that sealed a view answers
 //!   no more polls of it. Under the arbiter `None`, the bounds hold among the members of one view.
 //! - All members have the same policy. While a changed `maxDriftPpm` is on its way, the larger value
-//!   may not yet be in every bound.
+//!   may not yet be in every bound. When it becomes smaller, a leader still does what it planned by the larger one, which
+//!   may be faster than the bounds of the next view allow for.
 
 mod any;
 mod average;

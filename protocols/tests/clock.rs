@@ -1,17 +1,25 @@
 //! The group clock: the textbook's examples, the rules of the daemon, and the weather.
 
+#[path = "clock/carried.rs"]
+mod carried;
 #[path = "clock/cristian.rs"]
 mod cristian;
 #[path = "clock/cuts.rs"]
 mod cuts;
 #[path = "clock/liars.rs"]
 mod liars;
+#[path = "clock/lies.rs"]
+mod lies;
 #[path = "clock/ntp.rs"]
 mod ntp;
+#[path = "clock/promises.rs"]
+mod promises;
 #[path = "clock/rules.rs"]
 mod rules;
 #[path = "clock/slewing.rs"]
 mod slewing;
+#[path = "clock/stated.rs"]
+mod stated;
 #[path = "clock/still.rs"]
 mod still;
 #[path = "clock/textbook.rs"]

@@ -115,9 +115,12 @@ impl Course {
     fn is_sane(&self) -> bool {
         let ordered = self.first.raw <= self.then.raw && self.then.raw <= self.last.raw;
         let is_slow = |line: &Line| line.rate.size() <= RATE_MAX;
+        let goes_on = |from: Line, to: Line| from.at(to.raw).abs_diff(to.ns) <= STEP_NS;
         ordered
             && self.last.raw <= READING_MAX
             && [self.first, self.then, self.last].iter().all(is_slow)
+            && goes_on(self.first, self.then)
+            && goes_on(self.then, self.last)
     }
 }
 
@@ -223,6 +226,8 @@ impl Known {
 
 /// Readings are whole nanoseconds, and so is every step of the arithmetic.
 const GRAIN_NS: u64 = 4;
+/// Where one stretch ends the next goes on, give or take what was rounded.
+const STEP_NS: u64 = 200;
 /// No clock is slewed by more than half of its rate.
 const RATE_MAX: Slope = Slope::HALF;
 /// 292 years.

@@ -406,6 +406,9 @@ pub(super) fn joined(
     let begins_ns = first.at(switch);
     let apart = i128::from(target.at(switch)) - i128::from(begins_ns);
     let takes = slew.takes(apart.unsigned_abs());
+    if takes > HORIZON_NS {
+        return never_joined(first, switch, if apart < 0 { slew.negative() } else { slew }, target);
+    }
     let meets = switch.saturating_add(if apart == 0 { 0 } else { takes.max(least_ns) });
     // A turn of the target that comes soon after is where they meet.
     let turns = [target.then.raw, target.last.raw];
@@ -424,6 +427,14 @@ pub(super) fn joined(
     Course { first, then, last }
 }
 
+/// The same where the target is too far away to be reached: it is approached for as long as anything is planned.
+fn never_joined(first: Line, switch: u64, slew: Slope, target: &Course) -> Course {
+    let rate = target.line(switch).rate;
+    let then = Line { raw: switch, ns: first.at(switch), rate: rate.plus(slew) };
+    let ends = switch.saturating_add(HORIZON_NS);
+    Course { first, then, last: Line { raw: ends, ns: then.at(ends), rate } }
+}
+
 fn ppb(rate: u64) -> Slope {
     Slope::at_least(rate, BILLION)
 }
@@ -435,3 +446,5 @@ const AHEAD_NS: u64 = ClockMap::SWITCH_NS + 1_000_000;
 const SPREAD_NS: u64 = 1_000_000_000;
 /// So soon a turn of a target is taken into a plan.
 const SOON_NS: u64 = 1_000_000_000;
+/// Nothing is planned for longer than a year: clocks and times are far from the largest numbers then.
+const HORIZON_NS: u64 = 31_536_000_000_000_000;

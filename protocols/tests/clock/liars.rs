@@ -8,8 +8,9 @@ use conclave_protocols::clock::{Candidate, Params, average};
 use conclave_protocols::policy::{Averaging, ClockAlgorithm};
 use conclave_protocols::random::Random;
 
+use crate::lies::{Lie, choice};
 use crate::weather::{self, SEEDS, converge};
-use crate::world::{Kept, Lie, MS, SECOND, World, between, choice};
+use crate::world::{Kept, MS, SECOND, World, between};
 
 const GAMMA_NS: u64 = 20 * MS;
 

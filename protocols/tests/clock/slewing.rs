@@ -147,6 +147,24 @@ fn a_daemon_allows_for_the_slewing_that_it_cannot_stop_at_once() {
     assert_eq!(after, before + 3_000 + 2, "500 ppm of 6 ms, and a grain");
 }
 
+/// In the last moment of its slewing it cannot plan anything. It leads from the next round on, and what it knows is as before.
+#[test]
+fn a_daemon_that_cannot_plan_at_the_moment_knows_no_better_than_before() {
+    let mut clock = kept(0);
+    assert!(adjust(&mut clock, SECOND, 10 * MS, 1_000));
+    let alone = View { epoch: Epoch(1), size: 1, leader: MemberId(0) };
+    let mut daemon = Berkeley::new(MemberId(0), alone, params(), clock);
+    daemon.start(LocalTime(2 * SECOND), &mut Outbox::default());
+    let before = daemon.clock().map();
+    let now = before.shown.last.raw - 3_000_000;
+    assert!(now > 6 * SECOND, "it would lead by now");
+    daemon.handle(LocalTime(now), Input::Timer(Timer::Round), &mut Outbox::default());
+    let after = daemon.clock().map();
+    assert_eq!((after.shown, after.known), (before.shown, before.known));
+    daemon.handle(LocalTime(now + SECOND), Input::Timer(Timer::Round), &mut Outbox::default());
+    assert_ne!(daemon.clock().map().known, before.known, "it leads");
+}
+
 #[test]
 fn absurd_corrections_saturate() {
     let mut clock = VirtualClock::new(i64::MAX, rates());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use conclave_protocols::clock::{
     AnyClock, AnyMessage, AnyTimer, Assumptions, ClockMap, Event, GroupClock, Link, Params, Source,
-    Transfer, VirtualClock, berkeley, cristian, ntp,
+    Transfer, VirtualClock,
 };
 use conclave_protocols::policy::ClockAlgorithm;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
@@ -14,10 +14,17 @@ use conclave_protocols::{
     Effect, Epoch, Input, LocalTime, MemberId, Named, Outbox, Protocol, View,
 };
 
+use crate::lies::Lie;
+use crate::stated::goes_on;
+
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
 /// How often members probe the leader.
 const PROBE: u64 = 250 * MS;
+/// By how much the rate of a clock that wanders differs from its usual one: two differ by twice that, which is less than
+/// their link allows for.
+const WANDER_PPB: i128 = 45;
+const PERIOD: u64 = 20 * SECOND;
 
 /// A number from `low` to `high`.
 pub(crate) fn between(random: &mut Random, low: i64, high: i64) -> i64 {
@@ -37,26 +44,23 @@ pub(crate) struct Member {
     /// Its raw clock's rate, less one, in parts per billion.
     pub(crate) rate_ppb: i64,
     pub(crate) epoch: u64,
-    leader: usize,
+    pub(crate) leader: usize,
     /// It left its view and is not in the next one yet.
     pub(crate) is_sealed: bool,
     /// Members hear one another on the same island only.
     pub(crate) island: u32,
     /// What it states of its clock, if that is not the truth.
     pub(crate) lies: Option<Lie>,
+    /// Its raw clock's rate wanders by [`WANDER_PPB`] on either side, from this moment of the period on.
+    pub(crate) wanders: Option<u64>,
+    /// Until then it does nothing, and what comes waits.
+    pub(crate) frozen_until: u64,
+    /// The map that was made last, if it has a time.
+    made: Option<ClockMap>,
     raw_zero: u64,
     timers: BTreeMap<AnyTimer, u64>,
     last_publication: u64,
     last_shown: Option<i64>,
-}
-
-/// How a member lies about its clock.
-#[derive(Clone, Copy)]
-pub(crate) enum Lie {
-    /// By a little or by a lot, and with whatever bound.
-    Anything,
-    /// By an hour, with a bound of two and a root distance of nothing: the interval covers everybody's.
-    Widely,
 }
 
 enum Happening {
@@ -105,8 +109,14 @@ pub(crate) struct World {
     pub(crate) kept: Kept,
     /// Pairs that do not hear one another, the lower rank first. What is on one island need not be transitive.
     pub(crate) cuts: BTreeSet<(usize, usize)>,
+    /// The same for clock probes.
+    pub(crate) probe_cuts: BTreeSet<(usize, usize)>,
     /// Whether clock probes pass.
     pub(crate) probes: bool,
+    /// Whether a probe takes less than two microseconds, and not up to 160.
+    pub(crate) is_quick: bool,
+    /// How often something happened that a run is about.
+    pub(crate) seen: BTreeMap<&'static str, u64>,
     /// How many messages of each name were sent.
     pub(crate) sent: BTreeMap<&'static str, u64>,
     random: Random,
@@ -114,9 +124,30 @@ pub(crate) struct World {
     count: u64,
 }
 
+impl Happening {
+    /// Whose process it needs.
+    fn of(&self) -> Option<usize> {
+        match self {
+            Self::Arrives { to: member, .. }
+            | Self::Fires { member, .. }
+            | Self::Seals { member }
+            | Self::Enters { member, .. }
+            | Self::Probes { member } => Some(*member),
+            Self::Publishes { .. } => None,
+        }
+    }
+}
+
 impl Member {
     pub(crate) fn raw(&self, now: u64) -> u64 {
-        let shift = i128::from(now) * i128::from(self.rate_ppb) / 1_000_000_000;
+        let mut shift = i128::from(now) * i128::from(self.rate_ppb) / 1_000_000_000;
+        if let Some(phase) = self.wanders {
+            // The rate rises from the least to the most and falls again, so much in each half of a period.
+            let (half, at) = (i128::from(PERIOD / 2), i128::from((now + phase) % (PERIOD / 2)));
+            let gained = WANDER_PPB * at * (at - half) / half / 1_000_000_000;
+            let falls = (now + phase) % PERIOD >= PERIOD / 2;
+            shift += if falls { -gained } else { gained };
+        }
         u64::try_from(i128::from(self.raw_zero) + i128::from(now) + shift).expect("raw time")
     }
 }
@@ -145,6 +176,9 @@ impl World {
                 is_sealed: true,
                 island: 0,
                 lies: None,
+                wanders: None,
+                frozen_until: 0,
+                made: None,
                 raw_zero,
                 timers: BTreeMap::new(),
                 last_publication: 0,
@@ -156,8 +190,21 @@ impl World {
         let cuts = BTreeSet::new();
         // Where no probe passes, the algorithm's messages have to do.
         let probes = !seed.is_multiple_of(4);
-        let mut world =
-            Self { seed, now: 0, members, kept, cuts, probes, sent, random, queue, count: 0 };
+        let mut world = Self {
+            seed,
+            now: 0,
+            members,
+            kept,
+            cuts,
+            probe_cuts: BTreeSet::new(),
+            probes,
+            is_quick: false,
+            seen: BTreeMap::new(),
+            sent,
+            random,
+            queue,
+            count: 0,
+        };
         for member in 0..world.members.len() {
             world.soon(PROBE, Happening::Probes { member });
             world.soon(20 * MS, Happening::Enters { member, view, kept });
@@ -186,6 +233,7 @@ impl World {
         let offset = EPOCH_NS - i64::try_from(it.raw_zero).expect("below 2^50");
         let clock = VirtualClock::new(offset + 7_200_000_000_000, self.kept.params.rates());
         (it.published, it.last_shown, it.is_sealed) = (clock.map(), None, true);
+        it.made = None;
         let view = View { epoch: Epoch(it.epoch), size: 1, leader: id(member) };
         let Kept { algorithm, params } = self.kept;
         it.transfer = Transfer::new(clock.clone());
@@ -260,6 +308,12 @@ impl World {
     }
 
     fn happen(&mut self, happening: Happening) {
+        let until = happening.of().map_or(0, |member| self.members[member].frozen_until);
+        if self.now < until {
+            *self.seen.entry("thawed").or_default() += 1;
+            self.at(until, happening);
+            return;
+        }
         match happening {
             Happening::Arrives { to, from, epoch, message } => {
                 let is_heard = self.members[from].island == self.members[to].island
@@ -332,7 +386,10 @@ impl World {
                 }
                 Effect::Tell(Event::Stated(known)) => {
                     let it = &mut self.members[member];
+                    let before = it.transfer.map().known;
                     assert!(it.transfer.stated(LocalTime(it.raw(self.now)), *known));
+                    let is_followed = it.transfer.map().known != before;
+                    *self.seen.entry("followed").or_default() += u64::from(is_followed);
                     self.publish(member);
                 }
             }
@@ -341,6 +398,11 @@ impl World {
 
     fn publish(&mut self, member: usize) {
         let map = self.members[member].transfer.map();
+        let raw = self.members[member].raw(self.now);
+        let made = self.members[member].made.replace(map).filter(|made| made.synced_raw.is_some());
+        if let Some(made) = made {
+            goes_on(&made, &map, raw, self.seed);
+        }
         let at = self.now + self.random.up_to(ClockMap::SWITCH_NS);
         let at = at.max(self.members[member].last_publication);
         self.members[member].last_publication = at;
@@ -352,13 +414,16 @@ impl World {
         self.at(self.now + PROBE, Happening::Probes { member });
         let (leader, now) = (self.members[member].leader, self.now);
         let is_cut = self.cuts.contains(&(leader.min(member), leader.max(member)))
+            || self.probe_cuts.contains(&(leader.min(member), leader.max(member)))
+            || now < self.members[leader].frozen_until
             || self.members[leader].island != self.members[member].island;
         if leader == member || !self.probes {
             return;
         }
         let usual = if member.is_multiple_of(2) { (20_000, 60_000) } else { (60_000, 20_000) };
-        let there = now - self.random.up_to(100_000) - usual.0;
-        let back = now - self.random.up_to(100_000) - usual.1;
+        let part = if self.is_quick { 100 } else { 1 };
+        let there = now - (self.random.up_to(100_000) + usual.0) / part;
+        let back = now - (self.random.up_to(100_000) + usual.1) / part;
         let (theirs, it) = (&self.members[leader], &self.members[member]);
         let samples = [(it.raw(there), theirs.raw(now)), (theirs.raw(back), it.raw(now))];
         let lost = self.random.up_to(10);
@@ -406,50 +471,6 @@ impl World {
     }
 }
 
-impl Lie {
-    /// Changes what a message states of the clock of its sender.
-    fn distort(self, random: &mut Random, message: &mut AnyMessage) {
-        let most = [1_000_000, 19_000_000, 10_000_000_000][choice(random, 3)];
-        let bounds = [Some(0), Some(1_000_000), Some(15_000_000), Some(u64::MAX), None];
-        let (off, bound, stratum) = match self {
-            Self::Anything => {
-                let bound = bounds[choice(random, bounds.len())];
-                (between(random, -most, most), bound, choice(random, 17))
-            }
-            Self::Widely => (HOUR_NS, Some(2 * HOUR_NS.unsigned_abs()), 2),
-        };
-        let mut root = || match self {
-            Self::Anything => random.up_to(1_000_000),
-            Self::Widely => 0,
-        };
-        match message {
-            AnyMessage::Berkeley(berkeley::Message::Answer {
-                reading_ns: time_ns,
-                error_ns,
-                ..
-            })
-            | AnyMessage::Cristian(cristian::Message::Reply { time_ns, error_ns, .. }) => {
-                *time_ns = time_ns.saturating_add(off);
-                *error_ns = bound;
-            }
-            AnyMessage::Ntp(ntp::Message::Server(reply, _)) => {
-                reply.receive_ns = reply.receive_ns.saturating_add(off);
-                let root_ns = [root(), root(), root()];
-                reply.transmit_ns = reply.receive_ns.saturating_add_unsigned(root_ns[0]);
-                reply.error_ns = bound;
-                reply.system.stratum = u8::try_from(stratum).expect("small");
-                (reply.system.root_delay_ns, reply.system.root_dispersion_ns) =
-                    (root_ns[1], root_ns[2]);
-            }
-            AnyMessage::Berkeley(_) | AnyMessage::Cristian(_) | AnyMessage::Ntp(_) => {}
-        }
-    }
-}
-
-pub(crate) fn choice(random: &mut Random, of: usize) -> usize {
-    usize::try_from(random.up_to(of as u64)).expect("a small number")
-}
-
 fn link(params: Params) -> Link {
     let max_drift_ppm = params.max_drift_ppm;
     let assumptions =
@@ -465,6 +486,5 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).expect("a short time")
 }
 
-const HOUR_NS: i64 = 3_600_000_000_000;
 /// The true time at which a world begins.
 pub(crate) const EPOCH_NS: i64 = 1_800_000_000_000_000_000;

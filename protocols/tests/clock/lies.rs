@@ -1,0 +1,61 @@
+//! How a member lies about its clock.
+
+use conclave_protocols::clock::{AnyMessage, berkeley, cristian, ntp};
+use conclave_protocols::random::Random;
+
+use crate::world::between;
+
+/// How a member lies about its clock.
+#[derive(Clone, Copy)]
+pub(crate) enum Lie {
+    /// By a little or by a lot, and with whatever bound.
+    Anything,
+    /// By an hour, with a bound of two and a root distance of nothing: the interval covers everybody's.
+    Widely,
+}
+
+impl Lie {
+    /// Changes what a message states of the clock of its sender.
+    pub(crate) fn distort(self, random: &mut Random, message: &mut AnyMessage) {
+        let most = [1_000_000, 19_000_000, 10_000_000_000][choice(random, 3)];
+        let bounds = [Some(0), Some(1_000_000), Some(15_000_000), Some(u64::MAX), None];
+        let (off, bound, stratum) = match self {
+            Self::Anything => {
+                let bound = bounds[choice(random, bounds.len())];
+                (between(random, -most, most), bound, choice(random, 17))
+            }
+            Self::Widely => (HOUR_NS, Some(2 * HOUR_NS.unsigned_abs()), 2),
+        };
+        let mut root = || match self {
+            Self::Anything => random.up_to(1_000_000),
+            Self::Widely => 0,
+        };
+        match message {
+            AnyMessage::Berkeley(berkeley::Message::Answer {
+                reading_ns: time_ns,
+                error_ns,
+                ..
+            })
+            | AnyMessage::Cristian(cristian::Message::Reply { time_ns, error_ns, .. }) => {
+                *time_ns = time_ns.saturating_add(off);
+                *error_ns = bound;
+            }
+            AnyMessage::Ntp(ntp::Message::Server(reply, _)) => {
+                reply.receive_ns = reply.receive_ns.saturating_add(off);
+                let root_ns = [root(), root(), root()];
+                reply.transmit_ns = reply.receive_ns.saturating_add_unsigned(root_ns[0]);
+                reply.error_ns = bound;
+                reply.system.stratum = u8::try_from(stratum).expect("small");
+                (reply.system.root_delay_ns, reply.system.root_dispersion_ns) =
+                    (root_ns[1], root_ns[2]);
+            }
+            AnyMessage::Berkeley(_) | AnyMessage::Cristian(_) | AnyMessage::Ntp(_) => {}
+        }
+    }
+}
+
+pub(crate) fn choice(random: &mut Random, of: usize) -> usize {
+    usize::try_from(random.up_to(of as u64)).expect("a small number")
+}
+
+const HOUR_NS: i64 = 3_600_000_000_000;
