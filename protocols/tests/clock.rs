@@ -16,6 +16,8 @@ mod ntp;
 mod promises;
 #[path = "clock/rules.rs"]
 mod rules;
+#[path = "clock/servers.rs"]
+mod servers;
 #[path = "clock/slewing.rs"]
 mod slewing;
 #[path = "clock/stated.rs"]
