@@ -29,7 +29,7 @@ struct Dev {
 }
 
 impl Dev {
-    /// Starts it, and waits until each member serves. Ports that were free may be taken by then: others are tried.
+    /// Starts it, and waits until each member serves and keeps time. Ports that were free may be taken by then: others are tried.
     fn start() -> Self {
         for _ in 0..10 {
             let free =
@@ -46,17 +46,21 @@ impl Dev {
         panic!("no ports are free for long enough");
     }
 
-    /// Waits until each member is ready; not if it has ended, as it does without its ports.
+    /// Waits until each member is ready and knows the time, as it does before a newcomer has opened a second terminal;
+    /// not if it has ended, as it does without its ports.
     fn serves(&mut self) -> bool {
         let began = Instant::now();
         while self.process.try_wait().expect("it is ours").is_none() {
-            let is_ready = |member| {
-                let url = format!("http://127.0.0.1:{}/v1/status", self.base + member);
+            let get = |member, path| {
+                let url = format!("http://127.0.0.1:{}{path}", self.base + member);
                 let answer = Command::new("curl").args(["-s", "-m", "5", &url]).output();
-                let status = serde_json::from_slice(&answer.expect("curl runs").stdout);
-                status.is_ok_and(|status: Value| status["ready"] == true)
+                serde_json::from_slice(&answer.expect("curl runs").stdout).unwrap_or(Value::Null)
             };
-            if (0..5).all(is_ready) {
+            let serves = |member| {
+                get(member, "/v1/status")["ready"] == true
+                    && get(member, "/v1/time")["status"] == "synchronized"
+            };
+            if (0..5).all(serves) {
                 return true;
             }
             assert!(began.elapsed() < PATIENCE, "it is not ready");
