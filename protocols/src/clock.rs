@@ -71,8 +71,9 @@
 //! - Views follow one another as under the arbiter `Quorum`, and a member that sealed a view answers
 //!   no more polls of it. Under the arbiter `None`, the bounds hold among the members of one view.
 //! - All members have the same policy. While a changed `maxDriftPpm` is on its way, the larger value
-//!   may not yet be in every bound. When it becomes smaller, a leader still does what it planned by the larger one, which
-//!   may be faster than the bounds of the next view allow for.
+//!   may not yet be in every bound. When it becomes smaller, group time may go on as was planned by the larger one, until
+//!   the leader of the view leads it and states so: each member assumes the larger one until then. One whose process
+//!   began after the change does not know the larger one.
 
 mod any;
 mod average;

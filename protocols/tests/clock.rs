@@ -26,6 +26,8 @@ mod stated;
 mod still;
 #[path = "clock/textbook.rs"]
 mod textbook;
+#[path = "clock/trust.rs"]
+mod trust;
 #[path = "clock/weather.rs"]
 mod weather;
 #[path = "clock/world.rs"]

@@ -87,8 +87,14 @@ impl Beginning {
     /// What the replies come to. Where fewer than a third of the view lie, group time is between the ends
     /// of what enough of the replies allow. As long as somebody is silent, more have to state a time than may
     /// lie. When all have replied and no more do, the others have none: it is the best that there is.
-    pub(super) fn end(&self, now: LocalTime, view: View, params: &Params) -> Start {
-        let growth_ppb = params.rates().follower_growth();
+    pub(super) fn end(
+        &self,
+        now: LocalTime,
+        view: View,
+        params: &Params,
+        clock: &VirtualClock,
+    ) -> Start {
+        let growth_ppb = clock.rates(now).follower_growth();
         let aged = self.replies.iter().filter_map(|(id, one)| {
             let at = (*one)?.aged(now, growth_ppb);
             Some((*id, Interval::around(at.ns, at.error_ns)))

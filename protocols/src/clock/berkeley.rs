@@ -224,7 +224,7 @@ impl Berkeley {
     /// not at all, if its clock was set.
     fn correct_own_clock(&mut self, now: LocalTime, round: &Round, mean_ns: i64) -> i64 {
         let was_set = !self.clock.is_synchronised();
-        let growth = self.params.rates().leader_growth();
+        let growth = self.clock.rates(round.sent).leader_growth();
         let by_others = round.error_by_others(self.view, growth, if was_set { mean_ns } else { 0 });
         if was_set {
             self.clock.begin(now, mean_ns, round.sent, by_others);
@@ -280,6 +280,7 @@ impl Berkeley {
             return;
         }
         if let Some(known) = known {
+            self.clock.note_stated(now, &known);
             out.tell(Event::Stated(known));
         }
         let Some(answered) = answered.take() else { return };

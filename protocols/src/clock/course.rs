@@ -111,6 +111,12 @@ impl Course {
         ahead.map(|line| line.rate.size()).max().unwrap_or_default()
     }
 
+    /// Whether it never runs faster or slower than its raw clock by more than so many parts per billion.
+    pub(super) fn turns_at_most(&self, ppb: u64) -> bool {
+        let most = Slope::at_least(ppb, BILLION);
+        [self.first, self.then, self.last].iter().all(|line| line.rate.size() <= most)
+    }
+
     /// Whether it is one that some clock may have: what a peer states is not trusted.
     fn is_sane(&self) -> bool {
         let ordered = self.first.raw <= self.then.raw && self.then.raw <= self.last.raw;

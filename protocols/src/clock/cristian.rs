@@ -231,6 +231,7 @@ impl Cristian {
             Role::Client { origin, .. } if from == self.view.leader => {
                 *origin = Some(stamp);
                 if let Some(known) = known {
+                    self.clock.note_stated(now, &known);
                     out.tell(Event::Stated(known));
                 }
                 self.sent = None;
@@ -244,7 +245,7 @@ impl Cristian {
                 let stamps =
                     Stamps { sent, asked_ns: time_ns, answered_ns: time_ns, received: now };
                 let estimate = claimed_ns.map(|claimed_ns| stamps.estimate(claimed_ns));
-                beginning.add(from, estimate, self.params.rates().follower_growth());
+                beginning.add(from, estimate, self.clock.rates(sent).follower_growth());
                 if beginning.is_round_over(self.view) {
                     out.disarm(Timer::Reply);
                     self.begin(now, out);
@@ -288,7 +289,7 @@ impl Cristian {
     }
 
     fn adjust(&mut self, now: LocalTime, reading: Reading, out: &mut OutboxOf<Self>) {
-        let growth = self.params.rates().follower_growth();
+        let growth = self.growth_since(&reading);
         if self.clock.follow(now, reading.estimate(growth)) {
             let drift = 2 * self.params.drift_ppb();
             self.clock.note_textbook(reading.at, reading.error_ns, drift);
@@ -306,11 +307,16 @@ impl Cristian {
         out.arm(Timer::Attempt, if is_quick { PAUSE } else { rest });
     }
 
+    /// How fast group time may run against this raw clock, from the request on.
+    fn growth_since(&self, reading: &Reading) -> u64 {
+        let asked = reading.at.0.saturating_sub(reading.half_trip_ns.saturating_mul(2));
+        self.clock.rates(LocalTime(asked)).follower_growth()
+    }
+
     /// What the client learned of the server.
     fn compared(&self, reading: Option<&Reading>, verdict: Verdict, out: &mut OutboxOf<Self>) {
-        let growth = self.params.rates().follower_growth();
-        let source =
-            reading.map(|one| Source::of_server(&self.clock, one.estimate(growth), verdict));
+        let estimate = |one: &Reading| one.estimate(self.growth_since(one));
+        let source = reading.map(|one| Source::of_server(&self.clock, estimate(one), verdict));
         let source = source.unwrap_or(Source { offset: None, verdict, contradicts: false });
         out.tell(Event::Compared(BTreeMap::from([(self.view.leader, source)])));
     }
@@ -320,7 +326,7 @@ impl Cristian {
         let Role::Server { reign, beginning } = &mut self.role else { return };
         let Some(replies) = beginning else { return };
         self.sent = None;
-        if replies.end(now, self.view, &self.params).set(now, &mut self.clock) {
+        if replies.end(now, self.view, &self.params, &self.clock).set(now, &mut self.clock) {
             (*reign, *beginning) = (Reign::new(now), None);
             self.clock.note_textbook(now, 0, 0);
             out.tell(Event::Adjusted);

@@ -21,7 +21,12 @@ pub const HOLD_NS: u64 = 3_250_000_000;
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct VirtualClock {
     map: ClockMap,
+    /// Those of the view's policy.
     rates: Rates,
+    /// Those that group time may still keep to as long as nobody leads by the view's policy.
+    before: Rates,
+    /// From this reading on it keeps to those of the view's policy.
+    since: LocalTime,
     /// That of the view.
     epoch: Epoch,
     /// How far ahead of group time, as far as that is known, the clock is going to be: behind or ahead of the
@@ -95,7 +100,8 @@ impl VirtualClock {
             textbook: None,
         };
         let epoch = Epoch::default();
-        Self { map, rates, epoch, ahead_ns: 0, part: Part::Follows, base: None }
+        let (before, since, part) = (rates, LocalTime(0), Part::Follows);
+        Self { map, rates, before, since, epoch, ahead_ns: 0, part, base: None }
     }
 
     /// The same for a view that was made from that one: then nobody has led in between. If both are of one leader, group
@@ -107,7 +113,8 @@ impl VirtualClock {
 
     /// Begins a view as a follower or as the leader, with the view's rates; the clock counts as
     /// synchronised for `fresh_for_ns` after each synchronisation. The time does not change, and what is known of group
-    /// time stays known.
+    /// time stays known. If the rates are lower than before, group time may go on as was planned by the higher ones until the
+    /// view's leader leads it.
     pub fn enter(
         &mut self,
         now: LocalTime,
@@ -116,12 +123,15 @@ impl VirtualClock {
         fresh_for_ns: u64,
     ) {
         let is_succeeding = self.base == Some(self.epoch);
+        self.before = self.rates(now).larger(rates);
+        self.since = LocalTime(if self.before == rates { 0 } else { u64::MAX });
         (self.epoch, self.rates) = (epoch, rates);
+        let rates = self.before;
         self.map.fresh_for_ns = fresh_for_ns;
         self.map.textbook = None;
         self.part = match self.part {
             _ if !leads => Part::Follows,
-            Part::Leads { .. } if is_succeeding => self.part,
+            Part::Leads { .. } if is_succeeding && self.since == LocalTime(0) => self.part,
             // By a clock that runs faster than the other leader's.
             Part::Follows | Part::Waits { .. } | Part::Leads { .. } => {
                 let wait = HOLD_NS.saturating_add(share(HOLD_NS, rates.follower_growth()));
@@ -173,7 +183,8 @@ impl VirtualClock {
         (target_ns, compared): (i64, LocalTime),
     ) -> bool {
         let line = Line::straight(known.raw.0, known.ns);
-        let bound = Bound::even(known.raw.0, known.error_ns, self.rates.follower_growth());
+        let growth = self.rates(known.raw).follower_growth();
+        let bound = Bound::even(known.raw.0, known.error_ns, growth);
         let worse = bound.at(now.0) > self.map.known.bound.at(now.0);
         if self.is_synchronised() && worse {
             return false;
@@ -193,7 +204,7 @@ impl VirtualClock {
     ) {
         (self.map.known, self.ahead_ns) = (known, ahead_ns);
         // However little is known, group time is no faster than it may be.
-        let fastest = ppb(self.rates.follower_growth()).plus(known.path.fastest(now.0));
+        let fastest = ppb(self.rates(now).follower_growth()).plus(known.path.fastest(now.0));
         self.map.known.bound.last = known.bound.last.min(fastest);
         self.set_if_new(self.target(now.0));
         self.map.synced_raw = Some(compared.0);
@@ -210,7 +221,14 @@ impl VirtualClock {
     pub(super) fn note_compared_as(&mut self, other: &Self) {
         self.map.textbook = other.map.textbook;
         self.map.fresh_for_ns = other.map.fresh_for_ns;
-        self.rates = other.rates;
+        (self.rates, self.before, self.since) = (other.rates, other.before, other.since);
+    }
+
+    /// The leader stated what it knows of group time: whether that runs with its clock, and so by the view's policy.
+    pub(super) fn note_stated(&mut self, now: LocalTime, known: &Known) {
+        if known.epoch == self.epoch {
+            self.since = self.since.min(now);
+        }
     }
 
     /// What was heard contradicts what is assumed, or what is known: so it is until then.
@@ -232,11 +250,12 @@ impl VirtualClock {
         self.map.synced_raw = Some(since.0);
         match error_ns {
             Some(error_ns) => {
-                let bound = Bound::even(since.0, error_ns, self.rates.follower_growth());
+                let growth = self.rates(since).follower_growth();
+                let bound = Bound::even(since.0, error_ns, growth);
                 self.map.known = Known::of(target, bound);
                 self.aim(now.0);
             }
-            None => self.lead(since, 0),
+            None => self.lead(now, since, 0),
         }
     }
 
@@ -263,7 +282,7 @@ impl VirtualClock {
                 let reigned = since.0.saturating_sub(confirmed.0);
                 let own = error_ns.saturating_sub(share(reigned, self.rates.shed()));
                 self.plan(now.0, promised, delta_ns);
-                self.lead(since.max(confirmed), others.judge(own));
+                self.lead(now, since.max(confirmed), others.judge(own));
             }
             Part::Waits { from } if now >= from => {
                 let own = self.map.error_ns(now.0).unwrap_or(0);
@@ -272,7 +291,7 @@ impl VirtualClock {
                 let shown = Line::straight(now.0, self.map.now_ns(now.0));
                 let before = std::mem::replace(&mut self.map.known.path, Course::even(shown));
                 if self.aim(now.0) {
-                    self.lead(since, others.judge(own).saturating_add(hurry));
+                    self.lead(now, since, others.judge(own).saturating_add(hurry));
                 } else {
                     self.map.known.path = before;
                 }
@@ -280,17 +299,18 @@ impl VirtualClock {
             Part::Waits { from } => {
                 // Nobody else begins to lead until then, and if the leader of the view before led, its clock turns no
                 // faster than this.
-                let turns = ppb(self.rates.lead_slew());
+                let rates = self.rates(now);
+                let turns = ppb(rates.lead_slew());
                 let until = since.0.saturating_add(HOLD_NS).min(from.0);
                 let Known { bound, epoch, .. } = &mut self.map.known;
                 if Some(*epoch) == self.base && bound.last_raw < until {
-                    bound.later =
-                        bound.growth.plus(turns.scaled(ppb(self.rates.follower_growth())));
+                    bound.later = bound.growth.plus(turns.scaled(ppb(rates.follower_growth())));
                     bound.last_raw = until;
                 }
                 if let ByOthers { error_ns: Some(error_ns), contradicts: true } = others {
                     let line = Line::straight(now.0, self.map.now_ns(now.0));
-                    let bound = Bound::even(since.0, error_ns, self.rates.leader_growth());
+                    let growth = self.rates(since).leader_growth();
+                    let bound = Bound::even(since.0, error_ns, growth);
                     self.map.known = Known::of(line, bound);
                     self.aim(now.0);
                 }
@@ -314,13 +334,19 @@ impl VirtualClock {
         self.ahead_ns
     }
 
+    /// How fast clocks and group time may move from a reading on.
+    pub(super) fn rates(&self, from: LocalTime) -> Rates {
+        if from < self.since { self.before } else { self.rates }
+    }
+
     /// Whether it was ever synchronised.
     pub fn is_synchronised(&self) -> bool {
         self.map.synced_raw.is_some()
     }
 
     /// Group time runs with the clock as its course is.
-    fn lead(&mut self, confirmed: LocalTime, error_ns: u64) {
+    fn lead(&mut self, now: LocalTime, confirmed: LocalTime, error_ns: u64) {
+        self.since = self.since.min(now);
         let promised = confirmed.0.saturating_add(HOLD_NS);
         let grows = ppb(self.rates.leader_growth());
         self.part = Part::Leads { confirmed, error_ns, promised };

@@ -53,6 +53,11 @@ impl Interval {
         self.high.abs_diff(self.low).div_ceil(2)
     }
 
+    /// Whether the value may be in both.
+    pub fn overlaps(self, other: Self) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+
     /// Whether the value may be this.
     pub fn has(self, ns: i64) -> bool {
         (self.low..=self.high).contains(&ns)

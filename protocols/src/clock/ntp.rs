@@ -43,6 +43,8 @@
 //! - In selection, a server's interval is the one that [the module](super) shows to contain group time, and not θ ± λ:
 //!   λ assumes clocks that are disciplined to 15 ppm, and raw clocks are not. λ is the weight in combination, and the
 //!   textbook's bound; the floor for it (MINDISP), made for coarse clocks, is left out.
+//! - What the leader states of group time for later ([the module](super)) counts if it can be true where the servers
+//!   agree that group time is.
 //! - The filter adds the drift since an exchange to half of its delay ([`filter`]).
 //! - When a server begins to contradict this member's bound, what was known of it before is forgotten, as the source
 //!   does after a step: a raw clock was stopped. It is selected again after four exchanges.
@@ -67,8 +69,8 @@ use serde::{Deserialize, Serialize};
 use super::beginning::Beginning;
 use super::course::Known;
 use super::discipline::VirtualClock;
-use super::estimate::Stamps;
-use super::intersection::intersection;
+use super::estimate::{Estimate, Stamps};
+use super::intersection::{Interval, intersection};
 use super::params::Params;
 use super::rates::as_nanos;
 use super::reign::Reign;
@@ -82,11 +84,14 @@ use crate::view::View;
 mod association;
 mod combination;
 mod filter;
+mod servers;
 mod system;
 
 use association::{Association, Candidate};
 use combination::{Combination, combine};
 use filter::PHI_PPB;
+use servers::servers;
+pub use servers::{associations, messages_per_poll};
 pub use system::System;
 
 /// One member's part in the protocol.
@@ -108,6 +113,8 @@ pub struct Ntp {
     reign: Reign,
     /// What the members replied to a leader without a time.
     beginning: Option<Beginning>,
+    /// What the leader stated in this poll: group time by it, and all of it.
+    stated: Option<(Estimate, Box<Known>)>,
 }
 
 /// What members send to each other.
@@ -166,6 +173,7 @@ impl Ntp {
             burst: BURST,
             reign: Reign::new(LocalTime(0)),
             beginning: None,
+            stated: None,
         }
     }
 
@@ -237,11 +245,16 @@ impl Ntp {
         let (asked_ns, answered_ns) = (reply.receive_ns, reply.transmit_ns);
         let stamps = Stamps { sent: reply.origin, asked_ns, answered_ns, received: now };
         let estimate = reply.error_ns.map(|error_ns| stamps.estimate(error_ns));
-        if let Some(known) = known.filter(|_| from == self.view.leader) {
-            out.tell(Event::Stated(known));
+        if from == self.view.leader {
+            let by = |known: &Known| {
+                let ns = known.path.at(reply.stamp.0);
+                let stamps = Stamps { asked_ns: ns, answered_ns: ns, ..stamps };
+                stamps.estimate(known.bound.at(reply.stamp.0))
+            };
+            self.stated = known.map(|known| (by(&known), known));
         }
         if let Some(beginning) = &mut self.beginning {
-            beginning.add(from, estimate, self.params.rates().follower_growth());
+            beginning.add(from, estimate, self.clock.rates(reply.origin).follower_growth());
         }
         // Stratum 1 is the leader's alone.
         let is_credible = reply.system.stratum > 1 || from == self.view.leader;
@@ -293,7 +306,8 @@ impl Ntp {
         let intervals: Vec<_> = candidates.iter().map(|(id, one)| (*id, one.interval())).collect();
         let leader = self.view.leader;
         let agreed = intersection(&intervals, Some(leader));
-        let agreed = agreed.map(|agreed| agreed.of).unwrap_or_default();
+        let (agreed, place) = agreed.map(|one| (one.of, one.at)).unzip();
+        let agreed = agreed.unwrap_or_default();
         // Without the leader, one that is known early must not be alone.
         let voters = if candidates.contains_key(&leader) {
             candidates.len()
@@ -303,12 +317,29 @@ impl Ntp {
         let is_majority = 2 * agreed.len() > voters;
         let is_tie_of_the_leader = 2 * agreed.len() == voters && agreed.contains(&leader);
         let survivors = if is_majority || is_tie_of_the_leader { agreed } else { Vec::new() };
+        self.pass_on_stated(now, place.filter(|_| !survivors.is_empty()), out);
         let strata = survivors.iter().filter_map(|id| Some(candidates.get(id)?.system.stratum));
         let lowest = strata.filter(|stratum| *stratum < self.system.stratum).min();
         self.compared(&candidates, (&survivors, lowest), &contradict, out);
         let found = lowest.and_then(|lowest| combine(now, lowest, &candidates, &survivors));
         if let Some(found) = found {
             self.combine(now, &found, out);
+        }
+    }
+
+    /// What the leader stated counts if it can be true where the servers agree that group time is: a leader that the others
+    /// outvote states what it likes.
+    fn pass_on_stated(
+        &mut self,
+        now: LocalTime,
+        agreed: Option<Interval>,
+        out: &mut OutboxOf<Self>,
+    ) {
+        let (Some((by, known)), Some(agreed)) = (self.stated.take(), agreed) else { return };
+        let by = by.aged(now, self.clock.rates(by.raw).follower_growth());
+        if Interval::around(by.ns, by.error_ns).overlaps(agreed) {
+            self.clock.note_stated(now, &known);
+            out.tell(Event::Stated(known));
         }
     }
 
@@ -330,8 +361,8 @@ impl Ntp {
     /// The servers that may be selected: each replied to one of the last eight polls, has a time, and is
     /// known well enough.
     fn candidates(&self, now: LocalTime) -> BTreeMap<MemberId, Candidate> {
-        let growth = self.params.rates().follower_growth();
         let fit = |association: &Association| {
+            let growth = self.clock.rates(association.oldest()?).follower_growth();
             let one = association.candidate(self.me, now, growth)?;
             (one.root_distance_ns() < MAXDIST_NS).then_some(one)
         };
@@ -367,7 +398,7 @@ impl Ntp {
     /// A leader without a time has all replies, or waited for long enough.
     fn begin(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let Some(replies) = &self.beginning else { return };
-        if replies.end(now, self.view, &self.params).set(now, &mut self.clock) {
+        if replies.end(now, self.view, &self.params, &self.clock).set(now, &mut self.clock) {
             (self.reign, self.beginning) = (Reign::new(now), None);
             self.clock.note_textbook(now, 0, 0);
             out.tell(Event::Adjusted);
@@ -456,25 +487,6 @@ impl Named for Message {
     }
 }
 
-/// The servers of a member: the leader, and those that follow the member in the order of ranks.
-fn servers(me: MemberId, view: View) -> Vec<MemberId> {
-    let next = (1..view.size).map(|step| MemberId((me.0 + step) % view.size));
-    let peers = next.filter(|id| *id != view.leader).take(PEERS as usize);
-    std::iter::once(view.leader).chain(peers).collect()
-}
-
-/// How many associations a member has that does not lead.
-pub fn associations(n: u32) -> u32 {
-    n.saturating_sub(1).min(1 + PEERS)
-}
-
-/// What a poll by all members of a group of `n` costs: a request and a reply for each association.
-pub fn messages_per_poll(n: u32) -> u32 {
-    2 * n.saturating_sub(1) * associations(n)
-}
-
-/// How many servers a member has besides the leader.
-const PEERS: u32 = 3;
 /// MAXSTRAT: that of a member that follows nobody.
 const UNSYNCHRONISED: u8 = 16;
 /// MAXDIST: a server whose root distance is longer is not selected.

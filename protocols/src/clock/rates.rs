@@ -18,6 +18,11 @@ impl Rates {
         Self { drift: ppb(max_drift_ppm, 100_000), slew: ppb(max_slew_ppm, 500_000) }
     }
 
+    /// The larger of each.
+    pub(super) fn larger(self, other: Self) -> Self {
+        Self { drift: self.drift.max(other.drift), slew: self.slew.max(other.slew) }
+    }
+
     /// How fast a follower slews.
     pub fn slew(self) -> u64 {
         self.slew

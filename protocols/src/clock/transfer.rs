@@ -105,6 +105,10 @@ impl Transfer {
     fn follow_stated(&mut self, now: LocalTime) {
         let (Some((came, stated)), Some(relation)) = (self.stated, self.relation) else { return };
         let seen = stated.seen_by(&relation, now.0);
+        if !seen.path.turns_at_most(self.fastest()) {
+            self.disrupted(now);
+            return;
+        }
         let known = self.map().known;
         // The estimate of the newest relation is the best, also where its bound is a little worse.
         let is_fresh = now.0.saturating_sub(came.0) <= HOLD_NS;
@@ -119,6 +123,13 @@ impl Transfer {
             }
         }
         self.clock.follow_known(now, seen, 0, came);
+    }
+
+    /// How fast group time may run against this raw clock by what any leader plans, in parts per billion: a clock that drifts
+    /// from this one is slewed to another's.
+    fn fastest(&self) -> u64 {
+        let rates = self.own.rates(LocalTime(0));
+        rates.slew().saturating_add(2 * rates.follower_growth())
     }
 
     fn disrupted(&mut self, now: LocalTime) {

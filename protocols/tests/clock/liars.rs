@@ -127,6 +127,28 @@ fn a_liar_with_a_wide_bound_sets_no_member_that_begins_anew_and_moves_none_that_
     }
 }
 
+/// The servers of NTP outvote it, also in what it states of its own clock. Where its lie is within what they know it is
+/// their time, which is why the laws are not asserted.
+#[test]
+fn a_leader_that_lies_moves_no_client_of_ntp_whose_servers_outvote_it() {
+    for seed in (0..SEEDS).filter(|seed| weather::kept(*seed).algorithm == ClockAlgorithm::Ntp) {
+        let mut world = weather::world(seed);
+        converge(&mut world);
+        world.run_until(20 * SECOND, &mut |_| {});
+        let (shown, begun) = ([0, 1, 2, 3].map(|member| world.shown(member)), world.now);
+        world.members[4].lies = Some(Lie::Anything);
+        let end = world.now + 30 * SECOND;
+        world.run_unchecked(end, &mut |world| {
+            within(world, &[0, 1, 2, 3], HELD_OVER);
+            let passed = i64::try_from(world.now - begun).expect("small");
+            for (member, shown) in shown.iter().enumerate() {
+                let off = world.shown(member) - shown - passed;
+                assert!(off.abs() < 20_000_000, "seed {seed}: m{member} is off by {off} ns");
+            }
+        });
+    }
+}
+
 /// It reaches only the liar for a while.
 #[test]
 fn a_leader_that_begins_anew_takes_no_time_from_a_liar_alone() {

@@ -1,6 +1,6 @@
 //! How a member lies about its clock.
 
-use conclave_protocols::clock::{AnyMessage, berkeley, cristian, ntp};
+use conclave_protocols::clock::{AnyMessage, Known, berkeley, cristian, ntp};
 use conclave_protocols::random::Random;
 
 use crate::world::between;
@@ -40,7 +40,10 @@ impl Lie {
                 *time_ns = time_ns.saturating_add(off);
                 *error_ns = bound;
             }
-            AnyMessage::Ntp(ntp::Message::Server(reply, _)) => {
+            AnyMessage::Ntp(ntp::Message::Server(reply, known)) => {
+                if let Some(known) = known {
+                    shift(known, off, bound);
+                }
                 reply.receive_ns = reply.receive_ns.saturating_add(off);
                 let root_ns = [root(), root(), root()];
                 reply.transmit_ns = reply.receive_ns.saturating_add_unsigned(root_ns[0]);
@@ -52,6 +55,13 @@ impl Lie {
             AnyMessage::Berkeley(_) | AnyMessage::Cristian(_) | AnyMessage::Ntp(_) => {}
         }
     }
+}
+
+fn shift(known: &mut Known, off: i64, bound: Option<u64>) {
+    for line in [&mut known.path.first, &mut known.path.then, &mut known.path.last] {
+        line.ns = line.ns.saturating_add(off);
+    }
+    known.bound.error_ns = bound.unwrap_or(0);
 }
 
 pub(crate) fn choice(random: &mut Random, of: usize) -> usize {

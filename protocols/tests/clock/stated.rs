@@ -12,6 +12,50 @@ use crate::world::{EPOCH_NS, MS, SECOND, between};
 
 const RATES: [(u32, u32); 3] = [(50, 500), (1, 500), (100_000, 500)];
 
+/// A course that turns faster than any leader plans is not followed, and the member says that something is wrong.
+#[test]
+fn a_course_faster_than_a_leader_may_plan_is_not_followed() {
+    let relation = Relation {
+        at: SECOND,
+        offset: Ahead { ns: 0, least_ns: -1_000, most_ns: 1_000 },
+        rate: Slope::default(),
+        least_rate: Slope::default(),
+        most_rate: Slope::default(),
+        drift: Slope::of_units(1 << 30),
+        extends_for_ns: 60 * SECOND,
+        round_trip_ns: 2_000,
+        sent: 4,
+        received: 4,
+    };
+    // 500 ppm, and the quarter of a rate.
+    for (units, is_followed) in [(140_737_488_355, true), (1 << 46, false)] {
+        let rates = Rates::new(100, 500);
+        let mut own = VirtualClock::new(0, rates);
+        let now = LocalTime(SECOND);
+        own.enter(now, (Epoch(1), false), rates, 3 * SECOND);
+        let mut transfer = Transfer::new(own.clone());
+        let correction = Correction { delta_ns: 0, ahead_ns: 0, error_ns: 10 * MS };
+        assert!(own.adjust(now, Shown { raw: now, ns: own.map().now_ns(now.0) }, correction));
+        transfer.adjusted(now, &own);
+        transfer.related(now, Ok(relation));
+        let line = Line { raw: SECOND, ns: 1_000_000_000, rate: Slope::of_units(units) };
+        let path = Course { first: line, then: line, last: line };
+        let bound = Bound {
+            raw: SECOND,
+            error_ns: 0,
+            growth: Slope::default(),
+            later_raw: u64::MAX,
+            later: Slope::default(),
+            last_raw: u64::MAX,
+            last: Slope::default(),
+        };
+        assert!(transfer.stated(now, Known { path, bound, epoch: Epoch(1) }));
+        let map = transfer.map();
+        assert_eq!(map.known.epoch == Epoch(1), is_followed);
+        assert_eq!(map.disrupted_until == 0, is_followed);
+    }
+}
+
 /// Something between that a liar may think of.
 fn any(random: &mut Random, usual: u64) -> u64 {
     let wild = [0, 1, u64::MAX / 4, u64::MAX / 2, u64::MAX / 2 + 1, u64::MAX - 1, u64::MAX];

@@ -422,8 +422,8 @@ impl World {
         }
         let usual = if member.is_multiple_of(2) { (20_000, 60_000) } else { (60_000, 20_000) };
         let part = if self.is_quick { 100 } else { 1 };
-        let there = now - (self.random.up_to(100_000) + usual.0) / part;
-        let back = now - (self.random.up_to(100_000) + usual.1) / part;
+        let there = now.saturating_sub((self.random.up_to(100_000) + usual.0) / part);
+        let back = now.saturating_sub((self.random.up_to(100_000) + usual.1) / part);
         let (theirs, it) = (&self.members[leader], &self.members[member]);
         let samples = [(it.raw(there), theirs.raw(now)), (theirs.raw(back), it.raw(now))];
         let lost = self.random.up_to(10);

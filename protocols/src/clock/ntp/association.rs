@@ -81,6 +81,11 @@ impl Association {
         is_news
     }
 
+    /// When the oldest of the exchanges that count began.
+    pub(super) fn oldest(&self) -> Option<LocalTime> {
+        self.filter.oldest()
+    }
+
     pub(super) fn is_asked(&self) -> bool {
         self.is_asked
     }

@@ -70,6 +70,12 @@ impl Filter {
         self.samples.front().map(|sample| sample.estimate)
     }
 
+    /// When the oldest began.
+    pub(super) fn oldest(&self) -> Option<LocalTime> {
+        let began = |one: &Sample| LocalTime(one.at.0.saturating_sub(one.delay_ns));
+        self.samples.back().map(began)
+    }
+
     /// A raw clock was stopped since the others.
     pub(super) fn forget_all_but_the_latest(&mut self) {
         self.samples.truncate(1);

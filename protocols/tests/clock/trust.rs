@@ -1,0 +1,63 @@
+//! What a policy assumes of clocks changes on a living group.
+
+use conclave_protocols::clock::Params;
+use conclave_protocols::random::Random;
+
+use crate::lies::choice;
+use crate::weather::{SEEDS, world};
+use crate::world::{Kept, MS, SECOND};
+
+/// The policy trusts clocks more than before, while the daemon does what it was allowed to before: it makes up for what
+/// two members were off that it did not hear for long.
+#[test]
+fn bounds_hold_while_the_policy_comes_to_assume_less_drift() {
+    for seed in (0..SEEDS).chain([549]) {
+        let mut world = world(seed);
+        for (rank, member) in (0..).zip(&mut world.members) {
+            member.rate_ppb = if [2, 3].contains(&rank) { 49_955 } else { -49_955 };
+        }
+        world.kept = trusting(world.kept, 1_000);
+        world.change_view(2, 4, &[0, 1, 2, 3, 4]);
+        let end = world.now + 10 * SECOND;
+        world.run_until(end, &mut |_| {});
+        for member in [2, 3] {
+            world.members[member].island = 1;
+        }
+        let end = world.now + 50 * SECOND;
+        world.run_until(end, &mut |_| {});
+        for member in [2, 3] {
+            world.members[member].island = 0;
+        }
+        let end = world.now + 1_500 * MS;
+        world.run_until(end, &mut |_| {});
+        world.kept = trusting(world.kept, 50);
+        world.change_view(3, [4, 1][choice(&mut Random::new(seed), 2)], &[0, 1, 2, 3, 4]);
+        let end = world.now + 20 * SECOND;
+        world.run_until(end, &mut |_| {});
+    }
+}
+
+fn trusting(kept: Kept, max_drift_ppm: u32) -> Kept {
+    Kept { params: Params { max_drift_ppm, ..kept.params }, ..kept }
+}
+
+/// The same where it trusts them less and more in turn.
+#[test]
+fn bounds_hold_whatever_the_policy_comes_to_assume() {
+    for seed in (0..SEEDS).chain([507]) {
+        let mut world = world(seed);
+        let mut random = Random::new(seed ^ 0x7257);
+        for epoch in 2..12 {
+            let trusted = [50, 200, 1_000, 5_000][choice(&mut random, 4)];
+            world.kept = trusting(world.kept, trusted);
+            let leader = [0, 4][choice(&mut random, 2)];
+            world.change_view(epoch, leader, &[0, 1, 2, 3, 4]);
+            let away = 1 + choice(&mut random, 3);
+            world.members[away].island = u32::from(choice(&mut random, 2) == 0);
+            let pause = [300 * MS, 2 * SECOND, 9 * SECOND][choice(&mut random, 3)];
+            let end = world.now + pause;
+            world.run_until(end, &mut |_| {});
+            world.members[away].island = 0;
+        }
+    }
+}
