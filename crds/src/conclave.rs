@@ -271,6 +271,13 @@ pub struct ClockSpec {
     /// By how much the rate of a member's clock may be wrong, in parts per million.
     #[schemars(range(min = limits::DRIFT_PPM_MIN, max = limits::DRIFT_PPM_MAX))]
     pub max_drift_ppm: i32,
+    /// How far the rate of a member's raw clock, as another shows it, may be from some constant within two minutes, in
+    /// parts per billion. The smaller it is, the narrower are the bounds of group time that follow from clock probes.
+    /// The default, 15 parts per million, is chosen and not proven: no standard bounds how fast a rate changes. 1000 is
+    /// a value for machines with steady clocks. If the value is too small, the bounds may be wrong until the packets
+    /// contradict it. Then the clock is `disrupted`, and the counter `conclave_clock_disruptions_total` rises.
+    #[schemars(range(min = limits::WANDER_PPB_MIN, max = limits::WANDER_PPB_MAX))]
+    pub max_wander_ppb: i32,
 }
 
 impl Default for ClockSpec {
@@ -280,6 +287,7 @@ impl Default for ClockSpec {
             averaging: None,
             precision: Period::new("1ms"),
             max_drift_ppm: 100,
+            max_wander_ppb: 15_000,
         }
     }
 }

@@ -37,6 +37,11 @@ pub(crate) const DRIFT_PPM_MIN: i32 = 1;
 /// One per cent: a clock that goes more wrong is broken.
 pub(crate) const DRIFT_PPM_MAX: i32 = 10_000;
 
+/// A clock whose rate never changes is none.
+pub(crate) const WANDER_PPB_MIN: i32 = 1;
+/// One per mille: a clock whose rate changes by more is broken.
+pub(crate) const WANDER_PPB_MAX: i32 = 1_000_000;
+
 /// So that `conclave-NAME` and what Kubernetes appends to it stay below 63 characters.
 pub(crate) const NAME_LENGTH_MAX: usize = 40;
 

@@ -1,6 +1,7 @@
 //! From what the user wrote to what the members run.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use conclave_protocols::detection::{Stated, Threshold};
@@ -230,20 +231,25 @@ fn caching(path: &str, algorithm: LockAlgorithm, caching: Caching) -> Result<Cac
 }
 
 fn clock(spec: &ClockSpec) -> Result<ClockPolicy, PolicyError> {
-    let (min, max) = (limits::DRIFT_PPM_MIN, limits::DRIFT_PPM_MAX);
-    let max_drift_ppm = u32::try_from(spec.max_drift_ppm)
-        .ok()
-        .filter(|_| (min..=max).contains(&spec.max_drift_ppm))
-        .ok_or_else(|| {
-            let must = format!("must be between {min} and {max}");
-            PolicyError::new("spec.clock.maxDriftPpm", must)
-        })?;
+    let drift = limits::DRIFT_PPM_MIN..=limits::DRIFT_PPM_MAX;
+    let max_drift_ppm = within("spec.clock.maxDriftPpm", spec.max_drift_ppm, &drift)?;
+    let wander = limits::WANDER_PPB_MIN..=limits::WANDER_PPB_MAX;
+    let max_wander_ppb = within("spec.clock.maxWanderPpb", spec.max_wander_ppb, &wander)?;
     let precision: Duration = limits::PRECISION.check("spec.clock", &spec.precision)?;
     if spec.averaging.is_some() && !spec.algorithm.averages() {
         return Err(PolicyError::new("spec.clock.averaging", must::AVERAGE));
     }
     let averaging = spec.averaging.unwrap_or_default();
-    Ok(ClockPolicy { algorithm: spec.algorithm, averaging, precision, max_drift_ppm })
+    let algorithm = spec.algorithm;
+    Ok(ClockPolicy { algorithm, averaging, precision, max_drift_ppm, max_wander_ppb })
+}
+
+/// The value of a field within limits, none of which is negative.
+fn within(field: &str, value: i32, limits: &RangeInclusive<i32>) -> Result<u32, PolicyError> {
+    let (min, max) = (limits.start(), limits.end());
+    u32::try_from(value).ok().filter(|_| limits.contains(&value)).ok_or_else(|| {
+        PolicyError::new(field, format!("must be between {min} and {max}, and is {value}"))
+    })
 }
 
 #[cfg(test)]
@@ -285,6 +291,29 @@ mod tests {
         );
         let error = detection(r#"{"failureDetection": {"phi": 260}}"#).expect_err("too high");
         assert_eq!(error, "`spec.failureDetection.phi` must be between 1 and 16, and is 260");
+    }
+
+    #[test]
+    fn what_is_assumed_of_clocks_has_limits() {
+        let of = |field: &str, value: i32| {
+            let spec = serde_json::json!({"clock": {field: value}});
+            let spec: ConclaveSpec = serde_json::from_value(spec).expect("a specification");
+            policy(&Conclave::new("orders", spec)).map(|policy| policy.clock)
+        };
+        let drift = |value| of("maxDriftPpm", value).map(|clock| clock.max_drift_ppm);
+        let wander = |value| of("maxWanderPpb", value).map(|clock| clock.max_wander_ppb);
+        assert_eq!([1, 10_000].map(drift), [Ok(1), Ok(10_000)]);
+        assert_eq!([1, 1_000, 1_000_000].map(wander), [Ok(1), Ok(1_000), Ok(1_000_000)]);
+        for wrong in [-1, 0, 10_001] {
+            let error = drift(wrong).expect_err("beyond the limits").to_string();
+            let must = "must be between 1 and 10000";
+            assert_eq!(error, format!("`spec.clock.maxDriftPpm` {must}, and is {wrong}"));
+        }
+        for wrong in [-1, 0, 1_000_001] {
+            let error = wander(wrong).expect_err("beyond the limits").to_string();
+            let must = "must be between 1 and 1000000";
+            assert_eq!(error, format!("`spec.clock.maxWanderPpb` {must}, and is {wrong}"));
+        }
     }
 
     #[test]

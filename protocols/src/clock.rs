@@ -68,6 +68,9 @@
 //!   reading of the server, or with NTP by the fourth poll after, since each server is known anew. If it was the leader's,
 //!   the daemon takes the others' bound for its error, and Cristian's clients follow the server. NTP's outvote
 //!   a leader that three or more servers contradict, and hold over until their bounds reach its clock or another leads.
+//! - The rate of a raw clock, as another shows it, is within the policy's `maxWanderPpb` of some constant for two minutes.
+//!   What clock probes find rests on this besides ([`Link`]). It is chosen and not proven. Samples that contradict it
+//!   are found out ([`Missing::Broken`]), and the member begins anew with that peer, as it does when the policy changes.
 //! - Views follow one another as under the arbiter `Quorum`, and a member that sealed a view answers
 //!   no more polls of it. Under the arbiter `None`, the bounds hold among the members of one view.
 //! - All members have the same policy. While a changed `maxDriftPpm` is on its way, the larger value

@@ -436,6 +436,12 @@ pub struct ClockPolicy {
     pub precision: Duration,
     /// The largest rate error of a clock, in parts per million.
     pub max_drift_ppm: u32,
+    /// How far the rate of a clock, as another shows it, is from some constant within two minutes, at most, in parts per
+    /// billion. The default is chosen and not proven: no standard bounds how fast a rate changes (PHI of RFC 5905, of
+    /// the same size, bounds the rate). A crystal changes its rate by less when its temperature changes by ten degrees,
+    /// which a machine takes minutes for. A machine whose clock changes more, one that is moved to another host say,
+    /// makes the bounds wrong until the samples of clock probes contradict them.
+    pub max_wander_ppb: u32,
 }
 
 impl Default for ClockPolicy {
@@ -445,6 +451,7 @@ impl Default for ClockPolicy {
             averaging: Averaging::LargestSet,
             precision: Duration::from_millis(1),
             max_drift_ppm: 100,
+            max_wander_ppb: 15_000,
         }
     }
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use conclave_clock_page::{Refused, Words, Writer};
 use conclave_protocols::clock::{ClockMap, Params};
+use conclave_protocols::policy::ClockPolicy;
 use ring::digest::{SHA256, digest};
 use tracing::debug;
 
@@ -24,7 +25,6 @@ use self::plan::{Plan, plan};
 use crate::group::Group;
 use crate::metrics::ClockMetrics;
 use crate::os_clock::{Host, OsClock};
-use crate::probes::WANDER_PPB;
 
 /// The clock page of one member.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ enum Outcome {
 struct Facts {
     epoch: u64,
     members: usize,
-    params: Params,
+    policy: ClockPolicy,
     host: Host,
 }
 
@@ -88,7 +88,7 @@ impl ClockPage {
             Facts {
                 epoch: status.epoch.0,
                 members: status.members.len(),
-                params: Params::from(&status.clock),
+                policy: status.clock,
                 host: self.clock.host_at(self.clock.raw().0),
             }
         };
@@ -106,7 +106,7 @@ impl ClockPage {
             map,
             self.writer.published(),
             now,
-            facts.params.rates(),
+            Params::from(&facts.policy).rates(),
         ) {
             Plan::Keep => return Outcome::Kept,
             Plan::Wait => {
@@ -134,7 +134,7 @@ impl ClockPage {
     }
 
     fn with(&self, words: Words, facts: &Facts, now: u64) -> Words {
-        let Facts { epoch, members, params, host } = *facts;
+        let Facts { epoch, members, policy, host } = *facts;
         let members = u32::try_from(members).unwrap_or(u32::MAX);
         let utc_offset_ns = host.wall.ns.saturating_sub(words.at(now).time_ns);
         let kept = host.kept.filter(|kept| kept.synchronized);
@@ -144,8 +144,8 @@ impl ClockPage {
             epoch,
             members,
             used: members,
-            max_drift_ppb: params.drift_ppb(),
-            wander_ppb: WANDER_PPB,
+            max_drift_ppb: Params::from(&policy).drift_ppb(),
+            wander_ppb: u64::from(policy.max_wander_ppb),
             utc_offset_ns,
             utc_bound_ns,
             clock_domain: self.domain,

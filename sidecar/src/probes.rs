@@ -25,11 +25,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
+use conclave_protocols::clock::Assumptions;
+use conclave_protocols::policy::ClockPolicy;
 use conclave_protocols::record::MemberInfo;
 use conclave_protocols::{Incarnation, LocalTime};
 use tokio::sync::{mpsc, watch};
 
-pub(crate) use self::figures::{Figures, PeerFigures, WANDER_PPB};
+pub(crate) use self::figures::{Figures, PeerFigures};
 #[cfg(test)]
 pub(crate) use self::keys::Disbelief;
 pub(crate) use self::keys::{Keyring, LABEL, ProbeKey};
@@ -105,8 +107,8 @@ pub(crate) struct Peer {
     /// The pod's name.
     pub(crate) name: String,
     pub(crate) addresses: Vec<SocketAddr>,
-    /// How far the rate of a raw clock may be off, in parts per million, by the policy of the view.
-    pub(crate) max_drift_ppm: u32,
+    /// What is assumed of the raw clocks by the policy of the view, and of packets.
+    pub(crate) assumptions: Assumptions,
     /// What the thread counts.
     pub(crate) counts: Arc<Counts>,
 }
@@ -182,8 +184,9 @@ impl Probes {
         Ok((Self { peers, waker, thread: Some(thread) }, taken))
     }
 
-    /// From now on beacons go to these, whose clocks may be off by so much.
-    pub(crate) fn probe(&self, members: &[MemberInfo], max_drift_ppm: u32) {
+    /// From now on beacons go to these, of whose clocks the policy assumes so much.
+    pub(crate) fn probe(&self, members: &[MemberInfo], policy: &ClockPolicy) {
+        let assumptions = figures::assumptions(policy);
         self.peers.send_modify(|peers| {
             let before = std::mem::take(peers);
             peers.extend(members.iter().map(|info| {
@@ -192,7 +195,7 @@ impl Probes {
                     incarnation: info.incarnation,
                     name: info.name.clone(),
                     addresses: info.addresses.clone(),
-                    max_drift_ppm,
+                    assumptions,
                     counts: known.map(|peer| Arc::clone(&peer.counts)).unwrap_or_default(),
                 }
             }));

@@ -74,6 +74,7 @@ const WRONG: &[(&str, &str)] = &[
     ("{timing: {leaderLease: soon}}", "leaderLease"),
     ("{locks: [{names: [a]}, {names: [a]}]}", "names"),
     ("{clock: {maxDriftPpm: -1}}", "maxDriftPpm"),
+    ("{clock: {maxWanderPpb: 1000001}}", "maxWanderPpb"),
 ];
 
 #[test]

@@ -2,7 +2,6 @@
 
 use conclave_clock_page::{Reader, Stated, Status};
 use conclave_protocols::clock::{Bound, Course, Known, Line, Rates, Slope, VirtualClock};
-use conclave_protocols::policy::Policy;
 use tokio::sync::watch;
 
 use super::plan::{ERROR_MAX_NS, VOID_NS};
@@ -85,7 +84,7 @@ const SECOND: u64 = 1_000_000_000;
 const NOW: u64 = 500_000 * SECOND;
 
 fn rates() -> Rates {
-    Params::from(&Policy::default().clock).rates()
+    Params::from(&ClockPolicy::default()).rates()
 }
 
 /// A clock that shows a time at a raw reading, runs as its raw clock does, was synchronised then, and surely is right.
@@ -99,8 +98,8 @@ fn synchronised(raw: u64, ns: i64) -> ClockMap {
 }
 
 fn facts(clock: OsClock) -> Facts {
-    let params = Params::from(&Policy::default().clock);
-    Facts { epoch: 7, members: 3, params, host: clock.host_at(clock.raw().0) }
+    let policy = ClockPolicy::default();
+    Facts { epoch: 7, members: 3, policy, host: clock.host_at(clock.raw().0) }
 }
 
 fn now_ns() -> (u64, i64) {
@@ -313,13 +312,15 @@ fn a_page_states_what_is_known_of_the_group_and_of_utc() {
     assert_eq!(page.publish(&synchronised(raw, ns), &facts), Outcome::Published);
     let words = *page.writer.published();
     assert_eq!((words.epoch, words.members, words.used), (7, 3, 3));
-    assert_eq!(words.max_drift_ppb, u64::from(Policy::default().clock.max_drift_ppm) * 1_000);
-    assert_eq!(words.wander_ppb, WANDER_PPB);
+    assert_eq!((words.max_drift_ppb, words.wander_ppb), (100_000, 15_000));
     assert_eq!(words.utc_bound_ns, 5_000 + facts.host.wall.error_ns);
     let utc = words.at(words.published_raw).time_ns + words.utc_offset_ns;
     assert!(utc.abs_diff(clock.wall_ns()) < SECOND, "{utc}");
     facts.host.kept = Some(crate::os_clock::Kept { synchronized: false, ..kept });
+    facts.policy = ClockPolicy { max_drift_ppm: 200, max_wander_ppb: 1_000, ..facts.policy };
     assert_eq!(page.publish(&synchronised(raw, ns), &facts), Outcome::Published);
+    let words = page.writer.published();
+    assert_eq!((words.max_drift_ppb, words.wander_ppb), (200_000, 1_000));
     assert_eq!(page.writer.published().utc_bound_ns, u64::MAX);
 }
 

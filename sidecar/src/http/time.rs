@@ -17,7 +17,6 @@ use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use crate::group::Status;
 use crate::os_clock::Host;
-use crate::probes::WANDER_PPB;
 
 /// The group time, read between the caller's request and its answer.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -85,9 +84,9 @@ pub(super) struct TimeView {
 struct AssumptionsView {
     /// How far the rate of each is from that of true time, at most: `maxDriftPpm` of the policy in force.
     max_drift_ppm: u32,
-    /// How far the rate of one, as another sees it, is from some constant within two minutes, at most: what clock
-    /// probes rest on besides.
-    wander_ppb: u64,
+    /// How far the rate of one, as another sees it, is from some constant within two minutes, at most: `maxWanderPpb`
+    /// of the policy in force, on which what clock probes found rests besides.
+    wander_ppb: u32,
 }
 
 /// The wall clock of this machine, against the group time.
@@ -241,7 +240,7 @@ impl TimeView {
             clock_id: ClockId::MonotonicRaw,
             assumptions: AssumptionsView {
                 max_drift_ppm: policy.max_drift_ppm,
-                wander_ppb: WANDER_PPB,
+                wander_ppb: policy.max_wander_ppb,
             },
             host: HostView::of(host, reading),
             utc: UtcView { bound_ns: host.utc_bound_ns(reading).map(|ns| ns.to_string()) },

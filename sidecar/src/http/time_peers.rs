@@ -11,7 +11,7 @@ use super::Api;
 use super::answer::Json;
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
-use crate::probes::{PeerFigures, Source, WANDER_PPB};
+use crate::probes::{PeerFigures, Source};
 
 /// The members that this one exchanges clock probes with.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -29,7 +29,8 @@ pub(super) struct ClockPeersView {
 struct AssumedView {
     /// How far the rate of each is from that of true time, at most: `maxDriftPpm` of the policy.
     max_drift_ppm: u32,
-    /// How far the rate of one, as another sees it, is from some constant within two minutes, at most.
+    /// How far the rate of one, as another sees it, is from some constant within two minutes, at most: `maxWanderPpb` of
+    /// the policy.
     wander_ppb: u64,
 }
 
@@ -137,8 +138,8 @@ pub(super) async fn list_time_peers(
     let probed = probed.borrow();
     let peers = probed.iter().map(|figures| ClockPeerView::of(figures, now)).collect();
     let assumed = probed.first().map(|figures| AssumedView {
-        max_drift_ppm: figures.peer.max_drift_ppm,
-        wander_ppb: WANDER_PPB,
+        max_drift_ppm: figures.peer.assumptions.max_drift_ppm,
+        wander_ppb: figures.peer.assumptions.wander_ppb,
     });
     Ok(Json(ClockPeersView { peers, assumed }).into_response())
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use conclave_protocols::clock::{Assumptions, Link, Missing, Relation};
+use conclave_protocols::policy::ClockPolicy;
 use conclave_protocols::{Incarnation, LocalTime};
 use tokio::sync::{mpsc, watch};
 use tokio::time::MissedTickBehavior;
@@ -44,7 +45,7 @@ pub(crate) struct Figures {
 #[derive(Debug)]
 struct Course {
     link: Link,
-    max_drift_ppm: u32,
+    assumptions: Assumptions,
     samples: u64,
     there: Option<Source>,
     back: Option<Source>,
@@ -66,15 +67,8 @@ struct Trips {
 }
 
 /// For how long samples count in the relation of two clocks: with four a second each way, and packets that are late by
-/// up to 100 µs, a longer window makes the estimate no better.
+/// up to 100 µs, a longer window makes the estimate no better. The policy's limit of wander is for two of these.
 const WINDOW: Duration = Duration::from_mins(1);
-
-/// By how much the rate of a clock, as another shows it, may be off some constant within two windows, in parts per
-/// billion. This is chosen and not proven: no standard bounds how fast a rate changes (PHI of RFC 5905, of the same size,
-/// bounds the rate). A crystal changes its rate by less when its temperature changes by ten degrees, which a machine takes
-/// minutes for. A machine whose clock changes more, one that is moved to another host say, makes the bounds wrong until
-/// the samples contradict them.
-pub(crate) const WANDER_PPB: u64 = 15_000;
 
 /// What stamps may be off by to the wrong side: conversion rounds outwards, and each clock shows whole nanoseconds.
 const SLACK_NS: u64 = 4;
@@ -84,6 +78,16 @@ const TAKEN: Duration = Duration::from_millis(500);
 
 /// For how long a shortest round trip counts.
 const MINUTE: Duration = Duration::from_mins(1);
+
+/// What a policy assumes of the raw clocks of two members, and what is assumed of the packets between them.
+pub(crate) fn assumptions(policy: &ClockPolicy) -> Assumptions {
+    Assumptions {
+        max_drift_ppm: policy.max_drift_ppm,
+        wander_ppb: u64::from(policy.max_wander_ppb),
+        min_delay_ns: 0,
+        stamp_slack_ns: SLACK_NS,
+    }
+}
 
 impl Figures {
     pub(crate) fn new(
@@ -115,10 +119,10 @@ impl Figures {
         // What is assumed of a clock has changed: what was found by it counts no more.
         self.of.retain(|known, course| {
             let peer = peers.iter().find(|peer| peer.incarnation == *known);
-            peer.is_some_and(|peer| peer.max_drift_ppm == course.max_drift_ppm)
+            peer.is_some_and(|peer| peer.assumptions == course.assumptions)
         });
         for peer in &peers {
-            let course = || Course::new(peer.max_drift_ppm);
+            let course = || Course::new(peer.assumptions);
             self.of.entry(peer.incarnation).or_insert_with(course);
         }
         // No more than may wait: a member that sends without a pause must not keep this from ending.
@@ -141,16 +145,10 @@ impl Figures {
 }
 
 impl Course {
-    fn new(max_drift_ppm: u32) -> Self {
-        let assumptions = Assumptions {
-            max_drift_ppm,
-            wander_ppb: WANDER_PPB,
-            min_delay_ns: 0,
-            stamp_slack_ns: SLACK_NS,
-        };
+    fn new(assumptions: Assumptions) -> Self {
         Self {
             link: Link::new(assumptions, WINDOW),
-            max_drift_ppm,
+            assumptions,
             samples: 0,
             there: None,
             back: None,
@@ -251,10 +249,14 @@ mod tests {
         7_000_000_000 + raw + raw / 2_000
     }
 
+    fn assumed(max_drift_ppm: u32, max_wander_ppb: u32) -> Assumptions {
+        assumptions(&ClockPolicy { max_drift_ppm, max_wander_ppb, ..ClockPolicy::default() })
+    }
+
     /// Packets take 20 µs there and 30 µs back.
     #[test]
     fn the_offset_and_the_drift_of_a_clock_are_in_no_round_trip_but_in_the_relation() {
-        let mut course = Course::new(1_000);
+        let mut course = Course::new(assumed(1_000, 15_000));
         for beacon in 1..200_u64 {
             let departed = beacon * QUARTER;
             let arrived = departed + 30_000;
@@ -284,7 +286,7 @@ mod tests {
     /// A clock that steps by a millisecond cannot be one that only drifts.
     #[test]
     fn a_clock_that_steps_contradicts_what_is_assumed() {
-        let mut course = Course::new(100);
+        let mut course = Course::new(assumed(100, 15_000));
         for beacon in 1..100_u64 {
             let arrived = beacon * QUARTER;
             let departed_there = kernel(arrived - 20_000 + 1_000_000 * (beacon / 50));
@@ -299,14 +301,14 @@ mod tests {
 
     #[test]
     fn what_was_found_counts_no_more_for_another_policy_or_another_process() {
-        let peer = |incarnation, max_drift_ppm| Peer {
+        let peer = |incarnation, drift, wander| Peer {
             incarnation,
             name: "pod-2".to_owned(),
             addresses: Vec::new(),
-            max_drift_ppm,
+            assumptions: assumed(drift, wander),
             counts: Arc::default(),
         };
-        let (peers, probed) = watch::channel(vec![peer(PEER, 100)]);
+        let (peers, probed) = watch::channel(vec![peer(PEER, 100, 15_000)]);
         let (samples, taken) = mpsc::channel(8);
         let (shown, seen) = watch::channel(Vec::new());
         let clock = OsClock::default();
@@ -322,13 +324,17 @@ mod tests {
         };
         assert_eq!(found(PEER), [(2, true)]);
         assert_eq!(found(PEER), [(4, true)]);
-        peers.send_replace(vec![peer(PEER, 200)]);
-        assert_eq!(found(PEER), [(2, true)], "the policy is another one");
+        for (drift, wander) in [(200, 15_000), (200, 1_000)] {
+            peers.send_replace(vec![peer(PEER, drift, wander)]);
+            assert_eq!(found(PEER), [(2, true)], "the policy is another one");
+            peers.send_replace(vec![peer(PEER, drift, wander)]);
+            assert_eq!(found(PEER), [(4, true)], "the policy is the same");
+        }
         let next = Incarnation { run: 2, ..PEER };
-        peers.send_replace(vec![peer(next, 200)]);
+        peers.send_replace(vec![peer(next, 200, 1_000)]);
         assert_eq!(found(PEER), [(0, false)], "the process is another one");
         assert_eq!(found(next), [(2, true)]);
-        peers.send_replace(vec![peer(next, 200), peer(PEER, 200)]);
+        peers.send_replace(vec![peer(next, 200, 1_000), peer(PEER, 200, 1_000)]);
         assert_eq!(found(next), [(4, true), (0, false)], "nothing is left of the first");
     }
 

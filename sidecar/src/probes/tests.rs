@@ -115,8 +115,8 @@ fn pair(ip: &str, fault: ClockFault) -> Option<(Member, Member)> {
     let one = Member::listen(1, first, reached(first), ClockFault::default());
     let two = Member::listen(2, second, reached(second), fault);
     acquaint(&one, &two, 10);
-    one.probes.probe(std::slice::from_ref(&two.info), 100);
-    two.probes.probe(std::slice::from_ref(&one.info), 100);
+    one.probes.probe(std::slice::from_ref(&two.info), &ClockPolicy::default());
+    two.probes.probe(std::slice::from_ref(&one.info), &ClockPolicy::default());
     Some((one, two))
 }
 
@@ -238,7 +238,7 @@ fn a_member_that_sends_without_a_pause_is_heard_as_often_as_others() {
     let from = Incarnation { pod: PodUid(1), run: 1 };
     let one = MemberInfo { incarnation: from, addresses: vec![address], ..two.info.clone() };
     two.keys.hear_with(ProbeKey::of([10; 32]), from, later());
-    two.probes.probe(&[one], 100);
+    two.probes.probe(&[one], &ClockPolicy::default());
     let number = Cell::new(0);
     let send = || {
         let stamp = Stamp { raw: LocalTime(number.get()), source: Source::Kernel };
@@ -275,8 +275,8 @@ fn without_a_key_nothing_is_sent_and_with_the_next_one_it_goes_on() {
     let (first, second) = (free("127.0.0.1"), free("127.0.0.1"));
     let one = Member::start(1, first.expect("a port"), ClockFault::default());
     let two = Member::start(2, second.expect("a port"), ClockFault::default());
-    one.probes.probe(std::slice::from_ref(&two.info), 100);
-    two.probes.probe(std::slice::from_ref(&one.info), 100);
+    one.probes.probe(std::slice::from_ref(&two.info), &ClockPolicy::default());
+    two.probes.probe(std::slice::from_ref(&one.info), &ClockPolicy::default());
     let key = || ProbeKey::of([9; 32]);
     two.keys.seal_with(key(), one.info.incarnation, later());
     one.keys.hear_with(key(), two.info.incarnation, later());
@@ -298,9 +298,9 @@ fn a_member_that_is_cut_off_from_a_peer_sends_it_nothing_and_hears_nothing_of_it
     let [one, two, three] = &all;
     acquaint(one, two, 10);
     acquaint(one, three, 20);
-    one.probes.probe(&[two.info.clone(), three.info.clone()], 100);
-    two.probes.probe(std::slice::from_ref(&one.info), 100);
-    three.probes.probe(std::slice::from_ref(&one.info), 100);
+    one.probes.probe(&[two.info.clone(), three.info.clone()], &ClockPolicy::default());
+    two.probes.probe(std::slice::from_ref(&one.info), &ClockPolicy::default());
+    three.probes.probe(std::slice::from_ref(&one.info), &ClockPolicy::default());
     let peers = one.probes.peers().borrow().clone();
     let [of_two, of_three] = [0, 1].map(|at: usize| Arc::clone(&peers[at].counts));
     let more = |count: &Count, by: u64| {
@@ -332,7 +332,7 @@ fn a_port_that_is_taken_is_no_failure_and_one_that_was_freed_is_there_at_once() 
     let one = Member::start(1, address, ClockFault::default());
     let other = Member::start(2, free("127.0.0.1").expect("a port"), ClockFault::default());
     until(|| other.counted(OPEN) == 1, "the other is open");
-    one.probes.probe(std::slice::from_ref(&other.info), 100);
+    one.probes.probe(std::slice::from_ref(&other.info), &ClockPolicy::default());
     assert_eq!(one.counted(OPEN), 0);
     drop(one);
     drop(taken);

@@ -175,7 +175,7 @@ impl Process<'_> {
         let Some(probes) = &self.probes else { return };
         let members = probed(record, self.me);
         self.probed = members.iter().map(|info| info.incarnation).collect();
-        probes.probe(&members, record.policy.clock.max_drift_ppm);
+        probes.probe(&members, &record.policy.clock);
         self.greet();
     }
 

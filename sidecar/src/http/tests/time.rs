@@ -1,6 +1,7 @@
 //! The group clock.
 
 use conclave_protocols::clock::{Correction, Shown, VirtualClock};
+use conclave_protocols::policy::ClockPolicy;
 use conclave_protocols::{Epoch, LocalTime};
 use serde_json::{Value, json};
 
@@ -94,10 +95,15 @@ async fn a_clock_that_missed_comparisons_says_so_and_still_has_a_bound() {
 async fn what_the_bound_rests_on_is_that_of_the_policy_in_force() {
     let double = Double::new();
     synchronise(&double);
-    for max_drift_ppm in [100, 731] {
-        double.status.send_modify(|status| status.clock.max_drift_ppm = max_drift_ppm);
+    let stated = double.get("/v1/time").await.json();
+    let expected = json!({"max_drift_ppm": 100, "wander_ppb": 15_000});
+    assert_eq!(stated["assumptions"], expected, "by default");
+    for (max_drift_ppm, max_wander_ppb) in [(731, 15_000), (731, 1_000)] {
+        double.status.send_modify(|status| {
+            status.clock = ClockPolicy { max_drift_ppm, max_wander_ppb, ..status.clock };
+        });
         let time = double.get("/v1/time").await.json();
-        let expected = json!({"max_drift_ppm": max_drift_ppm, "wander_ppb": 15_000});
+        let expected = json!({"max_drift_ppm": max_drift_ppm, "wander_ppb": max_wander_ppb});
         assert_eq!(time["assumptions"], expected);
     }
 }

@@ -56,6 +56,22 @@ async fn each_peer_is_shown_with_what_is_known_of_it() {
     assert_eq!(peers, expected);
 }
 
+#[tokio::test]
+async fn what_is_assumed_is_that_of_the_policy_by_which_the_peers_were_probed() {
+    let double = Double::new();
+    for (max_drift_ppm, wander_ppb) in [(100, 15_000), (731, 1_000)] {
+        let mut peer = figures("shop-1", None);
+        peer.peer.assumptions = Assumptions { max_drift_ppm, wander_ppb, ..ASSUMED };
+        double.probed.send_replace(vec![peer]);
+        let peers = double.get("/v1/time/peers").await.json();
+        let expected = json!({"max_drift_ppm": max_drift_ppm, "wander_ppb": wander_ppb});
+        assert_eq!(peers["assumed"], expected);
+    }
+}
+
+const ASSUMED: Assumptions =
+    Assumptions { max_drift_ppm: 100, wander_ppb: 15_000, min_delay_ns: 0, stamp_slack_ns: 0 };
+
 /// What is known of a member's clock.
 pub(crate) fn figures(pod: &str, rtt_min_ns: Option<u64>) -> PeerFigures {
     let incarnation = Incarnation { pod: PodUid(43), run: 8_123 };
@@ -63,7 +79,7 @@ pub(crate) fn figures(pod: &str, rtt_min_ns: Option<u64>) -> PeerFigures {
         incarnation,
         name: pod.to_owned(),
         addresses: Vec::new(),
-        max_drift_ppm: 100,
+        assumptions: ASSUMED,
         counts: Arc::<Counts>::default(),
     };
     let (there, back) = (Some(Source::Kernel), Some(Source::User));
@@ -75,9 +91,7 @@ pub(crate) fn figures(pod: &str, rtt_min_ns: Option<u64>) -> PeerFigures {
 
 /// Two clocks 7 s apart, of which a packet each way says what it can.
 fn relation() -> Relation {
-    let assumptions =
-        Assumptions { max_drift_ppm: 100, wander_ppb: 15_000, min_delay_ns: 0, stamp_slack_ns: 0 };
-    let mut link = Link::new(assumptions, Duration::from_mins(1));
+    let mut link = Link::new(ASSUMED, Duration::from_mins(1));
     let now = OsClock::default().raw().0;
     link.sent(now - 1_020_000, now + 6_999_000_000);
     link.received(now + 6_999_980_000, now);

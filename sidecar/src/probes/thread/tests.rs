@@ -2,6 +2,7 @@
 
 use std::net::UdpSocket;
 
+use conclave_protocols::policy::ClockPolicy;
 use conclave_protocols::{LocalTime, PodUid};
 
 use super::*;
@@ -9,7 +10,7 @@ use crate::metrics::Metrics;
 use crate::probes::keys::ProbeKey;
 use crate::probes::packet::{Beacon, Numbered};
 use crate::probes::tests::later;
-use crate::probes::{Source, Stamp};
+use crate::probes::{Source, Stamp, figures};
 
 const ME: Incarnation = Incarnation { pod: PodUid(1), run: 1 };
 const PEER: Incarnation = Incarnation { pod: PodUid(2), run: 1 };
@@ -29,7 +30,7 @@ fn held() -> Held {
         incarnation: PEER,
         name: "pod-2".to_owned(),
         addresses: vec!["127.0.0.1:9".parse().expect("an address")],
-        max_drift_ppm: 100,
+        assumptions: figures::assumptions(&ClockPolicy::default()),
         counts: Arc::default(),
     };
     let (peers, probed) = watch::channel(vec![peer]);
