@@ -10,12 +10,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use conclave_protocols::LocalTime;
-use conclave_protocols::clock::Reading;
 use conclave_protocols::logical::hybrid::PhysicalTime;
 use conclave_protocols::logical::{Exhausted, Order, ProcessId, hybrid, lamport, vector};
 use conclave_protocols::time::wait_for;
 
+use crate::group::TimeNow;
 use crate::sidecar::draw;
 
 /// All logical clocks of one pod.
@@ -73,17 +72,6 @@ pub(crate) enum Event {
     Tick(Option<Kind>),
     /// The receipt of a message with this stamp.
     Receive(Stamp),
-}
-
-/// The group time at an event, for hybrid clocks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct EventTime {
-    /// The raw clock.
-    pub(crate) raw: LocalTime,
-    /// What the group clock reads then.
-    pub(crate) reading: Reading,
-    /// When this life of the member began, by the raw clock.
-    pub(crate) life: LocalTime,
 }
 
 /// Why an event has no stamp.
@@ -188,7 +176,7 @@ impl Clocks {
         &mut self,
         name: &ClockName,
         event: &Event,
-        time: &EventTime,
+        time: &TimeNow,
     ) -> Result<Latest, ClockError> {
         if let Some(named) = self.named.get_mut(name) {
             let stamp = named.clock.event(event, time)?;
@@ -238,7 +226,7 @@ impl Clock {
     }
 
     /// An event of this clock, if it is of the kind that the event is for.
-    fn event(&mut self, event: &Event, time: &EventTime) -> Result<Stamp, ClockError> {
+    fn event(&mut self, event: &Event, time: &TimeNow) -> Result<Stamp, ClockError> {
         let is = self.kind();
         let differs = |stated| Err(ClockError::KindDiffers { is, stated });
         match (self, event) {
@@ -266,7 +254,7 @@ impl Clock {
     }
 }
 
-impl EventTime {
+impl TimeNow {
     /// The physical time, and the latest that a clock of the group may show, for an event of this clock.
     fn physical(&self, clock: &hybrid::Clock) -> Result<(PhysicalTime, PhysicalTime), ClockError> {
         if self.raw < self.life.after(wait_for(BETWEEN_LIVES)) {

@@ -7,6 +7,7 @@ mod costs;
 mod elections;
 mod node;
 mod publish;
+mod reading;
 pub(crate) mod slot;
 #[cfg(test)]
 mod swarm;
@@ -25,6 +26,7 @@ pub use self::elections::{
     NamedElections, Stood,
 };
 pub(crate) use self::elections::{Connection, ElectionRequest, Keepalive, Stands};
+pub(crate) use self::reading::{LatestTime, TimeNow};
 pub(crate) use self::timers::sleep_until;
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId};
 use crate::locks::{Locks, LocksError, Which};
@@ -43,6 +45,7 @@ pub struct Group {
     /// When the present life of the member began, by the raw clock; before the first, the process.
     pub(crate) life: watch::Receiver<LocalTime>,
     pub(crate) clock: OsClock,
+    pub(crate) latest: LatestTime,
     pub(crate) believers: Believers,
 }
 

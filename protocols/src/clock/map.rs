@@ -125,6 +125,16 @@ impl ClockMap {
 }
 
 impl Reading {
+    /// The same for a reader who has seen that time: not before it, with an error that covers the difference. Before
+    /// the first synchronisation it is only the wall clock.
+    #[must_use]
+    pub fn not_before(self, ns: i64) -> Self {
+        let Some(error_ns) = self.error_ns else { return self };
+        let now_ns = self.now_ns.max(ns);
+        let error_ns = error_ns.saturating_add(now_ns.abs_diff(self.now_ns));
+        Self { now_ns, error_ns: Some(error_ns), ..self }
+    }
+
     /// Group time is not before this.
     pub fn earliest_ns(&self) -> Option<i64> {
         self.error_ns.map(|error| self.now_ns.saturating_sub_unsigned(error))

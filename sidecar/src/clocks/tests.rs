@@ -1,6 +1,7 @@
 //! What a clock of each kind asks for, and what it refuses.
 
-use conclave_protocols::clock::State;
+use conclave_protocols::LocalTime;
+use conclave_protocols::clock::{Reading, State};
 use conclave_protocols::logical::Count;
 use conclave_protocols::logical::hybrid::HybridTime;
 
@@ -12,7 +13,7 @@ const SECOND: i64 = 1_000_000_000;
 const BEGIN: i64 = 1_700_000_000 * SECOND;
 
 /// The group time, and how wrong it may be, when the raw clock reads so many nanoseconds.
-fn at(raw_ns: i64, error: Option<Duration>) -> EventTime {
+fn at(raw_ns: i64, error: Option<Duration>) -> TimeNow {
     let error_ns = error.map(|error| u64::try_from(error.as_nanos()).expect("short"));
     let reading = Reading {
         textbook_ns: None,
@@ -22,11 +23,11 @@ fn at(raw_ns: i64, error: Option<Duration>) -> EventTime {
         age_ns: error_ns.map(|_| 0),
         slewing_ns: 0,
     };
-    EventTime { raw: LocalTime(raw_ns.unsigned_abs()), reading, life: LocalTime(0) }
+    TimeNow { raw: LocalTime(raw_ns.unsigned_abs()), reading, life: LocalTime(0) }
 }
 
 /// Ten seconds after the beginning of the process, and a millisecond wrong at most.
-fn later() -> EventTime {
+fn later() -> TimeNow {
     at(10 * SECOND, Some(Duration::from_millis(1)))
 }
 
@@ -42,13 +43,13 @@ fn event(
     clocks: &mut Clocks,
     name: &ClockName,
     event: &Event,
-    time: &EventTime,
+    time: &TimeNow,
 ) -> Result<Stamp, ClockError> {
     clocks.event(name, event, time).map(|latest| latest.stamp)
 }
 
 /// The clock has the name of its kind.
-fn tick(clocks: &mut Clocks, kind: Kind, time: &EventTime) -> Result<Stamp, ClockError> {
+fn tick(clocks: &mut Clocks, kind: Kind, time: &TimeNow) -> Result<Stamp, ClockError> {
     event(clocks, &name(kind.name()), &Event::Tick(Some(kind)), time)
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::node::requests::answered;
 use super::publish::Publisher;
+use super::reading::LatestTime;
 use super::{Believers, ElectionError, Group, NamedElections, Request};
 use crate::claims::{AskError, ClaimError};
 use crate::locks::LocksError;
@@ -52,6 +53,7 @@ pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> 
         probed: probed.subscribe(),
         life: life.subscribe(),
         clock,
+        latest: LatestTime::default(),
         believers: believers.clone(),
     };
     let drained = false;

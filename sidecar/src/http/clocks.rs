@@ -14,7 +14,7 @@ use super::paths::ClockPath;
 use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
 use super::stamps::{self, KINDS, StampView};
-use crate::clocks::{ClockName, Event, EventTime, Kind, Latest};
+use crate::clocks::{ClockName, Event, Kind, Latest};
 
 /// A logical clock of this pod after an event.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -300,7 +300,7 @@ pub(super) async fn compare(mut fields: Fields) -> Result<Response, Problem> {
 impl Api {
     /// One step of a clock, and what is counted of it.
     fn event(&self, name: &ClockName, event: &Event) -> Result<Response, Problem> {
-        let time = self.event_time();
+        let time = self.group.read_time();
         let mut clocks = self.clocks.lock();
         let stamped = clocks.event(name, event, &time).inspect_err(|error| match event {
             Event::Tick(_) => {}
@@ -310,14 +310,6 @@ impl Api {
         self.metrics.logical.stamped(latest.stamp.kind(), event, &clocks);
         drop(clocks);
         Ok(Json(ClockView::new(name, &latest)).into_response())
-    }
-
-    /// The group time now. A life sets its beginning before its map: what is read of an earlier life's map while the
-    /// map is held has either that life's beginning, and is from before the next, or is too young.
-    fn event_time(&self) -> EventTime {
-        let map = self.group.time.borrow();
-        let raw = self.group.os_clock().raw();
-        EventTime { raw, reading: map.reading(raw.0), life: *self.group.life.borrow() }
     }
 }
 

@@ -15,7 +15,7 @@ use super::Api;
 use super::answer::Json;
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
-use crate::group::Status;
+use crate::group::{Status, TimeNow};
 use crate::os_clock::Host;
 
 /// The group time, read between the caller's request and its answer.
@@ -175,10 +175,10 @@ pub(super) async fn get_time(
 ) -> Result<Response, Problem> {
     let max_error = query.duration("max_error")?;
     query.finish(&["max_error"])?;
-    let (raw, reading) = api.read_clock();
-    let known = known_within(&reading, max_error);
+    let time = api.group.read_time();
+    let known = known_within(&time.reading, max_error);
     let status = if known { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    Ok(answer(&api, &headers, status, raw, &reading))
+    Ok(answer(&api, &headers, status, &time))
 }
 
 /// The time as an answer, in the form that the caller wants.
@@ -186,11 +186,10 @@ pub(super) fn answer(
     api: &Api,
     headers: &HeaderMap,
     status: StatusCode,
-    raw: u64,
-    reading: &Reading,
+    time: &TimeNow,
 ) -> Response {
-    let host = api.group.os_clock().host_at(raw);
-    let view = TimeView::of(reading, raw, host, &api.group.status.borrow());
+    let host = api.group.os_clock().host_at(time.raw.0);
+    let view = TimeView::of(time, host, &api.group.status.borrow());
     let facts = view.headers();
     if wants_text(headers) {
         return (status, facts, text(view.line())).into_response();
@@ -204,17 +203,9 @@ pub(super) fn text(line: String) -> impl IntoResponse {
     ([(CONTENT_TYPE, media)], line)
 }
 
-impl Api {
-    /// Reads the raw clock while the map is held, so that no newer map comes in between.
-    pub(super) fn read_clock(&self) -> (u64, Reading) {
-        let map = self.group.time.borrow();
-        let raw = self.group.os_clock().raw().0;
-        (raw, map.reading(raw))
-    }
-}
-
 impl TimeView {
-    fn of(reading: &Reading, raw: u64, host: Host, status: &Status) -> Self {
+    fn of(time: &TimeNow, host: Host, status: &Status) -> Self {
+        let TimeNow { raw, reading, .. } = time;
         let policy = &status.clock;
         let params = Params::from(policy);
         Self {
@@ -236,7 +227,7 @@ impl TimeView {
             members: status.members.len(),
             sync_age_ns: reading.age_ns,
             slewing_ns: reading.slewing_ns,
-            raw_ns: raw.to_string(),
+            raw_ns: raw.0.to_string(),
             clock_id: ClockId::MonotonicRaw,
             assumptions: AssumptionsView {
                 max_drift_ppm: policy.max_drift_ppm,

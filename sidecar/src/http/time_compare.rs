@@ -108,7 +108,7 @@ fn stamp(query: &mut Fields, name: &str, bound: &str) -> Result<Option<IntervalV
 
 /// What is known of the present moment.
 fn now(api: &Api) -> Result<IntervalView, Problem> {
-    let (_, reading) = api.read_clock();
+    let reading = api.group.read_time().reading;
     let around = |error_ns| IntervalView::around(reading.now_ns, error_ns);
     let detail = "the group clock was not compared yet";
     let unknown = || Problem::new(ProblemType::TimeUnknown, detail);

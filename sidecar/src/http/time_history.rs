@@ -7,7 +7,6 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use conclave_protocols::LocalTime;
-use conclave_protocols::clock::Reading;
 use serde::Serialize;
 use tokio::time::MissedTickBehavior;
 use utoipa::ToSchema;
@@ -17,7 +16,7 @@ use super::answer::Json;
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
 use super::time::ClockState;
-use crate::group::Status;
+use crate::group::{Status, TimeNow};
 
 /// How the group clock of this member stood.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -100,10 +99,9 @@ pub(super) async fn follow(api: Api) -> Infallible {
 impl Api {
     /// Looks at the clock.
     pub(super) fn note_time(&self) {
-        let life = *self.group.life.borrow();
-        let (raw, reading) = self.read_clock();
-        let change = TimeChange::of(raw, &reading, &self.group.status.borrow());
-        self.history.send_if_modified(|history| history.note(life, change));
+        let time = self.group.read_time();
+        let change = TimeChange::of(&time, &self.group.status.borrow());
+        self.history.send_if_modified(|history| history.note(time.life, change));
     }
 }
 
@@ -136,9 +134,10 @@ impl TimeHistory {
 }
 
 impl TimeChange {
-    fn of(raw: u64, reading: &Reading, status: &Status) -> Self {
+    fn of(time: &TimeNow, status: &Status) -> Self {
+        let TimeNow { raw, reading, .. } = time;
         Self {
-            raw_ns: raw.to_string(),
+            raw_ns: raw.0.to_string(),
             time_ns: reading.now_ns.to_string(),
             error_bound_ns: reading.error_ns,
             status: reading.state.into(),

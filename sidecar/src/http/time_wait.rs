@@ -15,6 +15,7 @@ use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
 use super::time::{TimeView, answer, known_within};
 use crate::claims::Wait;
+use crate::group::TimeNow;
 
 /// Waits until group time is surely after a moment.
 ///
@@ -51,9 +52,9 @@ pub(super) async fn wait_for_time(
     let timeout = wait(&mut query, "timeout")?.ok_or_else(|| Problem::invalid("timeout", WAIT))?;
     query.finish(&["until_ns", "timeout", "max_error"])?;
     let began = Instant::now();
-    let (raw, reading) = reach(&api, goal, timeout).await?;
+    let time = reach(&api, goal, timeout).await?;
     api.metrics.clock.waited(began.elapsed());
-    Ok(answer(&api, &headers, StatusCode::OK, raw, &reading))
+    Ok(answer(&api, &headers, StatusCode::OK, &time))
 }
 
 /// What a caller waits for.
@@ -99,7 +100,7 @@ impl Goal {
 }
 
 /// The first reading that reaches the goal.
-async fn reach(api: &Api, goal: Goal, timeout: Wait) -> Result<(u64, Reading), Problem> {
+async fn reach(api: &Api, goal: Goal, timeout: Wait) -> Result<TimeNow, Problem> {
     let limit = match timeout {
         Wait::For(limit) => limit,
         Wait::Forever => Duration::MAX,
@@ -133,7 +134,7 @@ fn missed(left: Left) -> Problem {
 }
 
 /// Waits for the goal; nothing if the group ends before.
-async fn watch(api: &Api, goal: Goal) -> Option<(u64, Reading)> {
+async fn watch(api: &Api, goal: Goal) -> Option<TimeNow> {
     let mut map = api.group.group_time();
     loop {
         map.mark_unchanged();
@@ -149,9 +150,9 @@ async fn watch(api: &Api, goal: Goal) -> Option<(u64, Reading)> {
 }
 
 /// Reads the clock.
-fn look(api: &Api, goal: Goal) -> Result<(u64, Reading), Left> {
-    let (raw, reading) = api.read_clock();
-    goal.left(&reading).map_or(Ok((raw, reading)), Err)
+fn look(api: &Api, goal: Goal) -> Result<TimeNow, Left> {
+    let time = api.group.read_time();
+    goal.left(&time.reading).map_or(Ok(time), Err)
 }
 
 /// Returns when that may have passed.

@@ -20,8 +20,8 @@ use tower::ServiceExt;
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId, ClaimState, Held, Holder};
 use crate::clocks::SharedClocks;
 use crate::group::{
-    Asked, Believers, CandidacyState, Election, ElectionRequest, Group, LastElection, Leader,
-    Leadership, MemberStatus, NamedElections, Request, Status,
+    Asked, Believers, CandidacyState, Election, ElectionRequest, Group, LastElection, LatestTime,
+    Leader, Leadership, MemberStatus, NamedElections, Request, Status,
 };
 use crate::http::{Api, Limits, router};
 use crate::metrics::Metrics;
@@ -71,6 +71,7 @@ impl Double {
             probed: probed_seen,
             life: life_seen,
             clock: OsClock::default(),
+            latest: LatestTime::default(),
             believers: Believers::default(),
         };
         let (metrics, limits) = (Metrics::new("orders"), Limits::default());

@@ -36,6 +36,32 @@ async fn a_clock_that_was_never_compared_is_503_with_its_reading() {
     assert_eq!(answer.header("conclave-time-error-bound-ns"), None);
 }
 
+/// A map that came too late shows a time that is before what readers have seen.
+#[tokio::test]
+async fn the_time_goes_back_for_no_reader_of_a_life() {
+    let double = Double::new();
+    let mut map = synchronised_at(double.group.os_clock().raw());
+    double.time.send_replace(map);
+    let read = async || {
+        let time = double.get("/v1/time").await.json();
+        let ns = time["time_ns"].as_str().and_then(|ns| ns.parse::<i64>().ok());
+        (ns.expect("a number"), time["error_bound_ns"].as_u64().expect("a bound"))
+    };
+    let (seen, bound) = read().await;
+    for course in [&mut map.shown, &mut map.known.path] {
+        for line in [&mut course.first, &mut course.then, &mut course.last] {
+            line.ns -= 3_600_000_000_000;
+        }
+    }
+    double.time.send_replace(map);
+    let (later, wider) = read().await;
+    assert!(later >= seen);
+    assert!(wider >= bound + 3_500_000_000_000, "the error covers what it is ahead: {wider}");
+    double.life.send_replace(double.group.os_clock().raw());
+    let (anew, _) = read().await;
+    assert!(anew < seen, "another life has another time");
+}
+
 #[tokio::test]
 async fn the_time_comes_with_what_bounds_it() {
     let double = Double::new();

@@ -1,0 +1,54 @@
+//! Group time as the readers of this process see it: it never goes back.
+//!
+//! A map agrees with the one before for [`ClockMap::SWITCH_NS`](conclave_protocols::clock::ClockMap::SWITCH_NS) from the
+//! moment at which it was made. If this process was held up for longer between that moment and the publication, the map
+//! before was read when it did not hold any more.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use conclave_protocols::LocalTime;
+use conclave_protocols::clock::Reading;
+
+use super::Group;
+
+/// The latest time that was read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LatestTime(Arc<Mutex<Option<Seen>>>);
+
+/// What was read, in which life of the member.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    life: LocalTime,
+    ns: i64,
+}
+
+/// The group clock at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeNow {
+    /// The raw clock.
+    pub(crate) raw: LocalTime,
+    /// What the group clock reads then.
+    pub(crate) reading: Reading,
+    /// When this life of the member began, by the raw clock.
+    pub(crate) life: LocalTime,
+}
+
+impl Group {
+    /// Reads the raw clock while the map is held, so that no newer map comes in between. A life sets its beginning before
+    /// its map: what is read of an earlier life's map has either that life's beginning, and is from before the next, or
+    /// is too young.
+    pub(crate) fn read_time(&self) -> TimeNow {
+        let mut latest = self.latest.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = self.time.borrow();
+        let raw = self.clock.raw();
+        let (reading, life) = (map.reading(raw.0), *self.life.borrow());
+        let reading = match *latest {
+            Some(seen) if seen.life == life => reading.not_before(seen.ns),
+            Some(_) | None => reading,
+        };
+        if reading.error_ns.is_some() {
+            *latest = Some(Seen { life, ns: reading.now_ns });
+        }
+        TimeNow { raw, reading, life }
+    }
+}
