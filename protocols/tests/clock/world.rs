@@ -21,9 +21,12 @@ pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000 * MS;
 /// How often members probe the leader.
 const PROBE: u64 = 250 * MS;
-/// By how much the rate of a clock that wanders differs from its usual one: two differ by twice that, which is less than
-/// their link allows for.
-const WANDER_PPB: i128 = 45;
+/// By how many parts per billion the rate of a clock that wanders differs from its usual one: two differ by twice that,
+/// which is less than their link allows for. Half of the seeds have clocks as the usual policy allows for them.
+pub(crate) fn wander_ppb(seed: u64) -> i64 {
+    if seed.is_multiple_of(2) { 45 } else { 7_450 }
+}
+
 const PERIOD: u64 = 20 * SECOND;
 
 /// A number from `low` to `high`.
@@ -51,8 +54,8 @@ pub(crate) struct Member {
     pub(crate) island: u32,
     /// What it states of its clock, if that is not the truth.
     pub(crate) lies: Option<Lie>,
-    /// Its raw clock's rate wanders by [`WANDER_PPB`] on either side, from this moment of the period on.
-    pub(crate) wanders: Option<u64>,
+    /// Its raw clock's rate wanders by so many parts per billion on either side, from that moment of the period on.
+    pub(crate) wanders: Option<(i64, u64)>,
     /// Until then it does nothing, and what comes waits.
     pub(crate) frozen_until: u64,
     /// The map that was made last, if it has a time.
@@ -141,10 +144,10 @@ impl Happening {
 impl Member {
     pub(crate) fn raw(&self, now: u64) -> u64 {
         let mut shift = i128::from(now) * i128::from(self.rate_ppb) / 1_000_000_000;
-        if let Some(phase) = self.wanders {
+        if let Some((ppb, phase)) = self.wanders {
             // The rate rises from the least to the most and falls again, so much in each half of a period.
             let (half, at) = (i128::from(PERIOD / 2), i128::from((now + phase) % (PERIOD / 2)));
-            let gained = WANDER_PPB * at * (at - half) / half / 1_000_000_000;
+            let gained = i128::from(ppb) * at * (at - half) / half / 1_000_000_000;
             let falls = (now + phase) % PERIOD >= PERIOD / 2;
             shift += if falls { -gained } else { gained };
         }
@@ -167,7 +170,7 @@ impl World {
             Member {
                 published: clock.map(),
                 transfer: Transfer::new(clock.clone()),
-                link: link(kept.params),
+                link: link(seed, kept.params),
                 node: AnyClock::with(kept.algorithm, kept.params, (me, view), clock),
                 sources: BTreeMap::new(),
                 rate_ppb: *rate_ppb,
@@ -237,7 +240,7 @@ impl World {
         let view = View { epoch: Epoch(it.epoch), size: 1, leader: id(member) };
         let Kept { algorithm, params } = self.kept;
         it.transfer = Transfer::new(clock.clone());
-        it.link = link(params);
+        it.link = link(self.seed, params);
         it.node = AnyClock::with(algorithm, params, (id(member), view), clock);
         let gone = |one: &Happening| matches!(one, Happening::Publishes { member: of, .. } if *of == member);
         self.queue.retain(|_, one| !gone(one));
@@ -346,7 +349,7 @@ impl World {
         let clock = it.transfer.clock().clone().made_from(Some(base));
         it.transfer.enter(leads);
         it.leader = view.leader.0 as usize;
-        it.link = link(kept.params);
+        it.link = link(self.seed, kept.params);
         it.node = AnyClock::with(kept.algorithm, kept.params, (id(member), view), clock);
         it.epoch = view.epoch.0;
         it.is_sealed = false;
@@ -471,10 +474,10 @@ impl World {
     }
 }
 
-fn link(params: Params) -> Link {
+fn link(seed: u64, params: Params) -> Link {
     let max_drift_ppm = params.max_drift_ppm;
-    let assumptions =
-        Assumptions { max_drift_ppm, wander_ppb: 100, min_delay_ns: 0, stamp_slack_ns: 4 };
+    let wander_ppb = 2 * wander_ppb(seed).unsigned_abs() + 100;
+    let assumptions = Assumptions { max_drift_ppm, wander_ppb, min_delay_ns: 0, stamp_slack_ns: 4 };
     Link::new(assumptions, Duration::from_secs(60))
 }
 
