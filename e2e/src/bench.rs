@@ -6,6 +6,7 @@ mod failover;
 mod footprint;
 mod holds;
 mod named;
+mod reads;
 mod server;
 pub mod time;
 

@@ -86,8 +86,24 @@ fn times(sidecars: &[Sidecar]) -> Result<Vec<Duration>> {
     sidecars.iter().map(|sidecar| time_on_core(sidecar.pid)).collect()
 }
 
+/// The time of a process on a core so far.
 pub(super) fn time_on_core(pid: i32) -> Result<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    of_stat(&fs::read_to_string(format!("/proc/{pid}/stat"))?)
+}
+
+/// That of its threads of a name.
+pub(super) fn thread_time_on_core(pid: i32, name: &str) -> Result<Duration> {
+    let mut total = Duration::ZERO;
+    for thread in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let path = thread?.path();
+        if fs::read_to_string(path.join("comm"))?.trim_end() == name {
+            total += of_stat(&fs::read_to_string(path.join("stat"))?)?;
+        }
+    }
+    Ok(total)
+}
+
+fn of_stat(stat: &str) -> Result<Duration> {
     // proc_pid_stat(5): the command in parentheses may itself contain any character; utime and stime
     // are the twelfth and the thirteenth field after it.
     let (_, fields) = stat.rsplit_once(") ").context("no command")?;

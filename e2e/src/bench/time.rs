@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::chrony::{Chrony, MODES};
-use super::footprint::time_on_core;
+use super::footprint::{thread_time_on_core, time_on_core};
+use super::reads;
 use super::server::end;
 use crate::clock_pages::{self, Findings, Source, Starts, Watch, at};
-use crate::cluster::{Cluster, Pod, PodNetwork};
+use crate::cluster::{Cluster, Pod, PodNetwork, Signal};
 use crate::product::{self, Group, SIDECAR};
-use crate::{cache, command, packages, wait};
+use crate::{packages, wait};
 
 /// How many members the group has.
 const MEMBERS: usize = 5;
@@ -26,6 +27,14 @@ const ASKED: Duration = Duration::from_millis(250);
 
 /// How many processes burn a core in the second part.
 const HOGS: usize = 2;
+
+/// The policy of the third part: clocks are steady to 1 ppm.
+const STEADY: &str = r#"{"spec": {"clock": {"maxWanderPpb": 1000}}}"#;
+
+const STEADY_NAME: &str = "at rest, `maxWanderPpb: 1000`";
+
+/// The thread of clock probes.
+const PROBES: &str = "clock-probes";
 
 /// How many members join, one after the other.
 const JOINS: usize = 3;
@@ -54,11 +63,11 @@ pub fn run(spans: Spans) -> Result<()> {
         let mut took = vec![("five start at once", starts.end(cluster, &group.pods()?)?)];
         took.push(("one joins four", joins(cluster, &group)?));
         let bed = Bed { cluster, pods: group.pods()? };
-        measure(&bed, spans)?;
+        measure(&bed, &group, spans)?;
         print_starts(&took);
-        Ok(())
+        reads::by_http(cluster, bed.pods.first().context("five pods")?)
     })?;
-    reads()
+    reads::of_the_page()
 }
 
 /// The pods that are measured.
@@ -67,7 +76,7 @@ struct Bed<'a> {
     pods: Vec<Pod>,
 }
 
-fn measure(bed: &Bed<'_>, spans: Spans) -> Result<()> {
+fn measure(bed: &Bed<'_>, group: &Group<'_>, spans: Spans) -> Result<()> {
     let places = bed.places()?;
     let mut rivals: Vec<Chrony> =
         MODES.into_iter().map(|mode| Chrony::start(mode, &places)).collect::<Result<_>>()?;
@@ -81,6 +90,14 @@ fn measure(bed: &Bed<'_>, spans: Spans) -> Result<()> {
         parts.push((name, bed.part(&mut rivals, spans.measure)?));
         drop(hogs);
     }
+    group.namespace.kubectl(&["patch", "ccv", "orders", "--type=merge", "--patch", STEADY])?;
+    thread::sleep(spans.settle);
+    parts.push((STEADY_NAME, bed.part(&mut rivals, spans.measure)?));
+    let leader = group.await_leader()?;
+    let pods = group.followers()?;
+    bed.cluster.signal_container(&leader, SIDECAR, Signal::KILL)?;
+    let followers = Bed { cluster: bed.cluster, pods };
+    parts.push(("whose leader is killed, the other four", followers.part(&mut [], spans.measure)?));
     for (name, part) in &parts {
         part.print(name);
     }
@@ -105,7 +122,10 @@ impl Bed<'_> {
             .iter()
             .map(|pod| self.cluster.host_pid(pod, SIDECAR))
             .collect::<Result<_>>()?;
-        let spent = || pids.iter().map(|pid| time_on_core(*pid)).collect::<Result<Vec<_>>>();
+        let spent = || {
+            let one = |pid: &i32| Ok((time_on_core(*pid)?, thread_time_on_core(*pid, PROBES)?));
+            pids.iter().map(one).collect::<Result<Vec<_>>>()
+        };
         let mut figures: Vec<Rival> =
             rivals.iter().map(|rival| Rival::new(rival.mode.name)).collect();
         let (begin, before) = (Instant::now(), spent()?);
@@ -127,10 +147,9 @@ impl Bed<'_> {
             let each = rival.time_on_core()?.saturating_sub(burnt) / u32::try_from(MEMBERS)?;
             figures.core = share(each);
         }
-        let cores = after
-            .into_iter()
-            .zip(before)
-            .map(|(after, before)| share(after.saturating_sub(before)));
+        let cores = after.into_iter().zip(before).map(|(after, before)| {
+            (share(after.0.saturating_sub(before.0)), share(after.1.saturating_sub(before.1)))
+        });
         Ok(Part { found, rivals: figures, cores: cores.collect() })
     }
 }
@@ -139,8 +158,8 @@ impl Bed<'_> {
 struct Part {
     found: Findings,
     rivals: Vec<Rival>,
-    /// What each sidecar took of a core, in per cent.
-    cores: Vec<f64>,
+    /// What each sidecar took of a core, and its thread of clock probes, in per cent.
+    cores: Vec<(f64, f64)>,
 }
 
 /// What the instances of one mode of chronyd have shown.
@@ -197,8 +216,9 @@ impl Part {
             row(rival.name, &rival.apart, &rival.bounds, own, (rival.pairs, rival.outside), "");
         }
         println!("the status of the pages read: {:?}, missed: {}", found.statuses, found.missed);
-        let cores: Vec<String> = self.cores.iter().map(|core| format!("{core:.2} %")).collect();
-        println!("of a core, each sidecar: {}", cores.join(", "));
+        let cores = self.cores.iter().map(|(all, probes)| format!("{all:.2} % ({probes:.2} %)"));
+        let cores: Vec<String> = cores.collect();
+        println!("of a core, each sidecar (its thread of clock probes): {}", cores.join(", "));
         for rival in &self.rivals {
             println!("of a core, each instance of {}: {:.2} %", rival.name, rival.core);
         }
@@ -271,15 +291,6 @@ fn print_starts(took: &[(&str, Vec<Duration>)]) {
             .map(|time| time.map_or(0, Duration::as_millis));
         println!("| {what} | {least} ms | {most} ms | {} |", times.len());
     }
-}
-
-/// What a reading costs, by a program that is built like the product.
-fn reads() -> Result<()> {
-    println!();
-    let mut cargo = Command::new("cargo");
-    let example = ["--package", "conclave-clock-page", "--example", "reads"];
-    cargo.current_dir(cache::workspace()).args(["run", "--quiet", "--release", "--locked"]);
-    command::run(cargo.args(example))
 }
 
 /// Processes that burn a core each.
