@@ -1,0 +1,59 @@
+//! What it costs to read the group clock: by HTTP, and on the page.
+
+use std::process::Command;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow, ensure};
+
+use crate::clock_pages::at;
+use crate::cluster::{Cluster, Pod};
+use crate::http::Http;
+use crate::{cache, command};
+
+/// How many calls are made.
+const CALLS: usize = 5_000;
+
+/// The port of the API.
+const PORT: u16 = 7070;
+
+/// Reads the clock by HTTP from within a pod, one call after the other on one connection, and prints how long that took.
+/// Beside it is a call whose answer needs no clock.
+pub(super) fn by_http(cluster: &Cluster, pod: &Pod) -> Result<()> {
+    let network = cluster.network_of(pod)?;
+    let measure = move || {
+        network.enter()?;
+        let mut http = Http::connect(PORT)?;
+        let text = calls(&mut http, "/v1/time")?;
+        Ok((text, calls(&mut http, "/v1/elections/default")?))
+    };
+    let taken = thread::spawn(measure).join().map_err(|_| anyhow!("the client panicked"))?;
+    let (time, live): (Vec<u64>, Vec<u64>) = taken.or_else(|error: anyhow::Error| Err(error))?;
+    println!("\n| one call by HTTP, on a connection that is kept | p50 | p99 | n |");
+    println!("|{}", " --- |".repeat(4));
+    for (name, times) in [("`/v1/time`", time), ("`/v1/elections/default`", live)] {
+        let [half, rare] = [500, 990].map(|per_mille| at(&times, per_mille).unwrap_or(0) / 1_000);
+        println!("| {name} | {half} µs | {rare} µs | {} |", times.len());
+    }
+    Ok(())
+}
+
+/// How long each call took, in nanoseconds.
+fn calls(http: &mut Http, path: &str) -> Result<Vec<u64>> {
+    let call = |_| {
+        let begun = Instant::now();
+        let reply = http.call("GET", path)?;
+        ensure!(reply.status == 200, "{path}: {}: {}", reply.status, reply.body);
+        u64::try_from(begun.elapsed().as_nanos()).context("a short call")
+    };
+    (0..CALLS).map(call).collect()
+}
+
+/// What a reading of the page costs, by a program that is built like the product.
+pub(super) fn of_the_page() -> Result<()> {
+    println!();
+    let mut cargo = Command::new("cargo");
+    let example = ["--package", "conclave-clock-page", "--example", "reads"];
+    cargo.current_dir(cache::workspace()).args(["run", "--quiet", "--release", "--locked"]);
+    command::run(cargo.args(example))
+}
