@@ -21,17 +21,17 @@ const PORT: u16 = 7070;
 /// Beside it is a call whose answer needs no clock.
 pub(super) fn by_http(cluster: &Cluster, pod: &Pod) -> Result<()> {
     let network = cluster.network_of(pod)?;
-    let measure = move || {
+    let measure = move || -> Result<(Vec<u64>, Vec<u64>)> {
         network.enter()?;
         let mut http = Http::connect(PORT)?;
-        let text = calls(&mut http, "/v1/time")?;
-        Ok((text, calls(&mut http, "/v1/elections/default")?))
+        let time = calls(&mut http, "/v1/time")?;
+        Ok((time, calls(&mut http, "/v1/elections/default")?))
     };
     let taken = thread::spawn(measure).join().map_err(|_| anyhow!("the client panicked"))?;
-    let (time, live): (Vec<u64>, Vec<u64>) = taken.or_else(|error: anyhow::Error| Err(error))?;
+    let (time, leader) = taken?;
     println!("\n| one call by HTTP, on a connection that is kept | p50 | p99 | n |");
     println!("|{}", " --- |".repeat(4));
-    for (name, times) in [("`/v1/time`", time), ("`/v1/elections/default`", live)] {
+    for (name, times) in [("`/v1/time`", time), ("`/v1/elections/default`", leader)] {
         let [half, rare] = [500, 990].map(|per_mille| at(&times, per_mille).unwrap_or(0) / 1_000);
         println!("| {name} | {half} µs | {rare} µs | {} |", times.len());
     }
