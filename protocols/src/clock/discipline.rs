@@ -376,15 +376,20 @@ impl VirtualClock {
     }
 
     /// Plans a leader's course: nothing that was stated of it becomes untrue, and it is slow. While it does what was
-    /// planned before, nothing else is planned.
+    /// planned before, nothing else is planned, unless that takes long.
     fn plan(&mut self, now: u64, promised: u64, delta_ns: i64) {
         let shown = &mut self.map.shown;
-        if delta_ns == 0 || now < shown.last.raw {
-            return;
-        }
         let switch = promised.max(now.saturating_add(AHEAD_NS));
+        let first = match now {
+            _ if delta_ns == 0 => return,
+            _ if now >= shown.last.raw => shown.last,
+            _ if now >= shown.then.raw && switch.saturating_add(LONG_NS) <= shown.last.raw => {
+                shown.then
+            }
+            _ => return,
+        };
         let target = Line::straight(now, shown.at(now).saturating_add(delta_ns));
-        let (first, slew) = (shown.last, ppb(self.rates.lead_slew()));
+        let slew = ppb(self.rates.lead_slew());
         *shown = joined(first, switch, SPREAD_NS, slew, &Course::even(target));
     }
 
@@ -470,6 +475,8 @@ fn ppb(rate: u64) -> Slope {
 const AHEAD_NS: u64 = ClockMap::SWITCH_NS + 1_000_000;
 /// A leader's clock is slewed as slowly as this allows, so that its course turns seldom.
 const SPREAD_NS: u64 = 1_000_000_000;
+/// Of a plan that goes on for longer, the rest is planned anew in each round.
+const LONG_NS: u64 = 60_000_000_000;
 /// So soon a turn of a target is taken into a plan.
 const SOON_NS: u64 = 1_000_000_000;
 /// Nothing is planned for longer than a year: clocks and times are far from the largest numbers then.

@@ -1,10 +1,10 @@
 //! How a virtual clock takes corrections, and what it reports about itself meanwhile.
 
-use conclave_protocols::clock::berkeley::Timer;
+use conclave_protocols::clock::berkeley::{Message, Timer};
 use conclave_protocols::clock::{
-    Berkeley, ClockMap, Correction, GroupClock, Rates, Shown, State, VirtualClock,
+    Berkeley, ClockMap, Correction, GroupClock, Params, Rates, Shown, State, VirtualClock,
 };
-use conclave_protocols::{Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
+use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
 use crate::still::{MS, kept, params, rates};
 
@@ -172,4 +172,58 @@ fn absurd_corrections_saturate() {
     assert!(adjust(&mut clock, u64::MAX, i64::MIN, u64::MAX));
     clock.enter(LocalTime(u64::MAX), (Epoch(1), true), rates(), u64::MAX);
     assert_eq!(clock.map().reading(0).error_ns, Some(u64::MAX));
+}
+
+/// Clocks are trusted to 1 ppm, so the daemon takes two hours for 10 ms. It does not keep to that when the others come to
+/// say something else.
+#[test]
+fn a_plan_that_takes_long_is_made_anew_on_its_way() {
+    let mut world = Pair::new();
+    assert_eq!(world.round(SECOND, 0), 0, "it begins");
+    let ahead = world.round(2 * SECOND, 18);
+    assert!(ahead > 8 * MS, "{ahead}");
+    let before = world.daemon.clock().map();
+    let behind = world.round(4_500_000_000, -18);
+    assert!(behind < -8 * MS, "{behind}");
+    let after = world.daemon.clock().map();
+    let promised = 2 * SECOND + 3_250_000_000;
+    for raw in [4_500_000_000, 5 * SECOND, promised] {
+        assert_eq!(after.now_ns(raw), before.now_ns(raw), "what was stated goes on");
+    }
+    let shown = [promised, 100 * SECOND].map(|raw| after.now_ns(raw));
+    assert!(shown[1] - shown[0] < 94_750_000_000 - 100_000, "it runs slow from then on: {shown:?}");
+}
+
+/// A daemon, and a member that says that its clock is ahead by so many milliseconds.
+struct Pair {
+    daemon: Berkeley,
+    round: u64,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let params = Params { max_drift_ppm: 1, ..params() };
+        let clock = VirtualClock::new(0, params.rates());
+        let view = View { epoch: Epoch(1), size: 2, leader: MemberId(1) };
+        let mut daemon = Berkeley::new(MemberId(1), view, params, clock);
+        daemon.start(LocalTime(0), &mut Outbox::default());
+        Self { daemon, round: 0 }
+    }
+
+    /// What the daemon has yet to slew then.
+    fn round(&mut self, now: u64, ahead_ms: i64) -> i64 {
+        let now = LocalTime(now);
+        let out = &mut Outbox::default();
+        self.daemon.handle(now, Input::Timer(Timer::Round), out);
+        let polled = out.drain().find_map(|effect| match effect {
+            Effect::Send { message: Message::Poll { round }, .. } => Some(round),
+            _ => None,
+        });
+        self.round = polled.expect("it polls");
+        let reading_ns = self.daemon.clock().map().now_ns(now.0) + ahead_ms * MS;
+        let error_ns = (self.round > 2).then_some(1_000);
+        let answer = Message::Answer { round: self.round, reading_ns, error_ns };
+        self.daemon.handle(now, Input::Message { from: MemberId(0), message: answer }, out);
+        self.daemon.clock().map().reading(now.0).slewing_ns
+    }
 }
