@@ -32,7 +32,8 @@ use conclave_protocols::{
 };
 use tracing::warn;
 
-use self::time::{GroupTime, Relations};
+use self::time::GroupTime;
+pub(in crate::group) use self::time::Relations;
 use super::Request;
 use super::believers::Notified;
 use super::book::{Book, Due, Intent};

@@ -8,6 +8,7 @@
 
 mod applications;
 mod pod;
+mod probes;
 mod register;
 mod run;
 mod world;

@@ -21,7 +21,7 @@ use super::register::Register;
 use crate::claims::{Ask, Claim, ClaimId, ClaimState, Wait};
 use crate::group::believers::Notified;
 use crate::group::candidacies::Candidacies;
-use crate::group::node::{Arrival, Ending, Moment, PodNode, Surroundings};
+use crate::group::node::{Arrival, Ending, Moment, PodNode, Relations, Surroundings};
 use crate::group::{ElectionError, ElectionRequest, Request};
 use crate::lease::Order;
 use crate::metrics::LockMetrics;
@@ -52,6 +52,8 @@ pub(super) enum Call {
     Transfer(String),
     /// The group has another policy.
     Policy(Box<Policy>),
+    /// Its probes say this about the peers' raw clocks.
+    Relations(Relations),
     /// The pod ends in order.
     End,
     /// Of the register: one call in so many has an unknown outcome; none if zero.
@@ -189,6 +191,9 @@ impl Clocks {
     }
 }
 
+/// By how many ppm a raw clock is off at most.
+pub(super) const RAW_DRIFT_PPM: i64 = 15;
+
 /// A clock with a rate error of its own, from one that is off by far more.
 #[derive(Clone, Copy)]
 struct RawClock {
@@ -196,12 +201,14 @@ struct RawClock {
 }
 
 impl RawClock {
-    /// By how much a raw clock is off at most.
-    const DRIFT_PPM: i64 = 15;
+    /// By how many ppm it is fast.
+    fn ppm(self) -> i64 {
+        i64::from(self.rate_ppm) % (RAW_DRIFT_PPM + 1)
+    }
 
     fn read(self, now: LocalTime) -> LocalTime {
-        let own = i64::from(self.rate_ppm) % (Self::DRIFT_PPM + 1);
-        let (own, far) = (1_000_000 + i128::from(own), 1_000_000 + i128::from(self.rate_ppm));
+        let (own, far) =
+            (1_000_000 + i128::from(self.ppm()), 1_000_000 + i128::from(self.rate_ppm));
         LocalTime(u64::try_from(i128::from(now.0) * own / far).unwrap_or(u64::MAX))
     }
 }
@@ -249,6 +256,11 @@ impl Pod {
     /// What an application reads of the group clock when this pod's other clock shows that.
     pub(super) fn group_time(&self, now: LocalTime) -> Reading {
         self.around.map.reading(self.around.raw.read(now).0)
+    }
+
+    /// What its raw clock shows when its other clock shows that, and by how many ppm the raw clock is fast.
+    pub(super) fn raw(&self, now: LocalTime) -> (u64, i64) {
+        (self.around.raw.read(now).0, self.around.raw.ppm())
     }
 
     fn handle(&mut self, now: LocalTime, arrival: Arrival) {
@@ -301,6 +313,7 @@ impl Pod {
             Call::Policy(policy) => {
                 self.handle(now, Arrival::Command(Command::Policy(policy)));
             }
+            Call::Relations(relations) => self.handle(now, Arrival::Relations(relations)),
             Call::End => self.handle(now, Arrival::End),
             Call::Unsure(_) => {}
         }

@@ -14,6 +14,7 @@ use conclave_protocols::version;
 use conclave_protocols::{Epoch, Incarnation, LocalTime, LockName, PodUid};
 
 use super::pod::{Call, Clocks, Limits, Number, Place, Pod, Question, Seen, Shows};
+use super::probes;
 use super::register::Register;
 use crate::metrics::Metrics;
 
@@ -39,6 +40,8 @@ pub(super) struct World {
     times: BTreeMap<Node, i64>,
     /// When each pod entered which view last.
     entered: BTreeMap<usize, (Duration, Epoch)>,
+    /// When clock probes were looked at last.
+    probed: Duration,
 }
 
 /// A claim, as its application knows it.
@@ -84,6 +87,7 @@ impl World {
             views: 0,
             times: BTreeMap::new(),
             entered: BTreeMap::new(),
+            probed: Duration::ZERO,
         }
     }
 
@@ -247,10 +251,21 @@ impl World {
 
     pub(super) fn run_for(&mut self, span: Duration) {
         let end = self.sim.now() + span;
-        while self.sim.step_until(end) {
-            self.observe();
+        loop {
+            let next = self.probed + probes::PERIOD;
+            let until = next.min(end);
+            while self.sim.step_until(until) {
+                self.observe();
+            }
+            self.sim.run_for(until.saturating_sub(self.sim.now()));
+            if self.sim.now() >= next {
+                self.probed = next;
+                self.probe();
+            }
+            if self.sim.now() >= end {
+                break;
+            }
         }
-        self.sim.run_for(end.saturating_sub(self.sim.now()));
     }
 
     // ----- what they see
