@@ -217,7 +217,7 @@ impl Pair {
         self.daemon.handle(now, Input::Timer(Timer::Round), out);
         let polled = out.drain().find_map(|effect| match effect {
             Effect::Send { message: Message::Poll { round }, .. } => Some(round),
-            _ => None,
+            Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => None,
         });
         self.round = polled.expect("it polls");
         let reading_ns = self.daemon.clock().map().now_ns(now.0) + ahead_ms * MS;
