@@ -77,10 +77,24 @@ struct ClockPeerView {
     disrupted: bool,
     /// How often they did.
     contradictions: u64,
+    /// Whether the member reads this member's raw clock, that of the same machine; null before it has said.
+    same_clock: Option<bool>,
+    /// What became of what it states of its clocks.
+    audit: AuditView,
     /// Who stamped the latest packet each way.
     timestamps: TimestampsView,
     /// Packets each way.
     packets: PacketsView,
+}
+
+/// What a member states of its clocks, against what this member knows.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[schema(as = ClockAudit)]
+struct AuditView {
+    /// Checks that could be made.
+    checked: u64,
+    /// Those of them that failed: a clock or a bound is wrong, or the member lies.
+    violations: u64,
 }
 
 /// Who stamps packets.
@@ -157,6 +171,11 @@ impl ClockPeerView {
             offset: figures.relation.as_ref().ok().map(|relation| OffsetView::of(relation, now)),
             disrupted: figures.relation == Err(Missing::Broken),
             contradictions: figures.contradictions,
+            same_clock: figures.same_clock,
+            audit: AuditView {
+                checked: figures.audit.checked,
+                violations: figures.audit.violations,
+            },
             timestamps: TimestampsView {
                 sent: figures.there.map(StampedBy::from),
                 received: figures.back.map(StampedBy::from),

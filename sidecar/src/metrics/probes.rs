@@ -6,7 +6,7 @@ use std::time::Duration;
 use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge};
 
 use super::definitions::{Definitions, begin};
-use crate::probes::{PeerFigures, Source};
+use crate::probes::{Check, PeerFigures, Source};
 
 /// Clock probes: the thread that sends and takes them counts.
 #[derive(Clone)]
@@ -24,6 +24,7 @@ pub(crate) struct ProbeMetrics {
     rtt_min: GaugeVec,
     bound: GaugeVec,
     contradictions: GaugeVec,
+    violations: IntCounterVec,
 }
 
 impl ProbeMetrics {
@@ -69,7 +70,14 @@ impl ProbeMetrics {
                 "How often the clock probes with a member contradicted what is assumed of raw clocks, as long as it is probed.",
                 &["peer"],
             ),
+            violations: define.counters(
+                "conclave_clock_audit_violations_total",
+                "What other members stated of their clocks and cannot be true, by what it was held against: the relation of \
+                 a raw clock that both read, or what this member knows of group time.",
+                &["kind"],
+            ),
         };
+        begin(&metrics.violations, &VIOLATIONS.map(|check| [kind(check)]));
         begin(&metrics.timestamps, &TIMESTAMPS);
         begin(&metrics.refused, &REFUSED.map(|reason| [reason]));
         metrics
@@ -88,6 +96,11 @@ impl ProbeMetrics {
     /// A packet was not taken.
     pub(crate) fn refuse(&self, reason: &str) {
         self.refused.with_label_values(&[reason]).inc();
+    }
+
+    /// A check of what a peer stated has failed.
+    pub(crate) fn violated(&self, check: Check) {
+        self.violations.with_label_values(&[kind(check)]).inc();
     }
 
     /// Takes over what is known of the peers. Those that are none any more are forgotten. A pod has one label: of two
@@ -125,6 +138,15 @@ fn label(source: Source) -> &'static str {
         Source::User => "user",
     }
 }
+
+fn kind(check: Check) -> &'static str {
+    match check {
+        Check::Relation => "relation",
+        Check::Time => "time",
+    }
+}
+
+const VIOLATIONS: [Check; 2] = [Check::Relation, Check::Time];
 
 const TIMESTAMPS: [[&str; 2]; 4] =
     [["kernel", "sent"], ["kernel", "received"], ["user", "sent"], ["user", "received"]];

@@ -5,11 +5,14 @@ use std::time::Duration;
 
 use conclave_protocols::clock::{Assumptions, Link, Missing, Relation};
 use conclave_protocols::{Incarnation, LocalTime};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
+use tracing::warn;
 
-use super::{Peer, SAMPLES, Sample, Source};
-use crate::os_clock::OsClock;
+use super::audit::{Audited, Auditor, Check, Past};
+use super::report::{Report, Reporter};
+use super::{Heard, Peer, SAMPLES, Sample, Source};
+use crate::metrics::ProbeMetrics;
 
 /// What came of the probes with one peer.
 #[derive(Clone, Debug)]
@@ -29,14 +32,20 @@ pub(crate) struct PeerFigures {
     pub(crate) relation: Result<Relation, Missing>,
     /// How often the samples contradicted what is assumed of the clocks.
     pub(crate) contradictions: u64,
+    /// Whether the peer reads the raw clock that this member reads, by its word; nothing before it has said.
+    pub(crate) same_clock: Option<bool>,
+    /// What became of what it states of its clocks.
+    pub(crate) audit: Audited,
 }
 
 /// Takes samples, and says what came of them.
 pub(crate) struct Figures {
-    samples: mpsc::Receiver<Sample>,
+    heard: Heard,
     peers: watch::Receiver<Vec<Peer>>,
     shown: watch::Sender<Vec<PeerFigures>>,
-    clock: OsClock,
+    reporter: Reporter,
+    metrics: ProbeMetrics,
+    past: Past,
     of: HashMap<Incarnation, Course>,
 }
 
@@ -50,6 +59,11 @@ struct Course {
     back: Option<Source>,
     last: Option<LocalTime>,
     trips: Trips,
+    /// What the peer stated last.
+    report: Option<Report>,
+    audit: Audited,
+    /// When a violation was logged last.
+    warned: Option<LocalTime>,
 }
 
 /// Round trips, by samples of both ways.
@@ -82,35 +96,51 @@ const SLACK_NS: u64 = 4;
 /// How often samples are taken.
 const TAKEN: Duration = Duration::from_millis(500);
 
+/// Of one peer a violation is logged no more often than this.
+const WARNED: Duration = Duration::from_mins(1);
+
 /// For how long a shortest round trip counts.
 const MINUTE: Duration = Duration::from_mins(1);
 
 impl Figures {
     pub(crate) fn new(
-        samples: mpsc::Receiver<Sample>,
+        heard: Heard,
         peers: watch::Receiver<Vec<Peer>>,
         shown: watch::Sender<Vec<PeerFigures>>,
-        clock: OsClock,
+        reporter: Reporter,
+        metrics: ProbeMetrics,
     ) -> Self {
-        Self { samples, peers, shown, clock, of: HashMap::new() }
+        let (past, of) = (Past::default(), HashMap::new());
+        Self { heard, peers, shown, reporter, metrics, past, of }
     }
 
     /// Runs until the thread of beacons has ended.
     pub(crate) async fn run(mut self) {
         let mut ticks = tokio::time::interval(TAKEN);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !self.samples.is_closed() {
+        while !self.heard.samples.is_closed() {
             tokio::select! {
                 _ = ticks.tick() => {}
                 changed = self.peers.changed() => if changed.is_err() { break },
+                () = self.reporter.changed() => {
+                    self.note();
+                    continue;
+                }
             }
             self.take();
         }
         self.shown.send_replace(Vec::new());
     }
 
-    fn take(&mut self) {
-        let now = self.clock.raw();
+    /// Notes what is known of group time, for readings from now on.
+    fn note(&mut self) {
+        let map = self.reporter.map_of_all();
+        self.past.note(self.reporter.clock().raw(), map);
+    }
+
+    pub(super) fn take(&mut self) {
+        self.note();
+        let now = self.reporter.clock().raw();
         let peers = self.peers.borrow_and_update().clone();
         // What is assumed of a clock has changed: what was found by it counts no more.
         self.of.retain(|known, course| {
@@ -123,20 +153,36 @@ impl Figures {
         }
         // No more than may wait: a member that sends without a pause must not keep this from ending.
         for _ in 0..SAMPLES {
-            let Ok(sample) = self.samples.try_recv() else { break };
+            let Ok(sample) = self.heard.samples.try_recv() else { break };
             // One of a peer that is none any more says nothing to anybody.
             if let Some(course) = self.of.get_mut(&sample.peer()) {
                 course.take(now, &sample);
             }
         }
+        self.audit(now, &peers);
+        let domain = self.reporter.domain();
         let mut figures = Vec::with_capacity(peers.len());
         for peer in peers {
             if let Some(course) = self.of.get_mut(&peer.incarnation) {
                 course.trips.look(now);
-                figures.push(course.figures(now, peer));
+                figures.push(course.figures(now, domain, peer));
             }
         }
         self.shown.send_replace(figures);
+    }
+
+    /// Holds what peers stated against what is known.
+    fn audit(&mut self, now: LocalTime, peers: &[Peer]) {
+        let auditor = Auditor { domain: self.reporter.domain(), now, past: &self.past };
+        for _ in 0..SAMPLES {
+            let Ok((from, report)) = self.heard.reports.try_recv() else { break };
+            let peer = peers.iter().find(|peer| peer.incarnation == from);
+            if let Some((peer, course)) = peer.zip(self.of.get_mut(&from)) {
+                let failed = course.audit(&auditor, report);
+                failed.iter().for_each(|check| self.metrics.violated(*check));
+                course.warn(now, peer, &failed);
+            }
+        }
     }
 }
 
@@ -156,7 +202,35 @@ impl Course {
             back: None,
             last: None,
             trips: Trips::default(),
+            report: None,
+            audit: Audited::default(),
+            warned: None,
         }
+    }
+
+    /// Says which of the checks of a report have failed.
+    fn audit(&mut self, auditor: &Auditor, report: Report) -> Vec<Check> {
+        let relation = self.link.relation(auditor.now.0).ok();
+        let checks = auditor.audit(&report, relation.as_ref());
+        self.report = Some(report);
+        self.audit.add(&checks);
+        checks.into_iter().filter(|(_, holds)| !holds).map(|(check, _)| check).collect()
+    }
+
+    fn warn(&mut self, now: LocalTime, peer: &Peer, failed: &[Check]) {
+        let (false, Some(report)) = (failed.is_empty(), self.report) else { return };
+        if self.warned.is_some_and(|warned| now - warned < WARNED) {
+            return;
+        }
+        self.warned = Some(now);
+        warn!(
+            peer = peer.name,
+            checks = ?failed,
+            raw_ns = report.raw.0,
+            time_ns = report.time_ns,
+            bound_ns = report.bound_ns,
+            "what a member states of its clocks contradicts what is known here: a clock or a bound is wrong, or it lies"
+        );
     }
 
     fn take(&mut self, now: LocalTime, sample: &Sample) {
@@ -181,7 +255,7 @@ impl Course {
         }
     }
 
-    fn figures(&self, now: LocalTime, peer: Peer) -> PeerFigures {
+    fn figures(&self, now: LocalTime, domain: u64, peer: Peer) -> PeerFigures {
         PeerFigures {
             peer,
             samples: self.samples,
@@ -191,6 +265,8 @@ impl Course {
             last: self.last,
             relation: self.link.relation(now.0),
             contradictions: self.link.refused().contradictions,
+            same_clock: self.report.map(|report| report.domain == domain),
+            audit: self.audit,
         }
     }
 }
@@ -235,8 +311,10 @@ mod tests {
 
     use conclave_protocols::PodUid;
     use conclave_protocols::clock::Refused;
+    use tokio::sync::mpsc;
 
     use super::*;
+    use crate::http::tests::double::Double;
     use crate::probes::Stamp;
 
     const PEER: Incarnation = Incarnation { pod: PodUid(2), run: 1 };
@@ -309,8 +387,11 @@ mod tests {
         let (peers, probed) = watch::channel(vec![peer(PEER, 100)]);
         let (samples, taken) = mpsc::channel(8);
         let (shown, seen) = watch::channel(Vec::new());
-        let clock = OsClock::default();
-        let mut figures = Figures::new(taken, probed, shown, clock);
+        let (double, (_reports, reports)) = (Double::new(), mpsc::channel(8));
+        let (clock, heard) = (double.group.os_clock(), Heard { samples: taken, reports });
+        let reporter = Reporter::new(&double.group, PEER);
+        let metrics = double.metrics.probes.clone();
+        let mut figures = Figures::new(heard, probed, shown, reporter, metrics);
         let mut found = |peer| {
             let now = clock.raw().0;
             let (departed, arrived_there) = (kernel(now - 50_000), kernel(there(now - 30_000)));

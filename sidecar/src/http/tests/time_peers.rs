@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::double::*;
 use crate::os_clock::OsClock;
-use crate::probes::{Counts, Peer, PeerFigures, Source};
+use crate::probes::{Audited, Counts, Peer, PeerFigures, Source};
 
 #[tokio::test]
 async fn without_probes_there_is_nobody() {
@@ -27,6 +27,7 @@ async fn each_peer_is_shown_with_what_is_known_of_it() {
     let double = Double::new();
     let silent =
         PeerFigures { samples: 0, there: None, back: None, last: None, ..figures("shop-2", None) };
+    let silent = PeerFigures { same_clock: None, audit: Audited::default(), ..silent };
     double.probed.send_replace(vec![figures("shop-1", Some(41_250)), silent]);
     let peers = double.get("/v1/time/peers").await.json();
     let age = peers["peers"][0]["sample_age_ns"].as_u64().expect("a number");
@@ -49,9 +50,11 @@ async fn each_peer_is_shown_with_what_is_known_of_it() {
     let assumed = json!({"max_drift_ppm": 100, "wander_ppb": 15_000});
     let expected = json!({"assumed": assumed, "peers": [
         {"pod": "shop-1", "uid": uid, "run": 8123, "samples": 962, "sample_age_ns": age,
-         "rtt_min_ns": 41250, "offset": offset, "disrupted": false, "contradictions": 2, "timestamps": {"sent": "kernel", "received": "user"}, "packets": packets},
+         "rtt_min_ns": 41250, "offset": offset, "disrupted": false, "contradictions": 2,
+         "same_clock": false, "audit": {"checked": 481, "violations": 1}, "timestamps": {"sent": "kernel", "received": "user"}, "packets": packets},
         {"pod": "shop-2", "uid": uid, "run": 8123, "samples": 0, "sample_age_ns": null,
-         "rtt_min_ns": null, "offset": null, "disrupted": false, "contradictions": 2, "timestamps": {"sent": null, "received": null}, "packets": packets},
+         "rtt_min_ns": null, "offset": null, "disrupted": false, "contradictions": 2,
+         "same_clock": null, "audit": {"checked": 0, "violations": 0}, "timestamps": {"sent": null, "received": null}, "packets": packets},
     ]});
     assert_eq!(peers, expected);
 }
@@ -70,7 +73,19 @@ pub(crate) fn figures(pod: &str, rtt_min_ns: Option<u64>) -> PeerFigures {
     let last = Some(OsClock::default().raw());
     let relation = rtt_min_ns.map(|_| relation()).ok_or(Missing::Unknown);
     let contradictions = 2;
-    PeerFigures { peer, samples: 962, rtt_min_ns, there, back, last, relation, contradictions }
+    let (same_clock, audit) = (Some(false), Audited { checked: 481, violations: 1 });
+    PeerFigures {
+        peer,
+        samples: 962,
+        rtt_min_ns,
+        there,
+        back,
+        last,
+        relation,
+        contradictions,
+        same_clock,
+        audit,
+    }
 }
 
 /// Two clocks 7 s apart, of which a packet each way says what it can.
