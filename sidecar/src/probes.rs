@@ -11,6 +11,7 @@ mod exchange;
 mod figures;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod hosts;
 mod keys;
 mod packet;
 mod report;
@@ -18,6 +19,7 @@ mod socket;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod trips;
 mod unheard;
 mod waker;
 
@@ -34,7 +36,8 @@ use tokio::sync::{mpsc, watch};
 #[cfg(test)]
 pub(crate) use self::audit::Audited;
 pub(crate) use self::audit::Check;
-pub(crate) use self::figures::{Figures, PeerFigures, WANDER_PPB};
+pub(crate) use self::figures::{Figures, PeerFigures, Probed, WANDER_PPB};
+pub(crate) use self::hosts::HostClock;
 #[cfg(test)]
 pub(crate) use self::keys::Disbelief;
 pub(crate) use self::keys::{Keyring, LABEL, ProbeKey};

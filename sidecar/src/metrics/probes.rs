@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge};
+use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::definitions::{Definitions, begin};
-use crate::probes::{Check, PeerFigures, Source};
+use crate::probes::{Check, Probed, Source};
 
 /// Clock probes: the thread that sends and takes them counts.
 #[derive(Clone)]
@@ -25,6 +25,7 @@ pub(crate) struct ProbeMetrics {
     bound: GaugeVec,
     contradictions: GaugeVec,
     violations: IntCounterVec,
+    outlier: IntGaugeVec,
 }
 
 impl ProbeMetrics {
@@ -76,6 +77,12 @@ impl ProbeMetrics {
                  a raw clock that both read, or what this member knows of group time.",
                 &["kind"],
             ),
+            outlier: define.counts(
+                "conclave_clock_host_outlier",
+                "Whether the wall clock of this machine is off by what more than half of the members known here state; absent \
+                 as long as group time is not known.",
+                &[],
+            ),
         };
         begin(&metrics.violations, &VIOLATIONS.map(|check| [kind(check)]));
         begin(&metrics.timestamps, &TIMESTAMPS);
@@ -105,12 +112,17 @@ impl ProbeMetrics {
 
     /// Takes over what is known of the peers. Those that are none any more are forgotten. A pod has one label: of two
     /// processes of it, of which the one is new and the other a member still, the one is shown that was heard last.
-    pub(super) fn observe(&self, peers: &[PeerFigures]) {
+    pub(super) fn observe(&self, probed: &Probed) {
         for gauges in [&self.rtt_min, &self.bound, &self.contradictions] {
             gauges.reset();
         }
+        let none: [&str; 0] = [];
+        self.outlier.reset();
+        if let Some(host) = probed.host {
+            self.outlier.with_label_values(&none).set(i64::from(host.is_outlier));
+        }
         let mut shown = BTreeMap::new();
-        for figures in peers {
+        for figures in &probed.peers {
             let one = shown.entry(&figures.peer.name).or_insert(figures);
             if figures.last > one.last {
                 *one = figures;

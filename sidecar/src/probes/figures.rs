@@ -10,9 +10,19 @@ use tokio::time::MissedTickBehavior;
 use tracing::warn;
 
 use super::audit::{Audited, Auditor, Check, Past};
+use super::hosts::{HostClock, Hosts, Outliers, Owner};
 use super::report::{Report, Reporter};
+use super::trips::Trips;
 use super::{Heard, Peer, SAMPLES, Sample, Source};
 use crate::metrics::ProbeMetrics;
+
+/// What came of the probes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Probed {
+    pub(crate) peers: Vec<PeerFigures>,
+    /// The wall clock of this member's machine; nothing as long as group time is not known.
+    pub(crate) host: Option<HostClock>,
+}
 
 /// What came of the probes with one peer.
 #[derive(Clone, Debug)]
@@ -36,16 +46,19 @@ pub(crate) struct PeerFigures {
     pub(crate) same_clock: Option<bool>,
     /// What became of what it states of its clocks.
     pub(crate) audit: Audited,
+    /// The wall clock of its machine; nothing as long as it states none together with group time.
+    pub(crate) host: Option<HostClock>,
 }
 
 /// Takes samples, and says what came of them.
 pub(crate) struct Figures {
     heard: Heard,
     peers: watch::Receiver<Vec<Peer>>,
-    shown: watch::Sender<Vec<PeerFigures>>,
+    shown: watch::Sender<Probed>,
     reporter: Reporter,
     metrics: ProbeMetrics,
     past: Past,
+    outliers: Outliers,
     of: HashMap<Incarnation, Course>,
 }
 
@@ -59,24 +72,13 @@ struct Course {
     back: Option<Source>,
     last: Option<LocalTime>,
     trips: Trips,
-    /// What the peer stated last.
-    report: Option<Report>,
+    /// What the peer has stated since samples were taken last.
+    reports: Vec<Report>,
+    /// What it stated last, and when that was looked at.
+    report: Option<(LocalTime, Report)>,
     audit: Audited,
     /// When a violation was logged last.
     warned: Option<LocalTime>,
-}
-
-/// Round trips, by samples of both ways.
-#[derive(Debug, Default)]
-struct Trips {
-    /// A packet there, with no packet back after it yet: when it departed, and how long it took by two clocks.
-    there: Option<(i128, i128)>,
-    /// The latest packet back: when it arrived, and how long it took by two clocks.
-    back: Option<(i128, i128)>,
-    /// The shortest of this minute, and of the minute before.
-    shortest: [Option<u64>; 2],
-    /// When this minute began.
-    since: LocalTime,
 }
 
 /// For how long samples count in the relation of two clocks: with four a second each way, and packets that are late by
@@ -96,22 +98,22 @@ const SLACK_NS: u64 = 4;
 /// How often samples are taken.
 const TAKEN: Duration = Duration::from_millis(500);
 
+/// What a peer stated of its machine counts for that long.
+const STATED: Duration = Duration::from_secs(5);
+
 /// Of one peer a violation is logged no more often than this.
 const WARNED: Duration = Duration::from_mins(1);
-
-/// For how long a shortest round trip counts.
-const MINUTE: Duration = Duration::from_mins(1);
 
 impl Figures {
     pub(crate) fn new(
         heard: Heard,
         peers: watch::Receiver<Vec<Peer>>,
-        shown: watch::Sender<Vec<PeerFigures>>,
+        shown: watch::Sender<Probed>,
         reporter: Reporter,
         metrics: ProbeMetrics,
     ) -> Self {
-        let (past, of) = (Past::default(), HashMap::new());
-        Self { heard, peers, shown, reporter, metrics, past, of }
+        let (past, outliers, of) = (Past::default(), Outliers::default(), HashMap::new());
+        Self { heard, peers, shown, reporter, metrics, past, outliers, of }
     }
 
     /// Runs until the thread of beacons has ended.
@@ -129,7 +131,7 @@ impl Figures {
             }
             self.take();
         }
-        self.shown.send_replace(Vec::new());
+        self.shown.send_replace(Probed::default());
     }
 
     /// Notes what is known of group time, for readings from now on.
@@ -159,31 +161,55 @@ impl Figures {
                 course.take(now, &sample);
             }
         }
-        self.audit(now, &peers);
-        let domain = self.reporter.domain();
+        for _ in 0..SAMPLES {
+            let Ok((from, report)) = self.heard.reports.try_recv() else { break };
+            if let Some(course) = self.of.get_mut(&from) {
+                course.reports.push(report);
+            }
+        }
+        let auditor = Auditor { domain: self.reporter.domain(), now, past: &self.past };
         let mut figures = Vec::with_capacity(peers.len());
         for peer in peers {
             if let Some(course) = self.of.get_mut(&peer.incarnation) {
                 course.trips.look(now);
-                figures.push(course.figures(now, domain, peer));
+                let relation = course.link.relation(now.0);
+                let failed = course.audit(&auditor, relation.as_ref().ok());
+                failed.iter().for_each(|check| self.metrics.violated(*check));
+                course.warn(now, &peer, &failed);
+                figures.push(course.figures(relation, auditor.domain, peer));
             }
         }
-        self.shown.send_replace(figures);
+        let host = self.judge_hosts(now, &mut figures);
+        self.shown.send_replace(Probed { peers: figures, host });
     }
 
-    /// Holds what peers stated against what is known.
-    fn audit(&mut self, now: LocalTime, peers: &[Peer]) {
-        let auditor = Auditor { domain: self.reporter.domain(), now, past: &self.past };
-        for _ in 0..SAMPLES {
-            let Ok((from, report)) = self.heard.reports.try_recv() else { break };
-            let peer = peers.iter().find(|peer| peer.incarnation == from);
-            if let Some((peer, course)) = peer.zip(self.of.get_mut(&from)) {
-                let failed = course.audit(&auditor, report);
-                failed.iter().for_each(|check| self.metrics.violated(*check));
-                course.warn(now, peer, &failed);
-            }
+    /// Finds the machines whose wall clock is off. How this member's own is.
+    fn judge_hosts(&mut self, now: LocalTime, figures: &mut [PeerFigures]) -> Option<HostClock> {
+        let of_peers = self.of.iter().filter_map(|(peer, course)| {
+            let (since, report) = course.report?;
+            (now - since < STATED).then_some((Some(*peer), report))
+        });
+        let hosts = Hosts::judge(of_peers.chain([(None, self.reporter.report())]));
+        for one in &mut *figures {
+            one.host = hosts.of(Some(one.peer.incarnation));
         }
+        for (owner, clock) in self.outliers.new_among(now, &hosts) {
+            warn!(
+                pod = name(owner, figures),
+                offset_ns = clock.offset_ns,
+                max_error_ns = clock.max_error_ns,
+                "the wall clock of this pod's node is off, by what most members of the group state"
+            );
+        }
+        hosts.of(None)
     }
+}
+
+/// The name of a pod.
+fn name(owner: Owner, figures: &[PeerFigures]) -> &str {
+    let Some(peer) = owner else { return "this one" };
+    let one = figures.iter().find(|one| one.peer.incarnation == peer);
+    one.map_or("", |one| &one.peer.name)
 }
 
 impl Course {
@@ -202,23 +228,27 @@ impl Course {
             back: None,
             last: None,
             trips: Trips::default(),
+            reports: Vec::new(),
             report: None,
             audit: Audited::default(),
             warned: None,
         }
     }
 
-    /// Says which of the checks of a report have failed.
-    fn audit(&mut self, auditor: &Auditor, report: Report) -> Vec<Check> {
-        let relation = self.link.relation(auditor.now.0).ok();
-        let checks = auditor.audit(&report, relation.as_ref());
-        self.report = Some(report);
-        self.audit.add(&checks);
-        checks.into_iter().filter(|(_, holds)| !holds).map(|(check, _)| check).collect()
+    /// Holds what the peer has stated against what is known, and says which checks have failed.
+    fn audit(&mut self, auditor: &Auditor, relation: Option<&Relation>) -> Vec<Check> {
+        let mut failed = Vec::new();
+        for report in self.reports.drain(..) {
+            let checks = auditor.audit(&report, relation);
+            self.audit.add(&checks);
+            failed.extend(checks.into_iter().filter(|(_, holds)| !holds).map(|(check, _)| check));
+            self.report = Some((auditor.now, report));
+        }
+        failed
     }
 
     fn warn(&mut self, now: LocalTime, peer: &Peer, failed: &[Check]) {
-        let (false, Some(report)) = (failed.is_empty(), self.report) else { return };
+        let (false, Some((_, report))) = (failed.is_empty(), self.report) else { return };
         if self.warned.is_some_and(|warned| now - warned < WARNED) {
             return;
         }
@@ -255,7 +285,7 @@ impl Course {
         }
     }
 
-    fn figures(&self, now: LocalTime, domain: u64, peer: Peer) -> PeerFigures {
+    fn figures(&self, relation: Result<Relation, Missing>, domain: u64, peer: Peer) -> PeerFigures {
         PeerFigures {
             peer,
             samples: self.samples,
@@ -263,44 +293,11 @@ impl Course {
             there: self.there,
             back: self.back,
             last: self.last,
-            relation: self.link.relation(now.0),
+            relation,
             contradictions: self.link.refused().contradictions,
-            same_clock: self.report.map(|report| report.domain == domain),
+            same_clock: self.report.map(|(_, report)| report.domain == domain),
             audit: self.audit,
-        }
-    }
-}
-
-impl Trips {
-    fn there(&mut self, departed: i128, took: i128) {
-        self.there = Some((departed, took));
-    }
-
-    /// With the packet back before it and this one after it, a packet there makes a round trip: the clocks' offset is in
-    /// each of the ways, once added and once taken off, and as it was at the same moment if what the two took is
-    /// weighted by how far they are from it. Else a drift of 50 parts per million would be 12 µs of a round trip.
-    fn back(&mut self, arrived: i128, took: i128) {
-        let before = self.back.replace((arrived, took));
-        let Some(((began, first), (departed, there))) = before.zip(self.there) else { return };
-        if departed > arrived {
-            return;
-        }
-        self.there = None;
-        let whole = arrived - began;
-        if departed < began || whole <= 0 {
-            return;
-        }
-        let back = first + (took - first) * (departed - began) / whole;
-        let Ok(trip) = u64::try_from(there + back) else { return };
-        let shortest = &mut self.shortest[0];
-        *shortest = Some(shortest.map_or(trip, |shortest| shortest.min(trip)));
-    }
-
-    /// Forgets what is of the minute before the last.
-    fn look(&mut self, now: LocalTime) {
-        if now - self.since >= MINUTE {
-            self.since = now;
-            self.shortest = [None, self.shortest[0]];
+            host: None,
         }
     }
 }
@@ -386,7 +383,7 @@ mod tests {
         };
         let (peers, probed) = watch::channel(vec![peer(PEER, 100)]);
         let (samples, taken) = mpsc::channel(8);
-        let (shown, seen) = watch::channel(Vec::new());
+        let (shown, seen) = watch::channel(Probed::default());
         let (double, (_reports, reports)) = (Double::new(), mpsc::channel(8));
         let (clock, heard) = (double.group.os_clock(), Heard { samples: taken, reports });
         let reporter = Reporter::new(&double.group, PEER);
@@ -399,7 +396,11 @@ mod tests {
             let (departed_there, arrived) = (kernel(there(now - 20_000)), kernel(now));
             samples.try_send(Sample::Received { peer, departed_there, arrived }).expect("room");
             figures.take();
-            seen.borrow().iter().map(|one| (one.samples, one.relation.is_ok())).collect::<Vec<_>>()
+            seen.borrow()
+                .peers
+                .iter()
+                .map(|one| (one.samples, one.relation.is_ok()))
+                .collect::<Vec<_>>()
         };
         assert_eq!(found(PEER), [(2, true)]);
         assert_eq!(found(PEER), [(4, true)]);
@@ -411,32 +412,5 @@ mod tests {
         assert_eq!(found(next), [(2, true)]);
         peers.send_replace(vec![peer(next, 200), peer(PEER, 200)]);
         assert_eq!(found(next), [(4, true), (0, false)], "nothing is left of the first");
-    }
-
-    #[test]
-    fn a_round_trip_is_forgotten_after_two_minutes_at_most() {
-        let mut trips = Trips::default();
-        let minute = 60_000_000_000;
-        trips.look(LocalTime(10 * minute));
-        trips.back(0, 30);
-        trips.there(5, 20);
-        trips.back(10, 30);
-        assert_eq!(trips.shortest, [Some(50), None]);
-        trips.look(LocalTime(11 * minute));
-        assert_eq!(trips.shortest, [None, Some(50)]);
-        trips.look(LocalTime(12 * minute));
-        assert_eq!(trips.shortest, [None, None]);
-    }
-
-    #[test]
-    fn a_packet_there_that_no_packet_back_surrounds_makes_no_round_trip() {
-        let mut trips = Trips::default();
-        trips.there(5, 20);
-        trips.back(10, 30);
-        assert_eq!(trips.shortest, [None, None], "none came before it");
-        trips.there(20, 20);
-        assert_eq!(trips.shortest, [None, None], "none came after it");
-        trips.back(30, 30);
-        assert_eq!(trips.shortest, [Some(50), None]);
     }
 }

@@ -24,13 +24,13 @@ fn synchronise(member: &Double, wrong_ns: i64) {
 /// What comes of probes as soon as that is so.
 fn figures_until(
     figures: &mut Figures,
-    shown: &watch::Receiver<Vec<PeerFigures>>,
+    shown: &watch::Receiver<Probed>,
     is_so: impl Fn(&PeerFigures) -> bool,
 ) -> PeerFigures {
     let begun = Instant::now();
     loop {
         figures.take();
-        if let Some(one) = shown.borrow().iter().find(|one| is_so(one)) {
+        if let Some(one) = shown.borrow().peers.iter().find(|one| is_so(one)) {
             return one.clone();
         }
         assert!(begun.elapsed() < Duration::from_secs(30), "not in time: {:?}", shown.borrow());
@@ -56,7 +56,7 @@ fn audited(
     synchronise(&one.double, 0);
     synchronise(&two.double, wrong_ns);
     let Member { heard, reporter, metrics, probes, double: _double, .. } = one;
-    let (shown, seen) = watch::channel(Vec::new());
+    let (shown, seen) = watch::channel(Probed::default());
     let mut figures = Figures::new(heard, probes.peers(), shown, reporter, metrics.probes.clone());
     let found = figures_until(&mut figures, &seen, is_so);
     (found, ["relation", "time"].map(|kind| violations(&metrics, kind)))
@@ -105,12 +105,12 @@ fn a_member_whose_stamps_are_not_of_the_clock_that_it_names_is_found_and_counted
     }]);
     let ((samples, taken), (reports, reported)) = (mpsc::channel(8), mpsc::channel(8));
     let heard = Heard { samples: taken, reports: reported };
-    let (shown, seen) = watch::channel(Vec::new());
+    let (shown, seen) = watch::channel(Probed::default());
     let report = reporter.report();
     let mut figures = Figures::new(heard, probed, shown, reporter, double.metrics.probes.clone());
     reports.try_send((peer, report)).expect("room");
     figures.take();
-    assert_eq!(seen.borrow()[0].audit.checked, 0, "no relation is known");
+    assert_eq!(seen.borrow().peers[0].audit.checked, 0, "no relation is known");
     let now = report.raw.0;
     let kernel = |raw| Stamp { raw: LocalTime(raw), source: Source::Kernel };
     let (departed, arrived_there) = (kernel(now - 50_000), kernel(now + 7_000_000_000));
@@ -119,9 +119,42 @@ fn a_member_whose_stamps_are_not_of_the_clock_that_it_names_is_found_and_counted
     samples.try_send(Sample::Received { peer, departed_there, arrived }).expect("room");
     reports.try_send((peer, report)).expect("room");
     figures.take();
-    let found = seen.borrow()[0].clone();
+    let found = seen.borrow().peers[0].clone();
     assert_eq!((found.same_clock, found.audit.checked, found.audit.violations), (Some(true), 1, 1));
     assert_eq!(["relation", "time"].map(|kind| violations(&double.metrics, kind)), [1, 0]);
+}
+
+/// Of five, of which the one that looks is one, the wall clock of one is 90 s ahead.
+#[test]
+fn the_machine_whose_wall_clock_is_off_is_named_and_no_other() {
+    let double = Double::new();
+    let peer = |pod| Peer {
+        incarnation: Incarnation { pod: PodUid(pod), run: 1 },
+        name: format!("pod-{pod}"),
+        addresses: Vec::new(),
+        max_drift_ppm: 100,
+        counts: Arc::default(),
+    };
+    let reporter = Reporter::new(&double.group, peer(1).incarnation);
+    synchronise(&double, 0);
+    let ((_samples, samples), (reports, reported)) = (mpsc::channel(8), mpsc::channel(8));
+    let heard = Heard { samples, reports: reported };
+    let (_peers, probed) = watch::channel((2..=6).map(peer).collect());
+    let (shown, seen) = watch::channel(Probed::default());
+    let report = reporter.report();
+    let mut figures = Figures::new(heard, probed, shown, reporter, double.metrics.probes.clone());
+    for pod in 2..=5 {
+        let ahead = if pod == 4 { 90 * SECOND_NS } else { 0 };
+        let stated = Report { wall_ns: report.wall_ns + ahead, ..report };
+        reports.try_send((peer(pod).incarnation, stated)).expect("room");
+    }
+    figures.take();
+    let found = seen.borrow().clone();
+    let is_outlier = |host: Option<HostClock>| host.map(|host| host.is_outlier);
+    assert_eq!(is_outlier(found.host), Some(false));
+    let named = found.peers.iter().map(|one| is_outlier(one.host)).collect::<Vec<_>>();
+    let sound = Some(false);
+    assert_eq!(named, [sound, sound, Some(true), sound, None], "the last has said nothing");
 }
 
 /// The time of a life before may be that of another group.
