@@ -57,10 +57,10 @@ const NEAR_NS: u64 = 10_000_000_000;
 
 impl Past {
     /// This is what is known now.
-    pub(super) fn note(&mut self, now: LocalTime, map: Option<ClockMap>) {
+    pub(super) fn note(&mut self, now: LocalTime, map: Option<&ClockMap>) {
         let Some(map) = map else { return self.0.clear() };
-        if self.0.back().is_none_or(|(_, last)| *last != map) {
-            self.0.push_back((now, map));
+        if self.0.back().is_none_or(|(_, last)| last != map) {
+            self.0.push_back((now, *map));
         }
         let is_over = |next: &(LocalTime, ClockMap)| now - next.0 > KEPT;
         while self.0.len() > MAPS || self.0.get(1).is_some_and(is_over) {
@@ -173,7 +173,7 @@ mod tests {
         auditor.audit(report, relation)
     }
 
-    fn past(map: ClockMap) -> Past {
+    fn past(map: &ClockMap) -> Past {
         let mut past = Past::default();
         past.note(LocalTime(NOW - SECOND), Some(map));
         past
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn what_is_true_holds_for_the_same_clock_and_for_another() {
-        let past = past(known(NOW - SECOND, 0));
+        let past = past(&known(NOW - SECOND, 0));
         let checks = audit(&past, &report(HERE, AGO, AGO), Some(&relation(0)));
         assert_eq!(checks, [(Check::Relation, true), (Check::Time, true)]);
         let checks = audit(&past, &report(ELSEWHERE, AGO + AHEAD, AGO), Some(&relation(AHEAD)));
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_time_out_of_its_bound_is_found_on_either_side() {
-        let past = past(known(NOW - SECOND, 0));
+        let past = past(&known(NOW - SECOND, 0));
         for wrong in [AGO - 3_000_000, AGO + 3_000_000] {
             let checks = audit(&past, &report(HERE, AGO, wrong), None);
             assert_eq!(checks, [(Check::Time, false)]);
@@ -223,8 +223,8 @@ mod tests {
     /// The map that came later is wrong about the time before it by 5 ms, and right since.
     #[test]
     fn a_reading_is_held_against_the_map_of_its_moment_and_none_that_came_later() {
-        let mut past = past(known(NOW - SECOND, 0));
-        past.note(LocalTime(NOW - SECOND / 10), Some(known(NOW, 5 * MILLISECOND)));
+        let mut past = past(&known(NOW - SECOND, 0));
+        past.note(LocalTime(NOW - SECOND / 10), Some(&known(NOW, 5 * MILLISECOND)));
         assert_eq!(audit(&past, &report(HERE, AGO, AGO), None), [(Check::Time, true)]);
         let checks = audit(&past, &report(HERE, NOW - SECOND / 20, NOW), None);
         assert_eq!(checks, [(Check::Time, false)], "that of this moment is of the later one");
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_known_is_not_checked() {
-        let sure = past(known(NOW - SECOND, 0));
+        let sure = past(&known(NOW - SECOND, 0));
         let early = report(HERE, NOW - 2 * SECOND, 0);
         assert_eq!(audit(&sure, &early, None), [], "nothing was known then");
         let stated = Report { bound_ns: None, ..report(HERE, AGO, 0) };
@@ -240,8 +240,8 @@ mod tests {
         assert_eq!(audit(&sure, &report(ELSEWHERE, AGO, 0), None), [], "no relation is known");
         let mut disrupted = known(NOW - SECOND, 0);
         disrupted.disrupted_until = NOW;
-        assert_eq!(audit(&past(disrupted), &report(HERE, AGO, 0), None), []);
-        let mut other = past(known(NOW - SECOND, 0));
+        assert_eq!(audit(&past(&disrupted), &report(HERE, AGO, 0), None), []);
+        let mut other = past(&known(NOW - SECOND, 0));
         other.note(LocalTime(NOW), None);
         assert_eq!(audit(&other, &report(HERE, AGO, 0), None), [], "there is no time of all");
     }
@@ -250,13 +250,13 @@ mod tests {
     fn of_the_maps_of_the_past_few_are_kept_and_the_one_in_force_always() {
         let mut past = Past::default();
         for second in 0..100 {
-            past.note(LocalTime(second * SECOND), Some(known(second * SECOND, 0)));
+            past.note(LocalTime(second * SECOND), Some(&known(second * SECOND, 0)));
         }
         assert_eq!(past.0.len(), 4);
-        past.note(LocalTime(1_000 * SECOND), Some(known(99 * SECOND, 0)));
+        past.note(LocalTime(1_000 * SECOND), Some(&known(99 * SECOND, 0)));
         assert_eq!(past.0.len(), 1);
         for nanosecond in 0..1_000 {
-            past.note(LocalTime(NOW + nanosecond), Some(known(NOW + nanosecond, 0)));
+            past.note(LocalTime(NOW + nanosecond), Some(&known(NOW + nanosecond, 0)));
         }
         assert_eq!(past.0.len(), MAPS);
     }
@@ -264,7 +264,7 @@ mod tests {
     /// Whatever a peer states, the arithmetic holds.
     #[test]
     fn no_number_that_a_peer_states_is_too_large() {
-        let past = past(known(NOW - SECOND, 0));
+        let past = past(&known(NOW - SECOND, 0));
         let relations = [None, Some(relation(0)), Some(relation(AHEAD))];
         for domain in [HERE, ELSEWHERE] {
             for raw in [0, 1, NOW, u64::MAX / 2, u64::MAX - 1, u64::MAX] {

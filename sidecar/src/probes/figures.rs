@@ -137,7 +137,7 @@ impl Figures {
     /// Notes what is known of group time, for readings from now on.
     fn note(&mut self) {
         let map = self.reporter.map_of_all();
-        self.past.note(self.reporter.clock().raw(), map);
+        self.past.note(self.reporter.clock().raw(), map.as_ref());
     }
 
     pub(super) fn take(&mut self) {
@@ -174,7 +174,9 @@ impl Figures {
                 course.trips.look(now);
                 let relation = course.link.relation(now.0);
                 let failed = course.audit(&auditor, relation.as_ref().ok());
-                failed.iter().for_each(|check| self.metrics.violated(*check));
+                for check in &failed {
+                    self.metrics.violated(*check);
+                }
                 course.warn(now, &peer, &failed);
                 figures.push(course.figures(relation, auditor.domain, peer));
             }
@@ -387,7 +389,7 @@ mod tests {
         let (double, (_reports, reports)) = (Double::new(), mpsc::channel(8));
         let (clock, heard) = (double.group.os_clock(), Heard { samples: taken, reports });
         let reporter = Reporter::new(&double.group, PEER);
-        let metrics = double.metrics.probes.clone();
+        let metrics = double.metrics.probes;
         let mut figures = Figures::new(heard, probed, shown, reporter, metrics);
         let mut found = |peer| {
             let now = clock.raw().0;

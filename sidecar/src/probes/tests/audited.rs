@@ -103,8 +103,8 @@ fn a_member_whose_stamps_are_not_of_the_clock_that_it_names_is_found_and_counted
         max_drift_ppm: 100,
         counts: Arc::default(),
     }]);
-    let ((samples, taken), (reports, reported)) = (mpsc::channel(8), mpsc::channel(8));
-    let heard = Heard { samples: taken, reports: reported };
+    let ((samples, taken), (reports, stated)) = (mpsc::channel(8), mpsc::channel(8));
+    let heard = Heard { samples: taken, reports: stated };
     let (shown, seen) = watch::channel(Probed::default());
     let report = reporter.report();
     let mut figures = Figures::new(heard, probed, shown, reporter, double.metrics.probes.clone());
@@ -137,16 +137,16 @@ fn the_machine_whose_wall_clock_is_off_is_named_and_no_other() {
     };
     let reporter = Reporter::new(&double.group, peer(1).incarnation);
     synchronise(&double, 0);
-    let ((_samples, samples), (reports, reported)) = (mpsc::channel(8), mpsc::channel(8));
-    let heard = Heard { samples, reports: reported };
+    let ((_samples, samples), (reports, stated)) = (mpsc::channel(8), mpsc::channel(8));
+    let heard = Heard { samples, reports: stated };
     let (_peers, probed) = watch::channel((2..=6).map(peer).collect());
     let (shown, seen) = watch::channel(Probed::default());
     let report = reporter.report();
-    let mut figures = Figures::new(heard, probed, shown, reporter, double.metrics.probes.clone());
+    let mut figures = Figures::new(heard, probed, shown, reporter, double.metrics.probes);
     for pod in 2..=5 {
         let ahead = if pod == 4 { 90 * SECOND_NS } else { 0 };
-        let stated = Report { wall_ns: report.wall_ns + ahead, ..report };
-        reports.try_send((peer(pod).incarnation, stated)).expect("room");
+        let word = Report { wall_ns: report.wall_ns + ahead, ..report };
+        reports.try_send((peer(pod).incarnation, word)).expect("room");
     }
     figures.take();
     let found = seen.borrow().clone();
