@@ -79,7 +79,7 @@ struct ClockPeerView {
     disrupted: bool,
     /// How often they did.
     contradictions: u64,
-    /// Whether the member reads this member's raw clock, that of the same machine; null before it has said.
+    /// Whether the member reads this member's raw clock, that of the same machine; null before it has stated any.
     same_clock: Option<bool>,
     /// What became of what it states of its clocks.
     audit: AuditView,
