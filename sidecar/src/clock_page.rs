@@ -11,20 +11,18 @@ mod plan;
 mod tests;
 
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
 use conclave_clock_page::{Refused, Words, Writer};
 use conclave_protocols::clock::{ClockMap, Params};
 use conclave_protocols::policy::ClockPolicy;
-use ring::digest::{SHA256, digest};
 use tracing::debug;
 
 use self::plan::{Plan, plan};
 use crate::group::Group;
 use crate::metrics::ClockMetrics;
-use crate::os_clock::{Host, OsClock};
+use crate::os_clock::{Host, OsClock, clock_domain};
 
 /// The clock page of one member.
 #[derive(Debug)]
@@ -158,13 +156,4 @@ impl ClockPage {
 fn state_nothing(writer: &mut Writer, clock_domain: u64) {
     let stated = writer.publish(&Words { clock_domain, ..Words::UNKNOWN });
     debug_assert_eq!(stated, Ok(()));
-}
-
-/// Which raw clock this process reads: that of this boot, with the offsets of this time namespace.
-fn clock_domain() -> u64 {
-    // Where the kernel says neither, all processes that it runs have the same clock as far as anybody knows.
-    let boot = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let namespace = std::fs::metadata("/proc/self/ns/time").map_or(0, |file| file.ino());
-    let identity = [boot.trim_ascii(), &namespace.to_le_bytes()].concat();
-    digest(&SHA256, &identity).as_ref().first_chunk().copied().map_or(0, u64::from_le_bytes)
 }

@@ -31,7 +31,7 @@ pub(crate) use self::timers::sleep_until;
 use crate::claims::{Ask, AskError, Claim, ClaimError, ClaimId};
 use crate::locks::{Locks, LocksError, Which};
 use crate::os_clock::OsClock;
-use crate::probes::PeerFigures;
+use crate::probes::Probed;
 
 /// A handle to a group. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Group {
     pub(crate) election: watch::Receiver<Election>,
     pub(crate) named: watch::Receiver<NamedElections>,
     pub(crate) time: watch::Receiver<ClockMap>,
-    pub(crate) probed: watch::Receiver<Vec<PeerFigures>>,
+    pub(crate) probed: watch::Receiver<Probed>,
     /// When the present life of the member began, by the raw clock; before the first, the process.
     pub(crate) life: watch::Receiver<LocalTime>,
     pub(crate) clock: OsClock,
@@ -169,7 +169,7 @@ impl Group {
     }
 
     /// What came of clock probes, peer by peer.
-    pub(crate) fn probed(&self) -> watch::Receiver<Vec<PeerFigures>> {
+    pub(crate) fn probed(&self) -> watch::Receiver<Probed> {
         self.probed.clone()
     }
 

@@ -1,6 +1,7 @@
 //! The clocks of the operating system, behind one type, so that tests and `conclave dev` can give
 //! a member a clock that is off.
 
+mod domain;
 mod host;
 mod stamps;
 mod watch;
@@ -8,6 +9,7 @@ mod watch;
 use std::time::Duration;
 
 use conclave_protocols::LocalTime;
+pub(crate) use domain::clock_domain;
 pub(crate) use host::{Host, Kept};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 pub(crate) use stamps::Stamps;

@@ -6,16 +6,20 @@
 //! are raw ones (`CLOCK_MONOTONIC_RAW`).
 
 mod allowance;
+mod audit;
 mod exchange;
 mod figures;
 #[cfg(feature = "fuzzing")]
 pub(crate) mod fuzzing;
+mod hosts;
 mod keys;
 mod packet;
+mod report;
 mod socket;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod trips;
 mod unheard;
 mod waker;
 
@@ -31,18 +35,22 @@ use conclave_protocols::record::MemberInfo;
 use conclave_protocols::{Incarnation, LocalTime};
 use tokio::sync::{mpsc, watch};
 
-pub(crate) use self::figures::{Figures, PeerFigures};
+#[cfg(test)]
+pub(crate) use self::audit::Audited;
+pub(crate) use self::audit::Check;
+pub(crate) use self::figures::{Figures, PeerFigures, Probed};
+pub(crate) use self::hosts::HostClock;
 #[cfg(test)]
 pub(crate) use self::keys::Disbelief;
 pub(crate) use self::keys::{Keyring, LABEL, ProbeKey};
 pub(crate) use self::packet::GroupHash;
 #[cfg(test)]
 pub(crate) use self::packet::{Beacon, Packet};
+pub(crate) use self::report::{Report, Reporter};
 use self::thread::Thread;
 use self::waker::Waker;
 use crate::links::Cuts;
 use crate::metrics::ProbeMetrics;
-use crate::os_clock::OsClock;
 
 /// Who took a stamp.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -143,10 +151,17 @@ pub(crate) struct Setting {
     pub(crate) group: u128,
     /// The address of the port of the links; that of beacons is the same, by UDP.
     pub(crate) address: SocketAddr,
-    pub(crate) clock: OsClock,
+    pub(crate) reporter: Reporter,
     pub(crate) keys: Keyring,
     pub(crate) cuts: Cuts,
     pub(crate) metrics: ProbeMetrics,
+}
+
+/// What the thread learns.
+pub(crate) struct Heard {
+    pub(crate) samples: mpsc::Receiver<Sample>,
+    /// What peers state of their clocks.
+    pub(crate) reports: mpsc::Receiver<(Incarnation, Report)>,
 }
 
 /// The thread of beacons, which ends with this.
@@ -161,27 +176,30 @@ pub(crate) struct Probes {
 const SAMPLES: usize = 4096;
 
 impl Probes {
-    /// Starts the thread, with nobody to send to, and says where its samples come out.
-    pub(crate) fn start(setting: Setting) -> io::Result<(Self, mpsc::Receiver<Sample>)> {
+    /// Starts the thread, with nobody to send to, and says where what it learns comes out.
+    pub(crate) fn start(setting: Setting) -> io::Result<(Self, Heard)> {
         let waker = Arc::new(Waker::new()?);
         let (peers, probed) = watch::channel(Vec::new());
         let (samples, taken) = mpsc::channel(SAMPLES);
-        let Setting { me, group, address, clock, keys, cuts, metrics } = setting;
+        let (reports, reported) = mpsc::channel(SAMPLES);
+        let Setting { me, group, address, reporter, keys, cuts, metrics } = setting;
         let thread = Thread {
             me,
             group: GroupHash::of(group),
             address,
-            clock,
+            reporter,
             keys,
             cuts,
             metrics,
             peers: probed,
             samples,
+            reports,
             waker: Arc::clone(&waker),
         };
         let builder = std::thread::Builder::new().name("clock-probes".to_owned());
         let thread = builder.stack_size(STACK).spawn(move || thread.run())?;
-        Ok((Self { peers, waker, thread: Some(thread) }, taken))
+        let heard = Heard { samples: taken, reports: reported };
+        Ok((Self { peers, waker, thread: Some(thread) }, heard))
     }
 
     /// From now on beacons go to these, of whose clocks the policy assumes so much.

@@ -28,7 +28,7 @@ use crate::lease::Leases;
 use crate::links::{Cuts, Links, Local, Warnings};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
-use crate::probes::{self, Figures, Keyring, Probes};
+use crate::probes::{self, Figures, Keyring, Probes, Reporter};
 use crate::register::{Register, Sight};
 
 /// The sockets of a sidecar. Nobody has been notified of them yet.
@@ -271,12 +271,12 @@ impl Sidecar {
 
     /// Starts the thread of clock probes, and shows what comes of them. A sidecar without it goes on.
     fn probe(&self, group: PodUid, me: Incarnation, keys: &Keyring, cuts: &Cuts) -> Option<Probes> {
-        let clock = self.group.os_clock();
+        let reporter = Reporter::new(&self.group, me);
         let setting = probes::Setting {
             me,
             group: group.0,
             address: *self.peers.first()?,
-            clock,
+            reporter: reporter.clone(),
             keys: keys.clone(),
             cuts: cuts.clone(),
             metrics: self.metrics.probes.clone(),
@@ -284,8 +284,9 @@ impl Sidecar {
         let started = Probes::start(setting);
         let started =
             started.inspect_err(|error| warn!(%error, "start the thread of clock probes"));
-        let (probes, samples) = started.ok()?;
-        let figures = Figures::new(samples, probes.peers(), self.slot.probed.clone(), clock);
+        let (probes, heard) = started.ok()?;
+        let (shown, metrics) = (self.slot.probed.clone(), self.metrics.probes.clone());
+        let figures = Figures::new(heard, probes.peers(), shown, reporter, metrics);
         self.tracker.spawn(figures.run());
         Some(probes)
     }

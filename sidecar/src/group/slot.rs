@@ -13,7 +13,7 @@ use crate::claims::{AskError, ClaimError};
 use crate::locks::LocksError;
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
-use crate::probes::PeerFigures;
+use crate::probes::Probed;
 
 /// Requests that may wait for the task.
 const REQUESTS: usize = 1024;
@@ -24,7 +24,7 @@ pub(crate) struct Slot {
     pub(super) publisher: Publisher,
     pub(super) map: watch::Sender<ClockMap>,
     /// What came of clock probes.
-    pub(crate) probed: watch::Sender<Vec<PeerFigures>>,
+    pub(crate) probed: watch::Sender<Probed>,
     /// When the present life began.
     life: watch::Sender<LocalTime>,
     pub(super) clock: OsClock,
@@ -43,7 +43,7 @@ pub(crate) fn open(group: &str, pod: &str, clock: OsClock, metrics: Metrics) -> 
     let map = watch::Sender::new(virtual_clock(clock, &Policy::default()).map());
     let life = watch::Sender::new(clock.raw());
     let named = watch::Sender::new(NamedElections::new());
-    let probed = watch::Sender::new(Vec::new());
+    let probed = watch::Sender::new(Probed::default());
     let group = Group {
         requests,
         named: named.subscribe(),

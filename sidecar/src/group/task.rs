@@ -37,7 +37,7 @@ use crate::lease::{LeaseWays, Leases, News};
 use crate::links::Links;
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
-use crate::probes::{PeerFigures, Probes};
+use crate::probes::{PeerFigures, Probed, Probes};
 use crate::register::{Register, Sight};
 use crate::telemetry::PATH;
 use crate::wire::Payload;
@@ -199,7 +199,7 @@ struct Sources<'a> {
     dead: mpsc::Receiver<Incarnation>,
     application: watch::Receiver<Application>,
     believers: watch::Receiver<Notified>,
-    probed: watch::Receiver<Vec<PeerFigures>>,
+    probed: watch::Receiver<Probed>,
 }
 
 impl Task<'_> {
@@ -265,7 +265,7 @@ impl Task<'_> {
                 Ok(()) = sources.probed.changed() => {
                     let figures = sources.probed.borrow_and_update();
                     let of = |one: &PeerFigures| (one.peer.incarnation, one.relation);
-                    Arrival::Relations(figures.iter().map(of).collect())
+                    Arrival::Relations(figures.peers.iter().map(of).collect())
                 }
                 Some(dead) = sources.dead.recv() => Arrival::Command(Command::Evidence(dead)),
             };

@@ -11,7 +11,7 @@ use super::Api;
 use super::answer::Json;
 use super::fields::QueryFields;
 use super::problem::{Problem, ProblemBody};
-use crate::probes::{PeerFigures, Source};
+use crate::probes::{HostClock, PeerFigures, Source};
 
 /// The members that this one exchanges clock probes with.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -19,6 +19,8 @@ use crate::probes::{PeerFigures, Source};
 pub(super) struct ClockPeersView {
     /// All members of a view of up to 16; in a larger one all if this member leads, and else the leader.
     peers: Vec<ClockPeerView>,
+    /// The wall clock of this member's machine; null as long as group time is not known, and where there are no probes.
+    host: Option<HostView>,
     /// What the bounds rest on; null where there are no probes.
     assumed: Option<AssumedView>,
 }
@@ -78,10 +80,41 @@ struct ClockPeerView {
     disrupted: bool,
     /// How often they did.
     contradictions: u64,
+    /// Whether the member reads this member's raw clock, that of the same machine; null before it has stated any.
+    same_clock: Option<bool>,
+    /// What became of what it states of its clocks.
+    audit: AuditView,
+    /// The wall clock of its machine, as it states that; null as long as it does not know group time.
+    host: Option<HostView>,
     /// Who stamped the latest packet each way.
     timestamps: TimestampsView,
     /// Packets each way.
     packets: PacketsView,
+}
+
+/// The wall clock of a member's machine.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = ClockPeerHost)]
+struct HostView {
+    /// That clock less group time, in nanoseconds.
+    #[schema(example = "-41250")]
+    offset_ns: String,
+    /// Whether its daemon says that it is synchronized.
+    synchronized: bool,
+    /// How far it is from UTC at most, if that daemon is right; null if it is not synchronized.
+    max_error_ns: Option<u64>,
+    /// Whether it is off, by what more than half of the members known here state.
+    outlier: bool,
+}
+
+/// What a member states of its clocks, against what this member knows.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[schema(as = ClockAudit)]
+struct AuditView {
+    /// Checks that could be made.
+    checked: u64,
+    /// Those of them that failed: a clock or a bound is wrong, or the member lies.
+    violations: u64,
 }
 
 /// Who stamps packets.
@@ -136,12 +169,13 @@ pub(super) async fn list_time_peers(
     let now = api.group.os_clock().raw();
     let probed = api.group.probed();
     let probed = probed.borrow();
-    let peers = probed.iter().map(|figures| ClockPeerView::of(figures, now)).collect();
-    let assumed = probed.first().map(|figures| AssumedView {
+    let peers = probed.peers.iter().map(|figures| ClockPeerView::of(figures, now)).collect();
+    let host = probed.host.map(HostView::from);
+    let assumed = probed.peers.first().map(|figures| AssumedView {
         max_drift_ppm: figures.peer.assumptions.max_drift_ppm,
         wander_ppb: figures.peer.assumptions.wander_ppb,
     });
-    Ok(Json(ClockPeersView { peers, assumed }).into_response())
+    Ok(Json(ClockPeersView { peers, host, assumed }).into_response())
 }
 
 impl ClockPeerView {
@@ -158,6 +192,12 @@ impl ClockPeerView {
             offset: figures.relation.as_ref().ok().map(|relation| OffsetView::of(relation, now)),
             disrupted: figures.relation == Err(Missing::Broken),
             contradictions: figures.contradictions,
+            same_clock: figures.same_clock,
+            audit: AuditView {
+                checked: figures.audit.checked,
+                violations: figures.audit.violations,
+            },
+            host: figures.host.map(HostView::from),
             timestamps: TimestampsView {
                 sent: figures.there.map(StampedBy::from),
                 received: figures.back.map(StampedBy::from),
@@ -182,6 +222,17 @@ impl OffsetView {
             rate_ppb: relation.rate.ppb(),
             least_rate_ppb: relation.least_rate.ppb(),
             most_rate_ppb: relation.most_rate.ppb(),
+        }
+    }
+}
+
+impl From<HostClock> for HostView {
+    fn from(clock: HostClock) -> Self {
+        Self {
+            offset_ns: clock.offset_ns.to_string(),
+            synchronized: clock.max_error_ns.is_some(),
+            max_error_ns: clock.max_error_ns,
+            outlier: clock.is_outlier,
         }
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge};
+use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::definitions::{Definitions, begin};
-use crate::probes::{PeerFigures, Source};
+use crate::probes::{Check, Probed, Source};
 
 /// Clock probes: the thread that sends and takes them counts.
 #[derive(Clone)]
@@ -24,6 +24,8 @@ pub(crate) struct ProbeMetrics {
     rtt_min: GaugeVec,
     bound: GaugeVec,
     contradictions: GaugeVec,
+    violations: IntCounterVec,
+    outlier: IntGaugeVec,
 }
 
 impl ProbeMetrics {
@@ -69,7 +71,20 @@ impl ProbeMetrics {
                 "How often the clock probes with a member contradicted what is assumed of raw clocks, as long as it is probed.",
                 &["peer"],
             ),
+            violations: define.counters(
+                "conclave_clock_audit_violations_total",
+                "What other members stated of their clocks and cannot be true, by what it was held against: the relation of \
+                 a raw clock that both read, or what this member knows of group time.",
+                &["kind"],
+            ),
+            outlier: define.counts(
+                "conclave_clock_host_outlier",
+                "Whether the wall clock of this machine is off by what more than half of the members known here state; absent \
+                 as long as group time is not known.",
+                &[],
+            ),
         };
+        begin(&metrics.violations, &VIOLATIONS.map(|check| [kind(check)]));
         begin(&metrics.timestamps, &TIMESTAMPS);
         begin(&metrics.refused, &REFUSED.map(|reason| [reason]));
         metrics
@@ -90,14 +105,24 @@ impl ProbeMetrics {
         self.refused.with_label_values(&[reason]).inc();
     }
 
+    /// A check of what a peer stated has failed.
+    pub(crate) fn violated(&self, check: Check) {
+        self.violations.with_label_values(&[kind(check)]).inc();
+    }
+
     /// Takes over what is known of the peers. Those that are none any more are forgotten. A pod has one label: of two
     /// processes of it, of which the one is new and the other a member still, the one is shown that was heard last.
-    pub(super) fn observe(&self, peers: &[PeerFigures]) {
+    pub(super) fn observe(&self, probed: &Probed) {
         for gauges in [&self.rtt_min, &self.bound, &self.contradictions] {
             gauges.reset();
         }
+        let none: [&str; 0] = [];
+        self.outlier.reset();
+        if let Some(host) = probed.host {
+            self.outlier.with_label_values(&none).set(i64::from(host.is_outlier));
+        }
         let mut shown = BTreeMap::new();
-        for figures in peers {
+        for figures in &probed.peers {
             let one = shown.entry(&figures.peer.name).or_insert(figures);
             if figures.last > one.last {
                 *one = figures;
@@ -125,6 +150,15 @@ fn label(source: Source) -> &'static str {
         Source::User => "user",
     }
 }
+
+fn kind(check: Check) -> &'static str {
+    match check {
+        Check::Relation => "relation",
+        Check::Time => "time",
+    }
+}
+
+const VIOLATIONS: [Check; 2] = [Check::Relation, Check::Time];
 
 const TIMESTAMPS: [[&str; 2]; 4] =
     [["kernel", "sent"], ["kernel", "received"], ["user", "sent"], ["user", "received"]];

@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use conclave_protocols::{Incarnation, LocalTime};
 
 use super::packet::{Beacon, Numbered};
+use super::report::Report;
 use super::{Sample, Source, Stamp};
 
 /// The beacons between this member and one peer. It does no I/O.
@@ -50,11 +51,11 @@ impl Exchange {
         self.answered
     }
 
-    /// What to send next.
-    pub(super) fn beacon(&self, from: Incarnation, number: u64) -> Beacon {
+    /// What to send next, with what its sender states of its clocks.
+    pub(super) fn beacon(&self, from: Incarnation, number: u64, report: Report) -> Beacon {
         let departed = self.departures.back();
         let departed = departed.map(|one| Numbered { number: one.number, at: one.stamp });
-        Beacon { from, number, departed, heard: self.heard }
+        Beacon { from, number, departed, heard: self.heard, report }
     }
 
     /// A beacon was sent, by a call that began and returned then.
@@ -126,13 +127,13 @@ mod tests {
         let (mut one, mut two) = (Exchange::with(TWO), Exchange::with(ONE));
         one.sent(1, LocalTime(100), LocalTime(104));
         assert!(one.stamped(1, LocalTime(102)));
-        let first = Exchange::with(TWO).beacon(ONE, 1);
+        let first = Exchange::with(TWO).beacon(ONE, 1, Report::default());
         assert_eq!(two.received(&first, kernel(1_112)), []);
-        let back = two.beacon(TWO, 1);
+        let back = two.beacon(TWO, 1, Report::default());
         two.sent(1, LocalTime(1_200), LocalTime(1_204));
         let there = Sample::Sent { peer: TWO, departed: kernel(102), arrived_there: kernel(1_112) };
         assert_eq!(one.received(&back, user(214)), [there]);
-        let second = one.beacon(ONE, 2);
+        let second = one.beacon(ONE, 2, Report::default());
         let there =
             Sample::Received { peer: ONE, departed_there: kernel(102), arrived: kernel(1_112) };
         let back = Sample::Sent { peer: ONE, departed: user(1_200), arrived_there: user(214) };
@@ -147,6 +148,7 @@ mod tests {
             number,
             departed: Some(Numbered { number: of, at: user(50) }),
             heard: None,
+            report: Report::default(),
         };
         assert_eq!(one.received(&beacon(2, 1), user(100)), [], "the first was not heard");
         assert_eq!(one.received(&beacon(4, 3), user(300)), [], "the third was not heard");
@@ -162,6 +164,7 @@ mod tests {
             number,
             departed: None,
             heard: Some(Numbered { number: heard, at: user(50) }),
+            report: Report::default(),
         };
         assert_eq!(one.received(&beacon(1, 4), user(200)), [], "it was never sent");
         assert_eq!(one.received(&beacon(2, 3), user(300)).len(), 1);
@@ -174,8 +177,14 @@ mod tests {
         one.sent(1, LocalTime(1_000_000), LocalTime(1_001_000));
         assert!(!one.stamped(2, LocalTime(1_000_500)));
         assert!(!one.stamped(1, LocalTime(1_201_001)), "long after the call");
-        assert_eq!(one.beacon(ONE, 2).departed.expect("one was sent").at, user(1_000_000));
+        assert_eq!(
+            one.beacon(ONE, 2, Report::default()).departed.expect("one was sent").at,
+            user(1_000_000)
+        );
         assert!(one.stamped(1, LocalTime(999_900)));
-        assert_eq!(one.beacon(ONE, 2).departed.expect("one was sent").at, kernel(1_000_000));
+        assert_eq!(
+            one.beacon(ONE, 2, Report::default()).departed.expect("one was sent").at,
+            kernel(1_000_000)
+        );
     }
 }

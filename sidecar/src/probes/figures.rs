@@ -6,11 +6,24 @@ use std::time::Duration;
 use conclave_protocols::clock::{Assumptions, Link, Missing, Relation};
 use conclave_protocols::policy::ClockPolicy;
 use conclave_protocols::{Incarnation, LocalTime};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
+use tracing::warn;
 
-use super::{Peer, SAMPLES, Sample, Source};
-use crate::os_clock::OsClock;
+use super::audit::{Audited, Auditor, Check, Past};
+use super::hosts::{HostClock, Hosts, Outliers, Owner};
+use super::report::{Report, Reporter};
+use super::trips::Trips;
+use super::{Heard, Peer, SAMPLES, Sample, Source};
+use crate::metrics::ProbeMetrics;
+
+/// What came of the probes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Probed {
+    pub(crate) peers: Vec<PeerFigures>,
+    /// The wall clock of this member's machine; nothing as long as group time is not known.
+    pub(crate) host: Option<HostClock>,
+}
 
 /// What came of the probes with one peer.
 #[derive(Clone, Debug)]
@@ -30,14 +43,23 @@ pub(crate) struct PeerFigures {
     pub(crate) relation: Result<Relation, Missing>,
     /// How often the samples contradicted what is assumed of the clocks.
     pub(crate) contradictions: u64,
+    /// Whether the peer reads the raw clock that this member reads, by its word; nothing before it has stated any.
+    pub(crate) same_clock: Option<bool>,
+    /// What became of what it states of its clocks.
+    pub(crate) audit: Audited,
+    /// The wall clock of its machine; nothing as long as it states none together with group time.
+    pub(crate) host: Option<HostClock>,
 }
 
 /// Takes samples, and says what came of them.
 pub(crate) struct Figures {
-    samples: mpsc::Receiver<Sample>,
+    heard: Heard,
     peers: watch::Receiver<Vec<Peer>>,
-    shown: watch::Sender<Vec<PeerFigures>>,
-    clock: OsClock,
+    shown: watch::Sender<Probed>,
+    reporter: Reporter,
+    metrics: ProbeMetrics,
+    past: Past,
+    outliers: Outliers,
     of: HashMap<Incarnation, Course>,
 }
 
@@ -51,19 +73,13 @@ struct Course {
     back: Option<Source>,
     last: Option<LocalTime>,
     trips: Trips,
-}
-
-/// Round trips, by samples of both ways.
-#[derive(Debug, Default)]
-struct Trips {
-    /// A packet there, with no packet back after it yet: when it departed, and how long it took by two clocks.
-    there: Option<(i128, i128)>,
-    /// The latest packet back: when it arrived, and how long it took by two clocks.
-    back: Option<(i128, i128)>,
-    /// The shortest of this minute, and of the minute before.
-    shortest: [Option<u64>; 2],
-    /// When this minute began.
-    since: LocalTime,
+    /// What the peer has stated since samples were taken last.
+    reports: Vec<Report>,
+    /// What it stated last, and when that was looked at.
+    report: Option<(LocalTime, Report)>,
+    audit: Audited,
+    /// When a violation was logged last.
+    warned: Option<LocalTime>,
 }
 
 /// For how long samples count in the relation of two clocks: with four a second each way, and packets that are late by
@@ -76,8 +92,11 @@ const SLACK_NS: u64 = 4;
 /// How often samples are taken.
 const TAKEN: Duration = Duration::from_millis(500);
 
-/// For how long a shortest round trip counts.
-const MINUTE: Duration = Duration::from_mins(1);
+/// What a peer stated of its machine counts for that long.
+const STATED: Duration = Duration::from_secs(5);
+
+/// Of one peer a violation is logged no more often than this.
+const WARNED: Duration = Duration::from_mins(1);
 
 /// What a policy assumes of the raw clocks of two members, and what is assumed of the packets between them.
 pub(crate) fn assumptions(policy: &ClockPolicy) -> Assumptions {
@@ -91,30 +110,43 @@ pub(crate) fn assumptions(policy: &ClockPolicy) -> Assumptions {
 
 impl Figures {
     pub(crate) fn new(
-        samples: mpsc::Receiver<Sample>,
+        heard: Heard,
         peers: watch::Receiver<Vec<Peer>>,
-        shown: watch::Sender<Vec<PeerFigures>>,
-        clock: OsClock,
+        shown: watch::Sender<Probed>,
+        reporter: Reporter,
+        metrics: ProbeMetrics,
     ) -> Self {
-        Self { samples, peers, shown, clock, of: HashMap::new() }
+        let (past, outliers, of) = (Past::default(), Outliers::default(), HashMap::new());
+        Self { heard, peers, shown, reporter, metrics, past, outliers, of }
     }
 
     /// Runs until the thread of beacons has ended.
     pub(crate) async fn run(mut self) {
         let mut ticks = tokio::time::interval(TAKEN);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while !self.samples.is_closed() {
+        while !self.heard.samples.is_closed() {
             tokio::select! {
                 _ = ticks.tick() => {}
                 changed = self.peers.changed() => if changed.is_err() { break },
+                () = self.reporter.changed() => {
+                    self.note();
+                    continue;
+                }
             }
             self.take();
         }
-        self.shown.send_replace(Vec::new());
+        self.shown.send_replace(Probed::default());
     }
 
-    fn take(&mut self) {
-        let now = self.clock.raw();
+    /// Notes what is known of group time, for readings from now on.
+    fn note(&mut self) {
+        let map = self.reporter.map_of_all();
+        self.past.note(self.reporter.clock().raw(), map.as_ref());
+    }
+
+    pub(super) fn take(&mut self) {
+        self.note();
+        let now = self.reporter.clock().raw();
         let peers = self.peers.borrow_and_update().clone();
         // What is assumed of a clock has changed: what was found by it counts no more.
         self.of.retain(|known, course| {
@@ -127,21 +159,63 @@ impl Figures {
         }
         // No more than may wait: a member that sends without a pause must not keep this from ending.
         for _ in 0..SAMPLES {
-            let Ok(sample) = self.samples.try_recv() else { break };
+            let Ok(sample) = self.heard.samples.try_recv() else { break };
             // One of a peer that is none any more says nothing to anybody.
             if let Some(course) = self.of.get_mut(&sample.peer()) {
                 course.take(now, &sample);
             }
         }
+        for _ in 0..SAMPLES {
+            let Ok((from, report)) = self.heard.reports.try_recv() else { break };
+            if let Some(course) = self.of.get_mut(&from) {
+                course.reports.push(report);
+            }
+        }
+        let auditor = Auditor { domain: self.reporter.domain(), now, past: &self.past };
         let mut figures = Vec::with_capacity(peers.len());
         for peer in peers {
             if let Some(course) = self.of.get_mut(&peer.incarnation) {
                 course.trips.look(now);
-                figures.push(course.figures(now, peer));
+                let relation = course.link.relation(now.0);
+                let failed = course.audit(&auditor, relation.as_ref().ok());
+                for check in &failed {
+                    self.metrics.violated(*check);
+                }
+                course.warn(now, &peer, &failed);
+                figures.push(course.figures(relation, auditor.domain, peer));
             }
         }
-        self.shown.send_replace(figures);
+        let host = self.judge_hosts(now, &mut figures);
+        self.shown.send_replace(Probed { peers: figures, host });
     }
+
+    /// Finds the machines whose wall clock is off. How this member's own is.
+    fn judge_hosts(&mut self, now: LocalTime, figures: &mut [PeerFigures]) -> Option<HostClock> {
+        let of_peers = self.of.iter().filter_map(|(peer, course)| {
+            let (since, report) = course.report?;
+            (now - since < STATED).then_some((Some(*peer), report))
+        });
+        let hosts = Hosts::judge(of_peers.chain([(None, self.reporter.report())]));
+        for one in &mut *figures {
+            one.host = hosts.of(Some(one.peer.incarnation));
+        }
+        for (owner, clock) in self.outliers.new_among(now, &hosts) {
+            warn!(
+                pod = name(owner, figures),
+                offset_ns = clock.offset_ns,
+                max_error_ns = clock.max_error_ns,
+                "the wall clock of this pod's node is off, by what most members of the group state"
+            );
+        }
+        hosts.of(None)
+    }
+}
+
+/// The name of a pod.
+fn name(owner: Owner, figures: &[PeerFigures]) -> &str {
+    let Some(peer) = owner else { return "this one" };
+    let one = figures.iter().find(|one| one.peer.incarnation == peer);
+    one.map_or("", |one| &one.peer.name)
 }
 
 impl Course {
@@ -154,7 +228,39 @@ impl Course {
             back: None,
             last: None,
             trips: Trips::default(),
+            reports: Vec::new(),
+            report: None,
+            audit: Audited::default(),
+            warned: None,
         }
+    }
+
+    /// Holds what the peer has stated against what is known, and says which checks have failed.
+    fn audit(&mut self, auditor: &Auditor, relation: Option<&Relation>) -> Vec<Check> {
+        let mut failed = Vec::new();
+        for report in self.reports.drain(..) {
+            let checks = auditor.audit(&report, relation);
+            self.audit.add(&checks);
+            failed.extend(checks.into_iter().filter(|(_, holds)| !holds).map(|(check, _)| check));
+            self.report = Some((auditor.now, report));
+        }
+        failed
+    }
+
+    fn warn(&mut self, now: LocalTime, peer: &Peer, failed: &[Check]) {
+        let (false, Some((_, report))) = (failed.is_empty(), self.report) else { return };
+        if self.warned.is_some_and(|warned| now - warned < WARNED) {
+            return;
+        }
+        self.warned = Some(now);
+        warn!(
+            peer = peer.name,
+            checks = ?failed,
+            raw_ns = report.raw.0,
+            time_ns = report.time_ns,
+            bound_ns = report.bound_ns,
+            "what a member states of its clocks contradicts what is known here: a clock or a bound is wrong, or it lies"
+        );
     }
 
     fn take(&mut self, now: LocalTime, sample: &Sample) {
@@ -179,7 +285,7 @@ impl Course {
         }
     }
 
-    fn figures(&self, now: LocalTime, peer: Peer) -> PeerFigures {
+    fn figures(&self, relation: Result<Relation, Missing>, domain: u64, peer: Peer) -> PeerFigures {
         PeerFigures {
             peer,
             samples: self.samples,
@@ -187,42 +293,11 @@ impl Course {
             there: self.there,
             back: self.back,
             last: self.last,
-            relation: self.link.relation(now.0),
+            relation,
             contradictions: self.link.refused().contradictions,
-        }
-    }
-}
-
-impl Trips {
-    fn there(&mut self, departed: i128, took: i128) {
-        self.there = Some((departed, took));
-    }
-
-    /// With the packet back before it and this one after it, a packet there makes a round trip: the clocks' offset is in
-    /// each of the ways, once added and once taken off, and as it was at the same moment if what the two took is
-    /// weighted by how far they are from it. Else a drift of 50 parts per million would be 12 µs of a round trip.
-    fn back(&mut self, arrived: i128, took: i128) {
-        let before = self.back.replace((arrived, took));
-        let Some(((began, first), (departed, there))) = before.zip(self.there) else { return };
-        if departed > arrived {
-            return;
-        }
-        self.there = None;
-        let whole = arrived - began;
-        if departed < began || whole <= 0 {
-            return;
-        }
-        let back = first + (took - first) * (departed - began) / whole;
-        let Ok(trip) = u64::try_from(there + back) else { return };
-        let shortest = &mut self.shortest[0];
-        *shortest = Some(shortest.map_or(trip, |shortest| shortest.min(trip)));
-    }
-
-    /// Forgets what is of the minute before the last.
-    fn look(&mut self, now: LocalTime) {
-        if now - self.since >= MINUTE {
-            self.since = now;
-            self.shortest = [None, self.shortest[0]];
+            same_clock: self.report.map(|(_, report)| report.domain == domain),
+            audit: self.audit,
+            host: None,
         }
     }
 }
@@ -233,8 +308,10 @@ mod tests {
 
     use conclave_protocols::PodUid;
     use conclave_protocols::clock::Refused;
+    use tokio::sync::mpsc;
 
     use super::*;
+    use crate::http::tests::double::Double;
     use crate::probes::Stamp;
 
     const PEER: Incarnation = Incarnation { pod: PodUid(2), run: 1 };
@@ -310,9 +387,12 @@ mod tests {
         };
         let (peers, probed) = watch::channel(vec![peer(PEER, 100, 15_000)]);
         let (samples, taken) = mpsc::channel(8);
-        let (shown, seen) = watch::channel(Vec::new());
-        let clock = OsClock::default();
-        let mut figures = Figures::new(taken, probed, shown, clock);
+        let (shown, seen) = watch::channel(Probed::default());
+        let (double, (_reports, reports)) = (Double::new(), mpsc::channel(8));
+        let (clock, heard) = (double.group.os_clock(), Heard { samples: taken, reports });
+        let reporter = Reporter::new(&double.group, PEER);
+        let metrics = double.metrics.probes;
+        let mut figures = Figures::new(heard, probed, shown, reporter, metrics);
         let mut found = |peer| {
             let now = clock.raw().0;
             let (departed, arrived_there) = (kernel(now - 50_000), kernel(there(now - 30_000)));
@@ -320,7 +400,11 @@ mod tests {
             let (departed_there, arrived) = (kernel(there(now - 20_000)), kernel(now));
             samples.try_send(Sample::Received { peer, departed_there, arrived }).expect("room");
             figures.take();
-            seen.borrow().iter().map(|one| (one.samples, one.relation.is_ok())).collect::<Vec<_>>()
+            seen.borrow()
+                .peers
+                .iter()
+                .map(|one| (one.samples, one.relation.is_ok()))
+                .collect::<Vec<_>>()
         };
         assert_eq!(found(PEER), [(2, true)]);
         assert_eq!(found(PEER), [(4, true)]);
@@ -336,32 +420,5 @@ mod tests {
         assert_eq!(found(next), [(2, true)]);
         peers.send_replace(vec![peer(next, 200, 1_000), peer(PEER, 200, 1_000)]);
         assert_eq!(found(next), [(4, true), (0, false)], "nothing is left of the first");
-    }
-
-    #[test]
-    fn a_round_trip_is_forgotten_after_two_minutes_at_most() {
-        let mut trips = Trips::default();
-        let minute = 60_000_000_000;
-        trips.look(LocalTime(10 * minute));
-        trips.back(0, 30);
-        trips.there(5, 20);
-        trips.back(10, 30);
-        assert_eq!(trips.shortest, [Some(50), None]);
-        trips.look(LocalTime(11 * minute));
-        assert_eq!(trips.shortest, [None, Some(50)]);
-        trips.look(LocalTime(12 * minute));
-        assert_eq!(trips.shortest, [None, None]);
-    }
-
-    #[test]
-    fn a_packet_there_that_no_packet_back_surrounds_makes_no_round_trip() {
-        let mut trips = Trips::default();
-        trips.there(5, 20);
-        trips.back(10, 30);
-        assert_eq!(trips.shortest, [None, None], "none came before it");
-        trips.there(20, 20);
-        assert_eq!(trips.shortest, [None, None], "none came after it");
-        trips.back(30, 30);
-        assert_eq!(trips.shortest, [Some(50), None]);
     }
 }

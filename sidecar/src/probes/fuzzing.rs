@@ -6,6 +6,7 @@ use conclave_protocols::{Incarnation, LocalTime, PodUid};
 
 use super::keys::{Keyring, ProbeKey};
 use super::packet::{Beacon, GroupHash, Numbered, Packet};
+use super::report::Report;
 use super::{Source, Stamp};
 
 const GROUP: u128 = 1;
@@ -30,10 +31,19 @@ pub fn sealed(later: bool) -> Vec<u8> {
     let at = |raw, source| Stamp { raw: LocalTime(raw), source };
     let departed = Numbered { number: 6, at: at(743_119_673_557, Source::Kernel) };
     let heard = Numbered { number: 4, at: at(743_119_923_557, Source::User) };
+    let report = Report { domain: 12, raw: LocalTime(743_119_923_601), ..Report::default() };
+    let known = Report {
+        time_ns: 1_795_196_160_332_304_127,
+        bound_ns: Some(300_000),
+        wall_ns: 1_795_196_160_332_262_877,
+        wall_error_ns: Some(1_500_000),
+        ..report
+    };
     let beacon = if later {
-        Beacon { from: ME, number: 7, departed: Some(departed), heard: Some(heard) }
+        let (departed, heard) = (Some(departed), Some(heard));
+        Beacon { from: ME, number: 7, departed, heard, report: known }
     } else {
-        Beacon { from: ME, number: 1, departed: None, heard: None }
+        Beacon { from: ME, number: 1, departed: None, heard: None, report }
     };
     beacon.seal(GroupHash::of(GROUP), &key()).to_vec()
 }

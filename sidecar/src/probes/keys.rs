@@ -182,12 +182,14 @@ mod tests {
     use conclave_protocols::PodUid;
 
     use super::super::packet::{Beacon, GroupHash, LENGTH};
+    use super::super::report::Report;
     use super::*;
 
     const PEER: Incarnation = Incarnation { pod: PodUid(7), run: 1 };
 
     fn sealed(number: u64, key: u8) -> [u8; LENGTH] {
-        let beacon = Beacon { from: PEER, number, departed: None, heard: None };
+        let beacon =
+            Beacon { from: PEER, number, departed: None, heard: None, report: Report::default() };
         beacon.seal(GroupHash::of(1), &ProbeKey::of([key; 32]))
     }
 

@@ -1,4 +1,4 @@
-//! What a beacon is on the wire: 112 bytes at fixed places, all numbers in network order.
+//! What a beacon is on the wire: 160 bytes at fixed places, all numbers in network order.
 //!
 //! | at | bytes | |
 //! | --- | --- | --- |
@@ -10,12 +10,19 @@
 //! | 40 | 8 | the number of the beacon; numbers only rise |
 //! | 48 | 16 | an earlier beacon of the sender to this peer: its number, 0 if there is none, and when it departed |
 //! | 64 | 16 | what the sender heard last of this peer: its number, 0 if nothing, and when it arrived |
-//! | 80 | 32 | HMAC-SHA256 of all before it |
+//! | 80 | 8 | which raw clock the sender reads |
+//! | 88 | 8 | a reading of it a moment ago, of which the rest is |
+//! | 96 | 8 | the sender's group time then, in nanoseconds since 1970, signed |
+//! | 104 | 8 | how far group time is from that at most; all ones if that is not known |
+//! | 112 | 8 | its wall clock then, in nanoseconds since 1970, signed |
+//! | 120 | 8 | how far that is from UTC at most; all ones if nobody says that it is synchronized |
+//! | 128 | 32 | HMAC-SHA256 of all before it |
 
 use conclave_protocols::{Incarnation, LocalTime, PodUid};
 use ring::digest;
 
 use super::keys::ProbeKey;
+use super::report::Report;
 use super::{Source, Stamp};
 
 /// What a member sends to a peer again and again.
@@ -28,6 +35,8 @@ pub(crate) struct Beacon {
     pub(crate) departed: Option<Numbered>,
     /// When the latest one of the addressee arrived, by the sender's raw clock.
     pub(crate) heard: Option<Numbered>,
+    /// What the sender states of its clocks.
+    pub(crate) report: Report,
 }
 
 /// When the beacon of that number, which is never 0, departed or arrived.
@@ -61,12 +70,13 @@ pub(crate) enum PacketError {
 
 /// The length of every beacon.
 pub(crate) const LENGTH: usize = SEALED + SEAL;
-const SEALED: usize = 80;
+const SEALED: usize = 128;
 const SEAL: usize = 32;
 
 const MAGIC: [u8; 4] = *b"CNB\x01";
 const DEPARTED_BY_KERNEL: u8 = 1;
 const HEARD_BY_KERNEL: u8 = 2;
+const UNKNOWN: u64 = u64::MAX;
 
 impl GroupHash {
     /// Of the UID of the group's resource.
@@ -107,6 +117,13 @@ impl Beacon {
             }
         }
         put(4, &[sources]);
+        let Report { domain, raw, time_ns, bound_ns, wall_ns, wall_error_ns } = self.report;
+        put(80, &domain.to_be_bytes());
+        put(88, &raw.0.to_be_bytes());
+        put(96, &time_ns.to_be_bytes());
+        put(104, &bound_ns.unwrap_or(UNKNOWN).to_be_bytes());
+        put(112, &wall_ns.to_be_bytes());
+        put(120, &wall_error_ns.unwrap_or(UNKNOWN).to_be_bytes());
     }
 }
 
@@ -128,6 +145,7 @@ impl<'a> Packet<'a> {
             number: number(sealed, 40),
             departed: numbered(sealed, 48, DEPARTED_BY_KERNEL),
             heard: numbered(sealed, 64, HEARD_BY_KERNEL),
+            report: report(sealed),
         };
         if claimed.number == 0 {
             return Err(PacketError::Malformed);
@@ -157,6 +175,18 @@ fn numbered(bytes: &[u8], at: usize, by_kernel: u8) -> Option<Numbered> {
     (number > 0).then_some(Numbered { number, at: Stamp { raw, source } })
 }
 
+fn report(bytes: &[u8]) -> Report {
+    let error = |at| Some(number(bytes, at)).filter(|error| *error != UNKNOWN);
+    Report {
+        domain: number(bytes, 80),
+        raw: LocalTime(number(bytes, 88)),
+        time_ns: number(bytes, 96).cast_signed(),
+        bound_ns: error(104),
+        wall_ns: number(bytes, 112).cast_signed(),
+        wall_error_ns: error(120),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,13 +200,21 @@ mod tests {
             number: 12,
             departed: Some(Numbered { number: 11, at: at(u64::MAX, Source::Kernel) }),
             heard: Some(Numbered { number: 4, at: at(77, Source::User) }),
+            report: Report {
+                domain: u64::MAX / 3,
+                raw: LocalTime(u64::MAX / 5),
+                time_ns: i64::MIN,
+                bound_ns: Some(u64::MAX - 1),
+                wall_ns: -1,
+                wall_error_ns: None,
+            },
         }
     }
 
     #[test]
     fn a_beacon_is_read_as_it_was_written() {
         let (group, key) = (GroupHash::of(GROUP), ProbeKey::of([7; 32]));
-        let silent = Beacon { departed: None, heard: None, ..beacon() };
+        let silent = Beacon { departed: None, heard: None, report: Report::default(), ..beacon() };
         let heard = Beacon { departed: None, ..beacon() };
         for written in [beacon(), silent, heard] {
             let bytes = written.seal(group, &key);

@@ -1,16 +1,21 @@
 //! Threads of beacons on one machine, whose raw clock is one: what departed cannot arrive before.
 
+mod audited;
+
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use conclave_protocols::PodUid;
+use conclave_protocols::policy::Arbiter;
 
 use super::packet::{Beacon, GroupHash, Numbered};
+use super::report::Report;
 use super::*;
+use crate::http::tests::double::Double;
 use crate::metrics::Metrics;
-use crate::os_clock::ClockFault;
+use crate::os_clock::{ClockFault, OsClock};
 
 const GROUP: u128 = 0x0c9d_8f1e_6b1a_4f0e_9f4f_3f1f_7a2b_9c01;
 
@@ -20,7 +25,10 @@ struct Member {
     keys: Keyring,
     metrics: Metrics,
     probes: Probes,
-    samples: mpsc::Receiver<Sample>,
+    heard: Heard,
+    /// What is known of the group.
+    double: Double,
+    reporter: Reporter,
     /// The pods that it is cut off from.
     apart: watch::Sender<BTreeSet<PodUid>>,
 }
@@ -40,20 +48,22 @@ impl Member {
             seniority: 0,
             protocol: crate::wire::VERSIONS,
         };
-        let (clock, keys, metrics) =
-            (OsClock::with_fault(fault), Keyring::default(), Metrics::new("orders"));
+        let (mut double, keys, metrics) =
+            (Double::new(), Keyring::default(), Metrics::new("orders"));
+        double.group.clock = OsClock::with_fault(fault);
+        let reporter = Reporter::new(&double.group, info.incarnation);
         let (apart, pods) = watch::channel(BTreeSet::new());
         let setting = Setting {
             me: info.incarnation,
             group: GROUP,
             address: own,
-            clock,
+            reporter: reporter.clone(),
             keys: keys.clone(),
             cuts: Cuts::new(watch::channel(false).1, pods),
             metrics: metrics.probes.clone(),
         };
-        let (probes, samples) = Probes::start(setting).expect("a thread");
-        Self { info, keys, metrics, probes, samples, apart }
+        let (probes, heard) = Probes::start(setting).expect("a thread");
+        Self { info, keys, metrics, probes, heard, double, reporter, apart }
     }
 
     fn peer(&self) -> Peer {
@@ -149,7 +159,7 @@ fn bounds_hold(ip: &str, fault: ClockFault) {
     let begun = Instant::now();
     while samples < 24 {
         assert!(begun.elapsed() < Duration::from_secs(30), "{samples} samples");
-        let Ok(sample) = one.samples.try_recv() else {
+        let Ok(sample) = one.heard.samples.try_recv() else {
             std::thread::sleep(Duration::from_millis(5));
             continue;
         };
@@ -207,7 +217,13 @@ fn a_packet_that_is_forged_repeated_or_foreign_is_refused_and_counted() {
     let to = two.info.addresses[0];
     let send =
         |bytes: &[u8]| assert_eq!(stranger.send_to(bytes, to).expect("it goes"), bytes.len());
-    let beacon = |from, number| Beacon { from, number, departed: None, heard: None };
+    let beacon = |from, number| Beacon {
+        from,
+        number,
+        departed: None,
+        heard: None,
+        report: Report::default(),
+    };
     let (group, from) = (GroupHash::of(GROUP), one.info.incarnation);
     let before = two.peer().counts.refused.get();
 
@@ -245,7 +261,8 @@ fn a_member_that_sends_without_a_pause_is_heard_as_often_as_others() {
         let departed = Numbered { number: number.get(), at: stamp };
         let departed = Some(departed).filter(|departed| departed.number > 0);
         number.set(number.get() + 1);
-        let beacon = Beacon { from, number: number.get(), departed, heard: None };
+        let beacon =
+            Beacon { from, number: number.get(), departed, heard: None, report: Report::default() };
         let bytes = beacon.seal(GroupHash::of(GROUP), &ProbeKey::of([10; 32]));
         own.send_to(&bytes, two.info.addresses[0]).expect("it goes");
     };
@@ -266,7 +283,7 @@ fn a_member_that_sends_without_a_pause_is_heard_as_often_as_others() {
     assert!((1..=4 + 8 * seconds).contains(&received), "{received} in {seconds} s");
     assert!(counts.refused.get() > 0);
     until(|| two.counted(&refused("too-often")) == counts.refused.get(), "all are counted");
-    let samples = std::iter::from_fn(|| two.samples.try_recv().ok()).count();
+    let samples = std::iter::from_fn(|| two.heard.samples.try_recv().ok()).count();
     assert!(samples < received, "{samples} of {received}");
 }
 

@@ -20,13 +20,13 @@ use super::allowance::Allowance;
 use super::exchange::Exchange;
 use super::keys::Keyring;
 use super::packet::{GroupHash, LENGTH, Packet, PacketError};
+use super::report::{Report, Reporter};
 use super::socket::{KernelStamp, Socket};
 use super::unheard::Unheard;
 use super::waker::Waker;
 use super::{Peer, Sample};
 use crate::links::Cuts;
 use crate::metrics::ProbeMetrics;
-use crate::os_clock::OsClock;
 
 /// What the thread begins with.
 pub(super) struct Thread {
@@ -34,12 +34,13 @@ pub(super) struct Thread {
     pub(super) group: GroupHash,
     /// The address of the port of the links.
     pub(super) address: SocketAddr,
-    pub(super) clock: OsClock,
+    pub(super) reporter: Reporter,
     pub(super) keys: Keyring,
     pub(super) cuts: Cuts,
     pub(super) metrics: ProbeMetrics,
     pub(super) peers: watch::Receiver<Vec<Peer>>,
     pub(super) samples: mpsc::Sender<Sample>,
+    pub(super) reports: mpsc::Sender<(Incarnation, Report)>,
     pub(super) waker: Arc<Waker>,
 }
 
@@ -48,7 +49,7 @@ struct Running {
     thread: Thread,
     socket: Socket,
     _open: Open,
-    probed: Vec<Probed>,
+    probed: Vec<Correspondent>,
     /// Whose turn it is.
     turn: usize,
     /// When its turn is.
@@ -80,7 +81,7 @@ impl Drop for Open {
 }
 
 /// A peer that beacons go to.
-struct Probed {
+struct Correspondent {
     peer: Peer,
     exchange: Exchange,
     allowance: Allowance,
@@ -125,7 +126,7 @@ impl Thread {
     pub(super) fn run(mut self) {
         let mut has_warned = false;
         while !self.waker.is_stopped() {
-            match Socket::open(self.address, self.clock) {
+            match Socket::open(self.address, self.reporter.clock()) {
                 Ok(socket) => {
                     if has_warned {
                         info!(address = %self.address, "the port of clock probes is open");
@@ -192,8 +193,8 @@ impl Running {
         for peer in peers {
             let at = before.iter().position(|one| one.peer.incarnation == peer.incarnation);
             let probed = match at.map(|at| before.swap_remove(at)) {
-                Some(probed) => Probed { peer, ..probed },
-                None => Probed::new(peer),
+                Some(probed) => Correspondent { peer, ..probed },
+                None => Correspondent::new(peer),
             };
             self.probed.push(probed);
         }
@@ -213,7 +214,8 @@ impl Running {
         };
         let Some(address) = probed.address(&self.socket, now) else { return };
         self.number += 1;
-        let beacon = probed.exchange.beacon(self.thread.me, self.number);
+        let report = self.thread.reporter.report();
+        let beacon = probed.exchange.beacon(self.thread.me, self.number, report);
         let bytes = beacon.seal(self.thread.group, &key);
         match self.socket.send(&bytes, address) {
             Ok(sending) => {
@@ -307,6 +309,8 @@ impl Running {
         } else if probed.unheard.is_over(now) {
             self.thread.keys.forget(beacon.from);
         }
+        // One that nobody takes in time is missed by no one: the next says more.
+        let _ = self.thread.reports.try_send((beacon.from, beacon.report));
         for sample in samples {
             if let Err(TrySendError::Full(_)) = self.thread.samples.try_send(sample) {
                 metrics.dropped.inc();
@@ -315,7 +319,7 @@ impl Running {
     }
 }
 
-impl Probed {
+impl Correspondent {
     fn new(peer: Peer) -> Self {
         let exchange = Exchange::with(peer.incarnation);
         let now = Instant::now();

@@ -26,7 +26,7 @@ use crate::group::{
 use crate::http::{Api, Limits, router};
 use crate::metrics::Metrics;
 use crate::os_clock::OsClock;
-use crate::probes::PeerFigures;
+use crate::probes::Probed;
 
 /// A group whose task is the test.
 pub(crate) struct Double {
@@ -38,7 +38,7 @@ pub(crate) struct Double {
     pub(crate) election: watch::Sender<Election>,
     pub(crate) named: watch::Sender<NamedElections>,
     pub(crate) time: watch::Sender<ClockMap>,
-    pub(crate) probed: watch::Sender<Vec<PeerFigures>>,
+    pub(crate) probed: watch::Sender<Probed>,
     pub(crate) life: watch::Sender<LocalTime>,
     pub(crate) clocks: SharedClocks,
 }
@@ -60,7 +60,7 @@ impl Double {
         let (named, named_seen) = watch::channel(NamedElections::new());
         let rates = Rates::new(100, 500);
         let (time, time_seen) = watch::channel(VirtualClock::new(0, rates).map());
-        let (probed, probed_seen) = watch::channel(Vec::new());
+        let (probed, probed_seen) = watch::channel(Probed::default());
         let (life, life_seen) = watch::channel(LocalTime(0));
         let group = Group {
             requests: sender,

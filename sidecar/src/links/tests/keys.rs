@@ -3,12 +3,18 @@
 use std::time::Duration;
 
 use super::*;
-use crate::probes::{Beacon, Disbelief, GroupHash, Keyring, Packet};
+use crate::probes::{Beacon, Disbelief, GroupHash, Keyring, Packet, Report};
 
 /// Whether `hears` believes a beacon of `from`, sealed with what `keys` has for it.
 fn believes(hears: &Process, keys: &Keyring, from: &Process, number: u64) -> Result<(), Disbelief> {
     let key = keys.ours(hears.info.incarnation).expect("there is a link to it");
-    let beacon = Beacon { from: from.info.incarnation, number, departed: None, heard: None };
+    let beacon = Beacon {
+        from: from.info.incarnation,
+        number,
+        departed: None,
+        heard: None,
+        report: Report::default(),
+    };
     let bytes = beacon.seal(GroupHash::of(GROUP), &key);
     let packet = Packet::parse(&bytes, GroupHash::of(GROUP)).expect("it has the form");
     hears.local.keys.believe(&packet)

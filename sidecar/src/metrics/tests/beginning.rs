@@ -12,7 +12,7 @@ use crate::group::ElectionLease;
 use crate::metrics::locks::RESULTS;
 use crate::metrics::peers::{FAILED, IGNORED};
 use crate::metrics::probes::REFUSED;
-use crate::probes::PeerFigures;
+use crate::probes::{HostClock, PeerFigures, Probed};
 
 /// The names in a scrape, without what a histogram appends to its own.
 fn families(text: &str) -> BTreeSet<&str> {
@@ -47,6 +47,7 @@ fn all_is_there_from_the_start_but_what_begins_with_its_first() {
     let missing: BTreeSet<_> = defined.filter(|name| !families(&text).contains(name)).collect();
     let expected = [
         "conclave_application_healthy",
+        "conclave_clock_host_outlier",
         "conclave_clock_peer_contradictions",
         "conclave_clock_peer_error_bound_seconds",
         "conclave_clock_peer_rtt_min_seconds",
@@ -162,10 +163,12 @@ fn a_peer_is_a_label_as_long_as_its_clock_is_compared() {
         let lines = text.lines().filter(|line| line.starts_with("conclave_clock_peer_rtt_min"));
         lines.map(str::to_owned).collect::<Vec<_>>()
     };
-    double.probed.send_replace(vec![figures("shop-1", Some(41_250)), figures("shop-2", None)]);
+    double
+        .probed
+        .send_replace(probed(vec![figures("shop-1", Some(41_250)), figures("shop-2", None)]));
     let line = r#"conclave_clock_peer_rtt_min_seconds{peer="shop-1",group="orders"} 0.00004125"#;
     assert_eq!(series(), [line]);
-    double.probed.send_replace(vec![figures("shop-2", None)]);
+    double.probed.send_replace(probed(vec![figures("shop-2", None)]));
     assert_eq!(series(), [""; 0]);
 }
 
@@ -179,7 +182,7 @@ fn of_two_processes_of_a_pod_the_one_is_shown_that_was_heard_last() {
     };
     let next = figures("shop-1", Some(41_250));
     for both in [[before.clone(), next.clone()], [next, before]] {
-        double.probed.send_replace(both.into());
+        double.probed.send_replace(probed(both.into()));
         let text = double.metrics.scrape(&double.group);
         let shown = |name: &str| {
             let name = format!(r#"conclave_clock_peer_{name}{{peer="shop-1",group="orders"}} "#);
@@ -188,6 +191,27 @@ fn of_two_processes_of_a_pod_the_one_is_shown_that_was_heard_last() {
         };
         assert_eq!(shown("rtt_min_seconds").as_deref(), Some("0.00004125"));
         assert_eq!(shown("contradictions").as_deref(), Some("2"));
+    }
+}
+
+fn probed(peers: Vec<PeerFigures>) -> Probed {
+    Probed { peers, host: None }
+}
+
+#[test]
+fn whether_the_own_wall_clock_is_off_is_shown_once_it_is_known() {
+    let double = Double::new();
+    let shown = || {
+        let text = double.metrics.scrape(&double.group);
+        let name = r#"conclave_clock_host_outlier{group="orders"} "#;
+        text.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned)
+    };
+    for (is_outlier, expected) in [(Some(true), Some("1")), (Some(false), Some("0")), (None, None)]
+    {
+        let clock = |is_outlier| HostClock { offset_ns: 7, max_error_ns: None, is_outlier };
+        let host = is_outlier.map(clock);
+        double.probed.send_replace(Probed { peers: Vec::new(), host });
+        assert_eq!(shown().as_deref(), expected);
     }
 }
 

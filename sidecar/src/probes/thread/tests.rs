@@ -6,11 +6,12 @@ use conclave_protocols::policy::ClockPolicy;
 use conclave_protocols::{LocalTime, PodUid};
 
 use super::*;
+use crate::http::tests::double::Double;
 use crate::metrics::Metrics;
 use crate::probes::keys::ProbeKey;
 use crate::probes::packet::{Beacon, Numbered};
 use crate::probes::tests::later;
-use crate::probes::{Source, Stamp, figures};
+use crate::probes::{Heard, Source, Stamp, figures};
 
 const ME: Incarnation = Incarnation { pod: PodUid(1), run: 1 };
 const PEER: Incarnation = Incarnation { pod: PodUid(2), run: 1 };
@@ -21,7 +22,8 @@ struct Held {
     metrics: Metrics,
     keys: Keyring,
     _peers: watch::Sender<Vec<Peer>>,
-    _samples: mpsc::Receiver<Sample>,
+    _heard: Heard,
+    _double: Double,
 }
 
 fn held() -> Held {
@@ -35,23 +37,32 @@ fn held() -> Held {
     };
     let (peers, probed) = watch::channel(vec![peer]);
     let (sender, samples) = mpsc::channel(64);
+    let ((reports, reported), double) = (mpsc::channel(64), Double::new());
     let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
     let thread = Thread {
         me: ME,
         group: GroupHash::of(1),
         address: free.expect("a port"),
-        clock: OsClock::default(),
+        reporter: Reporter::new(&double.group, ME),
         keys: keys.clone(),
         cuts: Cuts::none(),
         metrics: metrics.probes.clone(),
         peers: probed,
         samples: sender,
+        reports,
         waker: Arc::new(Waker::new().expect("the kernel has such counters")),
     };
-    let socket = Socket::open(thread.address, thread.clock).expect("the port is free");
+    let socket = Socket::open(thread.address, thread.reporter.clock()).expect("the port is free");
     let mut running = Running::new(thread, socket);
     running.take_peers();
-    Held { running, metrics, keys, _peers: peers, _samples: samples }
+    Held {
+        running,
+        metrics,
+        keys,
+        _peers: peers,
+        _heard: Heard { samples, reports: reported },
+        _double: double,
+    }
 }
 
 /// How many were refused for that reason.
@@ -103,8 +114,13 @@ fn a_thread_that_ends_by_a_fault_has_no_port_open() {
 fn beacon(number: u64, heard: u64) -> [u8; LENGTH] {
     let at = Stamp { raw: LocalTime(1), source: Source::User };
     let numbered = |number| Some(Numbered { number, at }).filter(|one| one.number > 0);
-    let beacon =
-        Beacon { from: PEER, number, departed: numbered(number - 1), heard: numbered(heard) };
+    let beacon = Beacon {
+        from: PEER,
+        number,
+        departed: numbered(number - 1),
+        heard: numbered(heard),
+        report: Report::default(),
+    };
     beacon.seal(GroupHash::of(1), &ProbeKey::of([8; 32]))
 }
 
@@ -128,7 +144,7 @@ fn a_key_that_a_peer_acknowledges_nothing_by_is_forgotten() {
 
 #[test]
 fn a_sample_that_nobody_takes_in_time_is_counted() {
-    let Held { mut running, metrics, keys, _samples: samples, .. } = held();
+    let Held { mut running, metrics, keys, _heard: Heard { samples, .. }, .. } = held();
     keys.hear_with(ProbeKey::of([8; 32]), PEER, later());
     let begin = Instant::now();
     for number in 1..=66 {

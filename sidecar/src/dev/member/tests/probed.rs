@@ -19,7 +19,8 @@ fn number(offset: &Value, field: &str) -> i64 {
     number.unwrap_or_else(|| panic!("no {field} in {offset}"))
 }
 
-/// All have the same raw clock, and an error of their own is put into it.
+/// All have the same raw clock, and an error of their own is put into it. So what each states of group time is of a clock of
+/// its own, and no statement contradicts another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_member_shows_by_how_much_the_clocks_of_the_others_are_off() {
     let _alone = ONE_GROUP.lock().await;
@@ -28,7 +29,10 @@ async fn a_member_shows_by_how_much_the_clocks_of_the_others_are_off() {
     all_go_by(&members, Arbiter::Quorum).await;
     let clock = |number| OsClock::with_fault(members.fault(number).expect("there is one"));
     for me in 0..members.count() {
-        let is_close = |peer: &Value| peer["offset"]["error_bound_ns"].as_u64() < Some(5_000_000);
+        let is_close = |peer: &Value| {
+            let bound = peer["offset"]["error_bound_ns"].as_u64();
+            bound < Some(5_000_000) && peer["audit"]["checked"].as_u64() > Some(4)
+        };
         let are_close = |json: &Value| {
             let peers = json["peers"].as_array().expect("a list");
             let known = peers.iter().filter(|peer| !peer["offset"].is_null());
@@ -49,6 +53,8 @@ async fn a_member_shows_by_how_much_the_clocks_of_the_others_are_off() {
             let (lowest, highest) = (before.0.min(after.0), before.1.max(after.1));
             assert!(least <= highest && lowest <= most, "{lowest} to {highest}: {peer:#}");
             assert_eq!((&peer["contradictions"], &peer["disrupted"]), (&0.into(), &false.into()));
+            let (same, audit) = (&peer["same_clock"], &peer["audit"]["violations"]);
+            assert_eq!((same, audit), (&false.into(), &0.into()), "{peer:#}");
         }
     }
     members.end().await;
