@@ -1,5 +1,6 @@
 //! What members find out about each other's clocks.
 
+use conclave_protocols::policy::ClockPolicy;
 use serde_json::Value;
 
 use super::known::get_until;
@@ -56,6 +57,30 @@ async fn a_member_shows_by_how_much_the_clocks_of_the_others_are_off() {
             let (same, audit) = (&peer["same_clock"], &peer["audit"]["violations"]);
             assert_eq!((same, audit), (&false.into(), &0.into()), "{peer:#}");
         }
+    }
+    members.end().await;
+}
+
+/// The clocks of the three drift from one another by 12 parts per million and more. The policy trusts each to one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn clocks_that_drift_more_than_the_policy_assumes_are_noticed_by_all() {
+    let _alone = ONE_GROUP.lock().await;
+    let clock = ClockPolicy { max_drift_ppm: 1, ..ClockPolicy::default() };
+    let policy = Policy { generation: 1, timing: BRIEF, clock, ..Policy::default() };
+    let members = Members::start(settings(policy)).await.expect("the ports are free");
+    all_go_by(&members, Arbiter::Quorum).await;
+    for me in 0..members.count() {
+        let contradicts = |peer: &Value| peer["contradictions"].as_u64() > Some(0);
+        let all_do = |json: &Value| {
+            let peers = json["peers"].as_array().expect("a list");
+            peers.len() == 2 && peers.iter().all(contradicts)
+        };
+        get_until(&members, me, "/v1/time/peers", all_do).await;
+        let status = members.group(me).expect("it lives").status().borrow().clone();
+        if status.members.iter().any(|member| member.leader && member.pod == status.pod) {
+            continue;
+        }
+        get_until(&members, me, "/v1/time", |time| time["status"] == "disrupted").await;
     }
     members.end().await;
 }
