@@ -68,16 +68,20 @@ fn followed(map: &ClockMap, published: &Words, now: u64, rates: Rates) -> Course
 }
 
 /// A course, and how far group time is from it at most at any reading from now on.
+///
+/// The error of the page grows by one rate, and from one reading on by another. Up to where group time turns next, it has
+/// to cover no more than what the courses come apart until then: by that time there is another map.
 fn within(map: &ClockMap, shown: &Course, now: u64, latest: u64) -> Words {
     let path = &map.known.path;
+    let apart = |raw: u64| i128::from(path.at(raw).abs_diff(shown.at(raw)));
     let turns = [path.then.raw, path.last.raw, shown.then.raw, shown.last.raw];
     let ahead = turns.into_iter().filter(|turn| (now + 1..=latest).contains(turn));
-    let ends = ahead.flat_map(|turn| [turn - 1, turn]).chain([now]);
     // Between two turns both are straight, so that they are farthest apart at one of them.
-    let apart = ends.map(|raw| path.at(raw).abs_diff(shown.at(raw))).max().unwrap_or(0);
+    let ends: Vec<u64> = ahead.flat_map(|turn| [turn - 1, turn]).collect();
+    let gained =
+        |since: (u64, i128), end: u64| rate_of(apart(end) - since.1, end.saturating_sub(since.0));
     // After the last turn, too, one may gain on the other.
     let strays = units(path.last.rate).saturating_sub(units(shown.last.rate)).saturating_abs();
-    // The page has two rates: of two that are still to come, the greater.
     let Bound { raw, growth, later_raw, later, last_raw, last, .. } = map.known.bound;
     let [growth, later, last] = [growth, later, last].map(units);
     let (later_raw, last_raw) = (later_raw.max(raw), last_raw.max(later_raw).max(raw));
@@ -86,21 +90,41 @@ fn within(map: &ClockMap, shown: &Course, now: u64, latest: u64) -> Words {
         _ if later_raw <= now => (later, last_raw, last),
         _ => (growth, later_raw, later.max(last)),
     };
-    let later_growth = later.saturating_sub(growth);
-    let bound_ns = map.known.bound.at(now).saturating_add(apart).saturating_add(GRAIN_NS);
+    let turn = [path.then.raw, path.last.raw].into_iter().find(|turn| *turn > now);
+    let split = turn.unwrap_or(u64::MAX).min(later_raw);
+    let (until, after) = ends.iter().partition::<Vec<u64>, _>(|end| **end <= split);
+    let begin = (now, apart(now));
+    let first = until.iter().chain((split <= latest).then_some(&split));
+    let first = first.map(|end| gained(begin, *end)).max().unwrap_or(0).max(0);
+    let (first, second) = if split > latest {
+        (first.max(strays), 0)
+    } else {
+        let reached = begin.1 + ((i128::from(first) * i128::from(split - now)) >> 48);
+        let second = after.iter().map(|end| gained((split, reached), *end)).max();
+        (first, second.unwrap_or(0).max(strays))
+    };
+    let bound_ns = map.known.bound.at(now).saturating_add(path.at(now).abs_diff(shown.at(now)));
+    let growth_until = growth.saturating_add(first);
+    let growth_after = later.max(growth).saturating_add(second);
     let [a, b, c] = pieces(shown);
     Words {
         a,
         b,
         c,
         bound_raw: now,
-        bound_ns,
-        growth: growth.saturating_add(strays),
-        later_raw,
-        later_growth,
+        bound_ns: bound_ns.saturating_add(GRAIN_NS),
+        growth: growth_until,
+        later_raw: split,
+        later_growth: growth_after.saturating_sub(growth_until),
         void_after_raw: u64::MAX,
         ..Words::UNKNOWN
     }
+}
+
+/// The rate at which so many nanoseconds are gained within others, or a little more.
+fn rate_of(gained: i128, within: u64) -> i64 {
+    let rate = (gained << 48).div_euclid(i128::from(within.max(1))) + 1;
+    i64::try_from(rate).unwrap_or(i64::MAX)
 }
 
 /// The last reading at which the error is small enough; nothing if it is not now.

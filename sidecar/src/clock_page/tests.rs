@@ -351,3 +351,26 @@ async fn a_disruption_that_ends_is_published_although_no_map_comes() {
     }
     assert_eq!(metrics.clock.page_published.get(), 2);
 }
+
+/// The leader turns its clock in two seconds, by 150 ppm for one second. That is nothing to a reader before.
+#[test]
+fn a_turn_to_come_makes_the_error_no_larger_before_it() {
+    let mut map = synchronised(NOW, 1_000);
+    let line = map.known.path.last;
+    let at = |raw: u64, ns: i64, rate| Line { raw, ns, rate };
+    let (turn, end) = (NOW + 2 * SECOND, NOW + 3 * SECOND);
+    let fast = Slope::of_units(42_221_246_506);
+    let then = at(turn, line.at(turn), fast);
+    map.shown = Course { first: line, then: line, last: line };
+    map.known.path = Course { first: line, then, last: at(end, then.at(end), Slope::default()) };
+    let words = words_of(plan(&map, &Words::UNKNOWN, NOW, rates())).expect("stated");
+    for ms in [0, 1, 500, 1_999] {
+        let raw = NOW + ms * 1_000_000;
+        let (page, own) = (words.at(raw).error_ns, map.error_ns(raw).expect("known"));
+        assert!((own..own + 20).contains(&page), "after {ms} ms: {page}, and not {own}");
+    }
+    for raw in [turn + SECOND / 2, end, end + SECOND] {
+        let (page, own) = (words.at(raw).error_ns, map.error_ns(raw).expect("known"));
+        assert!(page >= own && own >= 75_000, "{page}, and not {own}");
+    }
+}
