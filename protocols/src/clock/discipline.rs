@@ -141,12 +141,7 @@ impl VirtualClock {
         match self.part {
             Part::Leads { .. } => {}
             Part::Waits { .. } => {
-                let bound = &mut self.map.known.bound;
-                let growth = ppb(rates.follower_growth());
-                bound.last = bound.last.max(growth.plus(self.map.known.path.fastest(now.0)));
-                if bound.last_raw == u64::MAX {
-                    bound.growth = bound.growth.max(growth);
-                }
+                self.fade_by(now, ppb(rates.follower_growth()));
                 self.ahead_ns = 0;
                 self.aim(now.0);
             }
@@ -218,9 +213,14 @@ impl VirtualClock {
     }
 
     /// Notes the same formula as another clock of this member has it, and for how long it counts as synchronised.
-    pub(super) fn note_compared_as(&mut self, other: &Self) {
+    /// If group time may run faster than before, what is known of it fades faster.
+    pub(super) fn note_compared_as(&mut self, now: LocalTime, other: &Self) {
         self.map.textbook = other.map.textbook;
         self.map.fresh_for_ns = other.map.fresh_for_ns;
+        let growth = other.rates(now).follower_growth();
+        if growth > self.rates(now).follower_growth() {
+            self.fade_by(now, ppb(growth));
+        }
         (self.rates, self.before, self.since) = (other.rates, other.before, other.since);
     }
 
@@ -360,6 +360,15 @@ impl VirtualClock {
             last: grows,
         };
         self.map.known = Known { path: self.map.shown, bound, epoch: self.epoch };
+    }
+
+    /// What is known of group time fades by no less than that, once nothing better is stated of it.
+    fn fade_by(&mut self, now: LocalTime, growth: Slope) {
+        let Known { path, bound, .. } = &mut self.map.known;
+        bound.last = bound.last.max(growth.plus(path.fastest(now.0)));
+        if bound.last_raw == u64::MAX {
+            bound.growth = bound.growth.max(growth);
+        }
     }
 
     /// Sets a clock that nobody has read yet.

@@ -61,7 +61,7 @@ impl Transfer {
         if self.leads || !own.is_synchronised() {
             self.clock = own.clone();
         } else {
-            self.clock.note_compared_as(own);
+            self.clock.note_compared_as(now, own);
             self.follow(now);
         }
     }

@@ -1,7 +1,10 @@
 //! What a policy assumes of clocks changes on a living group.
 
-use conclave_protocols::clock::Params;
+use conclave_protocols::clock::{
+    ClockMap, Correction, Params, Rates, Shown, Transfer, VirtualClock,
+};
 use conclave_protocols::random::Random;
+use conclave_protocols::{Epoch, LocalTime};
 
 use crate::lies::choice;
 use crate::weather::{SEEDS, world};
@@ -35,6 +38,24 @@ fn bounds_hold_while_the_policy_comes_to_assume_less_drift() {
         let end = world.now + 20 * SECOND;
         world.run_until(end, &mut |_| {});
     }
+}
+
+/// A follower that does not hear the leader of a view whose policy trusts clocks less: group time may run faster now.
+#[test]
+fn what_a_follower_shows_fades_as_its_view_assumes() {
+    let [trusting, wary] = [1, 1_000].map(|ppm| Rates::new(ppm, 500));
+    let mut own = VirtualClock::new(0, trusting);
+    let now = LocalTime(SECOND);
+    own.enter(now, (Epoch(1), false), trusting, 3 * SECOND);
+    let shown = Shown { raw: now, ns: own.map().now_ns(now.0) };
+    assert!(own.adjust(now, shown, Correction { delta_ns: 0, ahead_ns: 0, error_ns: MS }));
+    let mut transfer = Transfer::new(own.clone());
+    transfer.adjusted(now, &own);
+    own.enter(now, (Epoch(2), false), wary, 3 * SECOND);
+    transfer.adjusted(now, &own);
+    let error_ns = |map: ClockMap| map.error_ns(11 * SECOND);
+    assert!(error_ns(own.map()) > Some(30 * MS));
+    assert!(error_ns(transfer.map()) >= error_ns(own.map()));
 }
 
 fn trusting(kept: Kept, max_drift_ppm: u32) -> Kept {

@@ -76,12 +76,10 @@ fn within(map: &ClockMap, shown: &Course, now: u64, latest: u64) -> Words {
     let apart = |raw: u64| i128::from(path.at(raw).abs_diff(shown.at(raw)));
     let turns = [path.then.raw, path.last.raw, shown.then.raw, shown.last.raw];
     let ahead = turns.into_iter().filter(|turn| (now + 1..=latest).contains(turn));
-    // Between two turns both are straight, so that they are farthest apart at one of them.
-    let ends: Vec<u64> = ahead.flat_map(|turn| [turn - 1, turn]).collect();
+    // Between two turns both are straight, so that they are farthest apart at one of them, or where the page is void.
+    let ends: Vec<u64> = ahead.flat_map(|turn| [turn - 1, turn]).chain([latest]).collect();
     let gained =
         |since: (u64, i128), end: u64| rate_of(apart(end) - since.1, end.saturating_sub(since.0));
-    // After the last turn, too, one may gain on the other.
-    let strays = units(path.last.rate).saturating_sub(units(shown.last.rate)).saturating_abs();
     let Bound { raw, growth, later_raw, later, last_raw, last, .. } = map.known.bound;
     let [growth, later, last] = [growth, later, last].map(units);
     let (later_raw, last_raw) = (later_raw.max(raw), last_raw.max(later_raw).max(raw));
@@ -97,11 +95,11 @@ fn within(map: &ClockMap, shown: &Course, now: u64, latest: u64) -> Words {
     let first = until.iter().chain((split <= latest).then_some(&split));
     let first = first.map(|end| gained(begin, *end)).max().unwrap_or(0).max(0);
     let (first, second) = if split > latest {
-        (first.max(strays), 0)
+        (first, 0)
     } else {
         let reached = begin.1 + ((i128::from(first) * i128::from(split - now)) >> 48);
         let second = after.iter().map(|end| gained((split, reached), *end)).max();
-        (first, second.unwrap_or(0).max(strays))
+        (first, second.unwrap_or(0).max(0))
     };
     let bound_ns = map.known.bound.at(now).saturating_add(path.at(now).abs_diff(shown.at(now)));
     let growth_until = growth.saturating_add(first);

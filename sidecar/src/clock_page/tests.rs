@@ -38,9 +38,12 @@ impl Chance {
         Line { raw, ns: raw.cast_signed() + self.signed(2_000_000), rate: self.rate() }
     }
 
-    /// A course that is anywhere at each of its turns.
+    /// A course that is anywhere at each of its turns. The last may be after the page is void.
     fn course(&mut self) -> Course {
         let mut raws = [(); 3].map(|()| NOW - SECOND + self.below(4 * SECOND));
+        if self.below(4) == 0 {
+            raws[2] = NOW + 2 * VOID_NS;
+        }
         raws.sort_unstable();
         let [first, then, last] = raws.map(|raw| self.line(raw));
         Course { first, then, last }
@@ -132,6 +135,23 @@ fn a_page_never_states_less_than_the_clock_does() {
         }
     }
     assert!(stated > 1_000, "{stated}");
+}
+
+/// Group time turns in a second, and on for longer than the page states anything. Readers do not follow it meanwhile.
+#[test]
+fn a_page_states_what_group_time_gains_until_the_page_is_void() {
+    let mut map = synchronised(NOW, 0);
+    let (turn, end) = (NOW + SECOND, NOW + 2 * VOID_NS);
+    let path = &mut map.known.path;
+    path.then =
+        Line { raw: turn, rate: Slope::of_units((1 << 48) / 1_000_000 * 150), ..path.first };
+    path.then.ns = path.first.at(turn);
+    path.last = Line { raw: end, ns: path.then.at(end), ..path.first };
+    let words = words_of(plan(&map, &Words::UNKNOWN, NOW, rates())).expect("stated");
+    for raw in [NOW, turn, turn + SECOND, NOW + 100 * SECOND, words.void_after_raw] {
+        let (page, own) = (Some(words.at(raw).error_ns), map.error_ns(raw));
+        assert!(page >= own, "{raw}: {page:?} {own:?}");
+    }
 }
 
 #[test]

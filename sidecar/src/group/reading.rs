@@ -36,7 +36,7 @@ pub(crate) struct TimeNow {
 impl Group {
     /// Reads the raw clock while the map is held, so that no newer map comes in between. A life sets its beginning before
     /// its map: what is read of an earlier life's map has either that life's beginning, and is from before the next, or
-    /// is too young.
+    /// is too young. Then the map was synchronised before the life began, and later times are not held to what it shows.
     pub(crate) fn read_time(&self) -> TimeNow {
         let mut latest = self.latest.0.lock().unwrap_or_else(PoisonError::into_inner);
         let map = self.time.borrow();
@@ -46,7 +46,7 @@ impl Group {
             Some(seen) if seen.life == life => reading.not_before(seen.ns),
             Some(_) | None => reading,
         };
-        if reading.error_ns.is_some() {
+        if map.synced_raw.is_some_and(|synced| synced >= life.0) {
             *latest = Some(Seen { life, ns: reading.now_ns });
         }
         TimeNow { raw, reading, life }

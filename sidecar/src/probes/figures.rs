@@ -193,7 +193,9 @@ impl Figures {
     fn judge_hosts(&mut self, now: LocalTime, figures: &mut [PeerFigures]) -> Option<HostClock> {
         let of_peers = self.of.iter().filter_map(|(peer, course)| {
             let (since, report) = course.report?;
-            (now - since < STATED).then_some((Some(*peer), report))
+            let age = now - since;
+            let aged = || report.aged(age + TAKEN, course.assumptions.max_drift_ppm);
+            (age < STATED).then(|| (Some(*peer), aged()))
         });
         let hosts = Hosts::judge(of_peers.chain([(None, self.reporter.report())]));
         for one in &mut *figures {

@@ -1,7 +1,9 @@
 //! What a member states of its own clocks to those that it sends beacons to.
 
-use conclave_protocols::clock::{ClockMap, Interval, State};
-use conclave_protocols::policy::Arbiter;
+use std::time::Duration;
+
+use conclave_protocols::clock::{ClockMap, Interval, Params, State};
+use conclave_protocols::policy::{Arbiter, ClockPolicy};
 use conclave_protocols::{Incarnation, LocalTime};
 use tokio::sync::watch;
 
@@ -36,6 +38,15 @@ pub(crate) struct Reporter {
 }
 
 impl Report {
+    /// The same a while later: group time may have run off UTC since then, as fast as clocks may drift and the leader may
+    /// slew beside that. So far the wall clock less group time of then may be from that of now.
+    pub(super) fn aged(self, age: Duration, max_drift_ppm: u32) -> Self {
+        let rates = Params { max_drift_ppm, ..Params::from(&ClockPolicy::default()) }.rates();
+        let off = age.as_nanos() * u128::from(rates.follower_growth()) / 1_000_000_000;
+        let off_ns = u64::try_from(off).unwrap_or(u64::MAX);
+        Self { bound_ns: self.bound_ns.map(|bound| bound.saturating_add(off_ns)), ..self }
+    }
+
     /// Where group time was then, by what the member states.
     pub(super) fn group_time(&self) -> Option<Interval> {
         self.bound_ns.map(|bound| Interval::around(self.time_ns, bound))

@@ -62,6 +62,28 @@ async fn the_time_goes_back_for_no_reader_of_a_life() {
     assert!(anew < seen, "another life has another time");
 }
 
+/// A reader may find the map of the life before when the next has begun already. The group of that may have had another
+/// time.
+#[tokio::test]
+async fn no_time_of_a_life_before_holds_back_that_of_the_next() {
+    let double = Double::new();
+    let before = synchronised_at(double.group.os_clock().raw());
+    let mut map = before;
+    for course in [&mut map.shown, &mut map.known.path] {
+        for line in [&mut course.first, &mut course.then, &mut course.last] {
+            line.ns += 3_600_000_000_000;
+        }
+    }
+    double.time.send_replace(map);
+    double.life.send_replace(double.group.os_clock().raw());
+    let early = double.group.read_time().reading;
+    let map = synchronised_at(double.group.os_clock().raw());
+    double.time.send_replace(map);
+    let time = double.group.read_time();
+    assert!(time.reading.now_ns < early.now_ns, "{time:?}");
+    assert_eq!(time.reading, map.reading(time.raw.0));
+}
+
 #[tokio::test]
 async fn the_time_comes_with_what_bounds_it() {
     let double = Double::new();

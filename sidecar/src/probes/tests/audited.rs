@@ -5,6 +5,7 @@ use conclave_protocols::policy::ClockPolicy;
 
 use super::*;
 use crate::probes::figures::assumptions;
+use crate::probes::hosts::Hosts;
 
 const SECOND_NS: i64 = 1_000_000_000;
 
@@ -157,6 +158,28 @@ fn the_machine_whose_wall_clock_is_off_is_named_and_no_other() {
     let named = found.peers.iter().map(|one| is_outlier(one.host)).collect::<Vec<_>>();
     let sound = Some(false);
     assert_eq!(named, [sound, sound, Some(true), sound, None], "the last has said nothing");
+}
+
+/// One has been silent for some seconds, in which group time ran off all wall clocks by 1.4 ms.
+#[test]
+fn a_machine_that_nothing_was_heard_of_for_a_while_is_not_off_by_what_group_time_has_gained() {
+    let word = |offset_ns| Report {
+        bound_ns: Some(20_000),
+        wall_ns: offset_ns,
+        wall_error_ns: Some(50_000),
+        ..Report::default()
+    };
+    let owner = |pod| Some(Incarnation { pod: PodUid(pod), run: 1 });
+    let silent = Duration::from_millis(4_900);
+    for (age, is_off) in [(silent, false), (Duration::ZERO, true)] {
+        let reports = [(0, 2), (0, 3), (0, 4), (1_400_000, 5)];
+        let reports = reports.map(|(offset_ns, pod)| (owner(pod), word(offset_ns)));
+        let aged = reports.map(|(owner, report)| {
+            (owner, if report.wall_ns > 0 { report.aged(age, 100) } else { report })
+        });
+        let hosts = Hosts::judge(aged);
+        assert_eq!(hosts.of(owner(5)).map(|clock| clock.is_outlier), Some(is_off));
+    }
 }
 
 /// The time of a life before may be that of another group.
