@@ -76,7 +76,7 @@
 //! - All members have the same policy. While a changed `maxDriftPpm` is on its way, the larger value
 //!   may not yet be in every bound. When it becomes smaller, group time may go on as was planned by the larger one, until
 //!   the leader of the view leads it and states so: each member assumes the larger one until then. One whose process
-//!   began after the change does not know the larger one.
+//!   began after the change, or that was in no view with the larger one, does not know it.
 
 mod any;
 mod average;
