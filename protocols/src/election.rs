@@ -15,10 +15,13 @@ use crate::protocol::Protocol;
 use crate::view::View;
 
 pub mod bully;
+pub mod chang_roberts;
+mod hops;
 mod nominating;
 pub mod ring;
 
 pub use bully::Bully;
+pub use chang_roberts::ChangRoberts;
 pub use ring::Ring;
 
 /// What a member may ask of an election.
@@ -43,8 +46,8 @@ pub struct Timing {
     /// For an answer of a living member, there and back: the textbook's Δt.
     pub answer: Duration,
     /// For the announcement of the winner by somebody who answered: the textbook's Δt'. Longer than
-    /// `answer` by at least two transfers, or the lower ranks elect again too soon. [`Ring`] knows
-    /// how long its two passes may take, and does without.
+    /// `answer` by at least two transfers, or the lower ranks elect again too soon. [`Ring`] and
+    /// [`ChangRoberts`] know how long their passes may take, and do without.
     pub announcement: Duration,
 }
 
