@@ -92,6 +92,8 @@ one_of! {
         Bully(Bully),
         /// A list of the living goes round.
         Ring(Ring),
+        /// The highest identifier goes round.
+        ChangRoberts(ChangRoberts),
     }
 }
 
@@ -101,6 +103,9 @@ impl AnyElection {
         match algorithm {
             ElectionAlgorithm::Bully => Self::Bully(Bully::new(me, view, timing)),
             ElectionAlgorithm::Ring => Self::Ring(Ring::new(me, view, timing)),
+            ElectionAlgorithm::ChangRoberts => {
+                Self::ChangRoberts(ChangRoberts::new(me, view, timing))
+            }
         }
     }
 
@@ -109,6 +114,7 @@ impl AnyElection {
         match self {
             Self::Bully(bully) => bully.elected(),
             Self::Ring(ring) => ring.elected(),
+            Self::ChangRoberts(member) => member.elected(),
         }
     }
 
@@ -117,6 +123,7 @@ impl AnyElection {
         match self {
             Self::Bully(bully) => bully.is_electing(),
             Self::Ring(ring) => ring.is_electing(),
+            Self::ChangRoberts(member) => member.is_electing(),
         }
     }
 }
@@ -127,6 +134,7 @@ impl AnyMessage {
         match self {
             Self::Bully(_) => true,
             Self::Ring(message) => *message != ring::Message::Ack,
+            Self::ChangRoberts(message) => *message != chang_roberts::Message::Ack,
         }
     }
 }
@@ -149,6 +157,10 @@ mod tests {
         for (algorithm, timer) in [
             (ElectionAlgorithm::Bully, AnyTimer::Bully(bully::Timer::Answers)),
             (ElectionAlgorithm::Ring, AnyTimer::Ring(ring::Timer::Ack)),
+            (
+                ElectionAlgorithm::ChangRoberts,
+                AnyTimer::ChangRoberts(chang_roberts::Timer::Announcement),
+            ),
         ] {
             let mut out = Outbox::default();
             let mut member = election(algorithm, 0);

@@ -63,7 +63,7 @@ pub struct ChangRoberts {
 }
 
 /// What members send to each other. All but the last go round, up to the member that they name.
-#[derive(Clone, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 pub enum Message {
     /// "Nobody higher has seen this yet."
     Election {
@@ -206,7 +206,7 @@ impl ChangRoberts {
         }
         match self.hops.next() {
             Next::Send(to, message) => {
-                out.send(to, message.clone());
+                out.send(to, *message);
                 out.arm(Timer::Ack, self.timing.answer);
             }
             Next::Home(message) => {

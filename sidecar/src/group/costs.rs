@@ -34,6 +34,10 @@ pub(super) fn election_cost(algorithm: ElectionAlgorithm, members: usize) -> (u3
     let (best, worst) = match algorithm {
         ElectionAlgorithm::Bully => (cost::bully_best(n), cost::bully_worst(n)),
         ElectionAlgorithm::Ring => (cost::ring(n, 1), cost::ring(n, n)),
+        ElectionAlgorithm::ChangRoberts => {
+            let living = n.saturating_sub(1);
+            (cost::chang_roberts_best(living), cost::chang_roberts_worst(living))
+        }
     };
     let small = |count| u32::try_from(count).unwrap_or(u32::MAX);
     (small(best), small(worst))

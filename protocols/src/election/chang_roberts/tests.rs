@@ -126,7 +126,7 @@ fn the_identifier_of_a_dead_member_is_not_passed_over_it_and_its_predecessor_ele
 fn what_else_names_a_dead_member_is_discarded_there_and_what_waits_behind_it_goes_on() {
     for named in [elected(2), inquiry(2, None)] {
         let mut member = second(4);
-        handle(&mut member, message(0, named.clone()));
+        handle(&mut member, message(0, named));
         handle(&mut member, message(0, inquiry(0, Some(3))));
         let effects = handle(&mut member, Input::Timer(Timer::Ack));
         assert_eq!(effects[0], send(3, inquiry(0, Some(3))), "not {named:?}");
