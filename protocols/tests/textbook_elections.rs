@@ -5,6 +5,8 @@
 //! Roberts, *An Improved Algorithm for Decentralized Extrema-Finding in Circular Configurations of
 //! Processes*, CACM 22(5), 1979.
 
+#[path = "textbook_elections/any_order.rs"]
+mod any_order;
 mod support;
 
 use std::time::Duration;
