@@ -155,8 +155,9 @@ pub struct ElectionSpec {
     /// The name of the election: lower-case letters, digits and dashes.
     #[schemars(length(min = 1, max = limits::ELECTION_NAME_MAX))]
     pub name: String,
-    /// How the winner is found: the candidate of the highest rank that lives takes over (`Bully`), or a list of
-    /// the candidates goes round a ring and the highest on it wins (`Ring`).
+    /// How the winner is found: the candidate of the highest rank that lives takes over (`Bully`), a list of the
+    /// candidates goes round a ring and the highest on it wins (`Ring`), or ranks go round a ring and only the
+    /// highest comes back (`ChangRoberts`).
     pub algorithm: ElectionAlgorithm,
     /// When the next leader begins after a leader hands over: when the application of the former one has
     /// stopped, or at its deadline (`afterStop`); or at once (`beforeStop`). With `beforeStop` both may believe

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use bytes::Bytes;
+use conclave_protocols::election::{self, chang_roberts};
 use conclave_protocols::member::message::{
     Admission, Announcement, ElectionMessage, Envelope, Heartbeat, LeaderList, Leave, LockMessage,
     OfElection, PeerMessage, ServiceMessage, Table,
@@ -73,6 +74,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ("taken", PeerMessage::Taken { epoch: Epoch(13) }),
         ("lock", PeerMessage::Service(Box::new(lock()))),
         ("call", PeerMessage::Service(Box::new(call()))),
+        ("nominate", PeerMessage::Nominator { epoch: Epoch(12), message: inquiry() }),
     ]
 }
 
@@ -86,6 +88,11 @@ fn call() -> Envelope<ServiceMessage> {
     let what = OfElection::Call { ballot: 1, candidates: vec![MemberId(1), MemberId(0)] };
     let body = ServiceMessage::Election(ElectionMessage { name, what });
     Envelope { epoch: Epoch(12), number: 2, body }
+}
+
+fn inquiry() -> election::AnyMessage {
+    let (by, leader) = (MemberId(0), Some(MemberId(1)));
+    election::AnyMessage::ChangRoberts(chang_roberts::Message::Inquiry { by, leader })
 }
 
 fn lock() -> Envelope<ServiceMessage> {

@@ -65,6 +65,40 @@ pub const fn ring(n: u64, initiators: u64) -> u64 {
     if n > 2 { 2 * (n - 1) * initiators } else { 0 }
 }
 
+/// Chang and Roberts' election on a ring of n in the order of ranks that all live, when this rank begins,
+/// and no lower one: the ranks from there on send one identifier each, up to the highest. Its goes round,
+/// and then its announcement.
+#[must_use]
+pub const fn chang_roberts_living(n: u64, initiator: u64) -> u64 {
+    let above = n.saturating_sub(1).saturating_sub(initiator);
+    if n > 1 { above + 2 * n } else { 0 }
+}
+
+/// The same if the highest of n ranks is dead. A send to a dead member that fails is no message.
+#[must_use]
+pub const fn chang_roberts(n: u64, initiator: u64) -> u64 {
+    chang_roberts_living(n.saturating_sub(1), initiator)
+}
+
+/// Chang and Roberts' election at its best: the highest of n that live notices.
+#[must_use]
+pub const fn chang_roberts_best(n: u64) -> u64 {
+    chang_roberts_living(n, n.saturating_sub(1))
+}
+
+/// The same at its worst if one notices: the successor of the highest of n that live. 3n - 1.
+#[must_use]
+pub const fn chang_roberts_worst(n: u64) -> u64 {
+    chang_roberts_living(n, 0)
+}
+
+/// The most that it costs on a ring of n in any order: every identifier goes as far as
+/// the highest in the order that is worst, n(n + 1)/2, and the announcement goes round.
+#[must_use]
+pub const fn chang_roberts_most(n: u64) -> u64 {
+    if n > 1 { n * (n + 1) / 2 + n } else { 0 }
+}
+
 // Mutual exclusion.
 
 /// The central coordinator: request, grant and release for each entry of another member. What the

@@ -15,10 +15,13 @@ use crate::protocol::Protocol;
 use crate::view::View;
 
 pub mod bully;
+pub mod chang_roberts;
+mod hops;
 mod nominating;
 pub mod ring;
 
 pub use bully::Bully;
+pub use chang_roberts::ChangRoberts;
 pub use ring::Ring;
 
 /// What a member may ask of an election.
@@ -43,8 +46,8 @@ pub struct Timing {
     /// For an answer of a living member, there and back: the textbook's Δt.
     pub answer: Duration,
     /// For the announcement of the winner by somebody who answered: the textbook's Δt'. Longer than
-    /// `answer` by at least two transfers, or the lower ranks elect again too soon. [`Ring`] knows
-    /// how long its two passes may take, and does without.
+    /// `answer` by at least two transfers, or the lower ranks elect again too soon. [`Ring`] and
+    /// [`ChangRoberts`] know how long their passes may take, and do without.
     pub announcement: Duration,
 }
 
@@ -89,6 +92,8 @@ one_of! {
         Bully(Bully),
         /// A list of the living goes round.
         Ring(Ring),
+        /// The highest identifier goes round.
+        ChangRoberts(ChangRoberts),
     }
 }
 
@@ -98,6 +103,9 @@ impl AnyElection {
         match algorithm {
             ElectionAlgorithm::Bully => Self::Bully(Bully::new(me, view, timing)),
             ElectionAlgorithm::Ring => Self::Ring(Ring::new(me, view, timing)),
+            ElectionAlgorithm::ChangRoberts => {
+                Self::ChangRoberts(ChangRoberts::new(me, view, timing))
+            }
         }
     }
 
@@ -106,6 +114,7 @@ impl AnyElection {
         match self {
             Self::Bully(bully) => bully.elected(),
             Self::Ring(ring) => ring.elected(),
+            Self::ChangRoberts(member) => member.elected(),
         }
     }
 
@@ -114,6 +123,7 @@ impl AnyElection {
         match self {
             Self::Bully(bully) => bully.is_electing(),
             Self::Ring(ring) => ring.is_electing(),
+            Self::ChangRoberts(member) => member.is_electing(),
         }
     }
 }
@@ -124,6 +134,7 @@ impl AnyMessage {
         match self {
             Self::Bully(_) => true,
             Self::Ring(message) => *message != ring::Message::Ack,
+            Self::ChangRoberts(message) => *message != chang_roberts::Message::Ack,
         }
     }
 }
@@ -146,6 +157,10 @@ mod tests {
         for (algorithm, timer) in [
             (ElectionAlgorithm::Bully, AnyTimer::Bully(bully::Timer::Answers)),
             (ElectionAlgorithm::Ring, AnyTimer::Ring(ring::Timer::Ack)),
+            (
+                ElectionAlgorithm::ChangRoberts,
+                AnyTimer::ChangRoberts(chang_roberts::Timer::Announcement),
+            ),
         ] {
             let mut out = Outbox::default();
             let mut member = election(algorithm, 0);

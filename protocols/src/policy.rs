@@ -205,6 +205,23 @@ pub enum ElectionAlgorithm {
     Bully,
     /// A list goes round.
     Ring,
+    /// Identifiers go round, and only the highest comes back (Chang and Roberts).
+    ChangRoberts,
+}
+
+impl ElectionAlgorithm {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Bully, Self::Ring, Self::ChangRoberts];
+
+    /// How it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bully => "Bully",
+            Self::Ring => "Ring",
+            Self::ChangRoberts => "ChangRoberts",
+        }
+    }
 }
 
 /// The algorithms of a lock.

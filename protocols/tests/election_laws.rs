@@ -6,12 +6,15 @@
 //! searched too.
 
 mod support;
+#[path = "election_laws/unmarked.rs"]
+mod unmarked;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use conclave_protocols::election::chang_roberts::Message as ChangRobertsMessage;
 use conclave_protocols::election::ring::Message as RingMessage;
-use conclave_protocols::election::{Bully, Command, Election, Event, Ring, Timing};
+use conclave_protocols::election::{Bully, ChangRoberts, Command, Election, Event, Ring, Timing};
 use conclave_protocols::{Epoch, MemberId, View};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use support::Subject;
@@ -25,6 +28,11 @@ trait Candidate: Subject + Election {
 
     /// Whether a member may ever follow this one.
     fn may_follow(me: MemberId, leader: MemberId) -> bool;
+
+    /// Whether this message elects the member that it arrives at.
+    fn comes_back(_message: &Self::Message, _to: MemberId) -> bool {
+        false
+    }
 }
 
 impl Candidate for Bully {
@@ -58,6 +66,25 @@ impl Candidate for Ring {
     }
 }
 
+impl Candidate for ChangRoberts {
+    fn makes_sense(message: &Self::Message, size: u32) -> bool {
+        match message {
+            ChangRobertsMessage::Election { candidate: one }
+            | ChangRobertsMessage::Elected { leader: one }
+            | ChangRobertsMessage::Inquiry { by: one, .. } => one.0 < size,
+            ChangRobertsMessage::Ack => true,
+        }
+    }
+
+    fn may_follow(_me: MemberId, leader: MemberId) -> bool {
+        leader.0 < SIZE
+    }
+
+    fn comes_back(message: &Self::Message, to: MemberId) -> bool {
+        *message == ChangRobertsMessage::Election { candidate: to }
+    }
+}
+
 /// Members that notice, each at some time or other, that the leader is gone. One that follows a
 /// member that died since notices too: the textbook take the detection of crashes for granted.
 struct Elections {
@@ -73,6 +100,8 @@ struct Elections {
 enum Promises {
     /// The textbooks' promises, in the synchronous system that they assume.
     Textbook,
+    /// The same, and that no member crashes.
+    NobodyCrashes,
     /// None: no bound on messages is known.
     Nothing,
 }
@@ -124,6 +153,15 @@ impl<P: Candidate> Laws<P> for Elections {
         let mut laws = kept_without_synchrony();
         match self.promises {
             Promises::Textbook => laws.extend(promised_by_the_textbook()),
+            Promises::NobodyCrashes => {
+                laws.extend(promised_by_the_textbook());
+                laws.push(Property::always(COMES_BACK_ONCE, |_, group: &State<P>| {
+                    group.links.iter().all(|((_, to), link)| {
+                        let waits = group.members[to.0 as usize].protocol.is_electing();
+                        waits || !link.front().is_some_and(|first| P::comes_back(first, *to))
+                    })
+                }));
+            }
             Promises::Nothing => laws.push(Property::sometimes(
                 "two members take themselves for elected",
                 |_, group: &State<P>| {
@@ -275,6 +313,20 @@ macro_rules! election_laws {
 election_laws! {
     bully: Bully;
     ring: Ring;
+    chang_roberts: ChangRoberts;
+}
+
+/// A member that has won waits no longer.
+const COMES_BACK_ONCE: &str = "an identifier comes back only to a member that waits for it";
+
+#[test]
+fn with_marks_a_winner_wins_once_however_many_begin() {
+    for initiators in [&[0][..], &[0, 1], &[0, 3], &[1, 2], &[0, 1, 2, 3]] {
+        check(world::<ChangRoberts>(Promises::NobodyCrashes, initiators, &[]));
+    }
+    let order = Order::Any;
+    check(world::<ChangRoberts>(Promises::NobodyCrashes, &[0, 1, 3], &[]).with_order(order));
+    check(world::<ChangRoberts>(Promises::NobodyCrashes, &[0, 1, 2], &[]).with_dead(3));
 }
 
 const SIZE: u32 = 4;

@@ -40,9 +40,9 @@ use plot::{Curve, Plot};
 /// The measurements themselves fail if a figure is not as its formula has it.
 #[test]
 fn the_page_says_what_is_measured_and_what_is_measured_is_what_the_formulas_say() {
-    let (bully, ring) = std::thread::scope(|scope| {
-        let ring = scope.spawn(|| elections_of(ElectionAlgorithm::Ring));
-        (elections_of(ElectionAlgorithm::Bully), ring.join().expect("its figures are as stated"))
+    let [bully, ring, chang_roberts] = std::thread::scope(|scope| {
+        let runs = ElectionAlgorithm::ALL.map(|one| scope.spawn(move || elections_of(one)));
+        runs.map(|run| run.join().expect("its figures are as stated"))
     });
     let figures = Figures {
         locks: locks::all(),
@@ -50,6 +50,7 @@ fn the_page_says_what_is_measured_and_what_is_measured_is_what_the_formulas_say(
         forgotten: forgetful::all(),
         bully,
         ring,
+        chang_roberts,
     };
     let mut wrong = vec![];
     for (name, text) in files(&figures) {
@@ -68,6 +69,7 @@ fn elections_of(algorithm: ElectionAlgorithm) -> Elections {
     let cases = match algorithm {
         ElectionAlgorithm::Bully => elections::bully(),
         ElectionAlgorithm::Ring => elections::ring(),
+        ElectionAlgorithm::ChangRoberts => elections::chang_roberts(),
     };
     Elections { cases, costs: ballots::all(algorithm), deaths: deaths::all(algorithm) }
 }

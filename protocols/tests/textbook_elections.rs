@@ -1,13 +1,19 @@
 //! The elections that the textbooks work through, and what they state about the cost of an election.
 //!
 //! Sources: Tanenbaum and van Steen, *Distributed Systems*, 2nd edition, 6.5.1, figures 6-20 and
-//! 6-21; Coulouris, Dollimore, Kindberg and Blair, *Distributed Systems*, 5th edition, 15.3.
+//! 6-21; Coulouris, Dollimore, Kindberg and Blair, *Distributed Systems*, 5th edition, 15.3; Chang and
+//! Roberts, *An Improved Algorithm for Decentralized Extrema-Finding in Circular Configurations of
+//! Processes*, CACM 22(5), 1979.
 
+#[path = "textbook_elections/any_order.rs"]
+mod any_order;
 mod support;
 
 use std::time::Duration;
 
-use conclave_protocols::election::{Bully, Command, Election, Ring, Timing, bully, ring};
+use conclave_protocols::election::{
+    Bully, ChangRoberts, Command, Election, Ring, Timing, bully, chang_roberts, ring,
+};
 use conclave_protocols::{Epoch, MemberId, View, cost};
 use support::Subject;
 use support::walk::Walk;
@@ -244,5 +250,149 @@ fn a_member_that_comes_back_elects_when_the_leader_it_hears_of_is_gone() {
     walk.restart(2, member(5));
     walk.ask(2, Command::Inquire);
     walk.settle();
+    assert_all_follow(&walk, 2);
+}
+
+/// The hops of identifiers, and of announcements: from whom, to whom, and whose it is.
+fn identifiers(walk: &Walk<ChangRoberts>, name: &str) -> Vec<(u32, u32, u32)> {
+    let whose = |message: &chang_roberts::Message| match message {
+        chang_roberts::Message::Election { candidate } if name == "election" => Some(*candidate),
+        chang_roberts::Message::Elected { leader } if name == "elected" => Some(*leader),
+        chang_roberts::Message::Inquiry { by, .. } if name == "inquiry" => Some(*by),
+        chang_roberts::Message::Election { .. }
+        | chang_roberts::Message::Elected { .. }
+        | chang_roberts::Message::Inquiry { .. }
+        | chang_roberts::Message::Ack => None,
+    };
+    let hop = |sent: &support::walk::Sent<chang_roberts::Message>| {
+        Some((sent.from.0, sent.to.0, whose(&sent.message)?.0))
+    };
+    walk.sent.iter().filter_map(hop).collect()
+}
+
+/// The messages that the source counts.
+fn chang_roberts_count(walk: &Walk<ChangRoberts>) -> u64 {
+    walk.count("election", true) + walk.count("elected", true)
+}
+
+/// How often a member won.
+fn announced(walk: &Walk<ChangRoberts>, leader: u32) -> usize {
+    let sent = identifiers(walk, "elected");
+    sent.iter()
+        .filter(|(from, to, _)| *from == leader && !walk.dead.contains(&MemberId(*to)))
+        .count()
+}
+
+#[test]
+fn identifiers_are_replaced_up_to_the_highest_which_comes_back_and_is_announced() {
+    let walk = elect::<ChangRoberts>(5, [], [2]);
+    let first_passes =
+        [(2, 3, 2), (3, 4, 3), (4, 0, 4), (0, 1, 4), (1, 2, 4), (2, 3, 4), (3, 4, 4)];
+    assert_eq!(identifiers(&walk, "election"), first_passes);
+    let last_pass = [(4, 0, 4), (0, 1, 4), (1, 2, 4), (2, 3, 4), (3, 4, 4)];
+    assert_eq!(identifiers(&walk, "elected"), last_pass);
+    assert_eq!(walk.sent.len() as u64, 2 * chang_roberts_count(&walk), "each is acknowledged");
+    assert_all_follow(&walk, 4);
+}
+
+#[test]
+fn the_dead_five_of_six_is_skipped_in_each_pass_and_four_wins() {
+    let walk = elect::<ChangRoberts>(6, [5], [3]);
+    let first_passes =
+        [(3, 4, 3), (4, 5, 4), (4, 0, 4), (0, 1, 4), (1, 2, 4), (2, 3, 4), (3, 4, 4)];
+    assert_eq!(identifiers(&walk, "election"), first_passes);
+    assert_eq!((walk.count("election", false), walk.count("elected", false)), (1, 1));
+    assert_eq!(walk.elapsed(), 2 * TIMING.answer);
+    assert_all_follow(&walk, 4);
+}
+
+#[test]
+fn a_marked_member_discards_what_is_lower_so_that_one_wins_once_however_many_begin() {
+    for initiators in 1_u32..1 << 5 {
+        let all = (0..5).filter(|member| initiators >> member & 1 == 1);
+        let walk = elect::<ChangRoberts>(5, [], all);
+        assert_eq!(announced(&walk, 4), 1, "{initiators:05b}");
+        let lowest = initiators.trailing_zeros();
+        assert_eq!(chang_roberts_count(&walk), cost::chang_roberts_living(5, lowest.into()));
+        assert_all_follow(&walk, 4);
+    }
+}
+
+#[test]
+fn chang_and_roberts_costs_least_when_the_highest_notices_and_most_when_its_successor_does() {
+    for n in 2..=16 {
+        for initiator in 0..n {
+            let walk = elect::<ChangRoberts>(n, [], [initiator]);
+            let stated = cost::chang_roberts_living(n.into(), initiator.into());
+            assert_eq!(chang_roberts_count(&walk), stated, "n = {n}, {initiator}");
+            assert_all_follow(&walk, n - 1);
+        }
+    }
+    for n in 2..=64 {
+        assert_eq!(cost::chang_roberts_best(n), 2 * n);
+        assert_eq!(cost::chang_roberts_worst(n), 3 * n - 1);
+        assert!(cost::chang_roberts_worst(n) <= cost::chang_roberts_most(n));
+    }
+    assert_eq!(cost::chang_roberts_worst(1), 0);
+}
+
+#[test]
+fn with_the_highest_dead_several_that_notice_cost_what_the_lowest_of_them_costs() {
+    for n in 2..=16 {
+        for lowest in 0..n - 1 {
+            for initiators in [lowest..lowest + 1, lowest..n - 1] {
+                let walk = elect::<ChangRoberts>(n, [n - 1], initiators);
+                let stated = cost::chang_roberts(n.into(), lowest.into());
+                assert_eq!(chang_roberts_count(&walk), stated, "n = {n}, {lowest}");
+                assert_all_follow(&walk, n - 2);
+            }
+        }
+    }
+}
+
+/// Its identifier has left, and would go round for ever.
+#[test]
+fn the_identifier_of_a_candidate_that_died_is_discarded_before_it_and_its_predecessor_wins() {
+    let mut walk = Walk::<ChangRoberts>::new(4, [], member(4));
+    walk.ask(3, Command::Elect);
+    walk.kill(3);
+    walk.settle();
+    let hops = [(3, 0, 3), (0, 1, 3), (1, 2, 3), (2, 3, 3), (2, 0, 2), (0, 1, 2), (1, 2, 2)];
+    assert_eq!(identifiers(&walk, "election"), hops);
+    assert_eq!(walk.elapsed(), 2 * TIMING.answer, "nobody waits for an announcement");
+    assert_all_follow(&walk, 2);
+}
+
+#[test]
+fn an_identifier_that_is_lost_with_a_member_is_followed_by_another_election() {
+    let mut walk = Walk::<ChangRoberts>::new(4, [], member(4));
+    walk.ask(3, Command::Elect);
+    while identifiers(&walk, "election").len() < 2 {
+        walk.step();
+    }
+    // It has the message, has acknowledged it, and takes it along.
+    walk.step();
+    walk.step();
+    walk.kill(1);
+    walk.settle();
+    assert_all_follow(&walk, 3);
+}
+
+#[test]
+fn a_member_that_comes_back_is_answered_by_the_leader_itself() {
+    let mut walk = elect::<ChangRoberts>(5, [2, 4], [0]);
+    walk.sent.clear();
+    walk.restart(2, member(5));
+    walk.ask(2, Command::Inquire);
+    walk.settle();
+    assert_all_follow(&walk, 3);
+    let hops = [(2, 3, 2), (3, 4, 2), (3, 0, 2), (0, 1, 2), (1, 2, 2)];
+    assert_eq!(identifiers(&walk, "inquiry"), hops);
+    walk.sent.clear();
+    walk.kill(3);
+    walk.restart(2, member(5));
+    walk.ask(2, Command::Inquire);
+    walk.settle();
+    assert_eq!(identifiers(&walk, "election").first(), Some(&(2, 3, 2)), "nobody leads");
     assert_all_follow(&walk, 2);
 }

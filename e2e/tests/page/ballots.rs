@@ -13,10 +13,12 @@ use super::{LONG, SPEC, open};
 
 #[test]
 fn a_visitor_kills_the_leader_and_sees_the_election_that_followed_and_what_it_cost() -> Result<()> {
-    // A nominee of the ring begins its candidacy, and may announce itself no more.
-    for (algorithm, words) in
-        [("Bully", &["election", "answer", "coordinator"][..]), ("Ring", &["election", "ack"])]
-    {
+    // A nominee of a ring begins its candidacy, and may announce itself no more.
+    for (algorithm, words) in [
+        ("Bully", &["election", "answer", "coordinator"][..]),
+        ("Ring", &["election", "ack"]),
+        ("ChangRoberts", &["election", "ack"]),
+    ] {
         let dev = Dev::start_with(&format!("{SPEC}  elections: [{{algorithm: {algorithm}}}]\n"))?;
         let browser = open(&dev)?;
         let before = counted(&dev, 0..5)?;

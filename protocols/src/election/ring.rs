@@ -41,14 +41,12 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use self::hops::{Hops, Next};
+use super::hops::{Hops, Next};
 use super::{Command, Election, Event, Timing};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
 use crate::view::View;
-
-mod hops;
 
 /// One member's part in the algorithm.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]

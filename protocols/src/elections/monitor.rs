@@ -274,8 +274,9 @@ fn window(algorithm: ElectionAlgorithm, candidates: usize, leader_lease: Duratio
     let answer = Timing::of(leader_lease).answer;
     let hops = match algorithm {
         ElectionAlgorithm::Bully => 0,
-        // Two passes, and the nominee asks for the lead.
+        // Two passes, or three; and the nominee asks for the lead.
         ElectionAlgorithm::Ring => u32::try_from(2 * candidates + 2).unwrap_or(u32::MAX),
+        ElectionAlgorithm::ChangRoberts => u32::try_from(3 * candidates + 2).unwrap_or(u32::MAX),
     };
     answer.saturating_mul(hops).max(leader_lease)
 }

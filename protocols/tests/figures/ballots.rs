@@ -93,7 +93,7 @@ fn ballot(algorithm: ElectionAlgorithm, whole: &Whole, size: u32, begins: Begins
     let (n, begun) = (u64::from(size), u64::from(place));
     let again = match algorithm {
         ElectionAlgorithm::Bully => run.sim.sent("coordinator") - coordinators - (n - 1),
-        ElectionAlgorithm::Ring => 0,
+        ElectionAlgorithm::Ring | ElectionAlgorithm::ChangRoberts => 0,
     };
     let called = begins == Begins::Highest;
     let (messages, on_top, transfers) = match algorithm {
@@ -110,6 +110,15 @@ fn ballot(algorithm: ElectionAlgorithm, whole: &Whole, size: u32, begins: Begins
             let known = n + hops + if called { 2 } else { 3 };
             let messages = known.min(cost::ring_living(n));
             // What arrives after that is not acknowledged.
+            let on_top = Sent::Between(messages - 1, messages);
+            (messages, on_top, if called { n + 1 } else { n + hops + 3 })
+        }
+        ElectionAlgorithm::ChangRoberts => {
+            // The nominee sends the announcement itself. Up to then its identifier went round, after a step of
+            // each below it.
+            let hops = n - 1 - begun;
+            let known = n + hops + if called { 2 } else { 3 };
+            let messages = known.min(cost::chang_roberts_living(n, begun));
             let on_top = Sent::Between(messages - 1, messages);
             (messages, on_top, if called { n + 1 } else { n + hops + 3 })
         }
@@ -156,6 +165,11 @@ fn nomination(algorithm: ElectionAlgorithm, whole: &Whole, size: u32) -> Held {
         ),
         ElectionAlgorithm::Ring => (
             hold(textbook, Sent::AtMost(cost::ring(n, n - 1) + 1)),
+            hold(acks, Sent::AtMost(textbook)),
+            if n == 2 { 4 } else { n + 7 },
+        ),
+        ElectionAlgorithm::ChangRoberts => (
+            hold(textbook, Sent::AtMost(cost::chang_roberts(n, 0) + 1)),
             hold(acks, Sent::AtMost(textbook)),
             if n == 2 { 4 } else { n + 7 },
         ),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use conclave_protocols::election::{Bully, Command, Election, Ring, Timing as Waits};
+use conclave_protocols::election::{Bully, ChangRoberts, Command, Election, Ring, Timing as Waits};
 use conclave_protocols::member::Node;
 use conclave_protocols::member::message::ElectionPart;
 use conclave_protocols::policy::{ElectionAlgorithm, Timing};
@@ -53,6 +53,7 @@ pub(crate) fn all(algorithm: ElectionAlgorithm) -> Tried {
         tried.plain.push(match algorithm {
             ElectionAlgorithm::Bully => plain::<Bully>(size, most(algorithm, size)),
             ElectionAlgorithm::Ring => plain::<Ring>(size, most(algorithm, size)),
+            ElectionAlgorithm::ChangRoberts => plain::<ChangRoberts>(size, most(algorithm, size)),
         });
         whole.grow(size + 1);
         tried.ballots.push(ballots(algorithm, &whole, size));
@@ -67,6 +68,8 @@ fn most(algorithm: ElectionAlgorithm, living: u32) -> u64 {
     match algorithm {
         ElectionAlgorithm::Bully => cost::bully_worst(n) + cost::bully_announced_upwards(n, n - 2),
         ElectionAlgorithm::Ring => cost::ring(n, n - 1),
+        // Two sends to the member that was dead from the beginning.
+        ElectionAlgorithm::ChangRoberts => cost::chang_roberts(n, 0) + 2,
     }
 }
 
@@ -168,6 +171,7 @@ fn ballots(algorithm: ElectionAlgorithm, whole: &Whole, size: u32) -> Deaths {
     let one = match algorithm {
         ElectionAlgorithm::Bully => cost::bully_living(n, 0) + cost::bully_announced_again(n, 0),
         ElectionAlgorithm::Ring => cost::ring_living(n),
+        ElectionAlgorithm::ChangRoberts => cost::chang_roberts_living(n, 0),
     };
     summary(size, &ends, 2 * one)
 }

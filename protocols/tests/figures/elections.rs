@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use conclave_protocols::election::{Bully, Command, Election, Event, Ring, Timing};
+use conclave_protocols::election::{Bully, ChangRoberts, Command, Election, Event, Ring, Timing};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{MemberId, cost};
 
@@ -126,6 +126,56 @@ pub(crate) fn ring() -> Vec<Case> {
             one(size, if size > 2 { &[0, 1] } else { &[0] })
         }),
         Case::new("At worst, 2(n - 1)²: all that live notice at once.", |size| {
+            one(size, &(0..size - 1).collect::<Vec<_>>())
+        }),
+    ]
+}
+
+/// Chang and Roberts' ring, by who notices.
+pub(crate) fn chang_roberts() -> Vec<Case> {
+    let one = |size: u32, initiators: &[u32]| {
+        let (n, wait) = (u64::from(size), u64::from(ANSWER));
+        let lowest = initiators.iter().min().copied().unwrap_or(0);
+        let highest = initiators.iter().max().copied().unwrap_or(0);
+        let seen = elect::<ChangRoberts>(size, initiators);
+        let to_the_dead = seen.lost();
+        let counted = seen.sent("election") + seen.sent("elected") - to_the_dead;
+        let messages = cost::chang_roberts(n, lowest.into());
+        // The dead member is behind the winner, which sends two messages.
+        let lost = if n == 2 { 1 } else { 2 };
+        // The highest that notices has the shortest way to the winner, whose two passes are next.
+        let turnaround = match n {
+            2 => wait,
+            _ => n - 2 - u64::from(highest) + 2 * (n - 1) + 2 * wait,
+        };
+        Outcome {
+            size,
+            runs: 1,
+            messages: hold(counted, Sent::Exactly(messages)),
+            on_top: hold(seen.sent("ack") + to_the_dead, Sent::Exactly(messages + lost)),
+            turnaround: took(seen.last_sent, Sent::Exactly(turnaround)),
+        }
+    };
+    for living in ALL_SIZES.map(|n| u64::from(n) - 1).filter(|living| *living > 1) {
+        let best = cost::chang_roberts_best(living);
+        assert_eq!((best, cost::chang_roberts_worst(living)), (2 * living, 3 * living - 1));
+        let all: u64 =
+            (0..living).map(|initiator| cost::chang_roberts_living(living, initiator)).sum();
+        assert_eq!(2 * all, living * (5 * living - 1), "the page's mean");
+    }
+    vec![
+        Case::new("At best, 2(n - 1) messages: the second highest notices.", |size| {
+            one(size, &[size - 2])
+        }),
+        Case::new("At worst, 3(n - 1) - 1: the lowest notices.", |size| one(size, &[0])),
+        Case::new(
+            "On average, (5(n - 1) - 1)/2: each that lives notices in a run of its own.",
+            |size| mean(size, (0..size - 1).map(|initiator| one(size, &[initiator]))),
+        ),
+        Case::new("The two lowest notice at once: what the lowest alone costs.", |size| {
+            one(size, if size > 2 { &[0, 1] } else { &[0] })
+        }),
+        Case::new("All that live notice at once: again what the lowest alone costs.", |size| {
             one(size, &(0..size - 1).collect::<Vec<_>>())
         }),
     ]

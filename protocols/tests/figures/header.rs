@@ -33,12 +33,13 @@ fn without_links(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::clocks::{BERKELEY, CRISTIAN, NTP};
-    use crate::page_elections::{BULLY, RING};
+    use crate::page_elections::{BULLY, CHANG_ROBERTS, RING};
     use crate::textbooks::ALL;
 
-    const OTHERS: [(&str, &str); 5] = [
+    const OTHERS: [(&str, &str); 6] = [
         ("Bully", BULLY),
         ("Ring", RING),
+        ("ChangRoberts", CHANG_ROBERTS),
         ("Berkeley", BERKELEY),
         ("Cristian", CRISTIAN),
         ("NTP", NTP),

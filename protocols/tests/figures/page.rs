@@ -21,6 +21,7 @@ pub(crate) struct Figures {
     pub(crate) forgotten: Vec<Forgotten>,
     pub(crate) bully: Elections,
     pub(crate) ring: Elections,
+    pub(crate) chang_roberts: Elections,
 }
 
 /// The elections of one algorithm.
@@ -50,7 +51,7 @@ pub(crate) fn page(figures: &Figures) -> String {
         }
     }
     text += &weather(&figures.locks);
-    text += &page_elections::section(&figures.bully, &figures.ring);
+    text += &page_elections::section(figures);
     text + &clocks::section()
 }
 

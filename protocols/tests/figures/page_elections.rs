@@ -4,11 +4,12 @@ use crate::ballots::Costs;
 use crate::deaths::Tried;
 use crate::elections::{ANNOUNCEMENT, ANSWER, Case};
 use crate::locks::SIZES;
-use crate::page::{Elections, cells, each, head, table};
+use crate::page::{Figures, cells, each, head, table};
 use crate::sent::{Mean, nanos};
 
 /// All of it.
-pub(crate) fn section(bully: &Elections, ring: &Elections) -> String {
+pub(crate) fn section(figures: &Figures) -> String {
+    let Figures { bully, ring, chang_roberts, .. } = figures;
     let mut text = format!(
         "## Elections
 
@@ -37,6 +38,13 @@ The metrics of a sidecar count the three apart
     text += &held(&ring.costs);
     text += RING_DEATHS;
     text += &deaths(&ring.deaths);
+    text += &head("ChangRoberts", "protocols/src/election/chang_roberts.rs", CHANG_ROBERTS);
+    text += ON_CHANG_ROBERTS;
+    chang_roberts.cases.iter().for_each(|case| text += &outcomes(case));
+    text += CHANG_ROBERTS_HELD;
+    text += &held(&chang_roberts.costs);
+    text += CHANG_ROBERTS_DEATHS;
+    text += &deaths(&chang_roberts.deaths);
     text.truncate(text.trim_end().len());
     text + "\n"
 }
@@ -116,6 +124,8 @@ fn outcomes(case: &Case) -> String {
 pub(crate) const BULLY: &str = include_str!("../../src/election/bully.rs");
 pub(crate) const RING: &str = include_str!("../../src/election/ring.rs");
 
+pub(crate) const CHANG_ROBERTS: &str = include_str!("../../src/election/chang_roberts.rs");
+
 const ON_BULLY: &str = "\
 A member that misses the leader asks all higher ranks whether they live. Each that lives answers, and asks
 all above it in turn. A member that is answered leaves the election to the higher ranks, and waits for the
@@ -180,6 +190,37 @@ const RING_DEATHS: &str = "\
 Each member dies at each step, as above, sends to the dead counted. Afterwards one that lives leads. By
 the algorithm alone, and in a nomination, all messages together are no more than twice those of an
 election that all begin at once; in a ballot, no more than those of two ballots.
+
+";
+
+const ON_CHANG_ROBERTS: &str = "\
+A member that misses the leader sends its identifier, which is its rank, to its successor. Each member
+passes a higher one on. Instead of a lower one it sends its own, but only once: it marks itself whenever it
+sends one, and discards what is lower while it is marked. So only the highest comes back to the member that
+it is of, which has won and sends an announcement round. That removes the marks. The ring is in the order of
+ranks, so that a lower identifier goes one step; on a ring in another order several that notice at once
+could cost up to N(N + 1)/2 + N messages, of N that live. An identifier whose member has died would go round
+for ever: the one before that member discards it, and begins an election of its own.
+
+Messages and time grow with n: between 2 and 3 for each that lives, however many notice. A member alone waits
+for Δt and has won. On top come one acknowledgement for each message, and two sends to the dead member: it
+follows the winner, which sends two messages.
+
+";
+
+const CHANG_ROBERTS_HELD: &str = "\
+All n candidates of a ballot live, so the source has 2n messages if the highest begins, and one more for
+each candidate from the one that begins up to the highest. The ballot has fewer, because candidates that
+know who leads pass on no more, and the nominee asks for the lead when its identifier is back: n + d + 3 if
+d steps lead to the nominee, and n + 2 if the caller is the nominee. On top comes an acknowledgement for
+each message, but perhaps for the last. Notices are those of the bully algorithm, 5n.
+
+";
+
+const CHANG_ROBERTS_DEATHS: &str = "\
+Each member dies at each step, as above, sends to the dead counted. Afterwards one that lives leads, and
+all messages together are no more than those of two elections in their worst case, where each election that
+is not a ballot has two sends to the dead member too.
 
 ";
 

@@ -30,7 +30,7 @@ fn led_by_one(world: &World) -> bool {
 
 #[test]
 fn a_member_that_is_elected_leads_and_asks_no_register() {
-    for election in [ElectionAlgorithm::Bully, ElectionAlgorithm::Ring] {
+    for election in ElectionAlgorithm::ALL {
         let mut world = World::new(1, 5, policy(election));
         world.run_until("one leads", SECOND * 10, led_by_one);
         world.run_for(SECOND * 20);

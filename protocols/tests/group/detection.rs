@@ -6,10 +6,10 @@ use conclave_protocols::Incarnation;
 use conclave_protocols::detection::{Stated, Threshold};
 use conclave_protocols::elections::hold_of;
 use conclave_protocols::member::{Command, ElectionCommand, Event, Node};
-use conclave_protocols::policy::{ElectionPolicy, Policy, Preemption, Timing};
+use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, Policy, Preemption, Timing};
 
 use crate::bench::{Bench, Link, SECOND};
-use crate::named_elections::{BOTH, LEAD, Named};
+use crate::named_elections::{LEAD, Named};
 use crate::storm::Storm;
 
 const MILLI: Duration = Duration::from_millis(1);
@@ -155,7 +155,7 @@ fn who_leaves_in_order_is_not_suspected() {
 /// Of those that stand the one of the highest priority is dead: the next ballot does not wait for it.
 #[test]
 fn a_suspected_candidate_is_left_out_of_ballots_and_back_when_it_is_heard() {
-    for algorithm in BOTH {
+    for algorithm in ElectionAlgorithm::ALL {
         let mut named = Named::group(4, algorithm);
         for (member, priority) in [(2, 9), (1, 5), (0, 0)] {
             named.stand(member, priority);
@@ -177,7 +177,7 @@ fn a_suspected_candidate_is_left_out_of_ballots_and_back_when_it_is_heard() {
 /// It is to lead next, and the only one that is called. Without a guess the ballot would be waited for.
 #[test]
 fn a_ballot_is_not_waited_for_when_its_candidate_is_suspected() {
-    for algorithm in BOTH {
+    for algorithm in ElectionAlgorithm::ALL {
         let mut named = Named::group(4, algorithm);
         for member in [2, 1, 0] {
             named.stand(member, 0);
@@ -197,7 +197,7 @@ fn a_ballot_is_not_waited_for_when_its_candidate_is_suspected() {
 /// Those who guess wrongly of everybody lead, elect and grant all the same.
 #[test]
 fn who_is_always_suspected_holds_what_it_holds_and_may_be_elected() {
-    for algorithm in BOTH {
+    for algorithm in ElectionAlgorithm::ALL {
         let mut named = Named::group(3, algorithm);
         named.bench.enter(1, "orders");
         detect(&mut named.bench, ALWAYS);
@@ -222,7 +222,7 @@ fn who_is_always_suspected_holds_what_it_holds_and_may_be_elected() {
 #[test]
 fn guesses_at_random_break_no_promise_in_any_weather() {
     let mut suspicions = 0;
-    for algorithm in BOTH {
+    for algorithm in ElectionAlgorithm::ALL {
         for (seed, members) in (0..40).zip([2, 3, 4, 5].into_iter().cycle()) {
             let mut storm = Storm { guesses: true, ..Storm::of(members, Timing::FAST) };
             let election = ElectionPolicy::new("reports", algorithm);

@@ -153,11 +153,9 @@ impl Named {
 
 const STEP: Duration = Duration::from_millis(10);
 
-pub(crate) const BOTH: [ElectionAlgorithm; 2] = [ElectionAlgorithm::Bully, ElectionAlgorithm::Ring];
-
 #[test]
 fn the_candidate_of_the_highest_priority_leads_and_nobody_takes_that_away() {
-    for algorithm in BOTH {
+    for algorithm in ElectionAlgorithm::ALL {
         let mut named = Named::group(5, algorithm);
         named.stand(1, 0);
         assert_eq!(named.leader(), Some(1), "{algorithm:?}: it is alone");
@@ -210,15 +208,18 @@ fn at_rest_an_election_sends_nothing() {
 /// The leader of the group begins if it stands, and has the highest rank: that is the best case, n - 1 messages of
 /// n candidates. Else the lowest begins, and that is the worst: each asks all above it (n (n - 1) / 2), is
 /// answered by each, and the winner announces itself to n - 1, again for each that asks it: it has nobody to wait
-/// for, and so has won before the next one asks. A list goes round twice in any case.
+/// for, and so has won before the next one asks. A list goes round twice in any case. An identifier goes round twice
+/// too, after a step of each below it.
 #[test]
 fn a_ballot_costs_what_its_algorithm_costs() {
     type Formula = fn(usize) -> usize;
-    let cases: [(ElectionAlgorithm, usize, Formula); 4] = [
+    let cases: [(ElectionAlgorithm, usize, Formula); 6] = [
         (ElectionAlgorithm::Bully, 0, |n| n - 1),
         (ElectionAlgorithm::Bully, 1, |n| n * (n - 1) + (n - 1) * (n - 1)),
         (ElectionAlgorithm::Ring, 0, |n| 2 * n),
         (ElectionAlgorithm::Ring, 1, |n| 2 * n),
+        (ElectionAlgorithm::ChangRoberts, 0, |n| 2 * n),
+        (ElectionAlgorithm::ChangRoberts, 1, |n| 3 * n - 1),
     ];
     for (algorithm, first, formula) in cases {
         for candidates in 2..=7 {
@@ -241,7 +242,7 @@ fn a_ballot_costs_what_its_algorithm_costs() {
 
 #[test]
 fn another_leads_when_the_leader_has_died() {
-    for algorithm in BOTH {
+    for algorithm in ElectionAlgorithm::ALL {
         for dies in 0..3 {
             let mut named = Named::group(3, algorithm);
             named.stand(dies, 0);
@@ -262,7 +263,7 @@ fn another_leads_when_the_leader_has_died() {
 /// A lead lasts no longer than a leader lease: then another has it, while what else the dead one held is still its.
 #[test]
 fn a_leader_that_dies_is_followed_after_a_leader_lease() {
-    for algorithm in BOTH {
+    for algorithm in ElectionAlgorithm::ALL {
         let mut named = Named::group(3, algorithm);
         for member in [2, 1, 0] {
             named.stand(member, 0);
@@ -354,7 +355,7 @@ fn a_grant_from_before_the_lease_of_leads_ended_counts_for_nothing() {
 /// followed by another.
 #[test]
 fn what_is_lost_is_made_good() {
-    for algorithm in BOTH {
+    for algorithm in ElectionAlgorithm::ALL {
         for lost in ["stand", "call", "election", "coordinator", "elected", "election_state"] {
             let mut named = Named::group(3, algorithm);
             named.bench.lost = Some(lost);
@@ -468,7 +469,7 @@ fn a_nominee_that_dies_before_it_leads_is_followed_by_another() {
 /// at any moment, with rising tokens, which the world checks as for any hold. Afterwards somebody leads.
 #[test]
 fn in_any_weather_one_leads_at_a_time() {
-    for algorithm in BOTH {
+    for algorithm in ElectionAlgorithm::ALL {
         for (seed, members) in (0..60).zip([1, 2, 3, 4, 5].into_iter().cycle()) {
             let names = ["reports", "mails"];
             let election = |name: &&str| {

@@ -10,7 +10,7 @@ use conclave_protocols::member::{
 use conclave_protocols::policy::{ElectionAlgorithm, ElectionPolicy, Preemption, Timing};
 
 use crate::bench::{Link, SECOND};
-use crate::named_elections::{BOTH, Named};
+use crate::named_elections::Named;
 
 impl Named {
     fn transfer(&mut self, asks: usize, to: usize) {
@@ -38,7 +38,7 @@ impl Named {
 /// Any member may ask, whether it stands or not, and leads the group or not.
 #[test]
 fn the_candidate_that_the_lead_is_transferred_to_leads_next() {
-    for algorithm in BOTH {
+    for algorithm in ElectionAlgorithm::ALL {
         for (asks, to) in [(0, 2), (4, 1), (3, 0), (2, 2)] {
             let mut named = Named::group(5, algorithm);
             named.stand(3, 9);
@@ -108,7 +108,7 @@ fn a_transfer_to_a_candidate_that_dies_is_followed_by_a_ballot_of_all() {
 
 #[test]
 fn a_candidate_of_a_higher_priority_takes_over_where_that_counts() {
-    for algorithm in BOTH {
+    for algorithm in ElectionAlgorithm::ALL {
         let preemption = Preemption::Graceful;
         let policy = ElectionPolicy { preemption, ..ElectionPolicy::new("reports", algorithm) };
         let mut named = Named::of(4, policy);

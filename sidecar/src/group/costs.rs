@@ -34,7 +34,24 @@ pub(super) fn election_cost(algorithm: ElectionAlgorithm, members: usize) -> (u3
     let (best, worst) = match algorithm {
         ElectionAlgorithm::Bully => (cost::bully_best(n), cost::bully_worst(n)),
         ElectionAlgorithm::Ring => (cost::ring(n, 1), cost::ring(n, n)),
+        ElectionAlgorithm::ChangRoberts => {
+            let living = n.saturating_sub(1);
+            (cost::chang_roberts_best(living), cost::chang_roberts_worst(living))
+        }
     };
     let small = |count| u32::try_from(count).unwrap_or(u32::MAX);
     (small(best), small(worst))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_election_costs_at_best_and_at_worst_what_its_formulas_state() {
+        let of = |members| ElectionAlgorithm::ALL.map(|one| election_cost(one, members));
+        assert_eq!(of(5), [(4, 19), (8, 40), (8, 11)]);
+        assert_eq!(of(2)[2], (0, 0), "one that is left alone sends to nobody");
+        assert_eq!(of(0)[2], (0, 0));
+    }
 }

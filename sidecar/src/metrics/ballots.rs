@@ -8,7 +8,6 @@ use conclave_protocols::policy::{ElectionAlgorithm, Policy};
 use prometheus::{HistogramVec, IntCounterVec};
 
 use super::definitions::{Definitions, doubling};
-use super::elections::name;
 use super::locks::{MESSAGES, float};
 use crate::group::LastElection;
 
@@ -68,7 +67,10 @@ impl BallotMetrics {
 
     /// An election ended that this member took part in.
     pub(crate) fn ended(&self, election: &str, elected: bool, last: LastElection) {
-        let Some(algorithm) = self.listed().get(election).copied().map(name) else { return };
+        let Some(algorithm) = self.listed().get(election).copied().map(ElectionAlgorithm::name)
+        else {
+            return;
+        };
         let result = if elected { ELECTED } else { NOT_ELECTED };
         self.elections.with_label_values(&[election, algorithm, result]).inc();
         let duration = self.duration.with_label_values(&[election, algorithm]);
@@ -87,7 +89,7 @@ impl BallotMetrics {
 
     /// Counts from 0 on.
     fn begin(&self, election: &str, algorithm: ElectionAlgorithm) {
-        let algorithm = name(algorithm);
+        let algorithm = algorithm.name();
         for result in [ELECTED, NOT_ELECTED] {
             self.elections.with_label_values(&[election, algorithm, result]);
         }
@@ -100,7 +102,7 @@ impl BallotMetrics {
 
     /// What there is none of was not counted.
     fn forget(&self, election: &str) {
-        for algorithm in [ElectionAlgorithm::Bully, ElectionAlgorithm::Ring].map(name) {
+        for algorithm in ElectionAlgorithm::ALL.map(ElectionAlgorithm::name) {
             for result in [ELECTED, NOT_ELECTED] {
                 let _ = self.elections.remove_label_values(&[election, algorithm, result]);
             }

@@ -66,15 +66,13 @@ impl ElectionMetrics {
     /// What the textbook says that an election costs in the present view, all members together, in the
     /// best and in the worst case.
     pub(crate) fn expect(&self, algorithm: ElectionAlgorithm, best: u32, worst: u32) {
-        let other = match algorithm {
-            ElectionAlgorithm::Bully => ElectionAlgorithm::Ring,
-            ElectionAlgorithm::Ring => ElectionAlgorithm::Bully,
-        };
         for (case, messages) in [("best", best), ("worst", worst)] {
-            let expected = self.messages_expected.with_label_values(&[name(algorithm), case]);
+            let expected = self.messages_expected.with_label_values(&[algorithm.name(), case]);
             expected.set(i64::from(messages));
-            // Of one that never was in force there is nothing to remove.
-            let _ = self.messages_expected.remove_label_values(&[name(other), case]);
+            for other in ElectionAlgorithm::ALL.into_iter().filter(|other| *other != algorithm) {
+                // Of one that never was in force there is nothing to remove.
+                let _ = self.messages_expected.remove_label_values(&[other.name(), case]);
+            }
         }
     }
 
@@ -107,13 +105,5 @@ impl ElectionMetrics {
             let elsewhere = self.lease_elsewhere.with_label_values(&[&election.name]);
             elsewhere.set(i64::from(lease.is_some() && election.leader_at(now).is_none()));
         }
-    }
-}
-
-/// The label of an algorithm, as it is written everywhere.
-pub(super) fn name(algorithm: ElectionAlgorithm) -> &'static str {
-    match algorithm {
-        ElectionAlgorithm::Bully => "Bully",
-        ElectionAlgorithm::Ring => "Ring",
     }
 }

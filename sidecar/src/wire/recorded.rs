@@ -97,9 +97,11 @@ fn leader_lease() -> Vec<(&'static str, PeerMessage)> {
 }
 
 fn elections() -> Vec<(&'static str, PeerMessage)> {
-    use election::AnyMessage::{Bully, Ring};
+    use election::AnyMessage::{Bully, ChangRoberts, Ring};
+    use election::chang_roberts;
     let living = vec![MemberId(0), MemberId(2)];
-    let leader = MemberId(2);
+    let (leader, candidate) = (MemberId(2), MemberId(1));
+    let asks = chang_roberts::Message::Inquiry { by: MemberId(0), leader: Some(leader) };
     let coordinator = election::ring::Message::Coordinator {
         leader,
         living: living.clone(),
@@ -114,6 +116,10 @@ fn elections() -> Vec<(&'static str, PeerMessage)> {
         ("ring-coordinator", Ring(coordinator)),
         ("ring-inquiry", Ring(inquiry)),
         ("ring-ack", Ring(election::ring::Message::Ack)),
+        ("chang-roberts-election", ChangRoberts(chang_roberts::Message::Election { candidate })),
+        ("chang-roberts-elected", ChangRoberts(chang_roberts::Message::Elected { leader })),
+        ("chang-roberts-inquiry", ChangRoberts(asks)),
+        ("chang-roberts-ack", ChangRoberts(chang_roberts::Message::Ack)),
     ];
     let epoch = Epoch(12);
     sent.map(|(name, message)| (name, PeerMessage::Nominator { epoch, message })).into()

@@ -66,10 +66,18 @@ pub(super) fn formula(picture: &Picture, present: &BTreeSet<u16>) -> Option<Form
             let on_top = if all_live { 0 } else { PASSES * begin };
             Some(Formula { messages, on_top, holds: Holds::AtMost })
         }
+        ElectionAlgorithm::ChangRoberts => {
+            let living = n - absent.len() as u64;
+            let begins = lowest_initiator(picture, &absent)?;
+            let messages = cost::chang_roberts_living(living, begins);
+            // So may the last identifier of another than the winner.
+            let on_top = if all_live { 0 } else { PASSES + 1 };
+            Some(Formula { messages, on_top, holds: Holds::AtMost })
+        }
     }
 }
 
-/// A list goes round, and then the winner; each may find one member dead.
+/// A list or an identifier goes round, and then the winner; each may find one member dead.
 const PASSES: u64 = 2;
 
 /// The rank of the lowest that asked, or that won without having anybody to ask. Those above it ask in any case.
@@ -83,12 +91,18 @@ fn lowest_asker(picture: &Picture) -> Option<u64> {
 
 /// How many sent a list round before they received one.
 fn initiators(picture: &Picture) -> u64 {
+    picture.electorate.iter().filter(|member| initiates(picture, **member)).count() as u64
+}
+
+/// The place of the lowest of those among the living.
+fn lowest_initiator(picture: &Picture, absent: &[&u16]) -> Option<u64> {
+    let mut living = picture.electorate.iter().filter(|member| !absent.contains(member));
+    living.position(|member| initiates(picture, *member)).map(|place| place as u64)
+}
+
+fn initiates(picture: &Picture, member: u16) -> bool {
     let lists = || picture.counted().filter(|flight| flight.id.name == "election");
-    let begins = |member: &&u16| {
-        let sent = lists().filter(|flight| flight.link.0 == **member).filter_map(|f| f.sent).min();
-        let received =
-            lists().filter(|flight| flight.link.1 == **member).filter_map(|f| f.received);
-        sent.is_some_and(|sent| received.min().is_none_or(|received| sent < received))
-    };
-    picture.electorate.iter().filter(begins).count() as u64
+    let sent = lists().filter(|flight| flight.link.0 == member).filter_map(|f| f.sent).min();
+    let received = lists().filter(|flight| flight.link.1 == member).filter_map(|f| f.received);
+    sent.is_some_and(|sent| received.min().is_none_or(|received| sent < received))
 }

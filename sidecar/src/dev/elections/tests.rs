@@ -333,6 +333,27 @@ fn the_formula_of_a_ring_counts_those_that_began_a_list() {
 }
 
 #[test]
+fn the_formula_of_chang_and_roberts_goes_by_the_lowest_that_began() {
+    let formula_of = |beginners: &[u16], dead: Option<u16>| {
+        let noted = Noted::default();
+        let id = nomination(3);
+        noted.begun(0, 0, id, (4, ElectionAlgorithm::ChangRoberts));
+        let living: Vec<u16> = (0..4).filter(|member| Some(*member) != dead).collect();
+        for (place, member) in living.iter().enumerate() {
+            let at = if beginners.contains(member) { 0 } else { 100 + 100 * place as u64 };
+            let next = living[(place + 1) % living.len()];
+            noted.flies(at, id, (*member, next), "election");
+        }
+        formula(&noted)
+    };
+    assert_eq!(formula_of(&[3], None), json!([8, 0, "at_most"]), "2N");
+    assert_eq!(formula_of(&[0], None), json!([11, 0, "at_most"]), "3N - 1");
+    assert_eq!(formula_of(&[1, 3], None), json!([10, 0, "at_most"]));
+    assert_eq!(formula_of(&[0, 1, 2], Some(3)), json!([8, 3, "at_most"]));
+    assert_eq!(formula_of(&[3], Some(1)), json!([6, 3, "at_most"]));
+}
+
+#[test]
 fn a_case_that_the_textbook_does_not_have_has_no_figure() {
     let id = nomination(3);
     let bully = |size, present: &[u16]| {

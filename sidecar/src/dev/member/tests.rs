@@ -132,7 +132,7 @@ async fn of_an_entry_into_a_lock_all_messages_are_known_with_both_their_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_an_election_every_message_is_known_and_what_went_to_the_dead_did_not_arrive() {
     let _alone = ONE_GROUP.lock().await;
-    for election in [ElectionAlgorithm::Bully, ElectionAlgorithm::Ring] {
+    for election in ElectionAlgorithm::ALL {
         let policy = Policy { generation: 1, timing: BRIEF, election, ..Policy::default() };
         let members = Members::start(settings(policy)).await.expect("the ports are free");
         all_go_by(&members, Arbiter::Quorum).await;

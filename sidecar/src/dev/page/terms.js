@@ -93,7 +93,8 @@ export const KINDS = {
   }],
   algorithm: ["Algorithms", {
     "Bully": "Ask all higher ranks whether they live. If none answers, one is elected; the highest that lives wins (Garcia-Molina 1982).",
-    "Ring": "A message goes round and collects who lives, then one goes round that says who is elected (Chang and Roberts 1979; Le Lann 1977).",
+    "Ring": "A message goes round and collects who lives, then one goes round that says who is elected (Le Lann 1977).",
+    "ChangRoberts": "Ranks go round, and each member passes on only what is higher than its own. The highest comes back, and one more goes round that says so (Chang and Roberts 1979).",
     "Central": "The leader keeps one queue for each lock. Three messages for an entry: request, grant, release.",
     "TokenRing": "A token goes round among the members. Only the one that has it may enter (Le Lann 1977).",
     "Raymond": "The members are a tree, and each knows in which direction the privilege is (Raymond 1989).",
@@ -139,9 +140,10 @@ export const KINDS = {
     "wake": "“Send the token on to me.”",
   }],
   "election message": ["Messages about an election", {
-    "election": "Bully: “Does anybody above me live?” Ring: “These live, as far as this has come.”",
+    "election": "Bully: “Does anybody above me live?” Ring: “These live, as far as this has come.” ChangRoberts: “Nobody higher has seen this yet.”",
     "answer": "“I live, and I outrank you.”",
     "coordinator": "Bully: “I am elected.” Ring: “This one is elected.”",
+    "elected": "ChangRoberts: “This one is elected.”",
     "inquiry": "“I am back: who leads?”",
     "ack": "“I have what you passed on.”",
     "stand": "“I stand as a candidate.” To the leader of the group.",

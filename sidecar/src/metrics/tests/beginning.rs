@@ -257,6 +257,9 @@ fn of_an_algorithm_that_is_no_longer_in_force_nothing_is_expected() {
             r#"conclave_lock_messages_expected{algorithm="Lamport"} 6"#,
         ]
     );
+    metrics.elections.expect(ElectionAlgorithm::ChangRoberts, 4, 5);
+    let best = r#"conclave_election_messages_expected{algorithm="ChangRoberts",case="best"} 4"#;
+    assert_eq!((expected().len(), expected()[0].as_str()), (3, best));
 }
 
 #[test]

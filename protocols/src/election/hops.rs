@@ -50,6 +50,25 @@ impl<M> Hops<M> {
         self.successor = self.view.successor(self.successor);
     }
 
+    /// The first in line, if the member at which it ends was skipped: it would go on for ever.
+    pub(super) fn stray(&self, ends_at: impl Fn(&M) -> Option<MemberId>) -> Option<&M> {
+        let first = self.line.front()?;
+        ends_at(first).filter(|end| self.has_skipped(*end)).map(|_| first)
+    }
+
+    /// Takes the first out of the line, which nobody is to get.
+    pub(super) fn remove(&mut self) {
+        self.line.pop_front();
+    }
+
+    fn has_skipped(&self, member: MemberId) -> bool {
+        let mut next = self.view.successor(self.me);
+        while next != self.successor && next != member {
+            next = self.view.successor(next);
+        }
+        next != self.successor
+    }
+
     pub(super) fn next(&mut self) -> Next<'_, M> {
         if self.successor == self.me
             && let Some(message) = self.line.pop_front()
@@ -87,6 +106,26 @@ mod tests {
         assert_eq!(hops.next(), Next::Nothing);
         assert!(hops.push('c'));
         assert_eq!(hops.next(), Next::Send(MemberId(2), &'c'));
+    }
+
+    #[test]
+    fn what_ends_at_a_member_that_was_skipped_is_a_stray() {
+        let mut hops = hops();
+        let ends_at = |at| move |_: &char| at;
+        let strays = |hops: &Hops<char>| {
+            [0, 1, 2].map(|at| hops.stray(ends_at(Some(MemberId(at)))).is_some())
+        };
+        assert_eq!(strays(&hops), [false; 3], "nothing is in line");
+        hops.push('a');
+        assert_eq!(strays(&hops), [false; 3]);
+        hops.skip();
+        assert_eq!(strays(&hops), [false, false, true]);
+        assert_eq!(hops.stray(ends_at(None)), None);
+        hops.skip();
+        assert_eq!(strays(&hops), [true, false, true], "its own comes home");
+        hops.push('b');
+        hops.remove();
+        assert_eq!(hops.next(), Next::Home('b'));
     }
 
     #[test]
