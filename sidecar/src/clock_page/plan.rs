@@ -1,5 +1,7 @@
 //! What a map of the group clock is on a page.
 
+use std::cmp::Ordering;
+
 use conclave_clock_page::{Piece, Stated, Status, Words, Writer};
 use conclave_protocols::clock::{Bound, ClockMap, Course, Line, Rates, Slope, State};
 
@@ -69,53 +71,85 @@ fn followed(map: &ClockMap, published: &Words, now: u64, rates: Rates) -> Course
 
 /// A course, and how far group time is from it at most at any reading from now on.
 ///
-/// The error of the page grows by one rate, and from one reading on by another. Up to where group time turns next, it has
-/// to cover no more than what the courses come apart until then: by that time there is another map.
+/// The error of the page grows by one rate, and from one reading on by another. That reading is one where group time turns,
+/// or where its bound begins to grow otherwise: the one with which the error is smallest when the next map is due.
 fn within(map: &ClockMap, shown: &Course, now: u64, latest: u64) -> Words {
     let path = &map.known.path;
-    let apart = |raw: u64| i128::from(path.at(raw).abs_diff(shown.at(raw)));
-    let turns = [path.then.raw, path.last.raw, shown.then.raw, shown.last.raw];
-    let ahead = turns.into_iter().filter(|turn| (now + 1..=latest).contains(turn));
-    // Between two turns both are straight, so that they are farthest apart at one of them, or where the page is void.
-    let ends: Vec<u64> = ahead.flat_map(|turn| [turn - 1, turn]).chain([latest]).collect();
-    let gained =
-        |since: (u64, i128), end: u64| rate_of(apart(end) - since.1, end.saturating_sub(since.0));
     let Bound { raw, growth, later_raw, later, last_raw, last, .. } = map.known.bound;
     let [growth, later, last] = [growth, later, last].map(units);
     let (later_raw, last_raw) = (later_raw.max(raw), last_raw.max(later_raw).max(raw));
-    let (growth, later_raw, later) = match now {
-        _ if last_raw <= now => (last, u64::MAX, last),
-        _ if later_raw <= now => (later, last_raw, last),
-        _ => (growth, later_raw, later.max(last)),
+    let rates = match now {
+        _ if last_raw <= now => Growth { first: last, later_raw: u64::MAX, later: last },
+        _ if later_raw <= now => Growth { first: later, later_raw: last_raw, later: last },
+        _ => Growth { first: growth, later_raw, later: later.max(last) },
     };
-    let turn = [path.then.raw, path.last.raw].into_iter().find(|turn| *turn > now);
-    let split = turn.unwrap_or(u64::MAX).min(later_raw);
-    let (until, after) = ends.iter().partition::<Vec<u64>, _>(|end| **end <= split);
-    let begin = (now, apart(now));
-    let first = until.iter().chain((split <= latest).then_some(&split));
-    let first = first.map(|end| gained(begin, *end)).max().unwrap_or(0).max(0);
-    let (first, second) = if split > latest {
-        (first, 0)
-    } else {
-        let reached = begin.1 + ((i128::from(first) * i128::from(split - now)) >> 48);
-        let second = after.iter().map(|end| gained((split, reached), *end)).max();
-        (first, second.unwrap_or(0).max(0))
-    };
-    let bound_ns = map.known.bound.at(now).saturating_add(path.at(now).abs_diff(shown.at(now)));
-    let growth_until = growth.saturating_add(first);
-    let growth_after = later.max(growth).saturating_add(second);
-    let [a, b, c] = pieces(shown);
-    Words {
-        a,
-        b,
-        c,
-        bound_raw: now,
-        bound_ns: bound_ns.saturating_add(GRAIN_NS),
-        growth: growth_until,
-        later_raw: split,
-        later_growth: growth_after.saturating_sub(growth_until),
-        void_after_raw: u64::MAX,
-        ..Words::UNKNOWN
+    let turns = [path.then.raw, path.last.raw].into_iter().filter(|turn| *turn > now);
+    let split = |raw: u64| rates.split_at(raw).with((map, shown), now, latest);
+    let next = now.saturating_add(NEXT_NS);
+    let rest = turns.map(split);
+    rest.fold(split(rates.later_raw), |best, one| {
+        if one.at(next).error_ns < best.at(next).error_ns { one } else { best }
+    })
+}
+
+/// What an error grows by, and from one reading on.
+#[derive(Clone, Copy, Debug)]
+struct Growth {
+    first: i64,
+    later_raw: u64,
+    later: i64,
+}
+
+impl Growth {
+    /// No less at any time, with the other rate from another reading on.
+    fn split_at(self, raw: u64) -> Self {
+        let greatest = self.first.max(self.later);
+        match raw.cmp(&self.later_raw) {
+            Ordering::Less => Self { later_raw: raw, later: greatest, ..self },
+            Ordering::Equal => Self { later: greatest, ..self },
+            Ordering::Greater => Self { first: greatest, later_raw: raw, later: greatest },
+        }
+    }
+
+    /// With what the course that is shown and that of group time come apart.
+    fn with(self, (map, shown): (&ClockMap, &Course), now: u64, latest: u64) -> Words {
+        let (path, split) = (&map.known.path, self.later_raw);
+        let apart = |raw: u64| i128::from(path.at(raw).abs_diff(shown.at(raw)));
+        let turns = [path.then.raw, path.last.raw, shown.then.raw, shown.last.raw];
+        let ahead = turns.into_iter().filter(|turn| (now + 1..=latest).contains(turn));
+        // Between two turns both are straight, so that they are farthest apart at one of them, or where the page is void.
+        let ends: Vec<u64> = ahead.flat_map(|turn| [turn - 1, turn]).chain([latest]).collect();
+        let gained = |since: (u64, i128), end: u64| {
+            rate_of(apart(end) - since.1, end.saturating_sub(since.0))
+        };
+        let (until, after) = ends.iter().partition::<Vec<u64>, _>(|end| **end <= split);
+        // With what is rounded, or a nanosecond within the next ones would be a rate.
+        let begin = (now, apart(now) + i128::from(GRAIN_NS));
+        let first = until.iter().chain((split <= latest).then_some(&split));
+        let first = first.map(|end| gained(begin, *end)).max().unwrap_or(0).max(0);
+        let second = if split > latest {
+            0
+        } else {
+            let reached = begin.1 + ((i128::from(first) * i128::from(split - now)) >> 48);
+            after.iter().map(|end| gained((split, reached), *end)).max().unwrap_or(0).max(0)
+        };
+        let apart_ns = path.at(now).abs_diff(shown.at(now)).saturating_add(GRAIN_NS);
+        let bound_ns = map.known.bound.at(now).saturating_add(apart_ns);
+        let growth = self.first.saturating_add(first);
+        let [a, b, c] = pieces(shown);
+        Words {
+            a,
+            b,
+            c,
+            bound_raw: now,
+            bound_ns: bound_ns.saturating_add(GRAIN_NS),
+            growth,
+            later_raw: split,
+            later_growth: self.later.saturating_add(second).saturating_sub(growth),
+            void_after_raw: u64::MAX,
+            status: Stated::Synchronised,
+            ..Words::UNKNOWN
+        }
     }
 }
 
@@ -179,6 +213,8 @@ pub(super) const ERROR_MAX_NS: u64 = 100_000_000;
 pub(super) const VOID_NS: u64 = 1_000_000_000_000;
 /// So far a line may lie behind the next where they meet: each is rounded.
 const MET_NS: i64 = 4;
+/// So soon there is another map, while clocks are compared.
+const NEXT_NS: u64 = 500_000_000;
 /// Readings are whole nanoseconds, and so is every step of the arithmetic: that of the map, of the two courses that are
 /// compared, and of the growth in two parts.
 const GRAIN_NS: u64 = 2 + 2 + 2;
