@@ -2,7 +2,6 @@
 //! `conclave dev`.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -22,6 +21,11 @@ const CLAIM: &str = "5d3c90f20a41c7be90d21f-1";
 /// Far more than anything takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Of the ports: the lowest, how many a group has, and how many groups have room.
+const LOWEST: u16 = 20_000;
+const SPAN: u16 = 400;
+const PLACES: u32 = 30;
+
 /// `conclave dev`, with five members.
 struct Dev {
     process: Child,
@@ -29,12 +33,12 @@ struct Dev {
 }
 
 impl Dev {
-    /// Starts it, and waits until each member serves and keeps time. Ports that were free may be taken by then: others are tried.
+    /// Starts it, and waits until each member serves and keeps time. Its ports are below those that the system gives to
+    /// connections, of which some other may be taken at any time; where one is taken all the same, others are tried.
     fn start() -> Self {
-        for _ in 0..10 {
-            let free =
-                TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|free| free.local_addr());
-            let base = free.expect("a port").port().min(65_000);
+        for attempt in 0..10 {
+            let place = (std::process::id() + attempt) % PLACES;
+            let base = LOWEST + SPAN * u16::try_from(place).expect("small");
             let mut command = Command::new(env!("CARGO_BIN_EXE_conclave"));
             command.env_remove("CONCLAVE_LOG").args(["dev", "--base-port", &base.to_string()]);
             let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
