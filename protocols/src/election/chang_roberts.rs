@@ -42,9 +42,11 @@
 //!   lives, so that its own wait suffices.
 //! - The source has no recovery. An INQUIRY goes round once, and the member that leads writes itself in.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
-use super::hops::{Hops, Next};
+use super::hops::{Hops, OnRing};
 use super::{Command, Election, Event, Timing};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
@@ -176,52 +178,24 @@ impl ChangRoberts {
     }
 }
 
-/// How a message gets to the next living member.
 impl ChangRoberts {
-    fn pass_on(&mut self, message: Message, out: &mut OutboxOf<Self>) {
-        if self.hops.push(message) {
-            self.send_first(out);
-        }
-    }
-
-    fn on_ack(&mut self, from: MemberId, out: &mut OutboxOf<Self>) {
-        if self.hops.acknowledged(from) {
-            out.disarm(Timer::Ack);
-            self.send_first(out);
-        }
-    }
-
-    fn skip_successor(&mut self, out: &mut OutboxOf<Self>) {
-        self.hops.skip();
-        self.send_first(out);
-    }
-
-    fn send_first(&mut self, out: &mut OutboxOf<Self>) {
-        if let Some(stray) = self.hops.stray(Message::ends_at) {
-            if matches!(stray, Message::Election { .. }) {
-                self.elect_again(out);
-            }
-            self.hops.remove();
-            return self.send_first(out);
-        }
-        match self.hops.next() {
-            Next::Send(to, message) => {
-                out.send(to, *message);
-                out.arm(Timer::Ack, self.timing.answer);
-            }
-            Next::Home(message) => {
-                self.receive(message, out);
-                self.send_first(out);
-            }
-            Next::Nothing => {}
-        }
-    }
-
     fn on_round(&mut self, from: MemberId, message: Message, out: &mut OutboxOf<Self>) {
         if from != self.me && self.view.has(from) && message.makes_sense_in(self.view) {
             out.send(from, Message::Ack);
             self.receive(message, out);
         }
+    }
+}
+
+impl OnRing for ChangRoberts {
+    const LATE: Timer = Timer::Ack;
+
+    fn hops(&mut self) -> &mut Hops<Message> {
+        &mut self.hops
+    }
+
+    fn answer(&self) -> Duration {
+        self.timing.answer
     }
 
     fn receive(&mut self, message: Message, out: &mut OutboxOf<Self>) {
@@ -231,6 +205,17 @@ impl ChangRoberts {
             Message::Inquiry { by, leader } => self.on_inquiry(by, leader, out),
             Message::Ack => {}
         }
+    }
+
+    fn discards(&mut self, out: &mut OutboxOf<Self>) -> bool {
+        let stray = self.hops.stray(Message::ends_at).copied();
+        if let Some(Message::Election { .. }) = stray {
+            self.elect_again(out);
+        }
+        if stray.is_some() {
+            self.hops.remove();
+        }
+        stray.is_some()
     }
 }
 

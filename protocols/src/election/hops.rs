@@ -1,9 +1,65 @@
 //! The way round a ring on which members may be dead.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use crate::ids::MemberId;
+use crate::protocol::{OutboxOf, Protocol};
 use crate::view::View;
+
+/// An election whose messages go round: how each gets to the next living member.
+pub(super) trait OnRing: Protocol<Peer = MemberId, Message: Clone> {
+    /// The next member has not acknowledged.
+    const LATE: Self::Timer;
+
+    fn hops(&mut self) -> &mut Hops<Self::Message>;
+
+    /// Within this a living member acknowledges.
+    fn answer(&self) -> Duration;
+
+    /// A message is here.
+    fn receive(&mut self, message: Self::Message, out: &mut OutboxOf<Self>);
+
+    /// Takes the first in line out of it if it is not to be sent on. Returns whether it was taken out.
+    fn discards(&mut self, _out: &mut OutboxOf<Self>) -> bool {
+        false
+    }
+
+    fn pass_on(&mut self, message: Self::Message, out: &mut OutboxOf<Self>) {
+        if self.hops().push(message) {
+            self.send_first(out);
+        }
+    }
+
+    fn on_ack(&mut self, from: MemberId, out: &mut OutboxOf<Self>) {
+        if self.hops().acknowledged(from) {
+            out.disarm(Self::LATE);
+            self.send_first(out);
+        }
+    }
+
+    fn skip_successor(&mut self, out: &mut OutboxOf<Self>) {
+        self.hops().skip();
+        self.send_first(out);
+    }
+
+    fn send_first(&mut self, out: &mut OutboxOf<Self>) {
+        if self.discards(out) {
+            return self.send_first(out);
+        }
+        match self.hops().next() {
+            Next::Send(to, message) => {
+                out.send(to, message.clone());
+                out.arm(Self::LATE, self.answer());
+            }
+            Next::Home(message) => {
+                self.receive(message, out);
+                self.send_first(out);
+            }
+            Next::Nothing => {}
+        }
+    }
+}
 
 /// What one member passes on to the next that lives, one message at a time, in order.
 ///

@@ -38,10 +38,11 @@
 //!   writes it in, and it counts if that leader has itself passed the INQUIRY on.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::hops::{Hops, Next};
+use super::hops::{Hops, OnRing};
 use super::{Command, Election, Event, Timing};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
@@ -198,45 +199,24 @@ impl Ring {
     }
 }
 
-/// How a message gets to the next living member.
 impl Ring {
-    fn pass_on(&mut self, message: Message, out: &mut OutboxOf<Self>) {
-        if self.hops.push(message) {
-            self.send_first(out);
-        }
-    }
-
-    fn on_ack(&mut self, from: MemberId, out: &mut OutboxOf<Self>) {
-        if self.hops.acknowledged(from) {
-            out.disarm(Timer::Ack);
-            self.send_first(out);
-        }
-    }
-
-    fn skip_successor(&mut self, out: &mut OutboxOf<Self>) {
-        self.hops.skip();
-        self.send_first(out);
-    }
-
-    fn send_first(&mut self, out: &mut OutboxOf<Self>) {
-        match self.hops.next() {
-            Next::Send(to, message) => {
-                out.send(to, message.clone());
-                out.arm(Timer::Ack, self.timing.answer);
-            }
-            Next::Home(message) => {
-                self.receive(message, out);
-                self.send_first(out);
-            }
-            Next::Nothing => {}
-        }
-    }
-
     fn on_round(&mut self, from: MemberId, message: Message, out: &mut OutboxOf<Self>) {
         if from != self.me && self.view.has(from) && message.makes_sense_in(self.view) {
             out.send(from, Message::Ack);
             self.receive(message, out);
         }
+    }
+}
+
+impl OnRing for Ring {
+    const LATE: Timer = Timer::Ack;
+
+    fn hops(&mut self) -> &mut Hops<Message> {
+        &mut self.hops
+    }
+
+    fn answer(&self) -> Duration {
+        self.timing.answer
     }
 
     fn receive(&mut self, message: Message, out: &mut OutboxOf<Self>) {
