@@ -17,7 +17,7 @@ const NAMED: &[(&str, &[&str])] = &[
     ("lock message", &["protocols/src/locks", "protocols/src/mutex"]),
     ("election message", &["protocols/src/elections", "protocols/src/election"]),
     ("clock message", &["protocols/src/clock"]),
-    ("algorithm", &["protocols/src/policy.rs"]),
+    ("algorithm", &["protocols/src/policy"]),
     ("lost", &["sidecar/src/claims.rs"]),
 ];
 
