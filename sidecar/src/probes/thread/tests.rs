@@ -153,3 +153,23 @@ fn a_sample_that_nobody_takes_in_time_is_counted() {
     }
     assert_eq!((samples.len(), metrics.probes.dropped.get()), (64, 1));
 }
+
+#[test]
+fn each_peer_has_a_beacon_in_each_round_and_each_is_the_first_of_its_train_in_turn() {
+    for peers in 0..60 {
+        let trains = trains(peers);
+        let mut firsts = vec![0; peers];
+        for round in 0..2 * TRAIN {
+            let sent = (0..trains).map(|number| train(peers, round * trains + number));
+            let sent: Vec<Vec<usize>> = sent.map(Iterator::collect).collect();
+            for train in &sent {
+                assert!(train.len() <= TRAIN && train.len() + 1 >= peers / trains, "{sent:?}");
+                train.first().into_iter().for_each(|first| firsts[*first] += 1);
+            }
+            let mut all = sent.concat();
+            all.sort_unstable();
+            assert_eq!(all, (0..peers).collect::<Vec<_>>());
+        }
+        assert!(firsts.iter().all(|times| *times > 0), "{peers} peers: {firsts:?}");
+    }
+}
