@@ -287,6 +287,12 @@ impl<'a> Group<'a> {
         self.curl(pod, &[], path)
     }
 
+    /// The metrics of a pod's sidecar.
+    pub fn metrics(&self, pod: &Pod) -> Result<String> {
+        let curl = ["curl", "--silent", "--show-error", "--fail", "http://localhost:7072/metrics"];
+        self.namespace.exec(&pod.name, APPLICATION, &curl)
+    }
+
     /// POST without a body.
     pub fn post(&self, pod: &Pod, path: &str) -> Result<Answer> {
         self.curl(pod, &["--request", "POST"], path)
@@ -356,6 +362,22 @@ impl<'a> Group<'a> {
     pub fn followers(&self) -> Result<Vec<Pod>> {
         let leader = self.await_leader()?;
         Ok(self.pods()?.into_iter().filter(|pod| pod.uid != leader.uid).collect())
+    }
+
+    /// Changes the algorithm of the group's own election, and waits until all sidecars know.
+    pub fn elects_by(&self, algorithm: &str) -> Result<()> {
+        let patch = format!(
+            r#"{{"spec":{{"elections":[{{"name":"default","algorithm":"{algorithm}"}}]}}}}"#
+        );
+        self.namespace.kubectl(&["patch", "ccv", self.name, "--type=merge", "--patch", &patch])?;
+        let pods = self.pods()?;
+        wait::until(algorithm, SOON, || {
+            for pod in &pods {
+                let election = self.get(pod, "/v1/elections/default")?;
+                ensure!(election.text("algorithm")? == algorithm, "{election:?}");
+            }
+            Ok(())
+        })
     }
 
     /// The epoch that a pod knows.

@@ -70,18 +70,7 @@ fn a_changed_algorithm_reaches_running_sidecars(group: &Group<'_>) -> Result<()>
     let pods = group.pods()?;
     let held = group.lock(&pods[0], "kept", "5s")?;
     for algorithm in ["Ring", "ChangRoberts", "Bully"] {
-        let patch = format!(
-            r#"{{"spec":{{"elections":[{{"name":"default","algorithm":"{algorithm}"}}]}}}}"#
-        );
-        let merge = ["patch", "ccv", "orders", "--type=merge", "--patch", &patch];
-        group.namespace.kubectl(&merge)?;
-        wait::until(algorithm, SOON, || {
-            for pod in &pods {
-                let election = group.get(pod, "/v1/elections/default")?;
-                ensure!(election.text("algorithm")? == algorithm, "{election:?}");
-            }
-            Ok(())
-        })?;
+        group.elects_by(algorithm)?;
         ensure!(group.check(&pods[0], &held)? == 204, "the lock was lost on the way");
     }
     group.unlock(&pods[0], &held)

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 use conclave_e2e::cluster::Cluster;
-use conclave_e2e::product::{self, APPLICATION, Group};
+use conclave_e2e::product::{self, Group};
 use conclave_e2e::prometheus::Prometheus;
 use conclave_e2e::{binaries, cache, command};
 
@@ -109,8 +109,7 @@ fn prometheus_finds_the_pods_and_counts_one_leader() -> Result<()> {
 
 fn its_linter_has_nothing_against_the_metrics(group: &Group<'_>) -> Result<()> {
     let pod = group.await_leader()?;
-    let curl = ["curl", "--silent", "--show-error", "--fail", "http://localhost:7072/metrics"];
-    let metrics = group.namespace.exec(&pod.name, APPLICATION, &curl)?;
+    let metrics = group.metrics(&pod)?;
     ensure!(metrics.contains("conclave_leader"), "these are no metrics of a sidecar: {metrics}");
     command::output_of_input(&mut Command::new(binaries::PROMLINT.path()), &metrics).map(drop)
 }

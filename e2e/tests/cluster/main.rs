@@ -15,6 +15,7 @@ mod locks;
 mod logical;
 mod monitoring;
 mod nodes;
+mod nominations;
 mod none;
 mod register;
 mod services;

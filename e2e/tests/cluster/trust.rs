@@ -197,8 +197,7 @@ fn ask_for_certificate(namespace: &Namespace<'_>, token: &str) -> Result<String>
 
 fn await_refusal(group: &Group<'_>, pod: &Pod, reason: &str) -> Result<()> {
     wait::until(reason, SOON, || {
-        let curl = ["curl", "--silent", "--fail", "http://localhost:7072/metrics"];
-        let metrics = group.namespace.exec(&pod.name, APPLICATION, &curl)?;
+        let metrics = group.metrics(pod)?;
         let label = format!("reason=\"{reason}\"");
         let counted = metrics.lines().find(|line| {
             line.starts_with("conclave_peer_") && line.contains(&label) && !line.ends_with(" 0")
