@@ -105,18 +105,29 @@ static inline void conclave_pause(void) {
 #endif
 }
 
+/* The sequence before words are read; 0 if they are not whole. */
+static inline uint64_t conclave_begin(const struct conclave_clock *clock) {
+    uint64_t before = conclave_load(clock->page, CONCLAVE_AT_SEQ);
+    atomic_thread_fence(memory_order_acquire);
+    return before % 2 == 0 ? before : 0;
+}
+
+/* Whether what was loaded since then is whole. */
+static inline int conclave_is_whole(const struct conclave_clock *clock, uint64_t before) {
+    atomic_thread_fence(memory_order_acquire);
+    return conclave_load(clock->page, CONCLAVE_AT_SEQ) == before;
+}
+
 /* The words, and the reading of the raw clock at which they were in force; 0 if there were no whole ones. */
 static inline int conclave_clock_words(const struct conclave_clock *clock, struct conclave_words *words, uint64_t *raw) {
     for (int tries = 0; tries < CONCLAVE_TRIES; tries++) {
         if (tries > 0) conclave_pause();
-        uint64_t before = conclave_load(clock->page, CONCLAVE_AT_SEQ);
-        atomic_thread_fence(memory_order_acquire);
-        if (before == 0 || before % 2 != 0) continue;
+        uint64_t before = conclave_begin(clock);
+        if (before == 0) continue;
         for (int at = CONCLAVE_AT_RAW_A; at < CONCLAVE_PAYLOAD; at += 8) words->word[at / 8] = conclave_load(clock->page, at);
         uint64_t header = conclave_load(clock->page, CONCLAVE_AT_SIZE);
         *raw = conclave_raw_clock();
-        atomic_thread_fence(memory_order_acquire);
-        if (conclave_load(clock->page, CONCLAVE_AT_SEQ) == before) return header == clock->header;
+        if (conclave_is_whole(clock, before)) return header == clock->header;
     }
     return 0;
 }
@@ -130,20 +141,21 @@ static inline conclave_i128 conclave_grown(uint64_t raw, uint64_t from, uint64_t
     return raw < from ? 0 : -(-((conclave_i128)(raw - from) * (int64_t)growth) >> 48);
 }
 
-/* Group time at a reading of the raw clock. */
-static inline struct conclave_reading conclave_clock_at(const struct conclave_words *words, uint64_t raw) {
-#define CONCLAVE_WORD(name) (words->word[CONCLAVE_AT_##name / 8])
-    int piece = raw < CONCLAVE_WORD(RAW_B) ? CONCLAVE_AT_RAW_A / 8 : raw < CONCLAVE_WORD(RAW_C) ? CONCLAVE_AT_RAW_B / 8 : CONCLAVE_AT_RAW_C / 8;
-    conclave_i128 passed = (conclave_i128)raw - words->word[piece];
-    conclave_i128 time = (int64_t)words->word[piece + 1] + passed + (passed * (int64_t)words->word[piece + 2] >> 48);
+/* Group time at a reading of the raw clock, by the words of a page or of a copy. */
+static inline struct conclave_reading conclave_evaluate(const unsigned char *words, uint64_t raw) {
+#define CONCLAVE_WORD(name) conclave_load(words, CONCLAVE_AT_##name)
+    int piece = raw < CONCLAVE_WORD(RAW_B) ? CONCLAVE_AT_RAW_A : raw < CONCLAVE_WORD(RAW_C) ? CONCLAVE_AT_RAW_B : CONCLAVE_AT_RAW_C;
+    conclave_i128 passed = (conclave_i128)raw - conclave_load(words, piece);
+    conclave_i128 time = (int64_t)conclave_load(words, piece + 8) + passed
+                         + (passed * (int64_t)conclave_load(words, piece + 16) >> 48);
     time = conclave_clamp(time, INT64_MIN, INT64_MAX);
-    uint64_t stated = CONCLAVE_WORD(STATUS);
+    uint64_t stated = CONCLAVE_WORD(STATUS), counts = CONCLAVE_WORD(MEMBERS);
     struct conclave_reading reading = {
         .time_ns = (int64_t)time, .earliest_ns = INT64_MIN, .latest_ns = INT64_MAX, .error_ns = UINT64_MAX,
         .status = raw > CONCLAVE_WORD(VOID_AFTER_RAW) || stated > 2 ? CONCLAVE_UNKNOWN
                   : stated == 1 && raw > CONCLAVE_WORD(STALE_AFTER_RAW) ? CONCLAVE_HOLDOVER : (enum conclave_status)stated,
         .epoch = CONCLAVE_WORD(EPOCH), .raw = raw,
-        .members = (uint32_t)CONCLAVE_WORD(MEMBERS), .used = (uint32_t)(CONCLAVE_WORD(MEMBERS) >> 32),
+        .members = (uint32_t)counts, .used = (uint32_t)(counts >> 32),
         .max_drift_ppb = CONCLAVE_WORD(MAX_DRIFT_PPB), .wander_ppb = CONCLAVE_WORD(WANDER_PPB),
         .utc_offset_ns = (int64_t)CONCLAVE_WORD(UTC_OFFSET_NS), .utc_bound_ns = CONCLAVE_WORD(UTC_BOUND_NS),
     };
@@ -158,11 +170,24 @@ static inline struct conclave_reading conclave_clock_at(const struct conclave_wo
     return reading;
 }
 
+/* Group time at a reading of the raw clock, by words that were in force. */
+static inline struct conclave_reading conclave_clock_at(const struct conclave_words *words, uint64_t raw) {
+    return conclave_evaluate((const unsigned char *)words->word, raw);
+}
+
 /* Group time now. */
 static inline struct conclave_reading conclave_clock_now(const struct conclave_clock *clock) {
-    struct conclave_words words;
-    uint64_t raw;
-    if (conclave_clock_words(clock, &words, &raw)) return conclave_clock_at(&words, raw);
+    for (int tries = 0; tries < CONCLAVE_TRIES; tries++) {
+        if (tries > 0) conclave_pause();
+        uint64_t before = conclave_begin(clock);
+        if (before == 0) continue;
+        /* What is evaluated may be of two states of the page; then it is thrown away. */
+        struct conclave_reading reading = conclave_evaluate(clock->page, conclave_raw_clock());
+        uint64_t header = conclave_load(clock->page, CONCLAVE_AT_SIZE);
+        if (!conclave_is_whole(clock, before)) continue;
+        if (header != clock->header) break;
+        return reading;
+    }
     return (struct conclave_reading){
         .earliest_ns = INT64_MIN, .latest_ns = INT64_MAX, .error_ns = UINT64_MAX,
         .status = CONCLAVE_UNKNOWN, .raw = conclave_raw_clock(), .utc_bound_ns = UINT64_MAX,

@@ -13,13 +13,25 @@ static void show(struct conclave_reading r) {
            r.max_drift_ppb, r.wander_ppb, r.utc_offset_ns, r.utc_bound_ns);
 }
 
-static void measure(const struct conclave_clock *clock, long count) {
-    uint64_t sum = 0, begin = conclave_raw_clock();
-    for (long n = 0; n < count; n++) sum += conclave_raw_clock();
-    uint64_t middle = conclave_raw_clock();
-    for (long n = 0; n < count; n++) sum += conclave_clock_now(clock).error_ns;
-    uint64_t end = conclave_raw_clock();
-    printf("%.1f %.1f %d\n", (double)(middle - begin) / (double)count, (double)(end - middle) / (double)count, sum == 0);
+static int by_size(const void *one, const void *other) {
+    uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+    return (a > b) - (a < b);
+}
+
+/* The raw clock alone and a reading, in turn; the medians, in nanoseconds. */
+static void measure(const struct conclave_clock *clock) {
+    enum { ROUNDS = 101, TIMES = 50000 };
+    uint64_t took[2][ROUNDS], sum = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        uint64_t begin = conclave_raw_clock();
+        for (int n = 0; n < TIMES; n++) sum += conclave_raw_clock();
+        uint64_t middle = conclave_raw_clock();
+        for (int n = 0; n < TIMES; n++) sum += conclave_clock_now(clock).error_ns;
+        took[0][round] = middle - begin;
+        took[1][round] = conclave_raw_clock() - middle;
+    }
+    for (int which = 0; which < 2; which++) qsort(took[which], ROUNDS, sizeof took[which][0], by_size);
+    printf("%.1f %.1f %d\n", (double)took[0][ROUNDS / 2] / TIMES, (double)took[1][ROUNDS / 2] / TIMES, sum == 0);
 }
 
 int main(int argc, char **argv) {
@@ -37,7 +49,7 @@ int main(int argc, char **argv) {
         if (strcmp(argv[n], "now") == 0) {
             show(conclave_clock_now(&clock));
         } else if (strcmp(argv[n], "measure") == 0) {
-            measure(&clock, 5000000);
+            measure(&clock);
         } else if (conclave_clock_words(&clock, &words, &raw)) {
             show(conclave_clock_at(&words, strtoull(argv[n], NULL, 10)));
         } else {
