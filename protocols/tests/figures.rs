@@ -27,6 +27,8 @@ mod plot;
 mod sent;
 #[path = "figures/textbooks.rs"]
 mod textbooks;
+#[path = "figures/unbuilt.rs"]
+mod unbuilt;
 #[path = "figures/whole.rs"]
 mod whole;
 

@@ -13,6 +13,7 @@ use crate::measure::{EACH, SECTION_IN_T};
 use crate::page_elections;
 use crate::sent::{Mean, Sent, Spread};
 use crate::textbooks::Book;
+use crate::unbuilt;
 
 /// Everything that was measured.
 pub(crate) struct Figures {
@@ -52,7 +53,7 @@ pub(crate) fn page(figures: &Figures) -> String {
     }
     text += &weather(&figures.locks);
     text += &page_elections::section(figures);
-    text + &clocks::section()
+    text + &clocks::section() + unbuilt::SECTION
 }
 
 fn introduction() -> String {
