@@ -43,7 +43,7 @@
 //!   beginning costs Δt, not 2Δt.
 //! - In the source a node without its parent goes on as the root of its subtree, and announces its best. Here it
 //!   elects again, so that both parts elect the same member if another way connects them.
-//! - In the source LEADER floods the network. Here it goes down the tree.
+//! - In the source LEADER is broadcast. Here it goes down the tree.
 //! - REPLY repeats what its sender sent in that computation, so that what is lost is made good. OUTDATED is ours:
 //!   a member that has forgotten how far numbers are learns it, and elects with a higher one.
 //! - The source has no end of waiting while probes are answered. Here a member elects again after 4n Δt, which is
@@ -343,14 +343,15 @@ impl SpanningTree {
         sent: Option<Answer>,
         out: &mut OutboxOf<Self>,
     ) {
-        if let Some(part) = self.part.as_mut().filter(|_| of == self.latest) {
-            part.silent.remove(&from);
+        if let Some(Answer::Leader(leader)) = sent {
+            return self.on_leader(of, leader, out);
         }
+        let Some(part) = self.part.as_mut().filter(|_| of == self.latest) else { return };
+        part.silent.remove(&from);
         match sent {
             Some(Answer::NotChild) => self.on_answer(from, of, None, out),
             Some(Answer::Report(best)) => self.on_answer(from, of, Some(best), out),
-            Some(Answer::Leader(leader)) => self.on_leader(of, leader, out),
-            None => {}
+            Some(Answer::Leader(_)) | None => {}
         }
     }
 

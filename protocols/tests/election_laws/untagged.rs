@@ -1,5 +1,5 @@
 //! The spanning tree without indices of computations, as the textbook states it first: a member takes part in one
-//! election, whoever began it. It elects one member if one member begins. If two do, each waits for the other
+//! election, whichever member began it. It elects one member if one member begins. If two do, each waits for the other
 //! for ever.
 
 use std::collections::BTreeSet;

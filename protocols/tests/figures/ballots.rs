@@ -124,9 +124,13 @@ fn ballot(algorithm: ElectionAlgorithm, whole: &Whole, size: u32, begins: Begins
             let on_top = Sent::Between(messages - 1, messages);
             (messages, on_top, if called { n + 1 } else { n + hops + 3 })
         }
-        // Whoever begins has all answers, and the leader, if it is another, hears of it.
+        // ELECTION, and then a question and an answer between those that joined, before they report. Where the
+        // caller does not stand the call is before it, the announcement after it, and the nominee asks the caller.
         ElectionAlgorithm::SpanningTree => {
-            (cost::spanning_tree_living(n), Sent::Exactly(if n > 2 { n - 1 } else { 0 }), 8)
+            let tree = if n > 2 { 4 } else { 2 };
+            let around = if called { 1 } else { 3 + u64::from(begun < n - 1) };
+            let on_top = Sent::Exactly(if n > 2 { n - 1 } else { 0 });
+            (cost::spanning_tree_living(n), on_top, tree + around)
         }
     };
     // Members were notified of what they sent up to the outcome: of all, but for what a bully announces again and
@@ -182,7 +186,7 @@ fn nomination(algorithm: ElectionAlgorithm, whole: &Whole, size: u32) -> Held {
         ElectionAlgorithm::SpanningTree => (
             hold(textbook, Sent::AtMost(cost::spanning_tree_most(n))),
             hold(acks, Sent::AtMost(textbook)),
-            if n == 2 { 4 } else { 8 },
+            if n == 2 { 4 } else { 10 },
         ),
     };
     let took = hold(nanos(took.saturating_sub(wait)) / UNIT, Sent::Exactly(transfers));

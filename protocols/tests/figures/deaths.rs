@@ -174,13 +174,18 @@ fn ballots(algorithm: ElectionAlgorithm, whole: &Whole, size: u32) -> Deaths {
         assert!(run.sim.step_until(run.sim.now() + Duration::from_secs(5)));
     }
     let n = u64::from(size);
-    let one = match algorithm {
-        ElectionAlgorithm::Bully => cost::bully_living(n, 0) + cost::bully_announced_again(n, 0),
-        ElectionAlgorithm::Ring => cost::ring_living(n),
-        ElectionAlgorithm::ChangRoberts => cost::chang_roberts_living(n, 0),
-        ElectionAlgorithm::SpanningTree => cost::spanning_tree_living(n),
+    let most = match algorithm {
+        ElectionAlgorithm::Bully => {
+            2 * (cost::bully_living(n, 0) + cost::bully_announced_again(n, 0))
+        }
+        ElectionAlgorithm::Ring => 2 * cost::ring_living(n),
+        ElectionAlgorithm::ChangRoberts => 2 * cost::chang_roberts_living(n, 0),
+        // All that have lost their parent begin at once.
+        ElectionAlgorithm::SpanningTree => {
+            cost::spanning_tree_living(n) + cost::spanning_tree_most(n)
+        }
     };
-    summary(size, &ends, 2 * one)
+    summary(size, &ends, most)
 }
 
 /// The leader has died, and so many others nominate. Then one of them dies too.

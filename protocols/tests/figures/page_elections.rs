@@ -249,7 +249,7 @@ the first to find the dead member dead still waits for.
 ";
 
 const SPANNING_TREE_HELD: &str = "\
-All n candidates of a ballot live, so the source has (n - 1)(2n - 1) messages, whoever begins: on one of the
+All n candidates of a ballot live, so the source has (n - 1)(2n - 1) messages, with any initiator: on one of the
 n(n - 1)/2 links each member has at most one parent. On top comes a reply of each that joins. Notices are those
 of the bully algorithm, 5n. In a ballot the priority goes before the capacity.
 
@@ -258,7 +258,8 @@ of the bully algorithm, 5n. In a ballot the priority goes before the capacity.
 const SPANNING_TREE_DEATHS: &str = "\
 Each member dies at each step, as above, sends to the dead counted. Afterwards one that lives leads. By the
 algorithm alone, and in a nomination, all messages together are no more than twice those of an election that
-all begin at once; in a ballot, no more than those of two ballots.
+all begin at once; in a ballot, no more than those of the ballot and of one such election, because all that have
+lost their parent begin at once.
 
 ";
 

@@ -216,7 +216,7 @@ fn at_rest_an_election_sends_nothing() {
 /// n candidates. Else the lowest begins, and that is the worst: each asks all above it (n (n - 1) / 2), is
 /// answered by each, and the winner announces itself to n - 1, again for each that asks it: it has nobody to wait
 /// for, and so has won before the next one asks. A list goes round twice in any case. An identifier goes round twice
-/// too, after a step of each below it. A tree costs the same whoever begins.
+/// too, after a step of each below it. A tree costs the same, with any initiator.
 #[test]
 fn a_ballot_costs_what_its_algorithm_costs() {
     type Formula = fn(usize) -> usize;

@@ -270,3 +270,51 @@ fn who_waits_for_others_is_not_taken_for_dead() {
     assert!(walk.count("probe", true) > 0);
     assert_eq!(routes(&walk, "election").len(), 3, "nobody began anew");
 }
+
+/// Each member dies at each step, on graphs of which it may be the only way from one part to the other. Who follows
+/// a leader that it cannot reach any more notices, as if it had died.
+#[test]
+fn with_any_member_dying_at_any_step_each_part_follows_its_best_in_the_end() {
+    let graphs = [Graph::two_triangles(), Graph::grid(3), Graph::ring(8), Graph::star(7, 3)];
+    let mut tried = 0;
+    for graph in &graphs {
+        let capacities: Vec<u64> = (0..graph.size).map(|one| u64::from(one * 5 % 4)).collect();
+        for sources in [&[0][..], &[1, 4], &[5, 2, 0]] {
+            for victim in 0..graph.size {
+                for steps in 0.. {
+                    let mut walk = Walk::new(graph.size, [], member(graph, &capacities));
+                    for source in sources {
+                        walk.ask(*source, Command::Elect);
+                    }
+                    if !(0..steps).all(|_| walk.step()) {
+                        break;
+                    }
+                    walk.kill(victim);
+                    tried += 1;
+                    assert_best_in_each_part(&mut walk, graph, &capacities);
+                }
+            }
+        }
+    }
+    assert!(tried > 3_000, "{tried}");
+}
+
+fn assert_best_in_each_part(walk: &mut Tree, graph: &Graph, capacities: &[u64]) {
+    let part = |walk: &Tree, one| graph.reached(one, |one| !walk.dead.contains(&one));
+    let living: Vec<MemberId> =
+        (0..graph.size).map(MemberId).filter(|one| !walk.dead.contains(one)).collect();
+    for _ in 0..4 {
+        walk.settle();
+        for one in &living {
+            let elected = walk.members[one.0 as usize].elected();
+            if elected.is_none_or(|leader| !part(walk, *one).contains(&leader)) {
+                walk.ask(one.0, Command::Elect);
+            }
+        }
+    }
+    for one in &living {
+        let best =
+            part(walk, *one).into_iter().max_by_key(|one| (capacities[one.0 as usize], *one));
+        assert_eq!(walk.members[one.0 as usize].elected(), best, "{one} without {:?}", walk.dead);
+    }
+}

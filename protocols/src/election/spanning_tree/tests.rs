@@ -147,7 +147,7 @@ fn a_source_gives_its_computation_up_for_a_higher_one() {
 }
 
 #[test]
-fn whoever_is_silent_for_as_long_as_an_answer_takes_is_out_and_the_others_are_probed() {
+fn a_member_that_is_silent_for_as_long_as_an_answer_takes_is_out_and_the_others_are_probed() {
     let of = index(1, 1);
     let mut member = member();
     handle(&mut member, Input::Command(Command::Elect));
@@ -162,14 +162,16 @@ fn whoever_is_silent_for_as_long_as_an_answer_takes_is_out_and_the_others_are_pr
     assert_eq!(done, [Effect::Disarm(Timer::Answers), elected(1)]);
 }
 
-/// It was slow: its report arrives when the others have been told.
+/// It was slow: its report arrives when the others know the outcome.
 #[test]
-fn who_reports_after_it_was_taken_for_dead_is_told_who_leads() {
+fn who_reports_after_it_was_taken_for_dead_learns_who_leads() {
     let of = index(1, 1);
     let mut member = member();
     handle(&mut member, Input::Command(Command::Elect));
     assert_eq!(time_out(&mut member), [Effect::Disarm(Timer::Answers), elected(1)]);
     assert_eq!(hear(&mut member, 2, report(of, best(9, 4))), [send(2, leader(of, 1))]);
+    let repeated = reply(of, Some(Answer::Report(best(9, 4))));
+    assert_eq!(hear(&mut member, 2, repeated), [], "its report is on its way");
     assert_eq!(hear(&mut member, 2, not_child(of)), []);
     let again = reply(of, Some(Answer::Leader(ME)));
     assert_eq!(hear(&mut member, 3, probe(of, None)), [send(3, again)]);
@@ -214,8 +216,8 @@ fn what_was_lost_is_repeated_in_a_reply() {
     assert_eq!(last, [send(0, report(of, best(7, 4))), wait()]);
     let sent = reply(of, Some(Answer::Report(best(7, 4))));
     assert_eq!(hear(&mut member, 0, probe(of, None)), [send(0, sent)]);
-    let told = hear(&mut member, 0, reply(of, Some(Answer::Leader(MemberId(4)))));
-    assert_eq!(told[0], send(2, leader(of, 4)));
+    let outcome = hear(&mut member, 0, reply(of, Some(Answer::Leader(MemberId(4)))));
+    assert_eq!(outcome[0], send(2, leader(of, 4)));
 }
 
 #[test]

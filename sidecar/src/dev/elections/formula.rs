@@ -81,7 +81,7 @@ pub(super) fn formula(picture: &Picture, present: &BTreeSet<u16>) -> Option<Form
                 1 => cost::spanning_tree_living(living),
                 _ => cost::spanning_tree_most(living),
             };
-            // Whoever joins a computation asks the dead one too.
+            // A member that joins a computation asks the dead one too.
             let joined = living.saturating_sub(begin) * begin + cost::full_mesh(begin);
             let on_top = if all_live { 0 } else { begin + joined };
             Some(Formula { messages, on_top, holds: Holds::AtMost })

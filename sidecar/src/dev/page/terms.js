@@ -31,7 +31,7 @@ export const KINDS = {
     "candidate": "A member that may be elected in this ballot.",
     "place": "The order of the candidates of a named election: first by priority, then by rank. The last one wins.",
     "counted": "What the textbook counts as a message of the algorithm. Acknowledgements and calls are not counted.",
-    "acknowledgement": "It only says that a message has arrived. Textbooks take delivery for granted, so it is not counted.",
+    "acknowledgement": "It only says that a message has arrived, or asks or says whether a member is there. Textbooks take both for granted, so it is not counted.",
     "call": "The leader of the group asks the candidates of a named election to elect one of them.",
     "did not arrive": "It was sent, and the receiver did not report it: it was dead, cut off or paused.",
     "formula": "How many messages the textbook says that the algorithm needs, with so many members and those that began.",
