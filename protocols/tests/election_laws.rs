@@ -13,6 +13,8 @@ mod support;
 mod unmarked;
 #[path = "election_laws/untagged.rs"]
 mod untagged;
+#[path = "election_laws/weather.rs"]
+mod weather;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -249,9 +249,9 @@ the first to find the dead member dead still waits for.
 ";
 
 const SPANNING_TREE_HELD: &str = "\
-All n candidates of a ballot live, so the source has (n - 1)(2n - 1) messages, with any initiator: on one of the
-n(n - 1)/2 links each member has at most one parent. On top comes a reply of each that joins. Notices are those
-of the bully algorithm, 5n. In a ballot the priority goes before the capacity.
+All n candidates of a ballot live, so the source has (n - 1)(2n - 1) messages, with any initiator: there
+are n(n - 1)/2 links. On top comes a reply of each that joins. Notices are those of the bully algorithm, 5n. In
+a ballot the priority goes before the capacity.
 
 ";
 

@@ -61,53 +61,52 @@ fn assert_follows(walk: &Tree, graph: &Graph, source: u32, leader: u32) {
 /// links and capacities.
 #[test]
 fn of_ten_nodes_a_begins_and_h_of_capacity_eight_wins() {
-    let [a, b, c, d, e, f, g, h, i, j] =
-        std::array::from_fn(|node| u32::try_from(node).expect("small"));
-    let links = [
-        (a, b),
-        (a, j),
-        (b, c),
-        (b, g),
-        (c, d),
-        (c, e),
-        (d, f),
-        (d, i),
-        (e, g),
-        (e, f),
-        (f, i),
-        (g, h),
-        (g, j),
-        (h, i),
-    ];
+    let links = pairs("ab aj bc bg cd ce df di eg ef fi gh gj hi");
     let graph = Graph::new(10, links);
     let capacities = [4, 6, 3, 2, 1, 4, 2, 8, 5, 4];
-    let walk = elect(&graph, &capacities, &[], &[a]);
+    let walk = elect(&graph, &capacities, &[], &[node(b'a')]);
     let elections = routes(&walk, "election");
-    assert_eq!(elections[..2], [(a, b), (a, j)]);
+    assert_eq!(elections[..2], pairs("ab aj"));
     let mut parents = BTreeMap::new();
     for (from, to) in &elections {
         parents.entry(*to).or_insert(*from);
     }
-    parents.remove(&a);
-    let tree = [(b, a), (c, b), (d, c), (e, c), (f, d), (g, b), (h, g), (i, d), (j, a)];
-    assert_eq!(parents, BTreeMap::from(tree));
-    let reported = |by: u32| {
-        walk.sent.iter().find_map(|sent| match sent.message {
-            Message::Report { best, .. } if sent.from.0 == by => {
+    parents.remove(&node(b'a'));
+    let tree = pairs("ba cb dc ec fd gb hg id ja");
+    assert_eq!(parents, tree.iter().copied().collect());
+    let reported = |by: u8| {
+        walk.sent.iter().filter(|sent| sent.from.0 == node(by)).find_map(|sent| {
+            if let Message::Report { best, .. } = sent.message {
                 Some((sent.to.0, best.member.0, best.capacity))
+            } else {
+                None
             }
-            _ => None,
         })
     };
-    assert_eq!(reported(h), Some((g, h, 8)));
-    assert_eq!(reported(g), Some((b, h, 8)), "of 2, and 8 below it");
-    assert_eq!(reported(b), Some((a, h, 8)));
-    assert_eq!(reported(d), Some((c, i, 5)));
-    assert_eq!(reported(j), Some((a, j, 4)));
+    for (by, to, best, capacity) in [
+        (b'h', b'g', b'h', 8),
+        (b'g', b'b', b'h', 8),
+        (b'b', b'a', b'h', 8),
+        (b'd', b'c', b'i', 5),
+        (b'j', b'a', b'j', 4),
+    ] {
+        assert_eq!(reported(by), Some((node(to), node(best), capacity)), "{}", char::from(by));
+    }
     let announced: BTreeSet<_> = routes(&walk, "leader").into_iter().collect();
-    assert_eq!(announced, tree.map(|(child, parent)| (parent, child)).into());
+    assert_eq!(announced, tree.iter().map(|(child, parent)| (*parent, *child)).collect());
     assert_eq!(counted(&walk), cost::spanning_tree(10, 14));
-    assert_follows(&walk, &graph, a, h);
+    assert_follows(&walk, &graph, node(b'a'), node(b'h'));
+}
+
+/// The node of a letter.
+fn node(letter: u8) -> u32 {
+    u32::from(letter - b'a')
+}
+
+/// Pairs of nodes by their letters.
+fn pairs(text: &str) -> Vec<(u32, u32)> {
+    let pair = |pair: &str| (node(pair.as_bytes()[0]), node(pair.as_bytes()[1]));
+    text.split(' ').map(pair).collect()
 }
 
 #[test]

@@ -289,9 +289,9 @@ fn no_computation_is_waited_for_without_end() {
         while member.latest == of {
             waits += 1;
             assert!(waits <= 20, "four for each member");
-            [0, 2, 3].into_iter().for_each(|one| {
+            for one in [0, 2, 3] {
                 hear(&mut member, one, reply(of, None));
-            });
+            }
             time_out(&mut member);
         }
         assert_eq!((waits, member.latest), (20, index(2, 1)));
