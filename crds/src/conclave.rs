@@ -156,8 +156,9 @@ pub struct ElectionSpec {
     #[schemars(length(min = 1, max = limits::ELECTION_NAME_MAX))]
     pub name: String,
     /// How the winner is found: the candidate of the highest rank that lives takes over (`Bully`), a list of the
-    /// candidates goes round a ring and the highest on it wins (`Ring`), or ranks go round a ring and only the
-    /// highest comes back (`ChangRoberts`).
+    /// candidates goes round a ring and the highest on it wins (`Ring`), ranks go round a ring and only the
+    /// highest comes back (`ChangRoberts`), or a tree grows and the greatest capacity is reported up it
+    /// (`SpanningTree`).
     pub algorithm: ElectionAlgorithm,
     /// When the next leader begins after a leader hands over: when the application of the former one has
     /// stopped, or at its deadline (`afterStop`); or at once (`beforeStop`). With `beforeStop` both may believe

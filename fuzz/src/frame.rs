@@ -117,6 +117,7 @@ pub(crate) fn member(number: u8) -> MemberInfo {
         name: format!("shop-{number}"),
         addresses: vec![([10, 1, 2, number], 7071).into()],
         priority: 0,
+        capacity: 0,
         seniority: 0,
         protocol: conclave_sidecar::wire::VERSIONS,
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use bytes::Bytes;
-use conclave_protocols::election::{self, chang_roberts};
+use conclave_protocols::election::{self, chang_roberts, spanning_tree};
 use conclave_protocols::member::message::{
     Admission, Announcement, ElectionMessage, Envelope, Heartbeat, LeaderList, Leave, LockMessage,
     OfElection, PeerMessage, ServiceMessage, Table,
@@ -75,6 +75,7 @@ fn messages() -> Vec<(&'static str, PeerMessage)> {
         ("lock", PeerMessage::Service(Box::new(lock()))),
         ("call", PeerMessage::Service(Box::new(call()))),
         ("nominate", PeerMessage::Nominator { epoch: Epoch(12), message: inquiry() }),
+        ("nominate-by-a-tree", PeerMessage::Nominator { epoch: Epoch(12), message: report() }),
     ]
 }
 
@@ -93,6 +94,12 @@ fn call() -> Envelope<ServiceMessage> {
 fn inquiry() -> election::AnyMessage {
     let (by, leader) = (MemberId(0), Some(MemberId(1)));
     election::AnyMessage::ChangRoberts(chang_roberts::Message::Inquiry { by, leader })
+}
+
+fn report() -> election::AnyMessage {
+    let of = spanning_tree::Index { number: 1, source: MemberId(0) };
+    let best = spanning_tree::Best { capacity: 8, member: MemberId(1) };
+    election::AnyMessage::SpanningTree(spanning_tree::Message::Report { of, best })
 }
 
 fn lock() -> Envelope<ServiceMessage> {

@@ -270,7 +270,7 @@ mod tests {
         let mut record = serde_json::to_value(lost_record(&lost(), 7)).expect("JSON");
         record["members"] = serde_json::json!([{
             "incarnation": { "pod": "0c9d8f1e-6b1a-4f0e-9f4f-3f1f7a2b9c01", "run": 1 },
-            "name": "orders-0", "addresses": [], "priority": 0, "seniority": 1,
+            "name": "orders-0", "addresses": [], "priority": 0, "capacity": 0, "seniority": 1,
             "protocol": [1, latest],
         }]);
         record

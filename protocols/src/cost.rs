@@ -99,6 +99,43 @@ pub const fn chang_roberts_most(n: u64) -> u64 {
     if n > 1 { n * (n + 1) / 2 + n } else { 0 }
 }
 
+/// The links of a full mesh.
+#[must_use]
+pub const fn full_mesh(n: u64) -> u64 {
+    n * n.saturating_sub(1) / 2
+}
+
+/// The election by a spanning tree of n that live, with so many links, when one begins: ELECTION on each link,
+/// and once more on those that are not of the tree; an answer to each; and the leader down the tree.
+#[must_use]
+pub const fn spanning_tree(n: u64, links: u64) -> u64 {
+    let of_tree = n.saturating_sub(1);
+    2 * (2 * links - of_tree) + of_tree
+}
+
+/// The same in a full mesh: (n - 1)(2n - 1).
+#[must_use]
+pub const fn spanning_tree_living(n: u64) -> u64 {
+    spanning_tree(n, full_mesh(n))
+}
+
+/// The same in a full mesh, when so many begin at once and the lowest of them is heard first: each member joins the
+/// computation of one after the other, and forwards it.
+#[must_use]
+pub const fn spanning_tree_at_once(n: u64, begin: u64) -> u64 {
+    let others = n.saturating_sub(1);
+    let joined = n.saturating_sub(begin) * begin + full_mesh(begin);
+    begin * others + joined * others.saturating_sub(1) + if begin > 0 { n * others } else { 0 }
+}
+
+/// The most that it costs in a full mesh if all begin at once: all that can be in a lower computation answer one
+/// another there before they hear of the next.
+#[must_use]
+pub const fn spanning_tree_most(n: u64) -> u64 {
+    let in_vain = n.saturating_sub(1) * n.saturating_sub(2) * n.saturating_sub(3) / 3;
+    spanning_tree_at_once(n, n) + in_vain
+}
+
 // Mutual exclusion.
 
 /// The central coordinator: request, grant and release for each entry of another member. What the

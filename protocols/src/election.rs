@@ -12,17 +12,20 @@ use crate::ids::MemberId;
 use crate::one_of::one_of;
 use crate::policy::ElectionAlgorithm;
 use crate::protocol::Protocol;
-use crate::view::View;
 
 pub mod bully;
 pub mod chang_roberts;
 mod hops;
 mod nominating;
+mod place;
 pub mod ring;
+pub mod spanning_tree;
 
 pub use bully::Bully;
 pub use chang_roberts::ChangRoberts;
+pub use place::Place;
 pub use ring::Ring;
+pub use spanning_tree::SpanningTree;
 
 /// What a member may ask of an election.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
@@ -46,8 +49,8 @@ pub struct Timing {
     /// For an answer of a living member, there and back: the textbook's Δt.
     pub answer: Duration,
     /// For the announcement of the winner by somebody who answered: the textbook's Δt'. Longer than
-    /// `answer` by at least two transfers, or the lower ranks elect again too soon. [`Ring`] and
-    /// [`ChangRoberts`] know how long their passes may take, and do without.
+    /// `answer` by at least two transfers, or the lower ranks elect again too soon. [`Bully`] alone needs
+    /// it: the others know how long they may take.
     pub announcement: Duration,
 }
 
@@ -68,7 +71,7 @@ impl Timing {
 /// still under way is not disturbed by it.
 pub trait Election: Protocol<Peer = MemberId, Command = Command, Event = Event> + Sized {
     /// A member that takes part in no election yet.
-    fn new(me: MemberId, view: View, timing: Timing) -> Self;
+    fn new(place: Place, timing: Timing) -> Self;
 
     /// Whom this member takes for elected; nobody while it takes part in an election.
     fn elected(&self) -> Option<MemberId>;
@@ -94,18 +97,19 @@ one_of! {
         Ring(Ring),
         /// The highest identifier goes round.
         ChangRoberts(ChangRoberts),
+        /// The greatest capacity is reported up a tree.
+        SpanningTree(SpanningTree),
     }
 }
 
 impl AnyElection {
     /// A member that takes part in no election yet.
-    pub fn new(algorithm: ElectionAlgorithm, me: MemberId, view: View, timing: Timing) -> Self {
+    pub fn new(algorithm: ElectionAlgorithm, place: Place, timing: Timing) -> Self {
         match algorithm {
-            ElectionAlgorithm::Bully => Self::Bully(Bully::new(me, view, timing)),
-            ElectionAlgorithm::Ring => Self::Ring(Ring::new(me, view, timing)),
-            ElectionAlgorithm::ChangRoberts => {
-                Self::ChangRoberts(ChangRoberts::new(me, view, timing))
-            }
+            ElectionAlgorithm::Bully => Self::Bully(Bully::new(place, timing)),
+            ElectionAlgorithm::Ring => Self::Ring(Ring::new(place, timing)),
+            ElectionAlgorithm::ChangRoberts => Self::ChangRoberts(ChangRoberts::new(place, timing)),
+            ElectionAlgorithm::SpanningTree => Self::SpanningTree(SpanningTree::new(place, timing)),
         }
     }
 
@@ -115,6 +119,7 @@ impl AnyElection {
             Self::Bully(bully) => bully.elected(),
             Self::Ring(ring) => ring.elected(),
             Self::ChangRoberts(member) => member.elected(),
+            Self::SpanningTree(member) => member.elected(),
         }
     }
 
@@ -124,17 +129,19 @@ impl AnyElection {
             Self::Bully(bully) => bully.is_electing(),
             Self::Ring(ring) => ring.is_electing(),
             Self::ChangRoberts(member) => member.is_electing(),
+            Self::SpanningTree(member) => member.is_electing(),
         }
     }
 }
 
 impl AnyMessage {
-    /// Whether the textbook counts it. Acknowledgements are ours.
+    /// Whether the textbook counts it. Acknowledgements are ours, and probes are not in its figures.
     pub fn is_counted(&self) -> bool {
         match self {
             Self::Bully(_) => true,
             Self::Ring(message) => *message != ring::Message::Ack,
             Self::ChangRoberts(message) => *message != chang_roberts::Message::Ack,
+            Self::SpanningTree(message) => message.is_counted(),
         }
     }
 }
@@ -145,11 +152,12 @@ mod tests {
     use crate::ids::Epoch;
     use crate::protocol::{Effect, Input, Outbox};
     use crate::time::LocalTime;
+    use crate::view::View;
 
     fn election(algorithm: ElectionAlgorithm, me: u32) -> AnyElection {
         let view = View { epoch: Epoch(1), size: 2, leader: MemberId(1) };
         let timing = Timing { answer: Duration::ZERO, announcement: Duration::ZERO };
-        AnyElection::new(algorithm, MemberId(me), view, timing)
+        AnyElection::new(algorithm, Place::new(MemberId(me), view), timing)
     }
 
     #[test]
@@ -160,6 +168,10 @@ mod tests {
             (
                 ElectionAlgorithm::ChangRoberts,
                 AnyTimer::ChangRoberts(chang_roberts::Timer::Announcement),
+            ),
+            (
+                ElectionAlgorithm::SpanningTree,
+                AnyTimer::SpanningTree(spanning_tree::Timer::Answers),
             ),
         ] {
             let mut out = Outbox::default();

@@ -22,7 +22,8 @@
 //! transfer goes this way: it is for the leader to hand over.
 //!
 //! The algorithms of [`crate::election`] run as they are: their ranks are places in the ballot's list, which is in
-//! the order of priority, then of rank. At rest an election sends nothing.
+//! the order of priority, then of rank. One by capacity puts the capacity between the two. At rest an election sends
+//! nothing.
 
 mod ballot;
 mod event;
@@ -110,8 +111,8 @@ impl Elections {
                 self.look(cx, false);
             }
             What::Call { ballot, candidates } => {
-                if self.candidacies.contains_key(name) {
-                    self.ballots.called(cx, from, name, ballot, candidates);
+                if let Some(own) = self.candidacies.get(name) {
+                    self.ballots.called(cx, (from, own.priority), name, ballot, candidates);
                 } else {
                     // It did not hear so.
                     self.tell_leader(cx, name, What::Withdraw);

@@ -67,6 +67,8 @@ pub struct MemberInfo {
     pub addresses: Vec<SocketAddr>,
     /// Higher ones get higher ranks.
     pub priority: i32,
+    /// How fit it is to lead, as its pod states it: an election by capacity elects the greatest.
+    pub capacity: u32,
     /// Counts who was admitted: smaller is more senior. Zero until admitted.
     pub seniority: u64,
     /// The protocol versions that it speaks, lowest and highest.

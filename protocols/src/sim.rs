@@ -7,7 +7,7 @@
 //! and repeat itself, at once or much later.
 //!
 //! ```
-//! use conclave_protocols::election::{AnyElection, Command, Timing};
+//! use conclave_protocols::election::{AnyElection, Command, Place, Timing};
 //! use conclave_protocols::policy::ElectionAlgorithm;
 //! use conclave_protocols::sim::Simulator;
 //! use conclave_protocols::{Epoch, MemberId, View};
@@ -18,7 +18,7 @@
 //!     Timing { answer: Duration::from_millis(50), announcement: Duration::from_millis(150) };
 //! let mut sim = Simulator::new(7);
 //! for me in view.members() {
-//!     sim.add(me, AnyElection::new(ElectionAlgorithm::Bully, me, view, timing));
+//!     sim.add(me, AnyElection::new(ElectionAlgorithm::Bully, Place::new(me, view), timing));
 //! }
 //! sim.crash(MemberId(4));
 //! sim.command(MemberId(0), Command::Elect);

@@ -1,24 +1,34 @@
 //! The laws of elections, over all interleavings.
 //!
-//! They are those of the textbooks: exactly one member is elected, it is the highest that lives, and
-//! everybody gets to know. They hold in a synchronous system. Without synchrony the algorithms
+//! They are those of the textbooks: exactly one member is elected, it is the best that lives, and
+//! everybody gets to know. The best is the one of the highest rank; where members have capacities, the one of the
+//! greatest, and where not all are neighbours, the best of those that can be reached. They hold in a synchronous system. Without synchrony the algorithms
 //! promise nothing of the kind, which is why a winner is only a nominee; what they keep even then is
 //! searched too.
 
+#[path = "election_laws/spanning_tree.rs"]
+mod spanning_tree;
 mod support;
 #[path = "election_laws/unmarked.rs"]
 mod unmarked;
+#[path = "election_laws/untagged.rs"]
+mod untagged;
+#[path = "election_laws/weather.rs"]
+mod weather;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use conclave_protocols::election::chang_roberts::Message as ChangRobertsMessage;
 use conclave_protocols::election::ring::Message as RingMessage;
-use conclave_protocols::election::{Bully, ChangRoberts, Command, Election, Event, Ring, Timing};
+use conclave_protocols::election::{
+    Bully, ChangRoberts, Command, Election, Event, Place, Ring, SpanningTree, Timing,
+};
 use conclave_protocols::{Epoch, MemberId, View};
 use stateright::{Checker, HasDiscoveries, Model, Property};
 use support::Subject;
 use support::endless::assert_every_run_ends;
+use support::graph::Graph;
 use support::world::{Fact, Group, Laws, Order, Timers, World};
 
 /// An election whose messages can be looked at.
@@ -26,8 +36,16 @@ trait Candidate: Subject + Election {
     /// Whether a member of a view of this size may write this.
     fn makes_sense(message: &Self::Message, size: u32) -> bool;
 
-    /// Whether a member may ever follow this one.
-    fn may_follow(me: MemberId, leader: MemberId) -> bool;
+    /// Whether a member may ever follow this one of the view.
+    fn may_follow(_me: MemberId, _leader: MemberId) -> bool {
+        true
+    }
+
+    /// Whether nobody but the best is ever followed while members crash: else only in the end.
+    const NEVER_PREMATURE: bool = true;
+
+    /// How many members there are where all live in the beginning: as many as can be searched.
+    const ALL_LIVING: u32 = SIZE;
 
     /// Whether this message elects the member that it arrives at.
     fn comes_back(_message: &Self::Message, _to: MemberId) -> bool {
@@ -41,7 +59,7 @@ impl Candidate for Bully {
     }
 
     fn may_follow(me: MemberId, leader: MemberId) -> bool {
-        leader >= me && leader.0 < SIZE
+        leader >= me
     }
 }
 
@@ -60,10 +78,6 @@ impl Candidate for Ring {
             RingMessage::Ack => true,
         }
     }
-
-    fn may_follow(_me: MemberId, leader: MemberId) -> bool {
-        leader.0 < SIZE
-    }
 }
 
 impl Candidate for ChangRoberts {
@@ -76,23 +90,33 @@ impl Candidate for ChangRoberts {
         }
     }
 
-    fn may_follow(_me: MemberId, leader: MemberId) -> bool {
-        leader.0 < SIZE
-    }
-
     fn comes_back(message: &Self::Message, to: MemberId) -> bool {
         *message == ChangRobertsMessage::Election { candidate: to }
     }
 }
 
+impl Candidate for SpanningTree {
+    fn makes_sense(message: &Self::Message, size: u32) -> bool {
+        message.makes_sense_in(view(size))
+    }
+
+    const NEVER_PREMATURE: bool = false;
+
+    const ALL_LIVING: u32 = 3;
+}
+
 /// Members that notice, each at some time or other, that the leader is gone. One that follows a
-/// member that died since notices too: the textbook take the detection of crashes for granted.
+/// member that died since, or cannot be reached any more, notices too: the textbook take the detection
+/// of crashes for granted.
 struct Elections {
     /// Who elects.
     initiators: BTreeSet<MemberId>,
     /// Who is back from a crash, and asks.
     inquirers: BTreeSet<MemberId>,
     promises: Promises,
+    /// Who is whose neighbour, and how fit they are.
+    graph: Graph,
+    capacities: Vec<u64>,
 }
 
 /// What is promised, beyond what always is.
@@ -125,7 +149,7 @@ impl<P: Candidate> Laws<P> for Elections {
     fn commands(&self, group: &State<P>, member: MemberId) -> Vec<Command> {
         let is_new = !group.memory.asked.contains(&member);
         let elected = group.members[member.0 as usize].protocol.elected();
-        if elected.is_some_and(|leader| !group.lives(leader))
+        if elected.is_some_and(|leader| !self.is_reached(group, member, leader))
             || is_new && self.initiators.contains(&member)
         {
             vec![Command::Elect]
@@ -144,7 +168,9 @@ impl<P: Candidate> Laws<P> for Elections {
             Fact::Notified(Event::Elected(leader)) => {
                 memory.notified.insert(member, *leader);
             }
-            Fact::Sent { message, .. } => memory.nonsense |= !P::makes_sense(message, SIZE),
+            Fact::Sent { message, .. } => {
+                memory.nonsense |= !P::makes_sense(message, self.graph.size);
+            }
             Fact::Crashed => {}
         }
     }
@@ -152,9 +178,15 @@ impl<P: Candidate> Laws<P> for Elections {
     fn properties(&self) -> Vec<Law<P>> {
         let mut laws = kept_without_synchrony();
         match self.promises {
-            Promises::Textbook => laws.extend(promised_by_the_textbook()),
+            Promises::Textbook => {
+                laws.extend(promised_by_the_textbook());
+                if P::NEVER_PREMATURE {
+                    laws.push(only_the_best());
+                }
+            }
             Promises::NobodyCrashes => {
                 laws.extend(promised_by_the_textbook());
+                laws.push(only_the_best());
                 laws.push(Property::always(COMES_BACK_ONCE, |_, group: &State<P>| {
                     group.links.iter().all(|((_, to), link)| {
                         let waits = group.members[to.0 as usize].protocol.is_electing();
@@ -182,7 +214,8 @@ fn kept_without_synchrony<P: Candidate>() -> Vec<Law<P>> {
             },
         ),
         Property::always("nobody follows whom it must never follow", |_, group: &State<P>| {
-            followed(group).all(|(id, leader)| P::may_follow(id, leader))
+            let size = u32::try_from(group.members.len()).unwrap_or(0);
+            followed(group).all(|(id, leader)| leader.0 < size && P::may_follow(id, leader))
         }),
         Property::always(
             "a member that waits has a timer, and does not wait for ever",
@@ -199,25 +232,32 @@ fn kept_without_synchrony<P: Candidate>() -> Vec<Law<P>> {
     ]
 }
 
+fn only_the_best<P: Candidate>() -> Law<P> {
+    Property::always(
+        "only the best living member is followed, or one that died since",
+        |world: &World<P, Elections>, group| {
+            followed(group)
+                .all(|(id, leader)| leader == world.laws.best(group, id) || !group.lives(leader))
+        },
+    )
+}
+
 fn promised_by_the_textbook<P: Candidate>() -> Vec<Law<P>> {
     vec![
         Property::always(
-            "only the highest living member is followed, or one that died since",
-            |_, group: &State<P>| {
-                let highest = group.highest_living();
-                followed(group).all(|(_, leader)| Some(leader) == highest || !group.lives(leader))
-            },
-        ),
-        Property::always(
-            "in the end all follow the highest living member",
+            "in the end all follow the best living member",
             |world: &World<P, Elections>, group| {
-                !world.is_at_rest(group) || all_follow_the_highest(group) || nobody_knows(group)
+                !world.is_at_rest(group)
+                    || group.living().all(|(id, _)| {
+                        world.laws.follows_the_best(group, id) || world.laws.nobody_knows(group, id)
+                    })
             },
         ),
         Property::sometimes(
             "all follow one member in the end",
             |world: &World<P, Elections>, group| {
-                world.is_at_rest(group) && all_follow_the_highest(group)
+                world.is_at_rest(group)
+                    && group.living().all(|(id, _)| world.laws.follows_the_best(group, id))
             },
         ),
     ]
@@ -228,17 +268,48 @@ fn followed<P: Candidate>(group: &State<P>) -> impl Iterator<Item = (MemberId, M
     group.living().filter_map(|(id, member)| Some((id, member.protocol.elected()?)))
 }
 
-fn all_follow_the_highest<P: Candidate>(group: &State<P>) -> bool {
-    group.living().all(|(_, member)| member.protocol.elected() == group.highest_living())
+impl Elections {
+    fn places(&self) -> Vec<Place> {
+        let place = |me| {
+            let place = Place::new(me, view(self.graph.size));
+            place
+                .with_capacity(self.capacities[me.0 as usize])
+                .with_neighbours(self.graph.neighbours(me))
+        };
+        (0..self.graph.size).map(MemberId).map(place).collect()
+    }
+
+    /// The living that a member reaches by way of the living, itself included.
+    fn component<P: Candidate>(&self, group: &State<P>, of: MemberId) -> BTreeSet<MemberId> {
+        self.graph.reached(of, |one| group.lives(one))
+    }
+
+    fn is_reached<P: Candidate>(&self, group: &State<P>, from: MemberId, to: MemberId) -> bool {
+        group.lives(to) && self.component(group, from).contains(&to)
+    }
+
+    fn best<P: Candidate>(&self, group: &State<P>, of: MemberId) -> MemberId {
+        let capacity = |one: &MemberId| (self.capacities.get(one.0 as usize), *one);
+        self.component(group, of).into_iter().max_by_key(capacity).unwrap_or(of)
+    }
+
+    fn follows_the_best<P: Candidate>(&self, group: &State<P>, member: MemberId) -> bool {
+        let elected = group.members[member.0 as usize].protocol.elected();
+        elected == Some(self.best(group, member))
+    }
+
+    /// No member that this one reaches has heard of an election: who was asked to elect crashed before, or is
+    /// cut off.
+    fn nobody_knows<P: Candidate>(&self, group: &State<P>, member: MemberId) -> bool {
+        self.component(group, member).into_iter().all(|id| {
+            let member = &group.members[id.0 as usize].protocol;
+            !group.memory.asked.contains(&id) && member.elected().is_none() && !member.is_electing()
+        })
+    }
 }
 
-/// The member that was asked to elect crashed before anybody heard of it.
-fn nobody_knows<P: Candidate>(group: &State<P>) -> bool {
-    group.living().all(|(id, member)| {
-        !group.memory.asked.contains(&id)
-            && member.protocol.elected().is_none()
-            && !member.protocol.is_electing()
-    })
+fn view(size: u32) -> View {
+    View { epoch: Epoch(1), size, leader: MemberId(size - 1) }
 }
 
 fn world<P: Candidate>(
@@ -246,11 +317,29 @@ fn world<P: Candidate>(
     initiators: &[u32],
     inquirers: &[u32],
 ) -> World<P, Elections> {
-    let view = View { epoch: Epoch(1), size: SIZE, leader: MemberId(SIZE - 1) };
+    world_on(Graph::full(SIZE), &[0; SIZE as usize], promises, initiators, inquirers)
+}
+
+fn all_living<P: Candidate>(promises: Promises, initiators: &[u32]) -> World<P, Elections> {
+    let size = P::ALL_LIVING;
+    world_on(Graph::full(size), &vec![0; size as usize], promises, initiators, &[])
+}
+
+fn world_on<P: Candidate>(
+    graph: Graph,
+    capacities: &[u64],
+    promises: Promises,
+    initiators: &[u32],
+    inquirers: &[u32],
+) -> World<P, Elections> {
     let timing = Timing { answer: Duration::from_secs(1), announcement: Duration::from_secs(2) };
     let ids = |ids: &[u32]| ids.iter().copied().map(MemberId).collect();
-    let laws = Elections { initiators: ids(initiators), inquirers: ids(inquirers), promises };
-    World::new(SIZE, |me| P::new(me, view, timing), laws)
+    let (initiators, inquirers) = (ids(initiators), ids(inquirers));
+    let capacities = capacities.to_vec();
+    let laws = Elections { initiators, inquirers, promises, graph, capacities };
+    let places = laws.places();
+    let size = laws.graph.size;
+    World::new(size, |me| P::new(places[me.0 as usize].clone(), timing), laws)
 }
 
 fn check<P: Candidate>(world: World<P, Elections>) {
@@ -278,7 +367,7 @@ macro_rules! election_laws {
 
             #[test]
             fn with_anybody_dying_during_two_elections_the_highest_living_wins() {
-                let world = world::<$Algorithm>(Promises::Textbook, &[1, 2], &[]);
+                let world = all_living::<$Algorithm>(Promises::Textbook, &[1, 2]);
                 check(world.with_crashes(1));
             }
 
@@ -290,7 +379,7 @@ macro_rules! election_laws {
 
             #[test]
             fn without_synchrony_two_may_be_elected_but_nobody_waits_for_ever() {
-                let world = world::<$Algorithm>(Promises::Nothing, &[1, 2], &[]);
+                let world = all_living::<$Algorithm>(Promises::Nothing, &[1, 2]);
                 check(world.with_timers(Timers::AtAnyTime(1)));
             }
 
@@ -314,6 +403,7 @@ election_laws! {
     bully: Bully;
     ring: Ring;
     chang_roberts: ChangRoberts;
+    spanning_tree_of_equals: SpanningTree;
 }
 
 /// A member that has won waits no longer.

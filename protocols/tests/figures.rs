@@ -42,7 +42,7 @@ use plot::{Curve, Plot};
 /// The measurements themselves fail if a figure is not as its formula has it.
 #[test]
 fn the_page_says_what_is_measured_and_what_is_measured_is_what_the_formulas_say() {
-    let [bully, ring, chang_roberts] = std::thread::scope(|scope| {
+    let [bully, ring, chang_roberts, spanning_tree] = std::thread::scope(|scope| {
         let runs = ElectionAlgorithm::ALL.map(|one| scope.spawn(move || elections_of(one)));
         runs.map(|run| run.join().expect("its figures are as stated"))
     });
@@ -53,6 +53,7 @@ fn the_page_says_what_is_measured_and_what_is_measured_is_what_the_formulas_say(
         bully,
         ring,
         chang_roberts,
+        spanning_tree,
     };
     let mut wrong = vec![];
     for (name, text) in files(&figures) {
@@ -72,6 +73,7 @@ fn elections_of(algorithm: ElectionAlgorithm) -> Elections {
         ElectionAlgorithm::Bully => elections::bully(),
         ElectionAlgorithm::Ring => elections::ring(),
         ElectionAlgorithm::ChangRoberts => elections::chang_roberts(),
+        ElectionAlgorithm::SpanningTree => elections::spanning_tree(),
     };
     Elections { cases, costs: ballots::all(algorithm), deaths: deaths::all(algorithm) }
 }

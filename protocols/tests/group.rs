@@ -18,6 +18,8 @@ mod dead_follower;
 mod delays;
 #[path = "group/detection.rs"]
 mod detection;
+#[path = "group/electing.rs"]
+mod electing;
 #[path = "group/ending.rs"]
 mod ending;
 #[path = "group/evidence.rs"]

@@ -3,16 +3,19 @@
 //! Sources: Tanenbaum and van Steen, *Distributed Systems*, 2nd edition, 6.5.1, figures 6-20 and
 //! 6-21; Coulouris, Dollimore, Kindberg and Blair, *Distributed Systems*, 5th edition, 15.3; Chang and
 //! Roberts, *An Improved Algorithm for Decentralized Extrema-Finding in Circular Configurations of
-//! Processes*, CACM 22(5), 1979.
+//! Processes*, CACM 22(5), 1979; Vasudevan, Kurose and Towsley, *Design and Analysis of a Leader Election
+//! Algorithm for Mobile Ad Hoc Networks*, ICNP 2004.
 
 #[path = "textbook_elections/any_order.rs"]
 mod any_order;
+#[path = "textbook_elections/spanning_tree.rs"]
+mod spanning_tree;
 mod support;
 
 use std::time::Duration;
 
 use conclave_protocols::election::{
-    Bully, ChangRoberts, Command, Election, Ring, Timing, bully, chang_roberts, ring,
+    Bully, ChangRoberts, Command, Election, Place, Ring, Timing, bully, chang_roberts, ring,
 };
 use conclave_protocols::{Epoch, MemberId, View, cost};
 use support::Subject;
@@ -22,7 +25,10 @@ const TIMING: Timing =
     Timing { answer: Duration::from_millis(100), announcement: Duration::from_millis(300) };
 
 fn member<P: Election>(size: u32) -> impl Fn(MemberId) -> P {
-    move |me| P::new(me, View { epoch: Epoch(1), size, leader: MemberId(size - 1) }, TIMING)
+    move |me| {
+        let view = View { epoch: Epoch(1), size, leader: MemberId(size - 1) };
+        P::new(Place::new(me, view), TIMING)
+    }
 }
 
 /// So many members, some of them dead, and the outcome of these members' electing at once.

@@ -181,6 +181,7 @@ mod tests {
             name: format!("pod-{pod}"),
             addresses: vec![address],
             priority: 0,
+            capacity: 0,
             seniority: 0,
             protocol: crate::wire::VERSIONS,
         };

@@ -65,6 +65,8 @@ pub struct Membership {
     pub name: String,
     /// Where the other members reach this one.
     pub addresses: Vec<std::net::SocketAddr>,
+    /// How fit it is to lead, for an election by capacity.
+    pub capacity: u32,
     /// The elections that its application stands in from the beginning.
     pub elections: Vec<String>,
     /// What this member shows to the others; it has a certificate.
@@ -208,6 +210,7 @@ impl Sidecar {
             name: membership.name,
             addresses: membership.addresses,
             priority: 0,
+            capacity: membership.capacity,
             seniority: 0,
             protocol: crate::wire::VERSIONS,
         };

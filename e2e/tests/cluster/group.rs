@@ -69,7 +69,7 @@ fn a_lock_goes_from_one_to_the_next_with_a_larger_token(group: &Group<'_>) -> Re
 fn a_changed_algorithm_reaches_running_sidecars(group: &Group<'_>) -> Result<()> {
     let pods = group.pods()?;
     let held = group.lock(&pods[0], "kept", "5s")?;
-    for algorithm in ["Ring", "ChangRoberts", "Bully"] {
+    for algorithm in ["Ring", "ChangRoberts", "SpanningTree", "Bully"] {
         group.elects_by(algorithm)?;
         ensure!(group.check(&pods[0], &held)? == 204, "the lock was lost on the way");
     }

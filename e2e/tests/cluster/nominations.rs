@@ -30,16 +30,51 @@ fn a_new_leader_costs_no_more_messages_than_its_algorithms_formula_has() -> Resu
     })
 }
 
+/// Three pods of no capacity form the group, and two that have one join it.
+#[test]
+fn the_greatest_capacity_leads_next_and_then_the_other_that_has_it() -> Result<()> {
+    let cluster = Cluster::from_env()?;
+    if !cluster.is_ours_or_skip("a crash of a sidecar") {
+        return Ok(());
+    }
+    cluster.in_namespace("nominations-capacity", |namespace| {
+        Group::traced(namespace, FAST, MEMBERS - 2, |group| {
+            group.elects_by(ElectionAlgorithm::SpanningTree.name())?;
+            group.apply_deployment(LARGE, 0)?;
+            let two = r#"{"spec": {"replicas": 2, "template": {"metadata": {"annotations": {
+                "conclave.dev/capacity": "8"}}}}}"#;
+            namespace.kubectl(&["patch", &format!("deployment/{LARGE}"), "--patch", two])?;
+            group.await_members(MEMBERS)?;
+            let first = group.await_leader()?;
+            ensure!(!first.name.starts_with(LARGE), "{} took the lead away", first.name);
+            let second = successor(group, &first)?;
+            ensure!(second.name.starts_with(LARGE), "{} leads", second.name);
+            group.await_members(MEMBERS)?;
+            let third = successor(group, &second)?;
+            ensure!(third.name.starts_with(LARGE), "{} leads", third.name);
+            Ok(())
+        })
+    })
+}
+
+const LARGE: &str = "large";
+
+/// Kills the leader, and waits for the next.
+fn successor(group: &Group<'_>, leader: &Pod) -> Result<Pod> {
+    group.namespace.cluster().signal_container(leader, SIDECAR, Signal::KILL)?;
+    wait::until("another leader", SOON, || {
+        let next = group.leader()?;
+        ensure!(next.uid != leader.uid, "it is the one that was killed");
+        Ok(next)
+    })
+}
+
 fn a_leader_dies(group: &Group<'_>, algorithm: ElectionAlgorithm) -> Result<()> {
     let (leader, living) = (group.await_leader()?, group.followers()?);
     let before = Counts::of(group, &living)?;
-    group.namespace.cluster().signal_container(&leader, SIDECAR, Signal::KILL)?;
-    let counts = wait::until("another leader", SOON, || {
-        let next = group.leader()?;
-        ensure!(next.uid != leader.uid, "it is the one that was killed");
-        // The last of an election that came to something.
-        Counts::of(group, &living)?.since(&before)
-    })?;
+    successor(group, &leader)?;
+    let end = || Counts::of(group, &living)?.since(&before);
+    let counts = wait::until("the end of the election", SOON, end)?;
     println!("{}: {} messages, {} elections", algorithm.name(), counts.sent, counts.held);
     let (least, most) = costs(algorithm);
     let within = least..=most * counts.held;
@@ -58,6 +93,8 @@ fn costs(algorithm: ElectionAlgorithm) -> (u64, u64) {
         // The send to the dead one is one more.
         ElectionAlgorithm::Ring => (n - 1, cost::ring(n, n - 1) + n - 1),
         ElectionAlgorithm::ChangRoberts => (n - 1, cost::chang_roberts(n, 0) + 1),
+        // Each asks the dead one too, in each computation.
+        ElectionAlgorithm::SpanningTree => (n - 1, cost::spanning_tree_most(n)),
     }
 }
 

@@ -18,6 +18,7 @@ fn a_visitor_kills_the_leader_and_sees_the_election_that_followed_and_what_it_co
         ("Bully", &["election", "answer", "coordinator"][..]),
         ("Ring", &["election", "ack"]),
         ("ChangRoberts", &["election", "ack"]),
+        ("SpanningTree", &["election", "not_child", "report"]),
     ] {
         let dev = Dev::start_with(&format!("{SPEC}  elections: [{{algorithm: {algorithm}}}]\n"))?;
         let browser = open(&dev)?;

@@ -77,7 +77,7 @@ pub(crate) fn record() -> Value {
         "version": 1, "epoch": 90, "ceiling": 105, "leader": leader, "settled": true,
         "closing": false, "baseUnknown": false, "nonce": 3,
         "members": [{
-            "incarnation": leader, "name": "orders-0", "addresses": [], "priority": 0,
+            "incarnation": leader, "name": "orders-0", "addresses": [], "priority": 0, "capacity": 0,
             "seniority": 1, "protocol": [1, 3],
         }],
         "timing": {

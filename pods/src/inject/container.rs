@@ -139,6 +139,9 @@ fn environment(group: &str, settings: &Settings) -> Vec<Value> {
         let names = settings.elections.join(",");
         environment.push(json!({"name": "CONCLAVE_ELECTIONS", "value": names}));
     }
+    if let Some(capacity) = settings.capacity {
+        environment.push(json!({"name": "CONCLAVE_CAPACITY", "value": capacity.to_string()}));
+    }
     environment.extend(settings.clock_page.then(clock_page_variable));
     environment.extend(settings.application.environment());
     environment.extend(leader_elector::setting(settings));

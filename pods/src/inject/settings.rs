@@ -24,6 +24,8 @@ pub(super) struct Settings {
     pub(super) api_tokens: Option<String>,
     /// The elections that its application stands in from the beginning.
     pub(super) elections: Vec<String>,
+    /// How fit it is to lead, for an election by capacity.
+    pub(super) capacity: Option<u32>,
     /// The election that is shown to an application that was written for leader-elector.
     pub(super) leader_elector: Option<String>,
     /// Whether its application reads group time from a clock page.
@@ -52,6 +54,7 @@ impl Settings {
         match key {
             ELECTIONS => self.elections = elections(text)?,
             CLOCK_PAGE => self.clock_page = truth(text)?,
+            CAPACITY => self.capacity = Some(capacity(text)?),
             _ => self.set(key.strip_prefix(PREFIX).unwrap_or(key), text)?,
         }
         Ok(())
@@ -138,6 +141,12 @@ fn is_label(label: &str) -> bool {
         && label.chars().all(is_inner)
 }
 
+fn capacity(text: &str) -> Result<u32, String> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.parse().ok().filter(|_| is_number);
+    number.ok_or_else(|| format!("must be a whole number from 0 to {}, and is `{text}`", u32::MAX))
+}
+
 fn truth(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| format!("must be `true` or `false`, and is `{text}`"))
 }
@@ -150,8 +159,11 @@ const ELECTIONS: &str = "conclave.dev/elections";
 /// The annotation by which an application has group time on a page of memory.
 const CLOCK_PAGE: &str = "conclave.dev/clock-page";
 
+/// The annotation that states how fit a pod is to lead.
+const CAPACITY: &str = "conclave.dev/capacity";
+
 /// What a pod says of its application.
-pub(super) const OF_APPLICATION: [&str; 2] = [ELECTIONS, CLOCK_PAGE];
+pub(super) const OF_APPLICATION: [&str; 3] = [ELECTIONS, CAPACITY, CLOCK_PAGE];
 
 const LABEL_MAX: usize = 63;
 

@@ -32,15 +32,15 @@ pub(super) enum Part {
     GoesOn,
 }
 
-/// Messages that are kept while the own promise runs; more come from nobody who keeps the rules.
+/// Messages that are kept while the own promise runs. What is dropped is as good as lost: nominators ask again, or
+/// another nomination follows.
 const EARLY_MAX: usize = 1024;
 
 impl<N: Nominator> Nomination<N> {
     /// Nothing if this member is none of the electorate.
     pub(super) fn new(electorate: Record, me: Incarnation) -> Option<Self> {
         let me = electorate.rank(me)?;
-        let leader_lease = electorate.timing.leader_lease;
-        let nominator = N::new(&electorate.policy, me, electorate.view(), leader_lease);
+        let nominator = N::new(&electorate, me);
         let (early, armed) = (Vec::new(), BTreeSet::new());
         Some(Self { electorate, nominator, since: None, early, armed, messages: 0 })
     }

@@ -1,15 +1,12 @@
 //! Who nominates the next leader, as the core sees it.
 
-use std::time::Duration;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::ids::MemberId;
-use crate::policy::Policy;
 use crate::protocol::{Named, Outbox, Value};
+use crate::record::Record;
 use crate::time::LocalTime;
-use crate::view::View;
 
 /// One member's part in nominating the next leader, when promises have run out and nothing is granted.
 ///
@@ -21,8 +18,9 @@ pub trait Nominator: Value {
     /// Its timers, by name.
     type Timer: Value + Copy + Ord;
 
-    /// Takes part in nothing yet. The leader lease states how long members may take to answer.
-    fn new(policy: &Policy, me: MemberId, view: View, leader_lease: Duration) -> Self;
+    /// Takes part in nothing yet, with this rank in the view. Its leader lease states how long members may
+    /// take to answer.
+    fn new(electorate: &Record, me: MemberId) -> Self;
 
     /// The leader is gone: nominate another.
     fn nominate(&mut self, now: LocalTime, out: &mut NominatorOut<Self>);

@@ -33,7 +33,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Command, Election, Event, Timing};
+use super::{Command, Election, Event, Place, Timing};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -133,7 +133,7 @@ impl Bully {
 }
 
 impl Election for Bully {
-    fn new(me: MemberId, view: View, timing: Timing) -> Self {
+    fn new(Place { me, view, .. }: Place, timing: Timing) -> Self {
         Self { me, view, timing, state: State::Idle, elected: None }
     }
 
@@ -192,7 +192,7 @@ mod tests {
     /// The second lowest of four.
     fn bully() -> Bully {
         let view = View { epoch: Epoch(1), size: 4, leader: MemberId(3) };
-        Bully::new(MemberId(1), view, TIMING)
+        Bully::new(Place::new(MemberId(1), view), TIMING)
     }
 
     fn handle(bully: &mut Bully, input: InputOf<Bully>) -> Vec<EffectOf<Bully>> {

@@ -1,14 +1,11 @@
 //! Elections as nominators: the winner is a nominee, and the leader lease makes it the leader.
 
-use std::time::Duration;
-
-use super::{AnyElection, AnyMessage, AnyTimer, Command, Event, Timing};
+use super::{AnyElection, AnyMessage, AnyTimer, Command, Event, Place, Timing};
 use crate::core::{Nominator, NominatorOut};
 use crate::ids::MemberId;
-use crate::policy::Policy;
 use crate::protocol::{Effect, Input, InputOf, Outbox, Protocol};
+use crate::record::Record;
 use crate::time::LocalTime;
-use crate::view::View;
 
 impl AnyElection {
     fn feed(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut NominatorOut<Self>) {
@@ -29,8 +26,10 @@ impl Nominator for AnyElection {
     type Message = AnyMessage;
     type Timer = AnyTimer;
 
-    fn new(policy: &Policy, me: MemberId, view: View, leader_lease: Duration) -> Self {
-        Self::new(policy.election, me, view, Timing::of(leader_lease))
+    fn new(electorate: &Record, me: MemberId) -> Self {
+        let capacity = electorate.member(me).map_or(0, |info| info.capacity);
+        let place = Place::new(me, electorate.view()).with_capacity(capacity.into());
+        Self::new(electorate.policy.election, place, Timing::of(electorate.timing.leader_lease))
     }
 
     fn nominate(&mut self, now: LocalTime, out: &mut NominatorOut<Self>) {

@@ -43,7 +43,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::hops::{Hops, OnRing};
-use super::{Command, Election, Event, Timing};
+use super::{Command, Election, Event, Place, Timing};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -232,7 +232,7 @@ impl OnRing for Ring {
 }
 
 impl Election for Ring {
-    fn new(me: MemberId, view: View, timing: Timing) -> Self {
+    fn new(Place { me, view, .. }: Place, timing: Timing) -> Self {
         let hops = Hops::new(me, view);
         Self { me, view, timing, state: State::Idle, elected: None, hops }
     }

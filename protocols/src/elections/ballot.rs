@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::message::{ElectionMessage, What};
 use super::{Cx, algorithm, tell};
 use crate::core::Seat;
-use crate::election::{AnyElection, AnyMessage, AnyTimer, Command, Event, Timing};
+use crate::election::{AnyElection, AnyMessage, AnyTimer, Command, Event, Place, Timing};
 use crate::ids::{HoldName, MemberId};
 use crate::protocol::{Effect, Input, InputOf, Outbox, Protocol};
 use crate::time::LocalTime;
@@ -39,11 +39,11 @@ struct Ballot {
 }
 
 impl Ballots {
-    /// The leader of the group called to one.
+    /// The leader of the group called to one, in which this member stands with this priority.
     pub(super) fn called(
         &mut self,
         cx: &mut Cx<'_>,
-        caller: MemberId,
+        (caller, priority): (MemberId, i32),
         name: &HoldName,
         number: u64,
         candidates: Vec<MemberId>,
@@ -51,7 +51,7 @@ impl Ballots {
         if self.all.get(name).is_some_and(|ballot| ballot.number >= number) {
             return;
         }
-        let Some(ballot) = Ballot::new(cx, name, number, candidates) else { return };
+        let Some(ballot) = Ballot::new(cx, name, number, candidates, priority) else { return };
         let begins = ballot.first_after(caller) == cx.holds.seat().map(Seat::rank);
         self.all.insert(name.clone(), ballot);
         if begins {
@@ -149,7 +149,13 @@ impl Ballots {
 
 impl Ballot {
     /// Nothing if this member is no candidate of it.
-    fn new(cx: &Cx<'_>, name: &HoldName, number: u64, candidates: Vec<MemberId>) -> Option<Self> {
+    fn new(
+        cx: &Cx<'_>,
+        name: &HoldName,
+        number: u64,
+        candidates: Vec<MemberId>,
+        priority: i32,
+    ) -> Option<Self> {
         let seat = cx.holds.seat()?;
         let of = algorithm(seat.policy(), name)?;
         let place = place(&candidates, seat.rank())?;
@@ -157,7 +163,9 @@ impl Ballot {
         let size = u32::try_from(candidates.len()).ok()?;
         // Which rank led before matters to no algorithm: it is not among the candidates, or is one of them.
         let view = View { epoch: seat.view().epoch, size, leader: MemberId(0) };
-        let election = AnyElection::new(of, place, view, timing);
+        let capacity = seat.info(seat.rank()).map_or(0, |info| info.capacity);
+        let place = Place::new(place, view).with_capacity(in_a_ballot(priority, capacity));
+        let election = AnyElection::new(of, place, timing);
         let (timers, began, messages, nominee) = (BTreeMap::new(), cx.now, 0, None);
         let over = false;
         Some(Self { number, candidates, election, timers, began, messages, nominee, over })
@@ -179,6 +187,12 @@ impl Ballot {
         let what = What::Nominate { ballot: self.number, message };
         cx.send(*to, ElectionMessage { name: name.clone(), what });
     }
+}
+
+/// A capacity that is the greater the higher the priority, and then the greater the pod's own.
+fn in_a_ballot(priority: i32, capacity: u32) -> u64 {
+    let priority = u64::from(priority.cast_unsigned() ^ (1 << 31));
+    priority << 32 | u64::from(capacity)
 }
 
 fn place(candidates: &[MemberId], member: MemberId) -> Option<MemberId> {

@@ -273,7 +273,8 @@ fn patience(seat: &Seat) -> Duration {
 fn window(algorithm: ElectionAlgorithm, candidates: usize, leader_lease: Duration) -> Duration {
     let answer = Timing::of(leader_lease).answer;
     let hops = match algorithm {
-        ElectionAlgorithm::Bully => 0,
+        // Who dies takes 2Δt, and is silent before all that it could hold up have waited.
+        ElectionAlgorithm::Bully | ElectionAlgorithm::SpanningTree => 0,
         // Two passes, or three; and the nominee asks for the lead.
         ElectionAlgorithm::Ring => u32::try_from(2 * candidates + 2).unwrap_or(u32::MAX),
         ElectionAlgorithm::ChangRoberts => u32::try_from(3 * candidates + 2).unwrap_or(u32::MAX),

@@ -15,11 +15,13 @@ pub enum ElectionAlgorithm {
     Ring,
     /// Identifiers go round, and only the highest comes back (Chang and Roberts).
     ChangRoberts,
+    /// A tree grows, and the greatest capacity is reported up it (Vasudevan, Kurose and Towsley).
+    SpanningTree,
 }
 
 impl ElectionAlgorithm {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Bully, Self::Ring, Self::ChangRoberts];
+    pub const ALL: [Self; 4] = [Self::Bully, Self::Ring, Self::ChangRoberts, Self::SpanningTree];
 
     /// How it is written.
     #[must_use]
@@ -28,6 +30,7 @@ impl ElectionAlgorithm {
             Self::Bully => "Bully",
             Self::Ring => "Ring",
             Self::ChangRoberts => "ChangRoberts",
+            Self::SpanningTree => "SpanningTree",
         }
     }
 }

@@ -3,12 +3,12 @@
 //! wins once for each member that began. It tolerates no crash.
 
 use conclave_protocols::election::chang_roberts::Message;
-use conclave_protocols::election::{Command, Election, Event, Timing};
+use conclave_protocols::election::{Command, Election, Event, Place, Timing};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::{Input, LocalTime, MemberId, Protocol, View};
 use stateright::{Checker, Model};
 
-use crate::{COMES_BACK_ONCE, Candidate, Promises, SIZE, world};
+use crate::{COMES_BACK_ONCE, Candidate, Promises, world};
 
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 struct Unmarked {
@@ -62,7 +62,7 @@ impl Protocol for Unmarked {
 }
 
 impl Election for Unmarked {
-    fn new(me: MemberId, view: View, _timing: Timing) -> Self {
+    fn new(Place { me, view, .. }: Place, _timing: Timing) -> Self {
         Self { me, view, waits: false, elected: None }
     }
 
@@ -78,10 +78,6 @@ impl Election for Unmarked {
 impl Candidate for Unmarked {
     fn makes_sense(_message: &Message, _size: u32) -> bool {
         true
-    }
-
-    fn may_follow(_me: MemberId, leader: MemberId) -> bool {
-        leader.0 < SIZE
     }
 
     fn comes_back(message: &Message, to: MemberId) -> bool {

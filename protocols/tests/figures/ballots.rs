@@ -93,7 +93,9 @@ fn ballot(algorithm: ElectionAlgorithm, whole: &Whole, size: u32, begins: Begins
     let (n, begun) = (u64::from(size), u64::from(place));
     let again = match algorithm {
         ElectionAlgorithm::Bully => run.sim.sent("coordinator") - coordinators - (n - 1),
-        ElectionAlgorithm::Ring | ElectionAlgorithm::ChangRoberts => 0,
+        ElectionAlgorithm::Ring
+        | ElectionAlgorithm::ChangRoberts
+        | ElectionAlgorithm::SpanningTree => 0,
     };
     let called = begins == Begins::Highest;
     let (messages, on_top, transfers) = match algorithm {
@@ -121,6 +123,14 @@ fn ballot(algorithm: ElectionAlgorithm, whole: &Whole, size: u32, begins: Begins
             let messages = known.min(cost::chang_roberts_living(n, begun));
             let on_top = Sent::Between(messages - 1, messages);
             (messages, on_top, if called { n + 1 } else { n + hops + 3 })
+        }
+        // ELECTION, and then a question and an answer between those that joined, before they report. Where the
+        // caller does not stand the call is before it, the announcement after it, and the nominee asks the caller.
+        ElectionAlgorithm::SpanningTree => {
+            let tree = if n > 2 { 4 } else { 2 };
+            let around = if called { 1 } else { 3 + u64::from(begun < n - 1) };
+            let on_top = Sent::Exactly(if n > 2 { n - 1 } else { 0 });
+            (cost::spanning_tree_living(n), on_top, tree + around)
         }
     };
     // Members were notified of what they sent up to the outcome: of all, but for what a bully announces again and
@@ -172,6 +182,11 @@ fn nomination(algorithm: ElectionAlgorithm, whole: &Whole, size: u32) -> Held {
             hold(textbook, Sent::AtMost(cost::chang_roberts(n, 0) + 1)),
             hold(acks, Sent::AtMost(textbook)),
             if n == 2 { 4 } else { n + 7 },
+        ),
+        ElectionAlgorithm::SpanningTree => (
+            hold(textbook, Sent::AtMost(cost::spanning_tree_most(n))),
+            hold(acks, Sent::AtMost(textbook)),
+            if n == 2 { 4 } else { 10 },
         ),
     };
     let took = hold(nanos(took.saturating_sub(wait)) / UNIT, Sent::Exactly(transfers));

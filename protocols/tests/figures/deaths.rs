@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use conclave_protocols::election::{Bully, ChangRoberts, Command, Election, Ring, Timing as Waits};
+use conclave_protocols::election::{
+    Bully, ChangRoberts, Command, Election, Ring, SpanningTree, Timing as Waits,
+};
 use conclave_protocols::member::Node;
 use conclave_protocols::member::message::ElectionPart;
 use conclave_protocols::policy::{ElectionAlgorithm, Timing};
@@ -54,6 +56,7 @@ pub(crate) fn all(algorithm: ElectionAlgorithm) -> Tried {
             ElectionAlgorithm::Bully => plain::<Bully>(size, most(algorithm, size)),
             ElectionAlgorithm::Ring => plain::<Ring>(size, most(algorithm, size)),
             ElectionAlgorithm::ChangRoberts => plain::<ChangRoberts>(size, most(algorithm, size)),
+            ElectionAlgorithm::SpanningTree => plain::<SpanningTree>(size, most(algorithm, size)),
         });
         whole.grow(size + 1);
         tried.ballots.push(ballots(algorithm, &whole, size));
@@ -70,6 +73,8 @@ fn most(algorithm: ElectionAlgorithm, living: u32) -> u64 {
         ElectionAlgorithm::Ring => cost::ring(n, n - 1),
         // Two sends to the member that was dead from the beginning.
         ElectionAlgorithm::ChangRoberts => cost::chang_roberts(n, 0) + 2,
+        // It is asked in each computation that a member joins.
+        ElectionAlgorithm::SpanningTree => cost::spanning_tree_most(n),
     }
 }
 
@@ -126,8 +131,9 @@ fn without<P: Election>(mut sim: Simulator<P>, victim: MemberId) -> End {
                 leaders.iter().all(|leader| *leader == highest),
                 "{leaders:?} without {victim}"
             );
-            let acks = sim.sent("ack");
-            return End { messages: sim.sent_in_all() - acks, took: ended.saturating_sub(died) };
+            let on_top: u64 =
+                ["ack", "probe", "reply", "outdated"].iter().map(|name| sim.sent(name)).sum();
+            return End { messages: sim.sent_in_all() - on_top, took: ended.saturating_sub(died) };
         }
         for me in lost {
             sim.command(me, Command::Elect);
@@ -168,12 +174,18 @@ fn ballots(algorithm: ElectionAlgorithm, whole: &Whole, size: u32) -> Deaths {
         assert!(run.sim.step_until(run.sim.now() + Duration::from_secs(5)));
     }
     let n = u64::from(size);
-    let one = match algorithm {
-        ElectionAlgorithm::Bully => cost::bully_living(n, 0) + cost::bully_announced_again(n, 0),
-        ElectionAlgorithm::Ring => cost::ring_living(n),
-        ElectionAlgorithm::ChangRoberts => cost::chang_roberts_living(n, 0),
+    let most = match algorithm {
+        ElectionAlgorithm::Bully => {
+            2 * (cost::bully_living(n, 0) + cost::bully_announced_again(n, 0))
+        }
+        ElectionAlgorithm::Ring => 2 * cost::ring_living(n),
+        ElectionAlgorithm::ChangRoberts => 2 * cost::chang_roberts_living(n, 0),
+        // All that have lost their parent begin at once.
+        ElectionAlgorithm::SpanningTree => {
+            cost::spanning_tree_living(n) + cost::spanning_tree_most(n)
+        }
     };
-    summary(size, &ends, 2 * one)
+    summary(size, &ends, most)
 }
 
 /// The leader has died, and so many others nominate. Then one of them dies too.

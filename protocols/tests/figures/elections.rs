@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use conclave_protocols::election::{Bully, ChangRoberts, Command, Election, Event, Ring, Timing};
+use conclave_protocols::election::{
+    Bully, ChangRoberts, Command, Election, Event, Place, Ring, SpanningTree, Timing,
+};
 use conclave_protocols::sim::Simulator;
 use conclave_protocols::{MemberId, cost};
 
@@ -181,6 +183,52 @@ pub(crate) fn chang_roberts() -> Vec<Case> {
     ]
 }
 
+/// The spanning tree in a full mesh, by who notices.
+pub(crate) fn spanning_tree() -> Vec<Case> {
+    let one = |size: u32, initiators: &[u32]| {
+        let (n, wait) = (u64::from(size), u64::from(ANSWER));
+        let (living, begin) = (n - 1, initiators.len() as u64);
+        let seen = elect::<SpanningTree>(size, initiators);
+        let to_the_dead = seen.lost();
+        let kept = ["probe", "reply"].map(|name| seen.sent(name)).iter().sum::<u64>();
+        let counted = seen.sim.sent_in_all() - kept - to_the_dead;
+        // Each that joins one computation after the other asks the dead member in each, and replies to its parent.
+        let joined = (living - begin) * begin + cost::full_mesh(begin);
+        let replies = if n > 2 { joined } else { 0 };
+        // The winner's source finds the dead member dead before the others do, and asks these once more.
+        let asked_again = living.saturating_sub(1);
+        let on_top = begin + joined + replies + 2 * asked_again;
+        Outcome {
+            size,
+            runs: 1,
+            messages: hold(counted, Sent::Exactly(cost::spanning_tree_at_once(living, begin))),
+            on_top: hold(kept + to_the_dead, Sent::Exactly(on_top)),
+            // The last to join waits for Δt from then on, and reports; then the leader is announced.
+            turnaround: took(seen.all_know, Sent::Exactly(if n > 2 { wait + 3 } else { wait })),
+        }
+    };
+    for n in ALL_SIZES.map(u64::from) {
+        assert_eq!(cost::spanning_tree_living(n - 1), (n - 2) * (2 * n - 3), "the page's formula");
+        assert_eq!(cost::spanning_tree_at_once(n, 1), cost::spanning_tree_living(n));
+        let most = cost::spanning_tree_at_once(n, n);
+        assert_eq!(2 * most, n * (n - 1) * (n + 2));
+        assert!(most <= cost::spanning_tree_most(n));
+    }
+    vec![
+        Case::new(
+            "At best, and on average, (n - 2)(2n - 3) messages: one notices. Each that lives does in a run of its own, and all cost the same.",
+            |size| mean(size, (0..size - 1).map(|initiator| one(size, &[initiator]))),
+        ),
+        Case::new("The two lowest notice at once.", |size| {
+            one(size, if size > 2 { &[0, 1] } else { &[0] })
+        }),
+        Case::new(
+            "All that live notice at once, and the lowest is heard first: (n - 1)(n - 2)(n + 1)/2.",
+            |size| one(size, &(0..size - 1).collect::<Vec<_>>()),
+        ),
+    ]
+}
+
 /// Several runs in groups of one size.
 fn mean(size: u32, runs: impl Iterator<Item = Outcome>) -> Outcome {
     let exact = |sent: Sent| match sent {
@@ -241,7 +289,7 @@ pub(crate) fn bereft<P: Election>(size: u32) -> Simulator<P> {
     let mut sim = Simulator::new(0);
     sim.set_delay(T, T);
     for me in view(size).peers(dead) {
-        sim.add(me, P::new(me, view(size), timing));
+        sim.add(me, P::new(Place::new(me, view(size)), timing));
         sim.cut(me, dead);
     }
     sim

@@ -33,13 +33,14 @@ fn without_links(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::clocks::{BERKELEY, CRISTIAN, NTP};
-    use crate::page_elections::{BULLY, CHANG_ROBERTS, RING};
+    use crate::page_elections::{BULLY, CHANG_ROBERTS, RING, SPANNING_TREE};
     use crate::textbooks::ALL;
 
-    const OTHERS: [(&str, &str); 6] = [
+    const OTHERS: [(&str, &str); 7] = [
         ("Bully", BULLY),
         ("Ring", RING),
         ("ChangRoberts", CHANG_ROBERTS),
+        ("SpanningTree", SPANNING_TREE),
         ("Berkeley", BERKELEY),
         ("Cristian", CRISTIAN),
         ("NTP", NTP),

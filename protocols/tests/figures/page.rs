@@ -23,6 +23,7 @@ pub(crate) struct Figures {
     pub(crate) bully: Elections,
     pub(crate) ring: Elections,
     pub(crate) chang_roberts: Elections,
+    pub(crate) spanning_tree: Elections,
 }
 
 /// The elections of one algorithm.

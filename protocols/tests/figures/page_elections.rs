@@ -9,7 +9,7 @@ use crate::sent::{Mean, nanos};
 
 /// All of it.
 pub(crate) fn section(figures: &Figures) -> String {
-    let Figures { bully, ring, chang_roberts, .. } = figures;
+    let Figures { bully, ring, chang_roberts, spanning_tree, .. } = figures;
     let mut text = format!(
         "## Elections
 
@@ -45,6 +45,13 @@ The metrics of a sidecar count the three apart
     text += &held(&chang_roberts.costs);
     text += CHANG_ROBERTS_DEATHS;
     text += &deaths(&chang_roberts.deaths);
+    text += &head("SpanningTree", "protocols/src/election/spanning_tree.rs", SPANNING_TREE);
+    text += ON_SPANNING_TREE;
+    spanning_tree.cases.iter().for_each(|case| text += &outcomes(case));
+    text += SPANNING_TREE_HELD;
+    text += &held(&spanning_tree.costs);
+    text += SPANNING_TREE_DEATHS;
+    text += &deaths(&spanning_tree.deaths);
     text.truncate(text.trim_end().len());
     text + "\n"
 }
@@ -125,6 +132,8 @@ pub(crate) const BULLY: &str = include_str!("../../src/election/bully.rs");
 pub(crate) const RING: &str = include_str!("../../src/election/ring.rs");
 
 pub(crate) const CHANG_ROBERTS: &str = include_str!("../../src/election/chang_roberts.rs");
+
+pub(crate) const SPANNING_TREE: &str = include_str!("../../src/election/spanning_tree.rs");
 
 const ON_BULLY: &str = "\
 A member that misses the leader asks all higher ranks whether they live. Each that lives answers, and asks
@@ -221,6 +230,36 @@ const CHANG_ROBERTS_DEATHS: &str = "\
 Each member dies at each step, as above, sends to the dead counted. Afterwards one that lives leads, and
 all messages together are no more than those of two elections in their worst case, where each election that
 is not a ballot has two sends to the dead member too.
+
+";
+
+const ON_SPANNING_TREE: &str = "\
+A member that misses the leader sends ELECTION to its neighbours, and each of them to its own: the first that
+a member hears from is its parent. Everybody answers each ELECTION: at once if it has another parent, and else
+when all its neighbours have answered, with the best of its subtree. So the member that began learns the best of
+all, and the tree carries its name back. Of several computations the one with the highest index takes over. In
+these tables all capacities are 0, so that the highest rank wins, and the group is a full mesh, in which all
+n - 1 that live are neighbours; on m links among them, one that notices costs 2(2m - (n - 2)) + n - 2.
+
+Messages grow with the square of n, and if all begin at once with its cube: everybody joins one computation
+after the other, and forwards each. The time does not grow: Δt for the dead member, and three transfers. On top
+come the sends to the dead, a reply of each that joins to its parent, and a probe with its reply for each that
+the first to find the dead member dead still waits for.
+
+";
+
+const SPANNING_TREE_HELD: &str = "\
+All n candidates of a ballot live, so the source has (n - 1)(2n - 1) messages, with any initiator: there
+are n(n - 1)/2 links. On top comes a reply of each that joins. Notices are those of the bully algorithm, 5n. In
+a ballot the priority goes before the capacity.
+
+";
+
+const SPANNING_TREE_DEATHS: &str = "\
+Each member dies at each step, as above, sends to the dead counted. Afterwards one that lives leads. By the
+algorithm alone, and in a nomination, all messages together are no more than twice those of an election that
+all begin at once; in a ballot, no more than those of the ballot and of one such election, because all that have
+lost their parent begin at once.
 
 ";
 

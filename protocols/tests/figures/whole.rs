@@ -69,6 +69,7 @@ impl Whole {
                 name: format!("pod-{index}"),
                 addresses: Vec::new(),
                 priority: 0,
+                capacity: 0,
                 seniority: 0,
                 protocol: (version::FIRST, version::LATEST),
             };

@@ -58,6 +58,8 @@ pub(crate) struct Bench {
     pub(crate) lost: Option<&'static str>,
     /// What the next to start speaks.
     pub(crate) versions: Versions,
+    /// Of the members that start, in order; of all others 0.
+    capacities: Vec<u32>,
 }
 
 impl Bench {
@@ -77,12 +79,19 @@ impl Bench {
             still: BTreeSet::new(),
             lost: None,
             versions: (version::FIRST, version::LATEST),
+            capacities: Vec::new(),
         }
     }
 
     /// A group of so many members in one view, which the first leads.
     pub(crate) fn group(members: usize, policy: Policy) -> Self {
-        let mut bench = Self::new(policy);
+        Self::of_capacities(&vec![0; members], policy)
+    }
+
+    /// The same, of members with these capacities.
+    pub(crate) fn of_capacities(capacities: &[u32], policy: Policy) -> Self {
+        let members = capacities.len();
+        let mut bench = Self { capacities: capacities.to_vec(), ..Self::new(policy) };
         for _ in 0..members {
             bench.start();
             bench.wait(SECOND * 2);
@@ -97,7 +106,8 @@ impl Bench {
     pub(crate) fn start(&mut self) -> usize {
         let index = self.members.len();
         let epoch = self.register.record().map_or(Epoch(0), |record| record.epoch);
-        let info = MemberInfo { protocol: self.versions, ..info(index, 7) };
+        let capacity = self.capacities.get(index).copied().unwrap_or_default();
+        let info = MemberInfo { protocol: self.versions, capacity, ..info(index, 7) };
         let member = Member::new(info, self.policy.clone(), epoch);
         self.members.push(member);
         let mut out = Outbox::default();
@@ -437,6 +447,7 @@ pub(crate) fn info(index: usize, run: u64) -> MemberInfo {
         name: format!("pod-{index}"),
         addresses: Vec::new(),
         priority: 0,
+        capacity: 0,
         seniority: 0,
         protocol: (version::FIRST, version::LATEST),
     }

@@ -177,9 +177,10 @@ impl Storm {
     fn edit(&self, world: &mut World) {
         let mut policy = world.policy.clone();
         policy.generation += 1;
-        let others = ElectionAlgorithm::ALL.into_iter().filter(|one| *one != policy.election);
-        let other = usize::try_from(world.sim.random().up_to(2)).expect("small");
-        policy.election = others.collect::<Vec<_>>()[other];
+        let mut others = ElectionAlgorithm::ALL.to_vec();
+        others.retain(|one| *one != policy.election);
+        let other = usize::try_from(world.sim.random().up_to(others.len() as u64)).expect("small");
+        policy.election = others[other];
         let factor = 1 + u32::try_from(world.sim.random().up_to(3)).expect("small");
         policy.timing.member_lease = self.policy.timing.member_lease * factor;
         policy.timing.leader_lease = self.policy.timing.leader_lease * factor.min(2);

@@ -191,7 +191,8 @@ impl World {
         let clock = Clock { offset, rate_ppm: rate };
         let status = self.status_epoch();
         let priority = if self.variety.priorities { [0, 1, 2][index % 3] } else { 0 };
-        let info = MemberInfo { priority, ..info(index, incarnation) };
+        let capacity = if self.variety.priorities { [1, 2, 0, 2][index % 4] } else { 0 };
+        let info = MemberInfo { priority, capacity, ..info(index, incarnation) };
         let member = Member::new(info, self.policy.clone(), status);
         self.members.push((incarnation, clock));
         let watch = Watch::new(&member, rate, self.log.clone());
@@ -477,6 +478,7 @@ pub(crate) fn info(index: usize, incarnation: Incarnation) -> MemberInfo {
         name: format!("pod-{index}"),
         addresses: Vec::new(),
         priority: 0,
+        capacity: 0,
         seniority: 0,
         // One process in eight is of the release before.
         protocol: (

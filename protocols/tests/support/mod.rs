@@ -4,10 +4,12 @@
 //!   algorithms brings its [`world::Laws`]; an algorithm brings nothing.
 //! - [`endless`]: whether any run of a model goes on for ever.
 //! - [`walk`]: one run, in which every message takes equally long and is counted.
+//! - [`graph`]: who is whose neighbour.
 
 #![allow(dead_code, unreachable_pub, reason = "every test uses its part of it")]
 
 pub mod endless;
+pub mod graph;
 pub mod walk;
 pub mod world;
 

@@ -5,7 +5,7 @@
 //! applications ask for and what must hold is stated by [`Laws`].
 //!
 //! ```ignore
-//! World::new(4, |me| Bully::new(me, view, timing), Elects::by([0, 1]))
+//! World::new(4, |me| Bully::new(Place::new(me, view), timing), Elects::by([0, 1]))
 //!     .with_dead(3)
 //!     .with_crashes(1)
 //!     .checker().threads(2).spawn_bfs().join().assert_properties();
@@ -235,11 +235,6 @@ impl<P: Subject, M> Group<P, M> {
     /// Whether a member has not crashed.
     pub fn lives(&self, member: MemberId) -> bool {
         self.members[member.0 as usize].lives
-    }
-
-    /// The highest rank that lives.
-    pub fn highest_living(&self) -> Option<MemberId> {
-        self.living().map(|(id, _)| id).last()
     }
 
     fn take(&mut self, from: MemberId, to: MemberId, place: usize) -> Option<P::Message> {

@@ -68,6 +68,9 @@ pub(super) struct SidecarArgs {
     /// The file on which group time is published, for processes of the pod to read without a call; without it, none.
     #[arg(long, env = "CONCLAVE_CLOCK_PAGE", value_name = "PATH")]
     clock_page: Option<PathBuf>,
+    /// How fit this pod is to lead: in an election by capacity, the greatest wins.
+    #[arg(long, env = "CONCLAVE_CAPACITY", default_value_t = 0)]
+    capacity: u32,
     /// The elections that the application stands in from the beginning.
     #[arg(long, env = "CONCLAVE_ELECTIONS", value_delimiter = ',')]
     elections: Vec<String>,
@@ -226,6 +229,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
             pod: args.pod_uid,
             name: args.pod_name.clone(),
             addresses: peer_addresses(&args),
+            capacity: args.capacity,
             elections: stands(&args),
             held,
             policy: resource.policy,

@@ -402,6 +402,7 @@ impl Born {
             held,
             name: pod,
             addresses: vec![self.peer_address()],
+            capacity: 0,
             elections: Vec::new(),
             policy: self.settings.policy.clone(),
             status: watch::channel(StatusEpoch::default()).1,

@@ -133,6 +133,7 @@ fn member(pod: PodUid, name: &str, address: &str) -> MemberInfo {
         name: name.to_owned(),
         addresses: vec![address],
         priority: 0,
+        capacity: 0,
         seniority: 0,
         protocol: VERSIONS,
     }

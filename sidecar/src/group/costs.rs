@@ -38,6 +38,10 @@ pub(super) fn election_cost(algorithm: ElectionAlgorithm, members: usize) -> (u3
             let living = n.saturating_sub(1);
             (cost::chang_roberts_best(living), cost::chang_roberts_worst(living))
         }
+        ElectionAlgorithm::SpanningTree => {
+            let living = n.saturating_sub(1);
+            (cost::spanning_tree_living(living), cost::spanning_tree_most(living))
+        }
     };
     let small = |count| u32::try_from(count).unwrap_or(u32::MAX);
     (small(best), small(worst))
@@ -50,8 +54,9 @@ mod tests {
     #[test]
     fn an_election_costs_at_best_and_at_worst_what_its_formulas_state() {
         let of = |members| ElectionAlgorithm::ALL.map(|one| election_cost(one, members));
-        assert_eq!(of(5), [(4, 19), (8, 40), (8, 11)]);
+        assert_eq!(of(5), [(4, 19), (8, 40), (8, 11), (21, 38)]);
         assert_eq!(of(2)[2], (0, 0), "one that is left alone sends to nobody");
-        assert_eq!(of(0)[2], (0, 0));
+        assert_eq!(of(2)[3], (0, 0));
+        assert_eq!((of(0)[2], of(0)[3]), ((0, 0), (0, 0)));
     }
 }

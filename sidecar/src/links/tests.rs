@@ -70,6 +70,7 @@ fn info(pod: u128, address: SocketAddr) -> MemberInfo {
         name: format!("pod-{pod}"),
         addresses: vec![address],
         priority: 0,
+        capacity: 0,
         seniority: 0,
         protocol: wire::VERSIONS,
     }

@@ -44,7 +44,7 @@ impl BallotMetrics {
             ),
             sent: define.counters(
                 "conclave_election_messages_sent_total",
-                "Messages about elections that this member sent: those that the textbook counts, acknowledgements, and notices of candidates and the leader of the group.",
+                "Messages about elections that this member sent: those that the textbook counts, acknowledgements and probes, and notices of candidates and the leader of the group.",
                 &["election", "kind"],
             ),
             listed: Arc::default(),

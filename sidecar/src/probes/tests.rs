@@ -45,6 +45,7 @@ impl Member {
             name: format!("pod-{pod}"),
             addresses: vec![address],
             priority: 0,
+            capacity: 0,
             seniority: 0,
             protocol: crate::wire::VERSIONS,
         };

@@ -122,7 +122,30 @@ fn elections() -> Vec<(&'static str, PeerMessage)> {
         ("chang-roberts-ack", ChangRoberts(chang_roberts::Message::Ack)),
     ];
     let epoch = Epoch(12);
-    sent.map(|(name, message)| (name, PeerMessage::Nominator { epoch, message })).into()
+    let all = sent.into_iter().chain(spanning_trees());
+    all.map(|(name, message)| (name, PeerMessage::Nominator { epoch, message })).collect()
+}
+
+fn spanning_trees() -> [(&'static str, election::AnyMessage); 11] {
+    use election::spanning_tree::{Answer, Best, Index, Message};
+    let (of, by) =
+        (Index { number: 4, source: MemberId(1) }, Index { number: 5, source: MemberId(0) });
+    let (best, leader) = (Best { capacity: 8, member: MemberId(2) }, MemberId(2));
+    let reply = |sent| Message::Reply { of, sent };
+    [
+        ("spanning-tree-election", Message::Election { of }),
+        ("spanning-tree-not-child", Message::NotChild { of }),
+        ("spanning-tree-report", Message::Report { of, best }),
+        ("spanning-tree-leader", Message::Leader { of, leader }),
+        ("spanning-tree-probe", Message::Probe { of, reported: None }),
+        ("spanning-tree-probe-of-a-child", Message::Probe { of, reported: Some(best) }),
+        ("spanning-tree-reply", reply(None)),
+        ("spanning-tree-reply-not-child", reply(Some(Answer::NotChild))),
+        ("spanning-tree-reply-report", reply(Some(Answer::Report(best)))),
+        ("spanning-tree-reply-leader", reply(Some(Answer::Leader(leader)))),
+        ("spanning-tree-outdated", Message::Outdated { of, by }),
+    ]
+    .map(|(name, message)| (name, election::AnyMessage::SpanningTree(message)))
 }
 
 fn locks() -> Vec<(&'static str, PeerMessage)> {
@@ -359,6 +382,7 @@ fn member(number: u8) -> MemberInfo {
         name: format!("shop-{number}"),
         addresses: vec![([10, 1, 2, number], 7071).into()],
         priority: 0,
+        capacity: 8,
         seniority: u64::from(number),
         protocol: (1, 1),
     }

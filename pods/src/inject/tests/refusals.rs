@@ -82,6 +82,19 @@ fn an_annotation_that_puts_the_application_forward_names_elections() {
     }
 }
 
+#[test]
+fn a_capacity_is_a_whole_number() {
+    for value in ["", "-1", "+1", "much", "1.5", "4294967296", " 4"] {
+        let annotations = json!({"conclave.dev/capacity": value});
+        let error = refusal(|pod| pod["metadata"]["annotations"] = annotations);
+        let expected = format!(
+            "`metadata.annotations[conclave.dev/capacity]` must be a whole number from 0 to 4294967295, \
+             and is `{value}`"
+        );
+        assert_eq!(error, expected);
+    }
+}
+
 /// The API server would refuse it too, in words about the container.
 #[test]
 fn a_limit_is_no_less_than_the_request() {

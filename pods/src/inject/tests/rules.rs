@@ -299,6 +299,9 @@ fn annotations_change_the_sidecar() {
     let pod = annotated("conclave.dev/elections", "reports, mails");
     let elections = json!({"name": "CONCLAVE_ELECTIONS", "value": "reports,mails"});
     assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_ELECTIONS", &elections)));
+    let pod = annotated("conclave.dev/capacity", "8");
+    let capacity = json!({"name": "CONCLAVE_CAPACITY", "value": "8"});
+    assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_CAPACITY", &capacity)));
     let pod = annotated("config.conclave.dev/app-container", "till");
     let container = json!({"name": "CONCLAVE_APP_CONTAINER", "value": "till"});
     assert!(environment(sidecar(&pod)).contains(&("CONCLAVE_APP_CONTAINER", &container)));

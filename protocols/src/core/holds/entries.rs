@@ -399,7 +399,7 @@ impl Holds {
     }
 
     pub(super) fn is_of_view(&self, holder: Incarnation) -> bool {
-        self.seat.as_ref().is_some_and(|seat| seat.incarnations.contains(&holder))
+        self.seat.as_ref().is_some_and(|seat| seat.rank_of(holder).is_some())
     }
 }
 

@@ -20,9 +20,9 @@ impl Holds {
     /// What the leader lists for each member, but for its own holds.
     pub(in crate::core) fn list(&mut self, now: LocalTime) -> LeaderList {
         self.look_at_touched();
-        let others = self.seat.iter().flat_map(|seat| &seat.incarnations);
-        let others = others.filter(|member| **member != self.me);
-        let known = others.map(|member| self.listeners.get(member).copied().unwrap_or_default());
+        let others = self.seat.iter().flat_map(Seat::incarnations);
+        let others = others.filter(|member| *member != self.me);
+        let known = others.map(|member| self.listeners.get(&member).copied().unwrap_or_default());
         self.own_list.forget(known.min().unwrap_or(u64::MAX));
         let mut list = LeaderList { rest: self.unlisted_for(now), ..LeaderList::default() };
         if self.has_outsiders(now) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::ids::{Epoch, HoldName, Incarnation, MemberId};
 use crate::policy::{LeaseClass, Policy};
-use crate::record::Record;
+use crate::record::{MemberInfo, Record};
 use crate::time::{LocalTime, hold};
 use crate::view::View;
 
@@ -13,7 +13,7 @@ use crate::view::View;
 pub struct Seat {
     pub(super) rank: MemberId,
     pub(super) view: View,
-    pub(super) incarnations: Vec<Incarnation>,
+    members: Vec<MemberInfo>,
     pub(super) ceiling: Epoch,
     pub(super) policy: Policy,
     /// How long the leader keeps others out for a holder.
@@ -50,7 +50,18 @@ impl Seat {
     /// Who has a rank.
     #[must_use]
     pub fn member(&self, rank: MemberId) -> Option<Incarnation> {
-        self.incarnations.get(rank.0 as usize).copied()
+        self.info(rank).map(|info| info.incarnation)
+    }
+
+    /// What everybody knows of the member that has a rank.
+    #[must_use]
+    pub fn info(&self, rank: MemberId) -> Option<&MemberInfo> {
+        self.members.get(rank.0 as usize)
+    }
+
+    /// All members, by rank.
+    pub(super) fn incarnations(&self) -> impl Iterator<Item = Incarnation> + '_ {
+        self.members.iter().map(|info| info.incarnation)
     }
 
     /// Whether this is the leader's.
@@ -87,7 +98,7 @@ impl Seat {
     /// The rank of a member.
     #[must_use]
     pub fn rank_of(&self, member: Incarnation) -> Option<MemberId> {
-        let place = self.incarnations.iter().position(|other| *other == member)?;
+        let place = self.incarnations().position(|other| other == member)?;
         u32::try_from(place).ok().map(MemberId)
     }
 }
@@ -100,7 +111,7 @@ impl Record {
         Some(Seat {
             rank: self.rank(me)?,
             view: self.view(),
-            incarnations: self.incarnations().collect(),
+            members: self.members.clone(),
             ceiling: self.ceiling,
             policy: self.policy.clone(),
             member_lease,

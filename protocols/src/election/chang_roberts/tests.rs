@@ -10,7 +10,7 @@ const TIMING: Timing =
 /// The second lowest of so many.
 fn second(size: u32) -> ChangRoberts {
     let view = View { epoch: Epoch(1), size, leader: MemberId(size - 1) };
-    ChangRoberts::new(MemberId(1), view, TIMING)
+    ChangRoberts::new(Place::new(MemberId(1), view), TIMING)
 }
 
 fn handle(member: &mut ChangRoberts, input: InputOf<ChangRoberts>) -> Vec<EffectOf<ChangRoberts>> {

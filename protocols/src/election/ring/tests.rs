@@ -9,7 +9,8 @@ const TIMING: Timing =
 
 /// The second lowest of so many.
 fn ring(size: u32) -> Ring {
-    Ring::new(MemberId(1), View { epoch: Epoch(1), size, leader: MemberId(size - 1) }, TIMING)
+    let view = View { epoch: Epoch(1), size, leader: MemberId(size - 1) };
+    Ring::new(Place::new(MemberId(1), view), TIMING)
 }
 
 fn handle(ring: &mut Ring, input: InputOf<Ring>) -> Vec<EffectOf<Ring>> {

@@ -458,8 +458,9 @@ impl Run {
     pub(super) fn edit(&mut self) -> Effect {
         let mut policy = self.world.policy.clone();
         policy.generation += 1;
-        let others = ElectionAlgorithm::ALL.into_iter().filter(|one| *one != policy.election);
-        policy.election = others.collect::<Vec<_>>()[self.any(2)];
+        let mut others = ElectionAlgorithm::ALL.to_vec();
+        others.retain(|one| *one != policy.election);
+        policy.election = others[self.any(others.len())];
         let factor = 1 + u32::try_from(self.any(3)).expect("small");
         policy.timing.member_lease = self.plan.policy.timing.member_lease * factor;
         policy.timing.leader_lease = self.plan.policy.timing.leader_lease * factor.min(2);

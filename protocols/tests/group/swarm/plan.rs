@@ -40,7 +40,7 @@ impl Plan {
         let mut random = Random::new(seed ^ 0x05ee_d000_5aa7_4d11);
         let mut up_to = |limit: u64| usize::try_from(random.up_to(limit)).expect("small");
         let timing = [Timing::default(), Timing::FAST, BRIEF, BRIEF][up_to(4)];
-        let election = ElectionAlgorithm::ALL[up_to(3)];
+        let election = ElectionAlgorithm::ALL[up_to(ElectionAlgorithm::ALL.len() as u64)];
         let policy = Policy { timing, election, ..Policy::default() };
         let mut plan = Self {
             seed,

@@ -74,6 +74,18 @@ pub(super) fn formula(picture: &Picture, present: &BTreeSet<u16>) -> Option<Form
             let on_top = if all_live { 0 } else { PASSES + 1 };
             Some(Formula { messages, on_top, holds: Holds::AtMost })
         }
+        ElectionAlgorithm::SpanningTree => {
+            let (living, begin) = (n - absent.len() as u64, initiators(picture));
+            let messages = match begin {
+                0 => return None,
+                1 => cost::spanning_tree_living(living),
+                _ => cost::spanning_tree_most(living),
+            };
+            // A member that joins a computation asks the dead one too.
+            let joined = living.saturating_sub(begin) * begin + cost::full_mesh(begin);
+            let on_top = if all_live { 0 } else { begin + joined };
+            Some(Formula { messages, on_top, holds: Holds::AtMost })
+        }
     }
 }
 
@@ -89,7 +101,7 @@ fn lowest_asker(picture: &Picture) -> Option<u64> {
     picture.electorate.iter().position(asks).map(|rank| rank as u64)
 }
 
-/// How many sent a list round before they received one.
+/// How many sent an election's first message before they received one.
 fn initiators(picture: &Picture) -> u64 {
     picture.electorate.iter().filter(|member| initiates(picture, **member)).count() as u64
 }

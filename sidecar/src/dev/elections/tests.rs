@@ -354,6 +354,27 @@ fn the_formula_of_chang_and_roberts_goes_by_the_lowest_that_began() {
 }
 
 #[test]
+fn the_formula_of_a_spanning_tree_is_exact_if_one_begins_and_the_most_there_can_be_if_several_do() {
+    let formula_of = |beginners: &[u16], dead: Option<u16>| {
+        let noted = Noted::default();
+        let id = nomination(3);
+        noted.begun(0, 0, id, (4, ElectionAlgorithm::SpanningTree));
+        let living: Vec<u16> = (0..4).filter(|member| Some(*member) != dead).collect();
+        for member in &living {
+            let at = if beginners.contains(member) { 0 } else { 100 };
+            for other in living.iter().filter(|other| *other != member) {
+                noted.flies(at, id, (*member, *other), "election");
+            }
+        }
+        formula(&noted)
+    };
+    assert_eq!(formula_of(&[3], None), json!([21, 0, "at_most"]), "(N - 1)(2N - 1)");
+    assert_eq!(formula_of(&[0], Some(3)), json!([10, 3, "at_most"]));
+    assert_eq!(formula_of(&[0, 1, 2, 3], None), json!([38, 0, "at_most"]));
+    assert_eq!(formula_of(&[0, 1, 2], Some(3)), json!([15, 6, "at_most"]));
+}
+
+#[test]
 fn a_case_that_the_textbook_does_not_have_has_no_figure() {
     let id = nomination(3);
     let bully = |size, present: &[u16]| {

@@ -211,6 +211,7 @@ fn record(epoch: u64) -> Record {
         name: "shop-1".to_owned(),
         addresses: Vec::new(),
         priority: 0,
+        capacity: 0,
         seniority: 1,
         protocol: (1, 1),
     };

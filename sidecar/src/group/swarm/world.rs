@@ -100,6 +100,7 @@ impl World {
             name: format!("pod-{index}"),
             addresses: Vec::new(),
             priority: 0,
+            capacity: 0,
             seniority: 0,
             // One process in four is of the release before.
             protocol: (version::FIRST, version::NEXT - u16::from(run.is_multiple_of(4))),

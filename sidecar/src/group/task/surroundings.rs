@@ -219,6 +219,7 @@ mod tests {
             name: format!("shop-{number}"),
             addresses: Vec::new(),
             priority: 0,
+            capacity: 0,
             seniority: number,
             protocol: (1, 1),
         };
