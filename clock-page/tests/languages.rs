@@ -206,7 +206,7 @@ fn compare_beside_a_writer(program: &dyn Fn() -> Command, path: &Path) -> Outcom
     while seen.len() < 5_000 {
         let shown = path.with_file_name("shown");
         let mut command = program();
-        command.arg(path).arg("sound").args(["now"; 5_000]).stdout(File::create(&shown)?);
+        command.arg(path).arg("sound").args(vec!["now"; 5_000]).stdout(File::create(&shown)?);
         let mut reads = command.spawn()?;
         let status = loop {
             for _ in 0..100 {
