@@ -1,5 +1,6 @@
 //! The readers in C, Python and Go make of a page what this crate makes of it.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::error::Error;
 use std::fs::{self, File};
@@ -113,7 +114,8 @@ fn compare(program: &dyn Fn() -> Command) -> Outcome {
     compare_pages(program, &path)?;
     compare_refusals(program, &path)?;
     compare_unknown(program, &path)?;
-    compare_now(program, &path)
+    compare_now(program, &path)?;
+    compare_beside_a_writer(program, &path)
 }
 
 /// Pages with words of all kinds, at readings of the raw clock about each of them.
@@ -192,6 +194,60 @@ fn compare_now(program: &dyn Fn() -> Command, path: &Path) -> Outcome {
     }
     assert_eq!(shown.lines().count(), 2);
     Ok(())
+}
+
+/// Each reads while a writer changes all words but the course again and again: a reading is of one publication.
+fn compare_beside_a_writer(program: &dyn Fn() -> Command, path: &Path) -> Outcome {
+    fs::remove_file(path)?;
+    let mut writer = Writer::create(path)?;
+    let (start, mut number, mut seen) = (raw_clock(), 0, BTreeSet::new());
+    writer.publish(&marked(start, number))?;
+    // A reader may have a processor while the writer has none.
+    while seen.len() < 5_000 {
+        let shown = path.with_file_name("shown");
+        let mut command = program();
+        command.arg(path).arg("sound").args(vec!["now"; 5_000]).stdout(File::create(&shown)?);
+        let mut reads = command.spawn()?;
+        let status = loop {
+            for _ in 0..100 {
+                number += 1;
+                writer.publish(&marked(start, number))?;
+            }
+            if let Some(status) = reads.try_wait()? {
+                break status;
+            }
+        };
+        assert!(status.success(), "{status}");
+        for shown in fs::read_to_string(shown)?.lines() {
+            let (number, raw) = (field(shown, EPOCH)?.parse()?, field(shown, RAW)?.parse()?);
+            // A reading is unknown if the writer had no processor while the sequence was odd.
+            if field(shown, STATUS)? != "0" {
+                assert_eq!(shown, line(&marked(start, number).at(raw)));
+                seen.insert(number);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Words that all follow from one number, but for the course.
+fn marked(start: u64, number: u64) -> Words {
+    let small = u32::try_from(number % 1_000_000).expect("small");
+    Words {
+        a: Piece { raw: start, ns: 1_700_000_000_000_000_000, rate: 0 },
+        bound_raw: u64::MAX,
+        bound_ns: number,
+        void_after_raw: u64::MAX - number,
+        status: Stated::Disrupted,
+        epoch: number,
+        members: small,
+        used: !small,
+        max_drift_ppb: number * 17,
+        wander_ppb: number * 19,
+        utc_offset_ns: -(number * 23).cast_signed(),
+        utc_bound_ns: number * 29,
+        ..Words::UNKNOWN
+    }
 }
 
 /// What a writer publishes at a reading of its raw clock.
@@ -314,6 +370,12 @@ type Outcome<T = ()> = Result<T, Box<dyn Error>>;
 
 /// How many words a payload has.
 const PAYLOAD: usize = 25;
+
+/// The place of the status in a line.
+const STATUS: usize = 4;
+
+/// The place of the epoch in a line.
+const EPOCH: usize = 5;
 
 /// The place of the raw reading in a line.
 const RAW: usize = 6;

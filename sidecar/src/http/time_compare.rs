@@ -11,7 +11,7 @@ use super::answer::Json;
 use super::fields::{Fields, NANOSECONDS, QueryFields};
 use super::problem::{Problem, ProblemBody};
 use super::problem_type::ProblemType;
-use super::time::{text, wants_text};
+use super::time::{known_within, text, wants_text};
 
 /// How two stamps of the group time stand to each other.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
@@ -110,9 +110,10 @@ fn stamp(query: &mut Fields, name: &str, bound: &str) -> Result<Option<IntervalV
 fn now(api: &Api) -> Result<IntervalView, Problem> {
     let reading = api.group.read_time().reading;
     let around = |error_ns| IntervalView::around(reading.now_ns, error_ns);
-    let detail = "the group clock was not compared yet";
+    let detail = "the group clock was not compared yet, or its bound may not hold";
     let unknown = || Problem::new(ProblemType::TimeUnknown, detail);
-    reading.error_ns.map(around).ok_or_else(unknown)
+    let sure = reading.error_ns.filter(|_| known_within(&reading, None));
+    sure.map(around).ok_or_else(unknown)
 }
 
 impl IntervalView {

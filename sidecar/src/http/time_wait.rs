@@ -138,6 +138,9 @@ async fn watch(api: &Api, goal: Goal) -> Option<TimeNow> {
     let mut map = api.group.group_time();
     loop {
         map.mark_unchanged();
+        // No map says that a disruption ends.
+        let until = map.borrow().disrupted_until;
+        let disrupted = until.saturating_sub(api.group.os_clock().raw().0);
         let left = match look(api, goal) {
             Ok(found) => return Some(found),
             Err(left) => left,
@@ -145,6 +148,7 @@ async fn watch(api: &Api, goal: Goal) -> Option<TimeNow> {
         tokio::select! {
             change = map.changed() => change.ok()?,
             () = passes(left) => {}
+            () = tokio::time::sleep(Duration::from_nanos(disrupted)), if disrupted > 0 => {}
         }
     }
 }

@@ -66,19 +66,27 @@ impl Socket {
         let stamps = Stamps::of(clock);
         let is_v6 = address.is_ipv6();
         let mut socket = Self { udp, clock, stamps, is_stamped: false, is_v6, next: 0 };
-        socket.is_stamped = socket.count_anew().is_ok();
+        socket.is_stamped = socket.have_stamped().is_ok();
         Ok(socket)
     }
 
+    /// Has the kernel count from 0 on, if it stamps. What it has not said of departures by then is of no packet any more.
+    pub(super) fn count_anew(&mut self) {
+        if self.is_stamped {
+            self.is_stamped = self.have_stamped().is_ok();
+        }
+    }
+
     /// Has the kernel stamp, and count from 0 on: it counts from 0 when it is asked to and did not before.
-    fn count_anew(&mut self) -> io::Result<()> {
+    fn have_stamped(&mut self) -> io::Result<()> {
         self.next = 0;
         setsockopt(&self.udp, Timestamping, &TimestampingFlag::empty())?;
         setsockopt(&self.udp, Timestamping, &STAMPS)?;
         Ok(())
     }
 
-    /// Sends a packet. A failure leaves it open whether the kernel counted it, so that counts anew.
+    /// Sends a packet. A failure leaves it open whether the kernel counted it: then it is to [count
+    /// anew](Socket::count_anew).
     pub(super) fn send(&mut self, bytes: &[u8], to: SocketAddr) -> io::Result<Sending> {
         // A later pair has an earlier one to be compared with.
         self.stamps.convert();
@@ -86,13 +94,7 @@ impl Socket {
         let began = self.clock.raw();
         let sent = self.udp.send_to(bytes, to);
         let returned = self.clock.raw();
-        if let Err(error) = sent {
-            self.departed();
-            if self.is_stamped {
-                self.is_stamped = self.count_anew().is_ok();
-            }
-            return Err(error);
-        }
+        sent?;
         let count = self.next;
         self.next = self.next.wrapping_add(1);
         Ok(Sending { count, began, returned })

@@ -244,8 +244,11 @@ impl Running {
             }
             Err(error) => {
                 debug!(%address, %error, "send a clock probe");
-                self.in_flight.clear();
                 probed.address += 1;
+                // Those before it in its train have departed.
+                self.note_departures();
+                self.in_flight.clear();
+                self.socket.count_anew();
             }
         }
     }

@@ -77,6 +77,17 @@ async fn one_stamp_is_compared_with_now() {
 }
 
 #[tokio::test]
+async fn nothing_is_surely_before_or_after_now_while_the_bound_may_not_hold() {
+    let double = Double::new();
+    synchronise(&double);
+    double.time.send_modify(|map| map.disrupted_until = u64::MAX);
+    let answer = double.get("/v1/time/compare?a_ns=1&a_error_ns=0").await;
+    assert_eq!((answer.status.as_u16(), answer.problem()), (503, "time-unknown".into()));
+    let query = "a_ns=1&a_error_ns=0&b_ns=2&b_error_ns=0";
+    assert_eq!(compare(&double, query).await["order"], "before", "no clock is read for that");
+}
+
+#[tokio::test]
 async fn a_comparison_names_what_is_wrong() {
     let double = Double::new();
     synchronise(&double);

@@ -84,6 +84,19 @@ async fn a_clock_that_is_not_known_is_waited_for() {
     }
 }
 
+/// No map says that a disruption ends.
+#[tokio::test]
+async fn the_end_of_a_disruption_is_waited_for() {
+    let double = Double::new();
+    synchronise(&double);
+    let until = double.group.os_clock().raw().0 + 300_000_000;
+    double.time.send_modify(|map| map.disrupted_until = until);
+    assert_eq!(double.get("/v1/time").await.status.as_u16(), 503);
+    let answer = double.get("/v1/time/wait?until_ns=1&timeout=forever").await;
+    assert_eq!(answer.status.as_u16(), 200, "{answer:?}");
+    assert!(double.group.os_clock().raw().0 >= until);
+}
+
 #[tokio::test]
 async fn a_closer_bound_is_waited_for_too() {
     let double = Double::new();

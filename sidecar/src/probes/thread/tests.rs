@@ -26,16 +26,23 @@ struct Held {
     _double: Double,
 }
 
-fn held() -> Held {
-    let (metrics, keys) = (Metrics::new("orders"), Keyring::default());
-    let peer = Peer {
-        incarnation: PEER,
+fn peer(incarnation: Incarnation, address: &str) -> Peer {
+    Peer {
+        incarnation,
         name: "pod-2".to_owned(),
-        addresses: vec!["127.0.0.1:9".parse().expect("an address")],
+        addresses: vec![address.parse().expect("an address")],
         assumptions: figures::assumptions(&ClockPolicy::default()),
         counts: Arc::default(),
-    };
-    let (peers, probed) = watch::channel(vec![peer]);
+    }
+}
+
+fn held() -> Held {
+    held_with(vec![peer(PEER, "127.0.0.1:9")])
+}
+
+fn held_with(peers: Vec<Peer>) -> Held {
+    let (metrics, keys) = (Metrics::new("orders"), Keyring::default());
+    let (peers, probed) = watch::channel(peers);
     let (sender, samples) = mpsc::channel(64);
     let ((reports, reported), double) = (mpsc::channel(64), Double::new());
     let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
@@ -172,4 +179,23 @@ fn each_peer_has_a_beacon_in_each_round_and_each_is_the_first_of_its_train_in_tu
         }
         assert!(firsts.iter().all(|times| *times > 0), "{peers} peers: {firsts:?}");
     }
+}
+
+/// No packet may be sent to the second.
+#[test]
+fn a_beacon_that_cannot_be_sent_costs_none_before_it_in_its_train_its_stamp() {
+    let other = Incarnation { pod: PodUid(3), run: 1 };
+    let Held { mut running, keys, .. } =
+        held_with(vec![peer(PEER, "127.0.0.1:9"), peer(other, "255.255.255.255:9")]);
+    for to in [PEER, other] {
+        keys.seal_with(ProbeKey::of([9; 32]), to, later());
+    }
+    for round in 0..4 {
+        running.send(Instant::now());
+        running.note_departures();
+        let departed = running.probed[0].exchange.beacon(ME, 99, Report::default()).departed;
+        let source = departed.map(|departed| departed.at.source);
+        assert_eq!(source, Some(Source::Kernel), "round {round}");
+    }
+    assert_eq!(running.probed[1].peer.counts.sent.get(), 0);
 }
