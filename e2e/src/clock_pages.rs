@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    const FAULT: Fault = Fault { offset_ms: 40, drift_ppm: 90 };
+    const FAULT: Fault = Fault { offset_ms: 40, drift_ppm: 90, wander_ppb: 0 };
 
     /// What states that the raw clock is group time.
     fn words() -> Words {

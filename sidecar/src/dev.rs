@@ -64,7 +64,7 @@ impl Settings {
 pub fn clock_fault(number: u16) -> ClockFault {
     let spread = i64::from(number % 5) - 2;
     let drift = i32::from(number % 7) - 3;
-    ClockFault { offset_ns: spread * 37_000_000, drift_ppm: drift * 12 }
+    ClockFault { offset_ns: spread * 37_000_000, drift_ppm: drift * 12, wander_ppb: 0 }
 }
 
 /// From the first member's API to the first member's peer port, admin port, and to the page.

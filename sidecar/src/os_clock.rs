@@ -35,6 +35,9 @@ pub struct ClockFault {
     pub offset_ns: i64,
     /// How much too fast the raw clock runs, in parts per million.
     pub drift_ppm: i32,
+    /// By how much its rate differs from that besides, in parts per billion: by so much one way for ten seconds of the
+    /// machine's raw clock, and by as much the other way for the next ten.
+    pub wander_ppb: i32,
 }
 
 impl OsClock {
@@ -76,8 +79,10 @@ impl OsClock {
             return LocalTime(u64::try_from(host_ns).unwrap_or(0));
         }
         let drift = host_ns * i128::from(self.fault.drift_ppm) / 1_000_000;
-        let faulty = host_ns + drift + i128::from(self.fault.offset_ns) + i128::from(ORIGIN_NS);
-        LocalTime(u64::try_from(faulty).unwrap_or(0))
+        let since = (host_ns.rem_euclid(2 * SWING_NS) - SWING_NS).abs();
+        let wander = since * i128::from(self.fault.wander_ppb) / 1_000_000_000;
+        let offset = i128::from(self.fault.offset_ns) + i128::from(ORIGIN_NS);
+        LocalTime(u64::try_from(host_ns + drift + wander + offset).unwrap_or(0))
     }
 
     /// The wall clock, in nanoseconds since 1970: for people, and for the origin of group time.
@@ -104,6 +109,9 @@ impl Moment {
 /// [`LocalTime`] is not: 30 days, and an offset in milliseconds has 32 bits.
 const ORIGIN_NS: i64 = 30 * 24 * 3600 * 1_000_000_000;
 
+/// For so long a clock that wanders does so in one direction.
+const SWING_NS: i128 = 10_000_000_000;
+
 fn nanos(time: Timespec) -> u64 {
     let secs = u64::try_from(time.tv_sec).unwrap_or(0);
     let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
@@ -115,6 +123,21 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_clock_that_wanders_runs_too_slow_for_ten_seconds_and_then_too_fast() {
+        let fault = ClockFault { drift_ppm: 2, wander_ppb: 7_000, ..ClockFault::default() };
+        let clock = OsClock::with_fault(fault);
+        let gained = |second: i128| {
+            let host = |second| second * i128::from(SECOND);
+            let [from, to] = [second, second + 1].map(|at| i128::from(clock.raw_at(host(at)).0));
+            to - from - i128::from(SECOND)
+        };
+        for second in (0..10).chain(100..110).map(|second| second + 1_000_000) {
+            assert_eq!(gained(second), -5_000, "in second {second}");
+            assert_eq!(gained(second + 10), 9_000, "in second {}", second + 10);
+        }
+    }
 
     #[test]
     fn a_suspend_before_the_moment_makes_a_monotonic_deadline_no_later() {

@@ -10,6 +10,8 @@ pub struct Fault {
     pub offset_ms: i32,
     /// How much too fast it runs, in parts per million.
     pub drift_ppm: i32,
+    /// By how much its rate differs from that besides, in parts per billion: one way for ten seconds, and then the other.
+    pub wander_ppb: i32,
 }
 
 impl Fault {
@@ -20,8 +22,10 @@ impl Fault {
         }
         let raw = i128::from(raw);
         let drift = raw * i128::from(self.drift_ppm) / 1_000_000;
+        let since = (raw.rem_euclid(2 * SWING_NS) - SWING_NS).abs();
+        let wander = since * i128::from(self.wander_ppb) / 1_000_000_000;
         let offset = i128::from(self.offset_ms) * 1_000_000 + ORIGIN_NS;
-        u64::try_from(raw + drift + offset).unwrap_or(0)
+        u64::try_from(raw + drift + wander + offset).unwrap_or(0)
     }
 
     /// The variables by which a sidecar has it.
@@ -30,7 +34,7 @@ impl Fault {
         if self == Self::default() {
             return Vec::new();
         }
-        vec![set(OFFSET, self.offset_ms), set(DRIFT, self.drift_ppm)]
+        vec![set(OFFSET, self.offset_ms), set(DRIFT, self.drift_ppm), set(WANDER, self.wander_ppb)]
     }
 
     /// The fault of a container with that environment.
@@ -41,7 +45,8 @@ impl Fault {
             let text = found.and_then(|variable| variable["value"].as_str());
             text.map_or(Ok(0), str::parse).with_context(|| format!("{name} is no number"))
         };
-        let fault = Self { offset_ms: value(OFFSET)?, drift_ppm: value(DRIFT)? };
+        let (offset_ms, drift_ppm) = (value(OFFSET)?, value(DRIFT)?);
+        let fault = Self { offset_ms, drift_ppm, wander_ppb: value(WANDER)? };
         ensure!(fault.drift_ppm > -1_000_000, "its clock goes backward: {fault:?}");
         Ok(fault)
     }
@@ -49,6 +54,10 @@ impl Fault {
 
 const OFFSET: &str = "CONCLAVE_TEST_CLOCK_OFFSET_MS";
 const DRIFT: &str = "CONCLAVE_TEST_CLOCK_DRIFT_PPM";
+const WANDER: &str = "CONCLAVE_TEST_CLOCK_WANDER_PPB";
+
+/// For so long a clock that wanders does so in one direction.
+const SWING_NS: i128 = 10_000_000_000;
 
 /// A raw clock with a fault counts from that long before the machine began: 30 days.
 const ORIGIN_NS: i128 = 30 * 24 * 3_600 * 1_000_000_000;
@@ -57,7 +66,7 @@ const ORIGIN_NS: i128 = 30 * 24 * 3_600 * 1_000_000_000;
 mod tests {
     use super::*;
 
-    const FAULT: Fault = Fault { offset_ms: -2, drift_ppm: 80 };
+    const FAULT: Fault = Fault { offset_ms: -2, drift_ppm: 80, wander_ppb: 3_000 };
 
     #[test]
     fn a_clock_without_a_fault_is_that_of_the_machine() {
@@ -66,9 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_an_offset_and_a_drift_from_a_month_before() {
+    fn a_fault_is_an_offset_a_drift_and_a_wander_from_a_month_before() {
         let month = 2_592_000_000_000_000;
-        assert_eq!(FAULT.at(10_000_000_000), month + 10_000_000_000 + 800_000 - 2_000_000);
+        for (raw, drift, wander) in
+            [(10_000_000_000, 800_000, 0), (24_000_000_000, 1_920_000, 18_000)]
+        {
+            assert_eq!(FAULT.at(raw), month + raw + drift + wander - 2_000_000);
+        }
     }
 
     #[test]

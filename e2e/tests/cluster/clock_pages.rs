@@ -9,9 +9,11 @@ use conclave_e2e::cluster::{Cluster, Pod, Signal};
 use conclave_e2e::product::{self, Group, SIDECAR, SOON};
 use conclave_e2e::wait;
 
-/// How far the raw clock of each sidecar is off, in milliseconds, and how much too fast it runs, in parts per million:
-/// otherwise all would have the same. The drifts are within the group's `maxDriftPpm`.
-const FAULTS: [(i32, i32); 5] = [(0, 0), (1_500, 80), (-2_500, -90), (400, 40), (-700, -60)];
+/// How far the raw clock of each sidecar is off, in milliseconds, how much too fast it runs, in parts per million, and by how
+/// much its rate differs from that one way and then the other, in parts per billion: otherwise all would have the same. The
+/// drifts are within the group's `maxDriftPpm`, and any two wander apart by `maxWanderPpb` at most.
+const FAULTS: [(i32, i32, i32); 5] =
+    [(0, 0, 0), (1_500, 80, 7_000), (-2_500, -90, -7_000), (400, 40, 3_000), (-700, -60, -5_000)];
 
 #[test]
 fn pages_of_clocks_that_are_off_agree_within_their_errors_through_faults() -> Result<()> {
@@ -22,7 +24,8 @@ fn pages_of_clocks_that_are_off_agree_within_their_errors_through_faults() -> Re
     }
     cluster.in_namespace(TEST, |namespace| {
         product::install(cluster)?;
-        let faults = FAULTS.map(|(offset_ms, drift_ppm)| Fault { offset_ms, drift_ppm });
+        let fault = |(offset_ms, drift_ppm, wander_ppb)| Fault { offset_ms, drift_ppm, wander_ppb };
+        let faults = FAULTS.map(fault);
         let group = clock_pages::form_of_wrong_clocks(namespace, "{}", &faults)?;
         await_steps(cluster, &group)?;
         let page = |pod: &Pod| Source::of(cluster, pod);

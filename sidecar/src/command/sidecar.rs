@@ -101,6 +101,19 @@ pub(super) struct SidecarArgs {
     /// For tests: how much too fast the clock runs, in parts per million.
     #[arg(long, env = "CONCLAVE_TEST_CLOCK_DRIFT_PPM", default_value_t = 0, hide = true)]
     clock_drift_ppm: i32,
+    /// For tests: by how much the rate of the clock differs from that besides, in parts per billion.
+    #[arg(long, env = "CONCLAVE_TEST_CLOCK_WANDER_PPB", default_value_t = 0, hide = true)]
+    clock_wander_ppb: i32,
+}
+
+impl SidecarArgs {
+    fn clock_fault(&self) -> ClockFault {
+        ClockFault {
+            offset_ns: i64::from(self.clock_offset_ms) * 1_000_000,
+            drift_ppm: self.clock_drift_ppm,
+            wander_ppb: self.clock_wander_ppb,
+        }
+    }
 }
 
 pub(super) fn run(args: SidecarArgs) -> ExitCode {
@@ -167,10 +180,7 @@ async fn live(args: SidecarArgs) -> anyhow::Result<()> {
         tokio::spawn(end_on_signal(arrived, end.clone()));
     }
     let metrics = Metrics::new(&args.group).with_process();
-    let clock = OsClock::with_fault(ClockFault {
-        offset_ns: i64::from(args.clock_offset_ms) * 1_000_000,
-        drift_ppm: args.clock_drift_ppm,
-    });
+    let clock = OsClock::with_fault(args.clock_fault());
     let mut sidecar = serve(&args, clock, &metrics)?;
     info!(group = args.group, pod = args.pod_name, "serving");
     let application = watch::Sender::new(Application::default());

@@ -56,7 +56,7 @@ mod tests {
         let sound = OsClock::default();
         assert_eq!(sound.domain(member(1)), sound.domain(member(2)));
         assert_eq!(sound.domain(member(1)), clock_domain());
-        let faulty = OsClock::with_fault(ClockFault { offset_ns: 0, drift_ppm: 1 });
+        let faulty = OsClock::with_fault(ClockFault { drift_ppm: 1, ..ClockFault::default() });
         assert_ne!(faulty.domain(member(1)), sound.domain(member(1)));
         assert_ne!(faulty.domain(member(1)), faulty.domain(member(2)));
         let again = Incarnation { run: 2, ..member(1) };

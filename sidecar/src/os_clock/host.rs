@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn an_injected_fault_moves_the_wall_clock() {
-        let fault = |offset_ns| ClockFault { offset_ns, drift_ppm: 0 };
+        let fault = |offset_ns| ClockFault { offset_ns, ..ClockFault::default() };
         let clock = OsClock::with_fault(fault(-90_000_000_000));
         let wall = clock.wall_at(clock.raw().0);
         let true_ns = OsClock::default().wall_ns();

@@ -408,7 +408,8 @@ mod tests {
     #[test]
     fn a_fault_is_in_stamps_as_it_is_in_readings() {
         for (offset_ns, drift_ppm) in [(0, 0), (74_000_000, 0), (-74_000_000, 36), (0, -500)] {
-            let clock = OsClock::with_fault(ClockFault { offset_ns, drift_ppm });
+            let wander_ppb = 100 * drift_ppm;
+            let clock = OsClock::with_fault(ClockFault { offset_ns, drift_ppm, wander_ppb });
             let mut stamps = Stamps::of(clock);
             let (mut worst, mut converted) = (0, 0);
             for _ in 0..1_000 {

@@ -206,8 +206,8 @@ fn no_packet_arrives_before_it_departs() {
 
 #[test]
 fn a_clock_that_is_off_and_drifts_is_so_in_all_stamps() {
-    bounds_hold("127.0.0.1", ClockFault { offset_ns: 74_000_000, drift_ppm: 50 });
-    bounds_hold("127.0.0.1", ClockFault { offset_ns: -74_000_000, drift_ppm: -500 });
+    bounds_hold("127.0.0.1", ClockFault { offset_ns: 74_000_000, drift_ppm: 50, wander_ppb: 0 });
+    bounds_hold("127.0.0.1", ClockFault { offset_ns: -74_000_000, drift_ppm: -500, wander_ppb: 0 });
 }
 
 #[test]

@@ -164,7 +164,7 @@ async fn the_wall_clock_of_the_machine_is_shown_beside_the_group_time() {
     assert_eq!(nothing, (&json!(null), &json!(null), &json!({"bound_ns": null})));
     // A minute behind, by a fault that the kernel does not know of.
     for offset_ns in [0, -60_000_000_000] {
-        double.group.clock = OsClock::with_fault(ClockFault { offset_ns, drift_ppm: 0 });
+        double.group.clock = OsClock::with_fault(ClockFault { offset_ns, ..ClockFault::default() });
         synchronise(&double);
         let before = double.group.os_clock().wall_ns();
         let time = double.get("/v1/time").await.json();

@@ -75,7 +75,7 @@ fn members_with_one_clock_agree_about_it_and_about_the_time() {
 
 #[test]
 fn members_with_two_clocks_agree_about_the_time() {
-    let fault = ClockFault { offset_ns: 74_000_000, drift_ppm: 50 };
+    let fault = ClockFault { offset_ns: 74_000_000, drift_ppm: 50, wander_ppb: 6_000 };
     let is_so = |one: &PeerFigures| one.audit.checked >= 4;
     let (found, counted) = audited(fault, 0, is_so);
     assert_eq!((found.same_clock, found.audit.violations), (Some(false), 0));
@@ -84,7 +84,10 @@ fn members_with_two_clocks_agree_about_the_time() {
 
 #[test]
 fn a_member_whose_time_is_out_of_its_bound_is_found_and_counted() {
-    for fault in [ClockFault::default(), ClockFault { offset_ns: -74_000_000, drift_ppm: -50 }] {
+    for fault in [
+        ClockFault::default(),
+        ClockFault { offset_ns: -74_000_000, drift_ppm: -50, wander_ppb: 0 },
+    ] {
         for wrong_ns in [-10 * SECOND_NS, 10 * SECOND_NS] {
             let is_so = |one: &PeerFigures| one.audit.violations >= 2;
             let (found, counted) = audited(fault, wrong_ns, is_so);
