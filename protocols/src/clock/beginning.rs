@@ -112,7 +112,7 @@ impl Beginning {
                 let (ns, error_ns) = (found.middle(), found.half_width());
                 Start::Known(Estimate { raw: now, ns, error_ns })
             }
-            None if is_complete => Start::First,
+            None if is_complete && clock.may_begin(now) => Start::First,
             Some(_) | None => Start::Unclear,
         }
     }

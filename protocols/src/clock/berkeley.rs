@@ -78,6 +78,8 @@ pub enum Message {
     Poll {
         /// The number of the round.
         round: u64,
+        /// Whether the daemon has group time.
+        has_time: bool,
     },
     /// "My clock shows this."
     Answer {
@@ -85,7 +87,7 @@ pub enum Message {
         round: u64,
         /// The answering member's virtual clock.
         reading_ns: i64,
-        /// Its bound; nothing if it was never synchronised.
+        /// Its bound; nothing if it has no group time.
         error_ns: Option<u64>,
     },
     /// "When you answered you were behind by this."
@@ -154,20 +156,27 @@ impl Berkeley {
         let Role::Daemon { round, .. } = &mut self.role else { return };
         self.latest = self.latest.saturating_add(1);
         *round = Some(Round::new(now));
-        out.send_each(self.view.peers(self.me), &Message::Poll { round: self.latest });
+        let (round, has_time) = (self.latest, self.clock.is_synchronised());
+        out.send_each(self.view.peers(self.me), &Message::Poll { round, has_time });
         out.arm(Timer::Answers, self.params.answer);
         self.conclude_if_complete(now, out);
     }
 
-    fn on_poll(&mut self, now: LocalTime, from: MemberId, round: u64, out: &mut OutboxOf<Self>) {
+    fn on_poll(
+        &mut self,
+        now: LocalTime,
+        from: MemberId,
+        (round, has_time): (u64, bool),
+        out: &mut OutboxOf<Self>,
+    ) {
         let Role::Follower { answered } = &mut self.role else { return };
         if from != self.view.leader || round <= self.latest {
             return;
         }
         self.latest = round;
-        let reading = self.clock.map().reading(now.0);
-        *answered = Some(Shown { raw: now, ns: reading.now_ns });
-        let (reading_ns, error_ns) = (reading.now_ns, reading.error_ns);
+        let reading_ns = self.clock.map().now_ns(now.0);
+        *answered = Some(Shown { raw: now, ns: reading_ns });
+        let error_ns = self.clock.error_for(now, !has_time);
         out.send(from, Message::Answer { round, reading_ns, error_ns });
     }
 
@@ -207,10 +216,15 @@ impl Berkeley {
         let Some(round) = round.take() else { return };
         let own = Own { id: self.me, bound_ns: self.clock.map().error_ns(round.sent.0) };
         let mean = round.average(own, self.view, &self.params);
+        let may_begin = self.clock.may_begin(now) || round.knows_group_time(own);
+        let mean = mean.filter(|_| may_begin);
         self.sources = round.judge(own, self.view, mean.as_ref());
         out.tell(Event::Compared(self.sources.clone()));
         if let Some(Mean { ns: mean_ns, .. }) = mean {
             let ahead_ns = self.correct_own_clock(now, &round, mean_ns);
+            if round.all_have_time(own, self.view) {
+                self.clock.note_common();
+            }
             self.send_adjustments(&round, mean_ns, ahead_ns, out);
             out.tell(Event::Adjusted);
         }
@@ -326,8 +340,8 @@ impl Protocol for Berkeley {
         match input {
             Input::Command(never) => match never {},
             Input::Timer(Timer::Round) => self.poll(now, out),
-            Input::Message { from, message: Message::Poll { round } } => {
-                self.on_poll(now, from, round, out);
+            Input::Message { from, message: Message::Poll { round, has_time } } => {
+                self.on_poll(now, from, (round, has_time), out);
             }
             Input::Message { from, message: Message::Answer { round, reading_ns, error_ns } } => {
                 self.on_answer(now, from, (round, reading_ns, error_ns), out);

@@ -58,6 +58,8 @@ pub struct Known {
     pub bound: Bound,
     /// In which view the member led whose clock the path is; 0 if it is no leader's.
     pub epoch: Epoch,
+    /// Whether the member states that every member of its view has this time.
+    pub common: bool,
 }
 
 impl Line {
@@ -166,7 +168,7 @@ impl Bound {
 impl Known {
     /// A line that is no leader's.
     pub(super) fn of(line: Line, bound: Bound) -> Self {
-        Self { path: Course::even(line), bound, epoch: Epoch::default() }
+        Self { path: Course::even(line), bound, epoch: Epoch::default(), common: false }
     }
 
     /// Whether a member may know this: what a peer states is not trusted.
@@ -197,7 +199,7 @@ impl Known {
             }
             _ => Course::even(now),
         };
-        Self { path, bound: self.bound_seen_by(relation, own), epoch: self.epoch }
+        Self { path, bound: self.bound_seen_by(relation, own), ..*self }
     }
 
     fn bound_seen_by(&self, relation: &Relation, own: u64) -> Bound {

@@ -85,6 +85,8 @@ pub enum Message {
         attempt: u64,
         /// The stamp of the latest reply.
         origin: Option<LocalTime>,
+        /// Whether its sender has group time.
+        has_time: bool,
     },
     /// "My clock shows this."
     Reply {
@@ -94,7 +96,7 @@ pub enum Message {
         stamp: LocalTime,
         /// The server's virtual clock.
         time_ns: i64,
-        /// Its bound; nothing if it was never synchronised.
+        /// Its bound; nothing if it has no group time.
         error_ns: Option<u64>,
         /// What a leader knows of group time, by its raw clock.
         known: Option<Box<Known>>,
@@ -185,14 +187,15 @@ impl Cristian {
     fn attempt(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         self.attempt = self.attempt.saturating_add(1);
         (self.sent, self.asked) = (Some(now), now);
-        let attempt = self.attempt;
+        let (attempt, has_time) = (self.attempt, self.clock.is_synchronised());
         match &mut self.role {
             Role::Client { origin, .. } => {
-                out.send(self.view.leader, Message::Request { attempt, origin: *origin });
+                let request = Message::Request { attempt, origin: *origin, has_time };
+                out.send(self.view.leader, request);
             }
             Role::Server { beginning, .. } => {
                 beginning.get_or_insert_default().ask();
-                let request = Message::Request { attempt, origin: None };
+                let request = Message::Request { attempt, origin: None, has_time };
                 out.send_each(self.view.peers(self.me), &request);
             }
         }
@@ -204,15 +207,16 @@ impl Cristian {
         &mut self,
         now: LocalTime,
         from: MemberId,
-        (attempt, origin): (u64, Option<LocalTime>),
+        (attempt, origin, has_time): (u64, Option<LocalTime>, bool),
         out: &mut OutboxOf<Self>,
     ) {
         if let Role::Server { reign, .. } = &mut self.role {
-            reign.hear(now, from, origin);
+            reign.hear(now, from, (origin, has_time));
             self.confirm(now, out);
         }
-        let reading = self.clock.map().reading(now.0);
-        let (time_ns, error_ns) = (reading.now_ns, reading.error_ns);
+        let begins = from == self.view.leader && !has_time;
+        let time_ns = self.clock.map().now_ns(now.0);
+        let error_ns = self.clock.error_for(now, begins);
         let known = self.clock.stated(self.view.leader == self.me);
         out.send(from, Message::Reply { attempt, stamp: now, time_ns, error_ns, known });
     }
@@ -413,8 +417,8 @@ impl Protocol for Cristian {
             Input::Command(never) => match never {},
             Input::Timer(Timer::Attempt) => self.on_attempt_timer(now, out),
             Input::Message { from, .. } if from == self.me || !self.view.has(from) => {}
-            Input::Message { from, message: Message::Request { attempt, origin } } => {
-                self.on_request(now, from, (attempt, origin), out);
+            Input::Message { from, message: Message::Request { attempt, origin, has_time } } => {
+                self.on_request(now, from, (attempt, origin, has_time), out);
             }
             Input::Message {
                 from,

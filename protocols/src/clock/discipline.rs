@@ -35,6 +35,10 @@ pub struct VirtualClock {
     part: Part,
     /// The view that the present one was made from, if that is known.
     base: Option<Epoch>,
+    /// Whether every member of the view has group time: then no view of the same members begins another.
+    common: bool,
+    /// A leader begins a group time no earlier.
+    begins_from: LocalTime,
 }
 
 /// What a clock has to do with group time.
@@ -93,15 +97,17 @@ impl VirtualClock {
         let bound = Bound::even(0, 0, rates.follower_growth());
         let map = ClockMap {
             shown,
-            known: Known { path: shown, bound, epoch: Epoch::default() },
+            known: Known { path: shown, bound, epoch: Epoch::default(), common: false },
             synced_raw: None,
             fresh_for_ns: u64::MAX,
             disrupted_until: 0,
+            void_from: u64::MAX,
             textbook: None,
         };
         let epoch = Epoch::default();
         let (before, since, part) = (rates, LocalTime(0), Part::Follows);
-        Self { map, rates, before, since, epoch, ahead_ns: 0, part, base: None }
+        let (base, common, begins_from) = (None, false, LocalTime(0));
+        Self { map, rates, before, since, epoch, ahead_ns: 0, part, base, common, begins_from }
     }
 
     /// The same for a view that was made from that one: then nobody has led in between. If both are of one leader, group
@@ -109,6 +115,19 @@ impl VirtualClock {
     #[must_use]
     pub fn made_from(self, base: Option<Epoch>) -> Self {
         Self { base, ..self }
+    }
+
+    /// The same for a view of which members may have no time, or another.
+    #[must_use]
+    pub fn among_others(self) -> Self {
+        Self { common: false, ..self }
+    }
+
+    /// The same for a view whose leader begins no group time of its own before `from`: until then a member of an earlier
+    /// one may show what that had.
+    #[must_use]
+    pub fn beginning_from(self, from: LocalTime) -> Self {
+        Self { begins_from: from, ..self }
     }
 
     /// Begins a view as a follower or as the leader, with the view's rates; the clock counts as
@@ -123,6 +142,9 @@ impl VirtualClock {
         fresh_for_ns: u64,
     ) {
         let is_succeeding = self.base == Some(self.epoch);
+        if leads {
+            self.map.void_from = u64::MAX;
+        }
         self.before = self.rates(now).larger(rates);
         self.since = LocalTime(if self.before == rates { 0 } else { u64::MAX });
         (self.epoch, self.rates) = (epoch, rates);
@@ -198,6 +220,7 @@ impl VirtualClock {
         compared: LocalTime,
     ) {
         (self.map.known, self.ahead_ns) = (known, ahead_ns);
+        self.map.void_from = u64::MAX;
         // However little is known, group time is no faster than it may be.
         let fastest = ppb(self.rates(now).follower_growth()).plus(known.path.fastest(now.0));
         self.map.known.bound.last = known.bound.last.min(fastest);
@@ -222,6 +245,7 @@ impl VirtualClock {
             self.fade_by(now, ppb(growth));
         }
         (self.rates, self.before, self.since) = (other.rates, other.before, other.since);
+        self.common = other.common;
     }
 
     /// The leader stated what it knows of group time: whether that runs with its clock, and so by the view's policy.
@@ -229,6 +253,28 @@ impl VirtualClock {
         if known.epoch == self.epoch {
             self.since = self.since.min(now);
         }
+        self.common |= known.common;
+    }
+
+    /// Every member of the view has group time.
+    pub(super) fn note_common(&mut self) {
+        self.common = true;
+    }
+
+    /// Whether every member of the view is known to have group time.
+    pub(super) fn is_common(&self) -> bool {
+        self.common
+    }
+
+    /// Whether a leader may begin a group time by now.
+    pub(super) fn may_begin(&self, now: LocalTime) -> bool {
+        now >= self.begins_from
+    }
+
+    /// Another group time may have begun: nothing is known until the leader of a view has given this clock its own, or its
+    /// member leads. The clock goes on.
+    pub(super) fn lapse(&mut self) {
+        self.map.void_from = 0;
     }
 
     /// What was heard contradicts what is assumed, or what is known: so it is until then.
@@ -326,7 +372,16 @@ impl VirtualClock {
 
     /// What this clock's member states of group time to others, if it leads.
     pub(super) fn stated(&self, leads: bool) -> Option<Box<Known>> {
-        (leads && self.is_synchronised()).then(|| Box::new(self.map.known))
+        let known = Known { common: self.common, ..self.map.known };
+        (leads && self.is_synchronised()).then(|| Box::new(known))
+    }
+
+    /// How far group time is from it at most, for a member that asks. After a lapse only a leader that `begins`, since it
+    /// has no time, is to know: what this clock has is better than nothing.
+    pub(super) fn error_for(&self, raw: LocalTime, begins: bool) -> Option<u64> {
+        let map = self.map();
+        let void_from = if begins { u64::MAX } else { map.void_from };
+        ClockMap { void_from, ..map }.error_ns(raw.0)
     }
 
     /// How far ahead of group time it is going to be.
@@ -339,9 +394,9 @@ impl VirtualClock {
         if from < self.since { self.before } else { self.rates }
     }
 
-    /// Whether it was ever synchronised.
+    /// Whether it was ever synchronised, and has not lapsed since.
     pub fn is_synchronised(&self) -> bool {
-        self.map.synced_raw.is_some()
+        self.map.synced_raw.is_some() && self.map.void_from > 0
     }
 
     /// Group time runs with the clock as its course is.
@@ -359,7 +414,7 @@ impl VirtualClock {
             last_raw: promised,
             last: grows,
         };
-        self.map.known = Known { path: self.map.shown, bound, epoch: self.epoch };
+        self.map.known = Known { path: self.map.shown, bound, epoch: self.epoch, common: false };
     }
 
     /// What is known of group time fades by no less than that, once nothing better is stated of it.
@@ -373,7 +428,7 @@ impl VirtualClock {
 
     /// Sets a clock that nobody has read yet.
     fn set_if_new(&mut self, target: Line) {
-        if !self.is_synchronised() {
+        if self.map.synced_raw.is_none() {
             self.map.shown = Course::even(target);
         }
     }

@@ -26,6 +26,8 @@ pub struct ClockMap {
     pub fresh_for_ns: u64,
     /// Until then something contradicts what is assumed of the clocks.
     pub disrupted_until: u64,
+    /// From there on nothing is known of group time: another may have begun.
+    pub void_from: u64,
     /// The error by the formula of the algorithm's source; nothing before clocks were compared in this view.
     pub(super) textbook: Option<Fading>,
 }
@@ -41,7 +43,7 @@ pub(super) struct Fading {
 /// How a clock stands.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub enum State {
-    /// Nothing is known of group time yet.
+    /// Nothing is known of group time yet, or any more.
     Unsynchronised,
     /// The last synchronisation is recent.
     Synchronised,
@@ -57,14 +59,14 @@ pub enum State {
 pub struct Reading {
     /// Nanoseconds since 1970. Before the first synchronisation, this member's wall clock.
     pub now_ns: i64,
-    /// How far group time is from that at most; nothing before the first synchronisation.
+    /// How far group time is from that at most; nothing if it is not known.
     pub error_ns: Option<u64>,
     /// How far it is wrong at most by the formula of the algorithm's source, which takes less into account than
     /// `error_ns`; nothing before clocks were compared in this view.
     pub textbook_ns: Option<u64>,
     /// How the clock stands.
     pub state: State,
-    /// How long ago the clock was compared; nothing before the first synchronisation.
+    /// How long ago the clock was compared; nothing if group time is not known.
     pub age_ns: Option<u64>,
     /// What is still to be slewed: positive if the clock is behind.
     pub slewing_ns: i64,
@@ -76,7 +78,8 @@ impl ClockMap {
 
     /// Everything there is to say at a reading of the raw clock.
     pub fn reading(&self, raw: u64) -> Reading {
-        let age_ns = self.synced_raw.map(|synced| raw.saturating_sub(synced));
+        let synced_raw = self.synced_raw.filter(|_| raw < self.void_from);
+        let age_ns = synced_raw.map(|synced| raw.saturating_sub(synced));
         let state = match age_ns {
             None => State::Unsynchronised,
             Some(_) if raw < self.disrupted_until => State::Disrupted,
@@ -99,10 +102,11 @@ impl ClockMap {
     }
 
     /// How far group time is from [`ClockMap::now_ns`] at most; nothing before the first
-    /// synchronisation.
+    /// synchronisation, and where nothing is known any more.
     pub fn error_ns(&self, raw: u64) -> Option<u64> {
         let apart = self.known.path.at(raw).abs_diff(self.now_ns(raw));
         self.synced_raw
+            .filter(|_| raw < self.void_from)
             .map(|_| self.known.bound.at(raw).saturating_add(GRAIN_NS).saturating_add(apart))
     }
 
@@ -125,8 +129,8 @@ impl ClockMap {
 }
 
 impl Reading {
-    /// The same for a reader who has seen that time: not before it, with an error that covers the difference. Before
-    /// the first synchronisation it is only the wall clock.
+    /// The same for a reader who has seen that time: not before it, with an error that covers the difference. Where
+    /// group time is not known, it is left as it is.
     #[must_use]
     pub fn not_before(self, ns: i64) -> Self {
         let Some(error_ns) = self.error_ns else { return self };

@@ -126,6 +126,8 @@ pub enum Message {
         origin: Option<LocalTime>,
         /// T1, by the client's raw clock.
         transmit: LocalTime,
+        /// Whether the client has group time.
+        has_time: bool,
     },
     /// "It came at T2 and this left at T3; and so do I stand." A leader adds what it knows of group time, by its raw clock.
     Server(Reply, Option<Box<Known>>),
@@ -144,7 +146,7 @@ pub struct Reply {
     pub stamp: LocalTime,
     /// How the server stands.
     pub system: System,
-    /// How far the server's clock is from group time at most; nothing if it was never synchronised.
+    /// How far the server's clock is from group time at most; nothing if it has no group time.
     pub error_ns: Option<u64>,
 }
 
@@ -189,13 +191,15 @@ impl Ntp {
             return;
         }
         self.polled = Some(now);
+        let has_time = self.clock.is_synchronised();
         if self.leads() {
             self.beginning.get_or_insert_default().ask();
-            let request = Message::Client { origin: None, transmit: now };
+            let request = Message::Client { origin: None, transmit: now, has_time };
             out.send_each(self.view.peers(self.me), &request);
         }
         for (server, association) in &mut self.associations {
-            out.send(*server, Message::Client { origin: association.ask(), transmit: now });
+            let origin = association.ask();
+            out.send(*server, Message::Client { origin, transmit: now, has_time });
         }
         out.arm(Timer::Replies, self.params.answer);
         self.end_if_complete(now, out);
@@ -206,15 +210,15 @@ impl Ntp {
         &mut self,
         now: LocalTime,
         from: MemberId,
-        (origin, transmit): (Option<LocalTime>, LocalTime),
+        (origin, transmit, has_time): (Option<LocalTime>, LocalTime, bool),
         out: &mut OutboxOf<Self>,
     ) {
         if self.leads() {
-            self.reign.hear(now, from, origin);
+            self.reign.hear(now, from, (origin, has_time));
             self.confirm(now, out);
         }
-        let map = self.clock.map();
-        let shown_ns = map.now_ns(now.0);
+        let begins = from == self.view.leader && !has_time;
+        let shown_ns = self.clock.map().now_ns(now.0);
         out.send(
             from,
             Message::Server(
@@ -224,7 +228,7 @@ impl Ntp {
                     transmit_ns: shown_ns,
                     stamp: now,
                     system: self.system_at(now),
-                    error_ns: map.error_ns(now.0),
+                    error_ns: self.clock.error_for(now, begins),
                 },
                 self.clock.stated(self.leads()),
             ),
@@ -467,8 +471,8 @@ impl Protocol for Ntp {
             Input::Command(never) => match never {},
             Input::Timer(Timer::Poll) => self.poll(now, out),
             Input::Message { from, .. } if from == self.me || !self.view.has(from) => {}
-            Input::Message { from, message: Message::Client { origin, transmit } } => {
-                self.on_client(now, from, (origin, transmit), out);
+            Input::Message { from, message: Message::Client { origin, transmit, has_time } } => {
+                self.on_client(now, from, (origin, transmit, has_time), out);
             }
             Input::Message { from, message: Message::Server(reply, known) } => {
                 self.on_server(now, from, (reply, known), out);

@@ -6,7 +6,7 @@
 //! a majority of the view has repeated stamps not older than some moment, no later view had a leader at
 //! that moment, since a later view needs somebody of that majority who has left this one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::discipline::{ByOthers, VirtualClock};
 use crate::ids::MemberId;
@@ -22,15 +22,28 @@ pub(super) struct Reign {
     repeated: BTreeMap<MemberId, LocalTime>,
     /// The latest moment at which this leader surely led.
     confirmed: Option<LocalTime>,
+    /// Who has group time, by their latest request.
+    have_time: BTreeSet<MemberId>,
 }
 
 impl Reign {
     pub(super) fn new(begun: LocalTime) -> Self {
-        Self { begun, repeated: BTreeMap::new(), confirmed: None }
+        let (repeated, have_time) = (BTreeMap::new(), BTreeSet::new());
+        Self { begun, repeated, confirmed: None, have_time }
     }
 
-    /// A request came that repeats a stamp of this leader.
-    pub(super) fn hear(&mut self, now: LocalTime, from: MemberId, stamp: Option<LocalTime>) {
+    /// A request came that repeats a stamp of this leader, from a member that has group time or not.
+    pub(super) fn hear(
+        &mut self,
+        now: LocalTime,
+        from: MemberId,
+        (stamp, has_time): (Option<LocalTime>, bool),
+    ) {
+        if has_time {
+            self.have_time.insert(from);
+        } else {
+            self.have_time.remove(&from);
+        }
         let Some(stamp) = stamp.filter(|stamp| (self.begun..=now).contains(stamp)) else { return };
         let latest = self.repeated.entry(from).or_insert(stamp);
         *latest = stamp.max(*latest);
@@ -39,6 +52,9 @@ impl Reign {
     /// Confirms the clock as of the latest moment at which this leader surely led. Returns whether that
     /// is a later one than before.
     pub(super) fn confirm(&mut self, now: LocalTime, view: View, clock: &mut VirtualClock) -> bool {
+        if self.have_time.len() + 1 >= view.size as usize && clock.is_synchronised() {
+            clock.note_common();
+        }
         let Some(at) = self.majority_at(now, view) else { return false };
         if !clock.is_synchronised() || self.confirmed.is_some_and(|last| at <= last) {
             return false;

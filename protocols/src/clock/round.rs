@@ -211,8 +211,15 @@ impl Round {
         bounds.get(liars(view)).or_else(|| bounds.last()).copied()
     }
 
+    /// Whether all others answered a daemon with a time that they keep group time. To one without, those state what they
+    /// had, who are yet to get it anew.
+    pub(super) fn all_have_time(&self, own: Own, view: View) -> bool {
+        let claimed = self.samples.values().all(|sample| sample.claimed_ns.is_some());
+        self.is_complete(view) && claimed && (own.bound_ns.is_some() || self.samples.is_empty())
+    }
+
     /// Whether the daemon or anybody who answered keeps group time.
-    fn knows_group_time(&self, own: Own) -> bool {
+    pub(super) fn knows_group_time(&self, own: Own) -> bool {
         own.bound_ns.is_some() || self.samples.values().any(|sample| sample.claimed_ns.is_some())
     }
 }

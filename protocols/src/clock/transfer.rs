@@ -30,18 +30,23 @@ pub struct Transfer {
     stated: Option<(LocalTime, Known)>,
     /// The leader's raw clock, as seen from this member's.
     relation: Option<Relation>,
+    /// No leader that has not this member's time begins another before that. Nothing where nothing arbitrates.
+    led_until: Option<LocalTime>,
 }
 
 impl Transfer {
     /// The clock of a member that is in no view yet.
     pub fn new(clock: VirtualClock) -> Self {
         let own = clock.clone();
-        Self { clock, leads: false, own, stated: None, relation: None }
+        Self { clock, leads: false, own, stated: None, relation: None, led_until: None }
     }
 
-    /// What readers see.
+    /// What readers see. Until every member of the view has group time, a view without this member may begin another: it is
+    /// shown for as long as no other view can have a leader.
     pub fn map(&self) -> ClockMap {
-        self.clock.map()
+        let map = self.clock.map();
+        let led = self.led_until.filter(|_| !self.clock.is_common());
+        ClockMap { void_from: led.map_or(map.void_from, |led| map.void_from.min(led.0)), ..map }
     }
 
     /// The clock with which an algorithm begins a view.
@@ -49,10 +54,29 @@ impl Transfer {
         &self.clock
     }
 
-    /// A view begins. What was known of group time is still true.
-    pub fn enter(&mut self, leads: bool) {
+    /// A view begins, which follows that of before or not. What was known of group time is still true, unless another may
+    /// have begun since. If nothing arbitrates, only this view counts.
+    pub fn enter(
+        &mut self,
+        now: LocalTime,
+        (leads, follows_on): (bool, bool),
+        is_arbitrated: bool,
+    ) {
+        let may_be_another = !follows_on || self.map().void_from <= now.0;
+        if may_be_another && !leads {
+            self.clock.lapse();
+        }
+        self.led_until = is_arbitrated.then(|| self.led_until.unwrap_or(LocalTime(0)));
         self.leads = leads;
         (self.stated, self.relation) = (None, None);
+    }
+
+    /// No other view has a leader before that. Returns whether readers see another map thereby.
+    pub fn led(&mut self, until: LocalTime) -> bool {
+        let Some(led) = &mut self.led_until else { return false };
+        let is_later = until > *led;
+        *led = until.max(*led);
+        is_later && !self.clock.is_common()
     }
 
     /// The clock of the algorithm has another course or another bound.
@@ -70,6 +94,9 @@ impl Transfer {
     pub fn stated(&mut self, now: LocalTime, known: Known) -> bool {
         let is_sane = known.is_sane();
         if is_sane && !self.leads {
+            if known.common {
+                self.clock.note_common();
+            }
             self.stated = Some((now, known));
             self.follow(now);
         }
@@ -92,9 +119,8 @@ impl Transfer {
     fn follow(&mut self, now: LocalTime) {
         let (own, known) = (self.own.map(), self.map().known);
         let is_better = own.known.bound.at(now.0) < known.bound.at(now.0);
-        if let Some(compared) =
-            own.synced_raw.filter(|_| is_better || !self.clock.is_synchronised())
-        {
+        let is_of_use = self.own.is_synchronised() && (is_better || !self.clock.is_synchronised());
+        if let Some(compared) = own.synced_raw.filter(|_| is_of_use) {
             let ahead_ns = self.own.ahead_ns();
             self.clock.follow_known(now, own.known, ahead_ns, LocalTime(compared));
         }

@@ -81,7 +81,7 @@ fn some_known(random: &mut Random, theirs: u64) -> Known {
         last_raw: later_raw + random.up_to(4 * SECOND),
         last: last_rate,
     };
-    Known { path: Course { first, then, last }, bound, epoch: Epoch(1) }
+    Known { path: Course { first, then, last }, bound, epoch: Epoch(1), common: false }
 }
 
 fn some_relation(random: &mut Random, at: u64) -> Relation {

@@ -350,7 +350,7 @@ fn foreign_replies_give_a_leader_no_time() {
         leader.does(|ntp, out| ntp.handle(LocalTime(0), from(id, exact(0)), out));
         assert_eq!(leader.ntp, before, "a reply of {id} changed it");
     }
-    let request = Message::Client { origin: None, transmit: LocalTime(0) };
+    let request = Message::Client { origin: None, transmit: LocalTime(0), has_time: false };
     let mut asks = |id| {
         let request = from(id, request.clone());
         leader.does(|ntp, out| ntp.handle(LocalTime(0), request, out)).len()

@@ -216,7 +216,7 @@ impl Pair {
         let out = &mut Outbox::default();
         self.daemon.handle(now, Input::Timer(Timer::Round), out);
         let polled = out.drain().find_map(|effect| match effect {
-            Effect::Send { message: Message::Poll { round }, .. } => Some(round),
+            Effect::Send { message: Message::Poll { round, .. }, .. } => Some(round),
             Effect::Send { .. } | Effect::Arm { .. } | Effect::Disarm(_) | Effect::Tell(_) => None,
         });
         self.round = polled.expect("it polls");

@@ -49,7 +49,7 @@ fn a_course_faster_than_a_leader_may_plan_is_not_followed() {
             last_raw: u64::MAX,
             last: Slope::default(),
         };
-        assert!(transfer.stated(now, Known { path, bound, epoch: Epoch(1) }));
+        assert!(transfer.stated(now, Known { path, bound, epoch: Epoch(1), common: false }));
         let map = transfer.map();
         assert_eq!(map.known.epoch == Epoch(1), is_followed);
         assert_eq!(map.disrupted_until == 0, is_followed);
@@ -107,7 +107,7 @@ fn any_known(random: &mut Random, raw: u64, ns: i64) -> Known {
     let ([later_raw, last_raw], slowest) = (turns, any_slope(random));
     let raw = any(random, raw);
     let bound = Bound { raw, error_ns, growth, later_raw, later, last_raw, last: slowest };
-    Known { path: Course { first, then, last }, bound, epoch: Epoch(1) }
+    Known { path: Course { first, then, last }, bound, epoch: Epoch(1), common: false }
 }
 
 /// What probes can say at all: a link bounds the rates by the drift that is assumed, of which there is no more than a

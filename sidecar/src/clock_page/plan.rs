@@ -22,7 +22,7 @@ pub(super) enum Plan {
 /// What a map is on a page that states something already, at a reading of the raw clock.
 pub(super) fn plan(map: &ClockMap, published: &Words, now: u64, rates: Rates) -> Plan {
     let Some(synced) = map.synced_raw else { return Plan::Keep };
-    let latest = synced.saturating_add(VOID_NS);
+    let latest = synced.saturating_add(VOID_NS).min(map.void_from.saturating_sub(1));
     if now > latest || map.error_ns(now).is_none_or(|error| error > ERROR_MAX_NS) {
         return Plan::Nothing;
     }

@@ -416,6 +416,7 @@ impl PodNode {
             Event::Full(full) => self.book.group_is_full(full),
             Event::Lease(lease) => {
                 self.candidacies.extend_all(lease);
+                self.on_led(at, lease.leads_until, around);
                 return self.book.extend_all(at.now, lease);
             }
             Event::Left => self.left = true,

@@ -75,6 +75,14 @@ fn whatever_happens_claims_keep_what_they_were_granted() {
     }
 }
 
+/// Members that had the time were cut off before those that joined had it; and one that had it followed one that had not.
+#[test]
+fn a_group_time_that_is_begun_anew_contradicts_none_that_is_shown() {
+    for seed in [221, 375, 679, 5915] {
+        run(seed, false);
+    }
+}
+
 #[test]
 fn what_is_due_comes_before_what_has_arrived() {
     let mut world = World::new(1, Policy::default(), false);

@@ -25,7 +25,7 @@ pub(super) struct TimeView {
     /// How the clock stands.
     status: ClockState,
     /// Nanoseconds since 1970, as text since it does not fit a JSON number. While `unknown`, this
-    /// machine's wall clock.
+    /// machine's wall clock, or group time as it was known before.
     #[schema(example = "1795196160332304127")]
     time_ns: String,
     /// Group time is not before this; null while `unknown`.

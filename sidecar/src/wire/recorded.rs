@@ -250,13 +250,13 @@ fn clocks() -> Vec<(&'static str, clock::AnyMessage)> {
     let known = Some(Box::new(known()));
     let adjust =
         berkeley::Message::Adjust { round, correction, half_trip_ns: 60, known: known.clone() };
-    let request = cristian::Message::Request { attempt, origin: Some(stamp) };
+    let request = cristian::Message::Request { attempt, origin: Some(stamp), has_time: true };
     let answered =
         cristian::Message::Reply { attempt, stamp, time_ns: reading_ns, error_ns, known };
-    let client = ntp::Message::Client { origin: None, transmit: stamp };
+    let client = ntp::Message::Client { origin: None, transmit: stamp, has_time: false };
     let of_berkeley = clock::AnyMessage::Berkeley;
     vec![
-        ("clock-poll", of_berkeley(berkeley::Message::Poll { round })),
+        ("clock-poll", of_berkeley(berkeley::Message::Poll { round, has_time: true })),
         ("clock-answer", of_berkeley(berkeley::Message::Answer { round, reading_ns, error_ns })),
         ("clock-adjust", of_berkeley(adjust)),
         ("clock-request", clock::AnyMessage::Cristian(request)),
@@ -276,7 +276,7 @@ fn known() -> clock::Known {
     let (growth, later) = (clock::Slope::default(), clock::Slope::of_units(168_000_000_000));
     let (raw, later_raw, last_raw) = (5_000_000_000, 6_250_000_000, 8_250_000_000);
     let bound = clock::Bound { raw, error_ns: 70, growth, later_raw, later, last_raw, last: later };
-    clock::Known { path, bound, epoch: Epoch(11) }
+    clock::Known { path, bound, epoch: Epoch(11), common: true }
 }
 
 fn heartbeat() -> Heartbeat {

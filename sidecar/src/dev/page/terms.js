@@ -81,7 +81,7 @@ export const KINDS = {
   }],
   sync: ["How a clock is", {
     "Synchronised": "The last synchronisation is recent.",
-    "Unsynchronised": "Nothing is known of group time so far.",
+    "Unsynchronised": "Nothing is known of group time so far, or another may have begun without this member.",
     "Holdover": "Several synchronisations were missed. The bound still holds, and grows.",
     "Disrupted": "What was heard of another clock cannot be true if all clocks are as is assumed: the bound may not hold.",
     "none": "The member does not live, so it has no clock.",

@@ -1,12 +1,17 @@
 //! A node's group clock: the algorithm that the policy names, run by the raw clock.
 
+use std::collections::BTreeSet;
+
 use conclave_protocols::clock::{
     self, AnyClock, AnyMessage, GroupClock, Known, Missing, Relation, Transfer, VirtualClock,
 };
 use conclave_protocols::member::Event;
+use conclave_protocols::policy::Arbiter;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::record::Record;
-use conclave_protocols::{Effect, Epoch, Incarnation, Input, MemberId, Outbox, Protocol};
+use conclave_protocols::{
+    Effect, Epoch, Incarnation, Input, LocalTime, MemberId, Outbox, Protocol,
+};
 
 use super::{Moment, PodNode, PodTimer, Surroundings};
 use crate::wire::Payload;
@@ -18,12 +23,15 @@ pub(super) struct GroupTime {
     transfer: Transfer,
     epoch: Epoch,
     leader: Option<Incarnation>,
+    /// Those of the view.
+    members: BTreeSet<Incarnation>,
 }
 
 impl GroupTime {
     pub(super) fn new(clock: VirtualClock) -> Self {
         let transfer = Transfer::new(clock);
-        Self { sync: None, transfer, epoch: Epoch::default(), leader: None }
+        let (epoch, members) = (Epoch::default(), BTreeSet::new());
+        Self { sync: None, transfer, epoch, leader: None, members }
     }
 }
 
@@ -41,15 +49,32 @@ impl PodNode {
         around: &mut impl Surroundings,
     ) {
         let time = &mut self.time;
+        let leads = record.leader == Some(self.me);
+        let is_arbitrated = record.policy.arbiter == Arbiter::Quorum;
+        let follows_on = record.base == Some(time.epoch) || !is_arbitrated;
+        time.transfer.enter(at.raw, (leads, follows_on), is_arbitrated);
         let clock = time.transfer.clock().clone().made_from(record.base);
-        time.transfer.enter(record.leader == Some(self.me));
-        (time.epoch, time.leader) = (record.epoch, record.leader);
+        let clock = clock.beginning_from(begins_from(at.raw, record));
+        let members: BTreeSet<Incarnation> = record.incarnations().collect();
+        let clock = if follows_on && members.is_subset(&time.members) {
+            clock
+        } else {
+            clock.among_others()
+        };
+        (time.epoch, time.leader, time.members) = (record.epoch, record.leader, members);
         self.timers.clear_all(|timer| matches!(timer, PodTimer::Clock(_)));
         let mut out = Outbox::default();
         let mut sync = AnyClock::new(&record.policy.clock, rank, record.view(), clock);
         sync.start(at.raw, &mut out);
         self.time.sync = Some(sync);
         self.carry_out_clock(at, out, around);
+    }
+
+    /// By the lease of this member nobody else leads the group before `until`.
+    pub(super) fn on_led(&mut self, at: Moment, until: LocalTime, around: &mut impl Surroundings) {
+        if self.time.transfer.led(at.raw.after(until - at.now)) {
+            around.adjusted(&self.time.transfer.map());
+        }
     }
 
     pub(super) fn on_clock_message(
@@ -137,4 +162,11 @@ impl PodNode {
         };
         around.send(to, Payload::Clock { epoch, message });
     }
+}
+
+/// When the leader of a view may begin a group time: at once if the view is the first, else when no member of an earlier
+/// one is led by the leader of that any more.
+fn begins_from(raw: LocalTime, record: &Record) -> LocalTime {
+    let is_first = record.base == Some(Epoch(0)) || record.policy.arbiter == Arbiter::None;
+    if is_first { LocalTime(0) } else { raw.after(record.timing.leader_lease) }
 }

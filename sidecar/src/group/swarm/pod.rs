@@ -9,7 +9,7 @@ use conclave_protocols::elections::DEFAULT;
 use conclave_protocols::member::{Command, Event, Leadership, Member, Node, StatusEpoch};
 use conclave_protocols::policy::{Arbiter, Policy};
 use conclave_protocols::protocol::{InputOf, OutboxOf};
-use conclave_protocols::record::MemberInfo;
+use conclave_protocols::record::{MemberInfo, Record};
 use conclave_protocols::register;
 use conclave_protocols::trace::{Log, Watch};
 use conclave_protocols::{
@@ -93,7 +93,7 @@ pub(super) struct Limits {
 }
 
 /// What an application sees.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(super) enum Seen {
     /// A claim stands so now.
     Claim(Number, Shows),
@@ -108,7 +108,7 @@ pub(super) enum Seen {
     LeadsNot,
     /// The group's lead is to pass on: by what it was asked for.
     Yields(&'static str),
-    View(Epoch),
+    View(Box<Record>),
     /// The group clock has another course.
     Adjusted,
     Left,
@@ -407,7 +407,7 @@ impl Surroundings for Around {
                     self.out.tell(Seen::LeadsNot);
                 }
             }
-            Event::Installed(record) => self.out.tell(Seen::View(record.epoch)),
+            Event::Installed(record) => self.out.tell(Seen::View(record)),
             Event::Ignored("version") => {
                 panic!("a message of a version that this member does not speak")
             }

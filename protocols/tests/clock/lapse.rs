@@ -1,0 +1,292 @@
+//! Whether a view may begin another group time, and what becomes of a clock that had the former one.
+
+use std::collections::BTreeMap;
+
+use conclave_protocols::clock::{
+    AnyClock, AnyMessage, AnyTimer, ClockMap, Event, GroupClock, State, Transfer, VirtualClock,
+};
+use conclave_protocols::policy::ClockAlgorithm;
+use conclave_protocols::protocol::{InputOf, OutboxOf};
+use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
+
+use crate::still::{params, rates};
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1_000 * MS;
+/// A leader lease.
+const LEASE: u64 = 600 * MS;
+
+/// One process.
+struct Pod {
+    transfer: Transfer,
+    node: Option<AnyClock>,
+    timers: BTreeMap<AnyTimer, u64>,
+    epoch: u64,
+    members: Vec<usize>,
+    is_cut_off: bool,
+}
+
+/// Processes whose raw clocks agree and whose messages take no time. Wall clocks are an hour apart.
+struct Pods {
+    algorithm: ClockAlgorithm,
+    now: u64,
+    pods: Vec<Pod>,
+}
+
+impl Pods {
+    fn new(algorithm: ClockAlgorithm, count: i64) -> Self {
+        let pod = |index: i64| Pod {
+            transfer: Transfer::new(VirtualClock::new(index * 3_600_000_000_000, rates())),
+            node: None,
+            timers: BTreeMap::new(),
+            epoch: 0,
+            members: Vec::new(),
+            is_cut_off: false,
+        };
+        Self { algorithm, now: SECOND, pods: (1..=count).map(pod).collect() }
+    }
+
+    /// These enter the next view, of which the first leads. Nobody else leads for a leader lease.
+    fn enter(&mut self, epoch: u64, base: u64, members: &[usize], began_from: u64) {
+        let size = u32::try_from(members.len()).expect("a small group");
+        let view = View { epoch: Epoch(epoch), size, leader: MemberId(0) };
+        for (rank, index) in members.iter().enumerate().rev() {
+            let (now, me) = (LocalTime(self.now), id(rank));
+            let pod = &mut self.pods[*index];
+            let follows_on = pod.epoch == base;
+            pod.transfer.enter(now, (rank == 0, follows_on), true);
+            let clock = pod.transfer.clock().clone().made_from(Some(Epoch(base)));
+            let clock = clock.beginning_from(LocalTime(began_from));
+            let same = follows_on && members.iter().all(|member| pod.members.contains(member));
+            let clock = if same { clock } else { clock.among_others() };
+            (pod.epoch, pod.members) = (epoch, members.to_vec());
+            pod.timers.clear();
+            let mut node = AnyClock::with(self.algorithm, params(), (me, view), clock);
+            let mut out = Outbox::default();
+            node.start(now, &mut out);
+            pod.node = Some(node);
+            self.carry_out(*index, out);
+        }
+        self.lead(members);
+    }
+
+    fn lead(&mut self, members: &[usize]) {
+        for index in members {
+            self.pods[*index].transfer.led(LocalTime(self.now + LEASE));
+        }
+    }
+
+    /// So much time passes, in which these have their leases extended.
+    fn pass(&mut self, ns: u64, led: &[usize]) {
+        let end = self.now + ns;
+        while self.now < end {
+            let due = |pod: &Pod| pod.timers.values().min().copied();
+            let next = self.pods.iter().filter_map(due).min().unwrap_or(end);
+            self.now = next.max(self.now).min(end).min(self.now + 100 * MS);
+            self.lead(led);
+            for index in 0..self.pods.len() {
+                let now = self.now;
+                let fires = |(timer, at): (&AnyTimer, &u64)| (*at <= now).then_some(*timer);
+                let timers: Vec<_> = self.pods[index].timers.iter().filter_map(fires).collect();
+                for timer in timers {
+                    self.pods[index].timers.remove(&timer);
+                    self.handle(index, Input::Timer(timer));
+                }
+            }
+        }
+    }
+
+    fn handle(&mut self, index: usize, input: InputOf<AnyClock>) {
+        let mut out = Outbox::default();
+        let Some(node) = &mut self.pods[index].node else { return };
+        node.handle(LocalTime(self.now), input, &mut out);
+        self.carry_out(index, out);
+    }
+
+    fn carry_out(&mut self, index: usize, mut out: OutboxOf<AnyClock>) {
+        for effect in out.drain() {
+            let now = LocalTime(self.now);
+            let pod = &mut self.pods[index];
+            match effect {
+                Effect::Send { to, message } => self.send(index, to, message),
+                Effect::Arm { timer, after } => {
+                    pod.timers.insert(timer, now.after(after).0);
+                }
+                Effect::Disarm(timer) => {
+                    pod.timers.remove(&timer);
+                }
+                Effect::Tell(Event::Adjusted) => {
+                    let clock = pod.node.as_ref().map(|node| node.clock().clone());
+                    pod.transfer.adjusted(now, &clock.expect("it runs"));
+                }
+                Effect::Tell(Event::Stated(known)) => assert!(pod.transfer.stated(now, *known)),
+                Effect::Tell(Event::Compared(_)) => {}
+            }
+        }
+    }
+
+    fn send(&mut self, index: usize, to: MemberId, message: AnyMessage) {
+        let from = &self.pods[index];
+        let rank = from.members.iter().position(|member| *member == index).expect("a member");
+        let to = from.members[to.0 as usize];
+        let is_heard =
+            self.pods[to].epoch == from.epoch && !from.is_cut_off && !self.pods[to].is_cut_off;
+        if is_heard {
+            self.handle(to, Input::Message { from: id(rank), message });
+        }
+    }
+
+    fn map(&self, index: usize) -> ClockMap {
+        self.pods[index].transfer.map()
+    }
+
+    fn state(&self, index: usize) -> State {
+        self.map(index).reading(self.now).state
+    }
+
+    fn shown(&self, index: usize) -> i64 {
+        self.map(index).now_ns(self.now)
+    }
+
+    fn are_apart(&self, one: usize, two: usize) -> bool {
+        let error = |index| self.map(index).error_ns(self.now).unwrap_or(u64::MAX / 2);
+        self.shown(one).abs_diff(self.shown(two)) > error(one) + error(two)
+    }
+}
+
+fn id(rank: usize) -> MemberId {
+    MemberId(u32::try_from(rank).expect("a small group"))
+}
+
+/// The first alone, and then with four others, of which none has the time yet.
+fn grown(algorithm: ClockAlgorithm) -> Pods {
+    let mut pods = Pods::new(algorithm, 5);
+    pods.enter(1, 0, &[0], 0);
+    pods.pass(300 * MS, &[0]);
+    assert_eq!(pods.state(0), State::Synchronised, "{algorithm:?}");
+    for other in 1..5 {
+        pods.pods[other].is_cut_off = true;
+    }
+    pods.enter(2, 1, &[0, 1, 2, 3, 4], 0);
+    pods
+}
+
+#[test]
+fn a_time_that_not_all_have_is_shown_for_as_long_as_nobody_else_leads() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = grown(algorithm);
+        pods.pass(300 * MS, &[0]);
+        assert_eq!(pods.state(0), State::Synchronised, "{algorithm:?}");
+        pods.pass(LEASE - MS, &[]);
+        assert_eq!(
+            pods.state(0),
+            State::Synchronised,
+            "{algorithm:?}: another may lead from now on"
+        );
+        pods.pass(2 * MS, &[]);
+        assert_eq!(pods.state(0), State::Unsynchronised, "{algorithm:?}");
+        pods.pass(100 * MS, &[0]);
+        assert_eq!(pods.state(0), State::Synchronised, "{algorithm:?}: nobody else led");
+    }
+}
+
+#[test]
+fn a_time_that_all_have_is_shown_for_good() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = grown(algorithm);
+        for pod in &mut pods.pods {
+            pod.is_cut_off = false;
+        }
+        pods.pass(10 * SECOND, &[0, 1, 2, 3, 4]);
+        pods.pods[1].is_cut_off = true;
+        pods.pass(10 * LEASE, &[]);
+        for index in 0..5 {
+            assert_ne!(pods.state(index), State::Unsynchronised, "{algorithm:?}: pod {index}");
+            assert_eq!(pods.map(index).void_from, u64::MAX, "{algorithm:?}: pod {index}");
+        }
+        // It stays so in a view of the same members, and not in one with another.
+        pods.enter(3, 2, &[0, 2, 3, 4], 0);
+        assert_eq!(pods.map(2).void_from, u64::MAX, "{algorithm:?}");
+        pods.enter(4, 3, &[0, 1, 2, 3, 4], 0);
+        assert_eq!(pods.map(2).void_from, pods.now + LEASE, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn a_member_without_the_time_keeps_it_from_being_common() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = grown(algorithm);
+        for other in 1..4 {
+            pods.pods[other].is_cut_off = false;
+        }
+        pods.pass(10 * SECOND, &[0, 1, 2, 3]);
+        for index in 0..4 {
+            assert_eq!(pods.state(index), State::Synchronised, "{algorithm:?}");
+            assert_ne!(pods.map(index).void_from, u64::MAX, "{algorithm:?}: one has it not");
+        }
+    }
+}
+
+#[test]
+fn who_begins_another_time_waits_until_the_former_is_shown_no_more() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = grown(algorithm);
+        for other in 1..5 {
+            pods.pods[other].is_cut_off = false;
+        }
+        pods.pods[0].is_cut_off = true;
+        // The others go on at the worst moment: the leases of the two that they left behind have just been extended.
+        let from = pods.now + LEASE;
+        pods.enter(3, 2, &[2, 3, 4], from);
+        pods.pass(LEASE - MS, &[2, 3, 4]);
+        for index in [2, 3, 4] {
+            assert_eq!(pods.state(index), State::Unsynchronised, "{algorithm:?}: too early");
+        }
+        pods.pass(SECOND, &[2, 3, 4]);
+        for index in [2, 3, 4] {
+            assert_eq!(pods.state(index), State::Synchronised, "{algorithm:?}");
+        }
+        assert_eq!(pods.state(0), State::Unsynchronised, "{algorithm:?}");
+
+        // The first comes back, and does not show its own time any more, nor does it go back.
+        pods.pods[0].is_cut_off = false;
+        let before = pods.shown(0);
+        pods.pods[2].is_cut_off = true;
+        pods.enter(4, 3, &[2, 3, 4, 0], 0);
+        pods.lead(&[0]);
+        assert_eq!(
+            pods.state(0),
+            State::Unsynchronised,
+            "{algorithm:?}: it has yet to hear the leader"
+        );
+        pods.pods[2].is_cut_off = false;
+        pods.pass(SECOND, &[2, 3, 4, 0]);
+        assert!(pods.shown(0) >= before, "{algorithm:?}");
+        assert_eq!(pods.state(0), State::Synchronised, "{algorithm:?}");
+        assert!(!pods.are_apart(0, 3), "{algorithm:?}");
+        // An hour is not slewed in a second: its error has the difference.
+        assert!(pods.map(0).error_ns(pods.now) > Some(3_000 * SECOND), "{algorithm:?}");
+    }
+}
+
+#[test]
+fn a_leader_without_a_time_asks_also_who_may_be_wrong() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = grown(algorithm);
+        pods.pass(SECOND, &[]);
+        for pod in &mut pods.pods {
+            pod.is_cut_off = false;
+        }
+        assert_eq!(pods.state(0), State::Unsynchronised, "{algorithm:?}");
+        let before = pods.shown(0);
+        let elapsed = pods.now;
+        pods.enter(3, 2, &[4, 0], 0);
+        pods.pass(SECOND, &[4, 0]);
+        let passed = i64::try_from(pods.now - elapsed).expect("a short time");
+        for index in [4, 0] {
+            assert_eq!(pods.state(index), State::Synchronised, "{algorithm:?}");
+            let off = pods.shown(index).abs_diff(before + passed);
+            assert!(off < MS, "{algorithm:?}: the group has another time, by {off} ns");
+        }
+    }
+}
