@@ -57,13 +57,13 @@
 //!   whose rounds are not confirmed may have been replaced: its bound grows too. A server that is only asked
 //!   is confirmed by requests that repeat a stamp of its replies, as of that stamp: no later view
 //!   had a leader then, for the same reason.
-//! - **A group time begins** when a leader and all members of its view have none. Whoever had one was then cut off, or
+//! - **A group time begins** when a leader and all members of its view have none. One that had it was then cut off, or
 //!   ended, in a view before. So until every member of a view has the time ([`Known::common`]), a member states it only
 //!   while no other view can have a leader ([`Transfer::led`]), and a leader of a view that is not the first begins a time
 //!   only when no member of an earlier one can still be led by that one's leader
-//!   ([`VirtualClock::beginning_from`]). A clock for which that has passed, or which missed a view, takes the time of the next
-//!   leader whatever it knew. If every member of a view has the time, so has every member of one that is made
-//!   from it without others.
+//!   ([`VirtualClock::beginning_from`]). Then it goes on from what a member of the view had before, if there is one. A clock
+//!   that missed a view takes the time of its leader whatever it knew ([`Wants`]). If every member of a view
+//!   has the time, so has every member of one that is made from it without others.
 //! - **A change of the algorithm** comes with a view, and the clock is carried over with its bound.
 //!   Nothing above depends on how the members of the view before compared their clocks.
 //!
@@ -95,6 +95,7 @@ mod discipline;
 mod estimate;
 mod exchange;
 mod intersection;
+mod joining;
 mod link;
 mod map;
 pub mod ntp;
@@ -103,6 +104,7 @@ mod rates;
 mod reign;
 mod round;
 mod transfer;
+mod wants;
 
 pub use any::{AnyClock, AnyMessage, AnyTimer, Event, GroupClock};
 pub use average::{Candidate, Mean, average};
@@ -119,3 +121,4 @@ pub use params::{Params, resync_interval};
 pub use rates::Rates;
 pub use round::{Source, Verdict};
 pub use transfer::Transfer;
+pub use wants::Wants;

@@ -14,6 +14,7 @@ use super::intersection::{Interval, covered};
 use super::params::Params;
 use super::rates::as_nanos;
 use super::round::liars;
+use super::wants::Wants;
 use crate::ids::MemberId;
 use crate::time::LocalTime;
 use crate::view::View;
@@ -23,6 +24,8 @@ use crate::view::View;
 pub(super) struct Beginning {
     /// How often it has asked since somebody replied who had not before.
     rounds: u32,
+    /// Whether it asks for any time, since it may begin one.
+    may_begin: bool,
     /// Who has replied to the latest question.
     replied: BTreeSet<MemberId>,
     /// The group time that each has, as it is known best; nothing of one without.
@@ -57,8 +60,11 @@ impl Start {
 }
 
 impl Beginning {
-    /// The leader asks everybody.
-    pub(super) fn ask(&mut self) {
+    /// The leader asks everybody. As soon as it may begin a time, all are to reply anew.
+    pub(super) fn ask(&mut self, wants: Wants) {
+        if wants == Wants::AnyTime && !self.may_begin {
+            *self = Self { may_begin: true, ..Self::default() };
+        }
         self.rounds = self.rounds.saturating_add(1);
         self.replied.clear();
     }
@@ -112,7 +118,7 @@ impl Beginning {
                 let (ns, error_ns) = (found.middle(), found.half_width());
                 Start::Known(Estimate { raw: now, ns, error_ns })
             }
-            None if is_complete && clock.may_begin(now) => Start::First,
+            None if is_complete && self.may_begin => Start::First,
             Some(_) | None => Start::Unclear,
         }
     }

@@ -50,6 +50,7 @@ use super::exchange::Exchange;
 use super::params::Params;
 use super::rates::as_nanos;
 use super::round::{Own, Round, Sample, Source};
+use super::wants::Wants;
 use super::{Event, GroupClock};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
@@ -78,8 +79,8 @@ pub enum Message {
     Poll {
         /// The number of the round.
         round: u64,
-        /// Whether the daemon has group time.
-        has_time: bool,
+        /// What the daemon needs.
+        wants: Wants,
     },
     /// "My clock shows this."
     Answer {
@@ -155,9 +156,10 @@ impl Berkeley {
     fn poll(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         let Role::Daemon { round, .. } = &mut self.role else { return };
         self.latest = self.latest.saturating_add(1);
-        *round = Some(Round::new(now));
-        let (round, has_time) = (self.latest, self.clock.is_synchronised());
-        out.send_each(self.view.peers(self.me), &Message::Poll { round, has_time });
+        let wants = self.clock.wants(now, true);
+        *round = Some(Round::new(now, wants));
+        let round = self.latest;
+        out.send_each(self.view.peers(self.me), &Message::Poll { round, wants });
         out.arm(Timer::Answers, self.params.answer);
         self.conclude_if_complete(now, out);
     }
@@ -166,7 +168,7 @@ impl Berkeley {
         &mut self,
         now: LocalTime,
         from: MemberId,
-        (round, has_time): (u64, bool),
+        (round, wants): (u64, Wants),
         out: &mut OutboxOf<Self>,
     ) {
         let Role::Follower { answered } = &mut self.role else { return };
@@ -176,7 +178,7 @@ impl Berkeley {
         self.latest = round;
         let reading_ns = self.clock.map().now_ns(now.0);
         *answered = Some(Shown { raw: now, ns: reading_ns });
-        let error_ns = self.clock.error_for(now, !has_time);
+        let error_ns = self.clock.error_for(now, wants);
         out.send(from, Message::Answer { round, reading_ns, error_ns });
     }
 
@@ -216,8 +218,14 @@ impl Berkeley {
         let Some(round) = round.take() else { return };
         let own = Own { id: self.me, bound_ns: self.clock.map().error_ns(round.sent.0) };
         let mean = round.average(own, self.view, &self.params);
-        let may_begin = self.clock.may_begin(now) || round.knows_group_time(own);
-        let mean = mean.filter(|_| may_begin);
+        // A clock that was set is group time as it is, if the daemon begins it.
+        let begins = !round.knows_group_time(own);
+        let keeps = |mean: Mean| if self.clock.was_set() { Mean { ns: 0, ..mean } } else { mean };
+        let mean = match round.wants {
+            Wants::AnyTime if begins => mean.map(keeps),
+            Wants::GroupTime if begins => None,
+            Wants::Nothing | Wants::GroupTime | Wants::AnyTime => mean,
+        };
         self.sources = round.judge(own, self.view, mean.as_ref());
         out.tell(Event::Compared(self.sources.clone()));
         if let Some(Mean { ns: mean_ns, .. }) = mean {
@@ -340,8 +348,8 @@ impl Protocol for Berkeley {
         match input {
             Input::Command(never) => match never {},
             Input::Timer(Timer::Round) => self.poll(now, out),
-            Input::Message { from, message: Message::Poll { round, has_time } } => {
-                self.on_poll(now, from, (round, has_time), out);
+            Input::Message { from, message: Message::Poll { round, wants } } => {
+                self.on_poll(now, from, (round, wants), out);
             }
             Input::Message { from, message: Message::Answer { round, reading_ns, error_ns } } => {
                 self.on_answer(now, from, (round, reading_ns, error_ns), out);

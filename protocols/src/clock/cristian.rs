@@ -55,6 +55,7 @@ use super::params::Params;
 use super::rates::{as_nanos, share};
 use super::reign::Reign;
 use super::round::{Source, Verdict};
+use super::wants::Wants;
 use super::{Event, GroupClock};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
@@ -85,8 +86,8 @@ pub enum Message {
         attempt: u64,
         /// The stamp of the latest reply.
         origin: Option<LocalTime>,
-        /// Whether its sender has group time.
-        has_time: bool,
+        /// What its sender needs.
+        wants: Wants,
     },
     /// "My clock shows this."
     Reply {
@@ -187,15 +188,16 @@ impl Cristian {
     fn attempt(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         self.attempt = self.attempt.saturating_add(1);
         (self.sent, self.asked) = (Some(now), now);
-        let (attempt, has_time) = (self.attempt, self.clock.is_synchronised());
+        let leads = self.view.leader == self.me;
+        let (attempt, wants) = (self.attempt, self.clock.wants(now, leads));
         match &mut self.role {
             Role::Client { origin, .. } => {
-                let request = Message::Request { attempt, origin: *origin, has_time };
+                let request = Message::Request { attempt, origin: *origin, wants };
                 out.send(self.view.leader, request);
             }
             Role::Server { beginning, .. } => {
-                beginning.get_or_insert_default().ask();
-                let request = Message::Request { attempt, origin: None, has_time };
+                beginning.get_or_insert_default().ask(wants);
+                let request = Message::Request { attempt, origin: None, wants };
                 out.send_each(self.view.peers(self.me), &request);
             }
         }
@@ -207,16 +209,15 @@ impl Cristian {
         &mut self,
         now: LocalTime,
         from: MemberId,
-        (attempt, origin, has_time): (u64, Option<LocalTime>, bool),
+        (attempt, origin, wants): (u64, Option<LocalTime>, Wants),
         out: &mut OutboxOf<Self>,
     ) {
         if let Role::Server { reign, .. } = &mut self.role {
-            reign.hear(now, from, (origin, has_time));
+            reign.hear(now, from, (origin, wants));
             self.confirm(now, out);
         }
-        let begins = from == self.view.leader && !has_time;
         let time_ns = self.clock.map().now_ns(now.0);
-        let error_ns = self.clock.error_for(now, begins);
+        let error_ns = self.clock.error_for(now, wants);
         let known = self.clock.stated(self.view.leader == self.me);
         out.send(from, Message::Reply { attempt, stamp: now, time_ns, error_ns, known });
     }
@@ -417,8 +418,8 @@ impl Protocol for Cristian {
             Input::Command(never) => match never {},
             Input::Timer(Timer::Attempt) => self.on_attempt_timer(now, out),
             Input::Message { from, .. } if from == self.me || !self.view.has(from) => {}
-            Input::Message { from, message: Message::Request { attempt, origin, has_time } } => {
-                self.on_request(now, from, (attempt, origin, has_time), out);
+            Input::Message { from, message: Message::Request { attempt, origin, wants } } => {
+                self.on_request(now, from, (attempt, origin, wants), out);
             }
             Input::Message {
                 from,

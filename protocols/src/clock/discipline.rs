@@ -7,9 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::course::{Bound, Course, Known, Line};
 use super::estimate::Estimate;
+use super::joining::joined;
 use super::link::Slope;
 use super::map::{ClockMap, Fading};
 use super::rates::{BILLION, Rates, share};
+use super::wants::Wants;
 use crate::ids::Epoch;
 use crate::time::LocalTime;
 
@@ -142,9 +144,6 @@ impl VirtualClock {
         fresh_for_ns: u64,
     ) {
         let is_succeeding = self.base == Some(self.epoch);
-        if leads {
-            self.map.void_from = u64::MAX;
-        }
         self.before = self.rates(now).larger(rates);
         self.since = LocalTime(if self.before == rates { 0 } else { u64::MAX });
         (self.epoch, self.rates) = (epoch, rates);
@@ -266,13 +265,22 @@ impl VirtualClock {
         self.common
     }
 
-    /// Whether a leader may begin a group time by now.
-    pub(super) fn may_begin(&self, now: LocalTime) -> bool {
-        now >= self.begins_from
+    /// Whether it was ever synchronised.
+    pub(super) fn was_set(&self) -> bool {
+        self.map.synced_raw.is_some()
     }
 
-    /// Another group time may have begun: nothing is known until the leader of a view has given this clock its own, or its
-    /// member leads. The clock goes on.
+    /// What its member needs of those that it asks now.
+    pub(super) fn wants(&self, now: LocalTime, leads: bool) -> Wants {
+        match self.is_synchronised() {
+            true => Wants::Nothing,
+            false if leads && now >= self.begins_from => Wants::AnyTime,
+            false => Wants::GroupTime,
+        }
+    }
+
+    /// Another group time may have begun: nothing is known until the leader of a view has given this clock its own, or has
+    /// begun another. The clock goes on.
     pub(super) fn lapse(&mut self) {
         self.map.void_from = 0;
     }
@@ -293,6 +301,7 @@ impl VirtualClock {
     ) {
         let target = Line::straight(now.0, self.map.now_ns(now.0).saturating_add(delta_ns));
         self.set_if_new(target);
+        self.map.void_from = u64::MAX;
         self.map.synced_raw = Some(since.0);
         match error_ns {
             Some(error_ns) => {
@@ -376,11 +385,11 @@ impl VirtualClock {
         (leads && self.is_synchronised()).then(|| Box::new(known))
     }
 
-    /// How far group time is from it at most, for a member that asks. After a lapse only a leader that `begins`, since it
-    /// has no time, is to know: what this clock has is better than nothing.
-    pub(super) fn error_for(&self, raw: LocalTime, begins: bool) -> Option<u64> {
+    /// How far group time is from it at most, for a member that asks: nothing if it has none, or had one that is not asked
+    /// for.
+    pub(super) fn error_for(&self, raw: LocalTime, wants: Wants) -> Option<u64> {
         let map = self.map();
-        let void_from = if begins { u64::MAX } else { map.void_from };
+        let void_from = if wants == Wants::AnyTime { u64::MAX } else { map.void_from };
         ClockMap { void_from, ..map }.error_ns(raw.0)
     }
 
@@ -489,47 +498,6 @@ impl ByOthers {
     }
 }
 
-/// A course that keeps to a line until `switch`, is slewed from then on, for `least_ns` or longer, and arrives at a
-/// target.
-pub(super) fn joined(
-    first: Line,
-    switch: u64,
-    least_ns: u64,
-    slew: Slope,
-    target: &Course,
-) -> Course {
-    let begins_ns = first.at(switch);
-    let apart = i128::from(target.at(switch)) - i128::from(begins_ns);
-    let takes = slew.takes(apart.unsigned_abs());
-    if takes > HORIZON_NS {
-        return never_joined(first, switch, if apart < 0 { slew.negative() } else { slew }, target);
-    }
-    let meets = switch.saturating_add(if apart == 0 { 0 } else { takes.max(least_ns) });
-    // A turn of the target that comes soon after is where they meet.
-    let turns = [target.then.raw, target.last.raw];
-    let turn =
-        turns.into_iter().find(|turn| (meets..=meets.saturating_add(SOON_NS)).contains(turn));
-    let meets = turn.unwrap_or(meets);
-    let line = target.line(meets).from(meets);
-    let Some(span) = meets.checked_sub(switch).filter(|span| *span > 0) else {
-        // Nothing to slew, or no clock shows such a reading.
-        let last = Line { ns: line.ns.max(begins_ns), ..line };
-        return Course { first, then: last, last };
-    };
-    let gains = i128::from(line.ns) - i128::from(begins_ns) - i128::from(span);
-    let then = Line { raw: switch, ns: begins_ns, rate: Slope::of_gain(gains, span) };
-    let last = Line { ns: line.ns.max(then.at(meets)), ..line };
-    Course { first, then, last }
-}
-
-/// The same where the target is too far away to be reached: it is approached for as long as anything is planned.
-fn never_joined(first: Line, switch: u64, slew: Slope, target: &Course) -> Course {
-    let rate = target.line(switch).rate;
-    let then = Line { raw: switch, ns: first.at(switch), rate: rate.plus(slew) };
-    let ends = switch.saturating_add(HORIZON_NS);
-    Course { first, then, last: Line { raw: ends, ns: then.at(ends), rate } }
-}
-
 fn ppb(rate: u64) -> Slope {
     Slope::at_least(rate, BILLION)
 }
@@ -541,7 +509,3 @@ const AHEAD_NS: u64 = ClockMap::SWITCH_NS + 1_000_000;
 const SPREAD_NS: u64 = 1_000_000_000;
 /// Of a plan that goes on for longer, the rest is planned anew in each round.
 const LONG_NS: u64 = 60_000_000_000;
-/// So soon a turn of a target is taken into a plan.
-const SOON_NS: u64 = 1_000_000_000;
-/// Nothing is planned for longer than a year: clocks and times are far from the largest numbers then.
-const HORIZON_NS: u64 = 31_536_000_000_000_000;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::course::{Course, Known, Line};
-use super::discipline::joined;
 use super::exchange::saturate;
+use super::joining::joined;
 use super::link::Slope;
 use super::rates::{BILLION, Rates, share};
 

@@ -75,6 +75,7 @@ use super::params::Params;
 use super::rates::as_nanos;
 use super::reign::Reign;
 use super::round::{Source, Verdict};
+use super::wants::Wants;
 use super::{Event, GroupClock};
 use crate::ids::MemberId;
 use crate::protocol::{Input, InputOf, Named, OutboxOf, Protocol};
@@ -126,8 +127,8 @@ pub enum Message {
         origin: Option<LocalTime>,
         /// T1, by the client's raw clock.
         transmit: LocalTime,
-        /// Whether the client has group time.
-        has_time: bool,
+        /// What the client needs.
+        wants: Wants,
     },
     /// "It came at T2 and this left at T3; and so do I stand." A leader adds what it knows of group time, by its raw clock.
     Server(Reply, Option<Box<Known>>),
@@ -191,15 +192,15 @@ impl Ntp {
             return;
         }
         self.polled = Some(now);
-        let has_time = self.clock.is_synchronised();
+        let wants = self.clock.wants(now, self.leads());
         if self.leads() {
-            self.beginning.get_or_insert_default().ask();
-            let request = Message::Client { origin: None, transmit: now, has_time };
+            self.beginning.get_or_insert_default().ask(wants);
+            let request = Message::Client { origin: None, transmit: now, wants };
             out.send_each(self.view.peers(self.me), &request);
         }
         for (server, association) in &mut self.associations {
             let origin = association.ask();
-            out.send(*server, Message::Client { origin, transmit: now, has_time });
+            out.send(*server, Message::Client { origin, transmit: now, wants });
         }
         out.arm(Timer::Replies, self.params.answer);
         self.end_if_complete(now, out);
@@ -210,14 +211,13 @@ impl Ntp {
         &mut self,
         now: LocalTime,
         from: MemberId,
-        (origin, transmit, has_time): (Option<LocalTime>, LocalTime, bool),
+        (origin, transmit, wants): (Option<LocalTime>, LocalTime, Wants),
         out: &mut OutboxOf<Self>,
     ) {
         if self.leads() {
-            self.reign.hear(now, from, (origin, has_time));
+            self.reign.hear(now, from, (origin, wants));
             self.confirm(now, out);
         }
-        let begins = from == self.view.leader && !has_time;
         let shown_ns = self.clock.map().now_ns(now.0);
         out.send(
             from,
@@ -228,7 +228,7 @@ impl Ntp {
                     transmit_ns: shown_ns,
                     stamp: now,
                     system: self.system_at(now),
-                    error_ns: self.clock.error_for(now, begins),
+                    error_ns: self.clock.error_for(now, wants),
                 },
                 self.clock.stated(self.leads()),
             ),
@@ -471,8 +471,8 @@ impl Protocol for Ntp {
             Input::Command(never) => match never {},
             Input::Timer(Timer::Poll) => self.poll(now, out),
             Input::Message { from, .. } if from == self.me || !self.view.has(from) => {}
-            Input::Message { from, message: Message::Client { origin, transmit, has_time } } => {
-                self.on_client(now, from, (origin, transmit, has_time), out);
+            Input::Message { from, message: Message::Client { origin, transmit, wants } } => {
+                self.on_client(now, from, (origin, transmit, wants), out);
             }
             Input::Message { from, message: Message::Server(reply, known) } => {
                 self.on_server(now, from, (reply, known), out);

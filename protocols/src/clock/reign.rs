@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::discipline::{ByOthers, VirtualClock};
+use super::wants::Wants;
 use crate::ids::MemberId;
 use crate::time::LocalTime;
 use crate::view::View;
@@ -37,9 +38,9 @@ impl Reign {
         &mut self,
         now: LocalTime,
         from: MemberId,
-        (stamp, has_time): (Option<LocalTime>, bool),
+        (stamp, wants): (Option<LocalTime>, Wants),
     ) {
-        if has_time {
+        if wants == Wants::Nothing {
             self.have_time.insert(from);
         } else {
             self.have_time.remove(&from);

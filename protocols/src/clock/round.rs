@@ -10,6 +10,7 @@ use super::estimate::Estimate;
 use super::exchange::Offset;
 use super::params::Params;
 use super::rates::{as_nanos, share};
+use super::wants::Wants;
 use crate::ids::MemberId;
 use crate::time::LocalTime;
 use crate::view::View;
@@ -50,6 +51,8 @@ pub enum Verdict {
 pub(super) struct Round {
     /// When the polls were sent.
     pub(super) sent: LocalTime,
+    /// What the daemon needed then.
+    pub(super) wants: Wants,
     samples: BTreeMap<MemberId, Sample>,
 }
 
@@ -115,8 +118,8 @@ impl Sample {
 }
 
 impl Round {
-    pub(super) fn new(sent: LocalTime) -> Self {
-        Self { sent, samples: BTreeMap::new() }
+    pub(super) fn new(sent: LocalTime, wants: Wants) -> Self {
+        Self { sent, wants, samples: BTreeMap::new() }
     }
 
     pub(super) fn add(&mut self, from: MemberId, sample: Sample) {

@@ -30,23 +30,39 @@ pub struct Transfer {
     stated: Option<(LocalTime, Known)>,
     /// The leader's raw clock, as seen from this member's.
     relation: Option<Relation>,
-    /// No leader that has not this member's time begins another before that. Nothing where nothing arbitrates.
+    /// No leader that has not this member's time begins another before that: zero before the first lease, and nothing
+    /// where nothing arbitrates.
     led_until: Option<LocalTime>,
+    /// Every member of the view before had the time, and this member has had no lease in the present one yet: another
+    /// time can no more begin without it than if it had stayed in that view.
+    had_in_common: bool,
 }
 
 impl Transfer {
     /// The clock of a member that is in no view yet.
     pub fn new(clock: VirtualClock) -> Self {
         let own = clock.clone();
-        Self { clock, leads: false, own, stated: None, relation: None, led_until: None }
+        Self {
+            clock,
+            leads: false,
+            own,
+            stated: None,
+            relation: None,
+            led_until: None,
+            had_in_common: false,
+        }
     }
 
     /// What readers see. Until every member of the view has group time, a view without this member may begin another: it is
     /// shown for as long as no other view can have a leader.
     pub fn map(&self) -> ClockMap {
         let map = self.clock.map();
-        let led = self.led_until.filter(|_| !self.clock.is_common());
-        ClockMap { void_from: led.map_or(map.void_from, |led| map.void_from.min(led.0)), ..map }
+        let is_safe = self.clock.is_common() || self.had_in_common;
+        match self.led_until.filter(|_| !is_safe) {
+            None => map,
+            Some(LocalTime(0)) => ClockMap { synced_raw: None, ..map },
+            Some(led) => ClockMap { void_from: map.void_from.min(led.0), ..map },
+        }
     }
 
     /// The clock with which an algorithm begins a view.
@@ -54,18 +70,14 @@ impl Transfer {
         &self.clock
     }
 
-    /// A view begins, which follows that of before or not. What was known of group time is still true, unless another may
-    /// have begun since. If nothing arbitrates, only this view counts.
-    pub fn enter(
-        &mut self,
-        now: LocalTime,
-        (leads, follows_on): (bool, bool),
-        is_arbitrated: bool,
-    ) {
-        let may_be_another = !follows_on || self.map().void_from <= now.0;
-        if may_be_another && !leads {
+    /// A view begins, at the raw reading of the clock. If it follows the one of before, what was known of group time is still
+    /// true: nobody but the leader of this view can begin another, and it asks this member before. Otherwise another may have
+    /// begun since. If nothing arbitrates, only this view counts.
+    pub fn enter(&mut self, (leads, follows_on): (bool, bool), is_arbitrated: bool) {
+        if !follows_on {
             self.clock.lapse();
         }
+        self.had_in_common = !leads && follows_on && self.clock.is_common();
         self.led_until = is_arbitrated.then(|| self.led_until.unwrap_or(LocalTime(0)));
         self.leads = leads;
         (self.stated, self.relation) = (None, None);
@@ -74,9 +86,10 @@ impl Transfer {
     /// No other view has a leader before that. Returns whether readers see another map thereby.
     pub fn led(&mut self, until: LocalTime) -> bool {
         let Some(led) = &mut self.led_until else { return false };
-        let is_later = until > *led;
+        let is_another = until > *led || self.had_in_common;
         *led = until.max(*led);
-        is_later && !self.clock.is_common()
+        self.had_in_common = false;
+        is_another && !self.clock.is_common()
     }
 
     /// The clock of the algorithm has another course or another bound.

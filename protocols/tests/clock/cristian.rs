@@ -3,7 +3,7 @@
 use conclave_protocols::clock::cristian::{
     Cristian, Message, Timer, longest_trip_ns, messages_per_round, read,
 };
-use conclave_protocols::clock::{Event, GroupClock, Params, State, Verdict, VirtualClock};
+use conclave_protocols::clock::{Event, GroupClock, Params, State, Verdict, VirtualClock, Wants};
 use conclave_protocols::protocol::InputOf;
 use conclave_protocols::{Effect, Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
@@ -129,7 +129,7 @@ fn a_client_takes_the_time_of_a_quick_reply() {
     let did = client.start(SECOND);
     assert_eq!(
         did.sent,
-        [(SERVER, Message::Request { attempt: 1, origin: None, has_time: false })]
+        [(SERVER, Message::Request { attempt: 1, origin: None, wants: Wants::GroupTime })]
     );
     let did = client.handle(SECOND + 400_000, reply(1, 5_000 * MS, Some(1_000)));
     assert_eq!(did.verdicts, [Verdict::Taken]);
@@ -142,7 +142,7 @@ fn a_client_takes_the_time_of_a_quick_reply() {
     let origin = Some(LocalTime(77));
     assert_eq!(
         did.sent,
-        [(SERVER, Message::Request { attempt: 2, origin, has_time: true })],
+        [(SERVER, Message::Request { attempt: 2, origin, wants: Wants::Nothing })],
         "it repeats the stamp"
     );
 }
@@ -204,7 +204,7 @@ fn late_repeated_and_foreign_replies_are_ignored() {
 fn a_server_answers_and_asks_nobody() {
     let mut server = Member::of_three(0, kept(7));
     assert!(server.start(SECOND).sent.is_empty());
-    let ask = Message::Request { attempt: 5, origin: None, has_time: false };
+    let ask = Message::Request { attempt: 5, origin: None, wants: Wants::GroupTime };
     let did = server.handle(SECOND, Input::Message { from: MemberId(2), message: ask });
     let [(MemberId(2), Message::Reply { attempt: 5, time_ns, error_ns: Some(_), .. })] =
         did.sent[..]
@@ -223,7 +223,7 @@ fn a_server_is_confirmed_by_requests_that_repeat_its_stamp() {
     let before = bound(&server, 11 * SECOND);
     let ask = |origin| Input::Message {
         from: MemberId(1),
-        message: Message::Request { attempt: 1, origin, has_time: true },
+        message: Message::Request { attempt: 1, origin, wants: Wants::Nothing },
     };
     // A stamp from before the view, and one that is yet to come, state nothing.
     for origin in [None, Some(LocalTime(0)), Some(LocalTime(12 * SECOND))] {

@@ -30,7 +30,7 @@ struct Pod {
 struct Pods {
     algorithm: ClockAlgorithm,
     now: u64,
-    pods: Vec<Pod>,
+    all: Vec<Pod>,
 }
 
 impl Pods {
@@ -43,7 +43,7 @@ impl Pods {
             members: Vec::new(),
             is_cut_off: false,
         };
-        Self { algorithm, now: SECOND, pods: (1..=count).map(pod).collect() }
+        Self { algorithm, now: SECOND, all: (1..=count).map(pod).collect() }
     }
 
     /// These enter the next view, of which the first leads. Nobody else leads for a leader lease.
@@ -52,9 +52,9 @@ impl Pods {
         let view = View { epoch: Epoch(epoch), size, leader: MemberId(0) };
         for (rank, index) in members.iter().enumerate().rev() {
             let (now, me) = (LocalTime(self.now), id(rank));
-            let pod = &mut self.pods[*index];
+            let pod = &mut self.all[*index];
             let follows_on = pod.epoch == base;
-            pod.transfer.enter(now, (rank == 0, follows_on), true);
+            pod.transfer.enter((rank == 0, follows_on), true);
             let clock = pod.transfer.clock().clone().made_from(Some(Epoch(base)));
             let clock = clock.beginning_from(LocalTime(began_from));
             let same = follows_on && members.iter().all(|member| pod.members.contains(member));
@@ -72,7 +72,7 @@ impl Pods {
 
     fn lead(&mut self, members: &[usize]) {
         for index in members {
-            self.pods[*index].transfer.led(LocalTime(self.now + LEASE));
+            self.all[*index].transfer.led(LocalTime(self.now + LEASE));
         }
     }
 
@@ -81,15 +81,15 @@ impl Pods {
         let end = self.now + ns;
         while self.now < end {
             let due = |pod: &Pod| pod.timers.values().min().copied();
-            let next = self.pods.iter().filter_map(due).min().unwrap_or(end);
+            let next = self.all.iter().filter_map(due).min().unwrap_or(end);
             self.now = next.max(self.now).min(end).min(self.now + 100 * MS);
             self.lead(led);
-            for index in 0..self.pods.len() {
+            for index in 0..self.all.len() {
                 let now = self.now;
                 let fires = |(timer, at): (&AnyTimer, &u64)| (*at <= now).then_some(*timer);
-                let timers: Vec<_> = self.pods[index].timers.iter().filter_map(fires).collect();
+                let timers: Vec<_> = self.all[index].timers.iter().filter_map(fires).collect();
                 for timer in timers {
-                    self.pods[index].timers.remove(&timer);
+                    self.all[index].timers.remove(&timer);
                     self.handle(index, Input::Timer(timer));
                 }
             }
@@ -98,7 +98,7 @@ impl Pods {
 
     fn handle(&mut self, index: usize, input: InputOf<AnyClock>) {
         let mut out = Outbox::default();
-        let Some(node) = &mut self.pods[index].node else { return };
+        let Some(node) = &mut self.all[index].node else { return };
         node.handle(LocalTime(self.now), input, &mut out);
         self.carry_out(index, out);
     }
@@ -106,7 +106,7 @@ impl Pods {
     fn carry_out(&mut self, index: usize, mut out: OutboxOf<AnyClock>) {
         for effect in out.drain() {
             let now = LocalTime(self.now);
-            let pod = &mut self.pods[index];
+            let pod = &mut self.all[index];
             match effect {
                 Effect::Send { to, message } => self.send(index, to, message),
                 Effect::Arm { timer, after } => {
@@ -126,18 +126,18 @@ impl Pods {
     }
 
     fn send(&mut self, index: usize, to: MemberId, message: AnyMessage) {
-        let from = &self.pods[index];
+        let from = &self.all[index];
         let rank = from.members.iter().position(|member| *member == index).expect("a member");
         let to = from.members[to.0 as usize];
         let is_heard =
-            self.pods[to].epoch == from.epoch && !from.is_cut_off && !self.pods[to].is_cut_off;
+            self.all[to].epoch == from.epoch && !from.is_cut_off && !self.all[to].is_cut_off;
         if is_heard {
             self.handle(to, Input::Message { from: id(rank), message });
         }
     }
 
     fn map(&self, index: usize) -> ClockMap {
-        self.pods[index].transfer.map()
+        self.all[index].transfer.map()
     }
 
     fn state(&self, index: usize) -> State {
@@ -165,7 +165,7 @@ fn grown(algorithm: ClockAlgorithm) -> Pods {
     pods.pass(300 * MS, &[0]);
     assert_eq!(pods.state(0), State::Synchronised, "{algorithm:?}");
     for other in 1..5 {
-        pods.pods[other].is_cut_off = true;
+        pods.all[other].is_cut_off = true;
     }
     pods.enter(2, 1, &[0, 1, 2, 3, 4], 0);
     pods
@@ -194,11 +194,11 @@ fn a_time_that_not_all_have_is_shown_for_as_long_as_nobody_else_leads() {
 fn a_time_that_all_have_is_shown_for_good() {
     for algorithm in ClockAlgorithm::ALL {
         let mut pods = grown(algorithm);
-        for pod in &mut pods.pods {
+        for pod in &mut pods.all {
             pod.is_cut_off = false;
         }
         pods.pass(10 * SECOND, &[0, 1, 2, 3, 4]);
-        pods.pods[1].is_cut_off = true;
+        pods.all[1].is_cut_off = true;
         pods.pass(10 * LEASE, &[]);
         for index in 0..5 {
             assert_ne!(pods.state(index), State::Unsynchronised, "{algorithm:?}: pod {index}");
@@ -217,7 +217,7 @@ fn a_member_without_the_time_keeps_it_from_being_common() {
     for algorithm in ClockAlgorithm::ALL {
         let mut pods = grown(algorithm);
         for other in 1..4 {
-            pods.pods[other].is_cut_off = false;
+            pods.all[other].is_cut_off = false;
         }
         pods.pass(10 * SECOND, &[0, 1, 2, 3]);
         for index in 0..4 {
@@ -232,9 +232,9 @@ fn who_begins_another_time_waits_until_the_former_is_shown_no_more() {
     for algorithm in ClockAlgorithm::ALL {
         let mut pods = grown(algorithm);
         for other in 1..5 {
-            pods.pods[other].is_cut_off = false;
+            pods.all[other].is_cut_off = false;
         }
-        pods.pods[0].is_cut_off = true;
+        pods.all[0].is_cut_off = true;
         // The others go on at the worst moment: the leases of the two that they left behind have just been extended.
         let from = pods.now + LEASE;
         pods.enter(3, 2, &[2, 3, 4], from);
@@ -249,9 +249,9 @@ fn who_begins_another_time_waits_until_the_former_is_shown_no_more() {
         assert_eq!(pods.state(0), State::Unsynchronised, "{algorithm:?}");
 
         // The first comes back, and does not show its own time any more, nor does it go back.
-        pods.pods[0].is_cut_off = false;
+        pods.all[0].is_cut_off = false;
         let before = pods.shown(0);
-        pods.pods[2].is_cut_off = true;
+        pods.all[2].is_cut_off = true;
         pods.enter(4, 3, &[2, 3, 4, 0], 0);
         pods.lead(&[0]);
         assert_eq!(
@@ -259,7 +259,7 @@ fn who_begins_another_time_waits_until_the_former_is_shown_no_more() {
             State::Unsynchronised,
             "{algorithm:?}: it has yet to hear the leader"
         );
-        pods.pods[2].is_cut_off = false;
+        pods.all[2].is_cut_off = false;
         pods.pass(SECOND, &[2, 3, 4, 0]);
         assert!(pods.shown(0) >= before, "{algorithm:?}");
         assert_eq!(pods.state(0), State::Synchronised, "{algorithm:?}");
@@ -270,11 +270,11 @@ fn who_begins_another_time_waits_until_the_former_is_shown_no_more() {
 }
 
 #[test]
-fn a_leader_without_a_time_asks_also_who_may_be_wrong() {
+fn a_leader_without_a_time_takes_what_a_member_has_that_shows_none() {
     for algorithm in ClockAlgorithm::ALL {
         let mut pods = grown(algorithm);
         pods.pass(SECOND, &[]);
-        for pod in &mut pods.pods {
+        for pod in &mut pods.all {
             pod.is_cut_off = false;
         }
         assert_eq!(pods.state(0), State::Unsynchronised, "{algorithm:?}");
@@ -287,6 +287,100 @@ fn a_leader_without_a_time_asks_also_who_may_be_wrong() {
             assert_eq!(pods.state(index), State::Synchronised, "{algorithm:?}");
             let off = pods.shown(index).abs_diff(before + passed);
             assert!(off < MS, "{algorithm:?}: the group has another time, by {off} ns");
+        }
+    }
+}
+
+/// T1 is common among 2, 3 and 4; 0 has T0 of before, lapsed, and is to be a member again, as is 1 without a time.
+fn two_times(algorithm: ClockAlgorithm, cut: &[usize]) -> Pods {
+    let mut pods = grown(algorithm);
+    for other in 1..5 {
+        pods.all[other].is_cut_off = false;
+    }
+    pods.all[0].is_cut_off = true;
+    let from = pods.now + LEASE;
+    pods.enter(3, 2, &[2, 3, 4], from);
+    pods.pass(2 * SECOND, &[2, 3, 4]);
+    assert_eq!(pods.state(3), State::Synchronised);
+    assert_eq!(pods.state(0), State::Unsynchronised);
+    pods.all[0].is_cut_off = false;
+    for one in cut {
+        pods.all[*one].is_cut_off = true;
+    }
+    pods
+}
+
+/// Whether these two state times that cannot both be right.
+fn contradict(pods: &Pods, one: usize, two: usize) -> bool {
+    let states = |index| matches!(pods.state(index), State::Synchronised | State::Holdover);
+    states(one) && states(two) && pods.are_apart(one, two)
+}
+
+#[test]
+fn a_leader_that_missed_a_view_does_not_go_on_with_the_time_that_it_had() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = two_times(algorithm, &[2, 3, 0, 1, 4]);
+        pods.enter(4, 3, &[2, 3, 4, 0, 1], 0);
+        for one in [0, 1, 4] {
+            pods.all[one].is_cut_off = false;
+        }
+        pods.enter(5, 4, &[0, 4, 1], pods.now + LEASE);
+        for _ in 0..20 {
+            pods.pass(100 * MS, &[0, 4, 1]);
+            for one in [0, 1, 4] {
+                assert!(!contradict(&pods, one, 3), "{algorithm:?}: {one}");
+            }
+        }
+        for one in [0, 1, 4] {
+            assert_eq!(pods.state(one), State::Synchronised, "{algorithm:?}: {one}");
+        }
+    }
+}
+
+#[test]
+fn a_time_from_before_a_missed_view_is_not_begun_anew_while_another_is_shown() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = two_times(algorithm, &[2, 3, 0, 1, 4]);
+        pods.enter(4, 3, &[2, 3, 4, 0, 1], 0);
+        for one in [0, 1] {
+            pods.all[one].is_cut_off = false;
+        }
+        let before = pods.shown(0);
+        let since = pods.now;
+        pods.enter(5, 4, &[1, 0], pods.now + LEASE);
+        for _ in 0..20 {
+            pods.pass(100 * MS, &[0, 1]);
+            assert!(!contradict(&pods, 1, 3), "{algorithm:?}");
+        }
+        assert_eq!(pods.state(1), State::Synchronised, "{algorithm:?}");
+        let passed = i64::try_from(pods.now - since).expect("a short time");
+        assert!(
+            pods.shown(1).abs_diff(before + passed) < MS,
+            "{algorithm:?}: it is the former time"
+        );
+    }
+}
+
+#[test]
+fn members_of_one_view_take_the_time_that_one_of_them_did_not_miss() {
+    for algorithm in ClockAlgorithm::ALL {
+        for order in [[0, 3, 1], [1, 0, 3]] {
+            let mut pods = two_times(algorithm, &[0, 1]);
+            pods.enter(4, 3, &[2, 3, 4, 0, 1], 0);
+            for one in [0, 1] {
+                pods.all[one].is_cut_off = false;
+            }
+            let (before, since) = (pods.shown(3), pods.now);
+            pods.enter(5, 4, &order, pods.now + LEASE);
+            for _ in 0..40 {
+                pods.pass(100 * MS, &order);
+                for (one, two) in [(0, 3), (1, 3), (0, 1)] {
+                    assert!(!contradict(&pods, one, two), "{algorithm:?} {order:?}: {one}, {two}");
+                }
+            }
+            let passed = i64::try_from(pods.now - since).expect("a short time");
+            assert!(pods.shown(3).abs_diff(before + passed) < MS, "{algorithm:?} {order:?}");
+            assert!(pods.map(3).error_ns(pods.now) < Some(20 * MS), "{algorithm:?} {order:?}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use conclave_protocols::clock::ntp::{
     Message, Ntp, Reply, System, Timer, associations, messages_per_poll,
 };
-use conclave_protocols::clock::{GroupClock, State, Verdict, VirtualClock};
+use conclave_protocols::clock::{GroupClock, State, Verdict, VirtualClock, Wants};
 use conclave_protocols::protocol::InputOf;
 use conclave_protocols::{Input, LocalTime, MemberId, Protocol};
 
@@ -350,7 +350,7 @@ fn foreign_replies_give_a_leader_no_time() {
         leader.does(|ntp, out| ntp.handle(LocalTime(0), from(id, exact(0)), out));
         assert_eq!(leader.ntp, before, "a reply of {id} changed it");
     }
-    let request = Message::Client { origin: None, transmit: LocalTime(0), has_time: false };
+    let request = Message::Client { origin: None, transmit: LocalTime(0), wants: Wants::GroupTime };
     let mut asks = |id| {
         let request = from(id, request.clone());
         leader.does(|ntp, out| ntp.handle(LocalTime(0), request, out)).len()

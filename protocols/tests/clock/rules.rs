@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use conclave_protocols::clock::berkeley::{Message, Timer};
 use conclave_protocols::clock::{
-    Berkeley, Correction, GroupClock, Params, State, Verdict, VirtualClock,
+    Berkeley, Correction, GroupClock, Params, State, Verdict, VirtualClock, Wants,
 };
 use conclave_protocols::{Epoch, Input, LocalTime, MemberId, Outbox, Protocol, View};
 
@@ -100,7 +100,10 @@ fn late_repeated_and_foreign_answers_are_ignored() {
         answer(u32::MAX, i64::MIN),
         Input::Message { from: MemberId(2), message: stale },
         Input::Message { from: MemberId(2), message: early },
-        Input::Message { from: MemberId(2), message: Message::Poll { round: 7, has_time: true } },
+        Input::Message {
+            from: MemberId(2),
+            message: Message::Poll { round: 7, wants: Wants::Nothing },
+        },
         Input::Message { from: MemberId(2), message: adjust(1, i64::MIN) },
     ] {
         assert!(tell(&mut group, 1, input.clone()).is_empty());
@@ -119,19 +122,23 @@ fn a_follower_obeys_its_daemon_once_for_each_poll() {
     let mut group = Group { members: vec![follower], sent: Vec::new(), notified: Vec::new() };
     let from = |id, message| Input::Message { from: MemberId(id), message };
     let forward = |round| adjust(round, MS);
-    assert!(tell(&mut group, 0, from(2, Message::Poll { round: 1, has_time: true })).is_empty());
+    assert!(
+        tell(&mut group, 0, from(2, Message::Poll { round: 1, wants: Wants::Nothing })).is_empty()
+    );
     assert!(tell(&mut group, 0, from(1, forward(1))).is_empty());
     assert_eq!(group.members[0].clock(), &kept(0));
 
     assert_eq!(
-        tell(&mut group, SECOND, from(1, Message::Poll { round: 5, has_time: true })).len(),
+        tell(&mut group, SECOND, from(1, Message::Poll { round: 5, wants: Wants::Nothing })).len(),
         1
     );
     assert!(
-        tell(&mut group, SECOND, from(1, Message::Poll { round: 5, has_time: true })).is_empty()
+        tell(&mut group, SECOND, from(1, Message::Poll { round: 5, wants: Wants::Nothing }))
+            .is_empty()
     );
     assert!(
-        tell(&mut group, SECOND, from(1, Message::Poll { round: 4, has_time: true })).is_empty()
+        tell(&mut group, SECOND, from(1, Message::Poll { round: 4, wants: Wants::Nothing }))
+            .is_empty()
     );
     for wrong in [from(2, forward(5)), from(1, forward(4)), from(1, forward(6))] {
         assert!(tell(&mut group, SECOND, wrong).is_empty());

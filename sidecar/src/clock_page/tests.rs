@@ -222,6 +222,25 @@ fn a_page_is_void_when_its_error_passes_100_ms_and_1000_s_after_the_last_synchro
 }
 
 #[test]
+fn a_page_is_void_from_where_the_clock_is() {
+    let map = |void_from| {
+        let mut map = synchronised(NOW - SECOND, 0);
+        map.void_from = void_from;
+        map
+    };
+    let ends = NOW + SECOND;
+    let words = words_of(plan(&map(ends), &Words::UNKNOWN, NOW, rates())).expect("stated");
+    assert_eq!(
+        [ends - 1, ends].map(|raw| words.at(raw).status),
+        [Status::Synchronised, Status::Unknown]
+    );
+    assert_eq!([ends - 1, ends].map(|raw| map(ends).error_ns(raw).is_some()), [true, false]);
+    for past in [0, 1, NOW] {
+        assert_eq!(plan(&map(past), &words, NOW, rates()), Plan::Nothing, "{past}");
+    }
+}
+
+#[test]
 fn a_page_whose_words_are_void_begins_anew() {
     let published = words_of(plan(&synchronised(NOW, 0), &Words::UNKNOWN, NOW, rates())).unwrap();
     let map = synchronised(NOW + 2 * VOID_NS, 0);

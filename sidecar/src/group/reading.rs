@@ -46,7 +46,8 @@ impl Group {
             Some(seen) if seen.life == life => reading.not_before(seen.ns),
             Some(_) | None => reading,
         };
-        if map.synced_raw.is_some_and(|synced| synced >= life.0) {
+        let is_known = reading.error_ns.is_some();
+        if is_known && map.synced_raw.is_some_and(|synced| synced >= life.0) {
             *latest = Some(Seen { life, ns: reading.now_ns });
         }
         TimeNow { raw, reading, life }

@@ -285,8 +285,10 @@ impl Task<'_> {
 }
 
 impl Process<'_> {
+    /// The raw clock is read first: what is reckoned from both is earlier by it than it is, and never later.
     fn moment(&self) -> Moment {
-        Moment { now: self.clock.now(), raw: self.clock.raw() }
+        let raw = self.clock.raw();
+        Moment { now: self.clock.now(), raw }
     }
 
     /// A process that was held up for long has missed heartbeats, and deadlines may have passed.

@@ -128,7 +128,7 @@ pub(super) enum ClockState {
     /// What was heard of a clock lately contradicts what is assumed of all, or what was heard before: the bound may
     /// not hold.
     Disrupted,
-    /// It was never compared.
+    /// It was never compared, or another group time may have begun without this member.
     Unknown,
 }
 

@@ -110,7 +110,7 @@ fn stamp(query: &mut Fields, name: &str, bound: &str) -> Result<Option<IntervalV
 fn now(api: &Api) -> Result<IntervalView, Problem> {
     let reading = api.group.read_time().reading;
     let around = |error_ns| IntervalView::around(reading.now_ns, error_ns);
-    let detail = "the group clock was not compared yet, or its bound may not hold";
+    let detail = "the group clock is not known, or its bound may not hold";
     let unknown = || Problem::new(ProblemType::TimeUnknown, detail);
     let sure = reading.error_ns.filter(|_| known_within(&reading, None));
     sure.map(around).ok_or_else(unknown)

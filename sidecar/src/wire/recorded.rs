@@ -250,13 +250,18 @@ fn clocks() -> Vec<(&'static str, clock::AnyMessage)> {
     let known = Some(Box::new(known()));
     let adjust =
         berkeley::Message::Adjust { round, correction, half_trip_ns: 60, known: known.clone() };
-    let request = cristian::Message::Request { attempt, origin: Some(stamp), has_time: true };
+    let request =
+        cristian::Message::Request { attempt, origin: Some(stamp), wants: clock::Wants::Nothing };
     let answered =
         cristian::Message::Reply { attempt, stamp, time_ns: reading_ns, error_ns, known };
-    let client = ntp::Message::Client { origin: None, transmit: stamp, has_time: false };
+    let client =
+        ntp::Message::Client { origin: None, transmit: stamp, wants: clock::Wants::GroupTime };
     let of_berkeley = clock::AnyMessage::Berkeley;
     vec![
-        ("clock-poll", of_berkeley(berkeley::Message::Poll { round, has_time: true })),
+        (
+            "clock-poll",
+            of_berkeley(berkeley::Message::Poll { round, wants: clock::Wants::Nothing }),
+        ),
         ("clock-answer", of_berkeley(berkeley::Message::Answer { round, reading_ns, error_ns })),
         ("clock-adjust", of_berkeley(adjust)),
         ("clock-request", clock::AnyMessage::Cristian(request)),

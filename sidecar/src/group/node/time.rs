@@ -1,6 +1,7 @@
 //! A node's group clock: the algorithm that the policy names, run by the raw clock.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use conclave_protocols::clock::{
     self, AnyClock, AnyMessage, GroupClock, Known, Missing, Relation, Transfer, VirtualClock,
@@ -25,13 +26,24 @@ pub(super) struct GroupTime {
     leader: Option<Incarnation>,
     /// Those of the view.
     members: BTreeSet<Incarnation>,
+    /// How long a leader lease lasts in it.
+    leader_lease: Duration,
+    /// If this member leads, it begins a group time no earlier.
+    begins_from: LocalTime,
 }
 
 impl GroupTime {
     pub(super) fn new(clock: VirtualClock) -> Self {
         let transfer = Transfer::new(clock);
-        let (epoch, members) = (Epoch::default(), BTreeSet::new());
-        Self { sync: None, transfer, epoch, leader: None, members }
+        Self {
+            sync: None,
+            transfer,
+            epoch: Epoch::default(),
+            leader: None,
+            members: BTreeSet::new(),
+            leader_lease: Duration::ZERO,
+            begins_from: LocalTime(0),
+        }
     }
 }
 
@@ -52,9 +64,11 @@ impl PodNode {
         let leads = record.leader == Some(self.me);
         let is_arbitrated = record.policy.arbiter == Arbiter::Quorum;
         let follows_on = record.base == Some(time.epoch) || !is_arbitrated;
-        time.transfer.enter(at.raw, (leads, follows_on), is_arbitrated);
+        time.transfer.enter((leads, follows_on), is_arbitrated);
         let clock = time.transfer.clock().clone().made_from(record.base);
-        let clock = clock.beginning_from(begins_from(at.raw, record));
+        time.begins_from = time.begins_from.max(begins_from(at.raw, record, time.leader_lease));
+        time.leader_lease = record.timing.leader_lease;
+        let clock = clock.beginning_from(time.begins_from);
         let members: BTreeSet<Incarnation> = record.incarnations().collect();
         let clock = if follows_on && members.is_subset(&time.members) {
             clock
@@ -165,8 +179,8 @@ impl PodNode {
 }
 
 /// When the leader of a view may begin a group time: at once if the view is the first, else when no member of an earlier
-/// one is led by the leader of that any more.
-fn begins_from(raw: LocalTime, record: &Record) -> LocalTime {
+/// one is led by the leader of that any more. That one's leases may have been longer.
+fn begins_from(raw: LocalTime, record: &Record, before: Duration) -> LocalTime {
     let is_first = record.base == Some(Epoch(0)) || record.policy.arbiter == Arbiter::None;
-    if is_first { LocalTime(0) } else { raw.after(record.timing.leader_lease) }
+    if is_first { LocalTime(0) } else { raw.after(record.timing.leader_lease.max(before)) }
 }
