@@ -78,7 +78,9 @@ impl Transfer {
             self.clock.lapse();
         }
         self.had_in_common = !leads && follows_on && self.clock.is_common();
-        self.led_until = is_arbitrated.then(|| self.led_until.unwrap_or(LocalTime(0)));
+        // Zero if nobody has read the clock yet.
+        let begin = LocalTime(u64::from(self.clock.was_set()));
+        self.led_until = is_arbitrated.then(|| self.led_until.unwrap_or(begin));
         self.leads = leads;
         (self.stated, self.relation) = (None, None);
     }

@@ -66,10 +66,14 @@ impl PodNode {
         let follows_on = record.base == Some(time.epoch) || !is_arbitrated;
         time.transfer.enter((leads, follows_on), is_arbitrated);
         let clock = time.transfer.clock().clone().made_from(record.base);
-        time.begins_from = time.begins_from.max(begins_from(at.raw, record, time.leader_lease));
+        // Where nobody was left out, the wait of the view before goes on.
+        let members: BTreeSet<Incarnation> = record.incarnations().collect();
+        if !(follows_on && time.members.is_subset(&members)) {
+            let from = begins_from(at.raw, record, time.leader_lease);
+            time.begins_from = time.begins_from.max(from);
+        }
         time.leader_lease = record.timing.leader_lease;
         let clock = clock.beginning_from(time.begins_from);
-        let members: BTreeSet<Incarnation> = record.incarnations().collect();
         let clock = if follows_on && members.is_subset(&time.members) {
             clock
         } else {
