@@ -44,8 +44,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::average::Mean;
+use super::correction::{ByOthers, Correction, Shown};
 use super::course::Known;
-use super::discipline::{ByOthers, Correction, Shown, VirtualClock};
+use super::discipline::VirtualClock;
 use super::exchange::Exchange;
 use super::params::Params;
 use super::rates::as_nanos;

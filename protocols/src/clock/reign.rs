@@ -8,7 +8,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::discipline::{ByOthers, VirtualClock};
+use super::correction::ByOthers;
+use super::discipline::VirtualClock;
 use super::wants::Wants;
 use crate::ids::MemberId;
 use crate::time::LocalTime;

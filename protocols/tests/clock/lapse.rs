@@ -171,6 +171,19 @@ fn grown(algorithm: ClockAlgorithm) -> Pods {
     pods
 }
 
+/// Three of them go on without the first and another, of which the first alone has the time, and at the worst moment: the
+/// leases of the two have just been extended.
+fn left_behind(algorithm: ClockAlgorithm) -> Pods {
+    let mut pods = grown(algorithm);
+    for other in 1..5 {
+        pods.all[other].is_cut_off = false;
+    }
+    pods.all[0].is_cut_off = true;
+    let from = pods.now + LEASE;
+    pods.enter(3, 2, &[2, 3, 4], from);
+    pods
+}
+
 #[test]
 fn a_time_that_not_all_have_is_shown_for_as_long_as_nobody_else_leads() {
     for algorithm in ClockAlgorithm::ALL {
@@ -230,14 +243,7 @@ fn a_member_without_the_time_keeps_it_from_being_common() {
 #[test]
 fn who_begins_another_time_waits_until_the_former_is_shown_no_more() {
     for algorithm in ClockAlgorithm::ALL {
-        let mut pods = grown(algorithm);
-        for other in 1..5 {
-            pods.all[other].is_cut_off = false;
-        }
-        pods.all[0].is_cut_off = true;
-        // The others go on at the worst moment: the leases of the two that they left behind have just been extended.
-        let from = pods.now + LEASE;
-        pods.enter(3, 2, &[2, 3, 4], from);
+        let mut pods = left_behind(algorithm);
         pods.pass(LEASE - MS, &[2, 3, 4]);
         for index in [2, 3, 4] {
             assert_eq!(pods.state(index), State::Unsynchronised, "{algorithm:?}: too early");
@@ -293,13 +299,7 @@ fn a_leader_without_a_time_takes_what_a_member_has_that_shows_none() {
 
 /// T1 is common among 2, 3 and 4; 0 has T0 of before, lapsed, and is to be a member again, as is 1 without a time.
 fn two_times(algorithm: ClockAlgorithm, cut: &[usize]) -> Pods {
-    let mut pods = grown(algorithm);
-    for other in 1..5 {
-        pods.all[other].is_cut_off = false;
-    }
-    pods.all[0].is_cut_off = true;
-    let from = pods.now + LEASE;
-    pods.enter(3, 2, &[2, 3, 4], from);
+    let mut pods = left_behind(algorithm);
     pods.pass(2 * SECOND, &[2, 3, 4]);
     assert_eq!(pods.state(3), State::Synchronised);
     assert_eq!(pods.state(0), State::Unsynchronised);
