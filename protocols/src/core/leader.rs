@@ -311,6 +311,12 @@ impl Leader {
         named.or_else(|| remain.next()).or_else(|| living.first().filter(|_| !stay)).copied()
     }
 
+    /// For how long members of a view that has just begun are waited for, if one of them has promised: the next view has
+    /// only those that have.
+    pub(super) fn patience_with_others(&self) -> Duration {
+        self.record.timing.heartbeat * 2
+    }
+
     /// Until when somebody of a view that has just begun may report for the first time that it lives.
     pub(super) fn awaits_somebody(
         &self,

@@ -89,12 +89,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Hands over, or begins to, if there is somebody.
     pub(super) fn drain_lead(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        let (me, ends, successor) =
-            (self.me.incarnation, self.belief.ends(), self.successor(now, true));
+        let (me, successor) = (self.me.incarnation, self.successor(now, true));
         let Some(leader) = self.leader() else { return };
-        // In a view that has just begun others are about to promise, and are to be in the next one.
-        let patience = leader.timing().heartbeat * 2;
-        let waits = ends && leader.awaits_somebody(now, me, patience).is_some();
+        let waits = leader.awaits_somebody(now, me, leader.patience_with_others()).is_some();
         self.belief.set_ends(successor.is_some() || waits);
         if waits || successor.is_none() {
             return;
@@ -184,14 +181,16 @@ impl<S: Service, N: Nominator> Member<S, N> {
         }
     }
 
-    /// A leader leaves. In a view that has just begun it waits a moment for somebody to hand over to.
+    /// A leader leaves. In a view that has just begun it waits a moment for somebody to hand over to, and for the
+    /// others.
     pub(super) fn leave_as_leader(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        let (me, patience, advisory) =
+        let (me, alone, advisory) =
             (self.me.incarnation, self.register_patience(), self.is_advisory());
         let successor = self.successor(now, false);
         let Some(leader) = self.leader() else { return };
+        let patience = if successor.is_some() { leader.patience_with_others() } else { alone };
         let waits = leader.awaits_somebody(now, me, patience);
-        if let Some(until) = waits.filter(|_| successor.is_none() && !advisory) {
+        if let Some(until) = waits.filter(|_| !advisory) {
             out.arm(Timer::Leave, now.until(until));
         } else if successor.is_some() && self.freezes_first(now, Then::Leave, out) {
             // Should the leader lease end meanwhile, there is nothing to hand over.

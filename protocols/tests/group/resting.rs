@@ -197,6 +197,47 @@ fn a_leader_that_resigns_between_two_views_hands_over_in_the_next() {
     assert_eq!(bench.record().members.len(), 3);
 }
 
+/// One of five left, and the leader is to end as the view without it begins: what the others promise in that is on its
+/// way, but for the first.
+fn in_a_view_that_just_begins(ends: &Command) -> Bench {
+    let mut bench = group(5);
+    for member in [2, 3] {
+        bench.way(bench.node(member), bench.node(0), Link::Held);
+    }
+    bench.command(4, Command::Leave);
+    assert_eq!(bench.record().members.len(), 4);
+    bench.command(0, ends.clone());
+    bench
+}
+
+/// An heir that knew of the first member alone would begin a view without the others.
+#[test]
+fn a_leader_that_ends_as_a_view_begins_leaves_nobody_out_of_the_next() {
+    let resign = Command::Resign { to: None, cooldown: SECOND * 5 };
+    for ends in [Command::Drain, Command::Leave, resign] {
+        let mut bench = in_a_view_that_just_begins(&ends);
+        for member in [2, 3] {
+            bench.free(bench.node(member), bench.node(0));
+        }
+        bench.wait(Duration::from_millis(20));
+        assert_eq!(bench.leader(), Some(1), "{ends:?}");
+        let stays = usize::from(ends != Command::Leave);
+        assert_eq!(bench.record().members.len(), 3 + stays, "{ends:?}");
+    }
+}
+
+/// Who is silent, or dead, is waited for no longer than two heartbeats.
+#[test]
+fn a_leader_that_ends_as_a_view_begins_does_not_wait_long_for_the_silent() {
+    for ends in [Command::Drain, Command::Leave] {
+        let mut bench = in_a_view_that_just_begins(&ends);
+        bench.stop(3);
+        bench.free(bench.node(2), bench.node(0));
+        bench.wait(Policy::default().timing.heartbeat * 3);
+        assert_eq!(bench.leader(), Some(1), "{ends:?}");
+    }
+}
+
 /// Nobody has promised in it yet.
 #[test]
 fn a_leader_that_resigns_as_its_next_view_begins_is_not_believed_again() {
