@@ -83,6 +83,8 @@ pub struct ConclaveSpec {
         "x-kubernetes-validations" = [limits::distinct_patterns_rule()]
     ))]
     pub locks: Vec<LockSpec>,
+    /// Which members coordinate the locks of the algorithm `Superpeers`.
+    pub superpeers: SuperpeersSpec,
     /// How the members keep the group clock.
     pub clock: ClockSpec,
 }
@@ -96,6 +98,7 @@ impl Default for ConclaveSpec {
             failure_detection: FailureDetectionSpec::default(),
             elections: vec![ElectionSpec::default()],
             locks: vec![LockSpec::default()],
+            superpeers: SuperpeersSpec::default(),
             clock: ClockSpec::default(),
         }
     }
@@ -227,8 +230,9 @@ pub struct LockSpec {
     )]
     pub names: Vec<String>,
     /// Who grants the lock: the leader of the group (`Central`); the member that has the token (`TokenRing`,
-    /// `Raymond`); all other members (`Lamport`, `RicartAgrawala`); or some of the members, who vote
-    /// (`Maekawa`, `Voting`).
+    /// `Raymond`); all other members (`Lamport`, `RicartAgrawala`); some of the members, who vote
+    /// (`Maekawa`, `Voting`); or the one of several coordinators to which the name of the lock falls
+    /// (`Superpeers`).
     pub algorithm: LockAlgorithm,
     /// How long one claim may hold the lock at most: 1s to 24h.
     pub max_hold: Period,
@@ -236,7 +240,7 @@ pub struct LockSpec {
     /// for a store that cannot check fencing tokens.
     pub lock_delay: Period,
     /// Whether the member that held the lock last may take it again without a message, until another member asks
-    /// for it (`Central`, `RicartAgrawala`). With `TokenRing` and `Raymond` that is always so. The other
+    /// for it (`Central`, `RicartAgrawala`, `Superpeers`). With `TokenRing` and `Raymond` that is always so. The other
     /// algorithms ask for each entry.
     pub caching: Caching,
 }
@@ -250,6 +254,22 @@ impl Default for LockSpec {
             lock_delay: Period::new("0s"),
             caching: Caching::default(),
         }
+    }
+}
+
+/// Which members coordinate the locks of the algorithm `Superpeers`.
+#[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SuperpeersSpec {
+    /// How many of a hundred members are coordinators at least. It is rounded up to a power of two of members, or down
+    /// where the group has fewer. Each of them coordinates an equal part of all names.
+    #[schemars(range(min = limits::SHARE_PERCENT_MIN, max = limits::SHARE_PERCENT_MAX))]
+    pub share_percent: i32,
+}
+
+impl Default for SuperpeersSpec {
+    fn default() -> Self {
+        Self { share_percent: 10 }
     }
 }
 

@@ -26,7 +26,7 @@ pub use conclave_protocols::policy::{
 
 pub use conclave::{
     ClockSpec, Conclave, ConclaveSpec, ElectionService, ElectionSpec, FailureDetectionSpec,
-    LockSpec, TimingSpec,
+    LockSpec, SuperpeersSpec, TimingSpec,
 };
 pub use limits::DEFAULT_ELECTION;
 pub use manifest::{ManifestError, read};

@@ -32,6 +32,10 @@ pub(crate) const PHI_MIN: i32 = Threshold::MIN as i32;
 /// One of 10^16.
 pub(crate) const PHI_MAX: i32 = Threshold::MAX as i32;
 
+/// Somebody coordinates.
+pub(crate) const SHARE_PERCENT_MIN: i32 = 1;
+pub(crate) const SHARE_PERCENT_MAX: i32 = 100;
+
 /// A clock that is exact is none.
 pub(crate) const DRIFT_PPM_MIN: i32 = 1;
 /// One per cent: a clock that goes more wrong is broken.

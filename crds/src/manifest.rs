@@ -131,7 +131,7 @@ mod tests {
             (
                 "{locks: [{}, {algorithm: Best}]}",
                 "`spec.locks[1].algorithm` must be one of \"Central\", \"TokenRing\", \
-                 \"Raymond\", \"Lamport\", \"RicartAgrawala\", \"Maekawa\", \"Voting\"",
+                 \"Raymond\", \"Lamport\", \"RicartAgrawala\", \"Maekawa\", \"Voting\", \"Superpeers\"",
             ),
             ("{clock: {maxDriftPpm: lots}}", "`spec.clock.maxDriftPpm` must be of type integer"),
             (

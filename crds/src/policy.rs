@@ -7,10 +7,12 @@ use std::time::Duration;
 use conclave_protocols::detection::{Stated, Threshold};
 use conclave_protocols::policy::{
     Caching, ClockPolicy, ElectionAlgorithm, ElectionPolicy, Handoff, LockAlgorithm, LockPolicy,
-    Policy, Preemption, Timing,
+    Policy, Preemption, SuperpeersPolicy, Timing,
 };
 
-use crate::conclave::{ClockSpec, Conclave, ConclaveSpec, ElectionSpec, LockSpec, TimingSpec};
+use crate::conclave::{
+    ClockSpec, Conclave, ConclaveSpec, ElectionSpec, LockSpec, SuperpeersSpec, TimingSpec,
+};
 use crate::limits::{self, must};
 use crate::publishing::service_name;
 
@@ -54,6 +56,7 @@ pub fn policy(conclave: &Conclave) -> Result<Policy, PolicyError> {
         election: default_election(&spec.elections),
         elections: elections(&spec.elections)?,
         locks: locks(&spec.locks)?,
+        superpeers: superpeers(&spec.superpeers)?,
         clock: clock(&spec.clock)?,
     })
 }
@@ -230,6 +233,13 @@ fn caching(path: &str, algorithm: LockAlgorithm, caching: Caching) -> Result<Cac
     Ok(caching)
 }
 
+fn superpeers(spec: &SuperpeersSpec) -> Result<SuperpeersPolicy, PolicyError> {
+    let (min, max) = (limits::SHARE_PERCENT_MIN, limits::SHARE_PERCENT_MAX);
+    let share = within("spec.superpeers.sharePercent", spec.share_percent, &(min..=max))?;
+    // No more than a hundred.
+    Ok(SuperpeersPolicy { share_percent: u8::try_from(share).unwrap_or(u8::MAX) })
+}
+
 fn clock(spec: &ClockSpec) -> Result<ClockPolicy, PolicyError> {
     let drift = limits::DRIFT_PPM_MIN..=limits::DRIFT_PPM_MAX;
     let max_drift_ppm = within("spec.clock.maxDriftPpm", spec.max_drift_ppm, &drift)?;
@@ -313,6 +323,21 @@ mod tests {
             let error = wander(wrong).expect_err("beyond the limits").to_string();
             let must = "must be between 1 and 1000000";
             assert_eq!(error, format!("`spec.clock.maxWanderPpb` {must}, and is {wrong}"));
+        }
+    }
+
+    #[test]
+    fn superpeers_are_a_share_of_the_members() {
+        let share = |share: i32| {
+            let spec = serde_json::json!({"superpeers": {"sharePercent": share}});
+            let spec: ConclaveSpec = serde_json::from_value(spec).expect("a specification");
+            policy(&Conclave::new("orders", spec)).map(|policy| policy.superpeers.share_percent)
+        };
+        assert_eq!([1, 25, 100].map(share), [Ok(1), Ok(25), Ok(100)]);
+        for wrong in [-1, 0, 101] {
+            let error = share(wrong).expect_err("beyond the limits").to_string();
+            let field = "`spec.superpeers.sharePercent`";
+            assert_eq!(error, format!("{field} must be between 1 and 100, and is {wrong}"));
         }
     }
 

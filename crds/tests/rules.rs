@@ -333,13 +333,15 @@ fn a_group_without_patterns_has_no_locks() {
 
 #[test]
 fn only_algorithms_that_need_not_ask_again_may_cache() {
-    use LockAlgorithm::{Central, Lamport, Maekawa, Raymond, RicartAgrawala, TokenRing, Voting};
+    use LockAlgorithm::{
+        Central, Lamport, Maekawa, Raymond, RicartAgrawala, Superpeers, TokenRing, Voting,
+    };
 
     let cached = |algorithm| {
         let lock = LockSpec { algorithm, caching: Caching::Enabled, ..LockSpec::default() };
         Conclave::new("orders", ConclaveSpec { locks: vec![lock], ..ConclaveSpec::default() })
     };
-    for algorithm in [Central, TokenRing, Raymond, RicartAgrawala] {
+    for algorithm in [Central, TokenRing, Raymond, RicartAgrawala, Superpeers] {
         allowed(&cached(algorithm));
     }
     for algorithm in [Lamport, Maekawa, Voting] {

@@ -20,6 +20,7 @@ mod nominating;
 mod place;
 pub mod ring;
 pub mod spanning_tree;
+pub mod superpeers;
 
 pub use bully::Bully;
 pub use chang_roberts::ChangRoberts;

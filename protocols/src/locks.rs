@@ -30,13 +30,15 @@ pub use self::event::{Command, Event, LockEvent, LostReason};
 use self::message::{LockMessage, LockNote};
 use self::timers::MutexTimers;
 use crate::core::{self, CarriedHolds, Seat};
+use crate::election::superpeers::{Key, Superpeers};
 use crate::ids::{FencingToken, Incarnation, LockName, MemberId, RequestNumber};
 use crate::mutex::{
-    self, AnyMessage, AnyMutex, Coordinated, Coordination, PaidBy, Permissions, Phase,
+    self, AnyMessage, AnyMutex, Coordinated, Coordination, PaidBy, Permissions, Phase, central,
     ricart_agrawala,
 };
 use crate::policy::{Caching, LockAlgorithm, Policy};
 use crate::protocol::{Effect, Input, Outbox, OutboxOf, Protocol};
+use crate::record::MemberInfo;
 use crate::time::LocalTime;
 use crate::view::Carried;
 
@@ -54,6 +56,8 @@ pub struct Locks {
     /// The number of no request for a forgotten lock of this view is higher.
     latest: u64,
     timers: MutexTimers,
+    /// Who coordinates what, of locks that one of several coordinates.
+    superpeers: Superpeers,
     /// It is about to leave the lead or the group, and keeps nothing any more.
     drains: bool,
     /// It leaves the group.
@@ -154,7 +158,15 @@ impl Locks {
 
     /// The mutex of a lock that is used for the first time in a view.
     fn fresh(&self, seat: &Seat, name: &LockName, carried: &Carried) -> AnyMutex {
-        mutex_of(seat, name, carried).numbered_after(self.latest)
+        self.mutex_of(seat, name, carried).numbered_after(self.latest)
+    }
+
+    /// A member's part in the mutex of a lock.
+    fn mutex_of(&self, seat: &Seat, name: &LockName, carried: &Carried) -> AnyMutex {
+        let (policy, view) = (seat.policy(), seat.view());
+        let (algorithm, permissions) = (algorithm(policy, name), permissions(policy, name));
+        let coordinator = self.superpeers.responsible(Key::of_name(name)).unwrap_or(view.leader);
+        AnyMutex::new(algorithm, permissions, coordinator, seat.rank(), view, carried)
     }
 
     fn ask(&mut self, cx: &mut Cx<'_>, name: &LockName, command: mutex::Command) {
@@ -337,8 +349,9 @@ impl Locks {
         let names: Vec<LockName> = self.all.keys().cloned().collect();
         for name in names {
             let state = states.get(&name).unwrap_or(&nothing);
+            let mutex = self.mutex_of(&seat, &name, state);
             let lock = self.lock(cx, &name);
-            lock.mutex = Some(mutex_of(&seat, &name, state));
+            lock.mutex = Some(mutex);
             // What begins as at first, begins when it is first used.
             lock.started = !states.contains_key(&name);
             if !is_led(seat.policy(), &name) {
@@ -411,7 +424,8 @@ fn note_about(
     let note = cx.holds.claim_of(name)?.note.clone();
     let (token, held) = match (message, cx.holds.entered(name)) {
         (
-            AnyMessage::RicartAgrawala(ricart_agrawala::Message::Queued(_)),
+            AnyMessage::RicartAgrawala(ricart_agrawala::Message::Queued(_))
+            | AnyMessage::Superpeers(central::Message::Queued(_)),
             Some((token, entered)),
         ) => (Some(token), cx.now - entered),
         (message, None) if message.paid_by() == PaidBy::Sender && asks_for_itself(message) => {
@@ -430,7 +444,8 @@ fn asks_for_itself(message: &AnyMessage) -> bool {
         | AnyMessage::Lamport(_)
         | AnyMessage::RicartAgrawala(_)
         | AnyMessage::Maekawa(_)
-        | AnyMessage::Voting(_) => true,
+        | AnyMessage::Voting(_)
+        | AnyMessage::Superpeers(_) => true,
     }
 }
 
@@ -444,11 +459,14 @@ fn is_led(policy: &Policy, name: &LockName) -> bool {
     algorithm(policy, name).has_coordinator()
 }
 
-/// A member's part in the mutex of a lock.
-fn mutex_of(seat: &Seat, name: &LockName, carried: &Carried) -> AnyMutex {
-    let (algorithm, permissions) =
-        (algorithm(seat.policy(), name), permissions(seat.policy(), name));
-    AnyMutex::new(algorithm, permissions, seat.rank(), seat.view(), carried)
+/// The superpeers among the members of a view, which are given by rank. A policy whose locks need none has none.
+#[must_use]
+pub fn superpeers_of(policy: &Policy, members: &[MemberInfo]) -> Superpeers {
+    if policy.locks.iter().all(|lock| lock.algorithm != LockAlgorithm::Superpeers) {
+        return Superpeers::default();
+    }
+    let ids: Vec<Key> = members.iter().map(|info| Key::of(&info.name)).collect();
+    Superpeers::among(&ids, policy.superpeers.share_percent)
 }
 
 fn caching(policy: &Policy, name: &LockName) -> Caching {

@@ -11,6 +11,7 @@ pub mod lamport;
 pub mod maekawa;
 pub mod raymond;
 pub mod ricart_agrawala;
+pub mod superpeers;
 pub mod token_ring;
 pub mod voting;
 

@@ -27,6 +27,9 @@ pub struct Policy {
     pub elections: Vec<ElectionPolicy>,
     /// How locks are granted, by name pattern, the best match first.
     pub locks: Vec<LockPolicy>,
+    /// Which members coordinate locks of `Superpeers`.
+    #[serde(default)]
+    pub superpeers: SuperpeersPolicy,
     /// How clocks are kept together.
     pub clock: ClockPolicy,
 }
@@ -41,6 +44,7 @@ impl Default for Policy {
             election: ElectionAlgorithm::Bully,
             elections: Vec::new(),
             locks: vec![LockPolicy::default()],
+            superpeers: SuperpeersPolicy::default(),
             clock: ClockPolicy::default(),
         }
     }
@@ -289,6 +293,20 @@ impl Default for LockPolicy {
             lock_delay: Duration::ZERO,
             caching: Caching::Disabled,
         }
+    }
+}
+
+/// Which members coordinate locks of [`LockAlgorithm::Superpeers`].
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SuperpeersPolicy {
+    /// How many of a hundred members do, at least.
+    pub share_percent: u8,
+}
+
+impl Default for SuperpeersPolicy {
+    fn default() -> Self {
+        Self { share_percent: 10 }
     }
 }
 

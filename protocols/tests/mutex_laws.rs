@@ -52,6 +52,8 @@ mod selfish;
 mod stamped;
 #[path = "mutex_laws/storm.rs"]
 mod storm;
+#[path = "mutex_laws/superpeers.rs"]
+mod superpeers;
 mod support;
 #[path = "mutex_laws/talking.rs"]
 mod talking;

@@ -15,6 +15,8 @@ pub struct Lock {
     pub name: LockName,
     /// How it is granted.
     pub algorithm: LockAlgorithm,
+    /// The pod that grants it, where one alone does.
+    pub coordinator: Option<String>,
     /// What makes it safe.
     pub arbiter: Arbiter,
     /// The longest that a claim may hold it.

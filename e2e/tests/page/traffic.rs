@@ -18,7 +18,7 @@ pub(crate) struct Traffic {
 }
 
 /// By the figures and rules of the sources. `queued` and `wake` are this group's own.
-pub(crate) const ALL: [Traffic; 7] = [
+pub(crate) const ALL: [Traffic; 8] = [
     Traffic {
         algorithm: "Central",
         always: &["request", "queued", "grant", "release"],
@@ -42,6 +42,11 @@ pub(crate) const ALL: [Traffic; 7] = [
         sometimes: &["failed", "inquire", "relinquish"],
     },
     Traffic { algorithm: "Voting", always: &["request", "grant", "release"], sometimes: &["deny"] },
+    Traffic {
+        algorithm: "Superpeers",
+        always: &["request", "grant", "release"],
+        sometimes: &["queued"],
+    },
 ];
 
 /// A group in which each algorithm has locks of its own.

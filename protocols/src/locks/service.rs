@@ -3,8 +3,9 @@
 use super::coordinator::Deferred;
 use super::event::{Command, Event, LockEvent, LostReason};
 use super::message::LockMessage;
-use super::{Cx, Lock, Locks, MutexTimers, is_led, tell};
+use super::{Cx, Lock, Locks, MutexTimers, is_led, superpeers_of, tell};
 use crate::core::{CarriedHolds, Holds, Lines, Notice, Seat, Service};
+use crate::election::superpeers::Superpeers;
 use crate::ids::{Incarnation, LockName, MemberId, RequestNumber};
 use crate::mutex;
 use crate::policy::Policy;
@@ -24,6 +25,7 @@ impl Service for Locks {
             stirred: std::collections::BTreeSet::new(),
             latest: 0,
             timers: MutexTimers::default(),
+            superpeers: Superpeers::default(),
             drains: false,
             leaves: false,
         }
@@ -31,6 +33,11 @@ impl Service for Locks {
 
     fn begin_view(&mut self, cx: &mut Cx<'_>, carried: &CarriedHolds) {
         self.latest = 0;
+        self.superpeers = cx
+            .holds
+            .seat()
+            .map(|seat| superpeers_of(seat.policy(), seat.members()))
+            .unwrap_or_default();
         self.seed_mutexes(cx, carried);
         self.reconcile(cx);
     }

@@ -6,6 +6,7 @@ use super::lamport::Lamport;
 use super::maekawa::Maekawa;
 use super::raymond::Raymond;
 use super::ricart_agrawala::RicartAgrawala;
+use super::superpeers::Superpeers;
 use super::token_ring::TokenRing;
 use super::voting::Voting;
 use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
@@ -41,6 +42,8 @@ one_of! {
         Maekawa(Maekawa),
         /// A majority of the members votes.
         Voting(Voting),
+        /// One of several coordinators grants.
+        Superpeers(Superpeers),
     }
 }
 
@@ -54,6 +57,7 @@ macro_rules! each {
             AnyMutex::RicartAgrawala($mutex) => $does,
             AnyMutex::Maekawa($mutex) => $does,
             AnyMutex::Voting($mutex) => $does,
+            AnyMutex::Superpeers($mutex) => $does,
         }
     };
 }
@@ -76,11 +80,12 @@ impl AnyMutex {
     /// One member's part at the start of a view.
     ///
     /// Of the forms that an algorithm has, a group runs the one in which a member that waits is notified of it, and
-    /// permissions are kept if the policy states so.
+    /// permissions are kept if the policy states so. `coordinator` coordinates this lock where one of several does.
     #[must_use]
     pub fn new(
         algorithm: LockAlgorithm,
         permissions: Permissions,
+        coordinator: MemberId,
         me: MemberId,
         view: View,
         carried: &Carried,
@@ -99,6 +104,10 @@ impl AnyMutex {
             }
             LockAlgorithm::Maekawa => Self::Maekawa(Maekawa::new(me, view, carried)),
             LockAlgorithm::Voting => Self::Voting(Voting::new(me, view, carried)),
+            LockAlgorithm::Superpeers => {
+                let member = Superpeers::of(coordinator, me, view, carried);
+                Self::Superpeers(member.with(permissions))
+            }
         }
     }
 
@@ -112,7 +121,8 @@ impl AnyMutex {
             | Self::Lamport(_)
             | Self::RicartAgrawala(_)
             | Self::Maekawa(_)
-            | Self::Voting(_) => None,
+            | Self::Voting(_)
+            | Self::Superpeers(_) => None,
         }
     }
 
@@ -125,7 +135,8 @@ impl AnyMutex {
             | Self::Lamport(_)
             | Self::RicartAgrawala(_)
             | Self::Maekawa(_)
-            | Self::Voting(_) => None,
+            | Self::Voting(_)
+            | Self::Superpeers(_) => None,
         }
     }
 
@@ -176,6 +187,7 @@ impl AnyMutex {
             Self::RicartAgrawala(mutex) => Self::RicartAgrawala(mutex.numbered_after(latest)),
             Self::Maekawa(mutex) => Self::Maekawa(mutex.numbered_after(latest)),
             Self::Voting(mutex) => Self::Voting(mutex.numbered_after(latest)),
+            Self::Superpeers(mutex) => Self::Superpeers(mutex.numbered_after(latest)),
         }
     }
 
@@ -211,7 +223,7 @@ impl AnyMessage {
     #[must_use]
     pub fn paid_by(&self) -> PaidBy {
         match self {
-            Self::Central(message) => match message {
+            Self::Central(message) | Self::Superpeers(message) => match message {
                 central::Message::Request(_) => PaidBy::Sender,
                 central::Message::Release(_) => PaidBy::Leaver,
                 central::Message::Grant(_) => PaidBy::Receiver,
@@ -267,7 +279,8 @@ mod tests {
         let view = View { epoch: Epoch(1), size: 3, leader: MemberId(2) };
         for algorithm in LockAlgorithm::ALL {
             let (permissions, nothing) = (Permissions::ForOneEntry, Carried::default());
-            let mut mutex = AnyMutex::new(algorithm, permissions, MemberId(0), view, &nothing);
+            let (me, other) = (MemberId(0), MemberId(1));
+            let mut mutex = AnyMutex::new(algorithm, permissions, other, me, view, &nothing);
             assert_eq!(mutex.coordinated().is_some(), algorithm.has_coordinator());
             assert_eq!(mutex.coordinated_mut().is_some(), algorithm.has_coordinator());
         }

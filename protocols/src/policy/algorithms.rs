@@ -56,11 +56,13 @@ pub enum LockAlgorithm {
     Maekawa,
     /// A majority of the members votes.
     Voting,
+    /// One of several coordinators grants: the one that is responsible for the lock's name.
+    Superpeers,
 }
 
 impl LockAlgorithm {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Central,
         Self::TokenRing,
         Self::Raymond,
@@ -68,6 +70,7 @@ impl LockAlgorithm {
         Self::RicartAgrawala,
         Self::Maekawa,
         Self::Voting,
+        Self::Superpeers,
     ];
 
     /// As it is written everywhere.
@@ -81,6 +84,7 @@ impl LockAlgorithm {
             Self::RicartAgrawala => "RicartAgrawala",
             Self::Maekawa => "Maekawa",
             Self::Voting => "Voting",
+            Self::Superpeers => "Superpeers",
         }
     }
 
@@ -89,7 +93,11 @@ impl LockAlgorithm {
     #[must_use]
     pub fn may_cache(self) -> bool {
         match self {
-            Self::Central | Self::TokenRing | Self::Raymond | Self::RicartAgrawala => true,
+            Self::Central
+            | Self::TokenRing
+            | Self::Raymond
+            | Self::RicartAgrawala
+            | Self::Superpeers => true,
             Self::Lamport | Self::Maekawa | Self::Voting => false,
         }
     }

@@ -7,6 +7,7 @@ use conclave_protocols::mutex::lamport::Lamport;
 use conclave_protocols::mutex::maekawa::{Maekawa, Quorums};
 use conclave_protocols::mutex::raymond::Raymond;
 use conclave_protocols::mutex::ricart_agrawala::{RicartAgrawala, Variant, Withheld};
+use conclave_protocols::mutex::superpeers::Superpeers;
 use conclave_protocols::mutex::token_ring::TokenRing;
 use conclave_protocols::mutex::voting::Voting;
 use conclave_protocols::mutex::{Carried, Mutex};
@@ -99,6 +100,7 @@ pub(crate) fn all() -> Vec<Lock> {
         measure(&textbooks::RICART_AGRAWALA, with_answers),
         measure(&textbooks::MAEKAWA, in_grid),
         measure(&textbooks::VOTING, plainly::<Voting>),
+        measure(&textbooks::SUPERPEERS, plainly::<Superpeers>),
     ]
 }
 

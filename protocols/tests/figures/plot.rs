@@ -154,7 +154,7 @@ const BOTTOM: f64 = 386.0;
 const LINE: f64 = 17.0;
 const TICKS: [f64; 11] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0];
 
-/// Seven colors that people who see fewer can distinguish too, darker ones on a light page.
+/// Eight colors that people who see fewer can distinguish too, darker ones on a light page.
 const STYLE: &str = "<style>
 text { font: 13px system-ui, sans-serif; fill: #24292f }
 .title { font-size: 15px; font-weight: 600 } .end { text-anchor: end } .middle { text-anchor: middle }
@@ -163,12 +163,12 @@ polyline { fill: none; stroke-width: 2 }
 .c0 { stroke: #24292f } .t0 { fill: #24292f } .c1 { stroke: #b35900 } .t1 { fill: #b35900 }
 .c2 { stroke: #1f77b4 } .t2 { fill: #1f77b4 } .c3 { stroke: #00785a } .t3 { fill: #00785a }
 .c4 { stroke: #c2348b } .t4 { fill: #c2348b } .c5 { stroke: #6f42c1 } .t5 { fill: #6f42c1 }
-.c6 { stroke: #8a6d00 } .t6 { fill: #8a6d00 }
+.c6 { stroke: #8a6d00 } .t6 { fill: #8a6d00 } .c7 { stroke: #b3261e } .t7 { fill: #b3261e }
 @media (prefers-color-scheme: dark) {
 text { fill: #e6edf3 } .page { fill: #0d1117 } .grid { stroke: #30363d }
 .c0 { stroke: #e6edf3 } .t0 { fill: #e6edf3 } .c1 { stroke: #ff9f40 } .t1 { fill: #ff9f40 }
 .c2 { stroke: #58b4f0 } .t2 { fill: #58b4f0 } .c3 { stroke: #3fc79a } .t3 { fill: #3fc79a }
 .c4 { stroke: #f28cc8 } .t4 { fill: #f28cc8 } .c5 { stroke: #b392f0 } .t5 { fill: #b392f0 }
-.c6 { stroke: #e3c34b } .t6 { fill: #e3c34b }
+.c6 { stroke: #e3c34b } .t6 { fill: #e3c34b } .c7 { stroke: #ff8a80 } .t7 { fill: #ff8a80 }
 }
 </style>";

@@ -1,6 +1,7 @@
 //! What the sources state about each lock: the formulas beside which a measurement stands.
 
 use conclave_protocols::mutex::maekawa::Quorums;
+use conclave_protocols::mutex::superpeers::Superpeers;
 use conclave_protocols::{MemberId, View, cost};
 
 use crate::measure::{Alone, Busy, T};
@@ -32,8 +33,8 @@ pub(crate) struct Book {
 }
 
 /// All of them.
-pub(crate) const ALL: [&Book; 7] =
-    [&CENTRAL, &TOKEN_RING, &RAYMOND, &LAMPORT, &RICART_AGRAWALA, &MAEKAWA, &VOTING];
+pub(crate) const ALL: [&Book; 8] =
+    [&CENTRAL, &TOKEN_RING, &RAYMOND, &LAMPORT, &RICART_AGRAWALA, &MAEKAWA, &VOTING, &SUPERPEERS];
 
 /// The formulas in words.
 pub(crate) struct Statements {
@@ -236,6 +237,38 @@ pub(crate) const VOTING: Book = Book {
     },
 };
 
+/// A coordinator that is one of several.
+pub(crate) const SUPERPEERS: Book = Book {
+    name: "Superpeers",
+    file: "protocols/src/mutex/superpeers.rs",
+    text: include_str!("../../src/mutex/superpeers.rs"),
+    on_top: &["queued"],
+    alone: |view, member| {
+        let is_other = u64::from(member != Superpeers::by_rank(view));
+        costs(cost::central(is_other), 0, 2 * is_other)
+    },
+    messages: |run| {
+        Sent::Exactly(cost::central(entries_but_for(run, Superpeers::by_rank(run.view))))
+    },
+    extras: |run| {
+        Sent::AtMost(cost::central_queued(entries_but_for(run, Superpeers::by_rank(run.view))))
+    },
+    sync_delay: |view, from, to| {
+        let messages = [from, to].map(|member| u64::from(member != Superpeers::by_rank(view)));
+        Sent::Exactly(messages.iter().sum())
+    },
+    round: |view| Sent::Exactly(2 * (n(view) - 1)),
+    turnaround: in_turn,
+    longest: last_in_turn,
+    statements: Statements {
+        alone: "3; none for the coordinator of the lock",
+        client_delay: "2T; none for the coordinator of the lock",
+        busy: "3 for each entry of another than the coordinator; on top at most one `queued` each",
+        sync_delay: "2T; T if one of the two is the coordinator",
+        longest: IN_TURN,
+    },
+};
+
 const IN_TURN: &str = "no longer than any other: all enter in turn";
 
 /// What is stated about the times of a run in which all want to enter, in T but for the throughput,
@@ -291,7 +324,11 @@ fn entries(run: &Busy) -> u64 {
 
 /// Entries of members that do not coordinate.
 fn entries_of_others(run: &Busy) -> u64 {
-    run.sections.iter().filter(|section| section.who != run.view.leader).count() as u64
+    entries_but_for(run, run.view.leader)
+}
+
+fn entries_but_for(run: &Busy, coordinator: MemberId) -> u64 {
+    run.sections.iter().filter(|section| section.who != coordinator).count() as u64
 }
 
 /// How many others a member asks for its vote.

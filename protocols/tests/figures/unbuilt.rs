@@ -10,7 +10,6 @@ What lectures and textbooks name beside these algorithms, and this product has n
 | --- | --- | --- |
 | Election on a tree, whose leaves begin (Mattern, *Verteilte Basisalgorithmen*, 1989) | The tree has to be there before the election, and a member that dies cuts it. | `Ring` or `ChangRoberts`, which skip the dead |
 | Election among processes without identities (Itai and Rodeh, 1981) | Members have identities: the record numbers them. | any of the elections |
-| Superpeers: a share of the members that coordinates the others | A group has at most 256 members, of which each knows all. | several groups, each with a leader of its own |
 | Arbitration by a second network | The pods of a cluster have one network. A leader is confirmed by promises of a majority and by the record, so two sides of a partition never have a leader each. | `arbiter: Quorum`, the default |
 | Consensus on values (Paxos, Raft) | The record is the one value that a group agrees on, and the API server's etcd keeps it by Raft. A second log in each pod would need a disk there. | etcd, for data of an application |
 | Transactions, two-phase locking, two-phase commit | They need the stores whose data they change, to undo it or to vote. | a database; a lock with its fencing token, where one store checks it |

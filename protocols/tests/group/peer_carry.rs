@@ -168,7 +168,8 @@ fn keeps_line(algorithm: LockAlgorithm) -> bool {
         LockAlgorithm::Central
         | LockAlgorithm::Lamport
         | LockAlgorithm::RicartAgrawala
-        | LockAlgorithm::Maekawa => true,
+        | LockAlgorithm::Maekawa
+        | LockAlgorithm::Superpeers => true,
         LockAlgorithm::TokenRing | LockAlgorithm::Raymond | LockAlgorithm::Voting => false,
     }
 }

@@ -288,7 +288,7 @@ fn rule_31_after_a_gap_a_link_is_not_heard_and_the_view_is_changed() {
             LockAlgorithm::Lamport => "acknowledgment",
             LockAlgorithm::RicartAgrawala => "reply",
             LockAlgorithm::Maekawa => "locked",
-            LockAlgorithm::Voting => "grant",
+            LockAlgorithm::Voting | LockAlgorithm::Superpeers => "grant",
             LockAlgorithm::Central => continue,
         };
         bench.lost = Some(first);

@@ -8,14 +8,16 @@ mod stories;
 
 use std::time::Duration;
 
+use conclave_protocols::election::superpeers::Key;
+use conclave_protocols::locks::superpeers_of;
 use conclave_protocols::member::message::{AboutLock, Message, PeerMessage, ServiceMessage};
 use conclave_protocols::member::{LockEvent, Node};
 use conclave_protocols::mutex::PaidBy;
 use conclave_protocols::mutex::maekawa::Quorums;
-use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy};
+use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy, SuperpeersPolicy};
 use conclave_protocols::{MemberId, cost};
 
-use self::stories::{STORIES, Sent, Story, script, ways};
+use self::stories::{STORIES, Sent, Story, coordinator, script, ways};
 use crate::bench::{Bench, SECOND};
 
 #[test]
@@ -47,26 +49,26 @@ fn no_algorithm_of_a_group_passes_for_another() {
 /// Carvalho and Roucairol's permissions, and a grant of the coordinator that its member keeps.
 #[test]
 fn a_member_that_keeps_its_permission_enters_again_without_a_message() {
-    for algorithm in [LockAlgorithm::Central, LockAlgorithm::RicartAgrawala] {
+    let granted: &[Sent] = &[(0, 2, "request"), (2, 0, "grant")];
+    let by_another: &[Sent] = &[(0, 1, "request"), (1, 0, "grant")];
+    let permitted: &[Sent] =
+        &[(0, 1, "request"), (0, 2, "request"), (1, 0, "reply"), (2, 0, "reply")];
+    for (algorithm, first) in [
+        (LockAlgorithm::Central, granted),
+        (LockAlgorithm::RicartAgrawala, permitted),
+        (LockAlgorithm::Superpeers, by_another),
+    ] {
         let mut table = Table::set(3, algorithm, Caching::Enabled);
-        for first in [true, false] {
+        for expected in [first, &[]] {
             let before = table.sent().len();
-            table.enter(1);
-            assert!(table.holds(1));
-            table.exit(1);
-            let sent = &table.sent()[before..];
-            match (first, algorithm.has_coordinator()) {
-                (true, true) => assert_eq!(sent, [(1, 2, "request"), (2, 1, "grant")]),
-                (true, false) => assert_eq!(
-                    sent,
-                    [(1, 0, "request"), (1, 2, "request"), (0, 1, "reply"), (2, 1, "reply")]
-                ),
-                (false, _) => assert_eq!(sent, [], "{algorithm:?}"),
-            }
+            table.enter(0);
+            assert!(table.holds(0));
+            table.exit(0);
+            assert_eq!(&table.sent()[before..], expected, "{algorithm:?}");
         }
-        let asked = if algorithm.has_coordinator() { cost::central_kept(1, 0) } else { 4 };
-        assert_eq!(table.costs(1), [asked, 0], "{algorithm:?}");
+        assert_eq!(table.costs(0), [first.len() as u64, 0], "{algorithm:?}");
     }
+    assert_eq!(cost::central_kept(1, 0), granted.len() as u64);
 }
 
 #[test]
@@ -88,7 +90,8 @@ fn an_entry_that_nobody_else_wants_costs_what_the_textbook_says() {
                 | LockAlgorithm::Lamport
                 | LockAlgorithm::RicartAgrawala
                 | LockAlgorithm::Maekawa
-                | LockAlgorithm::Voting => formula - table.paid(|by| by == PaidBy::Leaver),
+                | LockAlgorithm::Voting
+                | LockAlgorithm::Superpeers => formula - table.paid(|by| by == PaidBy::Leaver),
             };
             assert_eq!(table.costs(member), [known], "{algorithm:?}, {member}");
             let left = table.paid(|by| by == PaidBy::Leaver);
@@ -110,7 +113,7 @@ fn when_all_want_in_the_entries_cost_what_the_textbook_says() {
         let known = (0..SIZE).map(|member| table.costs(member).iter().sum::<u64>()).sum::<u64>();
         let left = table.paid(|by| by == PaidBy::Leaver);
         match algorithm {
-            LockAlgorithm::Central => {
+            LockAlgorithm::Central | LockAlgorithm::Superpeers => {
                 assert_eq!((spent, known + left), (cost::central(n - 1), spent));
                 let queued = table.sent().iter().filter(|sent| sent.2 == "queued").count();
                 assert_eq!(queued as u64, cost::central_queued(n - 1));
@@ -170,17 +173,36 @@ fn votes_that_are_given_back_after_an_attempt_that_failed_are_paid_for() {
 /// A group on the bench, by rank, and what was sent and reported about one lock.
 struct Table {
     bench: Bench,
+    lock: String,
 }
 
 impl Table {
     fn set(size: u32, algorithm: LockAlgorithm, caching: Caching) -> Self {
+        Self::coordinated_by(COORDINATOR, size, algorithm, caching)
+    }
+
+    /// The same, with a lock that this member coordinates where one of several does.
+    fn coordinated_by(
+        coordinator: MemberId,
+        size: u32,
+        algorithm: LockAlgorithm,
+        caching: Caching,
+    ) -> Self {
         let locks = vec![LockPolicy { algorithm, caching, ..LockPolicy::default() }];
-        let policy = Policy { locks, ..Policy::default() };
+        let superpeers = SuperpeersPolicy { share_percent: 100 };
+        let policy = Policy { locks, superpeers, ..Policy::default() };
         let mut bench = Bench::group(size as usize, policy);
         // By now the leader has heard from all, and has notified them that locks are granted.
         bench.wait(SECOND * 2);
         bench.forget();
-        Self { bench }
+        let record = bench.record();
+        let superpeers = superpeers_of(&record.policy, &record.members);
+        let fits = |name: &String| {
+            let responsible = superpeers.responsible(Key::of(name));
+            responsible.is_none_or(|responsible| responsible == coordinator)
+        };
+        let lock = (0..100).map(|number| format!("lock-{number}")).find(fits);
+        Self { bench, lock: lock.expect("it is a superpeer") }
     }
 
     /// Whose place on the bench a rank is.
@@ -195,21 +217,21 @@ impl Table {
     }
 
     fn enter(&mut self, member: u32) {
-        self.bench.enter(self.place(member), LOCK);
+        self.bench.enter(self.place(member), &self.lock);
     }
 
     /// None of them hears of another's request before it has asked itself.
     fn at_once(&mut self, members: &[u32]) {
         let places: Vec<usize> = members.iter().map(|member| self.place(*member)).collect();
-        self.bench.enter_at_once(&places, LOCK);
+        self.bench.enter_at_once(&places, &self.lock);
     }
 
     fn exit(&mut self, member: u32) {
-        self.bench.exit(self.place(member), LOCK);
+        self.bench.exit(self.place(member), &self.lock);
     }
 
     fn holds(&self, member: u32) -> bool {
-        self.bench.holds(self.place(member), LOCK)
+        self.bench.holds(self.place(member), &self.lock)
     }
 
     fn until_held(&mut self, member: u32) {
@@ -275,7 +297,7 @@ impl Table {
             | LockEvent::Renewed { .. }
             | LockEvent::Lost(_) => None,
         };
-        self.bench.lock_events(self.place(member), LOCK).filter_map(cost).collect()
+        self.bench.lock_events(self.place(member), &self.lock).filter_map(cost).collect()
     }
 
     /// The same of entry and exit.
@@ -288,7 +310,7 @@ impl Table {
             | LockEvent::Renewed { .. }
             | LockEvent::Lost(_) => None,
         };
-        self.bench.lock_events(self.place(member), LOCK).filter_map(cost).collect()
+        self.bench.lock_events(self.place(member), &self.lock).filter_map(cost).collect()
     }
 
     /// How many votes of others went back after attempts that failed, if all of so many members have
@@ -301,9 +323,10 @@ impl Table {
 
 /// All that real members send in a story.
 fn tell(algorithm: LockAlgorithm, story: Story) -> Vec<Sent> {
+    let by = MemberId(coordinator(story));
     match story {
         Story::InTurn => {
-            let mut table = Table::set(4, algorithm, Caching::Disabled);
+            let mut table = Table::coordinated_by(by, 4, algorithm, Caching::Disabled);
             table.enter(1);
             table.enter(2);
             assert!(table.holds(1));
@@ -311,7 +334,7 @@ fn tell(algorithm: LockAlgorithm, story: Story) -> Vec<Sent> {
             table.sent()
         }
         Story::AtOnce => {
-            let mut table = Table::set(3, algorithm, Caching::Disabled);
+            let mut table = Table::coordinated_by(by, 3, algorithm, Caching::Disabled);
             table.at_once(&[0, 2]);
             table.leave_in_turn(vec![0, 2]);
             table.sent()
@@ -330,6 +353,7 @@ fn alone(algorithm: LockAlgorithm, size: u32, member: MemberId) -> u64 {
         LockAlgorithm::RicartAgrawala => cost::ricart_agrawala(n, 1),
         LockAlgorithm::Maekawa => cost::maekawa(Quorums::grid(size).of(member).len() as u64),
         LockAlgorithm::Voting => cost::voting_least(n / 2, 1),
+        LockAlgorithm::Superpeers => cost::central(u64::from(member != COORDINATOR)),
     }
 }
 
@@ -338,5 +362,6 @@ fn depth(member: MemberId) -> u64 {
     cost::raymond_distance(0, member.0.into())
 }
 
-const LOCK: &str = "a";
+/// Who coordinates the lock of a table where one of several does.
+const COORDINATOR: MemberId = MemberId(1);
 const MILLI: Duration = Duration::from_millis(1);

@@ -13,15 +13,16 @@ use conclave_protocols::mutex::lamport::Lamport;
 use conclave_protocols::mutex::maekawa::Maekawa;
 use conclave_protocols::mutex::raymond::Raymond;
 use conclave_protocols::mutex::ricart_agrawala::RicartAgrawala;
+use conclave_protocols::mutex::superpeers::Superpeers;
 use conclave_protocols::mutex::token_ring::TokenRing;
 use conclave_protocols::mutex::voting::Voting;
 use conclave_protocols::mutex::{Carried, Command, Event, Mutex};
 use conclave_protocols::policy::LockAlgorithm;
 use conclave_protocols::protocol::{InputOf, OutboxOf};
 use conclave_protocols::sim::Simulator;
-use conclave_protocols::{Effect, LocalTime, MemberId, Named, Outbox, Protocol};
+use conclave_protocols::{Effect, LocalTime, MemberId, Named, Outbox, Protocol, View};
 
-use self::stories::{STORIES, Sent, Story, script, ways};
+use self::stories::{STORIES, Sent, Story, coordinator, script, ways};
 
 #[test]
 fn each_algorithm_says_what_its_source_has_it_say() {
@@ -63,11 +64,18 @@ fn tell(algorithm: LockAlgorithm, story: Story) -> Vec<Sent> {
         LockAlgorithm::RicartAgrawala => sent::<RicartAgrawala>(story),
         LockAlgorithm::Maekawa => sent::<Maekawa>(story),
         LockAlgorithm::Voting => sent::<Voting>(story),
+        LockAlgorithm::Superpeers => sent_by(story, |me, view, carried| {
+            Superpeers::of(MemberId(coordinator(story)), me, view, carried)
+        }),
     }
 }
 
 /// All messages of a story, in the order in which they are sent.
 fn sent<P: Mutex>(story: Story) -> Vec<Sent> {
+    sent_by(story, P::new)
+}
+
+fn sent_by<P: Mutex>(story: Story, make: impl Fn(MemberId, View, &Carried) -> P) -> Vec<Sent> {
     // Who asks, and how long after the beginning.
     let (size, asks) = match story {
         Story::InTurn => (4, [(1, Duration::ZERO), (2, UNIT * 3)]),
@@ -77,7 +85,7 @@ fn sent<P: Mutex>(story: Story) -> Vec<Sent> {
     sim.set_delay(UNIT, UNIT);
     let view = crate::view(size);
     for me in view.members() {
-        sim.add(me, Tapped(P::new(me, view, &Carried::default())));
+        sim.add(me, Tapped(make(me, view, &Carried::default())));
     }
     for (member, at) in asks {
         sim.run_for(at.saturating_sub(sim.now()));

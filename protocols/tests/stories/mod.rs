@@ -40,6 +40,7 @@ pub(crate) fn script(algorithm: LockAlgorithm, story: Story) -> &'static [Sent] 
         LockAlgorithm::RicartAgrawala => RICART_AGRAWALA,
         LockAlgorithm::Maekawa => MAEKAWA,
         LockAlgorithm::Voting => VOTING,
+        LockAlgorithm::Superpeers => SUPERPEERS,
     };
     match story {
         Story::InTurn => in_turn,
@@ -62,6 +63,36 @@ const CENTRAL: Script = (
         (2, 3, "release"),
     ],
     &[(0, 2, "request"), (2, 0, "queued"), (2, 0, "grant"), (0, 2, "release")],
+);
+
+/// Who coordinates where one of several does: another than the highest, which leads.
+pub(crate) fn coordinator(story: Story) -> u32 {
+    match story {
+        Story::InTurn => 0,
+        Story::AtOnce => 1,
+    }
+}
+
+/// As the central algorithm, with that coordinator. In the second story both ask it.
+const SUPERPEERS: Script = (
+    &[
+        (1, 0, "request"),
+        (0, 1, "grant"),
+        (2, 0, "request"),
+        (0, 2, "queued"),
+        (1, 0, "release"),
+        (0, 2, "grant"),
+        (2, 0, "release"),
+    ],
+    &[
+        (0, 1, "request"),
+        (2, 1, "request"),
+        (1, 0, "grant"),
+        (1, 2, "queued"),
+        (0, 1, "release"),
+        (1, 2, "grant"),
+        (2, 1, "release"),
+    ],
 );
 
 /// The token begins at 0 and goes up. The textbook's token does not pause, so nobody has to wake it; each

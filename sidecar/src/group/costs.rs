@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use conclave_protocols::locks::superpeers_of;
 use conclave_protocols::mutex::maekawa::Quorums;
 use conclave_protocols::policy::{ElectionAlgorithm, LockAlgorithm};
 use conclave_protocols::record::Record;
@@ -23,6 +24,12 @@ pub(super) fn lock_costs(record: &Record, me: Incarnation) -> Vec<(LockAlgorithm
         // A member asks itself too, which is no message.
         LockAlgorithm::Voting => Some(cost::voting_least(majority.saturating_sub(1), 1)),
         LockAlgorithm::TokenRing | LockAlgorithm::Raymond => None,
+        // To one that coordinates some locks, that depends on which it is.
+        LockAlgorithm::Superpeers => {
+            let superpeers = superpeers_of(&record.policy, &record.members);
+            let rank = record.rank(me)?;
+            (!superpeers.all().contains(&rank)).then(|| cost::central(1))
+        }
     };
     let algorithms: BTreeSet<_> = record.policy.locks.iter().map(|lock| lock.algorithm).collect();
     algorithms.into_iter().filter_map(|algorithm| Some((algorithm, cost(algorithm)?))).collect()

@@ -29,6 +29,10 @@ pub(super) struct LockView {
     /// How it is granted.
     #[schema(value_type = String, example = "Central")]
     algorithm: LockAlgorithm,
+    /// The pod that grants it in the present view, where one alone does: with `Central` that of the leader, with
+    /// `Superpeers` that to which its name falls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coordinator: Option<String>,
     /// What makes it safe.
     #[schema(value_type = String, example = "Quorum")]
     arbiter: Arbiter,
@@ -177,6 +181,7 @@ impl LockView {
         Self {
             lock: lock.name.to_string(),
             algorithm: lock.algorithm,
+            coordinator: lock.coordinator.clone(),
             arbiter: lock.arbiter,
             guarantee: lock.arbiter.into(),
             max_hold_ms: millis(lock.max_hold),

@@ -149,7 +149,9 @@ fn spanning_trees() -> [(&'static str, election::AnyMessage); 11] {
 }
 
 fn locks() -> Vec<(&'static str, PeerMessage)> {
-    use AnyMessage::{Central, Lamport, Maekawa, Raymond, RicartAgrawala, TokenRing, Voting};
+    use AnyMessage::{
+        Central, Lamport, Maekawa, Raymond, RicartAgrawala, Superpeers, TokenRing, Voting,
+    };
     let number = RequestNumber(4);
     let at = LamportTime::at(4);
     let (request, highest) = (at, LamportTime::at(6));
@@ -184,6 +186,12 @@ fn locks() -> Vec<(&'static str, PeerMessage)> {
         ("voting-grant", Voting(voting::Message::Grant(attempt))),
         ("voting-deny", Voting(voting::Message::Deny(attempt))),
         ("voting-release", Voting(voting::Message::Release(attempt))),
+        ("superpeers-request", Superpeers(central::Message::Request(number))),
+        ("superpeers-queued", Superpeers(central::Message::Queued(number))),
+        ("superpeers-grant", Superpeers(central::Message::Grant(number))),
+        ("superpeers-release", Superpeers(central::Message::Release(number))),
+        ("superpeers-wanted", Superpeers(central::Message::Wanted(number))),
+        ("superpeers-in-use", Superpeers(central::Message::InUse(number))),
     ];
     let message = |message| LockMessage {
         lock: lock(),

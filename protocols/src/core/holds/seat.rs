@@ -59,6 +59,12 @@ impl Seat {
         self.members.get(rank.0 as usize)
     }
 
+    /// What everybody knows of all members, by rank.
+    #[must_use]
+    pub fn members(&self) -> &[MemberInfo] {
+        &self.members
+    }
+
     /// All members, by rank.
     pub(super) fn incarnations(&self) -> impl Iterator<Item = Incarnation> + '_ {
         self.members.iter().map(|info| info.incarnation)

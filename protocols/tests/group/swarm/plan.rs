@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use conclave_protocols::policy::{
-    Caching, ElectionAlgorithm, LockAlgorithm, LockPolicy, Policy, Timing,
+    Caching, ElectionAlgorithm, LockAlgorithm, LockPolicy, Policy, SuperpeersPolicy, Timing,
 };
 use conclave_protocols::random::Random;
 
@@ -41,7 +41,9 @@ impl Plan {
         let mut up_to = |limit: u64| usize::try_from(random.up_to(limit)).expect("small");
         let timing = [Timing::default(), Timing::FAST, BRIEF, BRIEF][up_to(4)];
         let election = ElectionAlgorithm::ALL[up_to(ElectionAlgorithm::ALL.len() as u64)];
-        let policy = Policy { timing, election, ..Policy::default() };
+        // Several coordinators in a small group.
+        let superpeers = SuperpeersPolicy { share_percent: 50 };
+        let policy = Policy { timing, election, superpeers, ..Policy::default() };
         let mut plan = Self {
             seed,
             members: 1 + up_to(5),

@@ -36,6 +36,7 @@ impl Book {
         Lock {
             name: name.clone(),
             algorithm: policy.algorithm,
+            coordinator: None,
             arbiter: self.arbiter,
             max_hold: policy.max_hold,
             holding: holding.as_ref().and_then(claim),

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use conclave_protocols::member::Node;
 use conclave_protocols::policy::{
-    Averaging, Caching, ClockAlgorithm, ClockPolicy, LockAlgorithm, LockPolicy, Policy, Timing,
+    Averaging, Caching, ClockAlgorithm, ClockPolicy, LockAlgorithm, LockPolicy, Policy,
+    SuperpeersPolicy, Timing,
 };
 use conclave_protocols::random::Random;
 use conclave_protocols::sim::Waiting;
@@ -82,7 +83,8 @@ impl Run {
         let cached = algorithm.may_cache() && seed.is_multiple_of(2);
         let caching = if cached { Caching::Enabled } else { Caching::Disabled };
         let locks = vec![LockPolicy { algorithm, caching, ..LockPolicy::default() }];
-        let policy = Policy { timing, locks, clock: kept(seed), ..Policy::default() };
+        let superpeers = SuperpeersPolicy { share_percent: 50 };
+        let policy = Policy { timing, locks, superpeers, clock: kept(seed), ..Policy::default() };
         let (pods, locks) = (1 + up_to(5), 1 + up_to(LOCKS.len() as u64));
         let kinds: Vec<Fault> =
             (0..=up_to(4)).map(|_| FAULTS[up_to(FAULTS.len() as u64)]).collect();

@@ -1,0 +1,112 @@
+//! Mutual exclusion by a coordinator that is one of several: which of them, the lock's name decides.
+//!
+//! Source: Tanenbaum and van Steen, *Distributed Systems*, 2nd edition, 6.5.3, "Elections in large-scale systems",
+//! for who coordinates; section "Mutual exclusion: a centralized algorithm" for how.
+//!
+//! ```text
+//! coordinator of a lock: the superpeer that is responsible for its name
+//! to enter:              send request to it, wait for grant
+//! to exit:               send release to it
+//! ```
+//!
+//! | property | value |
+//! | --- | --- |
+//! | messages per entry and exit | 3: request, grant, release; none for the coordinator of the lock |
+//! | with the optional reply to a request that must wait | one more, `queued` |
+//! | delay before entry, nobody else in | one round trip |
+//! | delay between an exit and the next entry | one round trip: release, grant |
+//! | order | of arrival at the coordinator |
+//! | messages, if grants are kept | as those of `Central` |
+//! | load | of N superpeers each has a part of 1 / N of the names |
+//! | tolerates | the crash of a member that is neither in nor waiting nor the coordinator of the lock |
+//! | links | reliable, FIFO |
+//!
+//! Deviations:
+//!
+//! * The source says who coordinates what, and not by which algorithm. It is [`Central`], with its deviations, but
+//!   for the leader.
+//! * Its driver makes good nothing that gets lost, as it does where the leader grants: a member cannot take another
+//!   out whose lease is over, since the promises, which say so, go to the leader. So this is a lock among the members:
+//!   links are reliable and in order within a view, and a member that dies ends the view, which begins anew with the
+//!   holder and those that wait.
+//! * A view without names, which the algorithms alone have, takes the ids of ranks, and one lock of one name.
+
+use super::central::{Central, Message, Timer};
+use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
+use crate::election::superpeers::{self, Key};
+use crate::ids::MemberId;
+use crate::policy::SuperpeersPolicy;
+use crate::protocol::{InputOf, OutboxOf, Protocol};
+use crate::time::LocalTime;
+use crate::view::View;
+
+/// One member's part in the algorithm.
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+pub struct Superpeers(Central);
+
+impl Superpeers {
+    /// One member's part in a lock that this one coordinates.
+    #[must_use]
+    pub fn of(coordinator: MemberId, me: MemberId, view: View, carried: &Carried) -> Self {
+        Self(Central::new(me, View { leader: coordinator, ..view }, carried))
+    }
+
+    /// The same, with grants that are good for so long, which is so at all members.
+    #[must_use]
+    pub fn with(self, permissions: Permissions) -> Self {
+        Self(self.0.with(permissions))
+    }
+
+    /// Who coordinates the one lock of members that have no names.
+    #[must_use]
+    pub fn by_rank(view: View) -> MemberId {
+        let ids: Vec<Key> = view.members().map(Key::of_rank).collect();
+        let superpeers =
+            superpeers::Superpeers::among(&ids, SuperpeersPolicy::default().share_percent);
+        superpeers.responsible(Key::of("")).unwrap_or(view.leader)
+    }
+}
+
+impl Mutex for Superpeers {
+    fn new(me: MemberId, view: View, carried: &Carried) -> Self {
+        Self::of(Self::by_rank(view), me, view, carried)
+    }
+
+    fn phase(&self) -> Phase {
+        self.0.phase()
+    }
+}
+
+impl GroupMutex for Superpeers {
+    fn is_contended(&self) -> bool {
+        self.0.is_contended()
+    }
+
+    fn latest(&self) -> u64 {
+        GroupMutex::latest(&self.0)
+    }
+
+    fn numbered_after(self, latest: u64) -> Self {
+        Self(self.0.numbered_after(latest))
+    }
+
+    fn is_unused(&self) -> bool {
+        self.0.is_unused()
+    }
+}
+
+impl Protocol for Superpeers {
+    type Peer = MemberId;
+    type Command = Command;
+    type Message = Message;
+    type Timer = Timer;
+    type Event = Event;
+
+    fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
+        self.0.start(now, out);
+    }
+
+    fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
+        self.0.handle(now, input, out);
+    }
+}
