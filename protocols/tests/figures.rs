@@ -15,12 +15,18 @@ mod forgetful;
 mod header;
 #[path = "figures/locks.rs"]
 mod locks;
+#[path = "figures/many.rs"]
+mod many;
 #[path = "figures/measure.rs"]
 mod measure;
 #[path = "figures/page.rs"]
 mod page;
 #[path = "figures/page_elections.rs"]
 mod page_elections;
+#[path = "figures/page_superpeers.rs"]
+mod page_superpeers;
+#[path = "figures/plane.rs"]
+mod plane;
 #[path = "figures/plot.rs"]
 mod plot;
 #[path = "figures/sent.rs"]

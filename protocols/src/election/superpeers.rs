@@ -35,7 +35,7 @@
 //!   changes its first bits with the last letter of a name. This does not change from version to version, as members
 //!   of one view have to compute the same.
 //! * The source's superpeers are to be near to the others. A cluster's members are about as far from one another
-//!   wherever they are, so nearness is not looked at; `protocols/tests/superpeers.rs` measures what that costs in a
+//!   wherever they are, so nearness is not looked at; `protocols/tests/figures/plane.rs` measures what that costs in a
 //!   plane, beside tokens that repel one another.
 
 use crate::ids::{HoldName, MemberId, fnv_1a};

@@ -11,6 +11,7 @@ use crate::header::Header;
 use crate::locks::{Lock, Square, WEATHER, Weather};
 use crate::measure::{EACH, SECTION_IN_T};
 use crate::page_elections;
+use crate::page_superpeers;
 use crate::sent::{Mean, Sent, Spread};
 use crate::textbooks::Book;
 use crate::unbuilt;
@@ -53,6 +54,7 @@ pub(crate) fn page(figures: &Figures) -> String {
         }
     }
     text += &weather(&figures.locks);
+    text += &page_superpeers::section();
     text += &page_elections::section(figures);
     text + &clocks::section() + unbuilt::SECTION
 }
