@@ -13,6 +13,8 @@ mod elections;
 mod forgetful;
 #[path = "figures/header.rs"]
 mod header;
+#[path = "figures/limits.rs"]
+mod limits;
 #[path = "figures/locks.rs"]
 mod locks;
 #[path = "figures/many.rs"]

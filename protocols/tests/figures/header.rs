@@ -34,13 +34,15 @@ mod tests {
     use super::*;
     use crate::clocks::{BERKELEY, CRISTIAN, NTP};
     use crate::page_elections::{BULLY, CHANG_ROBERTS, RING, SPANNING_TREE};
+    use crate::page_superpeers::SUPERPEERS;
     use crate::textbooks::ALL;
 
-    const OTHERS: [(&str, &str); 7] = [
+    const OTHERS: [(&str, &str); 8] = [
         ("Bully", BULLY),
         ("Ring", RING),
         ("ChangRoberts", CHANG_ROBERTS),
         ("SpanningTree", SPANNING_TREE),
+        ("Superpeers of many members", SUPERPEERS),
         ("Berkeley", BERKELEY),
         ("Cristian", CRISTIAN),
         ("NTP", NTP),

@@ -8,6 +8,7 @@ use crate::deaths::Tried;
 use crate::elections::Case;
 use crate::forgetful::Forgotten;
 use crate::header::Header;
+use crate::limits;
 use crate::locks::{Lock, Square, WEATHER, Weather};
 use crate::measure::{EACH, SECTION_IN_T};
 use crate::page_elections;
@@ -55,6 +56,7 @@ pub(crate) fn page(figures: &Figures) -> String {
     }
     text += &weather(&figures.locks);
     text += &page_superpeers::section();
+    text += &limits::section();
     text += &page_elections::section(figures);
     text + &clocks::section() + unbuilt::SECTION
 }

@@ -72,7 +72,8 @@ impl LockMetrics {
                 "conclave_lock_messages_expected",
                 "Messages of one entry and its exit by the formula of the textbook, in this view, if \
                  nobody else wants in. None for `TokenRing` and `Raymond`: there the formula is of \
-                 where the token is, which no member knows beforehand.",
+                 where the token is, which no member knows beforehand. None for `Superpeers` at a \
+                 member that coordinates some locks: its own cost nothing.",
                 &["algorithm"],
             ),
             cached_entries: define.counters(

@@ -18,6 +18,7 @@ use crate::http::{Api, Limits, router};
 mod handing_over;
 mod known;
 mod probed;
+mod superpeers;
 
 const BRIEF: Timing = Timing {
     leader_lease: Duration::from_millis(600),
@@ -54,8 +55,12 @@ fn lock() -> LockName {
 }
 
 async fn ask(members: &Members, number: u16) -> watch::Receiver<Claim> {
+    ask_for(members, number, lock()).await
+}
+
+async fn ask_for(members: &Members, number: u16, lock: LockName) -> watch::Receiver<Claim> {
     let ask = Ask {
-        lock: lock(),
+        lock,
         claim: None,
         owner: None,
         metadata: None,
