@@ -53,7 +53,7 @@ a view. Superpeers carry none of this: they take over locks, and nothing else.\n
     };
     let (usual_most, longest_most) = (most(&usual()), most(&longest()));
     assert!(usual_most > MEMBERS_MAX, "a group as large as can be fits its register");
-    text += &format!(
+    let rest = format!(
         "
 About {} usual members fit into the record, and {} of the longest: there a write fails, and the view stays as it is. A
 group of more members than the record holds would need a record that names the members by one digest, and the list where
@@ -63,7 +63,7 @@ the promises of a part, which a leader lease must not depend on while one of the
         whole(usual_most),
         whole(longest_most),
     );
-    text
+    text + &rest
 }
 
 fn usual() -> MemberInfo {

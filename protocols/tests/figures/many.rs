@@ -116,7 +116,7 @@ pub(crate) fn recovery(members: u32, share_percent: u8) -> Recovery {
         .collect();
     let mut after = Run::new(&next, &carried);
     after.until_all_have_left();
-    assert_eq!(after.entries as usize, waited, "all that waited have entered, once");
+    assert_eq!(after.entries, waited as u64, "all that waited have entered, once");
     Recovery {
         members,
         coordinators: next.selection.all().len(),

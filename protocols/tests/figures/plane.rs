@@ -5,6 +5,13 @@
 //! whose forces do not cancel out moves to another node in their direction, here only if they are smaller there, or two
 //! tokens could chase each other for ever; a node that has held a token for long is a superpeer.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "places, and figures that are printed with two places"
+)]
+
 use std::collections::BTreeSet;
 use std::f64::consts::FRAC_1_SQRT_2;
 
