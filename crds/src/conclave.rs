@@ -261,8 +261,9 @@ impl Default for LockSpec {
 #[derive(Clone, Debug, Deserialize, Eq, JsonSchema, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SuperpeersSpec {
-    /// How many of a hundred members are coordinators at least. It is rounded up to a power of two of members, or down
-    /// where the group has fewer. Each of them coordinates an equal part of all names.
+    /// How many of a hundred members are coordinators. The number of coordinators is the next power of two at or above
+    /// that share, and never more than the largest power of two that fits into the group: 100 in a group of 7 gives 4.
+    /// Each of them coordinates an equal part of all names.
     #[schemars(range(min = limits::SHARE_PERCENT_MIN, max = limits::SHARE_PERCENT_MAX))]
     pub share_percent: i32,
 }

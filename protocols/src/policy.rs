@@ -280,7 +280,7 @@ pub enum Caching {
     /// It asks for each entry.
     #[default]
     Disabled,
-    /// It keeps the leader's grant or the others' permissions, for 5s at most.
+    /// It keeps the coordinator's grant or the others' permissions, for 5s at most.
     Enabled,
 }
 
@@ -300,7 +300,8 @@ impl Default for LockPolicy {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SuperpeersPolicy {
-    /// How many of a hundred members do, at least.
+    /// How many of a hundred members do. Their number is the next power of two at or above that share, and never more
+    /// than the largest power of two that fits into the group: 100 in a group of 7 gives 4.
     pub share_percent: u8,
 }
 

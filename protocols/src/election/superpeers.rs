@@ -14,13 +14,14 @@
 //!
 //! | property | value |
 //! | --- | --- |
-//! | superpeers, of n members and a share of s % | 2^k with k = ⌈log2 ⌈ns / 100⌉⌉, so the share and less than twice as |
-//! | | many; never more than n |
+//! | superpeers, of n members and a share of s % | 2^k with k = ⌈log2 ⌈ns / 100⌉⌉, so the next power of two at or above |
+//! | | the share, and never more than the largest power of two that fits into n: 100 of 7 gives 4 |
 //! | load of each | one prefix of k bits: a part of 1 / 2^k of the keys |
 //! | messages | none: every member knows all members, and computes the same |
 //! | when a superpeer leaves | its prefix goes to the next member that has none; another prefix moves only if |
-//! | | that was to have it |
-//! | when another member leaves | nothing |
+//! | | that was to have it, or the number of superpeers changes |
+//! | when another member leaves | nothing, unless the number of superpeers changes: then half of the prefixes move, |
+//! | | or a few more |
 //! | tolerates | what the view tolerates: members of one view have one list of members |
 //! | links | none |
 //!
@@ -88,7 +89,8 @@ pub fn expected(n: u32, m: u32, k: u32) -> f64 {
     f64::from(n) * f64::from(k).exp2() / f64::from(m).exp2()
 }
 
-/// How many bits are reserved, for so many superpeers at least, or as many as there can be: k.
+/// How many bits are reserved, for the next power of two at or above that share, or the largest that fits into the
+/// group: k.
 #[must_use]
 pub fn reserved(members: u32, share_percent: u8) -> u32 {
     let wanted = (u64::from(members) * u64::from(share_percent)).div_ceil(100).max(1);

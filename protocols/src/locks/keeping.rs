@@ -1,10 +1,10 @@
 //! Grants that a member keeps when its application leaves, so that it may enter again without asking; and those
 //! that it passes on within its pod.
 //!
-//! With Ricart and Agrawala's lock the permissions are kept by the mutex itself, and nothing is to be
-//! seen of them here: an entry takes the next token after the highest that is known, and a member
-//! that entered in between had to ask this one. Where a coordinator grants the member keeps the grant
-//! (rule 32 of `docs/views.md`):
+//! With Ricart and Agrawala's lock the permissions are kept by the mutex itself, with that of superpeers the
+//! coordinator's grant, and nothing is to be seen of them here: an entry takes the next token after the highest that is
+//! known, and a member that entered in between had to ask this one, or the coordinator, which had asked this one for
+//! the grant. Where the leader grants the member keeps the grant (rule 32 of `docs/views.md`):
 //!
 //! * **A lease.** For the leader the member is in the critical section. It lists the grant with its promises, and the
 //!   leader extends it; when it has ended, nobody enters on it.

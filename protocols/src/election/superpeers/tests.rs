@@ -160,9 +160,7 @@ fn when_a_superpeer_leaves_its_prefix_moves_and_when_another_leaves_nothing_does
             let mut left = all.clone();
             left.remove(gone as usize);
             let after = Superpeers::among(&left, 10);
-            if after.all().len() != before.all().len() {
-                continue;
-            }
+            assert_eq!(after.all().len(), before.all().len(), "{gone} of {members}");
             let of = |superpeers: &Superpeers, ids: &[Key]| -> Vec<Key> {
                 superpeers.all().iter().map(|member| ids[member.0 as usize]).collect()
             };
@@ -176,5 +174,32 @@ fn when_a_superpeer_leaves_its_prefix_moves_and_when_another_leaves_nothing_does
             }
         }
         assert!(moved_most <= 3, "{moved_most} of {members}");
+    }
+}
+
+/// Two prefixes become one, which one of their two superpeers has at most.
+#[test]
+fn when_the_number_of_superpeers_changes_half_of_the_prefixes_move() {
+    for members in [11, 21, 41, 81] {
+        let all = ids(members);
+        let before = Superpeers::among(&all, 10);
+        let half = before.all().len() / 2;
+        let mut least = usize::MAX;
+        for gone in 0..members {
+            let mut left = all.clone();
+            left.remove(gone as usize);
+            let after = Superpeers::among(&left, 10);
+            assert_eq!(after.all().len(), half, "{gone} of {members}");
+            let of = |superpeers: &Superpeers, ids: &[Key], key: Key| {
+                superpeers.responsible(key).map(|member| ids[member.0 as usize])
+            };
+            let k = reserved(members, 10);
+            let keys = (0..1_u64 << k).map(|slot| first_and_last(slot, k).0);
+            let moved = keys.filter(|key| of(&before, &all, *key) != of(&after, &left, *key));
+            let moved = moved.count();
+            assert!((half..=half + 3).contains(&moved), "{gone} of {members}: {moved}");
+            least = least.min(moved);
+        }
+        assert_eq!(least, half, "{members}");
     }
 }
