@@ -271,6 +271,11 @@ impl<S: Service, N: Nominator> Member<S, N> {
         self.knows_all(now).then(|| self.holds.names_shown()).into_iter().flatten()
     }
 
+    /// This member's place in the view that it has entered, if it is in one.
+    pub fn seat(&self) -> Option<&Seat> {
+        self.holds.seat()
+    }
+
     /// The service of this member.
     pub fn service(&self) -> &S {
         &self.service

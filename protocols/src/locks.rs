@@ -165,8 +165,23 @@ impl Locks {
     fn mutex_of(&self, seat: &Seat, name: &LockName, carried: &Carried) -> AnyMutex {
         let (policy, view) = (seat.policy(), seat.view());
         let (algorithm, permissions) = (algorithm(policy, name), permissions(policy, name));
-        let coordinator = self.superpeers.responsible(Key::of_name(name)).unwrap_or(view.leader);
+        let coordinator = self.coordinator(seat, name).unwrap_or(view.leader);
         AnyMutex::new(algorithm, permissions, coordinator, seat.rank(), view, carried)
+    }
+
+    /// Who grants a lock in the view of that seat, where one member alone does.
+    #[must_use]
+    pub fn coordinator(&self, seat: &Seat, name: &LockName) -> Option<MemberId> {
+        match algorithm(seat.policy(), name) {
+            LockAlgorithm::Central => Some(seat.view().leader),
+            LockAlgorithm::Superpeers => self.superpeers.responsible(Key::of_name(name)),
+            LockAlgorithm::TokenRing
+            | LockAlgorithm::Raymond
+            | LockAlgorithm::Lamport
+            | LockAlgorithm::RicartAgrawala
+            | LockAlgorithm::Maekawa
+            | LockAlgorithm::Voting => None,
+        }
     }
 
     fn ask(&mut self, cx: &mut Cx<'_>, name: &LockName, command: mutex::Command) {

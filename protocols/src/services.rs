@@ -73,6 +73,12 @@ impl From<elections::Command> for Command {
 type Cx<'a> = core::Cx<'a, Services>;
 
 impl Services {
+    /// Its locks.
+    #[must_use]
+    pub fn locks(&self) -> &Locks {
+        &self.locks
+    }
+
     fn with_locks<R>(
         &mut self,
         cx: &mut Cx<'_>,

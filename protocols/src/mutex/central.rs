@@ -169,7 +169,7 @@ impl Central {
         self.say(Message::Release(self.latest), out);
     }
 
-    fn on_grant(&mut self, number: RequestNumber, out: &mut OutboxOf<Self>) {
+    pub(super) fn on_grant(&mut self, number: RequestNumber, out: &mut OutboxOf<Self>) {
         if self.state == State::Waiting && number == self.latest {
             self.state = State::InSection;
             self.wanted = false;

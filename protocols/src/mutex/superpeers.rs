@@ -29,12 +29,14 @@
 //!   out whose lease is over, since the promises, which say so, go to the leader. So this is a lock among the members:
 //!   links are reliable and in order within a view, and a member that dies ends the view, which begins anew with the
 //!   holder and those that wait.
+//! * All members know who is first of those that wait when a view begins. That member enters without a grant if nobody
+//!   is in the critical section: a link that is broken between it and the coordinator would lose the grant in each view.
 //! * A view without names, which the algorithms alone have, takes the ids of ranks, and one lock of one name.
 
 use super::central::{Central, Message, Timer};
 use super::{Carried, Command, Event, GroupMutex, Mutex, Permissions, Phase};
 use crate::election::superpeers::{self, Key};
-use crate::ids::MemberId;
+use crate::ids::{MemberId, RequestNumber};
 use crate::policy::SuperpeersPolicy;
 use crate::protocol::{InputOf, OutboxOf, Protocol};
 use crate::time::LocalTime;
@@ -42,19 +44,33 @@ use crate::view::View;
 
 /// One member's part in the algorithm.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Superpeers(Central);
+pub struct Superpeers {
+    central: Central,
+    /// This member is first in the line that was carried over, and nobody is in the critical section.
+    is_first: bool,
+}
 
 impl Superpeers {
     /// One member's part in a lock that this one coordinates.
     #[must_use]
     pub fn of(coordinator: MemberId, me: MemberId, view: View, carried: &Carried) -> Self {
-        Self(Central::new(me, View { leader: coordinator, ..view }, carried))
+        let view = View { leader: coordinator, ..view };
+        match (carried.holder, carried.waiting.split_first()) {
+            (None, Some((first, behind))) if *first != me => {
+                let carried = Carried { holder: Some(*first), waiting: behind.to_vec() };
+                Self { central: Central::new(me, view, &carried), is_first: false }
+            }
+            (holder, line) => Self {
+                central: Central::new(me, view, carried),
+                is_first: holder.is_none() && line.is_some(),
+            },
+        }
     }
 
     /// The same, with grants that are good for so long, which is so at all members.
     #[must_use]
     pub fn with(self, permissions: Permissions) -> Self {
-        Self(self.0.with(permissions))
+        Self { central: self.central.with(permissions), ..self }
     }
 
     /// Who coordinates the one lock of members that have no names.
@@ -73,25 +89,25 @@ impl Mutex for Superpeers {
     }
 
     fn phase(&self) -> Phase {
-        self.0.phase()
+        self.central.phase()
     }
 }
 
 impl GroupMutex for Superpeers {
     fn is_contended(&self) -> bool {
-        self.0.is_contended()
+        self.central.is_contended()
     }
 
     fn latest(&self) -> u64 {
-        GroupMutex::latest(&self.0)
+        GroupMutex::latest(&self.central)
     }
 
     fn numbered_after(self, latest: u64) -> Self {
-        Self(self.0.numbered_after(latest))
+        Self { central: self.central.numbered_after(latest), ..self }
     }
 
     fn is_unused(&self) -> bool {
-        self.0.is_unused()
+        self.central.is_unused()
     }
 }
 
@@ -102,11 +118,15 @@ impl Protocol for Superpeers {
     type Timer = Timer;
     type Event = Event;
 
+    /// The lock may have come free when the view before ended.
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        self.0.start(now, out);
+        self.central.start(now, out);
+        if self.is_first {
+            self.central.on_grant(RequestNumber::default(), out);
+        }
     }
 
     fn handle(&mut self, now: LocalTime, input: InputOf<Self>, out: &mut OutboxOf<Self>) {
-        self.0.handle(now, input, out);
+        self.central.handle(now, input, out);
     }
 }

@@ -13,7 +13,8 @@ const MILLI: Duration = Duration::from_millis(1);
 
 /// The algorithms by which somebody may enter again without a message, and which name nobody as the
 /// holder of a token.
-const CACHED: [LockAlgorithm; 2] = [LockAlgorithm::Central, LockAlgorithm::RicartAgrawala];
+const CACHED: [LockAlgorithm; 3] =
+    [LockAlgorithm::Central, LockAlgorithm::RicartAgrawala, LockAlgorithm::Superpeers];
 
 fn group(algorithm: LockAlgorithm, caching: Caching) -> Bench {
     let locks = vec![LockPolicy { algorithm, caching, ..LockPolicy::default() }];

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use conclave_protocols::election::superpeers::Key;
+use conclave_protocols::locks::superpeers_of;
 use conclave_protocols::member::message::Message;
 use conclave_protocols::member::{Command, Node};
-use conclave_protocols::policy::{LockAlgorithm, Policy};
+use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy, SuperpeersPolicy};
 use conclave_protocols::sim::circuit;
 
 use crate::bench::{Bench, Link, SECOND};
-use crate::peer_rules::{policy, until_held};
+use crate::peer_rules::{among_members, policy, until_held};
 use crate::storm::all_belong;
 use crate::weather::BRIEF;
 use crate::world::{Claim, World, name};
@@ -271,4 +273,52 @@ fn a_lock_that_comes_free_as_the_view_changes_goes_to_the_member_that_waits() {
             until_held(&mut bench, 1, "a", SECOND);
         }
     }
+}
+
+/// The first in line enters by what all members carry into a view, and needs no message for it. Votes are not carried:
+/// a member that cannot reach one that votes asks the others, and may find too few of them.
+#[test]
+fn two_that_cannot_reach_each_other_both_enter_although_one_of_them_coordinates() {
+    for algorithm in among_members().filter(|algorithm| *algorithm != LockAlgorithm::Voting) {
+        let superpeers = SuperpeersPolicy { share_percent: 100 };
+        let mut bench = Bench::group(4, Policy { superpeers, ..policy(algorithm) });
+        bench.wait(SECOND * 2);
+        let (lock, coordinator) = coordinated_by_a_follower(&bench);
+        let mut others = (1..4).filter(|member| *member != coordinator);
+        let (cut_off, third) = (others.next().expect("one"), others.next().expect("another"));
+        bench.link(bench.node(coordinator), bench.node(cut_off), Link::Cut);
+        let mut waiting = vec![cut_off, coordinator, third];
+        for member in &waiting {
+            bench.enter(*member, &lock);
+        }
+        let end = bench.now.after(SECOND * 60);
+        while !waiting.is_empty() {
+            if let Some(place) = waiting.iter().position(|member| bench.holds(*member, &lock)) {
+                bench.exit(waiting.remove(place), &lock);
+            }
+            assert!(bench.now < end, "{algorithm:?}: {waiting:?} never entered");
+            bench.wait(Duration::from_millis(10));
+        }
+    }
+}
+
+/// A lock, and the member that would coordinate it among superpeers.
+fn coordinated_by_a_follower(bench: &Bench) -> (String, usize) {
+    let record = bench.record();
+    let superpeers = [LockPolicy { algorithm: LockAlgorithm::Superpeers, ..LockPolicy::default() }];
+    let policy = Policy { locks: superpeers.to_vec(), ..record.policy.clone() };
+    let superpeers = superpeers_of(&policy, &record.members);
+    let coordinator = |lock: &str| {
+        let rank = superpeers.responsible(Key::of(lock)).expect("there are members");
+        bench
+            .members
+            .iter()
+            .position(|member| member.me() == record.members[rank.0 as usize].incarnation)
+    };
+    let locks = (0..100).map(|number| format!("lock-{number}"));
+    let mut of_followers = locks.filter_map(|lock| {
+        let coordinator = coordinator(&lock).filter(|member| Some(*member) != bench.leader())?;
+        Some((lock, coordinator))
+    });
+    of_followers.next().expect("followers are superpeers")
 }

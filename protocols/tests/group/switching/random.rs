@@ -21,7 +21,7 @@ fn whenever_the_arbiter_changes_safe_holds_exclude_each_other_and_tokens_rise() 
         println!("{:?}", run(seed, true));
         return;
     }
-    let seeds = seeds(400);
+    let seeds = seeds(800);
     let mut all = Seen::default();
     let mut algorithms: BTreeMap<LockAlgorithm, u64> = BTreeMap::new();
     for seed in 0..seeds {

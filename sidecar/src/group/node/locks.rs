@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use conclave_protocols::election::superpeers::{Key, Superpeers};
 use conclave_protocols::elections::election_of;
-use conclave_protocols::locks::superpeers_of;
 use conclave_protocols::member::Shown;
-use conclave_protocols::policy::LockAlgorithm;
 use conclave_protocols::{Incarnation, LocalTime, LockName};
 
 use super::{PodNode, name_of, requests};
@@ -32,8 +29,7 @@ impl PodNode {
                 names
             }
         };
-        let superpeers = superpeers_of(&record.policy, &record.members);
-        locks.locks = names.iter().filter_map(|name| self.lock(now, name, &superpeers)).collect();
+        locks.locks = names.iter().filter_map(|name| self.lock(now, name)).collect();
         Ok(locks)
     }
 
@@ -53,23 +49,15 @@ impl PodNode {
     }
 
     /// How a lock stands; nothing if no policy allows it any more.
-    fn lock(&mut self, now: LocalTime, name: &LockName, superpeers: &Superpeers) -> Option<Lock> {
-        let record = self.member.record()?;
-        let policy = record.policy.for_lock(name.as_str())?;
-        let coordinator = match policy.algorithm {
-            LockAlgorithm::Central => record.leader.and_then(|leader| record.rank(leader)),
-            LockAlgorithm::Superpeers => superpeers.responsible(Key::of_name(name)),
-            LockAlgorithm::TokenRing
-            | LockAlgorithm::Raymond
-            | LockAlgorithm::Lamport
-            | LockAlgorithm::RicartAgrawala
-            | LockAlgorithm::Maekawa
-            | LockAlgorithm::Voting => None,
-        };
-        let coordinator = coordinator.and_then(|rank| record.member(rank));
-        let coordinator = coordinator.map(|info| info.name.clone());
-        let mut lock = self.book.lock(now, name, policy);
-        lock.coordinator = coordinator;
+    fn lock(&mut self, now: LocalTime, name: &LockName) -> Option<Lock> {
+        let policy = self.member.record()?.policy.for_lock(name.as_str())?;
+        let seat = self.member.seat();
+        let coordinator = seat.and_then(|seat| {
+            let rank = self.member.service().locks().coordinator(seat, name)?;
+            Some(seat.info(rank)?.name.clone())
+        });
+        let lock = self.book.lock(now, name, policy);
+        let mut lock = Lock { coordinator, ..lock };
         if let Some(shown) = self.member.shown(now, name) {
             let me = self.member.me();
             let pod_of = |member: Incarnation| name_of(self.member.record(), member);
