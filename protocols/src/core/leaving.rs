@@ -89,9 +89,12 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// Hands over, or begins to, if there is somebody.
     pub(super) fn drain_lead(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        let (me, successor) = (self.me.incarnation, self.successor(now, true));
+        let (me, ends, successor) =
+            (self.me.incarnation, self.belief.ends(), self.successor(now, true));
         let Some(leader) = self.leader() else { return };
-        let waits = leader.awaits_somebody(now, me, leader.patience_with_others()).is_some();
+        let patience = leader.patience_with_others();
+        let waits =
+            (ends || successor.is_some()) && leader.awaits_somebody(now, me, patience).is_some();
         self.belief.set_ends(successor.is_some() || waits);
         if waits || successor.is_none() {
             return;
@@ -208,11 +211,13 @@ impl<S: Service, N: Nominator> Member<S, N> {
         let leaves = self.going == Going::Leaves && successor.is_some() && !frozen;
         if leaves {
             self.leave_as_leader(now, out);
-        } else if self.belief.ends() && !self.is_believed(now) && self.may_believe(now) {
+            return self.leader().is_none_or(|leader| leader.is_frozen());
+        }
+        if self.belief.ends() && !self.is_believed(now) && self.may_believe(now) {
             // Who took over while it drains waited for all to promise, and for nothing else.
             self.hand_over_in_time(now, out);
         }
-        leaves
+        false
     }
 
     /// A member leaves that does not lead. If it led the latest view that is known, it sees to it that
@@ -289,7 +294,9 @@ impl<S: Service, N: Nominator> Member<S, N> {
 
     /// The time to leave in is over. A successor that sent nothing may have left at the same time.
     pub(super) fn leave_is_due(&mut self, now: LocalTime, out: &mut Out<S, N>) {
-        match self.role {
+        match &self.role {
+            // It waited for others to promise.
+            Role::Leader(leader) if !leader.is_frozen() => self.leave_as_leader(now, out),
             Role::Leader(_) => self.leave_lead(now, out),
             Role::Resigned(Resigned::HandedOver) if !self.is_advisory() => {
                 self.close_group(now, out);

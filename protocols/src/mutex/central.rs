@@ -169,10 +169,16 @@ impl Central {
         self.say(Message::Release(self.latest), out);
     }
 
-    pub(super) fn on_grant(&mut self, number: RequestNumber, out: &mut OutboxOf<Self>) {
+    /// `wanted`: others are known to wait.
+    pub(super) fn on_grant(
+        &mut self,
+        number: RequestNumber,
+        wanted: bool,
+        out: &mut OutboxOf<Self>,
+    ) {
         if self.state == State::Waiting && number == self.latest {
             self.state = State::InSection;
-            self.wanted = false;
+            self.wanted = wanted;
             out.tell(Event::Entered);
         }
     }
@@ -195,7 +201,7 @@ impl Central {
     /// The member's rules.
     fn hear(&mut self, message: Message, out: &mut OutboxOf<Self>) {
         match message {
-            Message::Grant(number) => self.on_grant(number, out),
+            Message::Grant(number) => self.on_grant(number, false, out),
             Message::Queued(number) => self.on_queued(number, out),
             Message::Wanted(number) => self.on_wanted(number, out),
             Message::Request(_) | Message::Release(_) | Message::InUse(_) => {}

@@ -48,6 +48,8 @@ pub struct Superpeers {
     central: Central,
     /// This member is first in the line that was carried over, and nobody is in the critical section.
     is_first: bool,
+    /// Others are behind it.
+    is_followed: bool,
 }
 
 impl Superpeers {
@@ -58,11 +60,13 @@ impl Superpeers {
         match (carried.holder, carried.waiting.split_first()) {
             (None, Some((first, behind))) if *first != me => {
                 let carried = Carried { holder: Some(*first), waiting: behind.to_vec() };
-                Self { central: Central::new(me, view, &carried), is_first: false }
+                let central = Central::new(me, view, &carried);
+                Self { central, is_first: false, is_followed: false }
             }
             (holder, line) => Self {
                 central: Central::new(me, view, carried),
                 is_first: holder.is_none() && line.is_some(),
+                is_followed: line.is_some_and(|(_, behind)| !behind.is_empty()),
             },
         }
     }
@@ -122,7 +126,7 @@ impl Protocol for Superpeers {
     fn start(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         self.central.start(now, out);
         if self.is_first {
-            self.central.on_grant(RequestNumber::default(), out);
+            self.central.on_grant(RequestNumber::default(), self.is_followed, out);
         }
     }
 

@@ -7,7 +7,7 @@ use conclave_protocols::election::superpeers::Key;
 use conclave_protocols::locks::superpeers_of;
 use conclave_protocols::member::message::Message;
 use conclave_protocols::member::{Command, Node};
-use conclave_protocols::policy::{LockAlgorithm, LockPolicy, Policy, SuperpeersPolicy};
+use conclave_protocols::policy::{Caching, LockAlgorithm, LockPolicy, Policy, SuperpeersPolicy};
 use conclave_protocols::sim::circuit;
 
 use crate::bench::{Bench, Link, SECOND};
@@ -299,6 +299,36 @@ fn two_that_cannot_reach_each_other_both_enter_although_one_of_them_coordinates(
             assert!(bench.now < end, "{algorithm:?}: {waiting:?} never entered");
             bench.wait(Duration::from_millis(10));
         }
+    }
+}
+
+/// The same, where grants are kept: one that was carried to the front asks again and again after each exit, which the
+/// coordinator does not hear. It keeps nothing, since it knows who is behind it.
+#[test]
+fn one_that_cannot_reach_the_coordinator_keeps_nobody_out_by_entering_again() {
+    let mut policy = policy(LockAlgorithm::Superpeers);
+    policy.superpeers = SuperpeersPolicy { share_percent: 100 };
+    policy.locks[0].caching = Caching::Enabled;
+    let mut bench = Bench::group(4, policy);
+    bench.wait(SECOND * 2);
+    let (lock, coordinator) = coordinated_by_a_follower(&bench);
+    let mut others = (1..4).filter(|member| *member != coordinator);
+    let (cut_off, third) = (others.next().expect("one"), others.next().expect("another"));
+    for member in [cut_off, third] {
+        bench.link(bench.node(coordinator), bench.node(member), Link::Cut);
+        bench.enter(member, &lock);
+        bench.wait(Duration::from_millis(100));
+    }
+    until_held(&mut bench, cut_off, &lock, SECOND * 10);
+    bench.free(bench.node(coordinator), bench.node(third));
+    let end = bench.now.after(SECOND * 60);
+    while !bench.holds(third, &lock) {
+        assert!(bench.now < end, "it never entered");
+        if bench.holds(cut_off, &lock) {
+            bench.exit(cut_off, &lock);
+            bench.enter(cut_off, &lock);
+        }
+        bench.wait(Duration::from_millis(10));
     }
 }
 

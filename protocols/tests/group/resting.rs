@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use conclave_protocols::elections::{DEFAULT, hold_of};
-use conclave_protocols::member::{Command, ElectionCommand, Leadership};
+use conclave_protocols::member::{Command, ElectionCommand, Leadership, Node};
 use conclave_protocols::policy::{Arbiter, Caching, LockAlgorithm, LockPolicy, Policy};
 
 use crate::bench::{Bench, Link, SECOND};
@@ -169,7 +169,7 @@ fn with_nobody_alive_who_does_not_rest_the_leader_leads_on() {
 /// The register is slow to answer, so that the old leader of two, which a third joins, is between two views of its own.
 fn between_two_views() -> Bench {
     let mut bench = group(2);
-    let (leader, register) = (bench.node(0), conclave_protocols::member::Node::Register);
+    let (leader, register) = (bench.node(0), Node::Register);
     bench.way(register, leader, Link::Held);
     let mut answers = bench.calls(0, "read");
     bench.start();
@@ -190,7 +190,7 @@ fn a_leader_that_resigns_between_two_views_hands_over_in_the_next() {
     let epoch = bench.record().epoch;
     bench.resign(0, Some(1), SECOND * 10);
     assert_ne!(bench.leadership(0).map(leads), Some(true), "its applications are notified at once");
-    bench.free(conclave_protocols::member::Node::Register, bench.node(0));
+    bench.free(Node::Register, bench.node(0));
     assert!(bench.record().epoch > epoch, "its own view comes first");
     bench.wait(SECOND * 4);
     assert_eq!(bench.leader(), Some(1));
@@ -199,13 +199,16 @@ fn a_leader_that_resigns_between_two_views_hands_over_in_the_next() {
 
 /// One of five left, and the leader is to end as the view without it begins: what the others promise in that is on its
 /// way, but for the first.
-fn in_a_view_that_just_begins(ends: &Command) -> Bench {
-    let mut bench = group(5);
-    for member in [2, 3] {
-        bench.way(bench.node(member), bench.node(0), Link::Held);
-    }
+fn in_a_view_that_just_begins(mut bench: Bench, ends: &Command) -> Bench {
+    let (leader, register) = (bench.node(0), Node::Register);
+    bench.way(register, leader, Link::Held);
     bench.command(4, Command::Leave);
-    assert_eq!(bench.record().members.len(), 4);
+    bench.let_one_pass(register, leader);
+    assert_eq!(bench.record().members.len(), 4, "it wrote the next view");
+    for member in [2, 3] {
+        bench.way(bench.node(member), leader, Link::Held);
+    }
+    bench.free(register, leader);
     bench.command(0, ends.clone());
     bench
 }
@@ -215,7 +218,7 @@ fn in_a_view_that_just_begins(ends: &Command) -> Bench {
 fn a_leader_that_ends_as_a_view_begins_leaves_nobody_out_of_the_next() {
     let resign = Command::Resign { to: None, cooldown: SECOND * 5 };
     for ends in [Command::Drain, Command::Leave, resign] {
-        let mut bench = in_a_view_that_just_begins(&ends);
+        let mut bench = in_a_view_that_just_begins(group(5), &ends);
         for member in [2, 3] {
             bench.free(bench.node(member), bench.node(0));
         }
@@ -226,15 +229,33 @@ fn a_leader_that_ends_as_a_view_begins_leaves_nobody_out_of_the_next() {
     }
 }
 
-/// Who is silent, or dead, is waited for no longer than two heartbeats.
+/// Who is silent, or dead, is waited for no longer than two heartbeats. Then admission closes (rule 29), so that the heir
+/// may grant at once.
 #[test]
 fn a_leader_that_ends_as_a_view_begins_does_not_wait_long_for_the_silent() {
-    for ends in [Command::Drain, Command::Leave] {
-        let mut bench = in_a_view_that_just_begins(&ends);
-        bench.stop(3);
-        bench.free(bench.node(2), bench.node(0));
-        bench.wait(Policy::default().timing.heartbeat * 3);
-        assert_eq!(bench.leader(), Some(1), "{ends:?}");
+    for algorithm in [LockAlgorithm::Central, LockAlgorithm::RicartAgrawala] {
+        for ends in [Command::Drain, Command::Leave] {
+            let mut bench = Bench::group(5, peer_rules::policy(algorithm));
+            bench.wait(SECOND);
+            let mut bench = in_a_view_that_just_begins(bench, &ends);
+            bench.stop(3);
+            bench.free(bench.node(2), bench.node(0));
+            // What the others promise next is on its way when the wait is over.
+            let wait = Policy::default().timing.heartbeat * 2;
+            bench.wait(wait.saturating_sub(Duration::from_millis(10)));
+            for member in [1, 2] {
+                bench.way(bench.node(member), bench.node(0), Link::Held);
+            }
+            bench.wait(Duration::from_millis(20));
+            for member in [1, 2] {
+                bench.free(bench.node(member), bench.node(0));
+            }
+            bench.wait(SECOND * 2);
+            assert_eq!(bench.leader(), Some(1), "{ends:?}");
+            bench.enter(1, "a");
+            bench.wait(SECOND);
+            assert!(bench.holds(1, "a"), "{algorithm:?}, {ends:?}");
+        }
     }
 }
 
@@ -246,7 +267,7 @@ fn a_leader_that_resigns_as_its_next_view_begins_is_not_believed_again() {
     for other in others {
         bench.way(leader, other, Link::Held);
     }
-    bench.free(conclave_protocols::member::Node::Register, leader);
+    bench.free(Node::Register, leader);
     assert_eq!(bench.sent(0, 2, "heartbeat").len(), 1, "its view has begun");
     assert!(bench.leadership(0).is_some_and(leads), "it goes on");
     bench.resign(0, Some(1), SECOND * 10);
@@ -287,7 +308,7 @@ fn if_the_successor_dies_with_the_table_another_leads_soon() {
 #[test]
 fn without_a_register_a_leader_that_resigns_leads_on() {
     let mut bench = group(3);
-    let register = conclave_protocols::member::Node::Register;
+    let register = Node::Register;
     for member in 0..3 {
         bench.link(register, bench.node(member), Link::Cut);
     }

@@ -180,7 +180,7 @@ fn when_a_superpeer_leaves_its_prefix_moves_and_when_another_leaves_nothing_does
 /// Two prefixes become one, which one of their two superpeers has at most.
 #[test]
 fn when_the_number_of_superpeers_changes_half_of_the_prefixes_move() {
-    for members in [11, 21, 41, 81] {
+    for members in [11, 21, 41, 81, 161] {
         let all = ids(members);
         let before = Superpeers::among(&all, 10);
         let half = before.all().len() / 2;
