@@ -61,8 +61,8 @@
 //!   ended, in a view before. So until every member of a view has the time ([`Known::common`]), a member states it only
 //!   while no other view can have a leader ([`Transfer::led`]), and a leader of a view that is not the first begins a time
 //!   only when no member of an earlier one can still be led by that one's leader
-//!   ([`VirtualClock::beginning_from`]). Then it goes on from what a member of the view had before, if there is one. A clock
-//!   that missed a view takes the time of its leader whatever it knew ([`Wants`]). If every member of a view
+//!   ([`VirtualClock::beginning_from`]), and all others of its own have answered that they have none. Then it goes on from
+//!   what a member of the view had before, if there is one. A clock that missed a view takes the time of its leader whatever it knew ([`Wants`]). If every member of a view
 //!   has the time, so has every member of one that is made from it without others.
 //! - **A change of the algorithm** comes with a view, and the clock is carried over with its bound.
 //!   Nothing above depends on how the members of the view before compared their clocks.

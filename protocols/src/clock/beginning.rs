@@ -1,10 +1,13 @@
-//! How a leader whose clock was never synchronised gets a time.
+//! How a leader without a time gets one.
 //!
-//! The sources of the algorithms with a time server have a server that knows the time. A member that was
+//! The sources of the algorithms have a leader that knows the time. A member that was
 //! just started may lead a group that has a time, and then has to take that; or one that has none yet, and
-//! then its own wall clock is the group's first time. It asks every member for that, and waits for all of
+//! then its own wall clock is the group's first time, or part of it. It asks every member for that, and waits for all of
 //! them before it gives the group a time of its own: one that is silent may have a group time. Once its clock
 //! is set, it can only be slewed; so it asks several times if the replies leave too much unknown.
+//!
+//! A reply does not show whether its sender has group time or had it before it missed a view. So the leader asks for what
+//! members had only when all have replied that they have none ([`Wants::AnyTime`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,13 +63,15 @@ impl Start {
 }
 
 impl Beginning {
-    /// The leader asks everybody. As soon as it may begin a time, all are to reply anew.
-    pub(super) fn ask(&mut self, wants: Wants) {
-        if wants == Wants::AnyTime && !self.may_begin {
+    /// The leader asks everybody. Returns for what: as soon as it may begin a time, all are to reply anew.
+    pub(super) fn ask(&mut self, now: LocalTime, view: View, clock: &VirtualClock) -> Wants {
+        let may_have = !self.is_complete(view) || self.replies.values().any(Option::is_some);
+        if !self.may_begin && clock.may_begin(now, may_have) {
             *self = Self { may_begin: true, ..Self::default() };
         }
         self.rounds = self.rounds.saturating_add(1);
         self.replied.clear();
+        if self.may_begin { Wants::AnyTime } else { Wants::GroupTime }
     }
 
     /// A reply.
@@ -90,6 +95,11 @@ impl Beginning {
         self.replied.len() + 1 >= view.size as usize
     }
 
+    /// Whether all have replied to one of the questions.
+    fn is_complete(&self, view: View) -> bool {
+        self.replies.len() + 1 >= view.size as usize
+    }
+
     /// What the replies come to. Where fewer than a third of the view lie, group time is between the ends
     /// of what enough of the replies allow. As long as somebody is silent, more have to state a time than may
     /// lie. When all have replied and no more do, the others have none: it is the best that there is.
@@ -106,7 +116,7 @@ impl Beginning {
             Some((*id, Interval::around(at.ns, at.error_ns)))
         });
         let intervals: Vec<_> = aged.collect();
-        let is_complete = self.replies.len() + 1 >= view.size as usize;
+        let is_complete = self.is_complete(view);
         let liars = liars(view);
         let is_credible = is_complete || intervals.len() > liars;
         let enough = intervals.len().saturating_sub(liars).max(1);

@@ -27,7 +27,8 @@
 //! - The daemon is the leader of the view; there is no election of its own.
 //! - A clock that was never synchronised is set, and is not averaged with those that were. The first
 //!   time of a group is the average of all; the daemon waits for every member's answer for that, lest
-//!   one that is silent already has a group time.
+//!   one that is silent already has a group time. A daemon without a time takes that of the others, however badly they
+//!   know it, as leaders of the other algorithms do ([`beginning`](super::beginning)).
 //! - An exchange that took more than twice as long as the fastest with that member is not averaged,
 //!   and no clock is set by it: once set, a clock can only be slewed.
 //! - A follower keeps what it knows if that is better than what a slow exchange reports to it.
@@ -44,9 +45,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::average::Mean;
+use super::beginning::{Beginning, Start};
 use super::correction::{ByOthers, Correction, Shown};
 use super::course::Known;
 use super::discipline::VirtualClock;
+use super::estimate::Stamps;
 use super::exchange::Exchange;
 use super::params::Params;
 use super::rates::as_nanos;
@@ -125,6 +128,8 @@ enum Role {
         round: Option<Round>,
         /// The error of the fastest exchange with each member.
         fastest: BTreeMap<MemberId, u64>,
+        /// What it was sent while it has no time.
+        beginning: Beginning,
     },
 }
 
@@ -132,7 +137,8 @@ impl Berkeley {
     /// A member's part in a view, with the clock that it had in the views before.
     pub fn new(me: MemberId, view: View, params: Params, clock: VirtualClock) -> Self {
         let role = if view.leader == me {
-            Role::Daemon { round: None, fastest: BTreeMap::new() }
+            let beginning = Beginning::default();
+            Role::Daemon { round: None, fastest: BTreeMap::new(), beginning }
         } else {
             Role::Follower { answered: None }
         };
@@ -155,10 +161,13 @@ impl Berkeley {
 
     /// "The daemon, at intervals."
     fn poll(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        let Role::Daemon { round, .. } = &mut self.role else { return };
+        let Role::Daemon { round, beginning, .. } = &mut self.role else { return };
         self.latest = self.latest.saturating_add(1);
-        let wants = self.clock.wants(now, true);
-        *round = Some(Round::new(now, wants));
+        let wants = match self.clock.wants() {
+            Wants::Nothing => Wants::Nothing,
+            Wants::GroupTime | Wants::AnyTime => beginning.ask(now, self.view, &self.clock),
+        };
+        *round = Some(Round::new(now));
         let round = self.latest;
         out.send_each(self.view.peers(self.me), &Message::Poll { round, wants });
         out.arm(Timer::Answers, self.params.answer);
@@ -190,7 +199,9 @@ impl Berkeley {
         (round, reading_ns, claimed_ns): (u64, i64, Option<u64>),
         out: &mut OutboxOf<Self>,
     ) {
-        let Role::Daemon { round: Some(current), fastest, .. } = &mut self.role else { return };
+        let Role::Daemon { round: Some(current), fastest, beginning } = &mut self.role else {
+            return;
+        };
         let expected = round == self.latest && from != self.me && self.view.has(from);
         if !expected || current.has(from) {
             return;
@@ -201,6 +212,14 @@ impl Berkeley {
         let fastest = fastest.entry(from).or_insert(u64::MAX);
         *fastest = offset.error_ns.min(*fastest);
         let known = (*fastest, map.error_ns(now.0));
+        let stamps = Stamps {
+            sent: current.sent,
+            asked_ns: reading_ns,
+            answered_ns: reading_ns,
+            received: now,
+        };
+        let estimate = claimed_ns.map(|claimed_ns| stamps.estimate(claimed_ns));
+        beginning.add(from, estimate, self.clock.rates(current.sent).follower_growth());
         current.add(from, Sample::new(now, (offset, claimed_ns), known, &self.params));
         self.conclude_if_complete(now, out);
     }
@@ -215,22 +234,32 @@ impl Berkeley {
 
     /// "All answered, or too late."
     fn conclude(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
-        let Role::Daemon { round, .. } = &mut self.role else { return };
+        let Role::Daemon { round, beginning, .. } = &mut self.role else { return };
         let Some(round) = round.take() else { return };
         let own = Own { id: self.me, bound_ns: self.clock.map().error_ns(round.sent.0) };
-        let mean = round.average(own, self.view, &self.params);
-        // A clock that was set is group time as it is, if the daemon begins it.
-        let begins = !round.knows_group_time(own);
-        let keeps = |mean: Mean| if self.clock.was_set() { Mean { ns: 0, ..mean } } else { mean };
-        let mean = match round.wants {
-            Wants::AnyTime if begins => mean.map(keeps),
-            Wants::GroupTime if begins => None,
-            Wants::Nothing | Wants::GroupTime | Wants::AnyTime => mean,
+        let start = beginning.end(now, self.view, &self.params, &self.clock);
+        let start = if own.bound_ns.is_none() { Some(start) } else { None };
+        let mean = match start {
+            None => round.average(own, &self.params),
+            Some(Start::Known(known)) => {
+                let shown_ns = self.clock.map().now_ns(now.0);
+                Some(round.agreed(known.ns.saturating_sub(shown_ns), known.error_ns))
+            }
+            // A clock that was set is group time as it is, if the daemon begins it.
+            Some(Start::First) if round.is_complete(self.view) => {
+                let keeps = self.clock.was_set();
+                let mean = round.average(own, &self.params);
+                mean.map(|mean| if keeps { Mean { ns: 0, ..mean } } else { mean })
+            }
+            Some(Start::First | Start::Unclear) => None,
         };
         self.sources = round.judge(own, self.view, mean.as_ref());
         out.tell(Event::Compared(self.sources.clone()));
         if let Some(Mean { ns: mean_ns, .. }) = mean {
-            let ahead_ns = self.correct_own_clock(now, &round, mean_ns);
+            let ahead_ns = match start {
+                None => self.correct_own_clock(now, &round, mean_ns),
+                Some(start) => self.set_own_clock(now, &round, (start, mean_ns)),
+            };
             if round.all_have_time(own, self.view) {
                 self.clock.note_common();
             }
@@ -243,23 +272,35 @@ impl Berkeley {
         }
     }
 
-    /// Corrects the daemon's clock. Returns how far ahead of the daemon's time the average is now:
-    /// not at all, if its clock was set.
+    /// Gives a daemon without a time the one that is begun, or that the others know. It is not ahead of the daemon's
+    /// then.
+    fn set_own_clock(
+        &mut self,
+        now: LocalTime,
+        round: &Round,
+        (start, mean_ns): (Start, i64),
+    ) -> i64 {
+        let (since, error_ns) = match start {
+            Start::Known(known) => (known.raw, Some(known.error_ns)),
+            Start::First | Start::Unclear => (round.sent, None),
+        };
+        self.clock.begin(now, mean_ns, since, error_ns);
+        self.clock.note_textbook(round.sent, 0, 0);
+        0
+    }
+
+    /// Corrects the daemon's clock. Returns how far ahead of it the average is now.
     fn correct_own_clock(&mut self, now: LocalTime, round: &Round, mean_ns: i64) -> i64 {
-        let was_set = !self.clock.is_synchronised();
-        let growth = self.clock.rates(round.sent).leader_growth();
-        let by_others = round.error_by_others(self.view, growth, if was_set { mean_ns } else { 0 });
-        if was_set {
-            self.clock.begin(now, mean_ns, round.sent, by_others);
-        } else if round.is_confirmed(self.view) {
-            let contradicts = round.mostly_contradicts();
-            let others = ByOthers { error_ns: by_others, contradicts };
+        if round.is_confirmed(self.view) {
+            let growth = self.clock.rates(round.sent).leader_growth();
+            let error_ns = round.error_by_others(self.view, growth);
+            let others = ByOthers { error_ns, contradicts: round.mostly_contradicts() };
             self.clock.confirm(now, round.sent, mean_ns, others);
         } else {
             self.clock.steer(now, mean_ns);
         }
         self.clock.note_textbook(round.sent, 0, 0);
-        if was_set { 0 } else { mean_ns }
+        mean_ns
     }
 
     fn send_adjustments(

@@ -188,15 +188,16 @@ impl Cristian {
     fn attempt(&mut self, now: LocalTime, out: &mut OutboxOf<Self>) {
         self.attempt = self.attempt.saturating_add(1);
         (self.sent, self.asked) = (Some(now), now);
-        let leads = self.view.leader == self.me;
-        let (attempt, wants) = (self.attempt, self.clock.wants(now, leads));
+        let attempt = self.attempt;
         match &mut self.role {
             Role::Client { origin, .. } => {
+                let wants = self.clock.wants();
                 let request = Message::Request { attempt, origin: *origin, wants };
                 out.send(self.view.leader, request);
             }
             Role::Server { beginning, .. } => {
-                beginning.get_or_insert_default().ask(wants);
+                let beginning = beginning.get_or_insert_default();
+                let wants = beginning.ask(now, self.view, &self.clock);
                 let request = Message::Request { attempt, origin: None, wants };
                 out.send_each(self.view.peers(self.me), &request);
             }

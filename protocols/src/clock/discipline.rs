@@ -240,13 +240,15 @@ impl VirtualClock {
         self.map.synced_raw.is_some()
     }
 
-    /// What its member needs of those that it asks now.
-    pub(super) fn wants(&self, now: LocalTime, leads: bool) -> Wants {
-        match self.is_synchronised() {
-            true => Wants::Nothing,
-            false if leads && now >= self.begins_from => Wants::AnyTime,
-            false => Wants::GroupTime,
-        }
+    /// What a follower needs of those that it asks.
+    pub(super) fn wants(&self) -> Wants {
+        if self.is_synchronised() { Wants::Nothing } else { Wants::GroupTime }
+    }
+
+    /// Whether a leader may begin a group time. All others are to have answered before that nobody `has` it, but in the
+    /// first view: its members have missed none.
+    pub(super) fn may_begin(&self, now: LocalTime, has: bool) -> bool {
+        now >= self.begins_from && (!has || self.begins_from == LocalTime(0))
     }
 
     /// Another group time may have begun: nothing is known until the leader of a view has given this clock its own, or has

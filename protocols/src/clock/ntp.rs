@@ -192,14 +192,14 @@ impl Ntp {
             return;
         }
         self.polled = Some(now);
-        let wants = self.clock.wants(now, self.leads());
         if self.leads() {
-            self.beginning.get_or_insert_default().ask(wants);
+            let beginning = self.beginning.get_or_insert_default();
+            let wants = beginning.ask(now, self.view, &self.clock);
             let request = Message::Client { origin: None, transmit: now, wants };
             out.send_each(self.view.peers(self.me), &request);
         }
         for (server, association) in &mut self.associations {
-            let origin = association.ask();
+            let (origin, wants) = (association.ask(), self.clock.wants());
             out.send(*server, Message::Client { origin, transmit: now, wants });
         }
         out.arm(Timer::Replies, self.params.answer);

@@ -8,9 +8,9 @@ use super::average::{Candidate, Mean, average};
 use super::discipline::VirtualClock;
 use super::estimate::Estimate;
 use super::exchange::Offset;
+use super::intersection::Interval;
 use super::params::Params;
 use super::rates::{as_nanos, share};
-use super::wants::Wants;
 use crate::ids::MemberId;
 use crate::time::LocalTime;
 use crate::view::View;
@@ -51,8 +51,6 @@ pub enum Verdict {
 pub(super) struct Round {
     /// When the polls were sent.
     pub(super) sent: LocalTime,
-    /// What the daemon needed then.
-    pub(super) wants: Wants,
     samples: BTreeMap<MemberId, Sample>,
 }
 
@@ -118,8 +116,8 @@ impl Sample {
 }
 
 impl Round {
-    pub(super) fn new(sent: LocalTime, wants: Wants) -> Self {
-        Self { sent, wants, samples: BTreeMap::new() }
+    pub(super) fn new(sent: LocalTime) -> Self {
+        Self { sent, samples: BTreeMap::new() }
     }
 
     pub(super) fn add(&mut self, from: MemberId, sample: Sample) {
@@ -150,21 +148,25 @@ impl Round {
         2 * self.samples.values().filter(|sample| sample.contradicts).count() > self.samples.len()
     }
 
-    /// The average of the clocks that keep group time; if none does, that of all clocks, once they
-    /// are all known. A daemon without a time takes none from as few as may lie, while others are silent.
-    pub(super) fn average(&self, own: Own, view: View, params: &Params) -> Option<Mean> {
-        let founds = !self.knows_group_time(own);
-        let keep = self.samples.values().filter(|sample| sample.claimed_ns.is_some()).count();
-        if own.bound_ns.is_none() && keep <= liars(view) && !self.is_complete(view) {
-            return None;
-        }
+    /// The average of the clocks that keep group time; if the daemon begins it, that of all clocks.
+    pub(super) fn average(&self, own: Own, params: &Params) -> Option<Mean> {
+        let founds = own.bound_ns.is_none();
         let counts = |sample: &Sample| (founds || sample.claimed_ns.is_some()) && !sample.is_vague;
         let others = self.samples.iter().filter(|(_, sample)| counts(sample));
         let others = others.map(|(id, sample)| (*id, sample.candidate(params)));
         let own_clock = Candidate { ns: 0, error_ns: own_interval(own.bound_ns, params) };
-        let own_clock = (founds || own.bound_ns.is_some()).then_some((own.id, own_clock));
-        let clocks = others.chain(own_clock).collect();
+        let clocks = others.chain([(own.id, own_clock)]).collect();
         average(params.averaging, &clocks, as_nanos(params.gamma), own.id)
+    }
+
+    /// What a daemon without a time found group time to be, so far ahead of its clock, and whose clocks agree.
+    pub(super) fn agreed(&self, ns: i64, error_ns: u64) -> Mean {
+        let found = Interval::around(ns, error_ns);
+        let agrees = |(id, sample): (&MemberId, &Sample)| {
+            let error_ns = sample.claimed_ns?.saturating_add(sample.offset.error_ns);
+            Interval::around(sample.offset.ns, error_ns).overlaps(found).then_some(*id)
+        };
+        Mean { ns, of: self.samples.iter().filter_map(agrees).collect() }
     }
 
     /// What became of each member's answer.
@@ -192,19 +194,13 @@ impl Round {
         view.peers(own.id).map(|id| (id, judge(id))).collect()
     }
 
-    /// How far group time can be from the daemon's clock with a correction, as the members that keep
-    /// group time bound it. Nothing if nobody does. It counts from when the polls were sent, with what
+    /// How far group time can be from the daemon's clock, as the members that keep group time bound it. Nothing if nobody does. It counts from when the polls were sent, with what
     /// the bound grows by after that.
     ///
     /// It is the best of these bounds that one member at least states that does not lie.
-    pub(super) fn error_by_others(
-        &self,
-        view: View,
-        growth_ppb: u64,
-        correction_ns: i64,
-    ) -> Option<u64> {
+    pub(super) fn error_by_others(&self, view: View, growth_ppb: u64) -> Option<u64> {
         let bound = |sample: &Sample| {
-            let apart = sample.offset.ns.abs_diff(correction_ns);
+            let apart = sample.offset.ns.unsigned_abs();
             let since_sent = share(as_nanos(sample.received - self.sent), growth_ppb);
             let bound = sample.claimed_ns?.saturating_add(sample.offset.error_ns);
             Some(bound.saturating_add(apart).saturating_add(since_sent))

@@ -9,6 +9,7 @@ pub enum Wants {
     Nothing,
     /// Group time.
     GroupTime,
-    /// Any time: it leads, has none, and may begin one. Before it does it goes by what a clock had before it lapsed.
+    /// Any time: it leads, may begin one, and nobody in its view has group time. Before it begins one it goes by what a
+    /// clock had before it lapsed.
     AnyTime,
 }

@@ -384,3 +384,74 @@ fn members_of_one_view_take_the_time_that_one_of_them_did_not_miss() {
         }
     }
 }
+
+/// T1 is common among 2, 3 and 4. Two have T0 of before, lapsed, 0 and 1; 5 is new.
+fn two_lapsed(algorithm: ClockAlgorithm) -> Pods {
+    let mut pods = Pods::new(algorithm, 6);
+    pods.enter(1, 0, &[0], 0);
+    pods.pass(300 * MS, &[0]);
+    for other in [2, 3, 4] {
+        pods.all[other].is_cut_off = true;
+    }
+    pods.enter(2, 1, &[0, 1, 2, 3, 4], 0);
+    pods.pass(3 * SECOND, &[0, 1]);
+    assert_eq!(pods.state(1), State::Synchronised, "{algorithm:?}");
+    for one in 0..5 {
+        pods.all[one].is_cut_off = one < 2;
+    }
+    pods.enter(3, 2, &[2, 3, 4], pods.now + LEASE);
+    pods.pass(3 * SECOND, &[2, 3, 4]);
+    assert_eq!(pods.map(3).void_from, u64::MAX, "{algorithm:?}");
+    for one in [0, 1] {
+        pods.all[one].is_cut_off = false;
+    }
+    pods
+}
+
+/// The one that is silent may be the only one that would outvote them.
+#[test]
+fn two_that_missed_a_view_do_not_outvote_one_that_did_not_while_another_is_silent() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = two_lapsed(algorithm);
+        pods.all[2].is_cut_off = true;
+        let (before, since) = (pods.shown(3), pods.now);
+        let all = [5, 3, 0, 1, 2];
+        pods.enter(4, 3, &all, pods.now + LEASE);
+        for silent in [true, false] {
+            pods.all[2].is_cut_off = silent;
+            for _ in 0..30 {
+                pods.pass(100 * MS, &all);
+                for one in [0, 1, 5] {
+                    for two in [2, 3] {
+                        assert!(!contradict(&pods, one, two), "{algorithm:?}: {one} and {two}");
+                    }
+                }
+            }
+        }
+        let passed = i64::try_from(pods.now - since).expect("a short time");
+        assert_eq!(pods.state(5), State::Synchronised, "{algorithm:?}");
+        assert!(pods.shown(5).abs_diff(before + passed) < MS, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn one_that_missed_a_view_does_not_stand_for_one_that_answers_late() {
+    for algorithm in ClockAlgorithm::ALL {
+        let mut pods = two_lapsed(algorithm);
+        let (before, since) = (pods.shown(3), pods.now);
+        pods.all[3].is_cut_off = true;
+        pods.enter(4, 3, &[5, 0, 3], pods.now + LEASE);
+        for late in [true, false] {
+            pods.all[3].is_cut_off = late;
+            for _ in 0..30 {
+                pods.pass(100 * MS, &[5, 0, 3]);
+                for one in [0, 5] {
+                    assert!(!contradict(&pods, one, 3), "{algorithm:?}: {one}");
+                }
+            }
+        }
+        let passed = i64::try_from(pods.now - since).expect("a short time");
+        assert_eq!(pods.state(5), State::Synchronised, "{algorithm:?}");
+        assert!(pods.shown(5).abs_diff(before + passed) < MS, "{algorithm:?}");
+    }
+}

@@ -208,14 +208,69 @@ fn a_daemon_without_a_time_believes_no_member_that_may_lie_alone() {
     assert!(!group.members[0].clock().is_synchronised());
     let verdicts: Vec<_> = group.members[0].sources().values().map(|s| s.verdict).collect();
     assert_eq!(verdicts[..2], [Verdict::Vague, Verdict::Silent]);
-    tell(&mut group, 0, Input::Timer(Timer::Round));
-    for (from, reading_ns) in [(1, 100 * MS), (2, 0)] {
-        let message = Message::Answer { round: 2, reading_ns, error_ns: Some(0) };
-        tell(&mut group, 0, Input::Message { from: MemberId(from), message });
+    for round in 2..11 {
+        tell(&mut group, 0, Input::Timer(Timer::Round));
+        for (from, reading_ns) in [(1, 100 * MS), (2, 0)] {
+            let message = Message::Answer { round, reading_ns, error_ns: Some(0) };
+            tell(&mut group, 0, Input::Message { from: MemberId(from), message });
+        }
+        tell(&mut group, 0, Input::Timer(Timer::Answers));
     }
-    tell(&mut group, 0, Input::Timer(Timer::Answers));
     let reading = group.members[0].clock().map().reading(0);
     assert!(reading.earliest_ns() <= Some(0) && reading.latest_ns() >= Some(0), "{reading:?}");
+}
+
+/// The bounds of these clocks when they answer a daemon without a time, again and again; each shows the reading, the
+/// others of five are silent. What that daemon knows then, at raw zero.
+fn begun_with(answers: &[(i64, Option<u64>)]) -> Option<(i64, u64)> {
+    let five = View { epoch: Epoch(1), size: 5, leader: DAEMON };
+    let narrow = Params { gamma: Duration::from_millis(20), ..params() };
+    let daemon = Berkeley::new(DAEMON, five, narrow, fresh(0));
+    let mut group = Group { members: vec![daemon], sent: Vec::new(), notified: Vec::new() };
+    group.members[0].start(LocalTime(0), &mut Outbox::default());
+    for round in 1..=20 {
+        for (from, (reading_ns, error_ns)) in (1..).zip(answers) {
+            let (reading_ns, error_ns) = (*reading_ns, *error_ns);
+            let message = Message::Answer { round, reading_ns, error_ns };
+            tell(&mut group, 0, Input::Message { from: MemberId(from), message });
+        }
+        tell(&mut group, 0, Input::Timer(Timer::Answers));
+        if group.members[0].clock().is_synchronised() {
+            let reading = group.members[0].clock().map().reading(0);
+            return Some((reading.now_ns, reading.error_ns.expect("synchronised")));
+        }
+        tell(&mut group, 0, Input::Timer(Timer::Round));
+    }
+    None
+}
+
+/// After a wait of a minute nobody knows the time to 20 ms.
+#[test]
+fn a_daemon_without_a_time_takes_that_of_others_who_know_it_badly() {
+    let badly = |ms: i64| (3_600_000 * MS + ms * MS, Some(30_000_000));
+    let (now_ns, error_ns) =
+        begun_with(&[badly(0), badly(8), badly(4), badly(-4)]).expect("a time");
+    assert!((now_ns - 3_600_002 * MS).abs() < MS, "{now_ns}");
+    assert!((24_000_000..31_000_000).contains(&error_ns), "{error_ns}");
+    // One alone, when the others have none.
+    let (now_ns, error_ns) =
+        begun_with(&[badly(0), (0, None), (0, None), (0, None)]).expect("a time");
+    assert_eq!(now_ns, 3_600_000 * MS);
+    assert!((30_000_000..30_001_000).contains(&error_ns), "{error_ns}");
+}
+
+/// Of five one may lie, and knows it better than anybody else.
+#[test]
+fn a_daemon_without_a_time_goes_by_those_who_know_it_badly_and_not_by_one_that_lies() {
+    let badly = |ms: i64| (ms * MS, Some(30_000_000));
+    let liars = [(7_000 * MS, Some(0)), (7_000 * MS, Some(u64::MAX)), (40 * MS, Some(1_000_000))];
+    for liar in liars {
+        let (now_ns, error_ns) = begun_with(&[liar, badly(0), badly(8), badly(4)]).expect("a time");
+        let earliest = now_ns - i64::try_from(error_ns).expect("small");
+        assert!(now_ns.abs() < 40 * MS && error_ns < 40_000_000, "{liar:?}: {now_ns} {error_ns}");
+        assert!(earliest <= 0, "{liar:?}: the time is 0");
+        assert_eq!(begun_with(&[liar]), None, "{liar:?}: it alone answers");
+    }
 }
 
 #[test]
